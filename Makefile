@@ -81,7 +81,6 @@ test-cluster: $(STAMP) ## the charts against a real control plane (KUBE_BINARIES
 	  sh -c 'ip link set lo up && exec python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -q tests/cluster $(ARGS)'
 
 benchmarks: $(STAMP) ## the benchmarks that need nothing else and a minute
-	$(RUN) python -m benchmarks.idle
 	$(RUN) python -m benchmarks.publisher
 	$(RUN) python -m benchmarks.fidelity --cache .peers --peers --streams 8
 
@@ -110,7 +109,7 @@ snapshots: $(STAMP) ## rewrite the snapshots; fails on purpose when one changed
 	$(RUN) DRAFTWORTH_UPDATE_SNAPSHOTS=1 python -m pytest -n 2 --dist loadfile -q \
 	  tests/charts/test_snapshots.py tests/charts/winner tests/stacks/test_snapshots.py tests/draftworth/report \
 	  tests/draftworth/cli tests/draftworth/serving tests/draftworth/planning tests/draftworth/records \
-	  tests/draftworth/account/market tests/draftworth/account/test_rights.py tests/benchmarks/test_idle.py
+	  tests/draftworth/account/market tests/draftworth/account/test_rights.py
 
 schema: $(STAMP) ## rewrite the published JSON Schema of experiment files
 	$(RUN) python -m draftworth schema > experiments/experiment.schema.json

@@ -27,7 +27,7 @@ try:
     from aws_cdk.cloud_assembly_schema import Manifest
 
     from draftworth.errors import UserInputError
-    from draftworth.planning.looked_up_price import with_looked_up_price
+    from draftworth.planning.prices import with_looked_up_price
     from draftworth.planning.resolved import load_neuron
     from stacks.priced_application import build_priced_application
 except ImportError as error:

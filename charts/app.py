@@ -9,38 +9,23 @@ import cdk8s
 
 from charts.canary import CanaryChart
 from charts.checkpoint_stager import StagingChart
-from charts.draft_reader import DraftReaderChart
 from charts.foundation import FoundationChart
 from charts.graph_scripts import GraphScriptsChart
 from charts.measuring import LoadGeneratorChart
 from charts.names import Bindings
 from charts.serving import CandidateChart, ServingChart
 from charts.storage import StorageChart
-from draftworth.planning.draft_reading import draft_reading
 from draftworth.planning.resolved import ResolvedNeuron
 
 
 def benchmark_charts(experiment: ResolvedNeuron, bindings: Bindings) -> tuple[cdk8s.Chart, ...]:
-    """Foundation, storage, staging, programs, serving, candidates, load generator, draft reader
-    where drafts read, canary: each needs those before it, but for candidates, which do not need
-    each other (`in_steps`)."""
+    """Foundation, storage, staging, programs, serving, candidates, load generator, canary: each
+    needs those before it, but for candidates, which do not need each other (`in_steps`)."""
     scope = cdk8s.App()
     serving = ServingChart(scope, "serving", experiment=experiment, bindings=bindings)
     measuring = LoadGeneratorChart(
         scope, "load-generator", experiment=experiment, bindings=bindings, serving=serving
     )
-    reading = draft_reading(experiment)
-    readers = [
-        DraftReaderChart(
-            scope,
-            "draft-reader",
-            experiment=experiment,
-            reading=reading,
-            bindings=bindings,
-            job_name=measuring.job_name,
-        )
-        for _ in reading.models[:1]
-    ]
     return (
         FoundationChart(scope, "foundation", experiment=experiment),
         StorageChart(scope, "storage", experiment=experiment, bindings=bindings),
@@ -49,7 +34,6 @@ def benchmark_charts(experiment: ResolvedNeuron, bindings: Bindings) -> tuple[cd
         serving,
         *serving.candidates,
         measuring,
-        *readers,
         CanaryChart(
             scope,
             "canary",

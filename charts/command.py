@@ -19,7 +19,6 @@ from charts.files import placeholder, write_files, yaml_text
 from charts.measuring import RunSpecFile, run_spec_file
 from charts.names import (
     CPU_NODE_LABELS,
-    DRAFT_READER_SERVICE_ACCOUNT,
     LOAD_GENERATOR_SERVICE_ACCOUNT,
     NAMESPACE,
     STAGER_SERVICE_ACCOUNT,
@@ -36,7 +35,7 @@ from charts.winner.command import (
 )
 from draftworth.errors import UserInputError
 from draftworth.experiment.rules.aws import PINNED_IMAGE_WORDS, is_pinned_image
-from draftworth.planning.looked_up_price import with_looked_up_price
+from draftworth.planning.prices import with_looked_up_price
 from draftworth.planning.resolved import ResolvedNeuron, load_neuron
 from draftworth.untrusted import one_line
 
@@ -176,6 +175,5 @@ def _cluster_needs() -> str:
         serving=f"{NAMESPACE}/{service_name('VARIANT')}",
         load_generator=f"{NAMESPACE}/{LOAD_GENERATOR_SERVICE_ACCOUNT}",
         stager=f"{NAMESPACE}/{STAGER_SERVICE_ACCOUNT}",
-        draft_reader=f"{NAMESPACE}/{DRAFT_READER_SERVICE_ACCOUNT}",
         label=",".join(f"{key}={value}" for key, value in CPU_NODE_LABELS.items()),
     )

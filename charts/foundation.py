@@ -10,8 +10,6 @@ from constructs import Construct
 from charts import k8s
 from charts.names import (
     CANARY_COMPONENT,
-    DRAFT_READER_COMPONENT,
-    DRAFT_READER_SERVICE_ACCOUNT,
     LOAD_GENERATOR_COMPONENT,
     LOAD_GENERATOR_SERVICE_ACCOUNT,
     NAMESPACE,
@@ -22,7 +20,6 @@ from charts.names import (
     service_name,
 )
 from charts.pods import metadata
-from draftworth.planning.draft_reading import draft_reading
 from draftworth.planning.resolved import ResolvedNeuron
 from draftworth.serving.command import SERVING_PORT
 
@@ -45,8 +42,7 @@ class FoundationChart(cdk8s.Chart):
         )
         self._namespace()
         serving = [service_name(variant.name) for variant in experiment.variants]
-        reading = [DRAFT_READER_SERVICE_ACCOUNT] * bool(draft_reading(experiment).models)
-        for name in (STAGER_SERVICE_ACCOUNT, *serving, LOAD_GENERATOR_SERVICE_ACCOUNT, *reading):
+        for name in (STAGER_SERVICE_ACCOUNT, *serving, LOAD_GENERATOR_SERVICE_ACCOUNT):
             # None talks to the Kubernetes API but the measuring Job's pod where it starts and stops
             # servers, which asks for its token itself. Pod Identity and the S3 driver bring their
             # own tokens, which this does not switch off.
@@ -61,8 +57,6 @@ class FoundationChart(cdk8s.Chart):
         out = [_dns(), _credentials(), _public_https()]
         self._policy("stager", STAGER_COMPONENT, ingress=[], egress=out)
         self._policy("canary", CANARY_COMPONENT, ingress=[], egress=out)
-        if reading:
-            self._policy("draft-reader", DRAFT_READER_COMPONENT, ingress=[], egress=out)
         self._serving_policy()
         # In: nobody. Out: names, the services, credentials, S3, and where servers are started and
         # stopped, the Kubernetes API.

@@ -15,14 +15,8 @@ from charts.pods import (
     metadata,
     no_rights,
     ordinary_user,
-    resources,
     variables,
 )
-
-# In our own image, and where a pod of another image gets them.
-_IMAGE_PATH = "/app"
-_PACKAGES = ("draftworth", "pods")
-PROGRAMS_PATH = "/opt/draftworth"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +26,6 @@ class ProgramJob:
     retries: how often a pod that failed is replaced, where no failure rule decides.
     failure_rules: beside the one for pods that lost their node, which does not count.
     calls_kubernetes: its pod holds a token of its service account.
-    image: another one than our own. working_folder: another one than the image's.
     job_settings, pod_settings: further fields of JobSpec and PodSpec.
     """
 
@@ -52,8 +45,6 @@ class ProgramJob:
     failure_rules: Sequence[k8s.PodFailurePolicyRule]
     security_context: k8s.PodSecurityContext = field(default_factory=ordinary_user)
     calls_kubernetes: bool = False
-    image: str = ""
-    working_folder: str | None = None
     job_settings: Mapping[str, Any] = field(default_factory=dict)
     pod_settings: Mapping[str, Any] = field(default_factory=dict)
 
@@ -83,24 +74,6 @@ def on_exit(action: str, container: str, *codes: int) -> k8s.PodFailurePolicyRul
         on_exit_codes=k8s.PodFailurePolicyOnExitCodesRequirement(
             container_name=container, operator="In", values=list(codes)
         ),
-    )
-
-
-def copied_programs(bindings: Bindings) -> k8s.Container:
-    """Copies our programs into a pod of another image, to PROGRAMS_PATH on its volume `programs`:
-    no image of ours is built on Neuron's.
-
-    From our image and not from a ConfigMap, as the servers' come: a search's template is near to
-    what CloudFormation takes.
-    """
-    return k8s.Container(
-        name="programs",
-        image=bindings.llmperf_image,
-        image_pull_policy="IfNotPresent",
-        command=["cp", "-r", *(f"{_IMAGE_PATH}/{name}" for name in _PACKAGES), PROGRAMS_PATH],
-        resources=resources(cpus=0.1, memory_gib=1),
-        security_context=no_rights(read_only_root_filesystem=True),
-        volume_mounts=[k8s.VolumeMount(name="programs", mount_path=PROGRAMS_PATH)],
     )
 
 
@@ -147,10 +120,9 @@ def _container(job: ProgramJob, bindings: Bindings) -> k8s.Container:
     environment = {**aws_environment(bindings.region), **job.environment}
     return k8s.Container(
         name=job.container,
-        image=job.image or bindings.llmperf_image,
+        image=bindings.llmperf_image,
         image_pull_policy="IfNotPresent",
         command=list(job.command),
-        working_dir=job.working_folder,
         args=[part for pair in job.arguments.items() for part in pair],
         env=[*variables(environment), *job.more_variables],
         resources=job.resources,

@@ -23,13 +23,13 @@ from charts.names import (
     Bindings,
     base_url,
     load_generator_labels,
-    measuring_job_prefix,
     server_name,
     server_names,
     stable_hash,
 )
 from charts.pods import empty_folder, field_variable, metadata, resources
 from charts.serving import ServingChart
+from draftworth.experiment.naming import dns_label
 from draftworth.experiment.placement import PlacedSlot
 from draftworth.measuring.run_specification import (
     EXIT_FAILED,
@@ -164,7 +164,7 @@ class LoadGeneratorChart(cdk8s.Chart):
 
 def _job(experiment: ResolvedNeuron, bindings: Bindings, serving: ServingChart) -> ProgramJob:
     return ProgramJob(
-        prefix=measuring_job_prefix(experiment),
+        prefix=f"llmperf-{dns_label(experiment.name)}",
         container=CONTAINER_NAME,
         command=["python", "-m", "pods.measuring"],
         arguments={
@@ -210,7 +210,7 @@ def _job(experiment: ResolvedNeuron, bindings: Bindings, serving: ServingChart) 
         job_settings={"pod_replacement_policy": "Failed"},
         pod_settings={
             "active_deadline_seconds": POD_DEADLINE_SECONDS,
-            "affinity": k8s.Affinity(pod_affinity=beside_the_servers()),
+            "affinity": k8s.Affinity(pod_affinity=_beside_the_servers()),
             "termination_grace_period_seconds": TERMINATION_GRACE_SECONDS,
         },
     )
@@ -225,7 +225,7 @@ def _volumes() -> list[k8s.Volume]:
     ]
 
 
-def beside_the_servers() -> k8s.PodAffinity:
+def _beside_the_servers() -> k8s.PodAffinity:
     """The pod stays pending until the first server has its node and devices.
 
     So a run starts by itself once the accelerator nodes are there, however long after the deploy,

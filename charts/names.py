@@ -39,7 +39,6 @@ NAMESPACE = PROJECT
 # EKS Pod Identity associates an IAM role with each of these and with each variant's `service_name`.
 LOAD_GENERATOR_SERVICE_ACCOUNT = "llmperf"
 STAGER_SERVICE_ACCOUNT = "stager"
-DRAFT_READER_SERVICE_ACCOUNT = "draft-reader"
 
 # Labels that the node groups carry.
 CPU_NODE_LABELS: Mapping[str, str] = {"draftworth/node-group": "cpu"}
@@ -51,7 +50,6 @@ SERVING_COMPONENT: Mapping[str, str] = {"app.kubernetes.io/component": "serving"
 LOAD_GENERATOR_COMPONENT: Mapping[str, str] = {"app.kubernetes.io/component": "load-generator"}
 STAGER_COMPONENT: Mapping[str, str] = {"app.kubernetes.io/component": "checkpoint-stager"}
 CANARY_COMPONENT: Mapping[str, str] = {"app.kubernetes.io/component": "canary"}
-DRAFT_READER_COMPONENT: Mapping[str, str] = {"app.kubernetes.io/component": "draft-reader"}
 
 VARIANT_LABEL = "draftworth/variant"
 # Whose value is `server_name`.
@@ -124,16 +122,6 @@ def stager_labels(experiment: ResolvedNeuron) -> dict[str, str]:
 def canary_labels(experiment: ResolvedNeuron) -> dict[str, str]:
     """Labels of the canaries' objects. Not the variant's: its Service must not select them."""
     return _labels("canary", CANARY_COMPONENT, experiment)
-
-
-def draft_reader_labels(experiment: ResolvedNeuron) -> dict[str, str]:
-    """Labels of the draft reader's objects."""
-    return _labels("draft-reader", DRAFT_READER_COMPONENT, experiment)
-
-
-def measuring_job_prefix(experiment: ResolvedNeuron) -> str:
-    """With what the measuring Job's name begins, and so its runs' ids."""
-    return f"llmperf-{dns_label(experiment.name)}"
 
 
 def _labels(name: str, component: Mapping[str, str], experiment: ResolvedNeuron) -> dict[str, str]:

@@ -50,8 +50,7 @@ SERVING_POD = (
     "pods/log.py",
     "pods/compiled_graphs",
 )
-# One image for the load generator, the checkpoint stager and the canary. The draft reader, which
-# runs in the serving image, copies its programs from it.
+# One image for the load generator, the checkpoint stager and the canary.
 MEASURING_IMAGE = (
     *_RECORDS,
     "draftworth/speculation.py",
@@ -67,16 +66,14 @@ MEASURING_IMAGE = (
     "pods/canary",
     "pods/checkpoint_stager",
     "pods/compiled_graphs",
-    "pods/draft_reader",
     "pods/measuring",
-    "pods/teacher_forcing",
 )
 
 SHIPPED: Mapping[str, tuple[str, ...]] = {
     "capacity controller": CAPACITY_CONTROLLER,
     "metrics publisher": METRICS_PUBLISHER,
     "serving pods": SERVING_POD,
-    "load generator, checkpoint stager, canary and draft reader": MEASURING_IMAGE,
+    "load generator, checkpoint stager and canary": MEASURING_IMAGE,
 }
 
 _ENDINGS = ("*.py", "*.toml", "*.jinja", "*.mplstyle")

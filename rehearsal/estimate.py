@@ -26,14 +26,13 @@ from draftworth.estimating.predictions import predictions_of
 from draftworth.experiment.catalog import catalog
 from draftworth.experiment.model import beside
 from draftworth.experiment.variants import LocalSpeculative, Speculative
-from draftworth.planning.looked_up_price import with_looked_up_price
+from draftworth.planning.prices import with_looked_up_price
 from draftworth.planning.resolved import (
     ResolvedExperiment,
     ResolvedLocal,
     ResolvedNeuron,
     load,
 )
-from draftworth.planning.settling import settling, token_prices
 from draftworth.records.codec import dump_record
 from draftworth.records.findings import StepCostCard, read_step_costs
 from draftworth.records.likelihoods import (
@@ -57,6 +56,7 @@ from rehearsal.model_folders import (
     own_target,
     shown,
 )
+from rehearsal.settling import settling, token_prices
 
 WINDOWS = range(1, 16)
 

@@ -10,9 +10,8 @@ from datetime import UTC, datetime
 from aws_cdk import Annotations, Stack
 from constructs import Construct
 
-from draftworth.planning.advice import notes
-from draftworth.planning.assumptions import assumption_data
-from draftworth.planning.looked_up_price import with_prohibitive_price
+from draftworth.cli.plan_notes import notes
+from draftworth.planning.prices import with_prohibitive_price
 from draftworth.planning.resolved import ResolvedNeuron
 from draftworth.planning.timeline import forecast
 from stacks.application import build_application
@@ -38,7 +37,5 @@ def build_priced_application(scope: Construct, *, experiment: ResolvedNeuron) ->
 
 def _warn(stack: Stack, experiment: ResolvedNeuron) -> None:
     """What `plan` notes, for those who type `cdk deploy`; only `--strict` stops at it."""
-    assumed = assumption_data().for_target(experiment.spec.target.model)
-    run = forecast(experiment, assumed)
-    for note in notes(experiment, run=run, today=datetime.now(UTC).date()):
+    for note in notes(experiment, run=forecast(experiment), today=datetime.now(UTC).date()):
         Annotations.of(stack).add_warning(note)

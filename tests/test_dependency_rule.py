@@ -55,9 +55,8 @@ ROOMS: dict[str, set[str]] = {
     "report": {*_GROUND, "terminal", "records", "metrics", "analysis"},
     "estimating": {*_GROUND, "records", "metrics", "analysis", "report"},
     "planning": {
-        *(*_GROUND, "terminal", "records", "experiment", "analysis", "serving", "measuring"),
+        *(*_GROUND, "records", "experiment", "analysis", "serving", "measuring"),
         "metrics",
-        "estimating",
         "searching",
     },
     "account": {
@@ -66,6 +65,7 @@ ROOMS: dict[str, set[str]] = {
     "cli": {
         *(*_GROUND, "terminal", "records", "experiment", "analysis", "serving", "measuring"),
         "metrics",
+        "searching",
         "report",
         "planning",
         "importing",

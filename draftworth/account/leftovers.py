@@ -22,7 +22,7 @@ from draftworth.account.resource_kinds import Kind, Leftover, kinds
 from draftworth.account.resources import find, find_in_tag_index
 from draftworth.account.scope import Scope
 from draftworth.experiment.naming import EXPERIMENT_TAG
-from draftworth.planning.looked_up_price import with_looked_up_price
+from draftworth.planning.prices import with_looked_up_price
 from draftworth.planning.resolved import load_neuron
 from draftworth.terminal import table_lines
 

@@ -23,7 +23,7 @@ from draftworth.account.market import offer
 from draftworth.account.printing import print_lines
 from draftworth.errors import DraftworthError, UserInputError
 from draftworth.experiment.strict import REGION_PATTERN
-from draftworth.planning.looked_up_price import with_looked_up_price
+from draftworth.planning.prices import with_looked_up_price
 from draftworth.planning.resolved import load_neuron
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -23,7 +23,7 @@ from draftworth.account.market.prices import (
 from draftworth.account.printing import print_lines
 from draftworth.errors import DraftworthError
 from draftworth.experiment.aws import Price
-from draftworth.planning.looked_up_price import (
+from draftworth.planning.prices import (
     CONTEXT_FILE,
     context_values,
     price_key,

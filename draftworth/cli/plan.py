@@ -8,15 +8,14 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from draftworth.cli.runs import RUN_WORDS, local_run
+from draftworth.cli.plan_cost import cost_lines
+from draftworth.cli.plan_notes import notes
+from draftworth.cli.plan_time import candidate_lines, time_lines
 from draftworth.errors import UserInputError, suggestion
 from draftworth.experiment.variants import AsShipped, Speculative
-from draftworth.planning.advice import notes
-from draftworth.planning.assumptions import OPTION, Assumption, Assumptions, assumption_data
-from draftworth.planning.card import CARD_OPTION, by_card
-from draftworth.planning.learning import LEARN_OPTION, learnt
-from draftworth.planning.looked_up_price import with_looked_up_price
-from draftworth.planning.measuring_time import RoundCounts
+from draftworth.planning.assumptions import OPTION, assumption_data
+from draftworth.planning.durations import RoundCounts
+from draftworth.planning.prices import with_looked_up_price
 from draftworth.planning.resolved import (
     NeuronVariant,
     ResolvedExperiment,
@@ -25,12 +24,8 @@ from draftworth.planning.resolved import (
     ResolvedVariant,
     load,
 )
-from draftworth.planning.search_text import candidate_lines
-from draftworth.planning.timeline import forecast
-from draftworth.planning.timeline_text import learnt_lines, time_lines
-from draftworth.records.findings import read_step_costs
-from draftworth.records.reading import read_run
-from draftworth.serving.command import ModelPaths, served_model_name
+from draftworth.planning.timeline import RunForecast, forecast
+from draftworth.serving.command import ModelPaths
 from draftworth.serving.dialects import serving_command
 
 COMPILED_OPTION = "--compiled"
@@ -46,19 +41,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE",
         help="replace an assumption of the time line (docs/timeline.md): node_start_minutes=5 or "
         "compile_minutes=30..60; may be given several times",
-    )
-    parser.add_argument(
-        LEARN_OPTION,
-        metavar="RUN",
-        help="durations and speeds from a run of the same target in the place of assumptions; "
-        f"{OPTION} still replaces them; {RUN_WORDS}",
-    )
-    parser.add_argument(
-        CARD_OPTION,
-        metavar="PATH",
-        type=Path,
-        help="step-cost card of a run on the same servers, step_costs.json or the run's folder: "
-        f"its speeds in the place of assumptions, and of what {LEARN_OPTION} says",
     )
     parser.add_argument(
         COMPILED_OPTION,
@@ -95,17 +77,13 @@ def _plan_lines(experiment: ResolvedExperiment, arguments: argparse.Namespace) -
     first = None
     if isinstance(experiment, ResolvedNeuron):
         yield from _placement_lines(experiment)
-        known = assumption_data().for_target(experiment.spec.target.model)
-        rows = _learnt(experiment, known, arguments.learn, arguments.card)
-        assumed = known.model_copy(update=rows).replaced(assume)
-        first = forecast(experiment, assumed, compiled=_known_variants(experiment, compiled))
-        yield from time_lines(first, second=forecast(experiment, assumed, second=True))
-        yield from learnt_lines(rows, assumed)
-    elif assume or compiled or arguments.learn is not None or arguments.card is not None:
+        first, second = _first_and_second(experiment, assume, compiled)
+        yield from time_lines(first)
+        yield from cost_lines(first, second)
+    elif assume or compiled:
         raise UserInputError(
-            f"{OPTION}, {COMPILED_OPTION}, {CARD_OPTION}, {LEARN_OPTION}: given for release "
-            f"{experiment.spec.release}, allowed with a Neuron release: a local experiment uses no "
-            "AWS nodes and has no time line"
+            f"{OPTION}, {COMPILED_OPTION}: given for release {experiment.spec.release}, allowed "
+            "with a Neuron release: a local experiment uses no AWS nodes and has no time line"
         )
     if told := list(notes(experiment, run=first, today=datetime.now(UTC).date())):
         yield ""
@@ -115,17 +93,13 @@ def _plan_lines(experiment: ResolvedExperiment, arguments: argparse.Namespace) -
         yield from ("", f"next: python -m draftworth rehearse --experiment {file}")
 
 
-def _learnt(
-    experiment: ResolvedNeuron, assumed: Assumptions, run_at: str | None, card: Path | None
-) -> dict[str, Assumption]:
-    """What a run and a card say in the place of assumptions; nothing without them."""
-    rows: dict[str, Assumption] = {}
-    if run_at is not None:
-        with local_run(run_at) as folder:
-            rows = learnt(read_run(folder), assumed, model=served_model_name(experiment.spec))
-    if card is not None:
-        rows |= by_card(read_step_costs(card), experiment, assumed)
-    return rows
+def _first_and_second(
+    experiment: ResolvedNeuron, assume: Sequence[str], compiled: Sequence[str]
+) -> tuple[RunForecast, RunForecast]:
+    known = assumption_data().for_target(experiment.spec.target.model)
+    assumed = known.replaced(assume)
+    first = forecast(experiment, assumed, compiled=_known_variants(experiment, compiled))
+    return first, forecast(experiment, assumed, second=True)
 
 
 def _known_variants(experiment: ResolvedNeuron, names: Sequence[str]) -> Sequence[str]:

@@ -5,6 +5,7 @@ Said once for the stacks, which build it, and for preflight, which asks whether 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import date
 from typing import Annotated, Literal
 
@@ -15,6 +16,8 @@ from draftworth.experiment.catalog import catalog
 from draftworth.experiment.strict import (
     ADD_ON_VERSION_PATTERN,
     EMAIL_PATTERN,
+    EXAMPLE_ACCOUNT,
+    EXAMPLE_RESERVATION,
     NODE_RELEASE_PATTERN,
     REGION_PATTERN,
     RESERVATION_PATTERN,
@@ -164,14 +167,22 @@ class Aws(StrictModel):
         "state; the measuring run gets as many from its first pod's start; may be moved meanwhile",
     )
 
+    def example_values(self) -> Iterator[str]:
+        """Keys whose value was copied from an example: `aws.capacity.reservation_id cr-...`."""
+        capacity = self.capacity
+        if isinstance(capacity, CapacityBlock) and capacity.reservation_id == EXAMPLE_RESERVATION:
+            yield f"aws.capacity.reservation_id {EXAMPLE_RESERVATION}"
+        for arn in self.admin_principal_arns:
+            if f"::{EXAMPLE_ACCOUNT}:" in arn:
+                yield f"aws.admin_principal_arns {arn}"
+        if (self.load_generator_image or "").startswith(f"{EXAMPLE_ACCOUNT}."):
+            yield f"aws.load_generator_image {self.load_generator_image}"
+
 
 # Four vCPUs: the load generator asks for two whole ones, which a two-vCPU node cannot give after
 # what the system keeps. Two nodes: cluster services find room beside it and survive one's loss.
 CPU_INSTANCE_TYPE = "m7i.xlarge"
 CPU_INSTANCE_VCPUS = 4
-CPU_INSTANCE_MEMORY_GIB = 16
-# Of it, what kernel, kubelet and the cluster's own pods take.
-CPU_NODE_SYSTEM_GIB = 4
 CPU_NODES = 2
 
 

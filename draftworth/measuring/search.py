@@ -78,8 +78,8 @@ class Spending:
         return nodes_usd_per_second(self.spec.price) or 0.0
 
 
-# What drafts say of the baseline's outputs in these blocks, by `Candidate.draft`. Asked before each
-# decision until it says something: who reads elsewhere says nothing until it has been read.
+# What drafts say of the baseline's outputs in these blocks, by `Candidate.draft`. It is asked after
+# each candidate until it says something.
 ReadOutputs = Callable[[Sequence[BlockResult]], Mapping[str, Sequence[Reading]]]
 # Why no further candidate may be begun, by what is expected of the next one; empty: it may.
 WhyOver = Callable[[Forecast | None, State], str]
@@ -116,8 +116,6 @@ class SearchRounds:
 
     def __iter__(self) -> Iterator[Round]:
         """One round after the other; each is asked for when the one before is measured."""
-        if self.order:  # a candidate was given up, and somebody may have read meanwhile
-            self._read()
         while due := self._due():
             yield from self._rounds(due)
             self._read()

@@ -1,4 +1,4 @@
-"""What the time line assumes: durations and speeds, from best to worst case.
+"""What the time line assumes: durations and speeds, in the best and in the worst case.
 
 The values are data (`assumptions.yaml`, each with its source or "assumed"); this module gives
 them types and lets a user replace them. Units stand in the names.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import date
 from functools import cache
 from importlib.resources import files
@@ -17,9 +18,10 @@ from pydantic import Field, field_validator, model_validator
 
 from draftworth.errors import UserInputError, suggestion
 from draftworth.experiment.strict import StrictModel, read_yaml
-from draftworth.planning.bounds import Bounds
 
-Unit = Literal["minutes", "seconds", "ms per token", "Gbit/s", "GiB", "ratio"]
+Case = Literal["best", "worst"]
+CASES: tuple[Case, ...] = ("best", "worst")
+Unit = Literal["minutes", "seconds", "ms per token", "Gbit/s", "GiB"]
 OPTION = "--assume"
 HOURS_A_MONTH = 730
 
@@ -30,6 +32,23 @@ _REPLACEMENT = re.compile(rf"([^=]*)=\s*({_NUMBER})(?:\.\.({_NUMBER}))?\s*", re.
 _MAX = 1e9
 _MIN_SPEED = 0.001
 Number = Annotated[float, Field(ge=0, le=_MAX)]
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """A time, a cost or a count in the best and in the worst case."""
+
+    best: float
+    worst: float
+
+    def __format__(self, form: str) -> str:
+        """`2 to 5`, or one number where both cases have the same."""
+        best, worst = format(self.best, form), format(self.worst, form)
+        return best if best == worst else f"{best} to {worst}"
+
+    def times(self, factor: float) -> Bounds:
+        """Both numbers, multiplied."""
+        return Bounds(self.best * factor, self.worst * factor)
 
 
 class Assumption(StrictModel):
@@ -50,26 +69,15 @@ class Assumption(StrictModel):
 
     @property
     def is_speed(self) -> bool:
-        """Whether more of it takes less time: the high end is then the best case."""
+        """Whether more of it takes less time."""
         return self.unit.endswith("/s")
 
-
-class AssumptionSet(StrictModel):
-    """Assumptions by name."""
-
-    def named(self, name: str) -> Assumption:
-        """The assumption of that name."""
-        assumption: Assumption = getattr(self, name)
-        return assumption
-
-    def bounds(self, name: str) -> Bounds:
-        """The quantity of that name in the best and in the worst case."""
-        row = self.named(name)
-        ends = (row.high, row.low) if row.is_speed else (row.low, row.high)
-        return Bounds(*ends).called(name, digits=None)
+    def at(self, case: Case) -> float:
+        """The value in one case: a time is best at its low end, a speed at its high end."""
+        return self.low if (case == "best") != self.is_speed else self.high
 
 
-class Assumptions(AssumptionSet):
+class Assumptions(StrictModel):
     """Everything that the time line of an experiment assumes."""
 
     deploy_minutes: Assumption
@@ -89,6 +97,11 @@ class Assumptions(AssumptionSet):
     block_overhead_seconds: Assumption
     teardown_minutes: Assumption
     budget_delay_minutes: Assumption
+
+    def named(self, name: str) -> Assumption:
+        """The assumption of that name."""
+        assumption: Assumption = getattr(self, name)
+        return assumption
 
     def replaced(self, texts: Iterable[str]) -> Assumptions:
         """With a user's values: `NAME=NUMBER` or `NAME=LOW..HIGH`; of two, the later counts.
@@ -120,17 +133,6 @@ class Assumptions(AssumptionSet):
             ) from error
 
 
-class PublishedAssumptions(AssumptionSet):
-    """What only the published sequence has (benchmarks/idle.py)."""
-
-    whole_node_compile_ratio: Assumption
-    hand_over_minutes: Assumption
-    llmperf_install_minutes: Assumption
-    llmperf_start_seconds: Assumption
-    unattended_minutes: Assumption
-    consolidate_minutes: Assumption
-
-
 class StandingCost(StrictModel):
     """Something that costs by the hour as long as the experiment is deployed."""
 
@@ -154,7 +156,6 @@ class AssumptionData(StrictModel):
 
     assumptions: Assumptions
     targets: dict[str, dict[str, Assumption]]
-    published_sequence: PublishedAssumptions
     standing: tuple[StandingCost, ...]
     custom_metric: MetricPrice
 

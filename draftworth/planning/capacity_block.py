@@ -1,20 +1,18 @@
-"""A Capacity Block as it is billed: whole and in advance, whatever a run makes of it.
+"""A Capacity Block as it is billed: whole and in advance, however much of it a run uses.
 
-What is sold (Amazon EC2 User Guide, Capacity Blocks for ML): whole days, 1 to 14, then 7 days more
-at a time up to 182; what is left of a running day is sold too. 1, 2, 4, 8 ... 64 instances. A block
-ends at 11:30 UTC.
+Amazon sells (EC2 User Guide, Capacity Blocks for ML) whole days, 1 to 14, then in steps of 7 days
+up to 182, and the rest of the running day; and 1, 2, 4, 8 ... 64 instances. A block ends at 11:30
+UTC.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from draftworth.experiment.aws import CapacityBlock
-from draftworth.planning.bounds import Bounds
-from draftworth.planning.phases import Schedule
+from draftworth.planning.assumptions import Bounds
 from draftworth.planning.resolved import ResolvedNeuron
-from draftworth.planning.timeline import Forecast
+from draftworth.planning.timeline import RunForecast
 from draftworth.records.deployment import BLOCK_MARGIN_SECONDS
 
 SHORTEST_HOURS = 24
@@ -24,8 +22,8 @@ SHORTEST_HOURS = 24
 class PaidBlock:
     """The block that an experiment's nodes run in.
 
-    hours: it was bought for; the shortest that is sold where the file does not say.
-    instances: in it, at least; `nodes` of them are used.
+    hours: for how long it was bought; a day, the shortest, where the file leaves it out.
+    instances: how many it has at least; `nodes` of them are used.
     """
 
     hours: float
@@ -51,32 +49,21 @@ class PaidBlock:
 
     @property
     def usable_minutes(self) -> float:
-        """From its start until EKS releases the nodes."""
+        """Minutes from its start until EKS releases the nodes."""
         return self.hours * 60 - BLOCK_MARGIN_SECONDS / 60
 
     def idle_share(self, minutes: Bounds) -> Bounds:
-        """The part of what was paid that nodes of so many minutes each leave unused, 0 to 1."""
-        paid = self.hours * 60 * self.instances
-        best, worst = (
-            max(0.0, 1 - used * self.nodes / paid) for used in (minutes.best, minutes.worst)
-        )
-        return Bounds(best, worst)
+        """The paid part, 0 to 1, that is left unused by nodes of so many minutes each."""
+        used = minutes.times(self.nodes / (self.hours * 60 * self.instances))
+        return Bounds(max(0.0, 1 - used.best), max(0.0, 1 - used.worst))
 
-    def further_runs(self, first: Forecast, second: Forecast) -> Bounds:
+    def further_runs(self, first: RunForecast, second: RunForecast) -> Bounds:
         """Whole runs on compiled graphs that fit after the first, one deploy after the other."""
-        each = second.unlimited.bounds(_until_released)
-        left = first.needed_minutes
-        best, worst = (
-            math.floor(max(0.0, self.usable_minutes - used) / long)
-            for used, long in ((left.best, each.best), (left.worst, each.worst))
-        )
-        return Bounds(best, worst)
+        used, each = first.needed_minutes, second.unlimited.bounds(lambda run: run.end)
+        left = Bounds(self.usable_minutes - used.best, self.usable_minutes - used.worst)
+        return Bounds(max(0, left.best // each.best), max(0, left.worst // each.worst))
 
 
 def free_slots(experiment: ResolvedNeuron, instances: int) -> int:
-    """Variants that would find a slot beside those there are, on as many nodes."""
+    """How many further variants would find a free slot on so many nodes."""
     return instances * experiment.placement.slots_a_node - experiment.placement.held
-
-
-def _until_released(schedule: Schedule) -> float:
-    return max(span.end for span in schedule.spans.values())

@@ -1,8 +1,7 @@
 """An experiment with all that follows from it, worked out once.
 
-What charts, stacks, planning, rehearsal and the account's commands are given: nobody computes a
-placement, an artifact key or a price again. A variant, a slot or a draft of another kind comes in
-here.
+Charts, stacks, planning, rehearsal and the account's commands are given it: nobody computes a
+placement, an artifact key or a price again.
 """
 
 from __future__ import annotations
@@ -42,8 +41,8 @@ from draftworth.serving.dialects import serving_command
 class ResolvedVariant:
     """A variant and what follows from it on any release.
 
-    draft: hub id or folder of its draft, None for the baseline.
-    max_tokens_per_step: most output tokens that one step can yield, 1 for the baseline.
+    draft: the hub id or the folder of its draft, None for the baseline.
+    max_tokens_per_step: how many output tokens one step can yield at most, 1 for the baseline.
     """
 
     spec: Variant
@@ -52,12 +51,12 @@ class ResolvedVariant:
 
     @property
     def name(self) -> str:
-        """As the file has it."""
+        """The name in the experiment file."""
         return self.spec.name
 
     @property
     def is_baseline(self) -> bool:
-        """Whether it is the one that the others are compared with."""
+        """Whether the other variants are compared with it."""
         return isinstance(self.spec, Baseline)
 
     @property
@@ -70,8 +69,9 @@ class ResolvedVariant:
 class NeuronVariant(ResolvedVariant):
     """A variant on Neuron devices: its slots, its server's command, its compiled graph's address.
 
-    slots: its home, or the one that candidates take in turn; a second one where servers swap.
-    checkpoints: what its server loads, by role (`target`, `draft`).
+    slots: the slot that it holds or takes in turn with other candidates, and a second one where
+    servers swap slots.
+    checkpoints: the models that its server loads, by role (`target`, `draft`).
     artifact_inputs: everything that changes its compiled graph.
     """
 
@@ -82,7 +82,7 @@ class NeuronVariant(ResolvedVariant):
 
     @property
     def slot(self) -> PlacedSlot:
-        """The first of them."""
+        """The first of its slots."""
         return self.slots[0]
 
     @cached_property
@@ -93,26 +93,25 @@ class NeuronVariant(ResolvedVariant):
 
 @dataclass(frozen=True, kw_only=True)
 class ResolvedExperiment(LoadedExperiment):
-    """What every experiment has: what was loaded, its loads, its variants."""
+    """An experiment of any kind, with its loads and its variants."""
 
     loads: tuple[Load, ...]
     variants: tuple[ResolvedVariant, ...]
 
     @property
     def name(self) -> str:
-        """As the file has it."""
+        """The name in the experiment file."""
         return self.spec.name
 
     @property
     def price(self) -> Price | None:
-        """What its slots cost; None where nothing is rented."""
+        """What its slots cost; None: nothing is rented."""
         return None
 
     @property
     def search(self) -> Search | None:
-        """What the load generator searches; None: every variant is measured."""
-        given = self.spec.search
-        return search_of(given, self.variants, self.spec.variants) if given else None
+        """The search that the load generator does; None: every variant is measured."""
+        return search_of(self.spec)
 
     @property
     def first_candidate(self) -> ResolvedVariant | None:
@@ -125,12 +124,15 @@ class ResolvedExperiment(LoadedExperiment):
     @property
     def extent(self) -> Extent | None:
         """How many candidates a search measures; None: there is no search."""
-        # Of sampled outputs no pass of a draft shows the steps.
-        greedy = self.spec.workload.temperature == 0
-        return extent(self.search, reads_outputs=greedy) if self.search else None
+        return extent(self.search, reads_outputs=self.reads_outputs) if self.search else None
+
+    @property
+    def reads_outputs(self) -> bool:
+        """Whether the drafts of a search read the baseline's outputs while the run lasts."""
+        return False
 
     def starts_up(self, variant: ResolvedVariant) -> bool:
-        """Whether its server runs from the start; the others of a search are due later."""
+        """Whether its server runs from the start; further candidates of a search start later."""
         first = self.first_candidate
         return first is None or variant.is_baseline or variant.name == first.name
 
@@ -141,10 +143,15 @@ class ResolvedLocal(ResolvedExperiment):
 
     spec: LocalExperiment
 
+    @property
+    def reads_outputs(self) -> bool:
+        """A rehearsal lets them read; of sampled outputs no pass of a draft shows the steps."""
+        return self.spec.workload.temperature == 0
+
 
 @dataclass(frozen=True, kw_only=True)
 class ResolvedNeuron(ResolvedExperiment):
-    """An experiment on accelerator nodes: their names, placement and price beside it."""
+    """An experiment on accelerator nodes, with its placement and the names of its resources."""
 
     spec: NeuronExperiment
     variants: tuple[NeuronVariant, ...]
@@ -152,16 +159,22 @@ class ResolvedNeuron(ResolvedExperiment):
     placement: Placement
 
     @property
+    def baseline(self) -> NeuronVariant:
+        """The variant that the others are compared with."""
+        return next(variant for variant in self.variants if variant.is_baseline)
+
+    @property
     def in_block(self) -> bool:
-        """Whether its nodes are of a Capacity Block: paid for up front, used or not."""
+        """Whether its nodes are of a Capacity Block, which is paid in advance, used or not."""
         return self.spec.aws.capacity.kind == "capacity_block"
 
     @property
     def canaries(self) -> tuple[NeuronVariant, ...]:
         """Variants that are tried on a CPU node before any accelerator node is there.
 
-        All; of a search one a draft, the first to be measured before others: candidates of one
-        draft differ in the window alone, and CPU nodes have no room for the pods and mounts of 27.
+        These are all variants; in a search one of each draft, preferably the one that is measured
+        first: candidates of one draft differ in the window alone, and CPU nodes have no room for
+        the pods and mounts of 27.
         """
         if self.spec.search is None:
             return self.variants
@@ -199,7 +212,7 @@ class ResolvedNeuron(ResolvedExperiment):
 
     @property
     def usd_per_hour(self) -> float:
-        """All nodes together; raises UserInputError without a price."""
+        """What all nodes cost together; raises UserInputError without a price."""
         return self.placement.nodes * self.node_price.usd_per_hour
 
 

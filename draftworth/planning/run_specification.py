@@ -1,4 +1,4 @@
-"""From an experiment to the run specification that the load generator reads."""
+"""The run specification of an experiment, which the load generator reads."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def run_spec(
 
 
 def serving_facts(experiment: ResolvedExperiment) -> ServingFacts:
-    """What its servers are, for who reads the run's results without the experiment."""
+    """What its servers are, for a reader of the run's results who has no experiment file."""
     spec, release = experiment.spec, experiment.spec.release_facts
     neuron = spec if isinstance(spec, NeuronExperiment) else None
     target = spec.target.path if isinstance(spec, LocalExperiment) else spec.target.model
@@ -114,7 +114,7 @@ def _decoding(variant: ResolvedVariant) -> Decoding:
 
 
 def limits(work: Workload) -> Limits:
-    """What the service must keep, in seconds."""
+    """The limits that the service must keep, in seconds."""
     given = work.limits
     milliseconds = (given.ttft_p95_ms, given.itl_p95_ms, given.e2e_p95_ms)
     ttft, itl, e2e = (None if limit is None else limit / 1e3 for limit in milliseconds)

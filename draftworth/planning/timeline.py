@@ -1,34 +1,38 @@
 """What a run does when, how long its accelerator nodes are billed, and what that costs.
 
-The phases of a run, their lengths from the experiment and from stated assumptions: an estimate,
-best to worst case, that a reader can check by hand.
+The lengths of its phases come from the experiment and from stated assumptions, once in the best and
+once in the worst case.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+import math
+from collections.abc import Collection
+from dataclasses import dataclass, field
 
-from draftworth.planning.assumptions import Assumptions
-from draftworth.planning.bounds import Bounds, exactly
-from draftworth.planning.loading_time import starting_phases, transfer_minutes
-from draftworth.planning.measuring_phases import measuring_phases
-from draftworth.planning.phases import Limit, Phase, Schedule, Timeline
-from draftworth.planning.resolved import ResolvedNeuron
-from draftworth.planning.search_time import OTHERS, SearchTime
+from draftworth.planning.assumptions import CASES, Assumptions, Bounds, assumption_data
+from draftworth.planning.durations import Durations, RoundCounts
+from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
+from draftworth.planning.schedule import (
+    DEPLOY,
+    IMAGE_PULL,
+    NODE_START,
+    OTHERS,
+    SCALE_UP,
+    STAGE,
+    TEARDOWN,
+    Schedule,
+    Schedules,
+    Span,
+)
+from draftworth.planning.search_time import SearchTime
 
-DEPLOY = "deploy"
-STAGE = "stage checkpoints"
-SCALE_UP = "scale up"
-NODE_START = "node start"
-IMAGE_PULL = "image pull"
-TEARDOWN = "nodes to zero"
 DEADLINE = "aws.deadline_minutes"
 BUDGET = "aws.budget_usd"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Forecast:
+class RunForecast:
     """A run's time line: `limited` ends at the deadline or the budget, `unlimited` does not.
 
     Of a search, both are of the certain candidates in the best case, and in the worst of all that
@@ -37,8 +41,8 @@ class Forecast:
 
     experiment: ResolvedNeuron
     assumed: Assumptions
-    limited: Timeline
-    unlimited: Timeline
+    limited: Schedules
+    unlimited: Schedules
     search: SearchTime | None = None
 
     @property
@@ -57,108 +61,179 @@ class Forecast:
         return self.unlimited.bounds(lambda run: run.billed_minutes)
 
     @property
+    def released_minutes(self) -> Bounds:
+        """Minutes from the end of the deploy until the nodes are released, without limits."""
+        return self.unlimited.bounds(
+            lambda run: math.ceil(run.spans[TEARDOWN].start - run.spans[DEPLOY].end)
+        )
+
+    @property
+    def over_minutes(self) -> Bounds:
+        """Minutes from the start of the deploy until everything is measured, without limits."""
+        return self.unlimited.bounds(lambda run: run.spans[TEARDOWN].start)
+
+    @property
+    def measured_minutes(self) -> Bounds:
+        """Minutes in which tokens are measured, without deadline and budget."""
+        return self.unlimited.bounds(lambda run: run.measured_minutes)
+
+    @property
     def searched_minutes(self) -> Bounds:
-        """Of a search, until its certain candidates are measured; it begins with the first node
-        that is up, as the load generator does."""
-        return self.unlimited.bounds(_searched_minutes)
+        """Of a search, minutes until its certain candidates are measured."""
+        return self.unlimited.bounds(lambda run: run.certain_search_minutes)
+
+    @property
+    def others_minutes(self) -> Bounds:
+        """Of a search, minutes of the candidates that are not certain."""
+        return self.unlimited.bounds(lambda run: run.minutes_of(OTHERS))
 
     def minutes_of(self, candidates: float) -> Bounds:
         """Of a search, minutes that each node would be billed for so many candidates, without
         deadline, budget and `search.stop`; all `needed_minutes` without a search."""
-        if self.search is None:
-            return self.needed_minutes
-        billed, others = self.needed_minutes, self.others_minutes
-        certain = Bounds(billed.best - others.best, billed.worst - others.worst)
-        return certain.called("certain candidates") + self.search.others_minutes(candidates)
-
-    @property
-    def others_minutes(self) -> Bounds:
-        """Of a search, for candidates that are not certain; 0 where there are none."""
-        return self.unlimited.bounds(
-            lambda run: run.spans[OTHERS].minutes if OTHERS in run.spans else 0.0
+        needed, others = self.needed_minutes, self.others_minutes
+        further = self.search.further_minutes(candidates) if self.search else others
+        return Bounds(
+            needed.best - others.best + further.best, needed.worst - others.worst + further.worst
         )
 
     def usd(self, minutes: Bounds) -> Bounds:
         """What all nodes cost for so many minutes each; raises UserInputError without a price."""
-        nodes, price = self.experiment.placement.nodes, self.experiment.node_price
-        rate = exactly(price.usd_per_hour, f"{price.usd_per_hour:.2f}")
-        return minutes.called("minutes") / 60 * nodes * rate
+        return minutes.times(self.experiment.usd_per_hour / 60)
 
 
 def forecast(
     experiment: ResolvedNeuron,
-    assumed: Assumptions,
+    assumed: Assumptions | None = None,
     *,
     compiled: Collection[str] = (),
     second: bool = False,
-) -> Forecast:
+) -> RunForecast:
     """The time line of one run.
 
+    assumed: left out, the shipped assumptions for its target.
     compiled: variants whose graph is in the bucket. second: a run after another one, which finds
     the cluster, every checkpoint and every graph that the first one certainly compiled.
     """
+    assumed = assumed or assumption_data().for_target(experiment.spec.target.model)
     extent = experiment.extent
     if second:
         others = {c.variant for c in extent.others} if extent else ()
         compiled = {*compiled, *(v.name for v in experiment.variants if v.name not in others)}
+    best, worst = (Durations(experiment=experiment, assumed=assumed, case=case) for case in CASES)
     search = None
     if extent:
         search = SearchTime(
-            experiment=experiment, extent=extent, assumed=assumed, compiled=compiled
+            experiment=experiment, extent=extent, best=best, worst=worst, compiled=compiled
         )
-    phases = [*_phases(experiment, assumed, compiled=compiled, second=second)]
-    if search:
-        phases += search.certain_phases(after=phases[-1].name)
-        begun = Timeline.of(phases).bounds(_searched_minutes)
-        phases += search.others_phases(begun, after=phases[-1].name)
-    teardown = assumed.bounds("teardown_minutes")
-    phases.append(Phase(name=TEARDOWN, minutes=teardown, after=(phases[-1].name,)))
-    return Forecast(
-        experiment=experiment,
-        assumed=assumed,
-        limited=Timeline.of(phases, _limits(experiment, assumed)),
-        unlimited=Timeline.of(phases),
-        search=search,
+    plans = [_Plan(durations=durations, compiled=compiled) for durations in (best, worst)]
+    for plan in plans:
+        plan.measure_what_is_certain(search, second=second)
+    if search and search.extent.others:
+        begun = Bounds(*(plan.schedule.certain_search_minutes for plan in plans))
+        plans[0].add(OTHERS, 0.0)  # at best none is worth measuring
+        plans[1].add(OTHERS, search.most_further_minutes(begun))
+    for plan in plans:
+        plan.add(TEARDOWN, plan.durations.assumption("teardown_minutes"))
+    unlimited = Schedules(best=plans[0].schedule, worst=plans[1].schedule)
+    limited = Schedules(best=plans[0].limited, worst=plans[1].limited)
+    return RunForecast(
+        experiment=experiment, assumed=assumed, limited=limited, unlimited=unlimited, search=search
     )
 
 
-def _searched_minutes(schedule: Schedule) -> float:
-    """From the start of the load generator until the last candidate that is certain is measured."""
-    measured = [phase.name for phase in schedule.phases if phase.measured]
-    return schedule.spans[measured[-1]].end - schedule.spans[NODE_START].end
+@dataclass(kw_only=True)
+class _Plan:
+    """The phases of a run in one case, in the order in which they begin."""
 
+    durations: Durations
+    compiled: Collection[str]
+    spans: dict[str, Span] = field(default_factory=dict)
 
-def _phases(
-    experiment: ResolvedNeuron, assumed: Assumptions, *, compiled: Collection[str], second: bool
-) -> Iterator[Phase]:
-    """Until all is measured that is up at once: nothing that a CPU node can do happens on an
-    accelerator node."""
-    minutes = assumed.bounds
-    deploy = minutes("redeploy_minutes" if second else "deploy_minutes")
-    stage = exactly(0, "in the bucket already")
-    if not second:  # all models at once, over the one link of a CPU node
-        transfer = transfer_minutes(experiment.spec.models, assumed, "hub_gbit_per_s")
-        stage = transfer + minutes("stager_start_minutes")
-    yield Phase(name=DEPLOY, minutes=deploy, billed=False)
-    yield Phase(name=STAGE, minutes=stage, after=(DEPLOY,), billed=False)
-    yield Phase(name=SCALE_UP, minutes=minutes("scale_up_minutes"), after=(STAGE,), billed=False)
-    yield Phase(name=NODE_START, minutes=minutes("node_start_minutes"), after=(SCALE_UP,))
-    yield Phase(name=IMAGE_PULL, minutes=minutes("image_pull_minutes"), after=(NODE_START,))
-    starting = [variant for variant in experiment.variants if experiment.starts_up(variant)]
-    for variant in starting:  # each on its own slot, all at once
-        is_compiled = variant.name in compiled
-        yield from starting_phases(variant, assumed, is_compiled=is_compiled, after=IMAGE_PULL)
-    loaded = tuple(f"load {variant.name}" for variant in starting)
-    yield from measuring_phases(experiment, assumed, after=loaded)
+    def measure_what_is_certain(self, search: SearchTime | None, *, second: bool) -> None:
+        """Add all phases until everything is measured that is certainly measured.
 
+        Nothing that a CPU node can do happens on an accelerator node.
+        """
+        experiment, assumption = self.durations.experiment, self.durations.assumption
+        deploying = assumption("redeploy_minutes" if second else "deploy_minutes")
+        self.add(DEPLOY, deploying, billed=False)
+        self.add(STAGE, 0.0 if second else self.durations.stage_minutes(), billed=False)
+        self.add(SCALE_UP, assumption("scale_up_minutes"), billed=False)
+        self.add(NODE_START, assumption("node_start_minutes"))
+        self.add(IMAGE_PULL, assumption("image_pull_minutes"))
+        self.start(*filter(experiment.starts_up, experiment.variants))
+        for repetition in range(1, experiment.spec.repetitions + 1):
+            self.measure(repetition)
+        for variant in search.certain[1:] if search else ():
+            self.start(variant)
+            minutes = self.durations.candidate_rounds_minutes()
+            self.add(f"measure {variant.name}", minutes, measured=True)
 
-def _limits(experiment: ResolvedNeuron, assumed: Assumptions) -> tuple[Limit, ...]:
-    """As the capacity controller has them: the deadline counts from the end of the deploy, the
-    spend from the launch. Without a price nobody knows how long the budget lasts."""
-    aws = experiment.spec.aws
-    deadline = Limit(name=DEADLINE, after=DEPLOY, minutes=exactly(aws.deadline_minutes))
-    if aws.price is None:
-        return (deadline,)
-    paid = exactly(aws.budget_usd / experiment.usd_per_hour * 60)
-    minutes = paid + assumed.bounds("budget_delay_minutes")
-    return (deadline, Limit(name=BUDGET, after=SCALE_UP, minutes=minutes))
+    def start(self, *variants: NeuronVariant) -> None:
+        """Start servers at once, each on its own slot; one whose graph is not there compiles it."""
+        now = self.end
+        for variant in variants:
+            ready = now
+            if variant.name not in self.compiled:
+                minutes = self.durations.assumption("compile_minutes")
+                ready = self.add(f"compile {variant.name}", minutes, start=now)
+            self.add(f"load {variant.name}", self.durations.load_minutes(variant), start=ready)
+
+    def measure(self, repetition: int) -> None:
+        """Measure every load, then where intervals are widest, then the control if there is one.
+
+        Of a search, these are the phases of its first candidate.
+        """
+        durations, experiment = self.durations, self.durations.experiment
+        place = f", repetition {repetition}" if experiment.spec.repetitions > 1 else ""
+        if repetition > 1:
+            loading = max(durations.load_minutes(v) for v in experiment.variants)
+            self.add(f"load again{place}", loading)
+        for load in experiment.loads:
+            self.add(f"measure {load.label}{place}", durations.least_minutes(load), measured=True)
+        if RoundCounts.of(experiment).further(repetition):
+            minutes = durations.further_minutes(repetition)
+            self.add(f"measure further{place}", minutes, measured=True)
+        if experiment.spec.control:
+            self.add(f"load control{place}", durations.load_minutes(experiment.baseline))
+            self.add(f"measure control{place}", durations.control_minutes(), measured=True)
+
+    def add(
+        self,
+        name: str,
+        minutes: float,
+        *,
+        start: float | None = None,
+        billed: bool = True,
+        measured: bool = False,
+    ) -> float:
+        """Add a phase, which begins when all before it have ended or at `start`; return its end."""
+        start = self.end if start is None else start
+        end = start + minutes
+        self.spans[name] = Span(start=start, end=end, billed=billed, measured=measured)
+        return end
+
+    @property
+    def end(self) -> float:
+        """When all phases have ended that were added."""
+        return max((span.end for span in self.spans.values()), default=0.0)
+
+    @property
+    def schedule(self) -> Schedule:
+        """The phases that were added, without limits."""
+        return Schedule(spans=dict(self.spans))
+
+    @property
+    def limited(self) -> Schedule:
+        """The run as the capacity controller ends it.
+
+        The deadline counts from the end of the deploy, the spend from the launch. Without a price
+        nobody knows how long the budget lasts.
+        """
+        experiment, aws = self.durations.experiment, self.durations.experiment.spec.aws
+        limits = [(self.spans[DEPLOY].end + aws.deadline_minutes, DEADLINE)]
+        if aws.price is not None:
+            paid = aws.budget_usd / experiment.usd_per_hour * 60
+            late = self.durations.assumption("budget_delay_minutes")
+            limits.append((self.spans[SCALE_UP].end + paid + late, BUDGET))
+        return self.schedule.until(limits)

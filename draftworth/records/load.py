@@ -88,11 +88,6 @@ class ConcurrencyLoad:
         sent = len(self.warmup_shares(warmup)) + requests
         return sent / min(self.concurrency, seats) * request_seconds
 
-    def sending_words(self, requests: int, *, warmup: int, seats: int) -> str:
-        """`sending_seconds` in words."""
-        sent = f"({len(self.warmup_shares(warmup))} warm-up + {requests})"
-        return f"{sent} / {min(self.concurrency, seats)} at once x"
-
 
 @dataclass(frozen=True, kw_only=True)
 class PoissonLoad:
@@ -142,13 +137,6 @@ class PoissonLoad:
         sent = warmup + requests
         arriving_seconds = sent / self.requests_per_second + request_seconds
         return max(arriving_seconds, math.ceil(sent / seats) * request_seconds)
-
-    def sending_words(self, requests: int, *, warmup: int, seats: int) -> str:
-        """`sending_seconds` in words."""
-        return (
-            f"{warmup} warm-up + {requests} requests at {self.requests_per_second:g} a second, "
-            f"{seats} decoded at once, each"
-        )
 
 
 Load = ConcurrencyLoad | PoissonLoad

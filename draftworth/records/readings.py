@@ -12,20 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from draftworth.records.codec import dump_record
-from draftworth.untrusted import MIB
-
-# Of a search, in the run's folder: the baseline's outputs, and what its drafts say of them. Each is
-# written once, whole.
-OUTPUTS_FILE = "drafts/outputs.jsonl"
-READINGS_FILE = "drafts/readings.json"
-OUTPUTS_LIMIT_BYTES = 64 * MIB
-READINGS_LIMIT_BYTES = 64 * MIB
-
-
-def reading_memory_gib(weights_gib: float) -> float:
-    """What a pass may take: half of the weights again for what lies beside them, and what Python,
-    torch and the logits of a batch take."""
-    return 1.5 * weights_gib + 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,15 +85,3 @@ class Pass:
     def file_name(self) -> str:
         """Of its readings: other weights, tokens, outputs or settings have another file."""
         return f"{self.model}-{hashlib.sha256(dump_record(self)).hexdigest()[:16]}.readings.jsonl"
-
-
-@dataclass(frozen=True, kw_only=True)
-class DraftReadings:
-    """What the drafts of a search say of its baseline's outputs: `READINGS_FILE`.
-
-    drafts: by `Candidate.draft`; one that could not be read is left out.
-    """
-
-    schema: str = "draftworth.draft_readings/1"
-    run_id: str
-    drafts: Mapping[str, tuple[Reading, ...]]

@@ -115,7 +115,7 @@ class State:
             return asked_for[0]
         if likely := [f for f in self.forecasts if f.chance > LEAST_CHANCE]:
             return min(likely, key=lambda f: f.cost).candidate
-        # Last: what is not known yet of a draft may be read meanwhile.
+        # A draft of which nothing is known comes last: no cost can be expected of it.
         unknown = [c for c in open_ones if c not in self.yields]
         own = [c for c in unknown if c.draft == unknown[0].draft]
         return first_candidate(own) if own else None

@@ -48,7 +48,6 @@ from draftworth.records.reading import parse_s3_url
 from draftworth.records.results import RUN_FILE, RunResult
 from draftworth.untrusted import MIB, TooLargeError, read_at_most
 from pods.log import log_line
-from pods.measuring.draft_outputs import draft_outputs
 from pods.measuring.engines import open_engine
 from pods.measuring.kubernetes_servers import ServerStates, go_home, servers_of
 from pods.measuring.report import add_report
@@ -181,7 +180,6 @@ def _measure(arguments: argparse.Namespace, run_id: str | None) -> RunResult:
         deadline_seconds=_deadline(arguments.deadline_minutes_file),
         server_state=_server_states(arguments.results),
         servers=servers,
-        read_outputs=draft_outputs(spec, store, log_line),
     )
     if history and history.result:
         log_line(f"run {run_id} is over already; to measure again, raise `rerun`")

@@ -12,7 +12,6 @@ from transformers import (
     AutoTokenizer,
     PreTrainedModel,
     PreTrainedTokenizerBase,
-    __version__,
 )
 from transformers.utils import logging
 
@@ -103,7 +102,7 @@ def load_model(folder: Path, tokenizer: PreTrainedTokenizerBase) -> PreTrainedMo
     logging.disable_progress_bar()
     try:
         model: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
-            folder, local_files_only=True, trust_remote_code=False, **_own_precision(__version__)
+            folder, local_files_only=True, trust_remote_code=False, dtype="auto"
         )
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         raise UserInputError(
@@ -116,15 +115,6 @@ def load_model(folder: Path, tokenizer: PreTrainedTokenizerBase) -> PreTrainedMo
             f"{folder}: it knows {model.config.vocab_size} tokens, its tokenizer {len(tokenizer)}"
         )
     return model.eval()
-
-
-def _own_precision(version: str) -> dict[str, str]:
-    """The option of transformers that keeps a checkpoint's precision, by its release.
-
-    `torch_dtype` was renamed in 4.56; the image of Neuron SDK 2.26.1 likely has an older one.
-    """
-    major, minor = (int(part) for part in version.split(".")[:2])
-    return {"dtype" if (major, minor) >= (4, 56) else "torch_dtype": "auto"}
 
 
 def ending_ids(model: PreTrainedModel) -> tuple[int, ...]:

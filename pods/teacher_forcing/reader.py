@@ -13,8 +13,6 @@ from draftworth.errors import DraftworthError, UserInputError
 from draftworth.records.codec import RecordError, dump_record, load_record
 from draftworth.records.readings import Output, Reading
 
-# The pass runs on the CPU: libraries of an accelerator are not loaded where they are installed.
-_NO_ACCELERATOR = {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0", "USE_TORCH_XLA": "0"}
 _ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -69,7 +67,7 @@ class Reader:
                 *(*options, *["--enable-thinking"] * self.enable_thinking),
             ],
             cwd=_ROOT,
-            env={**os.environ, "HF_HUB_OFFLINE": "1", **_NO_ACCELERATOR},
+            env={**os.environ, "HF_HUB_OFFLINE": "1"},
             stdout=subprocess.PIPE,
             check=False,
         )

@@ -9,21 +9,17 @@ from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct
 
 from charts.names import (
-    DRAFT_READER_SERVICE_ACCOUNT,
     LOAD_GENERATOR_SERVICE_ACCOUNT,
     NAMESPACE,
     STAGER_SERVICE_ACCOUNT,
-    measuring_job_prefix,
     server_name,
     service_name,
 )
 from draftworth.experiment.naming import RUNS_PREFIX
 from draftworth.experiment.variants import HubModel
-from draftworth.planning.draft_reading import draft_reading
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
 from draftworth.records.artifacts import manifest_key
 from draftworth.records.deployment import canary_key
-from draftworth.records.readings import OUTPUTS_FILE, READINGS_FILE
 from draftworth.records.servers import SERVERS_FOLDER, server_state_key
 from stacks.constructs.accepted_findings import accept_folders
 from stacks.constructs.roles import CREATED_NOT_REPLACED, allow, grant, pod_role
@@ -51,7 +47,6 @@ class WorkloadRoles(Construct):
             server = self._build_server(variant, checkpoints, artifacts)
             _let_report(server, variant, results)
         self._build_load_generator(results, run_spec_arn)
-        self._build_draft_reader(experiment, checkpoints, results)
 
     def _build_stager(self, experiment: ResolvedNeuron, checkpoints: aws_s3.IBucket) -> None:
         stager = self._role(STAGER_SERVICE_ACCOUNT, "put checkpoints into their bucket")
@@ -100,36 +95,6 @@ class WorkloadRoles(Construct):
             ),
         )
         accept_folders(load_generator, results, runs, servers)
-
-    def _build_draft_reader(
-        self, experiment: ResolvedNeuron, checkpoints: aws_s3.IBucket, results: aws_s3.IBucket
-    ) -> None:
-        """Of a run that is searched: what its drafts are to read, and what they read."""
-        models = draft_reading(experiment).models
-        if not models:
-            return
-        reader = self._role(DRAFT_READER_SERVICE_ACCOUNT, "read outputs with drafts")
-        _let_read(reader, checkpoints, [_objects_of(m) for m in (experiment.spec.target, *models)])
-        runs = f"{RUNS_PREFIX}{measuring_job_prefix(experiment)}-*"
-        outputs, readings = f"{runs}/{OUTPUTS_FILE}", f"{runs}/{READINGS_FILE}"
-        grant(
-            reader,
-            allow("ReadOutputs", ["s3:GetObject"], [results.arn_for_objects(outputs)]),
-            allow(
-                "WriteReadingsOnce",
-                ["s3:PutObject"],
-                [results.arn_for_objects(readings)],
-                CREATED_NOT_REPLACED,
-            ),
-            # Whether there are outputs, and whether the run is over.
-            allow(
-                "ListRuns",
-                ["s3:ListBucket"],
-                [results.bucket_arn],
-                {"StringLike": {"s3:prefix": runs}},
-            ),
-        )
-        accept_folders(reader, results, outputs, readings)
 
     def _role(self, service_account: str, purpose: str) -> aws_iam.Role:
         role = pod_role(

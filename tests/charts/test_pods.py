@@ -20,7 +20,6 @@ from draftworth.measuring.run_specification import (
     RunSpec,
     job_run_id,
 )
-from draftworth.planning.draft_reading import draft_reading
 from draftworth.records.codec import load_record
 from tests.charts.rendering import (
     EXPERIMENTS,
@@ -60,7 +59,6 @@ def what_is_too_free(template: Object) -> list[str]:
 def test_pods_have_no_rights_they_do_not_need(name: str) -> None:
     experiment = resolved(name)
     pods = len(server_names(experiment)) + len(experiment.canaries) + len(experiment.spec.models)
-    pods += bool(draft_reading(experiment).models)
     found = [what_is_too_free(template) for template in pod_templates(name)]
     assert found == [[]] * (pods + 1), "the load generator's too"
 

@@ -14,14 +14,13 @@ import pytest
 import requests
 
 from charts.names import (
-    DRAFT_READER_SERVICE_ACCOUNT,
     LOAD_GENERATOR_SERVICE_ACCOUNT,
     NAMESPACE,
     STAGER_SERVICE_ACCOUNT,
     server_names,
     service_name,
 )
-from tests.charts.rendering import all_objects, homes, of_kind, rendered
+from tests.charts.rendering import all_objects, homes, of_kind
 from tests.cluster.api import KINDS, Api, Object, path_of
 from tests.cluster.conftest import empty
 from tests.cluster.control_plane import ControlPlane
@@ -33,7 +32,6 @@ pytestmark = [pytest.mark.synth]
 ACCOUNTS = (
     LOAD_GENERATOR_SERVICE_ACCOUNT,
     STAGER_SERVICE_ACCOUNT,
-    DRAFT_READER_SERVICE_ACCOUNT,
     *(service_name(variant.name) for variant in resolved().variants),
 )
 SERVERS = server_names(resolved())
@@ -49,20 +47,9 @@ OF_EVERYBODY = {
 
 @pytest.fixture(scope="module")
 def applied(plane: ControlPlane) -> Iterator[Api]:
-    plane.api.create(*objects())
+    plane.api.create(*all_objects())
     yield plane.api
     empty(plane.api)
-
-
-def objects() -> list[Object]:
-    """The published experiment's, and the one account and Job that only a search has."""
-    search = "qwen3-32b-search"
-    (account,) = (
-        item
-        for item in of_kind("ServiceAccount", search)
-        if item["metadata"]["name"] == DRAFT_READER_SERVICE_ACCOUNT
-    )
-    return [*all_objects(), account, *rendered(search)["draft-reader"]]
 
 
 def user(account: str) -> str:
@@ -186,8 +173,8 @@ def test_the_measuring_pods_token_is_good_for_nothing_else(applied: Api, measuri
 def test_every_pod_runs_as_one_of_these_accounts_and_only_the_measuring_one_holds_a_token(
     applied: Api,
 ) -> None:
-    kinds = [item["kind"] for item in objects()]
-    count = len(homes(objects())) + kinds.count("Job")
+    kinds = [item["kind"] for item in all_objects()]
+    count = len(homes(all_objects())) + kinds.count("Job")
     pods = eventually(lambda: len(found := applied.all("Pod")) == count and found)
     assert {pod["spec"]["serviceAccountName"] for pod in pods} == set(ACCOUNTS)
     assert kinds.count("ServiceAccount") == len(ACCOUNTS)

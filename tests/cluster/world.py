@@ -249,14 +249,10 @@ def _address_of_pods(stack: ExitStack) -> str:
 def _images(folder: Path, aws: str, hub: LocalHub) -> Mapping[str, Image]:
     """What the two images bring; their packages are this interpreter's."""
     measuring, neuron = folder / "measuring-image", folder / "neuron-image"
-    stand_in_pass = Path(__file__).with_name("stand_in_pass.py")
     for file in source_files(MEASURING_IMAGE):
         (measuring / file).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(ROOT / file, measuring / file)
     write_vllm(neuron)
-    library = folder / "neuron-library"
-    library.mkdir()
-    shutil.copyfile(stand_in_pass, library / "sitecustomize.py")
     here = {
         "AWS_EC2_METADATA_DISABLED": "true",
         "AWS_ENDPOINT_URL": aws,
@@ -275,14 +271,10 @@ def _images(folder: Path, aws: str, hub: LocalHub) -> Mapping[str, Image]:
             working_folder="/app",
         ),
         "vllm-neuronx": Image(
-            mounts=(
-                Mount(source=neuron, target="/image/bin", read_only=True),
-                Mount(source=library, target="/image/lib", read_only=True),
-            ),
+            mounts=(Mount(source=neuron, target="/image/bin", read_only=True),),
             environment={
                 **here,
                 "PATH": f"/image/bin:{PROGRAMS}",
-                "PYTHONPATH": "/image/lib",
                 "HOME": "/root",
                 "LISTEN_ON": "0.0.0.0",  # noqa: S104 (of a pod's own network)
                 "SAID": "/tmp/said",  # noqa: S108 (of a container's own root)

@@ -218,7 +218,7 @@ def refused_well(error: UserInputError, path: Path) -> None:
 
 
 def try_plan(path: Path) -> None:
-    arguments = argparse.Namespace(experiment=path, assume=[], compiled=[], learn=None, card=None)
+    arguments = argparse.Namespace(experiment=path, assume=[], compiled=[])
     with bounded(), redirect_stdout(StringIO()) as text:
         try:
             plan.run(arguments)

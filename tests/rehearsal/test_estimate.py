@@ -27,9 +27,9 @@ from draftworth.records.readings import Output, Reading
 from pods.teacher_forcing.reader import Reader
 from rehearsal import estimate
 from tests.conftest import ROOT
-from tests.draftworth.planning.test_card import card, drafted, plain
 from tests.rehearsal.test_answers import HUB_EXPERIMENT, TINY_PAIR, write_answers
 from tests.rehearsal.test_rehearsal import short_rehearsal
+from tests.rehearsal.test_settling import card, drafted, plain
 from tests.support.blocks import make_run
 from tests.support.experiments import both, put, resolved, write_experiment
 
@@ -327,7 +327,8 @@ def test_a_card_and_a_price_say_what_an_hour_settles_and_what_a_day_can_save(
 
     output = capsys.readouterr().out
     assert "What would settle it: a run that measures window" in output
-    assert "by the assumptions of `plan`: billed minutes" in output
+    assert "by the assumptions of `plan`: " in output
+    assert " billed minutes x 1 node" in output
     assert "1,000,000 tokens a day x" in output
     assert "x 0.04 s a step /" in output
 

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from charts.names import (
-    DRAFT_READER_SERVICE_ACCOUNT,
     LOAD_GENERATOR_SERVICE_ACCOUNT,
     NAMESPACE,
     STAGER_SERVICE_ACCOUNT,
@@ -21,7 +20,6 @@ from charts.names import (
     service_name,
 )
 from charts.shipped import METRICS_PUBLISHER
-from draftworth.planning.draft_reading import draft_reading
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
 from stacks.constructs.applied_charts import PRUNED_KINDS
 from stacks.constructs.results_queue import PUBLISHER_TIMEOUT_SECONDS
@@ -155,9 +153,7 @@ def test_each_service_account_has_a_role_of_its_own(name: str) -> None:
     found = of_type(benchmark(name), "AWS::EKS::PodIdentityAssociation").values()
     roles = {a["Properties"]["ServiceAccount"]: a["Properties"]["RoleArn"] for a in found}
     servers = {service_name(variant.name) for variant in experiments()[name].variants}
-    reading = [DRAFT_READER_SERVICE_ACCOUNT] * bool(draft_reading(experiments()[name]).models)
-    others = (LOAD_GENERATOR_SERVICE_ACCOUNT, STAGER_SERVICE_ACCOUNT, *reading)
-    assert set(roles) == {*servers, *others}
+    assert set(roles) == {*servers, LOAD_GENERATOR_SERVICE_ACCOUNT, STAGER_SERVICE_ACCOUNT}
     assert len({json.dumps(role) for role in roles.values()}) == len(found)
     assert {a["Properties"]["Namespace"] for a in found} == {NAMESPACE}
 
@@ -175,21 +171,6 @@ def test_the_load_generator_reads_prompts_creates_results_and_replaces_none() ->
         f"WorkloadRolesllmperf | s3:GetObject | arn:aws:s3:::{assets}/<asset-hash>.json",
         f"WorkloadRolesllmperf | s3:ListBucket | ${{Results.Arn}} | if {ONLY_RUNS}",
         f"WorkloadRolesllmperf | s3:PutObject | ${{Results.Arn}}/runs/* | if {ONCE}",
-    ]
-
-
-def test_the_draft_reader_reads_outputs_and_drafts_and_puts_down_readings_once() -> None:
-    lines = list(rights(benchmark("qwen3-32b-search")))
-    runs = "runs/llmperf-qwen3-32b-search-*"
-    only = json.dumps({"StringLike": {"s3:prefix": runs}})
-    models = ("Qwen3-0.6B", "Qwen3-1.7B", "Qwen3-32B")
-    role = "WorkloadRolesdraftreader"
-    assert sorted(line for line in lines if line.startswith(f"{role} |")) == [
-        *(f"{role} | s3:GetObject | ${{Checkpoints.Arn}}/Qwen/{m}/main/*" for m in models),
-        f"{role} | s3:GetObject | ${{Results.Arn}}/{runs}/drafts/outputs.jsonl",
-        f"{role} | s3:ListBucket | ${{Checkpoints.Arn}}",
-        f"{role} | s3:ListBucket | ${{Results.Arn}} | if {only}",
-        f"{role} | s3:PutObject | ${{Results.Arn}}/{runs}/drafts/readings.json | if {ONCE}",
     ]
 
 

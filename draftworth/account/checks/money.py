@@ -5,9 +5,7 @@ from __future__ import annotations
 from draftworth.account.checks.check import Outcome, Situation, failed, passed, skipped, warned
 from draftworth.account.market.prices import spot_prices
 from draftworth.experiment.aws import Spot
-from draftworth.planning.assumptions import assumption_data
-from draftworth.planning.example_values import example_values
-from draftworth.planning.price_age import price_doubt, price_renewal
+from draftworth.planning.prices import price_doubt, price_renewal
 from draftworth.planning.timeline import forecast
 
 # How far the experiment's Spot price may be off the zone's before a warning.
@@ -32,7 +30,7 @@ def price_date(situation: Situation) -> Outcome:
 
 def example_values_replaced(situation: Situation) -> Outcome:
     """Nothing is left of what examples have in the place of one's own."""
-    if left := list(example_values(situation.experiment.spec.aws)):
+    if left := list(situation.experiment.spec.aws.example_values()):
         return failed(f"of an example, no account has it: {', '.join(left)}", "put your own there")
     return passed("the experiment has no value of an example")
 
@@ -67,12 +65,11 @@ def budget(situation: Situation) -> Outcome:
     experiment, budget_usd = situation.experiment, situation.experiment.spec.aws.budget_usd
     if experiment.spec.aws.price is None:
         return skipped("no price is known yet")
-    assumed = assumption_data().for_target(experiment.spec.target.model)
-    need = forecast(experiment, assumed).needed_minutes
+    need = forecast(experiment).needed_minutes
     nodes, paid = experiment.placement.nodes, 60 * budget_usd / experiment.usd_per_hour
     found = (
         f"{budget_usd:.2f} USD pay for {paid:.0f} minutes of {nodes} node"
-        f"{'s' if nodes > 1 else ''}; a first run is estimated to need {need.text(digits=0)}"
+        f"{'s' if nodes > 1 else ''}; a first run is estimated to need {need:.0f}"
     )
     if paid < need.best:
         return failed(

@@ -35,7 +35,7 @@ def found_lines(found: Found, need: Need) -> Iterator[str]:
     free = [offer for offer in offers if not offer.hindrance]
     hindered = [offer for offer in offers if offer.hindrance]
     yield (
-        f"{need.nodes} x {need.instance_type} for {need.hours.text(digits=1)} h each, the best and "
+        f"{need.nodes} x {need.instance_type} for {need.hours:.1f} h each, the best and "
         "the worst case of a first run (`python -m draftworth plan` has the time line); whole "
         "prices in USD"
     )

@@ -11,8 +11,7 @@ from typing import Any, ClassVar
 import yaml
 
 from draftworth.account.printing import utc_text
-from draftworth.planning.assumptions import assumption_data
-from draftworth.planning.bounds import Bounds
+from draftworth.planning.assumptions import Bounds
 from draftworth.planning.resolved import ResolvedNeuron
 from draftworth.planning.timeline import forecast
 from draftworth.records.deployment import BLOCK_MARGIN_SECONDS, CapacityKind
@@ -46,18 +45,17 @@ class Need:
     @classmethod
     def of(cls, experiment: ResolvedNeuron) -> Need:
         """What the plan needs where neither deadline nor budget ends it."""
-        assumed = assumption_data().for_target(experiment.spec.target.model)
         return cls(
             instance_type=experiment.spec.instance_type,
             vcpus=experiment.spec.accelerator.vcpus * experiment.placement.nodes,
             nodes=experiment.placement.nodes,
-            minutes=forecast(experiment, assumed).needed_minutes,
+            minutes=forecast(experiment).needed_minutes,
         )
 
     @property
     def hours(self) -> Bounds:
         """Of each node."""
-        return self.minutes / 60
+        return self.minutes.times(1 / 60)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +77,7 @@ class Offer(ABC):
     @property
     def usd(self) -> Bounds:
         """What the plan would cost with it: here what its node hours cost."""
-        return self.need.hours * self.need.nodes * self.usd_per_node_hour
+        return self.need.hours.times(self.need.nodes * self.usd_per_node_hour)
 
     @property
     @abstractmethod
@@ -171,8 +169,8 @@ class BlockOffer(Offer):
         used = Bounds(min(need.best, usable), min(need.worst, usable))
         left = Bounds(usable - used.worst, usable - used.best)
         cut = ", cut by its end in the worst case" if need.worst > usable else ""
-        free = f"{left.text(digits=1)} h free for more runs"
-        return f"{used.text(digits=1)} of {self.hours:.1f} h{cut}; {free}"
+        free = f"{left:.1f} h free for more runs"
+        return f"{used:.1f} of {self.hours:.1f} h{cut}; {free}"
 
     @property
     def capacity(self) -> Mapping[str, Any]:

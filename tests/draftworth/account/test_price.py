@@ -14,7 +14,7 @@ from draftworth.account.clients import AwsError
 from draftworth.account.price import asked_price, kept_price
 from draftworth.cli import main
 from draftworth.errors import DraftworthError
-from draftworth.planning.looked_up_price import CONTEXT_FILE, context_values, price_key
+from draftworth.planning.prices import CONTEXT_FILE, context_values, price_key
 from draftworth.planning.resolved import ResolvedNeuron, load_neuron
 from tests.draftworth.account.market.stubs import World, product, products, spot
 from tests.draftworth.account.stubs import NOW, ROOT, Answer, experiment

@@ -15,12 +15,14 @@ from draftworth.experiment.aws import CPU_INSTANCE_TYPE, CPU_NODES
 from draftworth.experiment.strict import read_yaml
 from draftworth.metrics.definitions import FINDING_METRICS, charged
 from draftworth.planning.assumptions import (
+    CASES,
     HOURS_A_MONTH,
     Assumption,
     AssumptionData,
+    Assumptions,
+    Bounds,
     assumption_data,
 )
-from draftworth.planning.bounds import Bounds
 from tests.conftest import ROOT
 from tests.support.documents import assert_block
 
@@ -32,6 +34,17 @@ def edited(edit: Callable[[dict[str, Any]], object]) -> str:
     data = yaml.safe_load(SHIPPED)
     edit(data)
     return yaml.safe_dump(data)
+
+
+def ends(assumed: Assumptions, name: str) -> tuple[float, ...]:
+    """Its values in the best and in the worst case."""
+    return tuple(assumed.named(name).at(case) for case in CASES)
+
+
+def test_two_numbers_are_written_as_one_where_they_are_the_same() -> None:
+    assert f"{Bounds(2, 5.04):.1f}" == "2.0 to 5.0"
+    assert f"{Bounds(2, 2):g}" == "2"
+    assert f"{Bounds(1.96, 2.04):.1f}" == "2.0"
 
 
 def test_the_shipped_assumptions_are_read() -> None:
@@ -53,7 +66,6 @@ def test_the_shipped_assumptions_are_read() -> None:
         lambda d: d["targets"]["Qwen/Qwen3-32B"].update(
             boot_minutes=d["assumptions"]["deploy_minutes"]
         ),
-        lambda d: d["published_sequence"].pop("hand_over_minutes"),
         lambda d: d["standing"][0].pop("as_of"),
         lambda d: d["custom_metric"].update(usd_per_month=0),
         lambda d: d.pop("custom_metric"),
@@ -71,11 +83,9 @@ def test_a_name_ends_in_its_unit() -> None:
         "ms per token": "_ms_per_token",
         "Gbit/s": "_gbit_per_s",
         "GiB": "_gib",
-        "ratio": "_ratio",
     }
     data = assumption_data()
-    rows = [*data.assumptions, *data.published_sequence]
-    assert [n for n, a in rows if not n.endswith(suffixes[a.unit])] == []
+    assert [n for n, a in data.assumptions if not n.endswith(suffixes[a.unit])] == []
     wrong = [
         (model, name)
         for model, values in data.targets.items()
@@ -90,15 +100,14 @@ def test_a_speed_is_best_at_its_high_end_and_a_time_at_its_low_end() -> None:
         ["hub_gbit_per_s=1..5", "warm_up_minutes=1..5"]
     )
 
-    assert assumed.bounds("hub_gbit_per_s") == Bounds(5, 1)
-    assert assumed.bounds("warm_up_minutes") == Bounds(1, 5)
-    assert assumed.bounds("warm_up_minutes").how == "warm_up_minutes 1 to 5"
+    assert ends(assumed, "hub_gbit_per_s") == (5, 1)
+    assert ends(assumed, "warm_up_minutes") == (1, 5)
 
 
 def test_what_is_published_for_a_target_replaces_the_general_value() -> None:
     data = assumption_data()
 
-    assert data.for_target("Qwen/Qwen3-32B").bounds("baseline_ms_per_token") == Bounds(45, 45)
+    assert ends(data.for_target("Qwen/Qwen3-32B"), "baseline_ms_per_token") == (45, 45)
     assert data.for_target("someone/else") == data.assumptions
 
 
@@ -110,9 +119,9 @@ def test_a_user_replaces_an_assumption_by_a_number_or_a_range() -> None:
         ]
     )
 
-    assert replaced.bounds("node_start_minutes") == Bounds(5, 5)
-    assert replaced.bounds("compile_minutes") == Bounds(30, 60)
-    assert replaced.bounds("warm_up_minutes") == Bounds(0.5, 10)
+    assert ends(replaced, "node_start_minutes") == (5, 5)
+    assert ends(replaced, "compile_minutes") == (30, 60)
+    assert ends(replaced, "warm_up_minutes") == (0.5, 10)
     assert replaced.compile_minutes.source == "given with --assume"
     assert replaced.deploy_minutes == assumption_data().assumptions.deploy_minutes
 
@@ -183,7 +192,6 @@ def assumption_rows(data: AssumptionData) -> Iterator[tuple[str, ...]]:
     yield ("assumption", "low", "high", "unit", "source")
     groups: list[tuple[str, Iterable[tuple[str, Assumption]]]] = [("", data.assumptions)]
     groups += [(f" ({model})", values.items()) for model, values in data.targets.items()]
-    groups += [(" (published sequence)", data.published_sequence)]
     for suffix, rows in groups:
         for name, row in rows:
             yield (f"`{name}`{suffix}", f"{row.low:g}", f"{row.high:g}", row.unit, row.source)

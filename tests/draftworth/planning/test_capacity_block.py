@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from draftworth.experiment.aws import CapacityBlock
-from draftworth.planning.bounds import Bounds
+from draftworth.planning.assumptions import Bounds
 from draftworth.planning.capacity_block import PaidBlock, free_slots
 from draftworth.planning.resolved import ResolvedNeuron
 from draftworth.planning.timeline import forecast

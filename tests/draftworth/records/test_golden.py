@@ -23,7 +23,7 @@ from draftworth.records.deployment import CanaryReport, CapacityPlan
 from draftworth.records.findings import StepCostCard, Verdict, read_step_costs
 from draftworth.records.likelihoods import Likelihoods, Predictions
 from draftworth.records.reading import read_run
-from draftworth.records.readings import DraftReadings, Output, Pass, Reading
+from draftworth.records.readings import Output, Pass, Reading
 from draftworth.records.results import BlockResult, RunResult
 from draftworth.records.search import SearchResult
 from draftworth.records.servers import ServerState
@@ -44,7 +44,6 @@ KINDS: Mapping[str, tuple[tuple[type[Any], ...], str, object]] = {
     "run/likelihoods.json": ((Likelihoods,), "likelihoods", None),
     "run/predictions.json": ((Predictions,), "predictions", None),
     "run/drafts/outputs.jsonl": ((Output,), "token_ids", (16, 17, 18)),
-    "run/drafts/readings.json": ((DraftReadings,), "drafts", None),
     "run-specification.json": ((RunSpec,), "sampling.max_requests", 64),
     "capacity-plan.json": ((CapacityPlan,), "budget_usd", 60.0),
     "capacity-state.json": ((State,), "deployment.plan.deadline_minutes", 240),

@@ -102,10 +102,6 @@ def test_a_block_is_as_long_as_each_of_its_equal_streams(
     assert seconds == expected
 
 
-def test_streams_are_said_with_the_true_warm_up() -> None:
-    assert concurrency(4).sending_words(8, warmup=1, seats=2) == "(4 warm-up + 8) / 2 at once x"
-
-
 @pytest.mark.parametrize(
     ("warmup", "requests", "rate", "expected"),
     [
@@ -119,8 +115,3 @@ def test_requests_at_random_times_take_their_arrival_or_their_decoding(
     load = poisson(rate)
     seconds = load.sending_seconds(requests, warmup=warmup, request_seconds=5.0, seats=4)
     assert seconds == expected
-
-
-def test_a_rate_is_said_with_what_limits_the_decoding() -> None:
-    words = poisson(2.5).sending_words(8, warmup=1, seats=4)
-    assert words == "1 warm-up + 8 requests at 2.5 a second, 4 decoded at once, each"

@@ -20,7 +20,7 @@ from draftworth.records.checkpoints import FailedModel, ReadyModel, StagingPlan
 from draftworth.records.deployment import CanaryReport, CapacityPlan
 from draftworth.records.findings import StepCostCard, Verdict
 from draftworth.records.likelihoods import Likelihoods, Predictions
-from draftworth.records.readings import DraftReadings, Pass
+from draftworth.records.readings import Pass
 from draftworth.records.results import BlockResult, RunResult
 from draftworth.records.search import SearchResult
 from draftworth.records.servers import ServerState
@@ -31,7 +31,7 @@ from tests.support.snapshot import assert_snapshot
 RECORDS: tuple[Any, ...] = (
     *(BlockResult, RunResult, RunSpec, Entry, ArtifactManifest, CapacityPlan, ReadyModel),
     *(CanaryReport, FailedModel, ServerState, StepCostCard, Verdict),
-    *(Likelihoods, Predictions, SearchResult, DraftReadings, Pass, StagingPlan, State, Claim),
+    *(Likelihoods, Predictions, SearchResult, Pass, StagingPlan, State, Claim),
 )
 FORMS = Path(__file__).parent / "snapshots" / "schemas.yaml"
 

@@ -28,7 +28,7 @@ from draftworth.records.likelihoods import (
 from draftworth.records.load import ConcurrencyLoad, PoissonLoad
 from draftworth.records.prompts import Case, Prompt
 from draftworth.records.reading import Run
-from draftworth.records.readings import DraftReadings, Output, Pass, Reading
+from draftworth.records.readings import Output, Pass, Reading
 from draftworth.records.results import BlockResult, Interruption, RunResult, ServerStart
 from draftworth.records.transcripts import Transcript, dump_transcripts
 from lambdas.capacity_controller.state import LastDecision, Notification, State
@@ -200,7 +200,6 @@ def beside_the_run() -> Mapping[str, bytes]:
         text="1 2 3",
         token_ids=(16, 17, 18),
     )
-    drafts = DraftReadings(run_id=RUN_ID, drafts={"Qwen/Qwen3-1.7B": (READING,)})
     verdict = make_verdict(RUN_ID)
     found = replace(verdict.findings[0], judgement="dearer")
     checks = Likelihoods(run_id=RUN_ID, likelihoods=(greedy, by_draft))
@@ -211,7 +210,6 @@ def beside_the_run() -> Mapping[str, bytes]:
         "likelihoods.json": dump_record(checks),
         "predictions.json": dump_record(Predictions(run_id=RUN_ID, predictions=(prediction,))),
         "drafts/outputs.jsonl": dump_record(output),
-        "drafts/readings.json": dump_record(drafts),
     }
 
 

@@ -238,18 +238,3 @@ def test_a_file_that_holds_no_outputs_is_refused(call: Call, tmp_path: Path) -> 
 
     assert code == 2
     assert "not a file of outputs" in said
-
-
-def test_a_checkpoints_precision_is_kept_by_transformers_of_any_release() -> None:
-    """The option was renamed in 4.56."""
-    python = os.environ.get("DRAFTWORTH_ENGINE_PYTHON")
-    if python is None:
-        pytest.skip("set DRAFTWORTH_ENGINE_PYTHON to the engine's interpreter (make test-engine)")
-    ask = (
-        "from pods.teacher_forcing.models import _own_precision as p; "
-        "print(*(k for v in ('4.51.3', '4.56.0', '5.19.0') for k in p(v)))"
-    )
-    answer = subprocess.run(
-        [python, "-c", ask], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    assert answer.stdout.split() == ["torch_dtype", "dtype", "dtype"]

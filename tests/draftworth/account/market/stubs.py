@@ -9,7 +9,7 @@ from typing import Any
 
 from draftworth.account.clients import Region
 from draftworth.account.market.offer import Need
-from draftworth.planning.bounds import Bounds
+from draftworth.planning.assumptions import Bounds
 from tests.draftworth.account.stubs import NOW, Answer, StubbedClients
 
 KIND = "trn2.48xlarge"

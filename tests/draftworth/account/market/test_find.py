@@ -23,7 +23,7 @@ from draftworth.cli import main
 from draftworth.errors import UserInputError
 from draftworth.experiment.loading import load_experiment
 from draftworth.experiment.model import NeuronExperiment
-from draftworth.planning.bounds import Bounds
+from draftworth.planning.assumptions import Bounds
 from tests.draftworth.account.market.stubs import (
     BLOCK_START,
     DENIED,

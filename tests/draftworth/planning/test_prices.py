@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from draftworth.errors import UserInputError
-from draftworth.planning.looked_up_price import (
+from draftworth.experiment.aws import CapacityBlock, OnDemand, Price, Spot
+from draftworth.planning.prices import (
     CONTEXT_FILE,
     context_values,
+    price_doubt,
     price_key,
     with_looked_up_price,
     with_prohibitive_price,
@@ -107,3 +110,28 @@ def test_a_prohibitive_price_spends_the_budget_in_a_second(unpriced: ResolvedNeu
     priced = with_prohibitive_price(unpriced)
     assert priced.usd_per_hour / 3600 >= priced.spec.aws.budget_usd
     assert "no price is known" in priced.node_price.source
+
+
+@pytest.mark.parametrize(
+    ("kind", "age_days", "said"),
+    [
+        ("spot", 15, "more than 14 days ago"),
+        ("spot", 14, ""),
+        ("on_demand", 91, "more than 90 days ago"),
+        ("on_demand", 90, ""),
+        ("on_demand", -2, "in the future"),
+        ("on_demand", -1, ""),
+        ("capacity_block", 2000, ""),
+    ],
+)
+def test_a_price_is_asked_for_again_when_it_is_old(kind: str, age_days: int, said: str) -> None:
+    today = date(2026, 11, 23)
+    price = Price(usd_per_hour=8.6, as_of=today - timedelta(days=age_days), source="made up")
+    capacity = {
+        "spot": Spot(kind="spot"),
+        "on_demand": OnDemand(kind="on_demand"),
+        "capacity_block": CapacityBlock(kind="capacity_block", reservation_id="cr-" + "0" * 17),
+    }[kind]
+    experiment = changed_aws(resolved(), price=price, capacity=capacity)
+
+    assert price_doubt(experiment, today) == said

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from datetime import date
 
@@ -11,28 +10,20 @@ from draftworth.experiment.catalog import catalog
 from draftworth.experiment.model import NeuronExperiment, variants_of
 from draftworth.experiment.placement import place
 from draftworth.experiment.variants import HubSpeculative
-from draftworth.planning.bounds import Bounds
+from draftworth.planning.assumptions import Bounds
 from draftworth.planning.capacity_block import PaidBlock
-from draftworth.planning.draft_reading import unread_drafts
-from draftworth.planning.example_values import example_values
-from draftworth.planning.price_age import price_doubt, price_renewal
+from draftworth.planning.prices import price_doubt, price_renewal
 from draftworth.planning.resolved import ResolvedExperiment, ResolvedNeuron
-from draftworth.planning.timeline import (
-    BUDGET,
-    DEADLINE,
-    DEPLOY,
-    NODE_START,
-    TEARDOWN,
-    Forecast,
-)
+from draftworth.planning.schedule import NODE_START
+from draftworth.planning.timeline import BUDGET, DEADLINE, RunForecast
 from draftworth.records.results import AS_SHIPPED
 from draftworth.serving.dialects import neuron_dialect
 
 
 def notes(
-    experiment: ResolvedExperiment, *, run: Forecast | None = None, today: date
+    experiment: ResolvedExperiment, *, run: RunForecast | None = None, today: date
 ) -> Iterator[str]:
-    """All that is to be said; `run`: the forecast of one that runs on AWS."""
+    """All notes of an experiment; `run` is its forecast where it runs on AWS."""
     yield from advice_lines(experiment)
     if isinstance(experiment, ResolvedNeuron) and (doubt := price_doubt(experiment, today)):
         yield (
@@ -43,17 +34,13 @@ def notes(
         yield from time_advice(run)
 
 
-def time_advice(run: Forecast) -> Iterator[str]:
+def time_advice(run: RunForecast) -> Iterator[str]:
     """Where the worst case, or even the best one, does not fit the experiment's limits."""
     aws = run.experiment.spec.aws
-    # What must be over by the deadline: everything up to the moment the nodes are released.
-    minutes = run.unlimited.bounds(
-        lambda schedule: math.ceil(schedule.spans[TEARDOWN].start - schedule.spans[DEPLOY].end)
-    )
     deadline, budget = f"{DEADLINE} {aws.deadline_minutes}", f"{BUDGET} {aws.budget_usd:.2f}"
     needs, costs = "needs {:.0f} minutes after the deploy", "costs {:.2f} USD"
     advice = _search_limit_advice if run.search else _limit_advice
-    yield from advice(deadline, aws.deadline_minutes, [*_needed(run, minutes)], needs)
+    yield from advice(deadline, aws.deadline_minutes, [*_needed(run, run.released_minutes)], needs)
     if aws.price is not None:
         usd = [run.usd(needed) for needed in _needed(run, run.needed_minutes)]
         yield from advice(budget, aws.budget_usd, usd, costs)
@@ -62,14 +49,14 @@ def time_advice(run: Forecast) -> Iterator[str]:
         yield from _block_advice(run, PaidBlock.of(run.experiment, aws.capacity))
 
 
-def _block_advice(run: Forecast, block: PaidBlock) -> Iterator[str]:
+def _block_advice(run: RunForecast, block: PaidBlock) -> Iterator[str]:
     """A block that is too short, or whose paid time a budget cuts."""
     usable, needed = block.usable_minutes, run.needed_minutes
     if needed.worst > usable:
         may = "ends" if needed.best > usable else "may end"
         yield (
             f"a Capacity Block of {block.hours:g} hours {may} the run unfinished: its nodes may "
-            f"run for {usable:.0f} minutes, the run needs {needed.text(digits=0)}"
+            f"run for {usable:.0f} minutes, the run needs {needed:.0f}"
         )
     if run.experiment.spec.aws.budget_usd < block.usd:
         yield (
@@ -79,12 +66,12 @@ def _block_advice(run: Forecast, block: PaidBlock) -> Iterator[str]:
         )
 
 
-def _needed(run: Forecast, needed: Bounds) -> Iterator[Bounds]:
-    """What a run needs; of a search, for its certain candidates, for those of an average one, and
-    for all that `search.stop` lets begin. All of them are in minutes."""
+def _needed(run: RunForecast, needed: Bounds) -> Iterator[Bounds]:
+    """The minutes that a run needs; of a search for its certain candidates, for those of an average
+    search, and for all that `search.stop` lets begin."""
     if search := run.search:
         certain = needed.worst - run.others_minutes.worst
-        average = certain + search.others_minutes(search.extent.average).worst
+        average = certain + search.further_minutes(search.extent.average).worst
         yield Bounds(needed.best, certain)
         yield Bounds(needed.best, min(average, needed.worst))
     yield needed
@@ -93,41 +80,41 @@ def _needed(run: Forecast, needed: Bounds) -> Iterator[Bounds]:
 def _search_limit_advice(
     given: str, limit: float, needed: Sequence[Bounds], needs: str
 ) -> Iterator[str]:
-    """A search that ends early has an answer where a candidate is measured."""
+    """A search that a limit ends keeps the answers of the candidates that it has measured."""
     certain, average, most = needed
-    worst, least = needs.format(most.worst), needs.format(average.worst)
+    worst, usual = needs.format(most.worst), needs.format(average.worst)
     if certain.best > limit:
         yield (
-            f"{given} ends the search before the candidates are measured that certainly are: even "
-            f"the best case {needs.format(certain.best)}, an average search up to {least}"
+            f"{given} ends the search before the certain candidates are measured: even the best "
+            f"case {needs.format(certain.best)}, an average search up to {usual}"
         )
     elif average.worst > limit:
-        what = "an average search has" if certain.worst <= limit else "are certainly measured"
+        amount = "an average search has" if certain.worst <= limit else "are certain"
         yield (
-            f"{given} may end the search with fewer candidates than {what}: raise it; in the worst "
-            f"case an average search {least}, and all that may be measured {worst}"
+            f"{given} may end the search with fewer candidates than {amount}: raise it; in the "
+            f"worst case an average search {usual}, and all that may be measured {worst}"
         )
     elif most.worst > limit:
         yield (
-            f"{given} may end the search before it ends by itself: the worst case {worst}; it then "
-            "has what it measured by then"
+            f"{given} may end the search before it ends by itself: the worst case {worst}; its "
+            "answer is then of the candidates that were measured"
         )
 
 
 def _unpriced_stop(experiment: ResolvedNeuron) -> Iterator[str]:
-    """What of `search.stop` cannot be counted without a price."""
+    """Parts of `search.stop` that nobody can count without a price."""
     if experiment.spec.search is None or experiment.spec.aws.price is not None:
         return
     stop = experiment.spec.search.stop
     given = {"usd": stop.usd, "tokens_per_day": stop.tokens_per_day}
     if names := [f"search.stop.{name}" for name, value in given.items() if value is not None]:
         yield (
-            f"{' and '.join(names)}: without aws.price nobody knows what a candidate costs, so it "
-            "ends no search; next: give aws.price"
+            f"{' and '.join(names)}: without aws.price nobody knows what a candidate costs, so no "
+            "search ends by it; next: give aws.price"
         )
 
 
-def _stop_advice(run: Forecast) -> Iterator[str]:
+def _stop_advice(run: RunForecast) -> Iterator[str]:
     """A stop that leaves out candidates that are certainly measured otherwise."""
     if run.search is None:
         return
@@ -159,15 +146,22 @@ def _limit_advice(
 
 def advice_lines(experiment: ResolvedExperiment) -> Iterator[str]:
     """Settings that are allowed, but probably not intended."""
-    spec = experiment.spec
-    work, serving = spec.workload, spec.serving
+    yield from _request_advice(experiment)
+    yield from _output_advice(experiment)
+    if isinstance(experiment, ResolvedNeuron):
+        yield from _aws_advice(experiment.spec)
+        yield from _unpriced_stop(experiment)
+
+
+def _request_advice(experiment: ResolvedExperiment) -> Iterator[str]:
+    work, serving = experiment.spec.workload, experiment.spec.serving
     most = max(load.needed_in_flight for load in experiment.loads)
     if most > serving.max_num_seqs:
         yield (
             f"{most} requests in flight are more than serving.max_num_seqs "
             f"{serving.max_num_seqs}: requests queue in the server and TTFT includes that time"
         )
-    # Words: a lower bound of the tokens in languages with spaces.
+    # A text has at least as many tokens as words, in languages with spaces.
     prompts = (prompt for case in experiment.cases for prompt in case.prompts)
     longest = max(sum(len(text.split()) for text in prompt.texts) for prompt in prompts)
     if not work.input_lengths and longest > work.most_input_tokens:
@@ -175,6 +169,10 @@ def advice_lines(experiment: ResolvedExperiment) -> Iterator[str]:
             f"the longest prompt has {longest} words, so more tokens than workload.input_tokens "
             f"{work.most_input_tokens}: requests may not fit serving.max_model_len"
         )
+
+
+def _output_advice(experiment: ResolvedExperiment) -> Iterator[str]:
+    spec, work = experiment.spec, experiment.spec.workload
     if work.fixed_output_length:
         yield (
             "workload.fixed_output_length makes the model write past its own end, where it often "
@@ -189,15 +187,10 @@ def advice_lines(experiment: ResolvedExperiment) -> Iterator[str]:
         )
     if work.temperature and (doubt := spec.release_facts.doubtful_sampling):
         yield f"workload.temperature {work.temperature:g} on {spec.release}: {doubt}"
-    if isinstance(spec, NeuronExperiment):
-        yield from _aws_advice(spec)
-    if isinstance(experiment, ResolvedNeuron):
-        yield from unread_drafts(experiment)
-        yield from _unpriced_stop(experiment)
 
 
 def _aws_advice(spec: NeuronExperiment) -> Iterator[str]:
-    for value in example_values(spec.aws):
+    for value in spec.aws.example_values():
         yield f"{value} is an example, which no account has: put your own in its place"
     if not spec.aws.admin_principal_arns:
         yield (

@@ -1,8 +1,9 @@
-"""A node's price that the experiment leaves out and AWS was asked for once.
+"""What a node costs: a price that was looked up, and whether a price is recent enough.
 
-It is kept where CDK keeps what it looks up, in `cdk.context.json` beside `cdk.json`: the CDK CLI
-gives it to the app, synthesis asks nobody, and every deploy has the same price until somebody asks
-again (docs/decisions/0013-price-lookup.md).
+AWS is asked once for a price that the experiment leaves out. It is kept where CDK keeps what it
+looks up, in `cdk.context.json` beside `cdk.json`: the CDK CLI gives it to the app, synthesis asks
+nobody, and every deploy has the same price until somebody asks again
+(docs/decisions/0013-price-lookup.md).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,9 @@ from draftworth.records.codec import RecordError, load_object
 from draftworth.untrusted import TooLargeError, one_line, read_file
 
 CONTEXT_FILE = Path("cdk.context.json")
+# Days after which a price is asked for again. Spot prices move by the day, list prices rarely; a
+# Capacity Block's is what was paid for it, and gets no older.
+_MAX_AGE_DAYS: Mapping[str, int] = {"spot": 14, "on_demand": 90}
 
 
 def price_key(experiment: ResolvedNeuron) -> str:
@@ -101,3 +105,28 @@ def price_values(price: Price) -> Mapping[str, Any]:
     """A price as the context holds it."""
     values: dict[str, Any] = price.model_dump(mode="json")
     return values
+
+
+def price_doubt(experiment: ResolvedNeuron, today: date) -> str:
+    """Why the price should be looked up again, as words after "which is".
+
+    They are empty where it is recent, or there is no price.
+    """
+    aws = experiment.spec.aws
+    if aws.price is None:
+        return ""
+    # Today is that of UTC; where the reader is, tomorrow may have begun.
+    if aws.price.as_of > today + timedelta(days=1):
+        return "in the future"
+    most = _MAX_AGE_DAYS.get(aws.capacity.kind)
+    if most is not None and today - aws.price.as_of > timedelta(days=most):
+        return f"more than {most} days ago"
+    return ""
+
+
+def price_renewal(price: Price) -> str:
+    """The next step of a user whose price is old."""
+    return (
+        f"look it up again ({price.source}) and set aws.price, or, where the experiment leaves it "
+        "out, `python -m draftworth price EXPERIMENT --again`"
+    )

@@ -6,26 +6,22 @@ Each number stands beside what it was computed of.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from draftworth.cli.plan_cost import billed_text, block_text, no_price_text
 from draftworth.estimating.card import checked_serving
 from draftworth.estimating.forecast import Answer, windows_text
 from draftworth.experiment.aws import CapacityBlock
+from draftworth.experiment.catalog import NO_SPECULATION
 from draftworth.experiment.variants import Speculative
 from draftworth.metrics.cost import SECONDS_PER_HOUR
-from draftworth.planning.assumptions import assumption_data
-from draftworth.planning.card import is_baseline, serving_differences
 from draftworth.planning.resolved import ResolvedExperiment, ResolvedNeuron
 from draftworth.planning.run_specification import serving_facts
 from draftworth.planning.timeline import forecast
-from draftworth.planning.timeline_text import (
-    billed_text,
-    block_text,
-    no_price_text,
-    unpriced_text,
-)
-from draftworth.records.findings import StepCostCard
+from draftworth.records.findings import StepCost, StepCostCard
 from draftworth.records.load import ConcurrencyLoad
+from draftworth.records.results import AS_SHIPPED
+from draftworth.records.servers import ServingFacts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,13 +53,15 @@ class TokenPrice:
 
 
 def token_prices(experiment: ResolvedExperiment, card: StepCostCard) -> dict[str, TokenPrice]:
-    """By label of the load; none without a price, or where the card is of other servers.
+    """What a token costs, by label of the load.
+
+    There is nothing without a price, or where the card is of other servers.
 
     Raises:
         UserInputError: the card has figures that cannot be.
     """
     serving, price = checked_serving(card), experiment.price
-    if price is None or any(serving_differences(serving, serving_facts(experiment))):
+    if price is None or not _are_alike(serving, serving_facts(experiment)):
         return {}
     share = price.node_shares[next(v.name for v in experiment.variants if v.is_baseline)]
     return {
@@ -76,9 +74,20 @@ def token_prices(experiment: ResolvedExperiment, card: StepCostCard) -> dict[str
         for cost in card.costs
         # At random times nobody knows how many requests share a step.
         if isinstance(cost.load, ConcurrencyLoad)
-        and is_baseline(cost, serving)
+        and _is_baseline(cost, serving)
         and cost.step_latency_s
     }
+
+
+def _are_alike(theirs: ServingFacts, ours: ServingFacts) -> bool:
+    """Whether servers are the same in all that every variant shares: elsewhere a step takes another
+    time."""
+    return replace(theirs, decoding=ours.decoding) == ours
+
+
+def _is_baseline(cost: StepCost, serving: ServingFacts) -> bool:
+    method = serving.decoding[cost.variant].method
+    return method == NO_SPECULATION and cost.variant != AS_SHIPPED
 
 
 def settling(
@@ -117,18 +126,19 @@ def _to_measure(experiment: ResolvedExperiment, answer: Answer) -> str:
 
 def _run_cost(experiment: ResolvedNeuron) -> str:
     """A first run of the file as it stands, by the assumptions of `plan`."""
-    run = forecast(experiment, assumption_data().for_target(experiment.spec.target.model))
+    run = forecast(experiment)
     capacity, price = experiment.spec.aws.capacity, experiment.spec.aws.price
     by = "as the experiment file has it, by the assumptions of `plan`"
     if price is None:
-        return f"A first run, {by}: {unpriced_text(run)}; the cost is {no_price_text(experiment)}."
+        return f"A first run, {by}: {billed_text(run)}; the cost is {no_price_text(experiment)}."
     if isinstance(capacity, CapacityBlock):
         return f"It costs {block_text(experiment, capacity)}."
-    return f"A first run, {by}: {billed_text(run)} ({price.source}, {price.as_of.isoformat()})."
+    at = f"{price.usd_per_hour:.2f} USD an hour; {price.source}, {price.as_of.isoformat()}"
+    return f"A first run, {by}: {billed_text(run)} ({at})."
 
 
 def _saving(answer: Answer, price: TokenPrice | None, tokens_per_day: int | None) -> str:
-    """Who measures first keeps the baseline where a draft is dearer: nothing is lost below 0."""
+    """Whoever measures first keeps the baseline where a draft is more expensive: no loss."""
     ratio = answer.about.cost_ratio
     low, high = (max(0.0, 1 - end) for end in (ratio.high, ratio.low))
     share = f"{low:.1%} to {high:.1%}"

@@ -5,25 +5,47 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from draftworth.errors import UserInputError
 from draftworth.estimating.forecast import Answer, Range, WindowForecast
 from draftworth.experiment.aws import CapacityBlock, Price
-from draftworth.planning.assumptions import assumption_data
-from draftworth.planning.looked_up_price import with_price
+from draftworth.planning.prices import with_price
 from draftworth.planning.resolved import ResolvedExperiment, load
-from draftworth.planning.settling import TokenPrice, settling, token_prices
+from draftworth.planning.run_specification import serving_facts
 from draftworth.planning.timeline import forecast
+from draftworth.records.findings import StepCost, StepCostCard
 from draftworth.records.load import PoissonLoad
+from rehearsal.settling import TokenPrice, settling, token_prices
 from tests.conftest import ROOT
-from tests.draftworth.planning.test_card import EXPERIMENT, card, drafted, plain
-from tests.support.experiments import changed_aws, drop, write_experiment
+from tests.draftworth.estimating.test_card import cost
+from tests.support.experiments import changed_aws, drop, resolved, write_experiment
+
+EXPERIMENT = resolved()
+BASELINE, DRAFTED = (variant.name for variant in EXPERIMENT.variants)
+LOAD = EXPERIMENT.loads[0]
+FACTS = serving_facts(EXPERIMENT)
 
 # 36 USD x 0.5 / 3600 = 0.005 USD a second; 0.04 s of it for 4 tokens.
 PRICED = with_price(EXPERIMENT, Price(usd_per_hour=36.0, as_of=date(2026, 3, 15), source="made up"))
 PRICE = TokenPrice(usd_per_node_hour=36.0, node_share=0.5, step_s=0.040, requests=4)
+
+
+def plain(seconds: float = 0.040, **other: Any) -> StepCost:
+    """A step of the baseline, which yields a token."""
+    return replace(cost(BASELINE, seconds, **{"load": LOAD, **other}), tokens_per_step=1.0)
+
+
+def drafted(seconds: float = 0.080, **other: Any) -> StepCost:
+    """Four tokens a step."""
+    return cost(DRAFTED, seconds, **{"load": LOAD, **other})
+
+
+def card(*costs: StepCost, **facts: Any) -> StepCostCard:
+    serving = replace(FACTS, **facts)
+    return StepCostCard(run_id="r", experiment="x", serving=serving, costs=costs).sealed()
 
 
 def answer(low: float, high: float, *to_measure: int, outcome: str = "open") -> Answer:
@@ -81,12 +103,13 @@ def test_another_server_random_times_or_no_price_leave_it_unknown() -> None:
 def test_the_run_is_that_of_the_plan_and_windows_that_are_missing_are_named() -> None:
     first, _ = told()
 
-    run = forecast(PRICED, assumption_data().for_target(PRICED.spec.target.model))
-    cost = run.usd(run.billed_minutes)
+    run = forecast(PRICED)
+    usd, minutes = run.usd(run.billed_minutes), run.billed_minutes
     assert "measures windows 5 and 7 (no variant has window 5: add one for each, or" in first
-    assert f"/ 60 x 1 x 36.00 = {cost.text(digits=2)} USD (made up, 2026-03-15)." in first
-    assert "by the assumptions of `plan`: billed minutes " in first
-    assert cost.best > 0
+    assert f"by the assumptions of `plan`: {usd:.2f} USD for {minutes:.1f} billed minutes" in first
+    assert "x 1 node (36.00 USD an hour; made up, 2026-03-15)." in first
+    assert usd.best == pytest.approx(minutes.best / 60 * 36)
+    assert usd.best > 0
 
 
 def test_a_window_that_the_card_has_is_to_be_measured_for_longer() -> None:

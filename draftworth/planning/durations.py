@@ -1,0 +1,154 @@
+"""How long each part of a run takes in one case: checkpoints over a link, requests, rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from draftworth.experiment.variants import HubModel
+from draftworth.measuring.run_specification import Sampling
+from draftworth.measuring.schedule import further_rounds, least_rounds
+from draftworth.planning.assumptions import Assumptions, Case
+from draftworth.planning.resolved import NeuronVariant, ResolvedExperiment, ResolvedNeuron
+from draftworth.planning.run_specification import sampling
+from draftworth.records.load import Load
+
+GBIT_PER_GIB = 8 * 2**30 / 1e9
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoundCounts:
+    """How many rounds a run sends, by the rules of `measuring.rounds`.
+
+    A run whose intervals are narrow at once sends the least; one whose intervals stay wide spends
+    the whole budget.
+    """
+
+    sampling: Sampling
+    repetitions: int
+    loads: int
+
+    @classmethod
+    def of(cls, experiment: ResolvedExperiment) -> RoundCounts:
+        """The counts of an experiment."""
+        spec = experiment.spec
+        return cls(
+            sampling=sampling(spec.workload),
+            repetitions=spec.repetitions,
+            loads=len(experiment.loads),
+        )
+
+    @property
+    def least(self) -> int:
+        """Rounds of each load in each repetition, and in its control."""
+        return least_rounds(self.sampling, repetitions=self.repetitions, loads=self.loads)
+
+    def further(self, repetition: int) -> int:
+        """Rounds that a repetition sends beside the least, at most."""
+        return further_rounds(
+            self.sampling,
+            repetition=repetition,
+            repetitions=self.repetitions,
+            loads=self.loads,
+        )
+
+    def needed_further(self, repetition: int) -> int:
+        """Further rounds that even narrow intervals take: one round of a load gives no interval,
+        so each load gets a second one at once, the first loads first."""
+        is_lone = self.least == 1 and repetition == 1
+        return min(self.further(repetition), self.loads) if is_lone else 0
+
+    @property
+    def all_least(self) -> int:
+        """The least rounds of all loads and repetitions, without controls."""
+        return self.least * self.repetitions * self.loads
+
+    @property
+    def all_further(self) -> int:
+        """The further rounds of all repetitions, at most."""
+        return sum(self.further(number) for number in range(1, self.repetitions + 1))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Durations:
+    """How long the parts of an experiment's run take in one case, by the assumptions."""
+
+    experiment: ResolvedNeuron
+    assumed: Assumptions
+    case: Case
+
+    def assumption(self, name: str) -> float:
+        """The value of an assumption in this case."""
+        return self.assumed.named(name).at(self.case)
+
+    def stage_minutes(self) -> float:
+        """All checkpoints, over the one link of a CPU node."""
+        transfer = self.transfer_minutes(self.experiment.spec.models, "hub_gbit_per_s")
+        return transfer + self.assumption("stager_start_minutes")
+
+    def load_minutes(self, variant: NeuronVariant) -> float:
+        """A variant's weights onto its devices, then the engine's own warm-up."""
+        loading = self.transfer_minutes(variant.checkpoints.values(), "load_gbit_per_s")
+        return loading + self.assumption("warm_up_minutes")
+
+    def transfer_minutes(self, models: Iterable[HubModel], speed: str) -> float:
+        """Checkpoints over one link, whose speed is the assumption of that name."""
+        gib = sum(self._checkpoint_gib(model) for model in models)
+        return gib * GBIT_PER_GIB / self.assumption(speed) / 60
+
+    def _checkpoint_gib(self, model: HubModel) -> float:
+        known = model.facts and model.facts.checkpoint_gib
+        return known or self.assumption("unknown_checkpoint_gib")
+
+    def block_seconds(self, variant: NeuronVariant, load: Load) -> float:
+        """One case against one variant: the warm-up runs into the measured requests of a round.
+
+        Fillers take no time: they are cancelled when the last measured request has ended.
+        """
+        work, serving = self.experiment.spec.workload, self.experiment.spec.serving
+        speed = "speculative_ms_per_token" if variant.speculates else "baseline_ms_per_token"
+        decoding_seconds = work.output_tokens * self.assumption(speed) / 1000
+        sending_seconds = load.sending_seconds(
+            work.requests_per_round,
+            warmup=work.warmup_requests,
+            request_seconds=self.assumption("first_token_seconds") + decoding_seconds,
+            seats=serving.max_num_seqs,
+        )
+        return sending_seconds + self.assumption("block_overhead_seconds")
+
+    def round_minutes(self, load: Load) -> float:
+        """One round: every case against every variant, all variants at once or one by one.
+
+        In a search the variants are the baseline and one candidate: only these are there at once.
+        """
+        experiment = self.experiment
+        return self._minutes_against([*filter(experiment.starts_up, experiment.variants)], load)
+
+    def control_minutes(self) -> float:
+        """The least rounds of each load against both servers of the baseline."""
+        servers = [self.experiment.baseline] * 2
+        rounds = sum(self._minutes_against(servers, load) for load in self.experiment.loads)
+        return RoundCounts.of(self.experiment).least * rounds
+
+    def least_minutes(self, load: Load) -> float:
+        """The least rounds of one load in one repetition."""
+        return RoundCounts.of(self.experiment).least * self.round_minutes(load)
+
+    def further_minutes(self, repetition: int) -> float:
+        """Best, the rounds that every load needs for an interval; worst, the rest of the budget at
+        the load where a round takes longest."""
+        counts = RoundCounts.of(self.experiment)
+        minutes = [self.round_minutes(load) for load in self.experiment.loads]
+        if self.case == "worst":
+            return counts.further(repetition) * max(minutes)
+        return sum(minutes[: counts.needed_further(repetition)])
+
+    def candidate_rounds_minutes(self) -> float:
+        """All rounds of one candidate of a search, whose speed is taken to be the first one's."""
+        (load,) = self.experiment.loads
+        return self.least_minutes(load) + self.further_minutes(repetition=1)
+
+    def _minutes_against(self, variants: Sequence[NeuronVariant], load: Load) -> float:
+        blocks = [self.block_seconds(variant, load) for variant in variants]
+        together = max(blocks) if self.experiment.spec.workload.parallel else sum(blocks)
+        return len(self.experiment.cases) * together / 60

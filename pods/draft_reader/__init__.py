@@ -1,1 +1,0 @@
-"""Reads the baseline's outputs of a search with each of its drafts, on a CPU node."""

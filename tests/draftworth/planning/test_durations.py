@@ -1,0 +1,133 @@
+"""How long requests take: hand-computed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from draftworth.measuring.run_specification import Sampling
+from draftworth.planning.assumptions import CASES, Assumptions, Case, assumption_data
+from draftworth.planning.durations import GBIT_PER_GIB, Durations, RoundCounts
+from draftworth.planning.resolved import ResolvedNeuron, load_neuron
+from draftworth.records.load import ConcurrencyLoad, Load, PoissonLoad
+from tests.support.experiments import Edit, both, put, write_experiment
+from tests.support.timelines import BY_HAND, QWEN
+
+
+def experiment(folder: Path, *edits: Edit) -> ResolvedNeuron:
+    return load_neuron(write_experiment(folder, both(*edits)))
+
+
+def durations(assumed: Assumptions, of: ResolvedNeuron = QWEN, case: Case = "best") -> Durations:
+    return Durations(experiment=of, assumed=assumed, case=case)
+
+
+@pytest.mark.parametrize(
+    ("load", "expected"),
+    [
+        # 2 s + 600 x 5 ms = 5 s a request; four streams of 1 warm-up and 2 measured ones each.
+        (ConcurrencyLoad(concurrency=4), 15),
+        # They arrive in 6 s, twelve take three waves.
+        (PoissonLoad(requests_per_second=2), 15),
+    ],
+)
+def test_a_block_is_its_warm_up_its_requests_and_what_is_done_between_blocks(
+    load: Load, expected: float
+) -> None:
+    assumed = BY_HAND.replaced(
+        ["first_token_seconds=2", "baseline_ms_per_token=5", "block_overhead_seconds=1..9"]
+    )
+    work = QWEN.spec.workload
+    assert (work.output_tokens, work.warmup_requests, work.requests_per_round) == (600, 4, 8)
+
+    best, worst = durations(assumed), durations(assumed, case="worst")
+    assert best.block_seconds(QWEN.baseline, load) == expected + 1
+    assert worst.block_seconds(QWEN.baseline, load) == expected + 9
+
+
+def test_a_checkpoint_that_the_catalogue_does_not_know_has_an_assumed_size() -> None:
+    unknown = QWEN.spec.target.model_copy(update={"model": "someone/else"})
+    assumed = BY_HAND.replaced(["unknown_checkpoint_gib=6..60", f"hub_gbit_per_s={GBIT_PER_GIB}"])
+
+    for case, gib in zip(CASES, (6, 60), strict=True):
+        link = durations(assumed, case=case)
+        assert link.transfer_minutes([unknown], "hub_gbit_per_s") == pytest.approx(gib / 60)
+        known = link.transfer_minutes([QWEN.spec.target], "hub_gbit_per_s")
+        assert known == pytest.approx(61.0 / 60)
+
+
+@pytest.mark.parametrize(
+    ("per_round", "least", "most", "expected"),
+    [(8, 16, 64, (2, 6)), (8, 17, 64, (3, 5)), (8, 8, 8, (1, 0)), (5, 8, 12, (2, 0))],
+)
+def test_rounds_go_from_the_least_requests_to_the_most(
+    tmp_path: Path, per_round: int, least: int, most: int, expected: tuple[int, int]
+) -> None:
+    counts = RoundCounts.of(
+        experiment(
+            tmp_path,
+            put("workload", "requests_per_round", value=per_round),
+            put("workload", "min_requests", value=least),
+            put("workload", "max_requests", value=most),
+        )
+    )
+
+    assert (counts.all_least, counts.all_further) == expected
+
+
+@pytest.mark.parametrize(
+    ("parallel", "expected"),
+    [
+        # Three requests a stream, of 30 s and of 15 s, 6 s on top: 96 + 51 s, 8 cases.
+        (False, 8 * (96 + 51) / 60),
+        (True, 8 * 96 / 60),
+    ],
+)
+def test_a_round_is_every_case_against_every_variant(
+    tmp_path: Path, *, parallel: bool, expected: float
+) -> None:
+    assumed = assumption_data().assumptions.replaced(
+        [
+            "baseline_ms_per_token=50",
+            "speculative_ms_per_token=25",
+            "first_token_seconds=0",
+            "block_overhead_seconds=6",
+        ]
+    )
+    of = experiment(tmp_path, put("workload", "parallel", value=parallel))
+    minutes = durations(assumed, of).round_minutes(ConcurrencyLoad(concurrency=4))
+
+    assert minutes == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("budget", "repetitions", "loads", "least", "further"),
+    [
+        (64, 1, 1, 2, [6]),
+        (64, 2, 2, 1, [2, 2]),
+        (56, 2, 3, 1, [0, 1]),
+        (72, 3, 2, 1, [1, 1, 1]),
+        # Narrower than a round each: one each all the same.
+        (8, 2, 2, 1, [0, 0]),
+    ],
+)
+def test_a_budget_is_divided(
+    budget: int, repetitions: int, loads: int, least: int, further: list[int]
+) -> None:
+    counts = RoundCounts(
+        sampling=Sampling(
+            requests_per_round=8,
+            min_requests=16,
+            max_requests=budget,
+            target_interval_width=0.1,
+            warmup_requests=1,
+        ),
+        repetitions=repetitions,
+        loads=loads,
+    )
+
+    assert counts.least == least
+    assert [counts.further(n) for n in range(1, repetitions + 1)] == further
+    whole = max(budget // 8, least * repetitions * loads)
+    assert counts.all_least + counts.all_further == whole
