@@ -35,7 +35,7 @@ WITHIN = 0.03
 PROMPTS, TOKENS = 16, 200
 # Weights of a second draft, in those of the first; what its step costs beside what that says.
 SECOND_SIZE, SIZE_DEVIATION = 0.35, 0.2
-# Of a measured cost's logarithm, and of a pass over the text beside what a server then does.
+# Of a measured cost's logarithm, and of a forecast beside what a server then does.
 MEASURING_DEVIATION = 0.0125
 NUMERICS = 0.003
 # Of a step, from window to window, beside everything that is planted.
@@ -77,15 +77,12 @@ class Device:
         )
 
 
-NEVER = 1000
-
-
 @dataclass(frozen=True, kw_only=True)
 class Kind:
     """What is searched. share: of all candidates, that may be measured on average.
 
-    read_after: measured candidates until what the drafts said of the text is there; more than there
-        are: nobody reads it, and a draft model is judged as a head is.
+    has_forecast: what the drafts yield was estimated before; else a draft model is judged as a head
+        is, by what its measured windows yield.
     """
 
     name: str
@@ -93,17 +90,16 @@ class Kind:
     reads_text: bool
     prior: tuple[float, float]
     share: float
-    read_after: int = 1
+    has_forecast: bool = False
 
 
-ONE = Kind(name="one draft model", drafts=1, reads_text=True, prior=(0.07, 0.29), share=1 / 4)
-TWO = Kind(name="two draft models", drafts=2, reads_text=True, prior=(0.07, 0.29), share=1 / 8)
+ONE = Kind(name="one draft model", drafts=1, reads_text=True, prior=(0.07, 0.29), share=1 / 3)
+TWO = Kind(name="two draft models", drafts=2, reads_text=True, prior=(0.07, 0.29), share=1 / 4)
 KINDS = (
     ONE,
+    replace(ONE, name="one draft model, with a forecast", has_forecast=True, share=1 / 4),
     TWO,
-    replace(TWO, name="two draft models, read late", read_after=2),
-    replace(ONE, name="one draft model, not read", read_after=NEVER, share=1 / 3),
-    replace(TWO, name="two draft models, not read", read_after=NEVER, share=1 / 4),
+    replace(TWO, name="two draft models, with a forecast", has_forecast=True, share=1 / 8),
     Kind(name="one head", drafts=1, reads_text=False, prior=(0.0, 0.4), share=1 / 3),
 )
 TEXTS = tuple(
@@ -258,7 +254,7 @@ class PlantedSearch:
         }
         for candidate in candidates:
             world = worlds[candidate.draft]
-            if isinstance(world, TextWorld) and len(measured) >= self.scenario.kind.read_after:
+            if isinstance(world, TextWorld) and self.scenario.kind.has_forecast:
                 found[candidate] = Yield(tokens={n: world.predicted(n, candidate) for n in WEIGHTS})
             elif told := from_measured(candidate, longer):
                 found[candidate] = told

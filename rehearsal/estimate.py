@@ -163,7 +163,14 @@ def _estimates(
         measured = tuple(_measured(experiment, answers, draft, readings))
         predicted += measured
         for costs in step_costs:
-            found = estimate_of(shown(draft), readings, weights, windows=windows, step_costs=costs)
+            found = estimate_of(
+                experiment.spec.target.given,
+                shown(draft),
+                readings,
+                weights,
+                windows=windows,
+                step_costs=costs,
+            )
             price = prices.get(costs.load or "")
             told = settling(
                 experiment, found.answer, price=price, tokens_per_day=arguments.tokens_per_day

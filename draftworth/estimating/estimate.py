@@ -17,11 +17,13 @@ from draftworth.records.readings import Reading
 class DraftEstimate:
     """What came of one draft at one load.
 
-    draft: its folder. load: that the step costs were measured at; None: at none.
+    target: as the experiment has it. draft: its folder.
+    load: that the step costs were measured at; None: at none.
     predictions: beside what servers with this draft did, where the outputs are of a run with some.
     settling: what an accelerator hour would settle, cost and save, in sentences.
     """
 
+    target: str
     draft: str
     load: str | None
     outputs: int
@@ -44,6 +46,7 @@ class DraftEstimate:
 
 
 def estimate_of(
+    target: str,
     draft: str,
     readings: Sequence[Reading],
     weights: Mapping[str, float],
@@ -54,6 +57,7 @@ def estimate_of(
     """What the readings of a draft mean. windows, weights: as of `forecast`."""
     found = yields(readings, windows.values())
     return DraftEstimate(
+        target=target,
         draft=draft,
         load=step_costs.load,
         outputs=len(readings),
@@ -65,12 +69,13 @@ def estimate_of(
 
 
 def json_lines(estimates: Sequence[DraftEstimate]) -> Iterator[str]:
-    """One list."""
+    """One list, which `search.forecast` of an experiment takes (`experiment/forecast.py`)."""
     yield json.dumps([_as_json(estimate) for estimate in estimates], indent=2)
 
 
 def _as_json(estimate: DraftEstimate) -> dict[str, object]:
     return {
+        "target": estimate.target,
         "draft": Path(estimate.draft).name,
         "draft_folder": estimate.draft,
         "load": estimate.load,
@@ -85,6 +90,7 @@ def _as_json(estimate: DraftEstimate) -> dict[str, object]:
         "windows": [
             {
                 "window": f.window,
+                "drafts_checked": f.checked,
                 "step_cost": vars(f.step_cost),
                 "cost_ratio": vars(f.cost_ratio),
                 "class_cost_ratios": {n: vars(r) for n, r in f.class_cost_ratios.items()},

@@ -73,11 +73,13 @@ class PriorStepCosts:
 class WindowForecast:
     """One window in one traffic.
 
-    tokens_per_step: of each class. cost_ratio: variant / baseline of a token's cost in decoding.
+    checked: drafts that a step checks. tokens_per_step: of each class.
+    cost_ratio: variant / baseline of a token's cost in decoding.
     is_measured: whether the step cost of this very window was measured.
     """
 
     window: int
+    checked: int
     step_cost: Range
     tokens_per_step: Mapping[str, Estimate]
     cost_ratio: Range
@@ -114,6 +116,7 @@ def forecast(
     return [
         _of_window(
             window,
+            checked,
             {name: curve[checked] for name, curve in found.items() if name in weights},
             weights,
             step_costs,
@@ -124,6 +127,7 @@ def forecast(
 
 def _of_window(
     window: int,
+    checked: int,
     tokens: Mapping[str, Estimate],
     weights: Mapping[str, float],
     step_costs: StepCosts,
@@ -134,6 +138,7 @@ def _of_window(
     worst = sum(weights[n] / (t.low or t.value) for n, t in tokens.items()) / total
     return WindowForecast(
         window=window,
+        checked=checked,
         step_cost=cost,
         tokens_per_step=tokens,
         cost_ratio=Range(low=cost.low * best, high=cost.high * worst),

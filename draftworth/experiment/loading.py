@@ -10,7 +10,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from draftworth.errors import Key, Problem, PromptSetError, UserInputError, suggestion
 from draftworth.experiment.catalog import catalog
+from draftworth.experiment.forecast import Forecast, read_forecast
 from draftworth.experiment.model import Experiment, LocalExperiment, NeuronExperiment, beside
 from draftworth.experiment.rules import broken_rules
 from draftworth.experiment.strict import PATTERN_WORDS, SET_NAME_PATTERN
@@ -120,15 +121,17 @@ def _is_meant_as_case(path: Path) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class LoadedExperiment:
-    """All that was read: the file's content, where it lies, and the prompts that it names."""
+    """All that was read: the file's content, where it lies, the prompts and the forecast that it
+    names."""
 
     spec: Experiment
     path: Path
     cases: tuple[Case, ...]
+    forecast: Forecast = field(default_factory=dict)
 
 
 def load_experiment(path: Path) -> LoadedExperiment:
-    """Read and check an experiment file and its prompts.
+    """Read and check an experiment file, its prompts and its forecast.
 
     Raises:
         ExperimentError: with every problem found, each with line, key, given, allowed and reason.
@@ -150,7 +153,10 @@ def load_experiment(path: Path) -> LoadedExperiment:
         raise UserInputError(f"{path}: a file that it names: {one_line(str(error))}") from error
     if problems:
         raise source.refused(problems)
-    return LoadedExperiment(spec=spec, path=path, cases=cases)
+    forecast = read_forecast(spec, path)
+    if isinstance(forecast, Problem):
+        raise source.refused([forecast])
+    return LoadedExperiment(spec=spec, path=path, cases=cases, forecast=forecast)
 
 
 def experiment_json_schema() -> dict[str, Any]:

@@ -120,6 +120,9 @@ class Search(StrictModel):
     drafts: tuple[Draft, ...]
     windows: Windows | None = None
     """num_speculative_tokens, FIRST..LAST or a list; left out where each draft has its own"""
+    forecast: Annotated[str, Field(min_length=1)] | None = None
+    """file with what `python -m draftworth estimate --json` printed, relative to the experiment
+    file: what drafts yield, so that fewer candidates are measured"""
     stop: Stop = Stop()
     """when the search has cost enough"""
 

@@ -1,8 +1,9 @@
 """A search while it is measured: candidate after candidate, and what each one costs.
 
-What is known follows from the blocks that were measured, and from what the drafts say of the
-baseline's outputs. A pod that goes on with a run first follows the candidates that earlier pods
-have begun, in their order. That time or money is over comes from outside.
+What is known follows from the blocks that were measured, and of draft models from a forecast, or
+from what they say of the baseline's outputs. A pod that goes on with a run first follows the
+candidates that earlier pods have begun, in their order. That time or money is over comes from
+outside.
 """
 
 from __future__ import annotations
@@ -254,6 +255,9 @@ class SearchRounds:
         return {c: y for c, y in found if y and y.tokens.keys() >= classes.keys()}
 
     def _by_text(self, candidate: Candidate) -> Yield | None:
+        """By a forecast, else by what the draft says of this run's own outputs."""
+        if tokens := self.search.forecast.get(candidate.variant):
+            return Yield(tokens=tokens)
         readings = self._readings.get(candidate.draft)
         if not readings:
             return None

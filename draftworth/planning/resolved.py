@@ -110,8 +110,8 @@ class ResolvedExperiment(LoadedExperiment):
 
     @property
     def search(self) -> Search | None:
-        """The search that the load generator does; None: every variant is measured."""
-        return search_of(self.spec)
+        """The search that the measuring Job does; None: every variant is measured."""
+        return search_of(self.spec, self.forecast)
 
     @property
     def first_candidate(self) -> ResolvedVariant | None:

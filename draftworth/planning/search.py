@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from draftworth.experiment.catalog import catalog
+from draftworth.experiment.forecast import Forecast
 from draftworth.experiment.model import Experiment
 from draftworth.experiment.search import Candidate as FileCandidate
 from draftworth.experiment.variants import HubSpeculative
@@ -12,7 +13,7 @@ from draftworth.records.search import Candidate, Search
 _UNKNOWN_STEP_COST = (0.0, 0.5)
 
 
-def search_of(spec: Experiment) -> Search | None:
+def search_of(spec: Experiment, forecast: Forecast) -> Search | None:
     """Every variant that speculates is a candidate; None: there is no search."""
     if spec.search is None:
         return None
@@ -32,6 +33,7 @@ def search_of(spec: Experiment) -> Search | None:
         ),
         drafts_read_text=facts.draft == "causal_lm",
         step_cost_per_draft=facts.step_cost_per_draft or _UNKNOWN_STEP_COST,
+        forecast=forecast,
         within=stop.within,
         hours=stop.hours,
         usd=stop.usd,

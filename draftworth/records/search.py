@@ -46,6 +46,8 @@ class Search:
         hidden states.
     step_cost_per_draft: what each drafted token adds to a step, published, in baseline steps.
     within: a candidate that may be better by this part of the cost, or less, is not measured.
+    forecast: tokens a step that are expected, by prompt class, of candidates by their names; empty:
+        nobody has estimated them.
     hours, usd: of the whole run, after which no further candidate is begun. tokens_per_day, days:
         output tokens of the traffic that the answer is for, and for how long: a candidate is not
         measured that costs more than it can be expected to save.
@@ -55,6 +57,7 @@ class Search:
     drafts_read_text: bool
     step_cost_per_draft: tuple[float, float]
     within: float
+    forecast: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     hours: float | None = None
     usd: float | None = None
     tokens_per_day: float | None = None
@@ -68,6 +71,8 @@ class Search:
         low, high = self.step_cost_per_draft
         if not 0 <= low <= high < math.inf:
             raise ValueError("step_cost_per_draft: allowed: 0 or more, the lower end first")
+        if any(tokens < 1 for found in self.forecast.values() for tokens in found.values()):
+            raise ValueError("forecast: allowed: 1 token a step or more")
 
     def candidate(self, variant: str) -> Candidate:
         """By its name; raises StopIteration for another variant's."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from draftworth.records.search import Candidate, Search
@@ -22,11 +23,11 @@ class _Average:
         return self.first_draft + (drafts - 1) * self.each_further
 
 
-# Simulated were one and two draft models, read late where there are two, and one head: a further
-# head is taken as a further draft model that nobody reads with.
-_READ = _Average(first_draft=2.1, each_further=1.3)
-_NOT_READ = _Average(first_draft=2.9, each_further=2.0)
-_HEADS = _Average(first_draft=2.5, each_further=2.0)
+# Simulated were one and two draft models, with a forecast and without, and one head: a further head
+# is taken as a further draft model without a forecast.
+_TOLD = _Average(first_draft=2.1, each_further=1.0)
+_NOT_TOLD = _Average(first_draft=2.9, each_further=2.0)
+_HEADS = _Average(first_draft=2.6, each_further=2.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,11 +50,13 @@ class Extent:
 
 def extent(search: Search, *, reads_outputs: bool) -> Extent:
     """reads_outputs: drafts that can, read the baseline's outputs while the run lasts."""
-    is_read = search.drafts_read_text and reads_outputs
-    certain = _certain(search, is_read=is_read)
-    drafts = len({candidate.draft for candidate in search.candidates})
-    study = _NOT_READ if search.drafts_read_text else _HEADS
-    average = (_READ if is_read else study).of(drafts)
+    drafts = {candidate.draft for candidate in search.candidates}
+    told = {c.draft for c in search.candidates if c.variant in search.forecast}
+    if search.drafts_read_text and reads_outputs:
+        told = drafts
+    certain = _certain(search, told)
+    study = _NOT_TOLD if search.drafts_read_text else _HEADS
+    average = (_TOLD if told == drafts else study).of(len(drafts))
     return Extent(
         certain=certain,
         others=tuple(c for c in search.candidates if c not in certain),
@@ -61,17 +64,17 @@ def extent(search: Search, *, reads_outputs: bool) -> Extent:
     )
 
 
-def _certain(search: Search, *, is_read: bool) -> tuple[Candidate, ...]:
+def _certain(search: Search, told: Collection[str]) -> tuple[Candidate, ...]:
     """By the rules of `State.next`: what is asked for, else the first one; then one of each draft
-    of which nothing else would tell how many tokens a step yields.
+    of which nothing else would tell how many tokens a step yields. told: the other drafts.
 
     No second one of a draft: where the first shows that none can be worth it, the search ends.
     """
     asked_for = tuple(c for c in search.candidates if c.is_asked_for)
     certain = asked_for or (first_candidate(search.candidates),)
-    known = {candidate.draft for candidate in certain}
+    known = {*told, *(candidate.draft for candidate in certain)}
     drafts = dict.fromkeys(c.draft for c in search.candidates if c.draft not in known)
     of_others = (
         first_candidate([c for c in search.candidates if c.draft == draft]) for draft in drafts
     )
-    return certain if is_read else (*certain, *of_others)
+    return (*certain, *of_others)

@@ -44,7 +44,7 @@ def test_who_believes_the_published_step_costs_alone_is_often_wrong(
 ) -> None:
     """The tests above can fail: here a search ends with the first that it measured."""
     monkeypatch.setattr(policy, "LEAST_CHANCE", 1.0)
-    found = part("one draft model")
+    found = part("one draft model, with a forecast")
     assert {outcome.measured for outcome in found} == {1}
     assert right(found) < 0.5
 
@@ -55,7 +55,7 @@ def test_what_a_draft_yields_matters(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         study.PlantedSearch, "_yields", lambda *given: dict.fromkeys(given[2], flat)
     )
-    assert right(part("one draft model")) < 0.9
+    assert right(part("two draft models, with a forecast")) < 0.9
 
 
 def test_every_draw_has_a_seed() -> None:

@@ -51,6 +51,7 @@ def card(*costs: StepCost, **facts: Any) -> StepCostCard:
 def answer(low: float, high: float, *to_measure: int, outcome: str = "open") -> Answer:
     about = WindowForecast(
         window=5,
+        checked=5,
         step_cost=Range(low=1.0, high=2.0),
         tokens_per_step={},
         cost_ratio=Range(low=low, high=high),

@@ -164,6 +164,33 @@ def _money_where_something_is_rented(experiment: Experiment) -> Iterator[Problem
             )
 
 
+def _a_forecast_can_tell(experiment: Experiment) -> Iterator[Problem]:
+    """Where no pass of a draft over the baseline's outputs predicts what it yields."""
+    search, work = experiment.search, experiment.workload
+    if search is None or search.forecast is None or search.method not in catalog().methods:
+        return
+    if catalog().methods[search.method].draft != "causal_lm":
+        reason = f"{search.method}: its drafts read the target's hidden states, which no text holds"
+    elif work.temperature:
+        reason = (
+            f"workload.temperature {work.temperature:g}: of sampled outputs no pass of a draft "
+            "shows the steps"
+        )
+    elif work.input_lengths:
+        reason = (
+            "workload.input_tokens is a list: prompts that are made longer or shorter are kept "
+            "nowhere, and no estimate reads what answers them"
+        )
+    else:
+        return
+    yield Problem(
+        key=("search", "forecast"),
+        given=f'"{search.forecast}"',
+        allowed="leave the key out",
+        reason=reason,
+    )
+
+
 COMMON = (
     _method_drafts,
     _windows_where_they_can_be_chosen,
@@ -172,6 +199,7 @@ COMMON = (
     _not_too_many_candidates,
     _each_is_measured_once,
     _one_load,
+    _a_forecast_can_tell,
     _it_stops_before_the_guards,
     _money_where_something_is_rented,
 )

@@ -37,7 +37,7 @@ def estimate(draft: str, load: str | None, *, outputs: int = 1) -> DraftEstimate
         for n in range(outputs)
     ]
     costs = CardStepCosts(measured={3: Range(low=1.1, high=1.2)}, source="measured", load=load)
-    found = estimate_of(draft, readings, {"chat": 1.0}, windows={3: 3}, step_costs=costs)
+    found = estimate_of("target", draft, readings, {"chat": 1.0}, windows={3: 3}, step_costs=costs)
     return replace(found, predictions=(PREDICTED,))
 
 
@@ -58,3 +58,4 @@ def test_a_window_has_its_cost_in_each_class_and_in_the_traffic() -> None:
     (window,) = found["windows"]
     assert window["class_cost_ratios"] == {"chat": window["cost_ratio"]}
     assert found["windows_to_measure"] == []
+    assert (found["target"], window["window"], window["drafts_checked"]) == ("target", 3, 3)

@@ -12,12 +12,13 @@ from typing import Any
 
 import pytest
 
+from draftworth.analysis.acceptance import yields
 from draftworth.measuring.client import Client, Measured
 from draftworth.measuring.journal import read_history
 from draftworth.measuring.load import Batch, Outcome, Planned
 from draftworth.measuring.result_files import FolderSink
 from draftworth.measuring.run_specification import RunSpec
-from draftworth.measuring.runner import Runner
+from draftworth.measuring.runner import Runner, reads_nothing
 from draftworth.records.findings import VERDICT_FILE
 from draftworth.records.load import Load
 from draftworth.records.reading import read_run
@@ -223,11 +224,34 @@ def test_without_readings_it_goes_by_the_steps_that_servers_take(
         search_spec(healthy.base_url),
         tmp_path,
         RecordingServers(),
-        read_outputs=lambda _run_id, _blocks: {},
+        read_outputs=reads_nothing,
     )
     found = found_in(tmp_path)
     assert len(found.order) >= 2
     assert found.best
+
+
+def test_a_forecast_is_used_in_the_place_of_readings(healthy: StreamServer, tmp_path: Path) -> None:
+    """It says the same, so the same candidates are measured, in the same order."""
+    spec = search_spec(healthy.base_url)
+    run(spec, tmp_path / "readings", RecordingServers())
+    assert spec.search
+    blocks = read_run(tmp_path / "readings" / RUN_ID).blocks
+    curves = yields(readings(RUN_ID, blocks)["draft"], WINDOWS)
+    told = {
+        c.variant: {name: curve[c.checked].value for name, curve in curves.items()}
+        for c in spec.search.candidates
+    }
+    forecast = replace(spec, search=replace(spec.search, forecast=told))
+    run(forecast, tmp_path / "forecast", RecordingServers(), read_outputs=reads_nothing)
+    run(spec, tmp_path / "nothing", RecordingServers(), read_outputs=reads_nothing)
+
+    found, without = found_in(tmp_path / "forecast"), found_in(tmp_path / "nothing")
+    assert found.order == found_in(tmp_path / "readings").order
+    assert found.best == BEST
+    assert found.search.forecast == told
+    assert {r.variant: r.tokens_per_step for r in found.results} == told
+    assert without.order != found.order
 
 
 def test_a_search_goes_on_with_the_candidate_it_was_at(

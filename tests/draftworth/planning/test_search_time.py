@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from tests.support.timelines import BY_HAND, QWEN
 
 SHIPPED = resolved("qwen3-32b-search")
 FIRST, SECOND = "qwen3-1.7b-k8", "qwen3-0.6b-k8"
+FORECAST = {v.name: {"structured": 2.0, "open_ended": 2.0} for v in SHIPPED.variants[1:]}
 
 
 def by_hand(*names: str) -> ResolvedNeuron:
@@ -79,10 +81,11 @@ def test_an_example_by_hand() -> None:
         (SHIPPED, [FIRST, SECOND]),
         (by_hand(FIRST), [FIRST, SECOND]),
         (by_hand(SECOND), [SECOND, FIRST]),
+        (replace(SHIPPED, forecast=FORECAST), [FIRST]),
     ],
-    ids=["none by hand", "the first by hand", "the second by hand"],
+    ids=["none by hand", "the first by hand", "the second by hand", "a forecast"],
 )
-def test_one_candidate_of_each_draft_is_certain(
+def test_one_candidate_of_each_draft_is_certain_but_with_a_forecast_the_first_alone(
     experiment: ResolvedNeuron, certain: list[str]
 ) -> None:
     """5 + 4 + 30 + 2.08 + 12 to 24, then 5; 44.04 to 56.04 more for the second."""

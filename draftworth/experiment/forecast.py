@@ -1,0 +1,171 @@
+"""The file that `search.forecast` names: what an estimate expects the drafts of a search to yield.
+
+`draftworth estimate EXPERIMENT --json` prints it (`draftworth/estimating/estimate.py`). Only the
+keys that a search needs are read here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path, PurePath
+from typing import Annotated, Self
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    FailFast,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+
+from draftworth.errors import DraftworthError, Problem, suggestion
+from draftworth.experiment.model import Experiment, beside
+from draftworth.experiment.search import Candidate, Search
+from draftworth.experiment.variants import Speculative
+from draftworth.records.codec import load_value
+from draftworth.untrusted import MIB, read_file
+
+# Twice what an estimate prints of 32 drafts at 5 loads.
+LIMIT_BYTES = 4 * MIB
+MAX_CLASSES = 1000
+# Tokens a step by prompt class, of each candidate that the file tells of, by the variant's name.
+Forecast = Mapping[str, Mapping[str, float]]
+
+_ALLOWED = "a file with what `python -m draftworth estimate EXPERIMENT --json` printed for this one"
+_NEXT = (
+    "next: leave the key out, run `python -m draftworth estimate EXPERIMENT --json > FILE`, then "
+    "name FILE here"
+)
+
+
+class _Printed(BaseModel):
+    model_config = ConfigDict(strict=True, frozen=True, extra="ignore", allow_inf_nan=False)
+
+
+class _Tokens(_Printed):
+    value: Annotated[float, Field(ge=1)]
+
+
+class _Window(_Printed):
+    window: int
+    drafts_checked: int
+    tokens_per_step: dict[str, _Tokens]
+
+    @field_validator("tokens_per_step", mode="before")
+    @classmethod
+    def _not_too_many_classes(cls, given: object) -> object:
+        """Of a long mapping every entry would be checked, and every wrong one kept."""
+        if isinstance(given, dict) and len(given) > MAX_CLASSES:
+            raise ValueError(f"{len(given)} prompt classes, allowed: at most {MAX_CLASSES}")
+        return given
+
+    @model_validator(mode="after")
+    def _no_more_than_a_step_can_yield(self) -> Self:
+        if any(t.value > self.drafts_checked + 1 for t in self.tokens_per_step.values()):
+            raise ValueError("a step yields more tokens than it checks drafts, and one")
+        return self
+
+
+class _Draft(_Printed):
+    target: str
+    draft_folder: str
+    windows: Annotated[list[_Window], FailFast()]
+
+
+_FILE = TypeAdapter(Annotated[list[_Draft], Field(min_length=1), FailFast()])
+
+
+def read_forecast(experiment: Experiment, path: Path) -> Forecast | Problem:
+    """What the file says of each candidate; nothing where the experiment names no file."""
+    search = experiment.search
+    if search is None or search.forecast is None:
+        return {}
+    try:
+        drafts = _FILE.validate_python(load_value(read_file(_file(search, path), LIMIT_BYTES)))
+    except OSError as error:
+        return _problem(search, f"it cannot be read: {error.strerror}")
+    except ValidationError as error:
+        found = error.errors()[0]
+        place = ".".join(map(str, found["loc"])) or "the whole file"
+        return _problem(search, f"it is another kind of file: {place}: {found['msg']}")
+    except DraftworthError as error:
+        return _problem(search, f"it is another kind of file: {error}")
+    return _of_the_candidates(experiment, search, drafts)
+
+
+def _file(search: Search, path: Path) -> Path:
+    return beside(path, search.forecast or "")
+
+
+def _problem(search: Search, reason: str) -> Problem:
+    return Problem(
+        key=("search", "forecast"),
+        given=f'"{search.forecast}"',
+        allowed=_ALLOWED,
+        reason=f"{reason}; {_NEXT}",
+    )
+
+
+def _of_the_candidates(
+    experiment: Experiment, search: Search, drafts: Sequence[_Draft]
+) -> Forecast | Problem:
+    target = experiment.target.given
+    names = {PurePath(draft.given).name: draft.given for draft in search.drafts}
+    found: dict[str, Mapping[str, float]] = {}
+    for draft in drafts:
+        if draft.target != target:
+            return _problem(search, f"it is of the target {draft.target}, and this one is {target}")
+        name = _name_in(draft.draft_folder, names)
+        if name is None:
+            nearest = suggestion(PurePath(draft.draft_folder).name, names)
+            return _problem(
+                search,
+                f"it tells of the draft {draft.draft_folder}, and the search has "
+                f"{', '.join(names)} (a folder that is called so, or lies in one){nearest}",
+            )
+        for candidate in _candidates_with(experiment, names[name]):
+            tokens = _tokens_of(experiment, candidate, draft)
+            if isinstance(tokens, str):
+                return _problem(search, tokens)
+            found[candidate.name] = tokens
+    return found
+
+
+def _name_in(folder: str, names: Mapping[str, str]) -> str | None:
+    """Which draft lies in a folder: the innermost part of the path that is called as one.
+
+    The hub's own cache calls a folder `models--OWNER--NAME`.
+    """
+    parts = (part.rpartition("--")[2] for part in reversed(PurePath(folder).parts))
+    return next((part for part in parts if part in names), None)
+
+
+def _candidates_with(experiment: Experiment, draft: str) -> Sequence[Candidate]:
+    return [
+        variant
+        for variant in experiment.served_variants
+        if isinstance(variant, Speculative) and variant.draft.given == draft
+    ]
+
+
+def _tokens_of(
+    experiment: Experiment, candidate: Candidate, draft: _Draft
+) -> Mapping[str, float] | str:
+    """By prompt class; a sentence where the file does not say it.
+
+    Two releases may check another number of drafts in the same window, so that number is compared.
+    """
+    checked = experiment.max_tokens_per_step(candidate) - 1
+    window = next((w for w in draft.windows if w.drafts_checked == checked), None)
+    if window is None:
+        return (
+            f"it does not tell of {draft.draft_folder} with window {candidate.window}, of which a "
+            f"step checks {checked} draft{'' if checked == 1 else 's'}"
+        )
+    classes = [prompt_class.name for prompt_class in experiment.workload.classes]
+    if missing := [name for name in classes if name not in window.tokens_per_step]:
+        return f"it does not tell of the prompt class {missing[0]}"
+    return {name: window.tokens_per_step[name].value for name in classes}

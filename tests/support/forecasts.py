@@ -1,0 +1,32 @@
+"""Forecasts of the shipped search, as `draftworth estimate --json` prints them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+TARGET = "Qwen/Qwen3-32B"
+LARGE, SMALL = "drafts/Qwen3-1.7B", "drafts/Qwen3-0.6B"
+CLASSES = ("structured", "open_ended")
+
+
+def draft_of(folder: str) -> dict[str, Any]:
+    """Windows 3 to 15 of a draft on NxD Inference; each checked draft is a quarter of a token."""
+    return {
+        "target": TARGET,
+        "draft_folder": folder,
+        "windows": [
+            {
+                "window": window,
+                "drafts_checked": window - 1,
+                "tokens_per_step": {name: {"value": 1 + 0.25 * (window - 1)} for name in CLASSES},
+            }
+            for window in range(3, 16)
+        ],
+    }
+
+
+def write_forecast(folder: Path, *drafts: dict[str, Any]) -> None:
+    """As `forecast.json`."""
+    (folder / "forecast.json").write_text(json.dumps(drafts))
