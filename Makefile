@@ -15,7 +15,7 @@ RUN   := PATH="$(CURDIR)/$(VENV)/bin:$$PATH" PYTHONPATH="$(CURDIR)"
 CDK   := $(RUN) node_modules/.bin/cdk --context experiment=$(EXPERIMENT)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup rehearse test test-unit fuzz test-engine test-slow test-llmperf test-cluster benchmarks search calibration fidelity check files hooks snapshots schema lock lock-image synth plan preflight deploy destroy stop logs leftovers clean
+.PHONY: help setup rehearse test test-cost test-unit test-scenarios fuzz test-engine test-slow test-llmperf test-cluster benchmarks search calibration fidelity check files hooks snapshots schema lock lock-image synth plan preflight deploy destroy stop logs leftovers clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -43,11 +43,20 @@ node_modules/.bin/cdk: package.json $(DEPLOYER)
 rehearse: $(REHEARSAL) ## a whole experiment on this machine, with a verdict (ARGS="--base-url ...")
 	@$(RUN) python -m draftworth rehearse $(ARGS)
 
-test: $(STAMP) node_modules/.bin/cdk ## every test that needs no engine and no account
-	$(RUN) python -m pytest -n 2 --dist loadfile -q -m "not engine and not slow and not llmperf and not cluster"
+ELSEWHERE := not engine and not slow and not llmperf and not cluster and not scenarios
+TESTS := python -m pytest -n 2 --dist loadfile -q -m "$(ELSEWHERE)"
+
+test: $(STAMP) node_modules/.bin/cdk ## the tests that need no engine and no account
+	$(RUN) $(TESTS)
+
+test-cost: $(STAMP) node_modules/.bin/cdk ## the same, and their CPU time as a multiple of a loop of 20 million additions
+	$(RUN) python -m tests.cost $(TESTS)
 
 test-unit: $(STAMP) ## those of them that need neither synthesis nor an emulated AWS: the quick ones
-	$(RUN) python -m pytest -n 2 --dist loadfile -q -m "not engine and not slow and not llmperf and not cluster and not synth and not emulator" --ignore tests/hostile
+	$(RUN) python -m pytest -n 2 --dist loadfile -q -m "$(ELSEWHERE) and not synth and not emulator" --ignore tests/hostile
+
+test-scenarios: $(STAMP) ## whole experiments on an emulated AWS, with all that can go wrong on the way
+	$(RUN) python -m pytest -n 2 --dist load -q -m scenarios
 
 fuzz: $(STAMP) ## every property with random examples by the thousand (half an hour)
 	$(RUN) DRAFTWORTH_FUZZ=1 python -m pytest -n 2 --dist load -q -m hypothesis

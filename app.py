@@ -43,18 +43,26 @@ DEFAULT_EXPERIMENT = "experiments/qwen3-32b.yaml"
 
 
 def main() -> int:
-    """Synthesize the experiment that the context names."""
+    """Synthesize what the CDK command line asks for."""
     try:
         check_cli(os.environ)
-        app = cdk.App()
-        path = Path(named_experiment(app.node.get_all_context()))
-        experiment = with_looked_up_price(load_neuron(path), app.node.try_get_context)
+        synthesize(cdk.App())
     except UserInputError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code
+    return 0
+
+
+def synthesize(app: cdk.App) -> None:
+    """Synthesize the experiment that the app's context names.
+
+    Raises:
+        UserInputError: its file, or the price that was looked up for it, cannot be used.
+    """
+    path = Path(named_experiment(app.node.get_all_context()))
+    experiment = with_looked_up_price(load_neuron(path), app.node.try_get_context)
     build_priced_application(app, experiment=experiment)
     app.synth()
-    return 0
 
 
 def named_experiment(context: Mapping[str, object]) -> str:

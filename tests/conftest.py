@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections.abc import Iterator
@@ -26,6 +27,9 @@ for name, examples, derandomize in (("test", 25, True), ("fuzz", 1_000, False)):
     )
 hypothesis.settings.load_profile("fuzz" if os.environ.get("DRAFTWORTH_FUZZ") else "test")
 
+# Modules and tests stay until the end: no collector need look through them for garbage.
+gc.disable()
+
 # Both are ignored in the background of a shell, and processes that tests start would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
@@ -41,6 +45,12 @@ _KEPT = (
 )
 
 
+def pytest_collection_finish() -> None:
+    """Look for garbage in what the tests make, and not in what was there before them."""
+    gc.freeze()
+    gc.enable()
+
+
 @pytest.fixture(autouse=True)
 def _hermetic_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """No credentials, cluster or proxy of this machine; a forgotten stub reaches no account."""
@@ -54,6 +64,8 @@ def _hermetic_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setenv("AWS_CONFIG_FILE", os.devnull)
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", os.devnull)
+    # Else moto makes thousands of machine images for each account, and no test looks for one.
+    monkeypatch.setenv("MOTO_EC2_LOAD_DEFAULT_AMIS", "false")
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -72,3 +84,9 @@ def _folder_of_the_run(tmp_path_factory: pytest.TempPathFactory) -> None:
 def experiments() -> Path:
     """The folder of shipped experiment files."""
     return ROOT / "experiments"
+
+
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The plots of a report are empty files: drawing them takes most of the time."""
+    monkeypatch.setattr("draftworth.report.writing.render", lambda plot, theme: b"")

@@ -7,16 +7,17 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
+import aws_cdk as cdk
 import pytest
+from aws_cdk.cloud_assembly_schema import Manifest
 
-from app import named_experiment
+from app import check_cli, named_experiment, synthesize
+from draftworth.cli import main
 from draftworth.errors import UserInputError
 from tests.support.experiments import both, drop, put, write_experiment
 
@@ -34,23 +35,16 @@ class Run:
     called_engine: bool
 
 
-def run_app(
-    experiment: str,
-    folder: Path,
-    looked_up: Mapping[str, Any] = MappingProxyType({}),
-    environment_too: Mapping[str, str] = MappingProxyType({}),
-) -> Run:
+def run_app(experiment: str, folder: Path) -> Run:
     """The app as the CDK CLI starts it."""
     called, engine, out = folder / "called", folder / "engine", folder / "out"
     engine.write_text(f"#!/bin/sh\ntouch {called}\nexit 1\n")
     engine.chmod(0o755)
-    context = json.loads((ROOT / "cdk.json").read_text())["context"]
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith("AWS_")},
-        "CDK_CONTEXT_JSON": json.dumps({**context, **looked_up, "experiment": experiment}),
+        "CDK_CONTEXT_JSON": json.dumps({**shipped_context(), "experiment": experiment}),
         "CDK_DOCKER": str(engine),
         "CDK_OUTDIR": str(out),
-        **environment_too,
     }
     command = [sys.executable, "app.py"]
     done = subprocess.run(
@@ -64,22 +58,18 @@ def run_app(
     )
 
 
-@pytest.fixture(scope="module")
-def shipped(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """The app of a shipped experiment, run once for all tests of this file."""
-    return run_app("experiments/qwen3-32b.yaml", tmp_path_factory.mktemp("shipped"))
+def shipped_context() -> dict[str, Any]:
+    context: dict[str, Any] = json.loads((ROOT / "cdk.json").read_text())["context"]
+    return context
 
 
-def test_an_experiments_stack_is_synthesized_without_credentials(shipped: Run) -> None:
-    assert shipped.exit_code == 0, shipped.stderr
-    names = [file.name.partition(".")[0] for file in shipped.folder.glob("*.template.json")]
-    assert names == ["draftworth-qwen3-32b"]
-
-
-def test_synthesis_builds_no_image(shipped: Run) -> None:
+def test_synthesis_needs_no_credentials_and_builds_no_image(tmp_path: Path) -> None:
     """`cdk destroy` synthesizes first; the load generator's image is built by a deploy alone."""
-    assert shipped.exit_code == 0, shipped.stderr
-    assert not shipped.called_engine
+    result = run_app("experiments/qwen3-32b.yaml", tmp_path)
+    assert result.exit_code == 0, result.stderr
+    names = [file.name.partition(".")[0] for file in result.folder.glob("*.template.json")]
+    assert names == ["draftworth-qwen3-32b"]
+    assert not result.called_engine
 
 
 def test_wrong_experiment_ends_in_its_problems_and_exit_code_2(tmp_path: Path) -> None:
@@ -94,23 +84,19 @@ def test_wrong_experiment_ends_in_its_problems_and_exit_code_2(tmp_path: Path) -
     assert not list(result.folder.glob("*.template.json"))
 
 
-def test_a_cli_that_cannot_read_the_assembly_is_told_which_one_can(tmp_path: Path) -> None:
-    """What npm's `latest` says of itself; nothing is synthesized for it to refuse."""
+def test_a_cli_that_cannot_read_the_assembly_is_told_which_one_can() -> None:
+    """What npm's `latest` says of itself."""
     versions = {"CDK_CLI_ASM_VERSION": "43.0.0", "CDK_CLI_VERSION": "3.0.0"}
-    result = run_app("experiments/qwen3-32b.yaml", tmp_path, environment_too=versions)
-    assert result.exit_code == 2
-    assert "CDK command line 3.0.0" in result.stderr
-    assert "aws-cdk 2.1148.1" in result.stderr
-    assert not result.folder.exists()
+    with pytest.raises(UserInputError) as refused:
+        check_cli(versions)
+    assert refused.value.exit_code == 2
+    assert "CDK command line 3.0.0" in str(refused.value)
+    assert "aws-cdk 2.1148.1" in str(refused.value)
 
 
-def test_a_cli_of_todays_schema_and_a_later_one_are_taken(shipped: Run, tmp_path: Path) -> None:
-    for version in (
-        json.loads((shipped.folder / "manifest.json").read_text())["version"],
-        "99.0.0",
-    ):
-        result = run_app("no-such.yaml", tmp_path, environment_too={"CDK_CLI_ASM_VERSION": version})
-        assert "no-such.yaml" in result.stderr
+def test_a_cli_of_todays_schema_and_a_later_one_are_taken() -> None:
+    for version in (Manifest.version(), "99.0.0", ""):
+        check_cli({"CDK_CLI_ASM_VERSION": version})
 
 
 @pytest.mark.parametrize(
@@ -144,60 +130,69 @@ def test_a_python_without_the_libraries_is_told_what_to_install(program: str) ->
     assert "Traceback" not in done.stderr
 
 
-def test_local_experiment_is_refused_with_the_command_that_runs_it(tmp_path: Path) -> None:
-    result = run_app("experiments/rehearsal.yaml", tmp_path)
-    assert result.exit_code == 2
-    assert "make rehearse" in result.stderr
-    assert "Traceback" not in result.stderr
-
-
 # As the CDK CLI 2.1148.1 starts the app: it reads the report itself, and stops at errors in it for
 # `synth` and `deploy`, but not for `destroy`.
 REPORTED: dict[str, Any] = {"@aws-cdk/core:failSynthOnValidationErrors": False}
 PRICE_KEY = "draftworth:price:type=trn2.48xlarge:zone=us-east-2c:capacity=spot"
 
 
-def report(run: Run) -> str:
-    return (run.folder / "validation-report.json").read_text()
+def synthesized(file: Path, folder: Path, **looked_up: Any) -> Path:
+    """The app of an experiment in this process; the folder that it wrote."""
+    context = {**shipped_context(), **REPORTED, **looked_up, "experiment": str(file)}
+    out = folder / "out"
+    synthesize(cdk.App(context=context, outdir=str(out), analytics_reporting=False))
+    return out
 
 
-def templates(run: Run) -> str:
-    texts = (file.read_text() for file in sorted(run.folder.glob("*.template.json")))
+def test_local_experiment_is_refused_with_the_command_that_runs_it(tmp_path: Path) -> None:
+    with pytest.raises(UserInputError, match="make rehearse"):
+        synthesized(ROOT / "experiments/rehearsal.yaml", tmp_path)
+
+
+def report(folder: Path) -> str:
+    return (folder / "validation-report.json").read_text()
+
+
+def templates(folder: Path) -> str:
+    texts = (file.read_text() for file in sorted(folder.glob("*.template.json")))
     return "".join(texts).replace(" ", "")
 
 
 def test_without_a_price_a_deploy_is_refused_and_a_destroy_is_not(tmp_path: Path) -> None:
     file = write_experiment(tmp_path, drop("aws", "price"))
-    result = run_app(str(file), tmp_path, REPORTED)
-    assert result.exit_code == 0, result.stderr
-    assert f"python -m draftworth price {file}" in report(result)
+    folder = synthesized(file, tmp_path)
+    assert f"python -m draftworth price {file}" in report(folder)
     # Budget 60: who deploys it all the same has a guard that ends the run at its first look.
-    assert '\\"price_usd_per_node_hour\\":216000.0' in templates(result)
+    assert '\\"price_usd_per_node_hour\\":216000.0' in templates(folder)
 
 
-def warnings(run: Run) -> list[str]:
+def warnings(folder: Path) -> list[str]:
     """What the app warns of: the CDK CLI prints the report, and only `--strict` stops at these."""
-    plugins = json.loads(report(run))["pluginReports"]
+    plugins = json.loads(report(folder))["pluginReports"]
     found = [v for p in plugins for v in p["violations"] if v["severity"] == "warning"]
     return [violation["description"] for violation in found]
 
 
-def noted(file: str) -> list[str]:
+def noted(file: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
     """What `plan` notes of an experiment."""
-    command = [sys.executable, "-m", "draftworth", "plan", file]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    return [t.removeprefix("note: ") for t in done.stdout.splitlines() if t.startswith("note: ")]
+    capsys.readouterr()
+    assert main(["plan", str(file)]) == 0
+    said = capsys.readouterr().out.splitlines()
+    return [text.removeprefix("note: ") for text in said if text.startswith("note: ")]
 
 
-def test_what_plan_notes_is_a_warning_of_the_synthesis(tmp_path: Path) -> None:
-    file = "experiments/llama-3.1-8b-eagle3.yaml"
-    result = run_app(file, tmp_path)
-    assert result.exit_code == 0, result.stderr
-    assert any("is gated and aws.hub_token_secret names no secret" in w for w in warnings(result))
-    assert warnings(result) == noted(file)
+def test_what_plan_notes_is_a_warning_of_the_synthesis(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = ROOT / "experiments/llama-3.1-8b-eagle3.yaml"
+    warned = warnings(synthesized(file, tmp_path))
+    assert any("is gated and aws.hub_token_secret names no secret" in w for w in warned)
+    assert warned == noted(file, capsys)
 
 
-def test_an_experiment_without_notes_gives_no_warning(tmp_path: Path) -> None:
+def test_an_experiment_without_notes_gives_no_warning(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     commit = put("target", "revision", value="a" * 40)
     draft = put("variants", 1, "draft", "revision", value="b" * 40)
     admin = put("aws", "admin_principal_arns", value=["arn:aws:iam::123456789012:role/Admin"])
@@ -208,37 +203,33 @@ def test_an_experiment_without_notes_gives_no_warning(tmp_path: Path) -> None:
     unforced = put("workload", "fixed_output_length", value=False)
     edits = both(commit, draft, admin, bought, price, budget, deadline, unforced)
     file = write_experiment(tmp_path, edits)
-    result = run_app(str(file), tmp_path)
-    assert result.exit_code == 0, result.stderr
-    assert noted(str(file)) == []
-    assert warnings(result) == []
+    assert noted(file, capsys) == []
+    assert warnings(synthesized(file, tmp_path)) == []
 
 
 def test_with_a_price_that_was_looked_up_nothing_is_refused(tmp_path: Path) -> None:
     file = write_experiment(tmp_path, drop("aws", "price"))
     price = {"usd_per_hour": 15.09, "as_of": "2026-11-20", "source": "EC2 Spot price history"}
-    result = run_app(str(file), tmp_path, REPORTED | {PRICE_KEY: price})
-    assert result.exit_code == 0, result.stderr
-    assert "none has been looked up" not in report(result)
-    assert '\\"price_usd_per_node_hour\\":15.09' in templates(result)
+    folder = synthesized(file, tmp_path, **{PRICE_KEY: price})
+    assert "none has been looked up" not in report(folder)
+    assert '\\"price_usd_per_node_hour\\":15.09' in templates(folder)
 
 
-def test_a_looked_up_price_that_is_none_is_exit_code_2(tmp_path: Path) -> None:
+def test_a_looked_up_price_that_is_none_is_refused(tmp_path: Path) -> None:
     file = write_experiment(tmp_path, drop("aws", "price"))
-    result = run_app(str(file), tmp_path, REPORTED | {PRICE_KEY: {"usd_per_hour": "cheap"}})
-    assert result.exit_code == 2
-    assert "cdk context --reset" in result.stderr
+    with pytest.raises(UserInputError, match="cdk context --reset"):
+        synthesized(file, tmp_path, **{PRICE_KEY: {"usd_per_hour": "cheap"}})
 
 
 def test_cdk_json_differs_from_the_librarys_advice_in_three_flags() -> None:
     """Exports, should there be a second stack again; log groups that are there before their
     functions (`stacks/constructs/log_groups.py`); no usage data in templates."""
-    flags = json.loads((ROOT / "cdk.json").read_text())["context"]
+    flags = shipped_context()
     assert flags["@aws-cdk/core:defaultCrossStackReferences"] == "strong"
     assert flags["@aws-cdk/aws-lambda:useCdkManagedLogGroup"] is False
     assert flags["@aws-cdk/core:enableAdditionalMetadataCollection"] is False
 
 
 def test_findings_of_cdks_own_validation_are_errors() -> None:
-    flags = json.loads((ROOT / "cdk.json").read_text())["context"]
+    flags = shipped_context()
     assert flags["@aws-cdk/core:validateAgainstDefaultRules"] is True

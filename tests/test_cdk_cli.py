@@ -34,14 +34,29 @@ pytestmark = [
 ]
 
 
-@pytest.fixture
-def experiment(tmp_path: Path) -> Path:
+@dataclass(frozen=True, kw_only=True)
+class Done:
+    """How the CLI ended, and what it said in both streams."""
+
+    exit_code: int
+    said: str
+
+
+@pytest.fixture(scope="module")
+def listed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Done, Path]:
+    """`cdk ls` of an experiment, and the assembly that it wrote, which the other tests deploy."""
+    folder = tmp_path_factory.mktemp("listed")
+    done = cdk("ls", "-c", f"experiment={write_experiment(folder)}", folder=folder)
+    return done, folder / "cdk.out"
+
+
+def write_experiment(folder: Path) -> Path:
     """The shipped experiment with an image that need not be built."""
     text = (ROOT / "experiments/qwen3-32b.yaml").read_text()
     image = f"registry.example.com/llmperf@sha256:{'0' * 64}"
     text = text.replace("\naws:\n", f"\naws:\n  load_generator_image: {image}\n")
     text = text.replace("../prompts", str(ROOT / "prompts"))
-    path = tmp_path / "mine.yaml"
+    path = folder / "mine.yaml"
     path.write_text(text)
     return path
 
@@ -79,14 +94,6 @@ def client(service: str) -> Any:
     return boto3.client(service, region_name=REGION)  # type: ignore[call-overload]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Done:
-    """How the CLI ended, and what it said in both streams."""
-
-    exit_code: int
-    said: str
-
-
 def cdk(*words: str, folder: Path, **environment: str) -> Done:
     """The CLI without a terminal; nothing but the emulated account can be reached.
 
@@ -109,23 +116,26 @@ def cdk(*words: str, folder: Path, **environment: str) -> Done:
     return Done(exit_code=done.returncode, said=log.read_text())
 
 
-def test_an_experiment_is_one_stack_to_the_cli(tmp_path: Path) -> None:
-    done = cdk("ls", "-c", "experiment=experiments/qwen3-32b.yaml", folder=tmp_path)
+def test_an_experiment_is_one_stack_to_the_cli(listed: tuple[Done, Path]) -> None:
+    done, _ = listed
     assert (done.exit_code, done.said) == (0, f"{STACK}\n")
 
 
-def test_without_credentials_it_is_the_account_that_is_missing(tmp_path: Path) -> None:
+def test_without_credentials_it_is_the_account_that_is_missing(
+    listed: tuple[Done, Path], tmp_path: Path
+) -> None:
     """And not the name of a stack. The endpoint is a closed port of loopback."""
     nobody = {"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""}
-    done = cdk("deploy", folder=tmp_path, AWS_ENDPOINT_URL="http://127.0.0.1:9", **nobody)
+    at = {"AWS_ENDPOINT_URL": "http://127.0.0.1:9"}
+    done = cdk("deploy", "--app", str(listed[1]), folder=tmp_path, **at, **nobody)
     assert done.exit_code == 1
     assert "Unable to resolve AWS account" in done.said
 
 
 def test_deploy_asks_once_and_shows_the_roles(
-    experiment: Path, account: str, executed: list[dict[str, Any]], tmp_path: Path
+    listed: tuple[Done, Path], account: str, executed: list[dict[str, Any]], tmp_path: Path
 ) -> None:
-    done = cdk("deploy", "-c", f"experiment={experiment}", folder=tmp_path)
+    done = cdk("deploy", "--app", str(listed[1]), folder=tmp_path)
     assert done.exit_code == 1
     assert "security-sensitive updates" in done.said
     assert "WorkloadRoles" in done.said
@@ -133,9 +143,9 @@ def test_deploy_asks_once_and_shows_the_roles(
 
 
 def test_deploy_and_destroy_take_no_name(
-    experiment: Path, account: str, executed: list[dict[str, Any]], tmp_path: Path
+    listed: tuple[Done, Path], account: str, executed: list[dict[str, Any]], tmp_path: Path
 ) -> None:
-    words = ("-c", f"experiment={experiment}")
+    words = ("--app", str(listed[1]))
     done = cdk("deploy", *words, "--require-approval", "never", folder=tmp_path)
     assert done.exit_code == 0, done.said
     # What `plan` notes is told, and does not keep from deploying.

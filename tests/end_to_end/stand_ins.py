@@ -1,4 +1,4 @@
-"""What the controller is told by start wrappers, where the real one would take too long.
+"""What the controller is told by canaries and start wrappers, where the real ones take too long.
 
 The records are its own; the stand-ins put them where it would.
 """
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from charts.names import service_name
 from draftworth.records.codec import dump_record
+from draftworth.records.deployment import CanaryReport, canary_key
 from draftworth.records.servers import ServerPhase, ServerState, server_state_key
 
 if TYPE_CHECKING:
@@ -43,3 +44,18 @@ class Wrapper:
 def wrappers(env: Environment) -> list[Wrapper]:
     """One a variant."""
     return [Wrapper(env=env, variant=variant) for variant in env.ports]
+
+
+def reports_of_canaries(env: Environment) -> None:
+    """Every variant's canary says that all is well."""
+    for variant in env.experiment.canaries:
+        report = CanaryReport(
+            job_name=env.job_name,
+            variant=variant.name,
+            ok=True,
+            text="",
+            last_lines=(),
+            reported_at_unix_s=env.cloud.now_unix_s,
+        )
+        env.put("results", {canary_key(env.job_name, variant.name): dump_record(report)})
+    env.cloud.events()

@@ -14,15 +14,13 @@ from collections.abc import Mapping
 import pytest
 
 from charts.checkpoint_stager import RETRIES
-from draftworth.errors import UserInputError
 from draftworth.measuring.run_specification import EXIT_FAILED, EXIT_INTERRUPTED
 from draftworth.records.checkpoints import FAILED_MARKER
 from draftworth.records.results import RUN_FILE
 from draftworth.records.servers import COMPILE_LIMIT_MINUTES, LOAD_LIMIT_MINUTES
 from pods.canary.program import EXIT_FAILED as CANARY_FAILED
 from pods.canary.program import EXIT_OK as CANARY_WELL
-from pods.compiled_graphs.start import MAX_STARTS
-from tests.end_to_end.conftest import DRAFT, TARGET, Environment, FirstRun
+from tests.end_to_end.conftest import TARGET, Environment, FirstRun
 from tests.end_to_end.programs import (
     hear_of_server,
     hear_of_stager,
@@ -34,19 +32,13 @@ from tests.end_to_end.programs import (
 )
 from tests.end_to_end.stand_ins import wrappers
 
-pytestmark = [pytest.mark.synth, pytest.mark.emulator]
+pytestmark = [pytest.mark.synth, pytest.mark.emulator, pytest.mark.scenarios]
 
 # The best case of `plan`: node_start_minutes and image_pull_minutes of its assumptions.
 BOOT_MINUTES = 6
-CRASH_LOOP_MINUTES, REFUSED_LOAD_MINUTES, COMPILATION_MINUTES = 15, 30, 130
-# Of a vLLM that ends as soon as it can: Python's imports alone take it most of that.
-CRASH_MINUTES = 1.0
-# The kubelet's, before it starts a container that ended again: 10 s, 20 s, 40 s, ...
-FIRST_BACK_OFF_MINUTES = 10 / 60
+REFUSED_LOAD_MINUTES, COMPILATION_MINUTES = 30, 130
 # Of `start`, where its own limit is waited for.
 SHORT_MINUTES = "0.01"
-# What tests/pods/compiled_graphs/stand_in_trouble.py says when it crashes.
-CRASHED = "RuntimeError: no"
 
 
 def begun(env: Environment, first_run: FirstRun) -> None:
@@ -91,34 +83,6 @@ def end_run(env: Environment) -> str:
     return str(run["reason"])
 
 
-def crash(env: Environment, variant: str, start: int) -> None:
-    """One start to its end, and the kubelet's wait after it."""
-    process = start_server(env, variant, trouble="crash")
-    assert process.wait() != 0
-    env.cloud.heartbeat(after_minutes=CRASH_MINUTES)
-    hear_of_server(env, variant)
-    env.cloud.heartbeat(after_minutes=FIRST_BACK_OFF_MINUTES * 2 ** (start - 1))
-    assert env.cloud.desired_nodes == 1
-
-
-def test_a_server_that_ends_at_every_start(env: Environment, first_run: FirstRun) -> None:
-    """The Job is the first to notice: its failed run and the server's end are one mail."""
-    begun(env, first_run)
-    other, broken = env.ports
-    start_server(env, other, trouble="hang")
-    for start in range(1, MAX_STARTS):
-        crash(env, broken, start)
-    last = start_server(env, broken, trouble="crash")
-    wait_for_server(env, broken, "given_up")
-    reason = end_run(env)
-    assert all(words in reason for words in (broken, "was given up", CRASHED))
-    env.cloud.now_unix_s += 60 * CRASH_MINUTES
-    hear_of_server(env, broken)
-    assert last.process.poll() is None, "a container that ends is started again"
-    told = check_ended(env, at_most_minutes=CRASH_LOOP_MINUTES)
-    assert all(words in told for words in ("server gave up", CRASHED, broken, "ended 3 times"))
-
-
 def test_a_compiled_graph_that_does_not_load(env: Environment, first_run: FirstRun) -> None:
     """The controller is the first to notice: the Job's failure that follows is no further mail."""
     env.put("artifacts", first_run.contents["artifacts"])
@@ -148,22 +112,6 @@ def test_a_first_compilation_that_hangs(env: Environment, first_run: FirstRun) -
     hear_of_server(env, broken)
     told = check_ended(env, at_most_minutes=COMPILATION_MINUTES)
     assert all(words in told for words in ("server gave up", broken))
-
-
-def test_a_first_compilation_that_hangs_and_nobody_says_so(
-    env: Environment, first_run: FirstRun
-) -> None:
-    """No wrapper gives up, and the Job waits: the controller's own limit ends it."""
-    begun(env, first_run)
-    for wrapper in wrappers(env):
-        wrapper.says("starting")
-    minutes = 0
-    while env.cloud.desired_nodes:
-        minutes += 2
-        assert minutes < COMPILATION_MINUTES
-        env.cloud.heartbeat(after_minutes=2)
-    told = check_ended(env, at_most_minutes=COMPILATION_MINUTES)
-    assert "no server ready" in told
 
 
 def test_a_slow_compilation_is_left_its_time(env: Environment, first_run: FirstRun) -> None:
@@ -196,24 +144,6 @@ def put_checkpoints(env: Environment, objects: Mapping[str, bytes]) -> None:
     env.cloud.notifications()
 
 
-def test_a_canary_that_fails_costs_nothing_until_a_later_try_is_well(
-    env: Environment, first_run: FirstRun
-) -> None:
-    staged = first_run.contents["checkpoints"]
-    ours = (key for key in staged if key.startswith(f"{DRAFT}/"))
-    largest = max(ours, key=lambda key: len(staged[key]))
-    put_checkpoints(env, {**staged, largest: staged[largest][:-1]})
-    other, broken = env.ports
-    assert run_canaries(env) == {other: CANARY_WELL, broken: CANARY_FAILED}
-    told = check_nothing_paid(env)
-    size = len(staged[largest])
-    cut = f"{size} bytes were staged, {size - 1} there"
-    assert all(words in told for words in ("canary failed", broken, cut))
-    env.put("checkpoints", staged)
-    assert set(run_canaries(env).values()) == {CANARY_WELL}
-    assert env.cloud.desired_nodes == 1
-
-
 def test_graphs_that_a_server_would_refuse_cost_nothing(
     env: Environment, first_run: FirstRun
 ) -> None:
@@ -233,24 +163,6 @@ def test_a_canary_that_cannot_report_costs_nothing(env: Environment, first_run: 
     for _ in range(6):
         env.cloud.heartbeat(after_minutes=2)
     assert "canary is silent" in check_nothing_paid(env)
-
-
-def test_a_canary_that_is_silent_costs_nothing(env: Environment, first_run: FirstRun) -> None:
-    put_checkpoints(env, first_run.contents["checkpoints"])
-    for _ in range(6):
-        env.cloud.heartbeat(after_minutes=2)
-    told = check_nothing_paid(env)
-    assert all(words in told for words in ("canary is silent", "describe pods", *env.ports))
-
-
-def test_a_stager_that_gives_up_costs_nothing(env: Environment) -> None:
-    env.hub.repos[TARGET].gated = True
-    codes = [stager.run("checkpoint-stager") for stager in env.stagers()]
-    assert sorted(codes) == [0, UserInputError.exit_code]
-    env.cloud.notifications()
-    assert "no token was given" in hear_of_stager(env, TARGET).reason
-    told = check_nothing_paid(env)
-    assert all(words in told for words in ("staging failed", TARGET, "no token was given"))
 
 
 def test_a_stager_whose_last_pod_fails_costs_nothing(env: Environment) -> None:

@@ -17,22 +17,19 @@ from datetime import UTC, datetime
 
 import pytest
 
-from draftworth.account import artifacts, delete_assets, stop
+from draftworth.account import artifacts
 from draftworth.cli import main
-from draftworth.errors import DraftworthError
 from draftworth.measuring.run_specification import EXIT_COMPLETE, EXIT_INTERRUPTED
 from draftworth.metrics.definitions import NAMESPACE, TTFT
 from draftworth.records.codec import load_record
-from draftworth.records.findings import VERDICT_FILE
 from draftworth.records.results import RESULT_SUFFIX, BlockResult
 from tests.end_to_end.cloud import Template
-from tests.end_to_end.conftest import DEADLINE_MINUTES, DRAFT, TARGET, Environment, FirstRun
+from tests.end_to_end.conftest import DRAFT, TARGET, Environment, FirstRun
 from tests.end_to_end.programs import run_canaries
-from tests.end_to_end.stand_ins import wrappers
 from tests.lambdas.capacity_controller.conftest import failed_launch
 from tests.pods.compiled_graphs.pods import eventually
 
-pytestmark = [pytest.mark.synth, pytest.mark.emulator]
+pytestmark = [pytest.mark.synth, pytest.mark.emulator, pytest.mark.scenarios]
 
 NO_CAPACITY = (
     "Could not launch Spot Instances. InsufficientInstanceCapacity - There is no Spot capacity "
@@ -67,42 +64,10 @@ def test_the_node_comes_up_when_models_are_staged_and_canaries_are_well(
     assert cloud.instances == 1
 
 
-def runs_in(first_run: FirstRun) -> dict[str, bytes]:
-    """What the measuring pods wrote; the servers' states and the controller's lie beside it."""
-    results = first_run.contents["results"]
-    return {key: data for key, data in results.items() if key.startswith("runs/")}
-
-
 def test_servers_without_graphs_compile_and_upload_them(first_run: FirstRun) -> None:
     assert all(said.startswith("compiled ") for said in first_run.said.values())
     manifests = [k for k in first_run.contents["artifacts"] if k.endswith("_ARTIFACTS.json")]
     assert len(manifests) == len(first_run.said)
-
-
-def test_the_end_of_the_run_takes_the_node_away_and_reaches_the_metrics(
-    env: Environment, first_run: FirstRun
-) -> None:
-    cloud, results = env.cloud, runs_in(first_run)
-    env.stage(first_run.contents)
-    env.put("results", {k: v for k, v in results.items() if not k.endswith("/run.json")})
-    assert cloud.events() == 0
-    assert cloud.desired_nodes == 1
-    env.put("results", results)
-    assert cloud.events() == 1
-    assert cloud.desired_nodes == 0
-    (told,) = cloud.notifications()
-    # How sure, hangs on what else the machine does.
-    assert re.search("Speculation pays|No answer yet", told)
-    page = f"runs/{first_run.run_id}/report/report.html"
-    assert f"s3://{cloud.bucket.results}/{page}" in told
-    assert page in results
-    cloud.nodes_follow()
-    assert cloud.instances == 0
-    published = {entry["key"] for entry in cloud.publish() if entry["event"] == "published"}
-    assert published == {key for key in results if key.endswith((RESULT_SUFFIX, VERDICT_FILE))}
-    names = cloud.client("cloudwatch").list_metrics(Namespace=NAMESPACE)["Metrics"]
-    variants = {d["Value"] for m in names for d in m["Dimensions"] if d["Name"] == "Variant"}
-    assert variants == set(env.ports)
 
 
 def test_the_report_of_the_run_in_s3_has_a_verdict(
@@ -145,37 +110,6 @@ def test_a_rerun_downloads_nothing_and_compiles_nothing(
     assert env.keys("artifacts") == list(first_run.contents["artifacts"])
 
 
-def test_a_destroyed_experiment_leaves_only_the_results_and_the_checkpoints_it_keeps(
-    env: Environment,
-    first_run: FirstRun,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    cloud = env.cloud
-    env.stage(first_run.contents)
-    env.put("results", first_run.contents["results"])
-    env.measurer()  # and its prompts
-    with pytest.raises(DraftworthError, match="still exists"):
-        delete_assets.run(Namespace(experiment=env.path))
-    cloud.destroy()
-    states = [{"Name": "instance-state-name", "Values": ["running", "pending"]}]
-    assert cloud.client("ec2").describe_instances(Filters=states)["Reservations"] == []
-    capsys.readouterr()
-    assert env.leftovers(monkeypatch) == 1
-    uploaded = f"s3://{cloud.asset_bucket}/draftworth-qwen3-32b/"
-    assert uploaded in capsys.readouterr().out
-    assert delete_assets.run(Namespace(experiment=env.path)) == 0
-    code = env.leftovers(monkeypatch)
-    deleted, said = capsys.readouterr().out.split("\n", 1)
-    assert code == 0, said
-    assert uploaded in deleted
-    assert uploaded not in said
-    assert cloud.bucket.checkpoints in said
-    assert f"its runs: python -m draftworth report s3://{cloud.bucket.results}" in said
-    assert env.keys("checkpoints")
-    assert set(first_run.contents["results"]) <= set(env.keys("results"))
-
-
 def test_another_deploy_has_a_results_bucket_of_its_own_and_both_stay(
     env: Environment,
     first_run: FirstRun,
@@ -197,36 +131,6 @@ def test_another_deploy_has_a_results_bucket_of_its_own_and_both_stay(
     assert f"report s3://{first}" in said
     assert f"s3://{second}" in said
     assert "it holds no run: of no use once its stack is gone" in said
-
-
-def test_stop_takes_the_node_away_and_resume_brings_it_back(
-    env: Environment,
-    first_run: FirstRun,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    cloud = env.cloud
-    env.stage(first_run.contents)
-
-    def a_while(_: float) -> None:
-        cloud.events()
-        cloud.nodes_follow()
-
-    monkeypatch.setattr("draftworth.account.stop.time.sleep", a_while)
-    arguments = Namespace(experiment=env.path, resume=False, wait_minutes=30)
-    assert stop.run(arguments) == 0
-    assert (cloud.desired_nodes, cloud.instances) == (0, 0)
-    said = capsys.readouterr().out
-    assert "1 nodes desired, 1 instances exist" in said
-    assert "0 nodes desired, 0 instances exist" in said
-    assert "0 nodes, stopped, since" in said
-    assert "USD by the controller's ledger" in said
-    (told,) = cloud.notifications()
-    assert "stop EXPERIMENT --resume" in told
-
-    assert stop.run(Namespace(experiment=env.path, resume=True, wait_minutes=0)) == 0
-    cloud.heartbeat(after_minutes=2)
-    assert cloud.desired_nodes == 1
 
 
 # What goes wrong
@@ -348,48 +252,6 @@ def test_metrics_are_counted_once_although_cloudwatch_refuses_at_first(
         )
         samples += sum(point["SampleCount"] for point in told["Datapoints"])
     assert samples == sum(r.counts for b in blocks(env) for r in b.requests) > 0
-
-
-def test_a_heartbeat_sees_the_end_of_a_run_whose_event_was_lost(
-    env: Environment, first_run: FirstRun
-) -> None:
-    cloud = env.cloud
-    env.stage(first_run.contents)
-    env.put("results", runs_in(first_run))
-    cloud.heartbeat(after_minutes=2)
-    assert cloud.desired_nodes == 0
-    cloud.nodes_follow()
-    assert cloud.events(repeated=2) == 1
-    assert cloud.desired_nodes == 0
-
-
-def test_a_rerun_that_reaches_its_deadline_keeps_no_node(
-    env: Environment, first_run: FirstRun, repeated_templates: Mapping[str, Template]
-) -> None:
-    cloud = env.cloud
-    env.stage(first_run.contents)
-    env.put("results", first_run.contents["results"])
-    cloud.now_unix_s += 3600
-    cloud.update(repeated_templates)
-    run_canaries(env)
-    assert cloud.desired_nodes == 1
-    cloud.nodes_follow()
-    for wrapper in wrappers(env):
-        wrapper.says("healthy")
-    pod = env.measurer()
-    process = env.start(pod, "llmperf")
-    env.wait_for("results", f"runs/{pod.owner['metadata']['name']}-")
-    process.signal(signal.SIGTERM)
-    assert process.wait() == EXIT_INTERRUPTED, process.output
-    cloud.heartbeat(after_minutes=DEADLINE_MINUTES - 1)
-    assert cloud.desired_nodes == 1
-    cloud.heartbeat(after_minutes=2)
-    assert cloud.desired_nodes == 0
-    cloud.nodes_follow()
-    assert cloud.instances == 0
-    cloud.update(repeated_templates)
-    cloud.heartbeat(after_minutes=2)
-    assert cloud.desired_nodes == 0
 
 
 def test_what_somebody_left_in_the_account_is_found(

@@ -31,7 +31,7 @@ from tests.end_to_end.slots import Slots, measure, slots_of
 from tests.end_to_end.test_scenarios import blocks
 from tests.pods.compiled_graphs.pods import eventually
 
-pytestmark = [pytest.mark.synth, pytest.mark.emulator]
+pytestmark = [pytest.mark.synth, pytest.mark.emulator, pytest.mark.scenarios]
 
 # Asked for by hand, in this order, whatever they show; the window of 9 is the search's own.
 FIRST, SECOND, THIRD = "qwen3-1.7b-k7", "qwen3-1.7b-k3", "qwen3-1.7b-k5"

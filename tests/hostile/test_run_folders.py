@@ -216,12 +216,6 @@ def report(folder: Path, *, loops: float = MAX_LOOPS) -> tuple[int, str]:
     return code, text
 
 
-@pytest.fixture
-def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Empty pictures: drawing takes most of the time."""
-    monkeypatch.setattr("draftworth.report.writing.render", lambda plot, theme: b"")
-
-
 @tries(9_000)
 @given(data=st.data())
 @pytest.mark.usefixtures("undrawn")

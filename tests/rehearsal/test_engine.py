@@ -334,10 +334,11 @@ def test_a_servers_sockets_lie_in_a_folder_that_others_cannot_enter(
     assert not Path(folder).exists()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_rehearsal_that_gets_a_signal_ends_its_engines(
     make_server: MakeServer, tmp_path: Path, number: signal.Signals
 ) -> None:
+    """A command takes SIGHUP as it takes SIGTERM (tests/draftworth/cli/test_signals.py)."""
     python = make_server("never healthy").python
     engine = tmp_path / "engine"
     (engine / "bin").mkdir(parents=True)

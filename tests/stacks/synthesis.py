@@ -102,8 +102,8 @@ class Synthesis:
         return self.folder / f"{Names(experiment=experiment).stack}.{kind}.json"
 
     def template(self, experiment: str, part: str) -> Template:
-        """What a part has of its stack's template."""
-        return parts_of(json.loads(self.path(experiment).read_text()))[part]
+        """What a part has of its stack's template. Shared by all tests: copy before changing."""
+        return _parts_in(self.path(experiment))[part]
 
     def templates(self) -> Iterator[tuple[str, Template]]:
         """`EXPERIMENT/PART` and what that part has of the template, for every part."""
@@ -154,6 +154,11 @@ def _synthesize(folder: Path) -> None:
     for experiment in experiments().values():
         build_application(app, experiment=experiment)
     validated(app, folder)
+
+
+@functools.cache
+def _parts_in(path: Path) -> dict[str, Template]:
+    return parts_of(json.loads(path.read_text()))
 
 
 def parts_of(template: Template) -> dict[str, Template]:

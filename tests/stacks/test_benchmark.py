@@ -6,7 +6,8 @@ import copy
 import itertools
 import json
 import re
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -47,8 +48,13 @@ def before(template: Template, logical: str) -> set[str]:
     """Everything that a resource waits for, at one remove or more."""
     resources = template["Resources"]
     # What it needs of another part is not in this template.
-    direct = set(resources[logical].get("DependsOn", ())) & set(resources)
-    return direct | {k for d in direct for k in before(template, d)}
+    found: set[str] = set()
+    ahead = [logical]
+    while ahead:
+        direct = set(resources[ahead.pop()].get("DependsOn", ())) & set(resources)
+        ahead += direct - found
+        found |= direct
+    return found
 
 
 def test_charts_are_applied_one_after_the_other_once_the_roles_are_there() -> None:
@@ -199,13 +205,14 @@ def test_a_right_to_replace_results_is_found() -> None:
 def wrong_about_reports(template: Template, experiment: ResolvedNeuron) -> list[str]:
     """What a server and its canary must report and may not, or may touch of the results beside."""
     wrong = []
+    lines = list(rights(template))
     for variant in experiment.variants:
         role, name = server_role(variant), variant.name
         own = {f"control/canary/*/{name}.json"}
         own |= {f"control/serving/{server_name(slot)}.json" for slot in variant.slots}
         found = {
             line.removeprefix(f"{role} | ")
-            for line in rights(template)
+            for line in lines
             if line.startswith(f"{role} | ") and ("Results" in line or "-assets-" in line)
         }
         wanted = {f"s3:PutObject | ${{Results.Arn}}/{key}" for key in own}
@@ -254,20 +261,23 @@ def graph_folder(variant: NeuronVariant) -> str:
 
 def wrong_about_uploads(template: Template, experiment: ResolvedNeuron) -> list[str]:
     """What uploading its graphs takes and a server may not, or the other way round."""
+    granted = unconditional_rights(template)
     return [
         wrong
         for variant in experiment.variants
         for wrong in (
-            *_lacks_for_own_graphs(template, variant),
-            *_may_write_elsewhere(template, variant, experiment),
+            *_lacks_for_own_graphs(template, granted, variant),
+            *_may_write_elsewhere(granted, variant, experiment),
         )
     ]
 
 
-def _lacks_for_own_graphs(template: Template, variant: NeuronVariant) -> Iterator[str]:
+def _lacks_for_own_graphs(
+    template: Template, granted: Granted, variant: NeuronVariant
+) -> Iterator[str]:
     role, folder = server_role(variant), graph_folder(variant)
     for action in WRITING:
-        if not may(template, role, action, f"{folder}/upload/weights/tp0"):
+        if not may(granted, role, action, f"{folder}/upload/weights/tp0"):
             yield f"not {action} {folder}/upload/weights/tp0"
     once = f"{folder}/_ARTIFACTS.json | if {ONCE}"
     if f"{role} | s3:PutObject | {once}" not in list(rights(template)):
@@ -275,7 +285,7 @@ def _lacks_for_own_graphs(template: Template, variant: NeuronVariant) -> Iterato
 
 
 def _may_write_elsewhere(
-    template: Template, variant: NeuronVariant, experiment: ResolvedNeuron
+    granted: Granted, variant: NeuronVariant, experiment: ResolvedNeuron
 ) -> Iterator[str]:
     """Another variant's graphs unless they are the same ones, and what belongs to nobody here."""
     others = {graph_folder(v) for v in experiment.variants} - {graph_folder(variant)}
@@ -288,7 +298,7 @@ def _may_write_elsewhere(
     # Without a condition, that is: it is written once, and never removed.
     objects += [f"{graph_folder(v)}/_ARTIFACTS.json" for v in experiment.variants]
     for action, item in itertools.product(WRITING, objects):
-        if may(template, server_role(variant), action, item):
+        if may(granted, server_role(variant), action, item):
             yield f"{server_role(variant)} {action} {item}"
 
 
@@ -320,8 +330,9 @@ def found_in(template: Template) -> list[str]:
 def test_a_server_reads_the_models_that_it_loads_and_no_other() -> None:
     baseline, drafted = experiments()["qwen3-32b"].variants
     draft = f"${{Checkpoints.Arn}}/{drafted.checkpoints['draft'].storage_prefix}/config.json"
-    assert may(benchmark(), server_role(drafted), "s3:GetObject", draft)
-    assert not may(benchmark(), server_role(baseline), "s3:GetObject", draft)
+    granted = unconditional_rights(benchmark())
+    assert may(granted, server_role(drafted), "s3:GetObject", draft)
+    assert not may(granted, server_role(baseline), "s3:GetObject", draft)
 
 
 PUBLISHER = "MetricsPublisherRole"
@@ -334,12 +345,25 @@ PUBLISHER_NEEDS = (
 )
 
 
-def may(template: Template, role: str, action: str, resource: str) -> bool:
+# Actions and resources by role.
+Granted = Mapping[str, Sequence[tuple[str, str]]]
+
+
+def unconditional_rights(template: Template) -> Granted:
+    granted = defaultdict(list)
+    for line in rights(template):
+        words = line.split(" | ")
+        if len(words) == 3 and " | if " not in line:
+            role, action, resource = words
+            granted[role].append((action, resource))
+    return granted
+
+
+def may(granted: Granted, role: str, action: str, resource: str) -> bool:
     """Whether a role has a right without a condition."""
-    grants = [line.split(" | ") for line in rights(template) if " | if " not in line]
     return any(
-        who == role and fnmatchcase(action, allowed) and fnmatchcase(resource, pattern)
-        for who, allowed, pattern in (grant for grant in grants if len(grant) == 3)
+        fnmatchcase(action, allowed) and fnmatchcase(resource, pattern)
+        for allowed, pattern in granted.get(role, ())
     )
 
 
@@ -364,7 +388,7 @@ def _listed(value: Any) -> list[Any]:
 
 @pytest.mark.parametrize(("action", "resource"), PUBLISHER_NEEDS)
 def test_publisher_may_do_what_publishing_takes(action: str, resource: str) -> None:
-    assert may(benchmark(), PUBLISHER, action, resource)
+    assert may(unconditional_rights(benchmark()), PUBLISHER, action, resource)
 
 
 @pytest.mark.parametrize(
@@ -379,7 +403,8 @@ def test_publisher_may_do_what_publishing_takes(action: str, resource: str) -> N
 def test_a_right_that_the_publisher_lacks_is_found(
     action: str, resource: str, fragment: str
 ) -> None:
-    assert not may(without(benchmark(), action, fragment), PUBLISHER, action, resource)
+    narrower = unconditional_rights(without(benchmark(), action, fragment))
+    assert not may(narrower, PUBLISHER, action, resource)
 
 
 @pytest.mark.parametrize(
@@ -391,7 +416,7 @@ def test_a_right_that_the_publisher_lacks_is_found(
     ],
 )
 def test_publisher_can_neither_change_results_nor_read_texts(action: str, resource: str) -> None:
-    assert not may(benchmark(), PUBLISHER, action, resource)
+    assert not may(unconditional_rights(benchmark()), PUBLISHER, action, resource)
 
 
 def lookups_denied(template: Template, experiment: ResolvedNeuron) -> list[str]:
@@ -401,12 +426,13 @@ def lookups_denied(template: Template, experiment: ResolvedNeuron) -> list[str]:
     """
     below = ("", "/_ARTIFACTS.json", "/upload", "/upload/weights", "/upload/weights/tp0")
     denied = []
+    granted = unconditional_rights(template)
     for variant in experiment.variants:
         asked = [f"{graph_folder(variant)}{part}" for part in below]
         models = variant.checkpoints.values()
         asked += [f"${{Checkpoints.Arn}}/{model.storage_prefix}/config.json" for model in models]
         role = server_role(variant)
-        denied += [key for key in asked if not may(template, role, "s3:GetObject", key)]
+        denied += [key for key in asked if not may(granted, role, "s3:GetObject", key)]
     return denied
 
 
@@ -423,9 +449,10 @@ def test_a_folder_that_mountpoint_could_not_look_up_is_found() -> None:
 
 
 def test_servers_may_list_so_that_what_is_missing_is_not_called_denied() -> None:
+    granted = unconditional_rights(benchmark())
     for variant in experiments()["qwen3-32b"].variants:
         for bucket in ("${Artifacts.Arn}", "${Checkpoints.Arn}"):
-            assert may(benchmark(), server_role(variant), "s3:ListBucket", bucket)
+            assert may(granted, server_role(variant), "s3:ListBucket", bucket)
 
 
 def test_publisher_reports_the_messages_that_failed() -> None:

@@ -29,12 +29,6 @@ from tests.support.blocks import make_price
 
 
 @pytest.fixture
-def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Empty pictures: drawing takes most of the time."""
-    monkeypatch.setattr("draftworth.report.writing.render", lambda plot, theme: b"")
-
-
-@pytest.fixture
 def folder(tmp_path: Path) -> Path:
     return write_run(make_run(), tmp_path / "run")
 

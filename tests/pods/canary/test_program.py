@@ -1,4 +1,4 @@
-"""The canary as a process from the image's files, and its parts, against an emulated S3."""
+"""The canary against an emulated S3: in this process, and as a process from the image."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from draftworth.records.artifacts import ArtifactManifest, manifest_key
 from draftworth.records.checkpoints import READY_MARKER, ReadyModel, StoredFile, ready_key
 from draftworth.records.codec import dump_record, load_record
 from draftworth.records.deployment import CanaryReport, canary_key
+from pods.canary import program
 from tests.support.emulator import emulated_account
 from tests.support.shipped import lay_out
 from tests.support.waiting import HANGS_AFTER_SECONDS
@@ -58,6 +59,8 @@ class Place:
     root: Path
     endpoint: str
     s3: Any
+    patch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str]
     model: Path = field(init=False)
     artifacts: Path = field(init=False)
 
@@ -65,7 +68,6 @@ class Place:
         self.model, self.artifacts = self.root / "target", self.root / "artifacts"
         self.model.mkdir()
         self.artifacts.mkdir()
-        lay_out(MEASURING_IMAGE, self.root / "app")
 
     def stage(self, ready: ReadyModel | None = None) -> None:
         """In the bucket and in the mount."""
@@ -90,31 +92,46 @@ class Place:
         )
         (self.artifacts / manifest_key(KEY)).write_bytes(dump_record(manifest))
 
-    def start(self, *more: str, **environment: str) -> subprocess.Popen[str]:
-        arguments = [
-            *("--job", JOB, "--variant", VARIANT, "--checkpoints", CHECKPOINTS),
-            *("--results", RESULTS, "--artifacts-folder", str(self.artifacts)),
-            *("--target", f"{self.model}={MODEL}@{REVISION}"),
-            *("--poll-seconds", "0.05", "--patience-seconds", "0.2", *more),
-        ]
+    def start(self, *more: str) -> subprocess.Popen[str]:
+        """The program as a process, from the image's files."""
+        lay_out(MEASURING_IMAGE, self.root / "app")
         return subprocess.Popen(
-            [sys.executable, "-m", "pods.canary", *arguments],
+            [sys.executable, "-m", "pods.canary", *self._arguments(*more)],
             cwd=self.root / "app",
             env={
                 **{k: v for k, v in os.environ.items() if k != "PYTHONPATH"},
-                "AWS_ENDPOINT_URL": self.endpoint,
-                "ARTIFACT_KEY": KEY,
-                "ARTIFACT_INPUTS": json.dumps(INPUTS),
-                **environment,
+                **self._environment,
             },
             stderr=subprocess.PIPE,
             text=True,
         )
 
     def run(self, *more: str, **environment: str) -> tuple[int, str]:
-        process = self.start(*more, **environment)
-        log = process.communicate(timeout=HANGS_AFTER_SECONDS)[1]
-        return process.returncode, log
+        """The program in this process: its exit code and its log."""
+        with self.patch.context() as patch:
+            patch.setattr(boto3, "DEFAULT_SESSION", None)
+            patch.setattr(program, "end_at_sigterm", lambda: None)
+            for name, value in {**self._environment, **environment}.items():
+                patch.setenv(name, value)
+            self.capsys.readouterr()
+            code = program.main(self._arguments(*more))
+        return code, self.capsys.readouterr().err
+
+    def _arguments(self, *more: str) -> list[str]:
+        return [
+            *("--job", JOB, "--variant", VARIANT, "--checkpoints", CHECKPOINTS),
+            *("--results", RESULTS, "--artifacts-folder", str(self.artifacts)),
+            *("--target", f"{self.model}={MODEL}@{REVISION}"),
+            *("--poll-seconds", "0.05", "--patience-seconds", "0.2", *more),
+        ]
+
+    @property
+    def _environment(self) -> dict[str, str]:
+        return {
+            "AWS_ENDPOINT_URL": self.endpoint,
+            "ARTIFACT_KEY": KEY,
+            "ARTIFACT_INPUTS": json.dumps(INPUTS),
+        }
 
     def report(self) -> CanaryReport | None:
         try:
@@ -135,13 +152,15 @@ class Place:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
+def place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Iterator[Place]:
     endpoint = emulated_account()
     client: Any = boto3.client("s3", endpoint_url=endpoint, region_name="us-east-2")
     for name in (CHECKPOINTS, RESULTS):
         where = {"LocationConstraint": "us-east-2"}
         client.create_bucket(Bucket=name, CreateBucketConfiguration=where)
-    yield Place(root=tmp_path, endpoint=endpoint, s3=client)
+    yield Place(root=tmp_path, endpoint=endpoint, s3=client, patch=monkeypatch, capsys=capsys)
     client.close()
 
 
@@ -258,14 +277,15 @@ def test_missing_credentials_are_no_traceback(place: Place) -> None:
     assert "Unable to locate credentials" in log
 
 
-def test_the_program_needs_nothing_that_the_pod_lacks(place: Place) -> None:
+def test_the_program_needs_nothing_that_the_pod_lacks(tmp_path: Path) -> None:
+    lay_out(MEASURING_IMAGE, tmp_path / "app")
     code = (
         "import sys, pods.canary.program; "
         f"print([n for n in {NOT_IN_THE_POD!r} if n in sys.modules])"
     )
     answer = subprocess.run(
         [sys.executable, "-c", code],
-        cwd=place.root / "app",
+        cwd=tmp_path / "app",
         capture_output=True,
         text=True,
         check=True,

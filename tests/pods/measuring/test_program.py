@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -37,6 +37,7 @@ from draftworth.records.prompts import Case, Prompt
 from draftworth.records.reading import read_run
 from draftworth.records.results import RUN_FILE, RunResult
 from draftworth.records.servers import ServerState, server_state_key
+from pods.measuring.program import main
 from tests.conftest import ROOT
 from tests.support.emulator import emulated_account
 from tests.support.shipped import lay_out
@@ -65,6 +66,16 @@ def image(tmp_path: Path) -> Path:
     return root
 
 
+@pytest.fixture
+def undrawn_image(image: Path) -> Path:
+    """The image, with empty files for a report's plots: drawing takes most of its time."""
+    writing = image / "draftworth" / "report" / "writing.py"
+    drawn = "render(plot, theme) for"
+    assert drawn in writing.read_text()
+    writing.write_text(writing.read_text().replace(drawn, 'b"" for'))
+    return image
+
+
 def test_the_dockerfile_copies_what_the_build_context_holds() -> None:
     copied = re.findall(r"^COPY (\S+) (\S+)$", DOCKERFILE.read_text(), re.MULTILINE)
     folders = {name.split("/")[0] for name in MEASURING_IMAGE}
@@ -87,6 +98,28 @@ def start(image: Path, *arguments: str, **variables: str) -> subprocess.Popen[st
         stderr=subprocess.PIPE,
         text=True,
     )
+
+
+# Takes arguments and environment; gives the exit code and what was logged.
+Program = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture
+def program(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Iterator[Program]:
+    """The program in this process, where neither the image nor a signal matters."""
+    monkeypatch.setattr("pods.measuring.engines.raise_scheduling_class", lambda: "ordinary")
+    handler = signal.getsignal(signal.SIGTERM)
+
+    def run(*arguments: str, **variables: str) -> tuple[int, str]:
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        capsys.readouterr()
+        return main(arguments), capsys.readouterr().err
+
+    yield run
+    signal.signal(signal.SIGTERM, handler)
 
 
 CASE = Case(
@@ -152,10 +185,12 @@ def test_the_image_measures_and_ends_with_zero(image: Path, tmp_path: Path) -> N
     assert (folder / REPORT_FOLDER / REPORT_PAGE).exists()
 
 
-def test_a_report_that_a_pod_could_not_finish_is_the_next_ones(image: Path, tmp_path: Path) -> None:
+def test_a_report_that_a_pod_could_not_finish_is_the_next_ones(
+    undrawn_image: Path, tmp_path: Path
+) -> None:
     """The run is over before it: nothing is measured again, and no node waits."""
     began = tmp_path / "report-began"
-    writing = image / "draftworth" / "report" / "writing.py"
+    writing = undrawn_image / "draftworth" / "report" / "writing.py"
     program = writing.read_text()
     writing.write_text(
         f"import pathlib, time\npathlib.Path({str(began)!r}).touch()\ntime.sleep(30)\n"
@@ -164,7 +199,7 @@ def test_a_report_that_a_pod_could_not_finish_is_the_next_ones(image: Path, tmp_
     with stream_server(healthy) as server:
         (tmp_path / "spec.json").write_text(dump_text(spec_for(server.base_url)))
         arguments = ["--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out")]
-        drained = start(image, *arguments, **IN_A_JOB)
+        drained = start(undrawn_image, *arguments, **IN_A_JOB)
         deadline = time.monotonic() + HANGS_AFTER_SECONDS
         while not began.exists():
             assert time.monotonic() < deadline
@@ -174,7 +209,7 @@ def test_a_report_that_a_pod_could_not_finish_is_the_next_ones(image: Path, tmp_
         first_log = drained.communicate(timeout=HANGS_AFTER_SECONDS)[1]
         asked = len(server.requests)
         writing.write_text(program)
-        second = start(image, *arguments, **IN_A_JOB)
+        second = start(undrawn_image, *arguments, **IN_A_JOB)
         second_log = second.communicate(timeout=HANGS_AFTER_SECONDS)[1]
 
     assert was_over
@@ -210,7 +245,7 @@ def await_request(server: StreamServer, process: subprocess.Popen[str], *, count
 
 
 def test_a_pod_that_is_terminated_leaves_the_run_to_the_next_one(
-    image: Path, tmp_path: Path
+    undrawn_image: Path, tmp_path: Path
 ) -> None:
     """Drained in the second block; the next pod measures that one, and a third one nothing."""
     slow = {"after": 2}
@@ -225,16 +260,16 @@ def test_a_pod_that_is_terminated_leaves_the_run_to_the_next_one(
         twice = dataclasses.replace(once, cases=(*once.cases, dataclasses.replace(CASE, name="b")))
         (tmp_path / "spec.json").write_text(dump_text(twice))
         arguments = ["--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out")]
-        drained = start(image, *arguments, **IN_A_JOB)
+        drained = start(undrawn_image, *arguments, **IN_A_JOB)
         await_request(server, drained, count=3)
         drained.send_signal(signal.SIGTERM)
         first_log = drained.communicate(timeout=HANGS_AFTER_SECONDS)[1]
         ended_without = not (tmp_path / "out" / RUN_OF_THE_JOB / "run.json").exists()
         slow["after"] = 100
-        second = start(image, *arguments, **IN_A_JOB)
+        second = start(undrawn_image, *arguments, **IN_A_JOB)
         second_log = second.communicate(timeout=HANGS_AFTER_SECONDS)[1]
         asked = len(server.requests)
-        third = start(image, *arguments, **IN_A_JOB)
+        third = start(undrawn_image, *arguments, **IN_A_JOB)
         third_log = third.communicate(timeout=HANGS_AFTER_SECONDS)[1]
 
     assert drained.returncode == EXIT_INTERRUPTED, first_log
@@ -275,16 +310,16 @@ def test_a_signal_while_ray_starts_ends_the_process(image: Path, tmp_path: Path)
     assert "goes on in the next pod" in log
 
 
-def test_a_run_whose_engine_cannot_start_is_over_and_says_so(image: Path, tmp_path: Path) -> None:
+def test_a_run_whose_engine_cannot_start_is_over_and_says_so(
+    program: Program, tmp_path: Path
+) -> None:
     (tmp_path / "spec.json").write_text(
         dump_text(spec_for("http://127.0.0.1:9", load_generator="llmperf"))
     )
     arguments = ("--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out"))
-    (image / "llmperf.py").write_text("")
-    process = start(image, *arguments, **IN_A_JOB)
-    log = process.communicate(timeout=HANGS_AFTER_SECONDS)[1]
+    code, log = program(*arguments, **IN_A_JOB)
 
-    assert process.returncode == 1, log
+    assert code == 1, log
     result = read_run(tmp_path / "out" / RUN_OF_THE_JOB).result
     assert result.status == "failed"
     assert "load_generator llmperf: not installed" in result.reason
@@ -293,7 +328,7 @@ def test_a_run_whose_engine_cannot_start_is_over_and_says_so(image: Path, tmp_pa
 
 @pytest.mark.parametrize("broken", ["spec.json", "deadline", "history"])
 def test_a_run_that_cannot_even_begin_is_over_and_says_so(
-    image: Path, tmp_path: Path, broken: str
+    program: Program, tmp_path: Path, broken: str
 ) -> None:
     """Its servers' nodes are paid for until a file says that it is over."""
     (tmp_path / "spec.json").write_text(dump_text(spec_for("http://127.0.0.1:9")))
@@ -304,36 +339,33 @@ def test_a_run_that_cannot_even_begin_is_over_and_says_so(
     path.write_text("nonsense")
     arguments = ["--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out")]
     arguments += ["--deadline-minutes-file", str(tmp_path / "deadline")]
-    process = start(image, *arguments, **IN_A_JOB)
-    log = process.communicate(timeout=HANGS_AFTER_SECONDS)[1]
+    code, log = program(*arguments, **IN_A_JOB)
 
-    assert process.returncode == (1 if broken == "history" else 2), log
+    assert code == (1 if broken == "history" else 2), log
     assert "Traceback" not in log
     result = load_record(RunResult, (run / RUN_FILE).read_bytes())
     assert (result.status, result.run_id) == ("failed", RUN_OF_THE_JOB)
     assert result.reason in log
 
 
-def test_a_defect_before_the_run_begins_is_recorded_and_shown(image: Path, tmp_path: Path) -> None:
+def test_a_defect_before_the_run_begins_is_recorded_and_shown(
+    program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def defective(*_: object) -> None:
+        raise KeyError(7)
+
+    monkeypatch.setattr("pods.measuring.program.open_engine", defective)
     (tmp_path / "spec.json").write_text(dump_text(spec_for("http://127.0.0.1:9")))
     arguments = ("--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out"))
-    engines = image / "pods" / "measuring" / "engines.py"
-    statement = "    if spec.load_generator == "
-    engines.write_text(
-        engines.read_text().replace(statement, f"    raise KeyError(7)\n{statement}", 1)
-    )
-    process = start(image, *arguments, **IN_A_JOB)
-    log = process.communicate(timeout=HANGS_AFTER_SECONDS)[1]
-
-    assert process.returncode == 1
-    assert "Traceback" in log
+    with pytest.raises(KeyError):
+        program(*arguments, **IN_A_JOB)
     result = load_record(RunResult, (tmp_path / "out" / RUN_OF_THE_JOB / RUN_FILE).read_bytes())
     assert result.reason.endswith("KeyError: 7")
 
 
 @pytest.mark.parametrize("told", [True, False])
 def test_the_last_pod_of_a_job_records_what_ended_the_others(
-    image: Path, tmp_path: Path, told: bool
+    program: Program, tmp_path: Path, told: bool
 ) -> None:
     """Pods that were terminated do not count: the next one continues."""
     (tmp_path / "spec.json").write_text(dump_text(spec_for("http://127.0.0.1:9")))
@@ -352,53 +384,49 @@ def test_the_last_pod_of_a_job_records_what_ended_the_others(
     (tmp_path / "deadline").write_text("0")
     arguments = ["--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out")]
     arguments += ["--deadline-minutes-file", str(tmp_path / "deadline")]
-    process = start(image, *arguments, **IN_A_JOB)
-    log = process.communicate(timeout=HANGS_AFTER_SECONDS)[1]
+    code, log = program(*arguments, **IN_A_JOB)
 
-    assert process.returncode == 1, log
+    assert code == 1, log
     reason = load_record(RunResult, (run / RUN_FILE).read_bytes()).reason
     assert ("3 pods ended and recorded no reason" in reason) is not told
 
 
 def test_results_that_cannot_be_written_are_another_pods_to_try(
-    image: Path, tmp_path: Path
+    program: Program, tmp_path: Path
 ) -> None:
     (tmp_path / "spec.json").write_text(dump_text(spec_for("http://127.0.0.1:9")))
     (tmp_path / "out").write_text("a file where the folder should be")
     arguments = ("--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out"))
-    process = start(image, *arguments, **IN_A_JOB)
-    log = process.communicate(timeout=HANGS_AFTER_SECONDS)[1]
+    code, log = program(*arguments, **IN_A_JOB)
 
-    assert process.returncode == EXIT_NOT_RECORDED, log
+    assert code == EXIT_NOT_RECORDED, log
     assert "Traceback" not in log
 
 
 @pytest.mark.parametrize("text", ["soon", None])
 def test_a_deadline_that_is_no_number_is_refused(
-    image: Path, tmp_path: Path, text: str | None
+    program: Program, tmp_path: Path, text: str | None
 ) -> None:
     (tmp_path / "spec.json").write_text(dump_text(spec_for("http://127.0.0.1:9")))
     if text:
         (tmp_path / "deadline").write_text(text)
     arguments = ("--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out"))
-    process = start(image, *arguments, "--deadline-minutes-file", str(tmp_path / "deadline"))
-    log = process.communicate(timeout=HANGS_AFTER_SECONDS)[1]
+    code, log = program(*arguments, "--deadline-minutes-file", str(tmp_path / "deadline"))
 
-    assert process.returncode == 2, log
+    assert code == 2, log
     assert "no number of minutes" in log
 
 
-def test_a_run_ends_at_its_deadline_and_says_so(image: Path, tmp_path: Path) -> None:
+def test_a_run_ends_at_its_deadline_and_says_so(program: Program, tmp_path: Path) -> None:
     with stream_server(stalled) as server:
         spec = dataclasses.replace(spec_for(server.base_url), ready_deadline_seconds=None)
         (tmp_path / "spec.json").write_text(dump_text(spec))
         (tmp_path / "deadline").write_text("0.05\n")
         arguments = ["--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out")]
         arguments += ["--deadline-minutes-file", str(tmp_path / "deadline")]
-        process = start(image, *arguments, **IN_A_JOB)
-        log = process.communicate(timeout=HANGS_AFTER_SECONDS)[1]
+        code, log = program(*arguments, **IN_A_JOB)
 
-    assert process.returncode == 1, log
+    assert code == 1, log
     result = read_run(tmp_path / "out" / RUN_OF_THE_JOB).result
     assert "the deadline, 0.05 minutes from the run's start, passed in block 1" in result.reason
 
@@ -412,25 +440,21 @@ def test_a_run_ends_at_its_deadline_and_says_so(image: Path, tmp_path: Path) -> 
     ],
 )
 def test_a_wrong_specification_exits_with_two_and_no_traceback(
-    image: Path, tmp_path: Path, text: str, message: str
+    program: Program, tmp_path: Path, text: str, message: str
 ) -> None:
     (tmp_path / "spec.json").write_text(text)
+    code, log = program("--run-spec", str(tmp_path / "spec.json"), "--results", "out")
 
-    process = start(image, "--run-spec", str(tmp_path / "spec.json"), "--results", "out")
-    log = process.communicate(timeout=HANGS_AFTER_SECONDS)[1]
-
-    assert process.returncode == 2
+    assert code == 2
     assert message in log
     assert "Traceback" not in log
 
 
-def test_a_results_address_that_is_none_is_refused(image: Path, tmp_path: Path) -> None:
+def test_a_results_address_that_is_none_is_refused(program: Program, tmp_path: Path) -> None:
     (tmp_path / "spec.json").write_text(dump_text(spec_for("http://127.0.0.1:9")))
+    code, log = program("--run-spec", str(tmp_path / "spec.json"), "--results", "s3:///runs")
 
-    process = start(image, "--run-spec", str(tmp_path / "spec.json"), "--results", "s3:///runs")
-    log = process.communicate(timeout=HANGS_AFTER_SECONDS)[1]
-
-    assert process.returncode == 2
+    assert code == 2
     assert "allowed: s3://BUCKET/PREFIX" in log
 
 
@@ -445,31 +469,28 @@ def test_the_program_needs_nothing_that_the_image_lacks(image: Path) -> None:
     assert answer.stdout.strip() == "[]"
 
 
-def test_a_run_with_asyncio_does_not_load_ray(image: Path, tmp_path: Path) -> None:
+def test_a_run_with_asyncio_does_not_load_ray(undrawn_image: Path, tmp_path: Path) -> None:
     """Even where it is installed: a run on asyncio pays nothing for it."""
     for name in ("ray", "llmperf"):
-        (image / name).mkdir()
-        (image / name / "__init__.py").write_text("raise RuntimeError('loaded')")
+        (undrawn_image / name).mkdir()
+        (undrawn_image / name / "__init__.py").write_text("raise RuntimeError('loaded')")
     with stream_server(healthy) as server:
         (tmp_path / "spec.json").write_text(dump_text(spec_for(server.base_url)))
         arguments = ["--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out")]
-        process = start(image, *arguments)
+        process = start(undrawn_image, *arguments)
         log = process.communicate(timeout=HANGS_AFTER_SECONDS)[1]
 
     assert process.returncode == 0, log
     assert "load generator: asyncio" in log
 
 
-def test_llmperf_that_is_not_installed_is_refused(image: Path, tmp_path: Path) -> None:
+def test_llmperf_that_is_not_installed_is_refused(program: Program, tmp_path: Path) -> None:
     (tmp_path / "spec.json").write_text(
         dump_text(spec_for("http://127.0.0.1:9", load_generator="llmperf"))
     )
-    (image / "llmperf.py").write_text("")  # a module of that name that is not the library
+    code, log = program("--run-spec", str(tmp_path / "spec.json"), "--results", "out")
 
-    process = start(image, "--run-spec", str(tmp_path / "spec.json"), "--results", "out")
-    log = process.communicate(timeout=HANGS_AFTER_SECONDS)[1]
-
-    assert process.returncode == 2
+    assert code == 2
     assert "load_generator llmperf: not installed: " in log
     assert "load_generator asyncio needs no Ray" in log
     assert "Traceback" not in log
@@ -517,7 +538,7 @@ def test_what_is_not_pinned_is_found(missing: str) -> None:
 
 
 def test_a_server_that_was_given_up_ends_the_run_of_the_job_with_its_reason(
-    image: Path, tmp_path: Path
+    program: Program, tmp_path: Path
 ) -> None:
     """The program reads its state from the bucket that the results go to."""
     endpoint = emulated_account()
@@ -541,10 +562,9 @@ def test_a_server_that_was_given_up_ends_the_run_of_the_job_with_its_reason(
     spec = dataclasses.replace(spec, endpoints=(first, *others))
     (tmp_path / "spec.json").write_text(dump_text(spec))
     arguments = ["--run-spec", str(tmp_path / "spec.json"), "--results", "s3://results/runs/"]
-    process = start(image, *arguments, AWS_ENDPOINT_URL=endpoint, **IN_A_JOB)
-    log = process.communicate(timeout=HANGS_AFTER_SECONDS)[1]
+    code, log = program(*arguments, AWS_ENDPOINT_URL=endpoint, **IN_A_JOB)
 
-    assert process.returncode == 1, log
+    assert code == 1, log
     key = f"runs/{RUN_OF_THE_JOB}/{RUN_FILE}"
     result = load_record(RunResult, s3.get_object(Bucket="results", Key=key)["Body"].read())
     assert "baseline was given up at its start 3: its server ended 3 times" in result.reason

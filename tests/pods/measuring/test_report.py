@@ -19,6 +19,7 @@ from tests.draftworth.report.runs import make_run, make_run_result, write_run
 from tests.draftworth.report.searches import write_search
 from tests.support.sinks import RefusingSink
 
+pytestmark = pytest.mark.usefixtures("undrawn")
 RUN_ID = "built-run"
 
 

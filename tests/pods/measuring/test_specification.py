@@ -19,23 +19,22 @@ from draftworth.measuring.run_specification import (
 )
 from draftworth.records.codec import dump_record, load_record
 from draftworth.records.results import RUN_FILE, RunResult
-from pods.measuring import program
+from pods.measuring import program as measuring_program
 from pods.measuring.program import LIMIT_BYTES, read_spec
 from tests.pods.measuring.test_program import (
     IN_A_JOB,
     RUN_OF_THE_JOB,
+    Program,
     healthy,
-    image,
+    program,
     spec_for,
-    start,
 )
 from tests.support.emulator import emulated_account
 from tests.support.stream_server import stream_server
-from tests.support.waiting import HANGS_AFTER_SECONDS
 
-__all__ = ["image"]  # a fixture
+__all__ = ["program"]  # a fixture
 
-pytestmark = pytest.mark.emulator
+pytestmark = [pytest.mark.emulator, pytest.mark.usefixtures("undrawn")]
 
 BUCKET, KEY = "assets", "draftworth-x/0a.json"
 ADDRESS = f"s3://{BUCKET}/{KEY}"
@@ -123,7 +122,7 @@ def test_no_more_is_read_than_any_experiment_may_have(
     s3: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert LIMIT_BYTES > 100_000_000
-    monkeypatch.setattr(program, "LIMIT_BYTES", len(DATA))
+    monkeypatch.setattr(measuring_program, "LIMIT_BYTES", len(DATA))
     s3.put_object(Bucket=BUCKET, Key=KEY, Body=DATA)
     assert read()
     s3.put_object(Bucket=BUCKET, Key=KEY, Body=DATA + b" ")
@@ -153,27 +152,23 @@ def test_what_cannot_be_read_is_told_with_its_address(
         read(address)
 
 
-def run_program(image: Path, *arguments: str, **variables: str) -> tuple[int, str]:
-    process = start(image, *arguments, **variables)
-    log = process.communicate(timeout=HANGS_AFTER_SECONDS)[1]
-    return process.returncode, log
-
-
-def test_the_image_measures_what_lies_in_the_bucket(s3: Any, image: Path, tmp_path: Path) -> None:
+def test_the_image_measures_what_lies_in_the_bucket(
+    s3: Any, program: Program, tmp_path: Path
+) -> None:
     with stream_server(healthy) as server:
         data = dump_record(spec_for(server.base_url))
         s3.put_object(Bucket=BUCKET, Key=KEY, Body=data)
         arguments = ["--run-spec", ADDRESS, "--results", str(tmp_path / "out")]
-        code, log = run_program(image, *arguments, "--run-spec-sha256", sha256(data), **IN_A_JOB)
+        code, log = program(*arguments, "--run-spec-sha256", sha256(data), **IN_A_JOB)
     assert code == EXIT_COMPLETE, log
 
 
 def test_a_job_whose_specification_was_changed_fails_and_says_why(
-    s3: Any, image: Path, tmp_path: Path
+    s3: Any, program: Program, tmp_path: Path
 ) -> None:
     s3.put_object(Bucket=BUCKET, Key=KEY, Body=DATA)
     arguments = ["--run-spec", ADDRESS, "--results", str(tmp_path / "out")]
-    code, log = run_program(image, *arguments, "--run-spec-sha256", OTHER_HASH, **IN_A_JOB)
+    code, log = program(*arguments, "--run-spec-sha256", OTHER_HASH, **IN_A_JOB)
     assert code == EXIT_WRONG_INPUT, log
     assert "Traceback" not in log
     run = load_record(RunResult, (tmp_path / "out" / RUN_OF_THE_JOB / RUN_FILE).read_bytes())
@@ -182,10 +177,10 @@ def test_a_job_whose_specification_was_changed_fails_and_says_why(
 
 @pytest.mark.parametrize("address", [f"s3://{BUCKET}/nothing", "s3://nowhere/nothing"])
 def test_a_specification_that_s3_does_not_give_is_another_pods_to_try(
-    s3: Any, image: Path, tmp_path: Path, address: str
+    s3: Any, program: Program, tmp_path: Path, address: str
 ) -> None:
     arguments = ["--run-spec", address, "--results", str(tmp_path / "out")]
-    code, log = run_program(image, *arguments, **IN_A_JOB, **ONE_TRY)
+    code, log = program(*arguments, **IN_A_JOB, **ONE_TRY)
     assert code == EXIT_NOT_RECORDED, log
     assert "Traceback" not in log
     assert not (tmp_path / "out" / RUN_OF_THE_JOB / RUN_FILE).exists()

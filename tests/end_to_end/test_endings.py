@@ -1,0 +1,268 @@
+"""One scenario of a whole experiment for each way in which a run ends, or never begins.
+
+`make test` runs these; the others of this folder are in `make test-scenarios`.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+from argparse import Namespace
+from collections.abc import Mapping
+
+import pytest
+
+from draftworth.account import delete_assets, stop
+from draftworth.errors import DraftworthError, UserInputError
+from draftworth.measuring.run_specification import EXIT_INTERRUPTED
+from draftworth.metrics.definitions import NAMESPACE
+from draftworth.records.findings import VERDICT_FILE
+from draftworth.records.results import RESULT_SUFFIX
+from pods.canary.program import EXIT_FAILED as CANARY_FAILED
+from pods.canary.program import EXIT_OK as CANARY_WELL
+from pods.compiled_graphs.start import MAX_STARTS
+from tests.end_to_end.cloud import Template
+from tests.end_to_end.conftest import DEADLINE_MINUTES, DRAFT, TARGET, Environment, FirstRun
+from tests.end_to_end.programs import (
+    hear_of_server,
+    hear_of_stager,
+    run_canaries,
+    start_server,
+    wait_for_server,
+)
+from tests.end_to_end.stand_ins import wrappers
+from tests.end_to_end.test_first_hour import (
+    COMPILATION_MINUTES,
+    begun,
+    check_ended,
+    check_nothing_paid,
+    end_run,
+    put_checkpoints,
+)
+
+pytestmark = [pytest.mark.synth, pytest.mark.emulator]
+
+CRASH_LOOP_MINUTES = 15
+# Of a vLLM that ends as soon as it can: Python's imports alone take it most of that.
+CRASH_MINUTES = 1.0
+# The kubelet's, before it starts a container that ended again: 10 s, 20 s, 40 s, ...
+FIRST_BACK_OFF_MINUTES = 10 / 60
+# What tests/pods/compiled_graphs/stand_in_trouble.py says when it crashes.
+CRASHED = "RuntimeError: no"
+
+
+def runs_in(first_run: FirstRun) -> dict[str, bytes]:
+    """What the measuring pods wrote; the servers' states and the controller's lie beside it."""
+    results = first_run.contents["results"]
+    return {key: data for key, data in results.items() if key.startswith("runs/")}
+
+
+def test_the_end_of_the_run_takes_the_node_away_and_reaches_the_metrics(
+    env: Environment, first_run: FirstRun
+) -> None:
+    cloud, results = env.cloud, runs_in(first_run)
+    env.stage(first_run.contents)
+    env.put("results", {k: v for k, v in results.items() if not k.endswith("/run.json")})
+    assert cloud.events() == 0
+    assert cloud.desired_nodes == 1
+    env.put("results", results)
+    assert cloud.events() == 1
+    assert cloud.desired_nodes == 0
+    (told,) = cloud.notifications()
+    # How sure, hangs on what else the machine does.
+    assert re.search("Speculation pays|No answer yet", told)
+    page = f"runs/{first_run.run_id}/report/report.html"
+    assert f"s3://{cloud.bucket.results}/{page}" in told
+    assert page in results
+    cloud.nodes_follow()
+    assert cloud.instances == 0
+    published = {entry["key"] for entry in cloud.publish() if entry["event"] == "published"}
+    assert published == {key for key in results if key.endswith((RESULT_SUFFIX, VERDICT_FILE))}
+    names = cloud.client("cloudwatch").list_metrics(Namespace=NAMESPACE)["Metrics"]
+    variants = {d["Value"] for m in names for d in m["Dimensions"] if d["Name"] == "Variant"}
+    assert variants == set(env.ports)
+
+
+def test_a_destroyed_experiment_leaves_only_the_results_and_the_checkpoints_it_keeps(
+    env: Environment,
+    first_run: FirstRun,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cloud = env.cloud
+    env.stage(first_run.contents)
+    env.put("results", first_run.contents["results"])
+    env.measurer()  # and its prompts
+    with pytest.raises(DraftworthError, match="still exists"):
+        delete_assets.run(Namespace(experiment=env.path))
+    cloud.destroy()
+    states = [{"Name": "instance-state-name", "Values": ["running", "pending"]}]
+    assert cloud.client("ec2").describe_instances(Filters=states)["Reservations"] == []
+    capsys.readouterr()
+    assert env.leftovers(monkeypatch) == 1
+    uploaded = f"s3://{cloud.asset_bucket}/draftworth-qwen3-32b/"
+    assert uploaded in capsys.readouterr().out
+    assert delete_assets.run(Namespace(experiment=env.path)) == 0
+    code = env.leftovers(monkeypatch)
+    deleted, said = capsys.readouterr().out.split("\n", 1)
+    assert code == 0, said
+    assert uploaded in deleted
+    assert uploaded not in said
+    assert cloud.bucket.checkpoints in said
+    assert f"its runs: python -m draftworth report s3://{cloud.bucket.results}" in said
+    assert env.keys("checkpoints")
+    assert set(first_run.contents["results"]) <= set(env.keys("results"))
+
+
+def test_stop_takes_the_node_away_and_resume_brings_it_back(
+    env: Environment,
+    first_run: FirstRun,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cloud = env.cloud
+    env.stage(first_run.contents)
+
+    def a_while(_: float) -> None:
+        cloud.events()
+        cloud.nodes_follow()
+
+    monkeypatch.setattr("draftworth.account.stop.time.sleep", a_while)
+    arguments = Namespace(experiment=env.path, resume=False, wait_minutes=30)
+    assert stop.run(arguments) == 0
+    assert (cloud.desired_nodes, cloud.instances) == (0, 0)
+    said = capsys.readouterr().out
+    assert "1 nodes desired, 1 instances exist" in said
+    assert "0 nodes desired, 0 instances exist" in said
+    assert "0 nodes, stopped, since" in said
+    assert "USD by the controller's ledger" in said
+    (told,) = cloud.notifications()
+    assert "stop EXPERIMENT --resume" in told
+
+    assert stop.run(Namespace(experiment=env.path, resume=True, wait_minutes=0)) == 0
+    cloud.heartbeat(after_minutes=2)
+    assert cloud.desired_nodes == 1
+
+
+def test_a_heartbeat_sees_the_end_of_a_run_whose_event_was_lost(
+    env: Environment, first_run: FirstRun
+) -> None:
+    cloud = env.cloud
+    env.stage(first_run.contents)
+    env.put("results", runs_in(first_run))
+    cloud.heartbeat(after_minutes=2)
+    assert cloud.desired_nodes == 0
+    cloud.nodes_follow()
+    assert cloud.events(repeated=2) == 1
+    assert cloud.desired_nodes == 0
+
+
+def test_a_rerun_that_reaches_its_deadline_keeps_no_node(
+    env: Environment, first_run: FirstRun, repeated_templates: Mapping[str, Template]
+) -> None:
+    cloud = env.cloud
+    env.stage(first_run.contents)
+    env.put("results", first_run.contents["results"])
+    cloud.now_unix_s += 3600
+    cloud.update(repeated_templates)
+    run_canaries(env)
+    assert cloud.desired_nodes == 1
+    cloud.nodes_follow()
+    for wrapper in wrappers(env):
+        wrapper.says("healthy")
+    pod = env.measurer()
+    process = env.start(pod, "llmperf")
+    env.wait_for("results", f"runs/{pod.owner['metadata']['name']}-")
+    process.signal(signal.SIGTERM)
+    assert process.wait() == EXIT_INTERRUPTED, process.output
+    cloud.heartbeat(after_minutes=DEADLINE_MINUTES - 1)
+    assert cloud.desired_nodes == 1
+    cloud.heartbeat(after_minutes=2)
+    assert cloud.desired_nodes == 0
+    cloud.nodes_follow()
+    assert cloud.instances == 0
+    cloud.update(repeated_templates)
+    cloud.heartbeat(after_minutes=2)
+    assert cloud.desired_nodes == 0
+
+
+def crash(env: Environment, variant: str, start: int) -> None:
+    """One start to its end, and the kubelet's wait after it."""
+    process = start_server(env, variant, trouble="crash")
+    assert process.wait() != 0
+    env.cloud.heartbeat(after_minutes=CRASH_MINUTES)
+    hear_of_server(env, variant)
+    env.cloud.heartbeat(after_minutes=FIRST_BACK_OFF_MINUTES * 2 ** (start - 1))
+    assert env.cloud.desired_nodes == 1
+
+
+def test_a_server_that_ends_at_every_start(env: Environment, first_run: FirstRun) -> None:
+    """The Job is the first to notice: its failed run and the server's end are one mail."""
+    begun(env, first_run)
+    other, broken = env.ports
+    start_server(env, other, trouble="hang")
+    for start in range(1, MAX_STARTS):
+        crash(env, broken, start)
+    last = start_server(env, broken, trouble="crash")
+    wait_for_server(env, broken, "given_up")
+    reason = end_run(env)
+    assert all(words in reason for words in (broken, "was given up", CRASHED))
+    env.cloud.now_unix_s += 60 * CRASH_MINUTES
+    hear_of_server(env, broken)
+    assert last.process.poll() is None, "a container that ends is started again"
+    told = check_ended(env, at_most_minutes=CRASH_LOOP_MINUTES)
+    assert all(words in told for words in ("server gave up", CRASHED, broken, "ended 3 times"))
+
+
+def test_a_first_compilation_that_hangs_and_nobody_says_so(
+    env: Environment, first_run: FirstRun
+) -> None:
+    """No wrapper gives up, and the Job waits: the controller's own limit ends it."""
+    begun(env, first_run)
+    for wrapper in wrappers(env):
+        wrapper.says("starting")
+    minutes = 0
+    while env.cloud.desired_nodes:
+        # Closer looks where its end is near.
+        passed = 10 if minutes < COMPILATION_MINUTES - 30 else 2
+        minutes += passed
+        assert minutes < COMPILATION_MINUTES
+        env.cloud.heartbeat(after_minutes=passed)
+    told = check_ended(env, at_most_minutes=COMPILATION_MINUTES)
+    assert "no server ready" in told
+
+
+def test_a_canary_that_fails_costs_nothing_until_a_later_try_is_well(
+    env: Environment, first_run: FirstRun
+) -> None:
+    staged = first_run.contents["checkpoints"]
+    ours = (key for key in staged if key.startswith(f"{DRAFT}/"))
+    largest = max(ours, key=lambda key: len(staged[key]))
+    put_checkpoints(env, {**staged, largest: staged[largest][:-1]})
+    other, broken = env.ports
+    assert run_canaries(env) == {other: CANARY_WELL, broken: CANARY_FAILED}
+    told = check_nothing_paid(env)
+    size = len(staged[largest])
+    cut = f"{size} bytes were staged, {size - 1} there"
+    assert all(words in told for words in ("canary failed", broken, cut))
+    env.put("checkpoints", staged)
+    assert set(run_canaries(env).values()) == {CANARY_WELL}
+    assert env.cloud.desired_nodes == 1
+
+
+def test_a_canary_that_is_silent_costs_nothing(env: Environment, first_run: FirstRun) -> None:
+    put_checkpoints(env, first_run.contents["checkpoints"])
+    for _ in range(6):
+        env.cloud.heartbeat(after_minutes=2)
+    told = check_nothing_paid(env)
+    assert all(words in told for words in ("canary is silent", "describe pods", *env.ports))
+
+
+def test_a_stager_that_gives_up_costs_nothing(env: Environment) -> None:
+    env.hub.repos[TARGET].gated = True
+    codes = [stager.run("checkpoint-stager") for stager in env.stagers()]
+    assert sorted(codes) == [0, UserInputError.exit_code]
+    env.cloud.notifications()
+    assert "no token was given" in hear_of_stager(env, TARGET).reason
+    told = check_nothing_paid(env)
+    assert all(words in told for words in ("staging failed", TARGET, "no token was given"))
