@@ -32,7 +32,7 @@ class Readable(Protocol):
     """A file, a decompressor, the body of an answer: `read(n)` gives at most n bytes, b"" at the
     end."""
 
-    def read(self, amt: int, /) -> bytes: ...  # noqa: D102
+    def read(self, amt: int, /) -> bytes: ...
 
 
 def read_at_most(stream: Readable, limit_bytes: int = DOCUMENT_LIMIT_BYTES) -> bytes:

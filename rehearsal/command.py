@@ -11,7 +11,7 @@ import argparse
 import sys
 import tempfile
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -52,7 +52,7 @@ _REQUESTS_OF_A_RUN = ("min_requests", "max_requests")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The experiment, where the files go, and endpoints that replace the local engine."""
+    """Add the experiment, the folder for the files, and the user's own endpoints."""
     parser.add_argument(
         "--experiment",
         type=Path,
@@ -84,24 +84,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Rehearse and print the verdict; 0 when the run is complete."""
-    progress = _progress()
+    """Rehearse and print the verdict."""
     experiment = _asked(arguments, load(arguments.experiment))
     _check_endpoint_arguments(arguments)
     folder = FolderSink(arguments.out)
     folder.check()
     # What a search has read of the outputs is not read again when the run is over.
     with tempfile.TemporaryDirectory(prefix="draftworth-") as scratch:
-        readings = Path(scratch)
-        result = _measure(arguments, experiment, folder, readings, progress)
+        rehearsal = _Rehearsal(
+            arguments=arguments,
+            experiment=experiment,
+            folder=folder,
+            readings=Path(scratch),
+            progress=_progress(),
+        )
+        result = rehearsal.measure()
         run_folder = arguments.out / result.run_id
         predictions: tuple[Prediction, ...] = ()
         try:
-            predictions = _read_outputs(
-                arguments, experiment, result.run_id, folder, readings, progress
-            )
+            predictions = rehearsal.read_outputs(result.run_id)
         except KeyboardInterrupt:
-            progress("its outputs are not read: interrupted; what was measured is kept")
+            rehearsal.progress("its outputs are not read: interrupted; the measured run is kept")
             raise
         finally:  # the run is measured, whatever came after it
             completed = read_run(run_folder)
@@ -111,100 +114,94 @@ def run(arguments: argparse.Namespace) -> int:
     return 0 if result.status == "complete" else 1
 
 
-def _measure(
-    arguments: argparse.Namespace,
-    experiment: ResolvedNeuron | ResolvedLocal,
-    folder: FolderSink,
-    readings: Path,
-    progress: Progress,
-) -> RunResult:
-    """Measure with servers of the engine or the user's own, and publish."""
-    servers = (
-        own_endpoints(
-            experiment,
-            base_url=arguments.base_url,
-            speculative_url=arguments.speculative_url,
-            model=arguments.model,
-            progress=progress,
+@dataclass(frozen=True, kw_only=True)
+class _Rehearsal:
+    """One rehearsal; `readings` is the folder in which drafts keep what they have read."""
+
+    arguments: argparse.Namespace
+    experiment: ResolvedNeuron | ResolvedLocal
+    folder: FolderSink
+    readings: Path
+    progress: Progress
+
+    def measure(self) -> RunResult:
+        """Measure with servers of the engine or the user's own, and publish."""
+        given, experiment, progress = self.arguments, self.experiment, self.progress
+        servers = (
+            own_endpoints(
+                experiment,
+                base_url=given.base_url,
+                speculative_url=given.speculative_url,
+                model=given.model,
+                progress=progress,
+            )
+            if given.base_url
+            else local_engines(experiment, given.engine, progress=progress)
         )
-        if arguments.base_url
-        else local_engines(experiment, arguments.engine, progress=progress)
-    )
-    with embedded_aws() as emulator, servers as (spec, manager):
-        bucket = S3Sink(emulator.s3, bucket=RESULTS_BUCKET, prefix=RUNS_FOLDER)
-        result = measure_here(
-            spec,
-            Tee(folder, bucket),
-            progress,
-            servers=manager,
-            read_outputs=_draft_reader(arguments, experiment, readings, progress),
-        )
-        publish(emulator, read_run(arguments.out / result.run_id), progress)
-    return result
+        with embedded_aws() as emulator, servers as (spec, manager):
+            bucket = S3Sink(emulator.s3, bucket=RESULTS_BUCKET, prefix=RUNS_FOLDER)
+            result = measure_here(
+                spec,
+                Tee(self.folder, bucket),
+                progress,
+                servers=manager,
+                read_outputs=self._draft_reader(),
+            )
+            publish(emulator, read_run(given.out / result.run_id), progress)
+        return result
 
+    def read_outputs(self, run_id: str) -> tuple[Prediction, ...]:
+        """Let the local models read the outputs; write what they say beside the run's files.
 
-def _read_outputs(
-    arguments: argparse.Namespace,
-    experiment: ResolvedNeuron | ResolvedLocal,
-    run_id: str,
-    folder: FolderSink,
-    readings: Path,
-    progress: Progress,
-) -> tuple[Prediction, ...]:
-    """What the local models say of the outputs: files beside the run's, and the predictions.
-
-    Whether the target said them; and of greedy ones, what the drafts would have said.
-    """
-    if arguments.base_url or not isinstance(experiment, ResolvedLocal):
-        return ()
-    run_folder = arguments.out / run_id
-    reader = _reader(arguments, experiment, readings, progress)
-    try:
-        said = Likelihoods(run_id=run_id, likelihoods=likelihoods(experiment, run_folder, reader))
-        folder.write(f"{run_id}/{LIKELIHOODS_FILE}", dump_record(said, indent=2))
-        if experiment.spec.workload.temperature:
+        The target says whether the outputs are its own, and each draft what it would have proposed.
+        """
+        local = self._local_experiment()
+        if local is None:
             return ()
-        predicted = predict(experiment, run_folder, reader)
-        record = Predictions(run_id=run_id, predictions=predicted)
-        folder.write(f"{run_id}/{PREDICTIONS_FILE}", dump_record(record, indent=2))
-    except DraftworthError as error:  # the run is measured, whatever came after it
-        progress(f"its outputs are not read: {error}")
-        return ()
-    return predicted
+        run_folder, reader = self.arguments.out / run_id, self._reader(local)
+        try:
+            said = Likelihoods(run_id=run_id, likelihoods=likelihoods(local, run_folder, reader))
+            self.folder.write(f"{run_id}/{LIKELIHOODS_FILE}", dump_record(said, indent=2))
+            if local.spec.workload.temperature:
+                return ()
+            predicted = predict(local, run_folder, reader)
+            record = Predictions(run_id=run_id, predictions=predicted)
+            self.folder.write(f"{run_id}/{PREDICTIONS_FILE}", dump_record(record, indent=2))
+        except DraftworthError as error:  # the run is measured, whatever came after it
+            self.progress(f"its outputs are not read: {error}")
+            return ()
+        return predicted
 
+    def _draft_reader(self) -> ReadRunsOutputs:
+        local = self._local_experiment()
+        if local is None:
+            return reads_nothing
+        return DraftReader(
+            experiment=local,
+            reader=self._reader(local),
+            runs=self.arguments.out,
+            progress=self.progress,
+        )
 
-def _draft_reader(
-    arguments: argparse.Namespace,
-    experiment: ResolvedNeuron | ResolvedLocal,
-    readings: Path,
-    progress: Progress,
-) -> ReadRunsOutputs:
-    """What reads for a search; it is asked only in one."""
-    if arguments.base_url or not isinstance(experiment, ResolvedLocal):
-        return reads_nothing
-    return DraftReader(
-        experiment=experiment,
-        reader=_reader(arguments, experiment, readings, progress),
-        runs=arguments.out,
-        progress=progress,
-    )
+    def _local_experiment(self) -> ResolvedLocal | None:
+        """The experiment if its models are on this machine."""
+        if self.arguments.base_url or not isinstance(self.experiment, ResolvedLocal):
+            return None
+        return self.experiment
 
-
-def _reader(
-    arguments: argparse.Namespace, experiment: ResolvedLocal, readings: Path, progress: Progress
-) -> Reader:
-    return Reader(
-        python=install_engine(arguments.engine, progress=progress),
-        target=beside(experiment.path, experiment.spec.target.path),
-        folder=readings,
-        enable_thinking=experiment.spec.workload.enable_thinking,
-    )
+    def _reader(self, local: ResolvedLocal) -> Reader:
+        return Reader(
+            python=install_engine(self.arguments.engine, progress=self.progress),
+            target=beside(local.path, local.spec.target.path),
+            folder=self.readings,
+            enable_thinking=local.spec.workload.enable_thinking,
+        )
 
 
 def _asked(
     arguments: argparse.Namespace, experiment: ResolvedNeuron | ResolvedLocal
 ) -> ResolvedNeuron | ResolvedLocal:
-    """The experiment with what the command line says of it.
+    """Apply the options of the command line to the experiment.
 
     Each repetition measures as much as the file says of the whole run.
     """

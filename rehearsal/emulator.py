@@ -46,7 +46,7 @@ class Emulator:
 
 @contextmanager
 def embedded_aws() -> Iterator[Emulator]:
-    """Start it, create bucket, queues and notification, and stop it in the end."""
+    """Start the embedded AWS with bucket, queues and notification; stop it on leaving."""
     logging.getLogger("werkzeug").setLevel(logging.ERROR)  # a line for every request
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
@@ -88,7 +88,7 @@ def _create(endpoint_url: str) -> Emulator:
 
 @contextmanager
 def _without_aws_configuration() -> Iterator[None]:
-    """The user's may name a profile that does not exist, or be damaged; moto reads it too."""
+    """Hide the user's configuration, which moto reads too and may be damaged."""
     names = ("AWS_PROFILE", "AWS_DEFAULT_PROFILE", *_CONFIGURATION_FILES)
     before = {name: os.environ.pop(name) for name in names if name in os.environ}
     os.environ.update(dict.fromkeys(_CONFIGURATION_FILES, os.devnull))
@@ -142,7 +142,7 @@ def _receive(emulator: Emulator, queue_url: str) -> list[Any]:
 
 
 def _record(message: dict[str, Any]) -> dict[str, Any]:
-    """One record of the event that Lambda's SQS event source makes (AWS Lambda developer guide)."""
+    """Return one record of an event of Lambda's SQS event source (AWS Lambda developer guide)."""
     return {
         "messageId": message["MessageId"],
         "receiptHandle": message["ReceiptHandle"],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,9 +18,9 @@ from draftworth.planning.resolved import ResolvedExperiment, ResolvedLocal, Reso
 from draftworth.planning.run_specification import Server, run_spec
 from draftworth.serving.command import ModelPaths
 from draftworth.serving.dialects import serving_command
-from rehearsal.engine import EngineServer, serve_together
+from rehearsal.engine import EngineServer
 from rehearsal.install import install_engine
-from rehearsal.servers import ProcessServers
+from rehearsal.servers import process_servers
 
 READY_DEADLINE_SECONDS = 60.0
 
@@ -34,10 +34,9 @@ def own_endpoints(
     model: str,
     progress: Progress,
 ) -> Iterator[tuple[RunSpec, Servers]]:
-    """The experiment's workload against two servers that are already there.
+    """Yield the experiment's workload for two servers that are already there.
 
-    They are measured as they are, once: nobody here can start them again. What serves them is not
-    known: the file says what it would start.
+    They are measured once: nobody here can start them again. The run does not say what serves them.
     """
     if experiment.spec.changes_servers:
         progress(
@@ -85,22 +84,19 @@ def local_engines(
     servers = {
         place.name: _server(experiment, place, python, engine_dir, progress) for place in places
     }
-    with ExitStack() as stack:
-        for server in servers.values():
-            stack.callback(server.stop)
-        first = [p.name for p in places if p.is_home and experiment.starts_up(p.variant)]
-        stack.enter_context(serve_together([servers[name] for name in first]))
+    first = {p.name for p in places if p.is_home and experiment.starts_up(p.variant)}
+    with process_servers(servers, first) as manager:
         spec = run_spec(
             experiment,
             servers=_by_variant(places, servers),
             ready_deadline_seconds=READY_DEADLINE_SECONDS,
         )
-        yield spec, ProcessServers(by_name=servers, running=set(first))
+        yield spec, manager
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Place:
-    """A variant in a slot. name: of its server."""
+    """A variant in a slot, and whether the slot is its own."""
 
     variant: ResolvedVariant
     slot: int

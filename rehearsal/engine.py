@@ -11,11 +11,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar
 
 from draftworth.measuring.runner import Progress
 from rehearsal.errors import EngineUnavailableError
@@ -38,13 +37,11 @@ class EngineServer:
     """One ``vllm serve`` process on a free loopback port.
 
     python: interpreter of the engine's environment (what `install_engine` returned).
-    name: what progress lines call this server.
-    arguments: of ``vllm serve``, as the dialect gives them; host and port are added.
-    environment: variables on top of our own, as the dialect gives them.
+    name: the server's name in progress lines.
+    arguments: arguments of ``vllm serve``; host and port are added.
+    environment: variables on top of our own.
     log_path: file for the server's output; overwritten.
-    progress: called with one line now and then while the server starts.
-    startup_timeout_seconds: how long `wait_until_healthy` waits, counted from `start`. A first
-        start compiles bytecode; a server that ends early is noticed at once.
+    startup_timeout_seconds: how long after `start` the server may take to be healthy.
     stop_grace_seconds: how long a server may take to end by itself before it is killed.
     """
 
@@ -56,7 +53,6 @@ class EngineServer:
     progress: Progress = lambda _: None
     startup_timeout_seconds: float = 600.0
     stop_grace_seconds: float = 5.0
-    POLL_SECONDS: ClassVar[float] = 0.1
     port: int = field(default_factory=_free_port)
     _sockets: str = field(init=False, default="")
     _guard: subprocess.Popen[bytes] | None = field(init=False, default=None)
@@ -92,17 +88,8 @@ class EngineServer:
                 start_new_session=True,
             )
 
-    def wait_until_healthy(self) -> None:
-        """Return when the server answers its health check.
-
-        Raises:
-            EngineUnavailableError: it ended early, or was not healthy before the deadline.
-        """
-        while not self.is_ready():
-            time.sleep(self.POLL_SECONDS)
-
     def is_ready(self) -> bool:
-        """Look once; a progress line now and then while it is not.
+        """Check the server once; report progress now and then while it is not ready.
 
         Raises:
             EngineUnavailableError: it ended early, or is not healthy by the deadline.
@@ -146,19 +133,3 @@ class EngineServer:
 
     def _unavailable(self, what: str) -> EngineUnavailableError:
         return EngineUnavailableError(f"the engine for {self.name} {what}", log_path=self.log_path)
-
-
-@contextmanager
-def serve_together(servers: Sequence[EngineServer]) -> Iterator[None]:
-    """Start all servers at once, wait until all are healthy, end all on leaving.
-
-    Raises:
-        EngineUnavailableError: one did not come up; the others are ended first.
-    """
-    with ExitStack() as stack:
-        for server in servers:
-            stack.callback(server.stop)
-            server.start()
-        for server in servers:
-            server.wait_until_healthy()
-        yield

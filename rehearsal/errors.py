@@ -1,4 +1,4 @@
-"""What can go wrong while a rehearsal gets its engine ready."""
+"""Errors while a rehearsal gets its engine ready."""
 
 from __future__ import annotations
 
@@ -31,10 +31,9 @@ _EXCEPTION = re.compile(r"\b[A-Za-z_][\w.]*(Error|Exception): .")
 
 
 def read_log_tail(log_path: Path, *, lines: int = 15) -> list[str]:
-    """The last `lines` non-empty lines of a log; an empty list if it cannot be read.
+    """Return the last `lines` non-empty lines of a log; empty if it cannot be read.
 
-    The first exception comes before them when they do not show it: what fails later, and what fails
-    while cleaning up, is its consequence.
+    The first exception comes before them if they do not show it: later failures follow from it.
     """
     try:
         text = log_path.read_text(encoding="utf-8", errors="replace")

@@ -22,7 +22,7 @@ POLL_SECONDS = 0.25  # cheap enough not to disturb a measurement
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Guard one command; never returns, because its last act is to kill its own group."""
+    """Guard one command; never returns, because it ends by killing its own process group."""
     grace_seconds, command = float(arguments[0]), list(arguments[1:])
     # The group is ended by this process, so a stray SIGTERM or Ctrl-C must not end it first.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _default_signals() -> None:
-    """Undo the ignored signals in the child: they are inherited across exec."""
+    """Undo the ignored signals in the child, which inherits them."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -35,10 +35,10 @@ _INSTALL_FLAGS = ("install", "--no-compile", "--no-input", "--progress-bar", "of
 
 @dataclass(frozen=True, kw_only=True)
 class EnginePins:
-    """What an engine environment consists of.
+    """The packages of an engine environment.
 
     torch_index: PyTorch's own index of CPU builds.
-    torch_fallback: used where no CPU build of torch can be found.
+    torch_fallback: used if no CPU build of torch can be found.
     requirements: file that pins everything else, vLLM included.
     """
 
@@ -48,7 +48,7 @@ class EnginePins:
     requirements: Path = Path(__file__).resolve().parents[1] / "requirements" / "engine.txt"
 
     def fingerprint(self) -> str:
-        """Changes when the pins, the Python version or the kind of machine change."""
+        """Return a digest of the pins, the Python version and the kind of machine."""
         parts = [
             self.torch_cpu,
             self.torch_fallback,
@@ -62,14 +62,8 @@ class EnginePins:
 def install_engine(venv_dir: Path, *, progress: Progress, pins: EnginePins = EnginePins()) -> Path:
     """Make sure that the engine is installed in `venv_dir`; return its interpreter.
 
-    A second call returns within milliseconds. An environment left behind by an interrupted
-    install, or made from other pins, is removed and made again. Two calls at once wait for each
-    other.
-
-    Args:
-        venv_dir: folder of the virtual environment; pip's output goes to a log file in it.
-        progress: called with one line per step, and every 10 s within a step.
-        pins: what to install.
+    An unfinished environment, or one of other pins, is made again. Two calls at once wait for each
+    other. pip's output goes to a log file in the folder.
 
     Raises:
         EngineUnavailableError: a step failed; it carries the log's last lines.
@@ -89,7 +83,7 @@ def _is_complete(venv_dir: Path, python: Path, pins: EnginePins) -> bool:
 
 
 def _stamp_text(venv_dir: Path, pins: EnginePins) -> str:
-    """The pins, and how many entries each package folder has: a damaged environment differs."""
+    """Return the pins and each package folder's number of entries, to detect damage."""
     folders = sorted(venv_dir.glob("lib/python*/site-packages/*"))
     # Bytecode appears later, at the first start.
     entries = (
@@ -178,7 +172,7 @@ def _install_torch(run: _StepRunner, pip: list[str], pins: EnginePins) -> None:
 
 
 def _found(run: _StepRunner, what: str, command: list[str]) -> bool:
-    """Install; False where there is no such package. Any other failure ends the install."""
+    """Install a package; return False if there is no such package."""
     try:
         run.step(what, command)
     except EngineUnavailableError as error:
@@ -203,13 +197,12 @@ def _alias_vllm(venv_dir: Path, run: _StepRunner) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class _StepRunner:
-    """Runs the commands of an install one after another, their output in one log file."""
+    """Runs the commands of an install, with their output in one log file."""
 
     log_path: Path
     progress: Progress
 
     def step(self, what: str, command: list[str]) -> None:
-        """Run one command to its end. Raises EngineUnavailableError if it fails."""
         self.progress(f"engine: {what}")
         with self.log_path.open("ab") as log:
             log.write(f"$ {' '.join(command)}\n".encode())
@@ -222,7 +215,6 @@ class _StepRunner:
             raise self.failure(f"{what} failed (exit code {code})")
 
     def failure(self, what: str) -> EngineUnavailableError:
-        """The error for a failed step, with the end of the log."""
         return EngineUnavailableError(f"engine: {what}", log_path=self.log_path)
 
     def _wait(self, process: subprocess.Popen[bytes], what: str) -> int:

@@ -1,4 +1,4 @@
-"""The run's result files through the publisher function, and its metrics read back."""
+"""Sends a run's result files through the publisher function and reads its metrics back."""
 
 from __future__ import annotations
 
@@ -19,11 +19,10 @@ _PERIOD_SECONDS = 60
 
 
 def publish(emulator: Emulator, run: Run, progress: Progress) -> None:
-    """Feed the queue to the publisher, read CloudWatch back, and compare with the files.
+    """Feed the queue to the publisher and compare CloudWatch with the files.
 
     Raises:
-        DraftworthError: a file could not be published, or CloudWatch has other samples than the
-            files.
+        DraftworthError: a file was not published, or CloudWatch has other samples than the files.
     """
     published = _feed(emulator, progress)
     results = [key for key in published if key.endswith(RESULT_SUFFIX)]
@@ -38,7 +37,7 @@ def publish(emulator: Emulator, run: Run, progress: Progress) -> None:
 
 
 def _feed(emulator: Emulator, progress: Progress) -> list[str]:
-    """Feed the queue to the publisher; the keys of what it has published."""
+    """Feed the queue to the publisher; return the keys that it has published."""
     publisher = Publisher(s3=emulator.s3, cloudwatch=emulator.cloudwatch, bucket=RESULTS_BUCKET)
     published: list[str] = []
 
@@ -53,7 +52,7 @@ def _feed(emulator: Emulator, progress: Progress) -> list[str]:
 
 
 def _compared(emulator: Emulator, run: Run, name: str, blocks: Sequence[BlockResult]) -> str:
-    """What CloudWatch has of one class, load and variant; as many samples as the files."""
+    """Check that CloudWatch has the files' samples of one class, load and variant."""
     start = datetime.fromtimestamp(run.result.started_at_unix_s, UTC)
     end = datetime.fromtimestamp(run.result.ended_at_unix_s, UTC)
     period = timedelta(seconds=_PERIOD_SECONDS)

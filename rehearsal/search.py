@@ -1,4 +1,4 @@
-"""A search on this machine: what its drafts say of the baseline's outputs, while it is measured."""
+"""Lets the drafts of a search read the baseline's outputs while the search is measured."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pods.teacher_forcing.reader import Reader
 
 @dataclass(frozen=True, kw_only=True)
 class DraftReader:
-    """Lets each draft of a search read. runs: folder that the run's own is in."""
+    """Lets each draft of a search read the outputs; `runs` is the folder of all runs."""
 
     experiment: ResolvedLocal
     reader: Reader
@@ -30,7 +30,7 @@ class DraftReader:
     def __call__(
         self, run_id: str, blocks: Sequence[BlockResult]
     ) -> Mapping[str, Sequence[Reading]]:
-        """By draft; nothing where it cannot be had: the search then goes by what servers do."""
+        """Return readings by draft; empty if there are none: the search goes on without."""
         search = self.experiment.search
         temperature = self.experiment.spec.workload.temperature
         if search is None or not drafts_can_tell(search, self.experiment.loads, temperature):

@@ -1,7 +1,7 @@
-"""`draftworth artifacts`: which compiled graphs exist, and which of them can go.
+"""`draftworth artifacts` lists the compiled graphs that exist, and those that can be removed.
 
-Lists; with `--run` it also removes what no given experiment uses, graphs that a server would
-refuse, and uploads that were cut off. Exit code 0: done; 1: AWS refused or has no such bucket; 2:
+With `--run` it also removes graphs that no given experiment uses or that a server would refuse, and
+uploads that were cut off. Exit code 0: done; 1: AWS refused or has no such bucket; 2:
 an experiment file is wrong.
 """
 
@@ -15,10 +15,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from draftworth.account.clients import client, explained, listed, or_none
+from draftworth.account.clients import client, delete_objects, explained, listed, or_none
 from draftworth.account.printing import duration_text, print_lines, size_text
-from draftworth.account.scope import bucket_in, stack_outputs
-from draftworth.errors import DraftworthError
+from draftworth.account.scope import bucket_of
 from draftworth.experiment.naming import ARTIFACTS_OUTPUT, CHECKPOINTS_OUTPUT
 from draftworth.experiment.variants import HubModel
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron, load_neuron
@@ -35,107 +34,97 @@ from draftworth.serving.artifacts import KEY_LENGTH
 from draftworth.terminal import table_lines
 from draftworth.untrusted import TooLargeError, read_at_most
 
-# A folder without a manifest is an upload that was cut off, or one that goes on: the uploader tries
-# for half an hour after its last file at most.
+# A folder without a manifest is an upload that was cut off or still runs: the uploader goes on for
+# at most half an hour after its last file.
 LEFTOVER_AGE = timedelta(hours=1)
-_DELETE_BATCH = 1000
 _KEY = re.compile(rf"[0-9a-f]{{{KEY_LENGTH}}}")
 
 
-@dataclass(frozen=True, kw_only=True)
-class StoredObject:
-    """One object of the bucket."""
-
-    name: str
-    size_bytes: int
-    modified: datetime
+# One object of a bucket, as S3 lists it.
+Entry = Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
 class StoredKey:
-    """All that the bucket has of one artifact key.
+    """The objects that the bucket holds under one artifact key.
 
-    problems: why its manifest cannot be trusted: it cannot be read, or its files are not there.
+    problems: reasons not to trust the manifest, for example that a file it names is missing.
     """
 
     key: str
-    objects: tuple[StoredObject, ...]
+    objects: Sequence[Entry]
     manifest: ArtifactManifest | None
     problems: tuple[str, ...]
 
     @property
     def has_manifest(self) -> bool:
-        """Whether a server that starts would find it, good or not."""
-        return any(o.name == manifest_key(self.key) for o in self.objects)
+        """Whether there is a manifest, valid or not: a server that starts would read it."""
+        return any(entry["Key"] == manifest_key(self.key) for entry in self.objects)
 
-    def loose(self) -> dict[str, tuple[StoredObject, ...]]:
-        """Objects that no manifest names, by their folder: uploads cut off, or going on."""
+    def loose(self) -> dict[str, list[Entry]]:
+        """Return, by folder, the objects that no manifest names: cut off or running uploads."""
         own = f"{self.manifest.folder}/" if self.manifest else None
-        folders: dict[str, tuple[StoredObject, ...]] = {}
-        for item in self.objects:
-            if item.name != manifest_key(self.key) and not (own and item.name.startswith(own)):
-                folder = "/".join(item.name.split("/")[:2])
-                folders[folder] = (*folders.get(folder, ()), item)
+        folders: dict[str, list[Entry]] = {}
+        for entry in self.objects:
+            name = entry["Key"]
+            if name != manifest_key(self.key) and not (own and name.startswith(own)):
+                folders.setdefault("/".join(name.split("/")[:2]), []).append(entry)
         return folders
 
     def being_uploaded(self, now: datetime) -> bool:
-        """Whether an upload may go on."""
         return any(_is_young(objects, now) for objects in self.loose().values())
 
 
 @dataclass(frozen=True, kw_only=True)
 class Removal:
-    """Objects that can go together, in this order, and why."""
+    """Objects that can be deleted together, in this order, and the reason."""
 
     what: str
     reason: str
-    objects: tuple[StoredObject, ...]
+    objects: Sequence[Entry]
 
     @property
     def size_bytes(self) -> int:
-        """All of them together."""
-        return sum(o.size_bytes for o in self.objects)
+        return sum(entry["Size"] for entry in self.objects)
 
 
 def read_store(s3: Any, bucket: str) -> tuple[dict[str, StoredKey], int]:
-    """Every artifact key of the bucket, and the number of objects that belong to none."""
-    by_key: dict[str, list[StoredObject]] = {}
+    """Return every artifact key of the bucket, and the count of objects under no key."""
+    by_key: dict[str, list[Entry]] = {}
     others = 0
     for entry in listed(s3, "list_objects_v2", "Contents", Bucket=bucket):
         key, slash, _ = entry["Key"].partition("/")
         if slash and _KEY.fullmatch(key):
-            by_key.setdefault(key, []).append(
-                StoredObject(
-                    name=entry["Key"], size_bytes=entry["Size"], modified=entry["LastModified"]
-                )
-            )
+            by_key.setdefault(key, []).append(entry)
         else:
             others += 1
     return {key: _stored_key(s3, bucket, key, items) for key, items in by_key.items()}, others
 
 
-def _stored_key(s3: Any, bucket: str, key: str, items: Sequence[StoredObject]) -> StoredKey:
+def _stored_key(s3: Any, bucket: str, key: str, objects: Sequence[Entry]) -> StoredKey:
     manifest, problems = None, []
-    if any(item.name == manifest_key(key) for item in items):
+    sizes = {entry["Key"]: entry["Size"] for entry in objects}
+    if manifest_key(key) in sizes:
         stored = s3.get_object(Bucket=bucket, Key=manifest_key(key))
         try:
             manifest = load_record(ArtifactManifest, read_at_most(stored["Body"]))
         except (RecordError, TooLargeError) as error:
             problems = [f"{MANIFEST_NAME} cannot be read: {error}"]
     if manifest:
-        sizes = {i.name.removeprefix(f"{manifest.folder}/"): i.size_bytes for i in items}
-        problems = size_differences(manifest, sizes)
+        start = f"{manifest.folder}/"
+        by_path = {name.removeprefix(start): size for name, size in sizes.items()}
+        problems = size_differences(manifest, by_path)
         if manifest.key != key:
             problems.append(f"key: the manifest is of {manifest.key}")
-    return StoredKey(key=key, objects=tuple(items), manifest=manifest, problems=tuple(problems))
+    return StoredKey(key=key, objects=objects, manifest=manifest, problems=tuple(problems))
 
 
 def removals(
     stored: Mapping[str, StoredKey], *, used: Set[str], refused: Set[str], now: datetime
 ) -> tuple[Removal, ...]:
-    """What can go: keys that nothing uses, graphs that would be refused, uploads cut off.
+    """List the unused keys, the graphs that a server would refuse, and the cut off uploads.
 
-    used: keys of all experiments that are given.
+    used: the keys of all given experiments.
     refused: those of them whose graphs are not what an experiment asks for.
     """
     found = []
@@ -143,8 +132,8 @@ def removals(
         if entry.has_manifest and (key not in used or key in refused):
             reason = "no given experiment uses it" if key not in used else "it would be refused"
             manifest = manifest_key(key)
-            first = sorted(entry.objects, key=lambda item: item.name != manifest)
-            found.append(Removal(what=key, reason=reason, objects=tuple(first)))
+            first = sorted(entry.objects, key=lambda found: found["Key"] != manifest)
+            found.append(Removal(what=key, reason=reason, objects=first))
             continue
         for folder, objects in sorted(entry.loose().items()):
             if not _is_young(objects, now):
@@ -154,30 +143,25 @@ def removals(
 
 
 def remove(s3: Any, bucket: str, removal: Removal) -> None:
-    """Delete, one batch after the other; a manifest goes before the files it promises.
+    """Delete the objects; a manifest goes before the files that it names.
 
-    Raises DraftworthError where S3 answers, and did not delete an object.
+    Raises:
+        DraftworthError: S3 answered and did not delete one of them.
     """
-    names = [item.name for item in removal.objects]
+    names = [entry["Key"] for entry in removal.objects]
     if names[0].endswith(f"/{MANIFEST_NAME}"):
         s3.delete_object(Bucket=bucket, Key=names.pop(0))
-    for start in range(0, len(names), _DELETE_BATCH):
-        batch = [{"Key": name} for name in names[start : start + _DELETE_BATCH]]
-        answer = s3.delete_objects(Bucket=bucket, Delete={"Objects": batch, "Quiet": True})
-        if errors := answer.get("Errors"):
-            first = errors[0]
-            raise DraftworthError(
-                f"s3://{bucket}/{first['Key']}: not removed: {first['Code']}: {first['Message']}"
-            )
+    delete_objects(s3, bucket, [{"Key": name} for name in names])
 
 
-def _is_young(objects: Iterable[StoredObject], now: datetime) -> bool:
-    return now - max(o.modified for o in objects) < LEFTOVER_AGE
+def _is_young(objects: Iterable[Entry], now: datetime) -> bool:
+    newest: datetime = max(entry["LastModified"] for entry in objects)
+    return now - newest < LEFTOVER_AGE
 
 
 @dataclass(frozen=True, kw_only=True)
 class Buckets:
-    """Those of an experiment's stack; `checkpoints` is None when it was not looked up."""
+    """The buckets of an experiment's stack; `checkpoints` is None if `--bucket` was given."""
 
     region: str
     artifacts: str
@@ -186,9 +170,9 @@ class Buckets:
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """One variant's compiled graph as an experiment asks for it, and what the bucket has of it.
+    """The compiled graph that a variant asks for, and what the bucket holds under its key.
 
-    refusal: why a server would refuse what is there; empty when it would serve or compile.
+    refusal: the reasons why a server would refuse what is there; empty if it would not.
     """
 
     experiment: str
@@ -198,7 +182,7 @@ class Wanted:
     refusal: Sequence[str]
 
     def start(self, now: datetime) -> str:
-        """What a server's start would do."""
+        """Say what a server would do when it starts."""
         if self.refusal:
             return "be refused"
         if self.stored and self.stored.manifest:
@@ -210,7 +194,10 @@ class Wanted:
 
 @dataclass(frozen=True, kw_only=True)
 class Listing:
-    """What is wanted of a bucket and what it holds; `others`: objects that are no graph's."""
+    """The graphs that experiments want of a bucket, and what can be removed from it.
+
+    others: how many objects belong to no graph.
+    """
 
     buckets: Buckets
     wanted: Sequence[Wanted]
@@ -220,12 +207,11 @@ class Listing:
 
     @property
     def removable_bytes(self) -> int:
-        """All that can go."""
         return sum(removal.size_bytes for removal in self.removals)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Experiment files, and what to do."""
+    """Add the experiment files, `--run` and `--bucket`."""
     parser.add_argument(
         "experiments",
         nargs="+",
@@ -244,7 +230,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """List, and remove when told to."""
+    """List the graphs, and with `--run` remove those that can go."""
     experiments = [load_neuron(path) for path in arguments.experiments]
     for listing in listings(experiments, bucket=arguments.bucket, now=datetime.now(UTC)):
         print_lines(listing_lines(listing, run=arguments.run))
@@ -260,7 +246,7 @@ def run(arguments: argparse.Namespace) -> int:
 def listings(
     experiments: Sequence[ResolvedNeuron], *, bucket: str | None, now: datetime
 ) -> Iterator[Listing]:
-    """One listing a bucket. A key that any of the experiments uses is kept in all of them."""
+    """Yield one listing for each bucket; a key that any experiment uses is kept in all of them."""
     by_buckets: dict[Buckets, list[ResolvedNeuron]] = {}
     for experiment in experiments:
         by_buckets.setdefault(find_buckets(experiment, bucket), []).append(experiment)
@@ -270,18 +256,12 @@ def listings(
 
 
 def find_buckets(experiment: ResolvedNeuron, bucket: str | None) -> Buckets:
-    """An experiment's; raises DraftworthError where its stack does not name them."""
-    region, stack = experiment.spec.aws.region, experiment.names.stack
+    """Return the buckets of an experiment; raises DraftworthError if its stack names none."""
+    region = experiment.spec.aws.region
     if bucket:
         return Buckets(region=region, artifacts=bucket, checkpoints=None)
-    outputs = stack_outputs(experiment)
-    artifacts = bucket_in(outputs, ARTIFACTS_OUTPUT)
-    if artifacts is None:
-        raise DraftworthError(
-            f"stack {stack} in {region}: it has no output {ARTIFACTS_OUTPUT}; next: deploy again "
-            "with this version, or name the bucket with --bucket"
-        )
-    checkpoints = bucket_in(outputs, CHECKPOINTS_OUTPUT)
+    artifacts = bucket_of(experiment, ARTIFACTS_OUTPUT)
+    checkpoints = bucket_of(experiment, CHECKPOINTS_OUTPUT)
     return Buckets(region=region, artifacts=artifacts, checkpoints=checkpoints)
 
 
@@ -319,7 +299,7 @@ def _refusal(
 
 
 def _commit(s3: Any, bucket: str | None, model: HubModel) -> str | None:
-    """The commit of a staged checkpoint; None when none is staged or was looked up."""
+    """Return the commit of a staged checkpoint; None if it is unknown."""
     key = ready_key(model.model, model.revision)
     stored = bucket and or_none(s3.get_object, "NoSuchKey", Bucket=bucket, Key=key)
     try:
@@ -329,7 +309,7 @@ def _commit(s3: Any, bucket: str | None, model: HubModel) -> str | None:
 
 
 def listing_lines(listing: Listing, *, run: bool) -> Iterator[str]:
-    """The listing as text."""
+    """Yield the listing as text."""
     yield f"bucket  s3://{listing.buckets.artifacts} in {listing.buckets.region}"
     yield ""
     headings = ("experiment", "variant", "key", "a start would", "size", "compiled in", "uploaded")

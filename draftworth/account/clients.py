@@ -7,7 +7,7 @@ call. So calls stand in `explained`, which turns every such failure into one sen
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -24,10 +24,6 @@ from draftworth.errors import DraftworthError
 # A person waits for the answer: give up on a network that is not there within half a minute.
 CONFIG = Config(
     connect_timeout=5, read_timeout=20, retries={"mode": "standard", "total_max_attempts": 4}
-)
-# Where many regions are asked at once, one that does not answer is given up sooner.
-QUICK = Config(
-    connect_timeout=4, read_timeout=15, retries={"mode": "standard", "total_max_attempts": 3}
 )
 _NO_CREDENTIALS = (
     exceptions.NoCredentialsError,
@@ -63,10 +59,7 @@ _CONNECT = (
 
 
 class AwsError(DraftworthError):
-    """AWS could not be asked, or refused.
-
-    `reason`: what happened; `next_step`: what to do.
-    """
+    """An error of AWS, or of the way to it: what happened (`reason`) and what to do."""
 
     def __init__(self, reason: str, *, next_step: str) -> None:
         super().__init__(f"{reason}; next: {next_step}")
@@ -75,17 +68,17 @@ class AwsError(DraftworthError):
 
 
 class DeniedError(AwsError):
-    """The credentials are good, and may not do this."""
+    """AWS knows the credentials, and they do not allow this call."""
 
 
 # boto3's default session makes one client at a time; clients themselves serve several threads.
 _making = threading.Lock()
 
 
-def client(service: str, region: str = "", *, config: Config = CONFIG) -> Any:
-    """A client by its boto3 name; without a region boto3 looks one up."""
+def client(service: str, region: str = "") -> Any:
+    """Return a client by its boto3 name; without a region boto3 looks one up."""
     with explained(f"make a client of {service}", region=region), _making:
-        return boto3.client(service, region_name=region or None, config=config)  # type: ignore[call-overload]
+        return boto3.client(service, region_name=region or None, config=CONFIG)  # type: ignore[call-overload]
 
 
 @contextmanager
@@ -101,9 +94,8 @@ def explained(doing: str, *, region: str = "") -> Iterator[None]:
 
 
 def explanation(error: ClientError | BotoCoreError, doing: str, *, region: str = "") -> AwsError:
-    """What went wrong, where, and what to do next."""
-    # Without credentials nobody was asked: where does not matter, and may be another region than
-    # the reader's, where all accounts can be asked.
+    """Return an error that says what went wrong, where, and what to do next."""
+    # Without credentials no region was asked, so none is named.
     where = "" if isinstance(error, _NO_CREDENTIALS) else region
     failed = f"could not {doing} in {where}" if where else f"could not {doing}"
     code, found = "", str(error).rstrip(".")
@@ -125,12 +117,12 @@ def explanation(error: ClientError | BotoCoreError, doing: str, *, region: str =
 
 
 def error_code(error: ClientError) -> str:
-    """AWS's word for the error."""
+    """Return AWS's code for the error."""
     return str(error.response.get("Error", {}).get("Code", ""))
 
 
 def or_none(call: Callable[..., Any], *missing: str, **asked: Any) -> Any:
-    """The answer of a call; None at an error whose code begins with one of `missing`."""
+    """Return the answer of a call, or None at an error whose code begins with one of `missing`."""
     try:
         return call(**asked)
     except ClientError as error:
@@ -140,7 +132,7 @@ def or_none(call: Callable[..., Any], *missing: str, **asked: Any) -> Any:
 
 
 def listed(client: Any, operation: str, result: str, **asked: Any) -> Iterator[Any]:
-    """Every entry of a listing, of all its pages; `result`: their JMESPath in an answer."""
+    """Yield every entry of a listing, of all its pages; `result` is their JMESPath in an answer."""
     if client.can_paginate(operation):
         answers = client.get_paginator(operation).paginate(**asked)
     else:
@@ -150,17 +142,37 @@ def listed(client: Any, operation: str, result: str, **asked: Any) -> Iterator[A
 
 
 def tags_of(answer: Mapping[str, Any]) -> Mapping[str, str]:
-    """Tags in an answer: services name them differently, and some list pairs of Key and Value."""
+    """Return the tags in an answer, whatever the service calls them."""
     tags: Any = next((answer[key] for key in ("Tags", "TagSet", "tags") if key in answer), {})
     return tags if isinstance(tags, Mapping) else {tag["Key"]: tag["Value"] for tag in tags}
 
 
 def tags_of_bucket(s3: Any, name: str) -> Mapping[str, str]:
-    """A bucket's tags; none where it has none, or is gone since it was listed."""
+    """Return a bucket's tags; empty if it has none or was deleted since it was listed."""
     return tags_of(or_none(s3.get_bucket_tagging, "NoSuch", Bucket=name) or {})
 
 
-# Makes a client of a service in a region: `draftworth.account.clients.client`, or a test's.
+# S3 deletes at most so many objects in one call.
+_DELETE_BATCH = 1000
+
+
+def delete_objects(s3: Any, bucket: str, objects: Sequence[Mapping[str, str]]) -> None:
+    """Delete objects, each given by its `Key` and perhaps a `VersionId`.
+
+    Raises:
+        DraftworthError: S3 answered and did not delete one of them.
+    """
+    for start in range(0, len(objects), _DELETE_BATCH):
+        batch = list(objects[start : start + _DELETE_BATCH])
+        answer = s3.delete_objects(Bucket=bucket, Delete={"Objects": batch, "Quiet": True})
+        if errors := answer.get("Errors"):
+            first = errors[0]
+            raise DraftworthError(
+                f"s3://{bucket}/{first['Key']}: not deleted: {first['Code']}: {first['Message']}"
+            )
+
+
+# Makes a client of a service in a region: `client` above, or that of a test.
 Clients = Callable[[str, str], Any]
 
 
@@ -168,8 +180,9 @@ Clients = Callable[[str, str], Any]
 class Region:
     """A region and its clients, each made once.
 
-    answers_for_all: it is asked about the whole account or every region, and errors do not name it:
-    the reader's region may be another.
+    answers_for_all: the region is asked about the whole account, so errors do not name it: it may
+    be
+    another region than the user's.
     """
 
     name: str
@@ -178,13 +191,13 @@ class Region:
 
     @cached_property
     def client(self) -> Callable[[str], Any]:
-        """Gives the client of a service here."""
+        """Return the client of a service in this region."""
         return cache(lambda service: self.clients(service, self.name))
 
     def ask(self, doing: str, service: str, operation: str, *missing: str, **asked: Any) -> Any:
-        """The answer of a call; None at an error whose code begins with one of `missing`.
+        """Return the answer of a call, or None at an error whose code begins with one of `missing`.
 
-        At another error an AwsError, which says "could not" with `doing`.
+        At another error it raises an AwsError, which says "could not" and then `doing`.
         """
         with explained(doing, region=self._told):
             return or_none(getattr(self.client(service), operation), *missing, **asked)
@@ -192,7 +205,7 @@ class Region:
     def list_all(
         self, doing: str, service: str, operation: str, result: str, **asked: Any
     ) -> list[Any]:
-        """Every entry of a listing; `result`: their JMESPath in an answer."""
+        """Return every entry of a listing; `result` is their JMESPath in an answer."""
         with explained(doing, region=self._told):
             return [*listed(self.client(service), operation, result, **asked)]
 

@@ -1,6 +1,6 @@
-"""`draftworth leftovers`: what of an experiment still exists, why, and what it costs a month.
+"""`draftworth leftovers` lists what still exists of an experiment, why, and its cost a month.
 
-What is looked for, and how, is a row in `resource_kinds.yaml`.
+Each kind of resource is a row in `resource_kinds.yaml`.
 
 Reads only. Exit code 0: nothing is there but what stays on purpose; 1: something else is, or could
 not be looked at; 2: the experiment file is wrong.
@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from draftworth.account.checks.check import home_region
-from draftworth.account.clients import AwsError, client, explained, listed, tags_of
+from draftworth.account.checks.check import identity, stacks
+from draftworth.account.clients import AwsError, client, explained, tags_of
 from draftworth.account.list_prices import oldest_price
 from draftworth.account.printing import duration_text, print_lines
 from draftworth.account.resource_kinds import Kind, Leftover, kinds
@@ -29,50 +29,47 @@ from draftworth.terminal import table_lines
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """All that was found, and all that could not be looked at with the reason."""
+    """The resources that were found, and the kinds that could not be listed, with the reason."""
 
     leftovers: tuple[Leftover, ...]
     unseen: tuple[tuple[str, str], ...]
 
     @property
     def unplanned(self) -> tuple[Leftover, ...]:
-        """What should be gone."""
         return tuple(found for found in self.leftovers if not found.kept)
 
     @property
     def planned(self) -> tuple[Leftover, ...]:
-        """What stays on purpose."""
+        """The resources that stay on purpose."""
         return tuple(found for found in self.leftovers if found.kept)
 
     @property
     def clean(self) -> bool:
-        """Only what is planned is left, and everything was looked at."""
+        """Whether everything was looked at and only planned resources are left."""
         return not self.unplanned and not self.unseen
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The experiment file."""
+    """Add the experiment file."""
     parser.add_argument("experiment", type=Path, help="experiment file, YAML")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Look, and print what is there."""
+    """Look for every kind of resource, and print what exists."""
     experiment = with_looked_up_price(load_neuron(arguments.experiment))
     scope = Scope(experiment=experiment, clients=client, now=datetime.now(UTC))
-    home = home_region(scope.region)
-    with explained("ask who you are"):
-        account = client("sts", home).get_caller_identity()["Account"]
-    report = look(scope)
+    account = identity(scope)["Account"]
+    report = look(scope, kinds())
     print_lines([f"{experiment.name} in account {account}, {scope.region}"])
     print_lines(report_lines(report, scope.now))
     print_lines(other_lines(scope))
     return 0 if report.clean else 1
 
 
-def look(scope: Scope, table: Sequence[Kind] | None = None) -> Report:
-    """Look for every kind of resource, then into the index of tags for all other kinds.
+def look(scope: Scope, rows: Sequence[Kind]) -> Report:
+    """Look for each kind of resource, then read the index of tags for all other kinds.
 
-    A kind that may not be listed is left to the index, and is reported.
+    A kind that may not be listed is reported, and looked up in the index of tags.
     """
     leftovers: list[Leftover] = []
     unseen: list[tuple[str, str]] = []
@@ -86,7 +83,6 @@ def look(scope: Scope, table: Sequence[Kind] | None = None) -> Report:
             return False
         return True
 
-    rows = kinds() if table is None else table
     known_better = {kind.covers for kind in rows if add(kind.looks_at, find(kind, scope))}
     in_index = find_in_tag_index(scope, known_better=known_better)
     add("the index of tags", in_index, "read")
@@ -94,7 +90,7 @@ def look(scope: Scope, table: Sequence[Kind] | None = None) -> Report:
 
 
 def report_lines(report: Report, now: datetime) -> Iterator[str]:
-    """What should be gone, what stays on purpose, what could not be looked at, what it costs."""
+    """Yield the report as text."""
     yield ""
     yield f"should be gone: {len(report.unplanned) or 'nothing'}"
     yield from _table(report.unplanned, now)
@@ -109,17 +105,12 @@ def report_lines(report: Report, now: datetime) -> Iterator[str]:
 
 
 def other_lines(scope: Scope) -> Iterator[str]:
-    """Other experiments that are deployed in this region: a destroy of the wrong file looks clean.
-
-    Nothing where stacks cannot be listed; `look` has said so then.
-    """
-    cloudformation = scope.client("cloudformation")
+    """Name other experiments in this region: perhaps the destroy was given the wrong file."""
     try:
-        with explained("list the stacks", region=scope.region):
-            stacks = list(listed(cloudformation, "describe_stacks", "Stacks"))
+        existing = stacks(scope)
     except AwsError:
         return
-    others = {tags_of(stack).get(EXPERIMENT_TAG): stack["StackStatus"] for stack in stacks}
+    others = {tags_of(stack).get(EXPERIMENT_TAG): stack["StackStatus"] for stack in existing}
     for name, status in others.items():
         if name and name != scope.experiment.name:
             yield (
@@ -136,7 +127,6 @@ def _table(leftovers: Sequence[Leftover], now: datetime) -> Iterator[str]:
 
 
 def _row(found: Leftover, now: datetime) -> tuple[str, str, str, str]:
-    """The last cell has what removes the resource below its id."""
     age = duration_text((now - found.created).total_seconds()) if found.created else "?"
     lines = [f"{found.id} ({found.name})" if found.name else found.id, f"remove: {found.remove}"]
     if found.kept:

@@ -1,4 +1,4 @@
-"""What a forgotten resource costs a month, from dated list prices."""
+"""What a resource that was left behind costs a month, from dated list prices."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GIB = 1024**3
 
 
 class ListPrice(StrictModel):
-    """US dollars an hour or a month, of one thing or one GiB, on the day `as_of`."""
+    """A price in US dollars an hour or a month on the day `as_of`, of one piece or one GiB."""
 
     usd: Annotated[float, Field(gt=0, allow_inf_nan=False)]
     per: Literal["hour", "month"]
@@ -26,16 +26,15 @@ class ListPrice(StrictModel):
 
 @cache
 def price_list() -> dict[str, ListPrice]:
-    """The shipped prices, read once."""
+    """Read the shipped prices."""
     text = (files("draftworth.account") / "list_prices.yaml").read_text(encoding="utf-8")
     return read_yaml(dict[str, ListPrice], text)
 
 
 def monthly_usd(what: str, *, amount: float = 1) -> float | None:
-    """US dollars a month for so many pieces or GiB; None: no price is known.
+    """Return US dollars a month for `amount` pieces or GiB; None if no price is known.
 
-    `what`: a name of `list_prices.yaml`, or one of what a deployed experiment always has
-    (`standing` in the assumptions of planning), such as an instance type.
+    what: a name of `list_prices.yaml`, or of planning's `standing` costs, such as an instance type.
     """
     if price := price_list().get(what):
         return price.usd * amount * (HOURS_A_MONTH if price.per == "hour" else 1)
@@ -44,6 +43,6 @@ def monthly_usd(what: str, *, amount: float = 1) -> float | None:
 
 
 def oldest_price() -> date:
-    """The day of the oldest price."""
+    """Return the day of the oldest price."""
     standing = (cost.as_of for cost in assumption_data().standing)
     return min((*(price.as_of for price in price_list().values()), *standing))

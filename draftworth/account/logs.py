@@ -1,4 +1,4 @@
-"""`draftworth logs`: what the pods said, from Container Insights, without access to the cluster.
+"""`draftworth logs` prints the pods' logs of Container Insights, without access to the cluster.
 
 The CloudWatch agent's Fluent Bit writes each line of a container as a JSON record with the pod's
 names ("Set up Fluent Bit as a DaemonSet", Amazon CloudWatch User Guide). Lines are hours old when
@@ -24,7 +24,7 @@ from draftworth.planning.resolved import ResolvedNeuron, load_neuron
 from draftworth.records.codec import RecordError, load_object
 
 POLL_SECONDS = 5.0
-# Lines of several nodes arrive out of order; so far back is looked again, and nothing said twice.
+# Lines of several nodes arrive out of order: each look begins so much before the newest line.
 OVERLAP_MS = 60_000
 _UNITS_SECONDS = {"m": 60, "h": 3600, "d": 86_400}
 _MOST_DAYS = 31
@@ -33,13 +33,13 @@ _POD = r"[a-z0-9.-]*"
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """The lines of one experiment's pods whose names begin with `pod`."""
+    """The log lines of one experiment's pods whose names begin with `pod`."""
 
     experiment: ResolvedNeuron
     pod: str
 
     def events(self, since_ms: int) -> Iterator[Mapping[str, Any]]:
-        """CloudWatch's records since then (milliseconds since 1970)."""
+        """Yield CloudWatch's records since then (milliseconds since 1970)."""
         region, group = self.experiment.spec.aws.region, self.experiment.names.pod_logs
         pattern = f'{{ $.kubernetes.namespace_name = "{PROJECT}"'
         if self.pod:
@@ -49,7 +49,7 @@ class Source:
             yield from listed(client("logs", region), "filter_log_events", "events[]", **asked)
 
     def line(self, event: Mapping[str, Any]) -> str | None:
-        """`TIME  POD/CONTAINER  TEXT`; None for what is no line of these pods."""
+        """Return `TIME  POD/CONTAINER  TEXT`; None for a record that is not of these pods."""
         try:
             record = load_object(event["message"])
         except RecordError:
@@ -61,13 +61,13 @@ class Source:
         if not pod.startswith(self.pod):
             return None
         said = datetime.fromtimestamp(event["timestamp"] / 1000, UTC)
-        # Further lines of one record are set in: a line that begins with a time is one of ours.
+        # Further lines of a record are indented, so that only our lines begin with a time.
         text = "\n    ".join(str(record.get("log", record)).rstrip().splitlines())
         return f"{said:%Y-%m-%d %H:%M:%S}  {pod}/{container}  {text}"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The experiment file; which pods; how far back; whether to go on."""
+    """Add the experiment file, the pods, how far back to look, and `--follow`."""
     parser.add_argument("experiment", type=Path, help="experiment file, YAML")
     parser.add_argument(
         "--pod",
@@ -83,7 +83,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print what there is, and what comes."""
+    """Print the lines, and with `--follow` go on."""
     source = Source(experiment=load_neuron(arguments.experiment), pod=arguments.pod)
     since_ms = int((time.time() - arguments.since) * 1000)
     seen: dict[str, int] = {}
@@ -100,7 +100,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _print_new(source: Source, since_ms: int, seen: dict[str, int]) -> bool:
-    """Whether there was a line; `seen`: the time of each record by its id."""
+    """Print the new lines and return whether there was one.
+
+    seen: the time of each printed record in milliseconds, by its id.
+    """
     any_line = False
     for event in source.events(since_ms):
         if event["eventId"] in seen:

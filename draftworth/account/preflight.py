@@ -1,4 +1,4 @@
-"""`draftworth preflight`: would a deploy and its run get what they need from this account?
+"""`draftworth preflight` checks that the account has what a deploy and its run need.
 
 Reads only. Exit code 0: nothing fails (warnings are for people); 1: something does; 2: the
 experiment file is wrong.
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from draftworth import terminal
 from draftworth.account.checks import capacity, check, cluster, deployment, money
-from draftworth.account.checks.check import Check, Outcome, Situation, failed, skipped
+from draftworth.account.checks.check import Check, CheckResult, Situation, failed, skipped
 from draftworth.account.clients import AwsError, client
 from draftworth.account.market import command as market
 from draftworth.account.market import offer
@@ -29,7 +29,7 @@ from draftworth.planning.resolved import load_neuron
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM_SECONDS = 20
 
-# The first two decide whether the others can be asked at all.
+# Unless both pass, AWS cannot be asked.
 GATES: Sequence[Check] = (
     Check(name="credentials", run=check.credentials),
     Check(name="region", run=check.region_enabled),
@@ -60,7 +60,7 @@ CHECKS: Sequence[Check] = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The experiment file, and what else is wanted to know."""
+    """Add the experiment file, `--find` and `--regions`."""
     parser.add_argument("experiment", type=Path, help="experiment file, YAML")
     parser.add_argument(
         "--find",
@@ -77,7 +77,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _regions(text: str) -> tuple[str, ...]:
-    """Names of regions between commas."""
     names = tuple(name.strip() for name in text.split(","))
     for name in names:
         if not re.fullmatch(REGION_PATTERN, name):
@@ -86,7 +85,7 @@ def _regions(text: str) -> tuple[str, ...]:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Check and print the table, or look for capacity."""
+    """Run the checks and print the table, or look for capacity."""
     experiment = with_looked_up_price(load_neuron(arguments.experiment))
     if arguments.find:
         return market.run(experiment, arguments.regions)
@@ -100,30 +99,30 @@ def run(arguments: argparse.Namespace) -> int:
         root=ROOT,
         container_engine=os.environ.get("CDK_DOCKER", "docker"),
     )
-    answers = list(outcomes(situation))
+    answers = list(results(situation))
     print_lines(table_lines(answers))
     print_lines(paste_lines(answers))
-    return 1 if any(outcome.status == "fail" for _, outcome in answers) else 0
+    return 1 if any(result.status == "fail" for _, result in answers) else 0
 
 
-def outcomes(situation: Situation) -> Iterator[tuple[str, Outcome]]:
-    """Every check's name and outcome, in the table's order.
+def results(situation: Situation) -> Iterator[tuple[str, CheckResult]]:
+    """Yield every check's name and result, in the table's order.
 
-    When a gate fails, one failure says so, and what would ask AWS is skipped.
+    If one of the first two fails, the checks that ask AWS are skipped.
     """
     closed = ""
     for gate in GATES:
-        outcome = skipped(closed) if closed else outcome_of(gate, situation)
-        yield gate.name, outcome
-        if outcome.status == "fail":
+        result = skipped(closed) if closed else result_of(gate, situation)
+        yield gate.name, result
+        if result.status == "fail":
             closed = f"not asked: {gate.name} failed"
     for one in CHECKS:
         skip = closed and one.asks_aws
-        yield one.name, skipped(closed) if skip else outcome_of(one, situation)
+        yield one.name, skipped(closed) if skip else result_of(one, situation)
 
 
-def outcome_of(one: Check, situation: Situation) -> Outcome:
-    """A check that cannot be made has failed: the deploy may fail there too."""
+def result_of(one: Check, situation: Situation) -> CheckResult:
+    """Run a check; a check that cannot be made fails, because the deploy may fail there too."""
     try:
         return one.run(situation)
     except AwsError as error:
@@ -132,29 +131,29 @@ def outcome_of(one: Check, situation: Situation) -> Outcome:
         return failed(str(error), "")
 
 
-def table_lines(answers: Iterable[tuple[str, Outcome]]) -> Iterator[str]:
-    """Name, status and finding aligned; the next step below what needs one; the count."""
+def table_lines(answers: Iterable[tuple[str, CheckResult]]) -> Iterator[str]:
+    """Yield the table of results and their count."""
     answers = list(answers)
     steps = (f"\nnext: {o.next_step}" if o.next_step else "" for _, o in answers)
     yield from terminal.table_lines(
         (name, o.status, o.found + step) for (name, o), step in zip(answers, steps, strict=True)
     )
-    statuses = [outcome.status for _, outcome in answers]
+    statuses = [result.status for _, result in answers]
     counts = (f"{statuses.count(s)} {s}" for s in ("pass", "warn", "fail", "skip"))
     yield ""
     yield f"{len(answers)} checks: {', '.join(counts)}"
 
 
-def paste_lines(answers: Iterable[tuple[str, Outcome]]) -> Iterator[str]:
-    """What the checks found that the experiment may take over, as YAML."""
-    if paste := offer.merged(outcome.paste for _, outcome in answers):
+def paste_lines(answers: Iterable[tuple[str, CheckResult]]) -> Iterator[str]:
+    """Yield the values that the experiment may take over, as YAML."""
+    if paste := offer.merged(result.paste for _, result in answers):
         yield ""
         yield "# What a deploy gets today. In the experiment, later deploys get the same:"
         yield from offer.yaml_lines(paste)
 
 
 def run_program(command: tuple[str, ...]) -> tuple[int, str] | None:
-    """Exit code and output of a program; None when there is none of that name."""
+    """Return exit code and output of a program; None if there is no such program."""
     try:
         done = subprocess.run(  # noqa: S603 - a fixed list of words, no shell
             command, capture_output=True, text=True, timeout=PROGRAM_SECONDS, check=False

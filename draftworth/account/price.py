@@ -1,7 +1,7 @@
-"""`draftworth price`: a node's price, asked of AWS where the experiment leaves it out.
+"""`draftworth price` asks AWS for a node's price if the experiment leaves it out.
 
-What it finds is kept in `cdk.context.json`, for every deploy until it is asked `--again`. Exit code
-0: there is a price; 1: AWS has none, or cannot be asked; 2: the experiment file is wrong.
+The price is kept in `cdk.context.json` for every deploy, until `--again` asks for it again.
+Exit code 0: there is a price; 1: AWS has none, or cannot be asked; 2: the experiment file is wrong.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _STATE_IT = "state aws.price in the experiment: usd_per_hour, as_of and source"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The experiment file, and whether to ask though there is a price."""
+    """Add the experiment file and `--again`."""
     parser.add_argument("experiment", type=Path, help="experiment file, YAML")
     parser.add_argument(
         "--again", action="store_true", help="ask AWS also where a price was looked up before"
@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Look the price up where that is needed, and print it."""
+    """Look the price up if the experiment states none, and print it."""
     experiment = load_neuron(arguments.experiment)
     price, where = experiment.spec.aws.price, f"aws.price of {arguments.experiment}"
     if price is None:
@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def kept_price(experiment: ResolvedNeuron, *, again: bool, clients: Clients = client) -> Price:
-    """The price that was looked up before, else AWS's, which is kept from now on.
+    """Return the price that was looked up before; else ask AWS and keep the answer.
 
     Raises:
         AwsError: AWS has no such price, or cannot be asked.
@@ -75,9 +75,9 @@ def kept_price(experiment: ResolvedNeuron, *, again: bool, clients: Clients = cl
 
 
 def asked_price(experiment: ResolvedNeuron, clients: Clients, now: datetime) -> Price:
-    """What AWS says: the zone's Spot price, or the region's public one.
+    """Return the zone's Spot price or the region's on-demand price.
 
-    A Capacity Block has no price here: an experiment with one states it.
+    An experiment with a Capacity Block always states its price.
     """
     aws, kind = experiment.spec.aws, experiment.spec.instance_type
     if aws.capacity.kind == "spot":
@@ -99,7 +99,6 @@ def asked_price(experiment: ResolvedNeuron, clients: Clients, now: datetime) -> 
 
 
 def _write(values: Mapping[str, Any]) -> None:
-    """As the CDK CLI writes it."""
     text = json.dumps(values, indent=2, sort_keys=True) + "\n"
     try:
         replace_file(CONTEXT_FILE, text.encode())

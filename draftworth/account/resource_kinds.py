@@ -36,8 +36,8 @@ Entry = Mapping[str, Any]
 class Leftover:
     """A resource that exists.
 
-    usd_per_month: None where the price is not known.
-    kept: why it stays on purpose; empty for what should be gone.
+    usd_per_month: None if the price is not known.
+    kept: the reason why it stays on purpose; empty for what should be gone.
     remove: the command that removes it, or what to wait for.
     """
 
@@ -53,21 +53,22 @@ class Leftover:
 class Kind(StrictModel):
     """One kind of resource.
 
-    Texts in braces are filled in: of the scope `project`, `assets`, `cluster`, `dashboard`; in
-    `id`, `name` and `remove` also `aws` (`aws SERVICE --region REGION`) and the keys of the
-    listing's entry. An entry that is one string has it as `Ref` and its last part as `Name`.
+    Texts in braces are filled in with the scope's `project`, `assets`, `cluster` and `dashboard`;
+    in `id`, `name` and `remove` also with `aws` (`aws SERVICE --region REGION`) and the keys of the
+    listed entry. An entry that is a string has the keys `Ref` and, for its last part, `Name`.
 
-    lists: the service, boto3's name of the listing, the JMESPath of the entries in its answer.
-    asks: the arguments of each call; `filters`: instead of them, the filter of each call.
-    ours: what tells whether an entry is the experiment's; `tags`: the service's operation that
-    reads tags, its argument, and the entry's key that holds it, for what is known by its tag or
-    else its name. Left out both: the calls ask for nothing else.
-    name: left out: the tag `Name`.
-    created: the entry's key of the time.
-    usd: a price of `list_prices.yaml` or `assumptions.yaml`; `amount`: the entry's key of how much.
-    amend: what is odd about this kind.
-    covers: the ARN type (`service:type`) that it knows better than the tag index, which goes on
-    listing what was deleted a while ago.
+    lists: the service, boto3's name of the listing, and the JMESPath of the entries in its answer.
+    asks: the arguments of each call; `filters` replaces them with the filter of each call.
+    ours: the function that recognises the experiment's entries.
+    tags: the operation that reads tags, its argument, and the entry's key with its value; then an
+    entry is known by its tag or else its name. Without `ours` and `tags` every entry is ours.
+    name: without it, the tag `Name` is shown.
+    created: the entry's key with the time.
+    usd: a price of `list_prices.yaml` or `assumptions.yaml`; `amount`: the entry's key with the
+    amount.
+    amend: the function that adds what is special about this kind.
+    covers: the ARN type (`service:type`) that need not be looked up in the tag index, which goes on
+    listing deleted resources for a while.
     """
 
     kind: str
@@ -87,18 +88,18 @@ class Kind(StrictModel):
 
     @property
     def looks_at(self) -> str:
-        """The plural: it completes "could not look at"."""
+        """The plural, which completes "could not look at"."""
         return f"{self.kind}es" if self.kind.endswith("s") else f"{self.kind}s"
 
 
 @cache
 def kinds() -> Sequence[Kind]:
-    """Every kind of resource, read once."""
+    """Read every kind of resource from the table."""
     text = (files("draftworth.account") / "resource_kinds.yaml").read_text(encoding="utf-8")
     return read_yaml(list[Kind], text)
 
 
-# Counting stops there: a bucket with more objects is reported without a size.
+# A bucket with more objects than this is reported without a size.
 MOST_OBJECTS = 20_000
 # Storage classes that cost less than the bucket's own.
 _PRICES = {"STANDARD_IA": "bucket_infrequent_gib"}
@@ -112,7 +113,7 @@ FILTERS: Mapping[str, Callable[[Scope], Mapping[str, Sequence[str]]]] = {
     "tagged": lambda scope: {f"tag:{EXPERIMENT_TAG}": [scope.experiment.name]},
     "of cluster": lambda scope: {"tag-key": [f"kubernetes.io/cluster/{scope.names.cluster}"]},
     "of node groups": lambda scope: {"tag:eks:cluster-name": [scope.names.cluster]},
-    # Inside the experiment's networks all is the experiment's, tagged or not.
+    # Everything inside the experiment's networks is its own, tagged or not.
     "in network": lambda scope: {"vpc-id": scope.vpc_ids},
     "tag entry": lambda scope: {"key": [EXPERIMENT_TAG], "value": [scope.experiment.name]},
 }
@@ -123,7 +124,7 @@ def _is_tagged(scope: Scope, entry: Entry) -> bool:
 
 
 def _schedule_is_ours(scope: Scope, entry: Entry) -> bool:
-    """In the account's default group those with our names, in groups of ours all."""
+    """Recognise ours by name in the default group; a group of ours holds only ours."""
     name, group = entry["Name"], entry["GroupName"]
     if group == "default":
         return of_stack(scope.names.stack, name)
@@ -133,7 +134,7 @@ def _schedule_is_ours(scope: Scope, entry: Entry) -> bool:
 
 
 def _reservation_is_ours(scope: Scope, entry: Entry) -> bool:
-    """The experiment's own block, and what carries its tag; not what has ended."""
+    """Recognise the experiment's own block and its tag; an ended one does not count."""
     capacity = scope.experiment.spec.aws.capacity
     named = capacity.reservation_id if isinstance(capacity, CapacityBlock) else None
     known = _is_tagged(scope, entry) or entry["CapacityReservationId"] == named
@@ -141,7 +142,7 @@ def _reservation_is_ours(scope: Scope, entry: Entry) -> bool:
 
 
 def _log_group_is_ours(scope: Scope, entry: Entry) -> bool:
-    """Groups that services made have no tags: their names are all there is, and may be cut."""
+    """Recognise a group by its name, which may be cut: services give it no tags."""
     name = entry["logGroupName"]
     if not name.startswith(_FUNCTION_LOGS):
         return f"/{scope.names.cluster}/" in name
@@ -152,14 +153,12 @@ def _log_group_is_ours(scope: Scope, entry: Entry) -> bool:
 
 
 def _has_our_assets(scope: Scope, entry: Entry) -> bool:
-    """An asset bucket with a file of ours, be it an old version."""
     if not is_asset_bucket(entry["Name"], scope.region):
         return False
     return any(stored_versions(scope.client("s3"), entry["Name"], scope.names.assets))
 
 
 def _assets(scope: Scope, entry: Entry, found: Leftover) -> Leftover:
-    """What is there, old versions included."""
     versions = list(stored_versions(scope.client("s3"), entry["Name"], scope.names.assets))
     gib = sum(version.get("Size", 0) for version in versions) / GIB
     files = len({version["Key"] for version in versions})
@@ -179,7 +178,6 @@ def _instance_usd(scope: Scope, entry: Entry) -> float | None:
 
 
 def _reservation(scope: Scope, entry: Entry, found: Leftover) -> Leftover:
-    """A Capacity Block is paid in advance; another reservation costs what its instances would."""
     if entry.get("ReservationType") == "capacity-block":
         end = entry.get("EndDate")
         until = f", ends {utc_text(end)}" if end else ""
@@ -189,7 +187,6 @@ def _reservation(scope: Scope, entry: Entry, found: Leftover) -> Leftover:
 
 
 def _interface(_: Scope, entry: Entry, found: Leftover) -> Leftover:
-    """One that Lambda holds cannot be deleted."""
     description = entry.get("Description", "")
     held = description.startswith("AWS Lambda VPC ENI") and entry["Status"] == "in-use"
     name = f"{entry['Status']}, {description}".rstrip(", ")
@@ -197,7 +194,7 @@ def _interface(_: Scope, entry: Entry, found: Leftover) -> Leftover:
 
 
 def _bucket(scope: Scope, entry: Entry, found: Leftover) -> Leftover:
-    """With its size now, where S3's own metric would be a day late."""
+    """Add the size now: S3's own metric would be a day late."""
     name = entry["Name"]
     found = replace(found, kept=_why_kept(scope, name))
     every_object = listed(scope.client("s3"), "list_objects_v2", "Contents", Bucket=name)
@@ -212,10 +209,9 @@ def _bucket(scope: Scope, entry: Entry, found: Leftover) -> Leftover:
 
 
 def _why_kept(scope: Scope, name: str) -> str:
-    """Why a bucket stays on purpose; empty for one that should go.
+    """Return the reason why a bucket stays on purpose; empty for one that should go.
 
-    A results bucket that no run was measured into stays too: CloudFormation can be told to keep a
-    bucket, and not to look into it before.
+    An empty results bucket stays too: CloudFormation cannot look into a bucket before it keeps it.
     """
     s3, aws = scope.client("s3"), scope.experiment.spec.aws
     holds = tags_of_bucket(s3, name).get(HOLDS_TAG)

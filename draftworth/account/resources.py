@@ -1,4 +1,4 @@
-"""Resources of an experiment that exist: by the table, and by the account's tag index."""
+"""The existing resources of an experiment, by the table of kinds and by the tag index."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from draftworth.account.resource_kinds import AMEND, FILTERS, OURS, Entry, Kind,
 from draftworth.account.scope import Scope
 from draftworth.experiment.naming import EXPERIMENT_TAG, PROJECT
 
-# Codes for what is not there, or was removed since it was listed.
+# Error codes for a resource that does not exist, or was deleted since it was listed.
 _NOT_THERE = ("NoSuchBucket", "NoSuchTagSet", "ResourceNotFoundException")
 # Services whose ARNs have no type in front of the name.
 _UNTYPED = ("s3", "sns", "sqs")
@@ -20,11 +20,11 @@ _TYPED = re.compile(r"(?P<kind>[^/:]+)[/:](?P<id>.+)")
 
 
 def find(kind: Kind, scope: Scope) -> Iterator[Leftover]:
-    """The experiment's resources of one kind, each once."""
+    """Yield the experiment's resources of one kind, each once."""
     seen = set[tuple[str, str]]()
     for entry in _entries(kind, scope):
         values = {**_values(scope), "aws": f"aws {kind.lists[0]} --region {scope.region}", **entry}
-        # Schedules of two groups may have one name: only the command tells them apart.
+        # Schedules of two groups may have the same name; then only the commands differ.
         id_, remove = (text.format_map(values) for text in (kind.id, kind.remove))
         if (id_, remove) in seen or not _is_ours(kind, scope, entry, id_):
             continue
@@ -67,7 +67,7 @@ def _entries(kind: Kind, scope: Scope) -> Iterator[Entry]:
 
 
 def _calls(kind: Kind, scope: Scope) -> Iterator[Mapping[str, Any]]:
-    """The arguments of each call; a filter without values is not asked with."""
+    """Yield the arguments of each call; a filter without values is left out."""
     if not kind.filters:
         for asked in kind.asks:
             yield {key: text.format_map(_values(scope)) for key, text in asked.items()}
@@ -88,10 +88,10 @@ def _is_ours(kind: Kind, scope: Scope, entry: Entry, name: str) -> bool:
 
 
 def parse_arn(arn: str) -> tuple[str, str]:
-    """What an ARN says of a thing: kind and id, `ec2:subnet` and `subnet-0abc`.
+    """Return kind and id of an ARN, such as `ec2:subnet` and `subnet-0abc`.
 
-    Of `arn:PARTITION:SERVICE:REGION:ACCOUNT:TYPE/ID`; some services put a colon for the slash,
-    some have no type.
+    An ARN is `arn:PARTITION:SERVICE:REGION:ACCOUNT:TYPE/ID`; some services write a colon for the
+    slash, and some have no type.
     """
     service, resource = arn.split(":", 5)[2], arn.split(":", 5)[5]
     typed = _TYPED.match(resource)
@@ -101,7 +101,7 @@ def parse_arn(arn: str) -> tuple[str, str]:
 
 
 def find_in_tag_index(scope: Scope, *, known_better: Set[str]) -> Iterator[Leftover]:
-    """Resources of other kinds than `known_better` that carry the experiment's tag.
+    """Yield resources of other kinds than `known_better` with the experiment's tag.
 
     The index goes on listing a resource for some time after it was deleted.
     """

@@ -1,7 +1,7 @@
-"""The runs of results buckets, newest first, each with the command that shows it.
+"""Lists the runs of results buckets, newest first, each with the command that shows it.
 
-Of a run only `run.json` is read, as strictly as its report reads it. A bucket may hold anything: at
-most so many folders are looked at, and one whose name or `run.json` is no run's is said to be so.
+Only `run.json` is read of a run, as strictly as its report reads it. A bucket may hold anything, so
+the number of folders is limited, and a folder without a valid name or `run.json` is named as such.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from draftworth.terminal import table_lines
 from draftworth.untrusted import TooLargeError, one_line, read_at_most
 
 MOST_RUNS = 1_000
-# Of a thousand names each: a folder may hold files beside its runs.
+# Each page has a thousand names; a folder may hold files beside its runs.
 _MOST_PAGES = 10
 _PARALLEL_READS = 8
 _RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
@@ -38,10 +38,10 @@ _REASON_CHARACTERS = 200
 
 @dataclass(frozen=True, kw_only=True)
 class ListedRun:
-    """A run's folder and what its `run.json` says.
+    """A run's folder and the content of its `run.json`.
 
-    begun: of a run that is not over, or whose `run.json` is none, when S3 got the first file that
-        it lists there. blocks: None where `run.json` does not say.
+    begun: without a valid `run.json`, the time when S3 got the first listed file.
+    blocks: None without a valid `run.json`.
     """
 
     address: str
@@ -54,8 +54,9 @@ class ListedRun:
 
 @dataclass(frozen=True, kw_only=True)
 class RunList:
-    """The runs below one address; `others`: folders with names that no run has.
+    """The runs below one address.
 
+    others: how many folders have names that no run has.
     complete: whether every folder was looked at.
     """
 
@@ -66,7 +67,7 @@ class RunList:
 
 
 def lines_of_experiment(path: Path) -> Iterator[str]:
-    """The runs of every results bucket that an experiment has, those of earlier deploys too."""
+    """List the runs of every results bucket of an experiment, of earlier deploys too."""
     experiment = load_neuron(path)
     region = experiment.spec.aws.region
     s3 = client("s3", region)
@@ -82,7 +83,7 @@ def lines_of_experiment(path: Path) -> Iterator[str]:
 
 
 def lines_of_address(url: str) -> Iterator[str] | None:
-    """The runs below `s3://BUCKET` or `s3://BUCKET/PREFIX`; None where a run itself lies there."""
+    """List the runs below `s3://BUCKET` or `s3://BUCKET/PREFIX`; None if it is one run."""
     bucket, prefix = parse_s3_url(url)
     start = f"{prefix.strip('/')}/".lstrip("/")
     s3 = client("s3")
@@ -101,7 +102,7 @@ def _results_buckets(s3: Any, experiment: str) -> Iterator[str]:
 
 
 def list_runs(s3: Any, bucket: str, folder: str) -> RunList:
-    """The runs in a folder, newest first; raises AwsError."""
+    """Return the runs in a folder, newest first; raises AwsError."""
     address = f"s3://{bucket}/{folder}"
     with explained(f"read {address}"), ThreadPoolExecutor(_PARALLEL_READS) as pool:
         folders, complete = _folders(s3, bucket, folder)
@@ -117,7 +118,7 @@ def list_runs(s3: Any, bucket: str, folder: str) -> RunList:
 
 
 def _folders(s3: Any, bucket: str, folder: str) -> tuple[Sequence[str], bool]:
-    """The names of the first folders in a folder, and whether these are all."""
+    """Return the names of the first folders, and whether these are all."""
     asked = {"Bucket": bucket, "Prefix": folder, "Delimiter": "/"}
     every_page = s3.get_paginator("list_objects_v2").paginate(**asked)
     pages = list(islice(every_page, _MOST_PAGES))
@@ -149,8 +150,9 @@ def _listed_run(s3: Any, bucket: str, folder: str) -> ListedRun:
 
 
 def lines(found: RunList) -> Iterator[str]:
-    """A list of runs as text."""
-    yield f"{found.address}: {len(found.runs) or 'no'} run{'s' * (len(found.runs) != 1)}"
+    """Yield a list of runs as text."""
+    count = len(found.runs)
+    yield f"{found.address}: 1 run" if count == 1 else f"{found.address}: {count or 'no'} runs"
     if found.runs:
         rows = (_row(run) for run in found.runs)
         yield from (f"  {line}" for line in table_lines(rows, _HEADINGS, numbers=(3,)))
@@ -164,7 +166,6 @@ def lines(found: RunList) -> Iterator[str]:
 
 
 def _row(run: ListedRun) -> tuple[str, ...]:
-    """The last cell has the reason and the command below the run's name."""
     last = [run.address.rpartition("/")[2]]
     if run.reason:
         last.append(f"why: {one_line(run.reason, characters=_REASON_CHARACTERS)}")

@@ -1,17 +1,14 @@
-"""Runs and checkpoints out of S3, into a folder that the report or a model reads.
+"""Downloads runs and checkpoints from S3 into a folder, for the report or a model.
 
-It may end at any point: a file has its name once it is whole and checked, and who comes again
-downloads the others.
+A download can be interrupted: a file gets its name once it is complete and checked, and the next
+call downloads the others.
 """
 
 from __future__ import annotations
 
 import hashlib
-import threading
-import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -19,6 +16,7 @@ from boto3.exceptions import Boto3Error
 from s3transfer.exceptions import RetriesExceededError
 
 from draftworth.account.clients import AwsError, client, explained, listed, or_none
+from draftworth.account.printing import size_text
 from draftworth.errors import DraftworthError, UserInputError
 from draftworth.records.checkpoints import (
     FAILED_MARKER,
@@ -45,7 +43,7 @@ from draftworth.records.transcripts import FILE_LIMIT_BYTES
 from draftworth.untrusted import DOCUMENT_LIMIT_BYTES, TooLargeError, one_line, read_at_most
 
 _PARALLEL_DOWNLOADS = 8
-# The first end that a name has.
+# The largest allowed file, by the first of these ends that its name has.
 _LIMITS_BYTES = {
     RESULT_SUFFIX: RESULT_LIMIT_BYTES,
     TRANSCRIPT_SUFFIX: FILE_LIMIT_BYTES,
@@ -54,11 +52,15 @@ _LIMITS_BYTES = {
 
 
 def download_run(url: str, folder: Path) -> None:
-    """Download what `run.json` lists of the run at `s3://BUCKET/PREFIX`, and what a search found.
+    """Download the files that `run.json` lists of the run at `s3://BUCKET/PREFIX`.
 
-    Of result files that it does not list the names come along, without their content. Credentials
-    and region are those of boto3's own lookup. A prefix without a run leaves the folder empty: its
-    reader says so. Raises UserInputError for what is no address, or too large.
+    The result of a search comes too. Result files that it does not list come as empty files, so
+    that
+    the reader can name them. boto3 looks up credentials and region. If there is no run, the folder
+    stays empty.
+
+    Raises:
+        UserInputError: the address is invalid, or a file is too large.
     """
     bucket, prefix = parse_s3_url(url)
     start = f"{prefix.strip('/')}/".lstrip("/")
@@ -68,7 +70,8 @@ def download_run(url: str, folder: Path) -> None:
         sizes = _sizes(s3, bucket, start)
 
         def download(name: str) -> None:
-            _download(s3, bucket, f"{start}{name}", sizes[name], folder / name)
+            _check_size(f"s3://{bucket}/{start}{name}", sizes[name])
+            s3.download_file(bucket, f"{start}{name}", str(folder / name))
 
         if RUN_FILE in sizes:
             download(RUN_FILE)
@@ -78,13 +81,8 @@ def download_run(url: str, folder: Path) -> None:
                 (folder / name).touch()
 
 
-def _download(s3: Any, bucket: str, key: str, size_bytes: int, file: Path) -> None:
-    _check_size(f"s3://{bucket}/{key}", size_bytes)
-    s3.download_file(bucket, key, str(file))
-
-
 def _sizes(s3: Any, bucket: str, start: str) -> Mapping[str, int]:
-    """Sizes of the run's files below its prefix; a key with other parts in it is not one."""
+    """Return the sizes of the run's files below its prefix, without keys of other forms."""
     found = {}
     for entry in listed(s3, "list_objects_v2", "Contents", Bucket=bucket, Prefix=start):
         name = entry["Key"].removeprefix(start)
@@ -96,7 +94,7 @@ def _sizes(s3: Any, bucket: str, start: str) -> Mapping[str, int]:
 
 
 def _listed_names(folder: Path) -> set[str]:
-    """What `run.json` lists; nothing where it is none: who reads the folder says why."""
+    """Return the names that `run.json` lists; empty if it is invalid, as its reader will say."""
     try:
         stems = read_end(folder).blocks
     except UserInputError:
@@ -112,20 +110,18 @@ def _check_size(address: str, size_bytes: int) -> None:
         raise UserInputError(f"{address}: {size_bytes:,} bytes, allowed: at most {limit_bytes:,}")
 
 
-_GIB = 2**30
-_BETWEEN_LINES_SECONDS = 5.0
 _FORM = "s3://BUCKET/MODEL/REVISION of a checkpoints bucket (s3://BUCKET/Qwen/Qwen3-1.7B/main)"
 
 
 def download_checkpoint(
     url: str, folder: Path, *, wanted: Callable[[str], bool], say: Callable[[str], None]
 ) -> Path:
-    """Where the checkpoint at `s3://BUCKET/MODEL/REVISION` lies, below `folder`.
+    """Download the checkpoint at `s3://BUCKET/MODEL/REVISION` and return its folder.
 
-    wanted: of a file's path, whether it is needed. say: takes lines of progress.
+    wanted: whether a file, by its path, is needed. say: is called with lines of progress.
 
     Raises:
-        UserInputError: there is no whole checkpoint, or the folder cannot be written.
+        UserInputError: there is no complete checkpoint, or the folder cannot be written.
         DraftworthError: S3 cannot be read, or has other files than the checkpoint's.
     """
     bucket, prefix = parse_s3_url(url)
@@ -136,18 +132,15 @@ def download_checkpoint(
         s3 = client("s3")
         ready = _ready(s3, bucket, start, url)
     files = [file for file in ready.files if wanted(file.path)]
-    # Of its files: a checkpoint that was staged anew is another folder.
+    # Named by its content: a checkpoint that was staged again gets another folder.
     content = hashlib.sha256(b"".join(map(dump_record, ready.files))).hexdigest()
     place = folder / content[:12] / PurePosixPath(ready.model).name
     try:
         missing = [file for file in files if not _is_whole(place / file.path, file)]
-        progress = _Progress(
-            name=f"{ready.model} at {ready.revision}",
-            total_bytes=sum(file.size_bytes for file in missing),
-            say=say,
-        )
         for file in missing:
-            _download_checked(s3, bucket, f"{start}/{file.path}", place / file.path, file, progress)
+            size = size_text(file.size_bytes)
+            say(f"{ready.model} at {ready.revision}: downloading {file.path}, {size}")
+            _download_checked(s3, bucket, f"{start}/{file.path}", place / file.path, file)
     except OSError as error:
         raise UserInputError(
             f"--out: {place}: cannot be written: {error.strerror}; next: free some room, or give "
@@ -157,7 +150,6 @@ def download_checkpoint(
 
 
 def _ready(s3: Any, bucket: str, start: str, url: str) -> ReadyModel:
-    """What was staged; raises UserInputError where nothing was, or not all."""
     data = _marker(s3, bucket, f"{start}/{READY_MARKER}")
     if data is None:
         raise UserInputError(f"{url}: {_unready(s3, bucket, start)}")
@@ -177,7 +169,7 @@ def _ready(s3: Any, bucket: str, start: str, url: str) -> ReadyModel:
 
 
 def _unready(s3: Any, bucket: str, start: str) -> str:
-    """Why a checkpoint has no `_READY.json`, and what to do."""
+    """Say why a checkpoint has no `_READY.json`, and what to do."""
     if failed := _marker(s3, bucket, f"{start}/{FAILED_MARKER}"):
         try:
             return f"staging was given up: {one_line(load_record(FailedModel, failed).reason)}"
@@ -208,15 +200,13 @@ def _is_whole(path: Path, file: StoredFile) -> bool:
     )
 
 
-def _download_checked(
-    s3: Any, bucket: str, key: str, path: Path, file: StoredFile, progress: _Progress
-) -> None:
+def _download_checked(s3: Any, bucket: str, key: str, path: Path, file: StoredFile) -> None:
     address = f"s3://{bucket}/{key}"
     partial = path.with_name(f".{path.name}.partial")
     path.parent.mkdir(parents=True, exist_ok=True)
     with explained(f"read {address}"), partial.open("wb") as target:
         try:
-            s3.download_fileobj(bucket, key, target, Callback=progress.received)
+            s3.download_fileobj(bucket, key, target)
         except (Boto3Error, RetriesExceededError) as error:
             again = "run the command again, which goes on with the files that are whole"
             raise AwsError(f"could not read {address}: {error}", next_step=again) from error
@@ -228,39 +218,3 @@ def _download_checked(
             f"{READY_MARKER} and stage the model again"
         )
     partial.replace(path)
-
-
-@dataclass
-class _Progress:
-    """Says every few seconds how much is there and how long the rest takes, and the end."""
-
-    name: str
-    total_bytes: int
-    say: Callable[[str], None]
-    started_seconds: float = field(default_factory=time.monotonic)
-    _bytes: int = 0
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def __post_init__(self) -> None:
-        # The first bytes say nothing of how long the rest takes.
-        self._said_seconds = self.started_seconds
-
-    def received(self, count: int) -> None:
-        """So many bytes more; threads of a download call this."""
-        with self._lock:
-            self._bytes += count
-            now_seconds = time.monotonic()
-            if now_seconds - self._said_seconds > _BETWEEN_LINES_SECONDS or self._is_all:
-                self._said_seconds = now_seconds
-                self.say(self._line(now_seconds - self.started_seconds))
-
-    @property
-    def _is_all(self) -> bool:
-        return self._bytes == self.total_bytes
-
-    def _line(self, seconds: float) -> str:
-        there = f"{self.name}: {self._bytes / _GIB:.2f} GiB"
-        if self._is_all:
-            return f"{there} downloaded"
-        left_seconds = seconds * (self.total_bytes - self._bytes) / self._bytes
-        return f"{there} of {self.total_bytes / _GIB:.2f}, about {left_seconds:.0f} s left"

@@ -14,13 +14,13 @@ from draftworth.errors import DraftworthError
 from draftworth.experiment.naming import EXPERIMENT_TAG, PARTS, PROJECT, Names
 from draftworth.planning.resolved import ResolvedNeuron
 
-# What logical ids begin with: a part's name, or that of CDK's function beside the parts.
+# Logical ids begin with the name of a part, or of CDK's function beside the parts.
 _LOGICAL_IDS = "|".join((*PARTS, "Custom"))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scope:
-    """Where to look, and whose resources to look for."""
+    """An experiment, and how to ask its region."""
 
     experiment: ResolvedNeuron
     clients: Clients
@@ -28,27 +28,24 @@ class Scope:
 
     @property
     def names(self) -> Names:
-        """The names made from the experiment's."""
         return self.experiment.names
 
     @property
     def region(self) -> str:
-        """The experiment's region."""
         return self.experiment.spec.aws.region
 
     @cached_property
     def here(self) -> Region:
-        """The experiment's region, to be asked."""
         return Region(name=self.region, clients=self.clients)
 
     @property
     def client(self) -> Callable[[str], Any]:
-        """Gives the client of a service in the experiment's region, made once."""
+        """Return the client of a service in the experiment's region."""
         return self.here.client
 
     @cached_property
     def vpc_ids(self) -> list[str]:
-        """The experiment's networks: what is inside them is the experiment's, tagged or not."""
+        """The experiment's networks: everything inside them is the experiment's, tagged or not."""
         tagged = {"Name": f"tag:{EXPERIMENT_TAG}", "Values": [self.experiment.name]}
         doing, result = "list the networks", "Vpcs[].VpcId"
         return self.here.list_all(doing, "ec2", "describe_vpcs", result, Filters=[tagged])
@@ -56,8 +53,9 @@ class Scope:
     def owns(self, name: str, tags: Callable[[], Mapping[str, str]]) -> bool:
         """Whether a name with the project's prefix is this experiment's: by tag, else by name.
 
-        CloudFormation cuts long stack names inside the names it makes, so that those of two
-        experiments may begin alike. `tags` is called only for names with the project's prefix.
+        CloudFormation cuts long stack names, so the names of two experiments may begin alike.
+        `tags` is
+        called only for names with the project's prefix.
         """
         if not name.startswith(f"{PROJECT}-"):
             return False
@@ -67,17 +65,17 @@ class Scope:
 
 
 def of_stack(stack: str, name: str) -> bool:
-    """Whether a name is a stack's, or one that CloudFormation made in it: `STACK-LOGICALID-RANDOM`.
+    """Whether a name is a stack's or `STACK-LOGICALID-RANDOM`, made by CloudFormation in it.
 
-    `draftworth-x-network-...` is no resource of experiment `x`: its logical ids are longer than a
-    part's name and have no hyphens. So it is one of experiment `x-network`.
+    `draftworth-x-network-...` belongs to the experiment `x-network`, not to `x`: the logical ids of
+    `x` are longer than a part's name and have no hyphens.
     """
     made = rf"{re.escape(stack)}(-({_LOGICAL_IDS})[a-z0-9]+-[a-z0-9]+)?"
     return re.fullmatch(made, name, re.IGNORECASE) is not None
 
 
 def stack_outputs(experiment: ResolvedNeuron) -> Mapping[str, str]:
-    """Every output by its name; raises AwsError where there is no stack, or it may not be read."""
+    """Return every output by its name; raises AwsError if the stack cannot be read."""
     region, stack = experiment.spec.aws.region, experiment.names.stack
     with explained(f"look up the outputs of the stack {stack}", region=region):
         answer = client("cloudformation", region).describe_stacks(StackName=stack)
@@ -86,13 +84,13 @@ def stack_outputs(experiment: ResolvedNeuron) -> Mapping[str, str]:
 
 
 def bucket_in(outputs: Mapping[str, str], name: str) -> str | None:
-    """The bucket in an output such as `s3://BUCKET/FOLDER`."""
+    """Return the bucket of an output such as `s3://BUCKET/FOLDER`; None without the output."""
     location = outputs.get(name)
     return location.removeprefix("s3://").partition("/")[0] if location else None
 
 
 def bucket_of(experiment: ResolvedNeuron, name: str) -> str:
-    """The same of a deployed experiment; raises DraftworthError where the stack names none."""
+    """Return the bucket of an output; raises DraftworthError if the stack has no such output."""
     bucket = bucket_in(stack_outputs(experiment), name)
     if bucket is None:
         raise DraftworthError(

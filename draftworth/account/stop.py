@@ -1,9 +1,10 @@
-"""`draftworth stop`: the capacity controller takes the accelerator nodes to zero.
+"""`draftworth stop` has the capacity controller scale the accelerator nodes to zero.
 
-Puts `control/stop` into the results bucket, then watches until no instance is left. The object
-stays, and with it the nodes stay away, also after another deploy; `--resume` deletes it. Exit code
-0: the nodes are gone (or may come again); 1: they are still there after `--wait-minutes`, or AWS
-refused; 2: the experiment file is wrong.
+It puts `control/stop` into the results bucket and watches until no instance is left. While the
+object exists no node starts, also after another deploy; `--resume` deletes it.
+
+Exit code 0: the nodes are gone (or may come again); 1: they are still there after `--wait-minutes`,
+or AWS refused; 2: the experiment file is wrong.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from draftworth.account.clients import client, explained, or_none
+from draftworth.account.clients import Region, client
 from draftworth.account.printing import print_lines, utc_text
 from draftworth.account.scope import bucket_of
 from draftworth.errors import DraftworthError
@@ -35,29 +36,28 @@ from draftworth.untrusted import one_line, read_at_most
 
 @dataclass(frozen=True, kw_only=True)
 class Nodes:
-    """desired: nodes that are asked for, None without a node group. instances: that exist."""
+    """How many accelerator nodes are desired (None: there is no node group), and how many exist."""
 
     desired: int | None
     instances: int
 
     @property
     def gone(self) -> bool:
-        """None exists, and none is asked for."""
         return not self.desired and not self.instances
 
     def line(self) -> str:
-        """One line for people."""
         if self.desired is None:
-            return f"there is no node group, and {self.instances} instances of it"
+            return "there is no node group"
         return f"{self.desired} nodes desired, {self.instances} instances exist"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told:
-    """What `control/capacity.json` says: the last decision, and what the nodes have cost.
+class ControllerNotes:
+    """The controller's last decision and its ledger, from `control/capacity.json`.
 
-    decision: empty where there is none; desired: nodes that it asks for, which is noted before
-    anything is done about it. spent_usd: by the controller's ledger, no bill.
+    decision: empty if there is none.
+    desired: the size it decided on; the controller notes it before it acts.
+    spent_usd: the controller's own sum, not a bill; None if it has none.
     """
 
     decision: str = ""
@@ -65,50 +65,13 @@ class Told:
     spent_usd: float | None = None
 
     def lines(self) -> Iterator[str]:
-        """What there is to say."""
         if self.decision:
             yield f"the controller's last decision: {self.decision}"
         if self.spent_usd is not None:
-            yield f"spent: {self.spent_usd:.2f} USD by the controller's ledger, which is no bill"
+            yield f"spent: {self.spent_usd:.2f} USD by the controller's ledger, which is not a bill"
 
 
-def nodes_of(experiment: ResolvedNeuron) -> Nodes:
-    """Of the node group and of the Auto Scaling groups behind it."""
-    region, names = experiment.spec.aws.region, experiment.names
-    name = names.node_group(experiment.spec.aws.capacity.kind)
-    asked = {"clusterName": names.cluster, "nodegroupName": name}
-    with explained(f"look at the node group {name}", region=region):
-        describe = client("eks", region).describe_nodegroup
-        answer = or_none(describe, "ResourceNotFoundException", **asked)
-    if answer is None:
-        return Nodes(desired=None, instances=0)
-    group = answer["nodegroup"]
-    scaling = [found["name"] for found in group.get("resources", {}).get("autoScalingGroups", [])]
-    desired = int(group["scalingConfig"]["desiredSize"])
-    return Nodes(desired=desired, instances=_instances(region, scaling))
-
-
-def _instances(region: str, scaling_groups: list[str]) -> int:
-    if not scaling_groups:  # asked for none, the call would give all
-        return 0
-    with explained("look at the Auto Scaling group", region=region):
-        describe = client("autoscaling", region).describe_auto_scaling_groups
-        answer = describe(AutoScalingGroupNames=scaling_groups)
-    return sum(len(group["Instances"]) for group in answer["AutoScalingGroups"])
-
-
-def told_by_controller(region: str, bucket: str) -> Told:
-    """Nothing where the object is not there or is not the controller's: AWS itself is asked too."""
-    with explained(f"read s3://{bucket}/{STATE_KEY}", region=region):
-        get = client("s3", region).get_object
-        answer = or_none(get, "NoSuchKey", "404", Bucket=bucket, Key=STATE_KEY)
-    try:
-        return _told(load_object(read_at_most(answer["Body"]))) if answer else Told()
-    except (DraftworthError, LookupError, TypeError, ValueError, OverflowError):
-        return Told(decision=f"s3://{bucket}/{STATE_KEY} cannot be read")
-
-
-def _told(state: Mapping[str, Any]) -> Told:
+def _read_notes(state: Mapping[str, Any]) -> ControllerNotes:
     said, current = state.get("last_decision"), state.get("current")
     decision, desired = "", 0
     if said:
@@ -117,7 +80,7 @@ def _told(state: Mapping[str, Any]) -> Told:
         size = "as it is" if said["desired_size"] is None else f"{desired} nodes"
         decision = f"{size}, {one_line(str(said['reason']))}, since {since}"
     if current is None:
-        return Told(decision=decision, desired=desired)
+        return ControllerNotes(decision=decision, desired=desired)
     deployment = state["deployments"][current]
     block = deployment["block_node_seconds"]
     spent = spent_usd(
@@ -125,7 +88,7 @@ def _told(state: Mapping[str, Any]) -> Told:
         node_seconds=float(deployment["node_time"]["node_seconds"]),
         block_node_seconds=None if block is None else float(block),
     )
-    return Told(decision=decision, desired=desired, spent_usd=spent)
+    return ControllerNotes(decision=decision, desired=desired, spent_usd=spent)
 
 
 # The object calls the controller; a node drains for a quarter of an hour at most.
@@ -135,34 +98,63 @@ LOOK_SECONDS = 15.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Control:
-    """Where an experiment's nodes are stopped and looked at."""
+class Deployment:
+    """A deployed experiment, its results bucket, and its region's clients."""
 
     experiment: ResolvedNeuron
     bucket: str
+    region: Region
 
     @property
-    def region(self) -> str:
-        """The experiment's region."""
-        return self.experiment.spec.aws.region
+    def node_group(self) -> str:
+        return self.experiment.names.node_group(self.experiment.spec.aws.capacity.kind)
 
     @property
     def stop_object(self) -> dict[str, str]:
-        """The object that keeps the nodes at zero."""
+        """The object that keeps the nodes at zero, as arguments of S3's calls."""
         return {"Bucket": self.bucket, "Key": STOP_KEY}
 
     @property
     def stop_url(self) -> str:
-        """The same, for people."""
         return f"s3://{self.bucket}/{STOP_KEY}"
 
-    def look(self) -> tuple[Nodes, Told]:
-        """The nodes, and what the controller has noted."""
-        return nodes_of(self.experiment), told_by_controller(self.region, self.bucket)
+    def nodes(self) -> Nodes:
+        """Count the nodes in the node group and in the Auto Scaling groups behind it."""
+        asked = {"clusterName": self.experiment.names.cluster, "nodegroupName": self.node_group}
+        doing, missing = f"look at the node group {self.node_group}", "ResourceNotFoundException"
+        answer = self.region.ask(doing, "eks", "describe_nodegroup", missing, **asked)
+        if answer is None:
+            return Nodes(desired=None, instances=0)
+        group = answer["nodegroup"]
+        scaling = [g["name"] for g in group.get("resources", {}).get("autoScalingGroups", [])]
+        desired = int(group["scalingConfig"]["desiredSize"])
+        return Nodes(desired=desired, instances=_instances(self.region, scaling))
+
+    def notes(self) -> ControllerNotes:
+        """Read the controller's notes; they are empty if there are none.
+
+        If they cannot be read, `decision` says so: the nodes are counted anyway.
+        """
+        url, asked = f"s3://{self.bucket}/{STATE_KEY}", {"Bucket": self.bucket, "Key": STATE_KEY}
+        answer = self.region.ask(f"read {url}", "s3", "get_object", "NoSuchKey", "404", **asked)
+        if answer is None:
+            return ControllerNotes()
+        try:
+            return _read_notes(load_object(read_at_most(answer["Body"])))
+        except (DraftworthError, LookupError, TypeError, ValueError, OverflowError):
+            return ControllerNotes(decision=f"{url} cannot be read")
+
+
+def _instances(region: Region, scaling_groups: list[str]) -> int:
+    if not scaling_groups:  # without names, the call returns every group of the account
+        return 0
+    doing, asked = "look at the Auto Scaling group", {"AutoScalingGroupNames": scaling_groups}
+    answer = region.ask(doing, "autoscaling", "describe_auto_scaling_groups", **asked)
+    return sum(len(group["Instances"]) for group in answer["AutoScalingGroups"])
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The experiment file; the other direction; the patience."""
+    """Add the experiment file, `--resume` and how long to wait."""
     parser.add_argument("experiment", type=Path, help="experiment file, YAML")
     parser.add_argument(
         "--resume", action="store_true", help="let the nodes come again, where there is work"
@@ -176,16 +168,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Stop and watch, or let go."""
+    """Stop the nodes and watch them go, or let them come again."""
     experiment = load_neuron(arguments.experiment)
-    control = Control(experiment=experiment, bucket=bucket_of(experiment, RESULTS_OUTPUT))
+    deployed = Deployment(
+        experiment=experiment,
+        bucket=bucket_of(experiment, RESULTS_OUTPUT),
+        region=Region(name=experiment.spec.aws.region, clients=client),
+    )
     if arguments.resume:
-        return _resume(control)
-    text = f"draftworth stop, {utc_text(datetime.now(UTC))}\n"
-    with explained(f"write {control.stop_url}", region=control.region):
-        client("s3", control.region).put_object(**control.stop_object, Body=text.encode())
-    print_lines([f"{control.stop_url} is written, which calls the controller"])
-    return _watch(control, seconds=arguments.wait_minutes * 60)
+        return _resume(deployed)
+    body = f"draftworth stop, {utc_text(datetime.now(UTC))}\n".encode()
+    doing, asked = f"write {deployed.stop_url}", {**deployed.stop_object, "Body": body}
+    deployed.region.ask(doing, "s3", "put_object", **asked)
+    print_lines([f"{deployed.stop_url} is written, which calls the controller"])
+    return _watch(deployed, seconds=arguments.wait_minutes * 60)
 
 
 def _minutes(text: str) -> int:
@@ -195,50 +191,49 @@ def _minutes(text: str) -> int:
     return minutes
 
 
-def _resume(control: Control) -> int:
-    s3 = client("s3", control.region)
-    with explained(f"delete {control.stop_url}", region=control.region):
-        was_there = or_none(s3.head_object, "404", "NoSuchKey", **control.stop_object)
-        s3.delete_object(**control.stop_object)
+def _resume(deployed: Deployment) -> int:
+    url, asked = deployed.stop_url, deployed.stop_object
+    was_there = deployed.region.ask(
+        f"look for {url}", "s3", "head_object", "404", "NoSuchKey", **asked
+    )
+    deployed.region.ask(f"delete {url}", "s3", "delete_object", **asked)
     print_lines(
         [
-            f"{control.stop_url} {'is deleted' if was_there else 'was not there'}",
+            f"{url} {'is deleted' if was_there else 'was not there'}",
             f"the controller looks within {HEARTBEAT_MINUTES} minutes: nodes come if there is work",
-            *told_by_controller(control.region, control.bucket).lines(),
+            *deployed.notes().lines(),
         ]
     )
     return 0
 
 
-def _watch(control: Control, *, seconds: float) -> int:
+def _watch(deployed: Deployment, *, seconds: float) -> int:
     ends, before = time.monotonic() + seconds, ""
     while True:
-        nodes, told = control.look()
+        nodes, notes = deployed.nodes(), deployed.notes()
         if (line := nodes.line()) != before:
             print_lines([f"{utc_text(datetime.now(UTC))}  {line}"])
             before = line
-        if nodes.gone and not told.desired:
-            print_lines(_gone(told))
+        if nodes.gone and not notes.desired:
+            print_lines(_gone(notes))
             return 0
         if time.monotonic() >= ends:
-            print_lines(_still_there(control, nodes, told))
+            print_lines(_still_there(deployed, nodes, notes))
             return 1
         time.sleep(LOOK_SECONDS)
 
 
-def _gone(told: Told) -> Iterator[str]:
+def _gone(notes: ControllerNotes) -> Iterator[str]:
     yield "no accelerator node is left"
-    yield from told.lines()
+    yield from notes.lines()
     yield "they stay away, also after a deploy; `make stop ARGS=--resume` lets them come again"
 
 
-def _still_there(control: Control, nodes: Nodes, told: Told) -> Iterator[str]:
-    """By hand, where the controller does not act; where it did, EKS is at work."""
-    yield from told.lines()
+def _still_there(deployed: Deployment, nodes: Nodes, notes: ControllerNotes) -> Iterator[str]:
+    yield from notes.lines()
     if nodes.desired == 0:
         yield "next: nothing; EKS drains them. `make stop` again shows whether they are gone"
         return
     yield "the controller has not acted; next: its log (the output DecisionsCommand), and by hand:"
-    names = control.experiment.names
-    group = names.node_group(control.experiment.spec.aws.capacity.kind)
-    yield size_command(region=control.region, cluster=names.cluster, nodegroup=group, size=0)
+    region, cluster = deployed.region.name, deployed.experiment.names.cluster
+    yield size_command(region=region, cluster=cluster, nodegroup=deployed.node_group, size=0)

@@ -1,4 +1,4 @@
-"""The contents of a report: header, verdict, another run beside it, time and cost.
+"""Puts a report together: header, verdict, a comparison with another run, time and cost.
 
 Tables of figures and cross-checks are in `figures`.
 """
@@ -42,7 +42,7 @@ from draftworth.untrusted import one_line
 
 
 def against_section(changes: Sequence[Change], run: str, other: str) -> Section:
-    """The same experiment in two runs."""
+    """Compare the same experiment in two runs."""
     headings = ("cost of a token", INTERVAL, "other's", INTERVAL, "this to other", INTERVAL)
     rows = (
         (
@@ -68,7 +68,7 @@ def against_section(changes: Sequence[Change], run: str, other: str) -> Section:
 
 
 def elsewhere_section(found: Elsewhere) -> Section:
-    """The same prompts on something else."""
+    """Compare two runs with the same prompts on different systems."""
     runs = (found.run, found.other)
     rows = (
         (
@@ -107,7 +107,6 @@ def _models(run: Run) -> str:
 
 
 def _prices(runs: tuple[Run, Run]) -> Iterator[str]:
-    """Where each column's comes from."""
     for name, run in zip(("this run", "the other"), runs, strict=True):
         price = run.result.price
         if price is None:
@@ -119,7 +118,7 @@ def _prices(runs: tuple[Run, Run]) -> Iterator[str]:
 
 
 def change_sentence(change_: Change) -> str:
-    """What two runs say about one variant."""
+    """Say what two runs show about one variant."""
     words = {
         True: f"what speculation changes has changed, by {change_interval(change_.ratio)}",
         False: f"no difference is shown ({change_interval(change_.ratio)})",
@@ -141,9 +140,9 @@ def document_of(
     elsewhere: Elsewhere | None = None,
     predictions: Sequence[Prediction] = (),
 ) -> Document:
-    """The report of a run, with another run beside it when there are changes.
+    """Return the report of a run, with another run beside it if there are changes.
 
-    predictions: what was predicted of its drafts without a server.
+    predictions: the tokens a step that were predicted of the drafts without a server.
     """
     result = facts.run.result
     sections = [*search_sections(facts), verdict_section(facts), *repetition_sections(facts)]
@@ -165,7 +164,7 @@ def document_of(
 
 
 def handover_document(facts: RunFacts) -> Document:
-    """The handover alone, with what must be known before it is believed."""
+    """Return the handover alone, with the warnings that its reader needs."""
     result = facts.run.result
     return Document(
         title=f"{result.experiment}: {TITLE.lower()}",
@@ -217,7 +216,7 @@ def _header(facts: RunFacts) -> Iterator[tuple[str, str]]:
 
 
 def _control(facts: RunFacts) -> str:
-    """The requests of its rounds, to both its servers; empty without one."""
+    """Count the requests of the control's rounds, to both servers; empty without a control."""
     records = [record for block in facts.control for record in block.requests]
     failed = sum(record.failed for record in records)
     excluded = sum(record.excluded is not None for record in records)
@@ -225,7 +224,7 @@ def _control(facts: RunFacts) -> str:
 
 
 def _cards(facts: RunFacts) -> Iterator[Card]:
-    """Of each comparison; of a search, of those of its best candidate."""
+    """Yield a card for each comparison; of a search only for its best candidate."""
     found = facts.run.search
     for c in (*facts.mixes, *(c for _, c in compared(facts))):
         if c.variant == AS_SHIPPED or (found and c.variant != found.best):

@@ -1,4 +1,4 @@
-"""A report as a document: sections of sentences, tables and plots; and how a terminal shows it."""
+"""A report as a document of sentences, tables and plots, and its text for a terminal."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ class Section:
 class Card:
     """One verdict at a glance.
 
-    value: by how much it changes the cost of a token. tone: of its colour, `good`, `bad` or `open`.
+    value: the change of the cost of a token.
+    tone: `good`, `bad` or `open`, which gives the colour.
     """
 
     label: str
@@ -56,14 +57,13 @@ class Document:
 
     @property
     def plots(self) -> tuple[Plot, ...]:
-        """All plots in order."""
         return tuple(plot for section in self.sections for plot in section.plots)
 
 
 def table(
     headings: Sequence[str], rows: Iterable[Sequence[str]], *, names: int
 ) -> tuple[Table, ...]:
-    """A table, or nothing where there is no row."""
+    """Return a table, or nothing if there is no row."""
     cells = tuple(tuple(row) for row in rows)
     return (Table(headings=tuple(headings), rows=cells, names=names),) if cells else ()
 
@@ -74,7 +74,7 @@ def variant_table(
     *,
     more_names: int = 0,
 ) -> tuple[Table, ...]:
-    """A table of variants: class, load and variant before every row's cells."""
+    """Return a table in which every row begins with class, load and variant."""
     named = (
         (v.summary.group.prompt_class, v.summary.group.load.label, v.name, *cells)
         for v, cells in rows
@@ -83,7 +83,7 @@ def variant_table(
 
 
 def document_lines(document: Document) -> Iterator[str]:
-    """Facts, attention, and the brief sections."""
+    """Yield facts, warnings and the brief sections as text."""
     yield document.title
     for name, value in document.facts:
         yield f"{name}: {value}"

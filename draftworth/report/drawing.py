@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-# Loaded only where something is drawn: it takes long, and the terminal needs no picture.
+# matplotlib loads slowly, and a terminal needs no picture: it is imported where something is drawn.
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
@@ -24,7 +24,7 @@ THEMES = ("light", "dark")
 
 WIDTH_INCHES = 4.8
 TITLE_COLUMNS = 56
-# Longer names than this do not fit beside one another.
+# Names that are longer than this do not fit beside one another.
 LEGEND_COLUMN_CHARACTERS = 27
 LONGEST_NAME = 32
 COLOURS = 5
@@ -37,7 +37,7 @@ Look = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Plot:
-    """A plot before it has a theme. The title says the finding, the caption the sample."""
+    """A plot without a theme yet; its title says the finding, its caption the sample."""
 
     name: str
     title: str
@@ -47,7 +47,7 @@ class Plot:
 
 
 def look(index: int) -> Look:
-    """Of the variant with this index; 0 is the baseline."""
+    """Return colour, marker and line style of the variant with this index; 0 is the baseline."""
     return {
         "color": f"C{(index - 1) % COLOURS + 1 if index else 0}",
         "marker": _MARKERS[index % len(_MARKERS)],
@@ -56,30 +56,30 @@ def look(index: int) -> Look:
 
 
 def themed(colour: Literal["grid.color", "axes.labelcolor", "text.color"]) -> str:
-    """A colour of the theme that is being drawn, for bands, marks and names of rows."""
+    """Return a colour of the theme that is being drawn."""
     from matplotlib import rcParams
 
     return str(rcParams[colour])
 
 
 def short(name: str) -> str:
-    """A name that fits into a plot, without line ends or other control characters."""
+    """Shorten a name so that it fits into a plot, without control characters."""
     clean = "".join(c if c.isprintable() else "?" for c in name)
     return clean if len(clean) <= LONGEST_NAME else f"{clean[: LONGEST_NAME - 1]}…"
 
 
 def render(plot: Plot, theme: str) -> bytes:
-    """The plot as PNG bytes."""
+    """Return the plot as PNG bytes."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
     with mpl.rc_context(fname=STYLES / "common.mplstyle"), warnings.catch_warnings():
-        # What the library thinks of glyphs it lacks, or of names that leave no room, is no message.
+        # Warnings of missing glyphs and of names that leave no room help no user.
         warnings.simplefilter("ignore")
         mpl.rc_file(STYLES / f"{theme}.mplstyle", use_default_template=False)
         figure = Figure(figsize=(WIDTH_INCHES, plot.height_inches))
         plot.draw(figure.add_subplot())
-        # Over the whole width, from the left: beside row labels the axes are narrow.
+        # The title takes the whole width, because axes beside row labels are narrow.
         figure.suptitle(
             textwrap.fill(plot.title, TITLE_COLUMNS), x=0.015, horizontalalignment="left"
         )
@@ -89,14 +89,13 @@ def render(plot: Plot, theme: str) -> bytes:
 
 
 def legend(axes: Axes, entries: Iterable[tuple[str, Look]]) -> None:
-    """Names beside their lines, below the plot so that no point is hidden."""
+    """Draw names beside their lines, below the plot so that no point is hidden."""
     from matplotlib.lines import Line2D
 
     entries = list(entries)
     handles = [Line2D([], [], **own, markersize=5) for _, own in entries]
     # Matplotlib hides a label that begins with an underscore.
     labels = [f" {name}" if name.startswith("_") else name for name, _ in entries]
-    # Beside one another only what fits.
     fits = max(map(len, labels), default=0) <= LEGEND_COLUMN_CHARACTERS
     axes.figure.legend(
         handles,

@@ -42,7 +42,7 @@ MOST_DIVERGENCES = 10
 
 
 def figures(facts: RunFacts) -> Section:
-    """Every variant's figures; a figure that no variant has takes no column."""
+    """Return every variant's figures; a figure that no variant has gets no column."""
     columns = [
         metric
         for metric in definitions.METRICS
@@ -69,7 +69,6 @@ def figures(facts: RunFacts) -> Section:
 
 
 def _output_lengths(facts: RunFacts) -> tuple[Table, ...]:
-    """How long outputs were, and what ended them: lengths differ where the model ends them."""
     rows = (
         (v, _length_cells(found)) for v in facts.variants if (found := output_lengths(v.records))
     )
@@ -89,7 +88,7 @@ def _figure(variant: VariantFacts, metric: Metric) -> str:
 
 
 def quantiles(facts: RunFacts) -> Section:
-    """Every latency's quantiles."""
+    """Return the quantiles of every latency."""
     rows = (
         (v, (m.label, *(with_interval_ms(v.quantiles.get((m, s))) for s in QUANTILE_SHARES)))
         for v in facts.variants
@@ -104,7 +103,7 @@ def quantiles(facts: RunFacts) -> Section:
 
 
 def cross_checks(facts: RunFacts) -> Section:
-    """Figures beside what another source says of the same thing."""
+    """Compare figures with those of another source."""
     return Section(
         title="Cross-checks",
         paragraphs=(ABOUT["llmperf"], ABOUT["cross_checks"]),
@@ -149,7 +148,6 @@ def cross_checks(facts: RunFacts) -> Section:
 
 
 def _llmperf_cells(group: GroupFacts, variant: VariantFacts) -> list[str]:
-    """Both definitions: the variant's medians, and the baseline's divided by them; not paired."""
     both = (INTER_TOKEN_LATENCY, LLMPERF_INTER_TOKEN_LATENCY)
     cells = [figure(metric, variant.value(metric)) for metric in both]
     for metric in both:
@@ -180,9 +178,9 @@ def _break_even_cells(prediction: BreakEven) -> tuple[str, ...]:
 
 
 def outputs(facts: RunFacts) -> tuple[Section, ...]:
-    """How many greedy outputs are the baseline's, and where others begin to differ.
+    """Count the outputs equal to the baseline's, and show where others begin to differ.
 
-    Of sampled ones, that nothing was checked.
+    Sampled outputs are not compared.
     """
     compared = [(v, c) for v in facts.speculative if (c := v.comparison)]
     judged = any(c.likeness for _, c in compared)
@@ -231,14 +229,13 @@ def outputs(facts: RunFacts) -> tuple[Section, ...]:
 
 
 def _identical_cells(comparison: Comparison) -> tuple[str, str]:
-    """What cannot be shown to be the same is never called so."""
     if comparison.identical_share is None:
         return "not checked", MISSING
     counted = f"{comparison.identical_outputs} of {comparison.compared_outputs}"
     return counted, share(comparison.identical_share)
 
 
-# What is said of outputs beside those of a control.
+# How alike outputs are, compared with those of a control.
 _LIKENESS: Mapping[LikenessWord, str] = {
     "as alike": "as alike as two servers without speculation",
     "differs more": "differs more than two servers without speculation",
@@ -255,7 +252,7 @@ def _likeness_cells(found: Likeness | None) -> tuple[str, str, str]:
 
 
 def score_sections(scores: Sequence[ScoreComparison]) -> Iterator[Section]:
-    """What a program of the user's says of the outputs; nothing where none was asked."""
+    """Show the scores that the user's own program gave the outputs, if there are any."""
     rows = (
         (
             *(found.traffic.name, found.traffic.load.label, found.variant),

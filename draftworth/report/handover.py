@@ -1,4 +1,4 @@
-"""The handover: one page for who runs in production what a run has decided, or what is missing."""
+"""The handover: one page for the people who take a run's decision into production."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from draftworth.report.words import (
 
 TITLE = "Handover"
 _WORD = re.compile(r"[A-Z]+")
-# What stands in a command for something that only its reader knows.
+# The placeholders in commands, and what their reader puts there.
 _PLACES = {
     "RUN": "this run's folder or s3:// address",
     "OTHER": "the later run's",
@@ -41,13 +41,13 @@ _PLACES = {
 
 
 def handover_sections(facts: RunFacts) -> Iterator[Section]:
-    """The last section of a report; none of a run in which nothing was to be decided."""
+    """Yield the handover, unless the run had nothing to decide."""
     if facts.speculative or facts.run.search:
         yield handover_section(facts)
 
 
 def handover_section(facts: RunFacts) -> Section:
-    """What was decided and for what, what to watch, and how to repeat it."""
+    """Return the decision and its limits, what to watch, and how to repeat the run."""
     found = handover_of(facts)
     return Section(
         title=TITLE,
@@ -71,7 +71,7 @@ def _sentences(facts: RunFacts, found: Handover) -> Iterator[str]:
     if found.decision:
         decided = "" if found.missing else f"{_decision(facts, found)} "
         yield f"{decided}{headline(facts)}"
-        yield from _bounds(facts, found, found.decision)
+        yield from _limits_of_decision(facts, found, found.decision)
     if facts.run.search:
         yield next_step(facts.run.search)
     if found.pays:
@@ -95,8 +95,8 @@ def _decision(facts: RunFacts, found: Handover) -> str:
     return f"Decision: serve {name}: {how.method}, window {how.window}{draft}."
 
 
-def _bounds(facts: RunFacts, found: Handover, decision: Comparison) -> Iterator[str]:
-    """What the decision does not speak of; up to where it holds, the headline says."""
+def _limits_of_decision(facts: RunFacts, found: Handover, decision: Comparison) -> Iterator[str]:
+    """Say for which traffic the decision was not measured."""
     if len(found.by_class) > 1:
         each = (f"{c.traffic.name} {c.judgement} ({change(c.cost_ratio)})" for c in found.by_class)
         yield f"Of its classes at {decision.traffic.load.label}: {', '.join(each)}."
@@ -175,7 +175,7 @@ def _break_evens(found: Handover) -> tuple[Table, ...]:
         (
             *(at.load.label, at.judgement or MISSING),
             *(figure(TOKENS_PER_STEP, at.needed.value if at.needed else None), interval(at.needed)),
-            *(figure(TOKENS_PER_STEP, at.measured), _room(at)),
+            *(figure(TOKENS_PER_STEP, at.measured), _margin(at)),
             *(figure(TOKENS_PER_STEP, at.by_class[name]) for name in several),
         )
         for at in found.break_evens
@@ -191,8 +191,8 @@ def _break_evens(found: Handover) -> tuple[Table, ...]:
     return table((*headings, *(f"measured, {name}" for name in several)), rows, names=2)
 
 
-def _room(at: BreakEvenAt) -> str:
-    """From what was measured down to the break-even."""
+def _margin(at: BreakEvenAt) -> str:
+    """Say by how much the measured tokens a step may fall before the break-even."""
     if at.needed is None or at.measured is None:
         return MISSING
     fall = 1 - at.needed.value / at.measured
@@ -232,12 +232,12 @@ def _commands(facts: RunFacts, found: Handover) -> Iterator[tuple[str, str]]:
 
 
 def _is_of_no_experiment(facts: RunFacts) -> bool:
-    """Whether `measure` measured it: it has no traffic that anything was to be decided for."""
+    """Whether `measure` made the run: then it has no traffic to decide about."""
     return bool(facts.run.blocks) and not facts.run.result.class_weights
 
 
 def _probe(facts: RunFacts, load: Load) -> str:
-    """A run of `measure` at this load, with as many requests, outputs and temperature as here."""
+    """Return a `measure` command with this run's load, requests, output lengths and temperature."""
     blocks = facts.run.blocks
     requests = max(len(b.requests) for b in blocks if b.load == load)
     if isinstance(load, ConcurrencyLoad):
@@ -248,7 +248,7 @@ def _probe(facts: RunFacts, load: Load) -> str:
     done = [r for b in blocks for r in b.requests if not r.failed]
     most = max((n for r in done if (n := r.number_output_tokens) is not None), default=None)
     tokens = "" if most is None else f" --output-tokens {most}"
-    # Whether or not that was asked for: none ended by itself.
+    # No output ended by itself, whether or not that was asked for.
     fixed = " --fixed-length" if {r.finish_reason for r in done} == {"length"} else ""
     sampled = facts.run.result.temperature
     temperature = f" --temperature {sampled:g}" if sampled else ""

@@ -1,4 +1,4 @@
-"""Tables of what models said of outputs, and of what that predicted."""
+"""Tables of what models say about outputs, and of what was predicted from it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from draftworth.report.words import ABOUT, MISSING, yes_or_no
 
 
 def likelihood_tables(found: Sequence[ModelsCheck]) -> tuple[Table, ...]:
-    """One table for each way to look."""
+    """Return one table for each kind of check."""
     by_target = (_sampled_cells(f) for f in found if isinstance(f, Likelihood))
     greedy = (_greedy_cells(f) for f in found if isinstance(f, GreedyLikelihood))
     by_draft = (_draft_cells(f) for f in found if isinstance(f, DraftLikelihood))
@@ -69,7 +69,7 @@ def _draft_cells(found: DraftLikelihood) -> tuple[str, ...]:
 
 
 def predicted_sections(predictions: Sequence[Prediction]) -> tuple[Section, ...]:
-    """A section, or nothing where nothing was predicted."""
+    """Return the predictions beside the measured figures, or nothing without them."""
     rows = (
         (
             *(p.prompt_class, p.variant, str(p.requests)),

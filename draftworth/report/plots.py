@@ -1,4 +1,4 @@
-"""The plots of a run: what each one shows and what its title says."""
+"""The plots of a run, with their titles and captions."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from draftworth.analysis.checks import BreakEven
 from draftworth.analysis.facts import GroupFacts, RunFacts, VariantFacts
 from draftworth.analysis.ladder import Ladder
 from draftworth.analysis.statistics import Estimate, quantile
+from draftworth.analysis.summary import VariantSummary
 from draftworth.analysis.verdict import INDIFFERENCE, Comparison
 from draftworth.metrics import definitions
 from draftworth.metrics.definitions import INTER_TOKEN_LATENCY, Metric
@@ -21,12 +22,12 @@ from draftworth.report.words import FINDINGS, INTERVAL, change, ratio
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Of two panels, one above the other.
+# The height of two panels, one above the other.
 HEIGHT_INCHES = 5.6
 
 
 def ladder_plot(ladder: Ladder, suffix: str) -> Plot:
-    """Cost above, latency below, both over the requests in flight."""
+    """Plot cost (above) and latency (below) over the requests in flight."""
     reaches = "; ".join(f"{short(v)} {_title(ladder, v)}" for v in ladder.speculative)
     unit = "US dollars" if ladder.has_price else "hours of a server"
     return Plot(
@@ -87,12 +88,12 @@ def _draw_intervals(axes: Axes, index: int, ladder: Ladder, variant: str) -> Non
 
 CURVE_POINTS = 400
 ROW_INCHES = 0.55
-# Above this many minutes a run's axis is in minutes.
+# The axis of a longer run is in minutes.
 SECONDS_AXIS_LIMIT_S = 300.0
 
 
 def overview_plots(facts: RunFacts) -> Iterator[Plot]:
-    """The plots that put all groups side by side."""
+    """Yield the plots that show all groups side by side."""
     compared = [(v, c, c.cost_ratio) for v in facts.speculative if (c := v.comparison)]
     if known := [(v, c, r) for v, c, r in compared if r]:
         yield _cost_plot(known)
@@ -104,9 +105,9 @@ def overview_plots(facts: RunFacts) -> Iterator[Plot]:
 
 
 def group_plots(facts: RunFacts, number: int, group: GroupFacts) -> Iterator[Plot]:
-    """The plots of one group; `number` makes their names unique."""
+    """Yield the plots of one group; `number` makes their names unique."""
     suffix = f"{number:02d}-{_slug(group.group.label)}"
-    # Runs put together are hours or months apart: there is no one time to show them over.
+    # Pooled runs are hours or months apart, so they have no common time axis.
     for metric in () if facts.run.is_pool else definitions.shown_latencies():
         if any(v.value(metric) is not None for v in group.variants):
             yield _over_time_plot(facts, group, metric, suffix)
@@ -119,13 +120,15 @@ def group_plots(facts: RunFacts, number: int, group: GroupFacts) -> Iterator[Plo
 
 
 def sample(variants: Sequence[VariantFacts]) -> str:
-    """How many requests of which variants a plot shows."""
-    counts = ", ".join(
-        f"{s.counted} of {s.variant}"
-        + f" ({s.failed} failed, {s.excluded} excluded)" * (s.counted < s.requests)
-        for s in (v.summary for v in variants)
-    )
-    return f"Requests: {counts}."
+    """Say how many requests of which variants a plot shows."""
+    return f"Requests: {', '.join(_counted(v.summary) for v in variants)}."
+
+
+def _counted(found: VariantSummary) -> str:
+    text = f"{found.counted} of {found.variant}"
+    if found.counted < found.requests:
+        text += f" ({found.failed} failed, {found.excluded} excluded)"
+    return text
 
 
 def _slug(label: str) -> str:
@@ -144,7 +147,6 @@ def _finding(group: GroupFacts) -> str:
 
 
 def _each(group: GroupFacts, values_ms: Sequence[float | None], *, digits: int) -> str:
-    """`5.03 ms for k7, ...`, without what was not measured."""
     return ", ".join(
         f"{value:.{digits}f} ms for {short(variant.name)}"
         for variant, value in zip(group.variants, values_ms, strict=True)
@@ -264,7 +266,6 @@ def _acceptance_plot(group: GroupFacts, suffix: str) -> Plot:
 
 
 def _rows_axis(axes: Axes, rows: Sequence[VariantFacts]) -> None:
-    """One row for each variant and group, the first on top."""
     labels = [f"{short(v.summary.group.label)}\n{short(v.name)}" for v in rows]
     axes.set_yticks(range(len(rows)), labels)
     axes.set_ylim(len(rows) - 0.4, -0.6)

@@ -1,4 +1,4 @@
-"""The report of a search: its answer, every candidate, predictions, and the curves."""
+"""The report of a search: its answer, every candidate, the predictions and the curves."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ from draftworth.report.words import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Of a window's width, between the bars of two curves; half of it from a filled point to a hollow.
+# The distance in windows between the bars of two curves; a hollow point is half of it aside.
 _APART = 0.2
-# With names of drafts, which are long, below one another.
+# High enough for the long names of drafts, one below another.
 HEIGHT_INCHES = 4.2
 _FEWEST_TICKS = 3
 _STEPS = (0.5, 0.25, 0.1, 0.05, 0.02, 0.01)
@@ -46,7 +46,7 @@ _STEPS = (0.5, 0.25, 0.1, 0.05, 0.02, 0.01)
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """What a token costs with a window / without a draft; low, high: None where no interval is."""
+    """The cost of a token with a window / without a draft, and its interval if there is one."""
 
     window: float
     cost: float
@@ -56,9 +56,9 @@ class Point:
 
 @dataclass(frozen=True, kw_only=True)
 class Curve:
-    """One draft, or one kind of traffic.
+    """The curve of one draft.
 
-    line: what joins the points. filled: measured; hollow: predicted beside measured ones.
+    line: the joined points; filled: the measured ones; hollow: the predicted ones.
     """
 
     name: str
@@ -68,7 +68,7 @@ class Curve:
 
 
 def draw_curves(axes: Axes, curves: Sequence[Curve], best: Point | None = None) -> None:
-    """All curves, the line at 1 where a draft breaks even, and a star at the best point."""
+    """Draw the curves, the break-even line at 1, and a star at the best point."""
     axes.axhline(1, **_plain())
     apart = min(_APART, 1 / (len(curves) + 1))
     for index, curve in enumerate(curves, start=1):
@@ -85,7 +85,7 @@ def draw_curves(axes: Axes, curves: Sequence[Curve], best: Point | None = None) 
         axes.plot([best.window], [best.cost], **_star(), markersize=11, zorder=4)
     _scales(axes, sorted({p.window for curve in curves for p in curve.line}))
     axes.set(xlabel="window (drafted tokens a step)", ylabel="cost of a token / baseline's")
-    _name_them(axes, curves, has_best=best is not None)
+    _draw_legend(axes, curves, has_best=best is not None)
 
 
 _HOLLOW: Look = {"markerfacecolor": "none", "alpha": 0.6}
@@ -109,7 +109,7 @@ def _draw_points(axes: Axes, own: Look, points: Sequence[Point], aside: float) -
 
 
 def _scales(axes: Axes, windows: Sequence[float]) -> None:
-    # Half and twice the cost lie equally far from the line at 1.
+    # On this scale half and twice the cost lie equally far from the line at 1.
     axes.set_yscale("log", base=2)
     ticks = _ticks(*axes.get_ylim())
     axes.set_yticks(ticks, [f"{tick:.4g}" for tick in ticks])
@@ -118,7 +118,7 @@ def _scales(axes: Axes, windows: Sequence[float]) -> None:
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    """Powers of two; where few are in sight, whole multiples of a step."""
+    """Return powers of two; where few of them fit, whole multiples of a smaller step."""
     powers = range(math.ceil(math.log2(low)), math.floor(math.log2(high)) + 1)
     ticks = [2.0**power for power in powers]
     for step in _STEPS:
@@ -129,7 +129,7 @@ def _ticks(low: float, high: float) -> list[float]:
     return ticks
 
 
-def _name_them(axes: Axes, curves: Sequence[Curve], *, has_best: bool) -> None:
+def _draw_legend(axes: Axes, curves: Sequence[Curve], *, has_best: bool) -> None:
     named = [(short(curve.name), look(index)) for index, curve in enumerate(curves, start=1)]
     entries = [("no draft", _plain()), *named]
     if any(curve.hollow for curve in curves):
@@ -141,7 +141,7 @@ def _name_them(axes: Axes, curves: Sequence[Curve], *, has_best: bool) -> None:
 
 
 def search_sections(facts: RunFacts) -> Iterator[Section]:
-    """A section, or nothing where the run is no search."""
+    """Yield the section of a search; nothing for any other run."""
     found = facts.run.search
     if found is None:
         return
@@ -151,7 +151,7 @@ def search_sections(facts: RunFacts) -> Iterator[Section]:
         title="Search",
         paragraphs=(
             *(headline(facts), *filter(None, usd), *course(found)),
-            *(next_step(found), *_off(found), *about),
+            *(next_step(found), *_prediction_errors(found), *about),
         ),
         tables=(*_costs(found), *_steps(found), *_predictions(found)),
         plots=tuple(_plots(facts, found)),
@@ -163,22 +163,21 @@ def _classes(found: SearchResult) -> Sequence[str]:
     return list(found.results[0].cost_by_class) if found.results else []
 
 
-def _several(classes: Sequence[str]) -> Sequence[str]:
-    """Of one class alone the cost is that of the traffic."""
+def _if_several(classes: Sequence[str]) -> Sequence[str]:
+    """Return no class if there is only one: its cost is that of the traffic."""
     return classes if len(classes) > 1 else []
 
 
-def _who(found: SearchResult, result: CandidateResult) -> tuple[str, str]:
+def _name_and_window(found: SearchResult, result: CandidateResult) -> tuple[str, str]:
     return result.variant, str(found.search.candidate(result.variant).window)
 
 
 def _costs(found: SearchResult) -> tuple[Table, ...]:
-    """What a token costs with each, and whether it was measured."""
-    classes = _several(_classes(found))
+    classes = _if_several(_classes(found))
     rows = (
         (
             *(result.variant, found.search.candidate(result.variant).draft or MISSING),
-            *(str(found.search.candidate(result.variant).window), _turn(found, result)),
+            *(str(found.search.candidate(result.variant).window), _order_cell(found, result)),
             *(change(result.cost), change_interval(result.cost)),
             *(f"{result.cost_by_class[name] - 1:+.1%}" for name in classes),
             MISSING if result.measured else f"{result.chance:.0%}",
@@ -193,8 +192,7 @@ def _costs(found: SearchResult) -> tuple[Table, ...]:
     return table(headings, rows, names=2)
 
 
-def _turn(found: SearchResult, result: CandidateResult) -> str:
-    """Its place in the order of measuring."""
+def _order_cell(found: SearchResult, result: CandidateResult) -> str:
     if result.measured is None or result.variant not in found.order:
         return "not measured"
     best = ", best" if result.variant == found.best else ""
@@ -202,11 +200,10 @@ def _turn(found: SearchResult, result: CandidateResult) -> str:
 
 
 def _steps(found: SearchResult) -> tuple[Table, ...]:
-    """A step that costs 2 baseline steps has to yield 2 tokens: one column says both."""
     classes = _classes(found)
     rows = (
         (
-            *_who(found, result),
+            *_name_and_window(found, result),
             number(result.step_cost, digits=2),
             *(number(result.tokens_per_step[name], digits=2) for name in classes),
         )
@@ -219,21 +216,20 @@ def _steps(found: SearchResult) -> tuple[Table, ...]:
     return table(headings, rows, names=1)
 
 
-def _both(found: SearchResult) -> list[tuple[CandidateResult, Range, Range]]:
-    """What was predicted before, and what was measured then."""
+def _predicted_and_measured(found: SearchResult) -> list[tuple[CandidateResult, Range, Range]]:
+    """Return the candidates whose cost was predicted and then measured."""
     return [(r, r.predicted, r.measured) for r in found.results if r.predicted and r.measured]
 
 
-def _is_explained(predicted: Range, measured: Range) -> bool:
-    """Whether they differ by no more than chance in both, at 95%."""
+def _agree(predicted: Range, measured: Range) -> bool:
+    """Whether they differ by no more than chance, at 95%."""
     halves = ((known.high - known.low) / 2 for known in (predicted, measured))
     return abs(predicted.value - measured.value) <= math.hypot(*halves)
 
 
-def _off(found: SearchResult) -> Iterator[str]:
-    """How far the predictions were off."""
-    if both := _both(found):
-        explained = sum(_is_explained(predicted, measured) for _, predicted, measured in both)
+def _prediction_errors(found: SearchResult) -> Iterator[str]:
+    if both := _predicted_and_measured(found):
+        explained = sum(_agree(predicted, measured) for _, predicted, measured in both)
         most = max((p.value / m.value - 1 for _, p, m in both), key=abs)
         yield (
             "Before a candidate was measured its cost was predicted; the largest difference is "
@@ -244,13 +240,13 @@ def _off(found: SearchResult) -> Iterator[str]:
 def _predictions(found: SearchResult) -> tuple[Table, ...]:
     rows = (
         (
-            *_who(found, result),
+            *_name_and_window(found, result),
             *(change(predicted), change_interval(predicted)),
             *(change(measured), change_interval(measured)),
             f"{predicted.value / measured.value - 1:+.1%}",
-            yes_or_no(_is_explained(predicted, measured)),
+            yes_or_no(_agree(predicted, measured)),
         )
-        for result, predicted, measured in _both(found)
+        for result, predicted, measured in _predicted_and_measured(found)
     )
     headings = (
         *("candidate", "window", "cost of a token, predicted", INTERVAL),
@@ -260,11 +256,11 @@ def _predictions(found: SearchResult) -> tuple[Table, ...]:
 
 
 def _plots(facts: RunFacts, found: SearchResult) -> Iterator[Plot]:
-    """Of the traffic, then of each class where there are several."""
+    """Yield a plot of the traffic, and one of each class if there are several."""
     if not found.best:
         return
     best = found.result(found.best)
-    classes = _several(_classes(found))
+    classes = _if_several(_classes(found))
     traffic = TRAFFIC_MIX if classes else "".join(_classes(found))
     yield _plot(
         "search",
@@ -272,7 +268,7 @@ def _plots(facts: RunFacts, found: SearchResult) -> Iterator[Plot]:
         f"Bars: {INTERVAL}s; filled: measured by itself, over these prompts; hollow: predicted, of "
         "a measured one before it was.",
         [_curve(found, draft) for draft in _drafts(found)],
-        _at(found, best.cost.value),
+        _best_point(found, best.cost.value),
     )
     for place, name in enumerate(classes, start=1):
         cost = best.cost_by_class[name]
@@ -281,7 +277,7 @@ def _plots(facts: RunFacts, found: SearchResult) -> Iterator[Plot]:
             f"{name}: {_finding(found, apart(cost))}",
             f"Filled: measured, bars: the verdict's {INTERVAL}; hollow: predicted.",
             [_class_curve(facts, found, draft, name) for draft in _drafts(found)],
-            _at(found, cost),
+            _best_point(found, cost),
         )
 
 
@@ -302,17 +298,15 @@ def _finding(found: SearchResult, cost: str) -> str:
 
 
 def _drafts(found: SearchResult) -> Sequence[str]:
-    """In the order of the experiment."""
     return list(dict.fromkeys(found.search.candidate(r.variant).draft for r in found.results))
 
 
 def _of_draft(found: SearchResult, draft: str) -> Sequence[tuple[int, CandidateResult]]:
-    """Its windows, the smallest first."""
     known = ((found.search.candidate(r.variant), r) for r in found.results)
     return sorted(((c.window, r) for c, r in known if c.draft == draft), key=lambda pair: pair[0])
 
 
-def _at(found: SearchResult, cost: float) -> Point:
+def _best_point(found: SearchResult, cost: float) -> Point:
     return Point(window=found.search.candidate(found.best).window, cost=cost)
 
 

@@ -1,4 +1,4 @@
-"""Where a run's time and money went, and what it lost on its way."""
+"""Shows where a run's time and money went, and what it lost."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ PART_NAMES = {
 
 
 def spending_section(run: RunResult) -> Section:
-    """Time and cost by what they went to, interruptions and starts of servers."""
+    """Return time and cost by their use, interruptions and server starts."""
     parts = run_parts(run)
     everything = total(parts)
     paid = ""
     if run.price:
-        nodes = f"{run.price.nodes} node{'s' * (run.price.nodes != 1)}"
+        nodes = "1 node" if run.price.nodes == 1 else f"{run.price.nodes} nodes"
         hourly = f"{run.price.usd_per_node_hour:.2f} USD an hour"
         paid = f" on {nodes} at {hourly}: {everything.usd:.2f} USD"
     sentences = [f"The run took {everything.seconds / 60:.1f} min{paid}."]
@@ -76,8 +76,7 @@ def _start_cells(variant: str, start: ServerStart) -> tuple[str, ...]:
 
 
 def interruption_count(run: RunResult) -> str:
-    """How many there were, in words."""
-    """`3 times (servers 2, load generator 1)`, or `none`."""
+    """Return `3 times (servers 2, load generator 1)`, or `none`."""
     kinds = [interruption.kind for interruption in run.interruptions]
     if not kinds:
         return "none"

@@ -38,7 +38,7 @@ _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
 def requests_csv(blocks: Sequence[BlockResult]) -> str:
-    """One row a request, with its block's context and every field of its record."""
+    """Return one row for each request: its block's context and its record's fields."""
     return _csv(
         REQUEST_COLUMNS,
         (
@@ -51,28 +51,28 @@ def requests_csv(blocks: Sequence[BlockResult]) -> str:
 
 
 def figures_csv(facts: RunFacts) -> str:
-    """One row a figure; those of the run as a whole have no class, load or variant."""
+    """Return one row for each figure; those of the whole run have no class, load or variant."""
     return _csv(FIGURE_COLUMNS, _figures(facts))
 
 
 def _figures(facts: RunFacts) -> Iterator[Row]:
     for variant in facts.variants:
         group = variant.summary.group
-        who = _who(group.prompt_class, group.load.label, variant.name)
+        who = _group_cells(group.prompt_class, group.load.label, variant.name)
         yield from ({**who, **row} for row in _variant_rows(variant))
     for mix in facts.mixes:
-        who = _who(TRAFFIC_MIX, mix.traffic.load.label, mix.name)
+        who = _group_cells(TRAFFIC_MIX, mix.traffic.load.label, mix.name)
         yield from ({**who, **row} for row in _comparison_rows(mix))
     for r in facts.repetitions:
         name = f"cost_ratio_in_{r.run_id}/{r.repetition}"
-        yield {**_who(r.traffic, r.load, r.variant), **_estimated(name, r.cost_ratio)}
+        yield {**_group_cells(r.traffic, r.load, r.variant), **_estimated(name, r.cost_ratio)}
     for part in run_parts(facts.run.result):
         yield {"figure": f"run_{part.name}_s", "value": part.seconds}
         yield {"figure": f"run_{part.name}_usd", "value": part.usd}
     yield {"figure": "run_interruptions", "value": len(facts.run.result.interruptions)}
 
 
-def _who(prompt_class: str, load: str, variant: str) -> Row:
+def _group_cells(prompt_class: str, load: str, variant: str) -> Row:
     return {"prompt_class": prompt_class, "load": load, "variant": variant}
 
 

@@ -37,7 +37,7 @@ def _repeated_comparisons(facts: RunFacts) -> list[Comparison]:
 
 
 def repetition_sections(facts: RunFacts) -> Iterator[Section]:
-    """Each repetition of each run by itself, and all of them together; nothing of a single one."""
+    """Show each repetition alone and all together; nothing if there is only one."""
     if not facts.repetitions:
         return
     rows = [row for c in _repeated_comparisons(facts) for row in _rows(facts, c)]
@@ -78,7 +78,7 @@ def _cost(ratio: Estimate | None) -> tuple[str, str]:
 
 
 def control_tables(facts: RunFacts) -> tuple[Table, ...]:
-    """The baseline against itself, beside every verdict whose traffic it measured."""
+    """Show the baseline against itself beside every verdict whose traffic it measured."""
     rows = (
         (
             *(c.traffic.name, c.traffic.load.label, c.name),
@@ -92,7 +92,7 @@ def control_tables(facts: RunFacts) -> tuple[Table, ...]:
 
 
 def compared(facts: RunFacts) -> list[tuple[VariantFacts, Comparison]]:
-    """Every speculative variant of every group with its comparison."""
+    """Return every speculative variant that has a comparison."""
     return [(v, v.comparison) for v in facts.speculative if v.comparison]
 
 
@@ -101,7 +101,7 @@ def _against_shipped(facts: RunFacts) -> list[tuple[VariantFacts, Comparison]]:
 
 
 def verdict_section(facts: RunFacts) -> Section:
-    """Every comparison: what was found, what it rests on, and what it is about."""
+    """Return every comparison, what it rests on, and which prompts it is about."""
     of_variants = compared(facts)
     sentences = [finding.sentence for finding in findings(facts)]
     if _against_shipped(facts):
@@ -109,7 +109,7 @@ def verdict_section(facts: RunFacts) -> Section:
     if not of_variants:
         sentences = [NO_COMPARISON]
     else:
-        sentences += [*reach_sentences(facts), *rate_sentences(facts), *_spoken_of(facts)]
+        sentences += [*reach_sentences(facts), *rate_sentences(facts), *_about_the_intervals(facts)]
     return Section(
         title="Verdict",
         paragraphs=tuple(sentences),
@@ -131,8 +131,8 @@ def verdict_section(facts: RunFacts) -> Section:
     )
 
 
-def _spoken_of(facts: RunFacts) -> Iterator[str]:
-    """Which prompts the intervals speak of."""
+def _about_the_intervals(facts: RunFacts) -> Iterator[str]:
+    """Say which prompts the intervals hold for."""
     cases: dict[str, set[str]] = {}
     for block in facts.run.blocks:
         cases.setdefault(block.prompt_class, set()).add(block.case)
@@ -143,7 +143,6 @@ def _spoken_of(facts: RunFacts) -> Iterator[str]:
 
 
 def _comparisons(facts: RunFacts) -> tuple[Table, ...]:
-    """Of the traffic mix, and of every variant in every group."""
     rows = [
         _comparison_row(c)
         for c in (
@@ -165,7 +164,6 @@ def _comparisons(facts: RunFacts) -> tuple[Table, ...]:
 
 
 def _contexts(facts: RunFacts) -> Iterator[Table]:
-    """What a token costs by load and length of prompts."""
     for found in facts.contexts:
         counts = sorted({r.concurrency for ladder in found.ladders for r in ladder.rungs})
         rows = (
@@ -190,7 +188,6 @@ def _context_cell(ladder: Ladder, variant: str, concurrency: int) -> str:
 
 
 def _goodputs(facts: RunFacts) -> tuple[Table, ...]:
-    """What keeps the limits, where there are some, and what a million tokens cost beside it."""
     costs = {(v.summary.group, v.name): v.value(COST) for v in facts.variants}
     rows = (
         (

@@ -14,20 +14,20 @@ from draftworth.records.results import Price
 
 
 class Code(str):
-    """A command or a formula: files show it as code, and a terminal as it is."""
+    """A command or a formula, which files show as code and a terminal shows as it is."""
 
     __slots__ = ()
 
 
 class Prose(str):
-    """Words of our own, in which backticks are around code."""
+    """Our own words, in which backticks enclose code."""
 
     __slots__ = ()
 
 
 MISSING = "-"
 INTERVAL = f"{CONFIDENCE:.0%} interval"
-# What the report explains, by subject.
+# The explanations in the report, by subject.
 ABOUT: Mapping[str, Prose] = {
     subject: Prose(words)
     for subject, words in tomllib.loads(
@@ -36,10 +36,10 @@ ABOUT: Mapping[str, Prose] = {
 }
 
 
-# How a plot's title says a verdict, after the variant's name.
+# The words for a verdict that follow a variant's name in a plot's title.
 FINDINGS: Mapping[Judgement, str] = {
     "cheaper per token": " is cheaper per token",
-    "dearer": " is dearer",
+    "dearer": " is more expensive per token",
     "no difference": " changes nothing",
     "within the limits": " keeps the limits",
     "outside the limits": " is outside the limits",
@@ -55,78 +55,78 @@ TONES: Mapping[Judgement, str] = {
 
 
 def price_words(price: Price) -> str:
-    """`8.60 USD a node hour (Spot price history, 2026-03-15)`."""
+    """Return `8.60 USD a node hour (Spot price history, 2026-03-15)`."""
     return f"{dollars(price.usd_per_node_hour)} USD a node hour ({price.source}, {price.as_of})"
 
 
 def dollars(amount: float) -> str:
-    """`8.60`, and of less than a dollar four digits."""
+    """Return `8.60`; below a dollar with four digits."""
     return f"{amount:.{2 if amount >= 1 else 4}f}"
 
 
 def yes_or_no(answer: bool | None, *, no: str = "no", unknown: str = MISSING) -> str:  # noqa: FBT001
-    """An answer as a word."""
+    """Return an answer as a word."""
     return unknown if answer is None else "yes" if answer else no
 
 
 def number(value: float | None, *, digits: int = 1) -> str:
-    """A number, or a dash for one that was not measured."""
+    """Return a number, or a dash for one that was not measured."""
     return MISSING if value is None else f"{value:.{digits}f}"
 
 
 def share(value: float | None) -> str:
-    """A part of 1 as per cent."""
+    """Return a part of 1 as per cent."""
     return MISSING if value is None else f"{value:.1%}"
 
 
 def figure(metric: Metric, value: float | None) -> str:
-    """A value from the records as its metric is shown, without the unit but for per cent."""
+    """Return a value as its metric is shown, without its unit unless that is per cent."""
     text = number(None if value is None else value * metric.unit.scale, digits=metric.digits)
     return f"{text}%" if metric.unit.name == "%" and value is not None else text
 
 
 def ratio(value: float | None) -> str:
-    """A ratio as `1.53x`."""
+    """Return a ratio as `1.53x`."""
     return MISSING if value is None else f"{value:.2f}x"
 
 
 def interval(estimate: Estimate | None, *, scale: float = 1.0, digits: int = 2) -> str:
-    """The ends of an interval, as `1.40 to 1.61`."""
+    """Return the ends of an interval as `1.40 to 1.61`."""
     if estimate is None or estimate.low is None or estimate.high is None:
         return MISSING
     return f"{estimate.low * scale:.{digits}f} to {estimate.high * scale:.{digits}f}"
 
 
 def ratio_and_interval(estimate: Estimate | None) -> tuple[str, str]:
-    """Two cells: `1.53x` and `1.40 to 1.61`."""
+    """Return two cells: `1.53x` and `1.40 to 1.61`."""
     return ratio(estimate.value if estimate else None), interval(estimate)
 
 
 class Ratio(Protocol):
-    """A ratio with the ends of its interval, where it has one."""
+    """A ratio and the ends of its interval, if it has one."""
 
     @property
-    def value(self) -> float: ...  # noqa: D102
+    def value(self) -> float: ...
     @property
-    def low(self) -> float | None: ...  # noqa: D102
+    def low(self) -> float | None: ...
     @property
-    def high(self) -> float | None: ...  # noqa: D102
+    def high(self) -> float | None: ...
 
 
 def change(ratio: Ratio | None) -> str:
-    """A ratio as what it changes: `-38.2%`."""
+    """Return the change that a ratio means, as `-38.2%`."""
     return MISSING if ratio is None else f"{ratio.value - 1:+.1%}"
 
 
 def change_interval(ratio: Ratio | None) -> str:
-    """The ends of a ratio's interval: `-41.0% to -35.1%`."""
+    """Return the ends of a ratio's interval as `-41.0% to -35.1%`."""
     if ratio is None or ratio.low is None or ratio.high is None:
         return MISSING
     return f"{ratio.low - 1:+.1%} to {ratio.high - 1:+.1%}"
 
 
 def with_interval_ms(estimate: Estimate | None) -> str:
-    """Milliseconds and the interval, as `4.93 (4.80 to 5.01)` or `749 (723 to 797)`."""
+    """Return milliseconds and the interval, as `4.93 (4.80 to 5.01)`."""
     if estimate is None:
         return MISSING
     digits = 2 if estimate.value < 0.01 else 1 if estimate.value < 0.1 else 0

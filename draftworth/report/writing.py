@@ -1,4 +1,4 @@
-"""A report's files into a folder: Markdown, one HTML file, the plots of both, and the CSV files."""
+"""Writes a report's files into a folder: Markdown, one HTML file, plots and CSV files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from draftworth.untrusted import printable
 # PNG bytes of a plot by its name and its theme.
 Images = Mapping[tuple[str, str], bytes]
 
-# Also in code, a cell would end there.
+# A pipe would end the cell, also in code.
 _PIPE = r"\|"
 _SPECIAL = re.compile(r"([\\`*{}\[\]|#$~])")
 _EMPHASIS = re.compile(r"(?<![^\W_])_|_(?![^\W_])")
@@ -41,8 +41,7 @@ def write_report(document: Document, facts: RunFacts, folder: Path) -> None:
         "requests.csv": requests_csv((*facts.run.blocks, *facts.control)),
     }
     files = {name: text.encode() for name, text in texts.items()}
-    for (plot, theme), data in images.items():
-        files[f"{plot}.png" if theme == "light" else f"{plot}-{theme}.png"] = data
+    files |= {f"{plot}.png": data for (plot, theme), data in images.items() if theme == "light"}
     _write(files, folder)
 
 
@@ -88,18 +87,18 @@ def _images(document: Document) -> Images:
 
 
 def html_of(document: Document, images: Images) -> str:
-    """The document as one HTML file: plots inside it, no script, no request to anywhere."""
+    """Return the document as one HTML file with its plots, which loads nothing from elsewhere."""
     encoded = {key: base64.b64encode(data).decode() for key, data in images.items()}
     return _filled("report.html.jinja", _shown, document=document, images=encoded)
 
 
 def markdown_of(document: Document) -> str:
-    """The document as Markdown (GitHub's), with the plots as PNG files beside it."""
+    """Return the document as GitHub's Markdown, with the plots as PNG files beside it."""
     return _filled("report.md.jinja", escape, document=document)
 
 
 def escape(text: str) -> str:
-    """A text that Markdown shows as it is, in one line: names and outputs are no markup."""
+    """Return a text in one line that Markdown shows as it is."""
     return "".join(
         f"`{part.replace('|', _PIPE)}`" if is_code else _escaped(part)
         for part, is_code in _parts(text)
@@ -107,7 +106,7 @@ def escape(text: str) -> str:
 
 
 def _parts(text: str) -> Iterator[tuple[str, bool]]:
-    """Of its one line, each with whether it is code."""
+    """Yield the parts of the text's one line, each with whether it is code."""
     line = " ".join(printable(text).split())
     parts = line.split("`") if isinstance(text, Prose) else [line]
     return ((part, isinstance(text, Code) or place % 2 == 1) for place, part in enumerate(parts))
@@ -119,7 +118,7 @@ def _escaped(part: str) -> str:
 
 
 def _shown(value: object) -> str:
-    """A value of the page: the engine escapes markup, but no control characters."""
+    """Escape control characters; the template engine escapes markup."""
     if not isinstance(value, Code | Prose):
         return printable(str(value))
     code = Markup("<code>{}</code>")
@@ -127,7 +126,7 @@ def _shown(value: object) -> str:
 
 
 def _filled(template: str, finalize: Callable[[str], str], **values: object) -> str:
-    """The template with the values, each through `finalize`; in HTML the engine escapes them."""
+    """Fill the template; each value goes through `finalize`."""
     environment = Environment(
         loader=PackageLoader("draftworth.report"),
         autoescape=select_autoescape(["html.jinja"]),

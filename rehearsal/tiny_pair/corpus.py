@@ -90,20 +90,19 @@ def _other_class(rng: random.Random) -> str:
 
 @dataclass(frozen=True)
 class _Structured:
-    """How to read a structured prompt, answer it, and draw other values for it."""
+    """Reads a structured prompt, answers it, and draws other values for it."""
 
     pattern: str
     answer: Callable[[re.Match[str]], str]
     other_values: Callable[[random.Random], str]
 
     def find(self, prompt: str) -> re.Match[str]:
-        """What the answer follows from; raises UnknownPrompt where it is not in the prompt."""
+        """Find the values that the answer follows from; raises UnknownPrompt without them."""
         if found := re.search(self.pattern, prompt):
             return found
         raise UnknownPrompt(f"no {self.pattern!r} in {prompt!r}")
 
     def example(self, case: str, prompt: str) -> Example:
-        """The prompt with its answer."""
         answer = self.answer(self.find(prompt))
         return Example(case=case, prompt=prompt, answer=answer, open_ended=False)
 
@@ -149,7 +148,7 @@ def _open_ended(rng: random.Random, case: str, prompt: str) -> Example:
 
 
 def shipped_examples(prompts_dir: Path) -> list[Example]:
-    """Every prompt of the rehearsal's classes with its one fixed answer.
+    """Return every prompt of the rehearsal's classes with its one fixed answer.
 
     Raises:
         UnknownPrompt: a prompt has a form that this module cannot answer.
@@ -173,7 +172,7 @@ def _shipped_example(case: str, prompt: str) -> Example:
 
 
 def structured_variations(prompts_dir: Path, rng: random.Random) -> Iterator[Example]:
-    """Structured prompts of the folder with other values, without end."""
+    """Yield structured prompts of the folder with other values, without end."""
     folder = prompts_dir / "structured"
     prompts = [(case, p) for case in STRUCTURED for p in _prompts(folder / f"{case}.jsonl")]
     while True:
@@ -185,7 +184,7 @@ def structured_variations(prompts_dir: Path, rng: random.Random) -> Iterator[Exa
 
 
 def open_ended_variations(rng: random.Random) -> Iterator[Example]:
-    """Open-ended prompts on other topics with freshly drawn answers, without end."""
+    """Yield open-ended prompts on other topics with freshly drawn answers, without end."""
     while True:
         case = rng.choice(list(SENTENCES))
         article = "an" if case == "essay" else "a"

@@ -78,7 +78,7 @@ class Row:
 
 
 def train_tokenizer(texts: list[str]) -> PreTrainedTokenizerFast:
-    """A byte-level BPE for both models; like Qwen's, it keeps every digit a token."""
+    """Train a byte-level BPE for both models; like Qwen's, it keeps every digit a token."""
     bpe = Tokenizer(models.BPE())
     bpe.pre_tokenizer = pre_tokenizers.Sequence(
         [
@@ -108,7 +108,7 @@ def train_tokenizer(texts: list[str]) -> PreTrainedTokenizerFast:
 
 
 def encode(tokenizer: PreTrainedTokenizerFast, example: Example) -> Row:
-    """Token ids and labels of one example, the answer cut to ANSWER_TOKENS."""
+    """Return token ids and labels of one example, the answer cut to ANSWER_TOKENS."""
     prompt: list[int] = tokenizer.apply_chat_template(
         [{"role": "user", "content": example.prompt}], add_generation_prompt=True, return_dict=False
     )
@@ -117,7 +117,7 @@ def encode(tokenizer: PreTrainedTokenizerFast, example: Example) -> Row:
 
 
 def collate(rows: list[Row], padding: int) -> Batch:
-    """A batch, padded on the right (causal attention needs no mask then)."""
+    """Return a batch, padded on the right (causal attention needs no mask then)."""
     width = max(len(row.ids) for row in rows)
     ids = torch.tensor([row.ids + [padding] * (width - len(row.ids)) for row in rows])
     labels = torch.tensor([row.labels + [IGNORED] * (width - len(row.labels)) for row in rows])
@@ -127,7 +127,7 @@ def collate(rows: list[Row], padding: int) -> Batch:
 def batches(
     pools: dict[str, list[Row]], stage: Stage, rng: random.Random, padding: int
 ) -> Iterator[Batch]:
-    """Batches drawn by the shares of the stage's mix, without end."""
+    """Yield batches drawn by the shares of the stage's mix, without end."""
     names = list(pools)
     shares = [stage.mix[name] for name in names]
     while True:
@@ -138,7 +138,7 @@ def batches(
 def kinds_of_example(
     shipped: list[Example], varied_structured: list[Example], varied_open: list[Example]
 ) -> dict[str, list[Example]]:
-    """The examples under the names that a stage's mix gives their shares."""
+    """Return the examples under the names that a stage's mix gives their shares."""
     return {
         "shipped_structured": [example for example in shipped if not example.open_ended],
         "shipped_open": [example for example in shipped if example.open_ended],
@@ -152,7 +152,7 @@ def kinds_of_example(
 
 
 def new_model(shape: dict[str, Any], tokenizer: PreTrainedTokenizerFast) -> Qwen3ForCausalLM:
-    """A Qwen3 of the given shape with random weights, the same ones at every call."""
+    """Return a Qwen3 of the given shape with random weights, the same ones at every call."""
     torch.manual_seed(SEED)
     return Qwen3ForCausalLM(
         Qwen3Config(
@@ -178,7 +178,7 @@ def save(model: Qwen3ForCausalLM, tokenizer: PreTrainedTokenizerFast, folder: Pa
 
 
 def next_token_loss(logits: torch.Tensor, _ids: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """Mean cross-entropy over the answer's tokens, in nats."""
+    """Return the mean cross-entropy over the answer's tokens, in nats."""
     return functional.cross_entropy(
         logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten(), ignore_index=IGNORED
     )
@@ -187,7 +187,7 @@ def next_token_loss(logits: torch.Tensor, _ids: torch.Tensor, labels: torch.Tens
 def distillation_loss(
     target: Qwen3ForCausalLM, logits: torch.Tensor, ids: torch.Tensor, labels: torch.Tensor
 ) -> torch.Tensor:
-    """Cross-entropy mixed with the divergence from what the target would have said."""
+    """Mix cross-entropy with the divergence from the target's own distribution."""
     with torch.no_grad():
         wanted = target(ids).logits
     counted = labels[:, 1:] != IGNORED
@@ -224,7 +224,7 @@ def train(model: Qwen3ForCausalLM, data: Iterator[Batch], stage: Stage, loss_of:
 
 
 def learning_rate(stage: Stage, step: int) -> float:
-    """Learning rate of a step: linear up to the peak, then half a cosine down to 5 % of it."""
+    """Rise linearly to the peak, then follow half a cosine down to 5 % of it."""
     if step < stage.warm_up_steps:
         return stage.peak_learning_rate * (step + 1) / stage.warm_up_steps
     done = (step - stage.warm_up_steps) / max(1, stage.steps - stage.warm_up_steps)

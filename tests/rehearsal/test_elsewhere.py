@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import chdir
 from pathlib import Path
 
@@ -13,34 +12,12 @@ from draftworth.analysis.run_comparison import Across, elsewhere
 from draftworth.cli import main
 from draftworth.planning.resolved import load
 from draftworth.records.reading import read_run
-from draftworth.serving.command import ModelPaths
-from draftworth.serving.dialects import serving_command
-from rehearsal.engine import EngineServer, serve_together
 from tests.conftest import ROOT
+from tests.rehearsal.engines import engine_server, serve_together
 from tests.rehearsal.test_rehearsal import short_rehearsal
 
 PROMPTS = ("prompts/structured/count.jsonl", "prompts/open_ended/poem.jsonl")
 USD_PER_HOUR = {"cpu": 0.05, "cpu-with-draft": 0.20}
-
-
-def engines(python: Path, logs: Path) -> list[EngineServer]:
-    """The tiny target alone, and with its draft."""
-    experiment = load(ROOT / "experiments/rehearsal.yaml")
-    pair = ROOT / "rehearsal/tiny_pair"
-    paths = ModelPaths(target=str(pair / "target"), draft=str(pair / "draft"))
-    commands = {
-        v.name: serving_command(experiment.spec, v.spec, paths) for v in experiment.variants
-    }
-    return [
-        EngineServer(
-            python=python,
-            name=name,
-            arguments=command.arguments,
-            environment=command.environment,
-            log_path=logs / f"{name}.log",
-        )
-        for name, command in commands.items()
-    ]
 
 
 def measured(base_url: str, name: str, out: Path) -> Path:
@@ -74,10 +51,8 @@ def test_a_rehearsal_stands_beside_the_same_engine_measured_alone(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The lesson of the tiny pair, of factors of two, is in what `--against` says as well."""
-    python = os.environ.get("DRAFTWORTH_ENGINE_PYTHON")
-    if python is None:
-        pytest.skip("set DRAFTWORTH_ENGINE_PYTHON to the engine's interpreter (make test-engine)")
-    plain, drafted = engines(Path(python), tmp_path)
+    experiment = load(ROOT / "experiments/rehearsal.yaml")
+    plain, drafted = (engine_server(tmp_path, experiment, v) for v in experiment.variants)
     with serve_together([plain, drafted]), chdir(ROOT):
         code = main(
             [

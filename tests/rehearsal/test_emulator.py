@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import boto3
 import pytest
-from botocore.exceptions import ProfileNotFound
 
 from rehearsal.emulator import RESULTS_BUCKET, embedded_aws
 
@@ -26,9 +24,3 @@ def test_whatever_the_users_configuration_says_the_rehearsal_has_its_own(
         emulator.s3.put_object(Bucket=RESULTS_BUCKET, Key="a", Body=b"b")
         assert emulator.s3.get_object(Bucket=RESULTS_BUCKET, Key="a")["Body"].read() == b"b"
     assert (os.environ["AWS_PROFILE"], os.environ["AWS_CONFIG_FILE"]) == ("nope", str(file))
-
-
-def test_a_session_of_the_users_would_have_failed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AWS_PROFILE", "nope")
-    with pytest.raises(ProfileNotFound):
-        boto3.Session(region_name="us-east-2")

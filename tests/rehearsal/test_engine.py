@@ -17,10 +17,11 @@ from pathlib import Path
 import pytest
 
 from draftworth.errors import UserInputError
-from rehearsal.engine import EngineServer, serve_together
+from rehearsal.engine import EngineServer
 from rehearsal.errors import EngineUnavailableError
 from rehearsal.install import LOG_NAME, STAMP_NAME, EnginePins, _stamp_text, install_engine
 from tests.conftest import ROOT
+from tests.rehearsal.engines import serve_together
 from tests.support.waiting import HANGS_AFTER_SECONDS
 
 # Stands for the engine's interpreter: takes vLLM's command line, starts a child as vLLM starts its
@@ -148,7 +149,7 @@ def test_server_never_healthy_is_ended_at_the_deadline(
     server.start()
     pids = process_ids(tmp_path)  # first of all: a busy machine may take longer than the deadline
     with pytest.raises(EngineUnavailableError, match=r"not ready 0\.6 s after"):
-        server.wait_until_healthy()
+        wait_until(server.is_ready)
     server.stop()
     assert_all_ended(pids)
 

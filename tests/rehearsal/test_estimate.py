@@ -27,6 +27,7 @@ from draftworth.records.readings import Output, Reading
 from pods.teacher_forcing.reader import Reader
 from rehearsal import estimate
 from tests.conftest import ROOT
+from tests.rehearsal.engines import engine_python
 from tests.rehearsal.test_answers import HUB_EXPERIMENT, TINY_PAIR, write_answers
 from tests.rehearsal.test_rehearsal import short_rehearsal
 from tests.rehearsal.test_settling import card, drafted, plain
@@ -48,9 +49,7 @@ def variant(window: int) -> dict[str, object]:
 def test_a_pass_over_the_baselines_outputs_predicts_what_every_window_yields(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    python = os.environ.get("DRAFTWORTH_ENGINE_PYTHON")
-    if python is None:
-        pytest.skip("set DRAFTWORTH_ENGINE_PYTHON to the engine's interpreter (make test-engine)")
+    engine = engine_python().parents[1]
     monkeypatch.chdir(ROOT)
     experiment = write_experiment(
         tmp_path,
@@ -63,9 +62,11 @@ def test_a_pass_over_the_baselines_outputs_predicts_what_every_window_yields(
         ),
         base="rehearsal",
     )
-    engine = ("--engine", str(Path(python).parents[1]))
+    engine_option = ("--engine", str(engine))
     runs = tmp_path / "runs"
-    assert main(["rehearse", "--experiment", str(experiment), *engine, "--out", str(runs)]) == 0
+    assert (
+        main(["rehearse", "--experiment", str(experiment), *engine_option, "--out", str(runs)]) == 0
+    )
     (run,) = runs.iterdir()
     capsys.readouterr()
     greedy = read_likelihoods(run, run.name)
@@ -74,7 +75,7 @@ def test_a_pass_over_the_baselines_outputs_predicts_what_every_window_yields(
 
     code = main(
         [
-            *("estimate", str(experiment), "--answers", str(run), "--json", *engine),
+            *("estimate", str(experiment), "--answers", str(run), "--json", *engine_option),
             *("--out", str(tmp_path / "estimates")),
         ]
     )
@@ -101,9 +102,7 @@ def test_the_broken_sampler_of_the_cpu_engine_is_caught_by_name(
     Nor does it draw as the target's own generation_config.json would have it: the most likely token
     alone.
     """
-    python = os.environ.get("DRAFTWORTH_ENGINE_PYTHON")
-    if python is None:
-        pytest.skip("set DRAFTWORTH_ENGINE_PYTHON to the engine's interpreter (make test-engine)")
+    engine = engine_python().parents[1]
     monkeypatch.chdir(ROOT)
     experiment = short_rehearsal(tmp_path, requests=8)
     text = experiment.read_text()
@@ -117,7 +116,7 @@ def test_the_broken_sampler_of_the_cpu_engine_is_caught_by_name(
     code = main(
         [
             *("rehearse", "--experiment", str(experiment), "--out", str(runs)),
-            *("--engine", str(Path(python).parents[1])),
+            *("--engine", str(engine)),
         ]
     )
 
@@ -129,10 +128,10 @@ def test_the_broken_sampler_of_the_cpu_engine_is_caught_by_name(
     assert found["tiny-draft-k7"].per_token < -1
     output = capsys.readouterr().out
     assert "inconclusive; tiny-draft-k7: its answers are not the target's" in output
-    caught_by_the_draft_too(experiment, run, tmp_path / "tokenizer", python)
+    caught_by_the_draft_too(experiment, run, tmp_path / "tokenizer", engine)
 
 
-def caught_by_the_draft_too(experiment: Path, run: Path, tokenizer: Path, python: str) -> None:
+def caught_by_the_draft_too(experiment: Path, run: Path, tokenizer: Path, engine: Path) -> None:
     """Where nobody has the target's weights."""
     (run / LIKELIHOODS_FILE).unlink()
     shutil.copytree(
@@ -141,7 +140,7 @@ def caught_by_the_draft_too(experiment: Path, run: Path, tokenizer: Path, python
     code = main(
         [
             *("estimate", str(experiment), "--answers", str(run), "--target", str(tokenizer)),
-            *("--engine", str(Path(python).parents[1]), "--out", str(tokenizer.parent / "read")),
+            *("--engine", str(engine), "--out", str(tokenizer.parent / "read")),
         ]
     )
 
@@ -158,9 +157,7 @@ def test_the_shipped_answers_need_no_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """They are what the target of the tiny pair says: it would have said every token of them."""
-    python = os.environ.get("DRAFTWORTH_ENGINE_PYTHON")
-    if python is None:
-        pytest.skip("set DRAFTWORTH_ENGINE_PYTHON to the engine's interpreter (make test-engine)")
+    engine = engine_python().parents[1]
     monkeypatch.chdir(ROOT)
     target, draft = "rehearsal/tiny_pair/target", "rehearsal/tiny_pair/draft"
 
@@ -168,7 +165,7 @@ def test_the_shipped_answers_need_no_run(
         [
             *("estimate", "experiments/rehearsal.yaml", "--json", "--out", str(tmp_path)),
             *("--answers", "rehearsal/tiny_pair/answers", "--draft", target, "--draft", draft),
-            *("--engine", str(Path(python).parents[1])),
+            *("--engine", str(engine)),
         ]
     )
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,12 +16,9 @@ from draftworth.measuring.client import Client, Measured
 from draftworth.measuring.context import Tokenizer
 from draftworth.measuring.run_specification import RequestShape
 from draftworth.planning.resolved import load
-from draftworth.planning.run_specification import Server, run_spec
 from draftworth.records.prompts import Prompt, load_case
-from draftworth.serving.command import ModelPaths
-from draftworth.serving.dialects import serving_command
-from rehearsal.engine import EngineServer, serve_together
 from tests.conftest import ROOT
+from tests.rehearsal.engines import engine_server, request_shape, serve_together
 
 pytestmark = pytest.mark.engine
 
@@ -33,26 +29,15 @@ CALL = {"id": "c1", "type": "function", "function": {"name": "weather", "argumen
 @contextmanager
 def engine(folder: Path, *, speculates: bool) -> Iterator[tuple[str, RequestShape]]:
     """A variant's server with a parser of tool calls, and what a request looks like."""
-    python = os.environ.get("DRAFTWORTH_ENGINE_PYTHON")
-    if python is None:
-        pytest.skip("set DRAFTWORTH_ENGINE_PYTHON to the engine's interpreter (make test-engine)")
     experiment = load(ROOT / "experiments/rehearsal.yaml")
-    spec = experiment.spec
-    serving = spec.serving.model_copy(update={"tool_call_parser": "hermes"})
+    serving = experiment.spec.serving.model_copy(update={"tool_call_parser": "hermes"})
+    spec = experiment.spec.model_copy(update={"serving": serving})
+    experiment = dataclasses.replace(experiment, spec=spec)  # type: ignore[arg-type]
     variant = next(v for v in experiment.variants if v.speculates == speculates)
-    pair = ROOT / "rehearsal/tiny_pair"
-    paths = ModelPaths(target=str(pair / "target"), draft=str(pair / "draft"))
-    command = serving_command(spec.model_copy(update={"serving": serving}), variant.spec, paths)
-    server = EngineServer(
-        python=Path(python),
-        name=variant.name,
-        arguments=command.arguments,
-        environment=command.environment,
-        log_path=folder / "engine.log",
+    server = engine_server(folder, experiment, variant)
+    shape = dataclasses.replace(
+        request_shape(experiment), fixed_output_length=False, token_ids=True, output_tokens=40
     )
-    servers = {v.name: [Server(base_url="http://127.0.0.1:1")] for v in experiment.variants}
-    shape = run_spec(experiment, servers=servers, ready_deadline_seconds=60.0).shape
-    shape = dataclasses.replace(shape, fixed_output_length=False, token_ids=True, output_tokens=40)
     with serve_together([server]):
         yield server.base_url, shape
 

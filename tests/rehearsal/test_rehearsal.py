@@ -17,6 +17,7 @@ from draftworth.records.findings import Judgement
 from draftworth.records.reading import read_run
 from draftworth.records.results import BlockResult
 from tests.conftest import ROOT
+from tests.rehearsal.engines import engine_python
 from tests.support.experiments import both, put, write_experiment
 from tests.support.stream_server import Request, Step, completion, plain, stream_server
 
@@ -56,22 +57,25 @@ def short_rehearsal(folder: Path, *, requests: int = 1, rounds: int = 1) -> Path
     )
 
 
-@pytest.mark.emulator
-def test_own_endpoints_go_through_files_queue_publisher_and_metrics(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def rehearse_own(folder: Path, experiment: Path) -> int:
+    """Rehearse against a server of single tokens and one of four tokens a step."""
     with (
         stream_server(server(*[1] * 8)) as slow,  # type: ignore[arg-type]
         stream_server(server(4, 4)) as fast,  # type: ignore[arg-type]
     ):
-        code = main(
+        return main(
             [
-                "rehearse",
-                *("--experiment", str(short_rehearsal(tmp_path, requests=6))),
-                *("--out", str(tmp_path / "runs"), "--model", "m"),
-                *("--base-url", slow.base_url, "--speculative-url", fast.base_url),
+                *("rehearse", "--experiment", str(experiment), "--out", str(folder / "runs")),
+                *("--base-url", slow.base_url, "--speculative-url", fast.base_url, "--model", "m"),
             ]
         )
+
+
+@pytest.mark.emulator
+def test_own_endpoints_go_through_files_queue_publisher_and_metrics(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = rehearse_own(tmp_path, short_rehearsal(tmp_path, requests=6))
 
     output = capsys.readouterr()
     assert code == 0, output.err
@@ -91,19 +95,8 @@ def test_an_interrupt_while_outputs_are_read_loses_no_verdict(
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("rehearsal.command._read_outputs", interrupted)
-    with (
-        stream_server(server(*[1] * 8)) as slow,  # type: ignore[arg-type]
-        stream_server(server(4, 4)) as fast,  # type: ignore[arg-type]
-    ):
-        code = main(
-            [
-                "rehearse",
-                *("--experiment", str(short_rehearsal(tmp_path, requests=1))),
-                *("--out", str(tmp_path / "runs"), "--model", "m"),
-                *("--base-url", slow.base_url, "--speculative-url", fast.base_url),
-            ]
-        )
+    monkeypatch.setattr("rehearsal.command._Rehearsal.read_outputs", interrupted)
+    code = rehearse_own(tmp_path, short_rehearsal(tmp_path, requests=1))
 
     output = capsys.readouterr()
     assert code == 1
@@ -164,16 +157,14 @@ def test_the_real_engine_agrees_with_the_client_and_gives_both_answers(
 ) -> None:
     """Tokens per step by our chunks and acceptance by the server's counters tell one story, and of
     the two classes speculation pays for one and costs for the other, by factors of two and more."""
-    python = os.environ.get("DRAFTWORTH_ENGINE_PYTHON")
-    if python is None:
-        pytest.skip("set DRAFTWORTH_ENGINE_PYTHON to the engine's interpreter (make test-engine)")
+    engine = engine_python().parents[1]
     monkeypatch.chdir(ROOT)
 
     code = main(
         [
             "rehearse",
             *("--experiment", str(short_rehearsal(tmp_path, requests=8, rounds=4))),
-            *("--engine", str(Path(python).parents[1]), "--out", str(tmp_path / "runs")),
+            *("--engine", str(engine), "--out", str(tmp_path / "runs")),
         ]
     )
 
@@ -203,13 +194,7 @@ def test_own_endpoints_are_measured_once_whatever_the_file_repeats(
 ) -> None:
     experiment = short_rehearsal(tmp_path, requests=6)
     experiment.write_text(f"control: true\n{experiment.read_text()}")
-    with stream_server(server(*[1] * 8)) as own:  # type: ignore[arg-type]
-        code = main(
-            [
-                *("rehearse", "--experiment", str(experiment), "--out", str(tmp_path / "runs")),
-                *("--base-url", own.base_url, "--speculative-url", own.base_url, "--model", "m"),
-            ]
-        )
+    code = rehearse_own(tmp_path, experiment)
 
     assert code == 0
     assert "repetitions and control are left out" in capsys.readouterr().err

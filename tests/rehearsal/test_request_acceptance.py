@@ -3,43 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from pathlib import Path
 
 import pytest
 
 from draftworth.measuring.client import Client
 from draftworth.planning.resolved import load
-from draftworth.planning.run_specification import Server, run_spec
-from draftworth.serving.command import PER_REQUEST_ACCEPTANCE, ModelPaths
-from draftworth.serving.dialects import serving_command
-from rehearsal.engine import EngineServer, serve_together
+from draftworth.serving.command import PER_REQUEST_ACCEPTANCE
 from tests.conftest import ROOT
+from tests.rehearsal.engines import engine_server, request_shape, serve_together
 
 
 @pytest.mark.engine
 def test_the_real_server_tells_what_became_of_each_requests_drafts(tmp_path: Path) -> None:
-    python = os.environ.get("DRAFTWORTH_ENGINE_PYTHON")
-    if python is None:
-        pytest.skip("set DRAFTWORTH_ENGINE_PYTHON to the engine's interpreter (make test-engine)")
     experiment = load(ROOT / "experiments/rehearsal.yaml")
     drafted = next(variant for variant in experiment.variants if variant.speculates)
-    pair = ROOT / "rehearsal/tiny_pair"
-    paths = ModelPaths(target=str(pair / "target"), draft=str(pair / "draft"))
-    command = serving_command(experiment.spec, drafted.spec, paths)
-    assert f"{PER_REQUEST_ACCEPTANCE}=summary" in command.arguments
-    server = EngineServer(
-        python=Path(python),
-        name=drafted.name,
-        arguments=command.arguments,
-        environment=command.environment,
-        log_path=tmp_path / "engine.log",
-    )
-    servers = {v.name: [Server(base_url="http://127.0.0.1:1")] for v in experiment.variants}
-    shape = run_spec(experiment, servers=servers, ready_deadline_seconds=60.0).shape
+    server = engine_server(tmp_path, experiment, drafted)
+    assert f"{PER_REQUEST_ACCEPTANCE}=summary" in server.arguments
 
     with serve_together([server]):
-        client = Client(base_url=server.base_url, shape=shape)
+        client = Client(base_url=server.base_url, shape=request_shape(experiment))
         prompt = experiment.cases[0].prompts[0]
         record = asyncio.run(client.measure(prompt, request_id="r", seed=0)).record
 

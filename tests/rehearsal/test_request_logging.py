@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import urllib.request
 from pathlib import Path
 
 import pytest
 
-from draftworth.serving.command import REQUESTS_NOT_LOGGED, ModelPaths
-from draftworth.serving.dialects import serving_command
-from rehearsal.engine import EngineServer, serve_together
+from draftworth.planning.resolved import load
+from draftworth.serving.command import REQUESTS_NOT_LOGGED
+from rehearsal.engine import EngineServer
 from tests.conftest import ROOT
-from tests.support.experiments import load_spec
+from tests.rehearsal.engines import engine_server, serve_together
 from tests.support.waiting import HANGS_AFTER_SECONDS
 
 PROMPT = "Do not repeat this to anybody: xyzzy"
@@ -32,24 +31,16 @@ def ask(server: EngineServer) -> None:
 
 @pytest.mark.engine
 def test_the_real_server_logs_no_prompt_and_would_without_our_flag(tmp_path: Path) -> None:
-    python = os.environ.get("DRAFTWORTH_ENGINE_PYTHON")
-    if python is None:
-        pytest.skip("set DRAFTWORTH_ENGINE_PYTHON to the engine's interpreter (make test-engine)")
-    experiment = load_spec(ROOT / "experiments/rehearsal.yaml")
-    paths = ModelPaths(target=str(ROOT / "rehearsal/tiny_pair/target"))
-    ours = serving_command(experiment, experiment.variants[0], paths)
-    assert REQUESTS_NOT_LOGGED in ours.arguments
-    logging = [a.replace(REQUESTS_NOT_LOGGED, "--enable-log-requests") for a in ours.arguments]
-    servers = {
-        name: EngineServer(
-            python=Path(python),
-            name=name,
-            arguments=arguments,
-            environment={**ours.environment, "VLLM_LOGGING_LEVEL": "DEBUG"},
-            log_path=tmp_path / f"{name}.log",
-        )
-        for name, arguments in {"ours": ours.arguments, "logging": logging}.items()
-    }
+    experiment = load(ROOT / "experiments/rehearsal.yaml")
+    servers = {}
+    for name in ("ours", "logging"):
+        server = engine_server(tmp_path / name, experiment, experiment.variants[0])
+        server.environment = {**server.environment, "VLLM_LOGGING_LEVEL": "DEBUG"}
+        servers[name] = server
+    ours = servers["ours"].arguments
+    assert REQUESTS_NOT_LOGGED in ours
+    logging = [a.replace(REQUESTS_NOT_LOGGED, "--enable-log-requests") for a in ours]
+    servers["logging"].arguments = logging
 
     with serve_together(list(servers.values())):
         for server in servers.values():

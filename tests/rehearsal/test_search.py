@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 from draftworth.cli import main
 from draftworth.records.search import SearchResult, read_search
 from tests.conftest import ROOT
+from tests.rehearsal.engines import engine_python
 from tests.support.experiments import Edit, write_experiment
 
 DRAFT = str(ROOT / "rehearsal/tiny_pair/draft")
@@ -43,15 +43,13 @@ def all_of_them(data: dict[str, Any]) -> None:
 
 
 def rehearse(folder: Path, edit: Edit) -> SearchResult:
-    python = os.environ.get("DRAFTWORTH_ENGINE_PYTHON")
-    if python is None:
-        pytest.skip("set DRAFTWORTH_ENGINE_PYTHON to the engine's interpreter (make test-engine)")
+    engine = engine_python().parents[1]
     folder.mkdir()
     code = main(
         [
             "rehearse",
             *("--experiment", str(write_experiment(folder, edit, base="rehearsal-search"))),
-            *("--engine", str(Path(python).parents[1]), "--out", str(folder / "runs")),
+            *("--engine", str(engine), "--out", str(folder / "runs")),
         ]
     )
     assert code == 0

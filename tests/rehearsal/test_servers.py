@@ -36,7 +36,7 @@ def manager(make_server: MakeServer) -> Iterator[Callable[..., ProcessServers]]:
     def make(**behaviours: str) -> ProcessServers:
         by_name = {name: make_server(how, name=name) for name, how in behaviours.items()}
         made.extend(by_name.values())
-        return ProcessServers(by_name=by_name, running=set())
+        return ProcessServers(by_name=by_name)
 
     yield make
     for server in made:

@@ -1,3 +1,3 @@
-"""The checks of `draftworth preflight`: each a small function from the situation to an outcome."""
+"""The checks of `draftworth preflight`: each a small function from the situation to an result."""
 
 from __future__ import annotations

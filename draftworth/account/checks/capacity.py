@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from draftworth.account.checks.check import Outcome, Situation, failed, passed, skipped, warned
+from draftworth.account.checks.check import CheckResult, Situation, failed, passed, skipped, warned
 from draftworth.account.clients import DeniedError, Region, tags_of
 from draftworth.account.printing import utc_text
 from draftworth.experiment.aws import CapacityBlock
@@ -19,14 +19,13 @@ from draftworth.records.deployment import BLOCK_MARGIN_SECONDS
 
 @dataclass(frozen=True, kw_only=True)
 class VcpuQuota:
-    """A quota by its code and name in Service Quotas; the code is the same in every region.
+    """A quota of Service Quotas; its code is the same in every region.
 
-    types: names of instance types as EC2's filter takes them; family: those of them that count.
+    family: a pattern for the instance types that count against it.
     """
 
     code: str
     name: str
-    types: tuple[str, ...]
     family: str
     spot: bool = False
 
@@ -34,30 +33,25 @@ class VcpuQuota:
         return f"{self.name} ({self.code})"
 
 
-# How accelerator nodes are bought, where that counts against a quota.
+# The quotas of accelerator nodes, by the kind of capacity; a Capacity Block counts against none.
 ACCELERATOR: Mapping[str, VcpuQuota] = {
     "on_demand": VcpuQuota(
-        code="L-2C3B7624", name="Running On-Demand Trn instances", types=("trn*",), family=r"trn"
+        code="L-2C3B7624", name="Running On-Demand Trn instances", family=r"trn"
     ),
     "spot": VcpuQuota(
-        code="L-6B0D517C",
-        name="All Trn Spot Instance Requests",
-        types=("trn*",),
-        family=r"trn",
-        spot=True,
+        code="L-6B0D517C", name="All Trn Spot Instance Requests", family=r"trn", spot=True
     ),
 }
 STANDARD = VcpuQuota(
     code="L-1216C47A",
     name="Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances",
-    types=tuple(f"{letter}*" for letter in "acdhimrtz"),
     # Not inf, trn, hpc, dl or mac, which have quotas of their own.
     family=r"([acdhimrtz]|im|is)\d",
 )
 
 
-def room(situation: Situation, quota: VcpuQuota, need: int) -> Outcome:
-    """Whether the quota has room for so many vCPUs beside what runs already."""
+def room(situation: Situation, quota: VcpuQuota, need: int) -> CheckResult:
+    """Check that the quota has room for so many vCPUs beside those in use."""
     limit = limit_vcpus(situation.here, quota)
     if limit < need:
         raise_it = _raise_quota(situation, quota, need)
@@ -66,7 +60,7 @@ def room(situation: Situation, quota: VcpuQuota, need: int) -> Outcome:
         used = _vcpus_in_use(situation, quota)
     except DeniedError as error:
         return warned(
-            f"{quota}: {limit} vCPU, {need} needed; what is in use cannot be told: {error.reason}",
+            f"{quota}: {limit} vCPU, {need} needed; how many are in use is unknown: {error.reason}",
             error.next_step,
         )
     found = f"{quota}: {limit} vCPU, {used} in use, {need} needed"
@@ -76,7 +70,7 @@ def room(situation: Situation, quota: VcpuQuota, need: int) -> Outcome:
 
 
 def limit_vcpus(region: Region, quota: VcpuQuota) -> int:
-    """The account's value; AWS's default where the account has none of its own."""
+    """Return the account's quota, or AWS's default if the account has none of its own."""
     doing, service = f"read the quota {quota.name!r}", "service-quotas"
     missing, asked = "NoSuchResourceException", {"ServiceCode": "ec2", "QuotaCode": quota.code}
     answer = region.ask(doing, service, "get_service_quota", missing, **asked)
@@ -93,17 +87,13 @@ def _raise_quota(situation: Situation, quota: VcpuQuota, vcpus: int) -> str:
 
 
 def _vcpus_in_use(situation: Situation, quota: VcpuQuota) -> int:
-    """vCPUs of instances that count against the quota, without this experiment's own."""
-    filters = [
-        {"Name": "instance-state-name", "Values": ["pending", "running"]},
-        {"Name": "instance-type", "Values": list(quota.types)},
-    ]
+    """Count the vCPUs that count against the quota, without this experiment's own."""
     instances = situation.here.list_all(
         "list running instances",
         "ec2",
         "describe_instances",
         "Reservations[].Instances[]",
-        Filters=filters,
+        Filters=[{"Name": "instance-state-name", "Values": ["pending", "running"]}],
     )
     vcpus, lifecycle = 0, "spot" if quota.spot else None
     for instance in instances:
@@ -115,8 +105,8 @@ def _vcpus_in_use(situation: Situation, quota: VcpuQuota) -> int:
     return vcpus
 
 
-def zone_offering(situation: Situation) -> Outcome:
-    """The instance type is offered in the experiment's zone."""
+def zone_offering(situation: Situation) -> CheckResult:
+    """Check that the instance type is offered in the experiment's zone."""
     kind, zone = situation.experiment.spec.instance_type, situation.zone
     zones = zones_that_offer(situation.here, kind)
     if zone in zones:
@@ -134,7 +124,7 @@ def zone_offering(situation: Situation) -> Outcome:
 
 
 def zones_that_offer(region: Region, kind: str) -> list[str]:
-    """Zones of the region that offer an instance type, in order."""
+    """Return the zones of the region that offer an instance type, sorted."""
     offered_in = region.list_all(
         f"list the zones that offer {kind}",
         "ec2",
@@ -146,8 +136,8 @@ def zones_that_offer(region: Region, kind: str) -> list[str]:
     return sorted(offered_in)
 
 
-def vcpu_quota(situation: Situation) -> Outcome:
-    """The quota has room for the planned nodes beside what runs already."""
+def vcpu_quota(situation: Situation) -> CheckResult:
+    """Check that the quota has room for the planned nodes beside the instances that run."""
     quota = ACCELERATOR.get(situation.experiment.spec.aws.capacity.kind)
     if quota is None:
         return passed("a Capacity Block counts against no vCPU quota")
@@ -155,8 +145,8 @@ def vcpu_quota(situation: Situation) -> Outcome:
     return room(situation, quota, need)
 
 
-def capacity_block(situation: Situation) -> Outcome:
-    """The Capacity Block is the experiment's: type, zone, count, and a window that fits."""
+def capacity_block(situation: Situation) -> CheckResult:
+    """Check the Capacity Block's type, zone, count and window."""
     capacity = situation.experiment.spec.aws.capacity
     if not isinstance(capacity, CapacityBlock):
         return skipped(f"aws.capacity is {capacity.kind}")
@@ -177,16 +167,16 @@ def capacity_block(situation: Situation) -> Outcome:
     mismatches = list(_mismatches(situation, block))
     if mismatches:
         return failed("; ".join(mismatches), "name another block, or change the experiment")
-    return _window_outcome(situation, block)
+    return _window_result(situation, block)
 
 
-# States of a block that comes or is there. The others (expired, cancelled, failed, payment-failed,
-# unsupported) never give an instance any more.
+# A block in one of these states gives instances now or later. The others are expired, cancelled,
+# failed, payment-failed and unsupported.
 USABLE_STATES = ("scheduled", "active", "payment-pending", "pending", "assessing", "delayed")
 
 
 def _mismatches(situation: Situation, block: Mapping[str, Any]) -> Iterator[str]:
-    """Why this block cannot serve the experiment at all."""
+    """Yield the reasons why this block cannot serve the experiment at all."""
     experiment = situation.experiment
     if block.get("ReservationType") != "capacity-block":
         yield "it is an On-Demand Capacity Reservation, not a Capacity Block"
@@ -203,14 +193,14 @@ def _mismatches(situation: Situation, block: Mapping[str, Any]) -> Iterator[str]
         yield f"it holds {block['TotalInstanceCount']} instances, the plan needs {situation.nodes}"
 
 
-def _window_outcome(situation: Situation, block: Mapping[str, Any]) -> Outcome:
-    """The time between now and the block's end against the deadline, both from a deploy now."""
+def _window_result(situation: Situation, block: Mapping[str, Any]) -> CheckResult:
+    """Compare the block's end with the deadline, as if the deploy were now."""
     start, last = block["StartDate"], block["EndDate"] - timedelta(seconds=BLOCK_MARGIN_SECONDS)
     deadline = situation.now + timedelta(minutes=situation.experiment.spec.aws.deadline_minutes)
     state = f"{block['State']}, {utc_text(start)} to {utc_text(block['EndDate'])}"
     if last <= situation.now:
         return failed(
-            f"{state}: nodes may run until {utc_text(last)}, which is past", "buy another"
+            f"{state}: nodes may run until {utc_text(last)}, which is past", "buy another block"
         )
     if deadline <= start:
         minutes = math.ceil((start - situation.now).total_seconds() / 60)
@@ -226,7 +216,7 @@ def _window_outcome(situation: Situation, block: Mapping[str, Any]) -> Outcome:
 
 def _window_warning(
     situation: Situation, block: Mapping[str, Any], found: str, *, cut: bool
-) -> Outcome | None:
+) -> CheckResult | None:
     if block["State"] not in ("active", "scheduled"):
         return warned(found, "wait until it is scheduled or active before you deploy")
     free, all_of_it = block["AvailableInstanceCount"], block["TotalInstanceCount"]

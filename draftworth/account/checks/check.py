@@ -1,4 +1,4 @@
-"""What a check is given and what it answers; who asks, and whether the region is open to them."""
+"""What a check is given and returns, and the two checks that all others depend on."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from typing import Any, Literal
 import boto3
 from botocore.exceptions import UnknownRegionError
 
-from draftworth.account.clients import explained
+from draftworth.account.clients import Clients, Region, explained
 from draftworth.account.scope import Scope
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """The answer of one check: how it is, what was found, what to do about it.
+class CheckResult:
+    """The result of one check: its status, what was found, and what to do about it.
 
-    warn: a deploy may work; the user should know before it. fail: a deploy or the run would fail,
-    or cost money for nothing. paste: keys below `aws` that the experiment may
-    take over as they are.
+    status: `warn` if the user should know something before a deploy that may work; `fail` if the
+    deploy or the run would fail, or cost money for nothing.
+    paste: keys for `aws` that the experiment may take over as they are.
     """
 
     status: Literal["pass", "warn", "fail", "skip"]
@@ -30,16 +30,16 @@ class Outcome:
     paste: Mapping[str, Any] = field(default_factory=dict)
 
 
-passed, warned = partial(Outcome, "pass"), partial(Outcome, "warn")
-failed, skipped = partial(Outcome, "fail"), partial(Outcome, "skip")
+passed, warned = partial(CheckResult, "pass"), partial(CheckResult, "warn")
+failed, skipped = partial(CheckResult, "fail"), partial(CheckResult, "skip")
 
-# Runs a program: exit code and output of both streams, or None when there is no such program.
+# Runs a program and returns exit code and output of both streams; None if there is no such program.
 Runner = Callable[[tuple[str, ...]], tuple[int, str] | None]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Situation(Scope):
-    """All that checks look at: the experiment, the account, this machine, the time."""
+    """The experiment, the account, this machine and the time, which checks look at."""
 
     run: Runner
     root: Path
@@ -47,55 +47,74 @@ class Situation(Scope):
 
     @property
     def zone(self) -> str:
-        """Where all nodes are."""
         return self.experiment.spec.aws.availability_zone
 
     @property
     def nodes(self) -> int:
-        """Accelerator nodes of the plan."""
+        """How many accelerator nodes the plan has."""
         return self.experiment.placement.nodes
 
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """A check by its name in the table. `asks_aws`: it is skipped when AWS cannot be asked."""
+    """A check by its name in the table; without AWS those that ask it are skipped."""
 
     name: str
-    run: Callable[[Situation], Outcome]
+    run: Callable[[Situation], CheckResult]
     asks_aws: bool = True
 
 
-# Where a partition's accounts can always be asked: a region that is not enabled for an account
-# takes its credentials for invalid, which would look like a missing login.
+# Regions that are enabled for every account of a partition. A region that is not enabled calls the
+# credentials invalid, which would look like a missing login.
 HOME_REGIONS = {"aws": "us-east-1", "aws-cn": "cn-north-1", "aws-us-gov": "us-gov-west-1"}
 OPEN = ("opt-in-not-required", "opted-in")
 
 
-def home_region(region: str) -> str:
-    """The region to ask about the account itself; AwsError for a profile that does not exist."""
+def home_region(region: str, clients: Clients) -> Region:
+    """Return the region that answers about the whole account.
+
+    Raises:
+        AwsError: the profile in the AWS configuration does not exist.
+    """
     with explained("read the AWS configuration", region=region):
         session = boto3.Session()
     try:
         partition = session.get_partition_for_region(region)
     except UnknownRegionError:
-        return HOME_REGIONS["aws"]
-    return HOME_REGIONS.get(partition, region)
+        partition = "aws"
+    name = HOME_REGIONS.get(partition, region)
+    return Region(name=name, clients=clients, answers_for_all=True)
 
 
-def credentials(situation: Situation) -> Outcome:
-    """AWS takes the credentials that boto3 finds."""
-    home = home_region(situation.region)
-    with explained("ask who you are"):
-        identity = situation.clients("sts", home).get_caller_identity()
-    return passed(f"account {identity['Account']} as {identity['Arn']}")
+def identity(scope: Scope) -> Mapping[str, str]:
+    """Return `Account` and `Arn` of the credentials that boto3 finds; raises AwsError."""
+    home = home_region(scope.region, scope.clients)
+    answer: Mapping[str, str] = home.ask("ask who you are", "sts", "get_caller_identity")
+    return answer
 
 
-def region_enabled(situation: Situation) -> Outcome:
-    """The region exists and the account has it switched on."""
-    home, region = home_region(situation.region), situation.region
-    with explained("list the account's regions"):
-        regions = situation.clients("ec2", home).describe_regions(AllRegions=True)["Regions"]
-    states = {entry["RegionName"]: entry.get("OptInStatus", "") for entry in regions}
+def region_states(region: str, clients: Clients) -> dict[str, str]:
+    """Return EC2's opt-in status of each region of the partition; raises AwsError."""
+    home, doing = home_region(region, clients), "list the account's regions"
+    regions = home.list_all(doing, "ec2", "describe_regions", "Regions", AllRegions=True)
+    return {entry["RegionName"]: entry.get("OptInStatus", "") for entry in regions}
+
+
+def stacks(scope: Scope) -> list[Mapping[str, Any]]:
+    """Return every stack of the region, of whichever experiment; raises AwsError."""
+    return scope.here.list_all("list the stacks", "cloudformation", "describe_stacks", "Stacks")
+
+
+def credentials(situation: Situation) -> CheckResult:
+    """Check that AWS accepts the credentials that boto3 finds."""
+    found = identity(situation)
+    return passed(f"account {found['Account']} as {found['Arn']}")
+
+
+def region_enabled(situation: Situation) -> CheckResult:
+    """Check that the region exists and is enabled for the account."""
+    region = situation.region
+    states = region_states(region, situation.clients)
     if region not in states:
         return failed(f"{region} is no region of this account", "correct aws.region")
     if states[region] not in OPEN:

@@ -1,4 +1,4 @@
-"""What the cluster stands on: two zones that EKS takes, CPU nodes, add-ons and node images."""
+"""The checks of what the cluster needs: two zones, CPU nodes, add-ons and node images."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from draftworth.account.checks import capacity
 from draftworth.account.checks.capacity import zones_that_offer
-from draftworth.account.checks.check import Outcome, Situation, failed, passed, warned
+from draftworth.account.checks.check import CheckResult, Situation, failed, passed, warned
 from draftworth.account.clients import Region
 from draftworth.experiment.aws import (
     ADD_ONS,
@@ -23,26 +23,26 @@ from draftworth.experiment.aws import (
 # Zones whose subnets EKS refuses for a control plane, by id: their letters differ by account
 # (Amazon EKS User Guide, VPC and subnet requirements).
 REFUSED_ZONE_IDS = ("use1-az3", "usw1-az2", "cac1-az3")
-# Pods are given their own credentials for S3 from version 2 of the driver on.
+# From this version on the driver uses the credentials of the pods.
 OLDEST_S3_DRIVER = 2
-# What node groups of this app run, by the AMI type of Amazon Linux 2023.
+# The variants of Amazon Linux 2023 that the node groups run.
 NODE_IMAGES = ("neuron", "standard")
 _RELEASE = re.compile(r"\d+\.\d+\.\d+-\d{8}")
 
 
-def control_plane_zones(situation: Situation) -> Outcome:
-    """The accelerators' zone and the second one exist for this account, and EKS takes both."""
+def control_plane_zones(situation: Situation) -> CheckResult:
+    """Check that the account has both zones and that EKS accepts them."""
     aws, ids = situation.experiment.spec.aws, zone_ids(situation.here)
     problems = [*_zone_problems(aws, ids)]
     if problems:
         found, next_steps = zip(*problems, strict=True)
         return failed("; ".join(found), "; ".join(next_steps))
     told = (f"{zone} ({ids[zone]})" for zone in (aws.availability_zone, second_zone(aws)))
-    return passed(f"EKS takes {' and '.join(told)}")
+    return passed(f"EKS accepts {' and '.join(told)}")
 
 
 def zone_ids(region: Region) -> dict[str, str]:
-    """Ids of the account's zones in the region by name; no Local Zones."""
+    """Return the ids of the region's availability zones by name, without Local Zones."""
     zones = region.list_all(
         "list the zones", "ec2", "describe_availability_zones", "AvailabilityZones"
     )
@@ -54,7 +54,7 @@ def zone_ids(region: Region) -> dict[str, str]:
 
 
 def _zone_problems(aws: Aws, ids: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """What is wrong with a zone, and what to do about it."""
+    """Yield what is wrong with each zone and what to do about it."""
     fit = [name for name in sorted(ids) if ids[name] not in REFUSED_ZONE_IDS]
     for key, zone in (
         ("availability_zone", aws.availability_zone),
@@ -65,13 +65,16 @@ def _zone_problems(aws: Aws, ids: Mapping[str, str]) -> Iterator[tuple[str, str]
         others = [name for name in fit if name != aws.availability_zone]
         next_step = f"set aws.{key} to {' or '.join(others) or 'a zone of another region'}"
         if zone in ids:
-            yield f"EKS takes no subnet in {zone}, which is {ids[zone]} for this account", next_step
+            yield (
+                f"EKS accepts no subnet in {zone}, which is {ids[zone]} for this account",
+                next_step,
+            )
         else:
             yield f"this account has no zone {zone}", next_step
 
 
-def cpu_nodes(situation: Situation) -> Outcome:
-    """The CPU nodes' type is offered beside the accelerators, and the quota has room for them."""
+def cpu_nodes(situation: Situation) -> CheckResult:
+    """Check that the zone offers the CPU nodes' type and that the quota has room for them."""
     zones = zones_that_offer(situation.here, CPU_INSTANCE_TYPE)
     if situation.zone not in zones:
         return failed(
@@ -82,8 +85,8 @@ def cpu_nodes(situation: Situation) -> Outcome:
     return capacity.room(situation, capacity.STANDARD, CPU_NODES * CPU_INSTANCE_VCPUS)
 
 
-def add_ons(situation: Situation) -> Outcome:
-    """EKS gives this Kubernetes version every add-on, and the S3 driver in its second version."""
+def add_ons(situation: Situation) -> CheckResult:
+    """Check that EKS has every add-on for this Kubernetes version, and version 2 of S3's."""
     versions = {name: _versions(situation, name) for name in ADD_ONS}
     pinned = situation.experiment.spec.aws.pins.add_ons
     gone = [
@@ -131,7 +134,7 @@ def _has(versions: Mapping[str, list[Mapping[str, Any]]], name: str, version: st
 
 
 def _default(situation: Situation, versions: list[Mapping[str, Any]]) -> str:
-    """The version that a deploy without a pin gets; empty: there is none."""
+    """Return the version that a deploy without a pin gets; empty if there is none."""
     kubernetes = situation.experiment.spec.aws.kubernetes_version
     for version in versions:
         for fits in version.get("compatibilities", ()):
@@ -141,7 +144,7 @@ def _default(situation: Situation, versions: list[Mapping[str, Any]]) -> str:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """`v2.7.0-eksbuild.1` as numbers, so that v10 comes after v9."""
+    """Return `v2.7.0-eksbuild.1` as numbers, so that v10 comes after v9."""
     return tuple(int(number) for number in re.findall(r"\d+", version))
 
 
@@ -149,8 +152,8 @@ def _major(version: str) -> int:
     return next(iter(_numbers(version)), 0)
 
 
-def node_image(situation: Situation) -> Outcome:
-    """Which release of EKS' node images a node group gets today."""
+def node_image(situation: Situation) -> CheckResult:
+    """Find the release of the EKS node images that a node group gets today."""
     releases = {image: _release(situation, image) for image in NODE_IMAGES}
     told = ", ".join(f"{image} {release or 'unknown'}" for image, release in releases.items())
     if not all(releases.values()):
@@ -172,7 +175,7 @@ def node_image(situation: Situation) -> Outcome:
 
 
 def _release(situation: Situation, image: str) -> str:
-    """A release such as 1.35.2-20261112; empty: there is none, or what is there is no release."""
+    """Return a release such as 1.35.2-20261112; empty if there is none."""
     version = situation.experiment.spec.aws.kubernetes_version
     name = (
         f"/aws/service/eks/optimized-ami/{version}/amazon-linux-2023/x86_64/{image}/recommended/"

@@ -1,4 +1,4 @@
-"""What a deploy builds on: tools, the bootstrap, earlier stacks and graphs, the token."""
+"""The checks of what a deploy needs: tools, the bootstrap, earlier stacks and graphs, the token."""
 
 from __future__ import annotations
 
@@ -7,7 +7,15 @@ import re
 from pathlib import Path
 
 from draftworth.account.artifacts import listings
-from draftworth.account.checks.check import Outcome, Situation, failed, passed, skipped, warned
+from draftworth.account.checks.check import (
+    CheckResult,
+    Situation,
+    failed,
+    passed,
+    skipped,
+    stacks,
+    warned,
+)
 from draftworth.account.clients import DeniedError, tags_of
 from draftworth.account.scope import bucket_in, stack_outputs
 from draftworth.experiment.naming import EXPERIMENT_TAG, RESULTS_OUTPUT
@@ -20,13 +28,13 @@ _INSTALL_NODE = "`make setup` installs one into .venv; run `make preflight`, whi
 
 
 def pinned_cdk_version(root: Path) -> str:
-    """The CDK CLI's version, as package.json pins it."""
+    """Return the version of the CDK CLI that package.json pins."""
     package = json.loads((root / "package.json").read_text(encoding="utf-8"))
     return str(package["devDependencies"]["aws-cdk"])
 
 
-def cdk_cli(situation: Situation) -> Outcome:
-    """The CDK CLI in node_modules is the pinned one: another may refuse the assembly."""
+def cdk_cli(situation: Situation) -> CheckResult:
+    """Check that node_modules has the pinned CDK CLI; another one may refuse the assembly."""
     pinned = pinned_cdk_version(situation.root)
     package = situation.root / "node_modules/aws-cdk/package.json"
     if not package.is_file():
@@ -43,8 +51,8 @@ def cdk_cli(situation: Situation) -> Outcome:
     return passed(f"CDK CLI {installed}")
 
 
-def node(situation: Situation) -> Outcome:
-    """Node.js is there, and recent enough."""
+def node(situation: Situation) -> CheckResult:
+    """Check that Node.js is installed and recent enough."""
     answer = situation.run(("node", "--version"))
     if answer is None:
         return failed("there is no Node.js on the PATH", _INSTALL_NODE)
@@ -59,8 +67,8 @@ def node(situation: Situation) -> Outcome:
     return passed(f"Node.js {answer[1].strip()}")
 
 
-def container_engine(situation: Situation) -> Outcome:
-    """An engine that builds the load generator's image, unless the experiment names one."""
+def container_engine(situation: Situation) -> CheckResult:
+    """Check for an engine to build the measuring image, unless the experiment names one."""
     image = situation.experiment.spec.aws.load_generator_image
     if image is not None:
         return passed(f"not needed: aws.load_generator_image is {image}")
@@ -78,15 +86,15 @@ def container_engine(situation: Situation) -> Outcome:
     return passed(f"`{engine}` answers, for the load generator's image")
 
 
-# What aws-cdk-lib's default synthesizer asks for; `tests/stacks/test_every_stack.py` holds both
-# to the synthesized assembly.
+# The values of aws-cdk-lib's default synthesizer; `tests/stacks/test_every_stack.py` compares both
+# with the synthesized assembly.
 DEFAULT_QUALIFIER = "hnb659fds"
 BOOTSTRAP_VERSION = 6
 _SECRETS = "secretsmanager"
 
 
-def bootstrap(situation: Situation) -> Outcome:
-    """The account is bootstrapped for CDK in this region, and recently enough."""
+def bootstrap(situation: Situation) -> CheckResult:
+    """Check that the account is bootstrapped for CDK in this region, recently enough."""
     context = json.loads((situation.root / "cdk.json").read_text(encoding="utf-8"))["context"]
     qualifier = context.get("@aws-cdk/core:bootstrapQualifier", DEFAULT_QUALIFIER)
     name = f"/cdk-bootstrap/{qualifier}/version"
@@ -104,8 +112,8 @@ def bootstrap(situation: Situation) -> Outcome:
     return passed(f"CDK bootstrap {version}, {BOOTSTRAP_VERSION} or later needed")
 
 
-def existing_stacks(situation: Situation) -> Outcome:
-    """No stack of an earlier deploy is in a state that a deploy stops at."""
+def existing_stacks(situation: Situation) -> CheckResult:
+    """Check that no stack of an earlier deploy is in a state that stops a deploy."""
     name, states = situation.experiment.names.stack, stack_states(situation)
     if others := sorted(set(states) - {name}):
         return failed(
@@ -118,21 +126,18 @@ def existing_stacks(situation: Situation) -> Outcome:
 
 
 def stack_states(situation: Situation) -> dict[str, str]:
-    """Status of each stack of the experiment: by tag, and by name where tags were not set yet."""
+    """Return the status of each stack of the experiment: found by tag, or by name."""
     names = situation.experiment.names
-    stacks = situation.here.list_all(
-        "list the stacks", "cloudformation", "describe_stacks", "Stacks"
-    )
     return {
         stack["StackName"]: stack["StackStatus"]
-        for stack in stacks
+        for stack in stacks(situation)
         if stack["StackName"] == names.stack
         or tags_of(stack).get(EXPERIMENT_TAG) == situation.experiment.name
     }
 
 
-def not_stopped(situation: Situation) -> Outcome:
-    """Nodes are not kept away by an earlier `make stop`."""
+def not_stopped(situation: Situation) -> CheckResult:
+    """Check that no earlier `make stop` keeps the nodes away."""
     experiment = situation.experiment
     if experiment.names.stack not in stack_states(situation):
         return passed("nothing is deployed yet")
@@ -148,8 +153,8 @@ def not_stopped(situation: Situation) -> Outcome:
     )
 
 
-def _judged(found: str, state: str) -> Outcome:
-    """What a deploy makes of a stack in this state (CDK CLI 2.1148.1 and CloudFormation)."""
+def _judged(found: str, state: str) -> CheckResult:
+    """Say what a deploy does with a stack in this state (CDK CLI 2.1148.1, CloudFormation)."""
     if state.endswith("_IN_PROGRESS") and state != "REVIEW_IN_PROGRESS":
         return failed(found, "wait until CloudFormation is done with it")
     if state == "DELETE_FAILED":
@@ -165,8 +170,8 @@ def _judged(found: str, state: str) -> Outcome:
     return passed(f"{found}, which can be updated")
 
 
-def hub_token(situation: Situation) -> Outcome:
-    """The hub token's secret is there, and holds something."""
+def hub_token(situation: Situation) -> CheckResult:
+    """Check that the secret of the hub token exists and is not empty."""
     name = situation.experiment.spec.aws.hub_token_secret
     if name is None:
         return skipped("aws.hub_token_secret is not given")
@@ -192,8 +197,8 @@ def _create_secret(situation: Situation, name: str) -> str:
     )
 
 
-def _readable(situation: Situation, name: str) -> Outcome:
-    """Only whether it can be read and is not empty: the value goes nowhere."""
+def _readable(situation: Situation, name: str) -> CheckResult:
+    """Check that the secret can be read and is not empty; its value goes nowhere."""
     doing = f"read the secret {name!r}"
     try:
         answer = situation.here.ask(doing, _SECRETS, "get_secret_value", SecretId=name)
@@ -212,8 +217,8 @@ def _readable(situation: Situation, name: str) -> Outcome:
     return passed(f"the secret {name!r} exists and can be read")
 
 
-def gated_models(situation: Situation) -> Outcome:
-    """Where a model is gated, the experiment names the secret of a token that opens it."""
+def gated_models(situation: Situation) -> CheckResult:
+    """Check that an experiment with a gated model names the secret of a token."""
     spec = situation.experiment.spec
     if spec.aws.hub_token_secret is not None:
         return passed(f"aws.hub_token_secret names {spec.aws.hub_token_secret!r}")
@@ -234,8 +239,8 @@ def gated_models(situation: Situation) -> Outcome:
     return passed("no model is gated: no token needed")
 
 
-def compiled_graphs(situation: Situation) -> Outcome:
-    """No server on a paid node would refuse the graphs of earlier runs under its key."""
+def compiled_graphs(situation: Situation) -> CheckResult:
+    """Check that no server would refuse the graphs of earlier runs on a paid node."""
     if situation.experiment.names.stack not in stack_states(situation):
         return passed("nothing is deployed yet: first starts compile")
     (listing,) = listings([situation.experiment], bucket=None, now=situation.now)

@@ -1,8 +1,8 @@
-"""Whether price, budget and plan fit, and whether the run can be compared with a later one."""
+"""The checks of price and budget, and of whether a later run can be compared with this one."""
 
 from __future__ import annotations
 
-from draftworth.account.checks.check import Outcome, Situation, failed, passed, skipped, warned
+from draftworth.account.checks.check import CheckResult, Situation, failed, passed, skipped, warned
 from draftworth.account.market.prices import spot_prices
 from draftworth.experiment.aws import Spot
 from draftworth.planning.prices import price_doubt, price_renewal
@@ -12,8 +12,8 @@ from draftworth.planning.timeline import forecast
 SPOT_PRICE_TOLERANCE = 0.2
 
 
-def price_date(situation: Situation) -> Outcome:
-    """There is a price, recent enough to calculate with."""
+def price_date(situation: Situation) -> CheckResult:
+    """Check that there is a price and that it is recent enough."""
     aws = situation.experiment.spec.aws
     if aws.price is None:
         return warned(
@@ -28,15 +28,17 @@ def price_date(situation: Situation) -> Outcome:
     return passed(f"{found}, {(today - aws.price.as_of).days} days old")
 
 
-def example_values_replaced(situation: Situation) -> Outcome:
-    """Nothing is left of what examples have in the place of one's own."""
+def example_values_replaced(situation: Situation) -> CheckResult:
+    """Check that no value of the shipped examples is left."""
     if left := list(situation.experiment.spec.aws.example_values()):
-        return failed(f"of an example, no account has it: {', '.join(left)}", "put your own there")
+        return failed(
+            f"still the values of an example: {', '.join(left)}", "replace them with your own"
+        )
     return passed("the experiment has no value of an example")
 
 
-def spot_price(situation: Situation) -> Outcome:
-    """The experiment's Spot price is near the zone's."""
+def spot_price(situation: Situation) -> CheckResult:
+    """Check that the experiment's Spot price is near the zone's."""
     aws, kind = situation.experiment.spec.aws, situation.experiment.spec.instance_type
     if not isinstance(aws.capacity, Spot):
         return skipped(f"aws.capacity is {aws.capacity.kind}")
@@ -60,8 +62,8 @@ def spot_price(situation: Situation) -> Outcome:
     return warned(found, next_step, paste={"price": new})
 
 
-def budget(situation: Situation) -> Outcome:
-    """The budget leaves the run the time that it is estimated to need."""
+def budget(situation: Situation) -> CheckResult:
+    """Check that the budget leaves the run the time that it is estimated to need."""
     experiment, budget_usd = situation.experiment, situation.experiment.spec.aws.budget_usd
     if experiment.spec.aws.price is None:
         return skipped("no price is known yet")
@@ -80,8 +82,8 @@ def budget(situation: Situation) -> Outcome:
     return passed(found)
 
 
-def revisions(situation: Situation) -> Outcome:
-    """Every model is pinned to a commit."""
+def revisions(situation: Situation) -> CheckResult:
+    """Check that every model is pinned to a commit."""
     moving = situation.experiment.spec.unpinned_models
     if moving:
         return warned(

@@ -1,3 +1,3 @@
-"""What of the experiment's nodes can be bought where, and for how much. Nothing here buys."""
+"""Finds where the experiment's nodes can be bought, and at which price. Nothing here buys."""
 
 from __future__ import annotations

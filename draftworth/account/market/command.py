@@ -1,4 +1,4 @@
-"""`draftworth preflight --find`: where the nodes can be bought now, cheapest first.
+"""`draftworth preflight --find` lists where the nodes can be bought now, cheapest first.
 
 Reads only. Exit code 0: something can be bought; 1: nothing that was found can.
 """
@@ -9,10 +9,10 @@ import sys
 from collections.abc import Collection, Iterator, Sequence
 from datetime import UTC, datetime
 
-from draftworth.account.checks.check import OPEN, home_region
-from draftworth.account.clients import QUICK, Clients, Region, client
+from draftworth.account.checks.check import OPEN, region_states
+from draftworth.account.clients import Clients, Region, client
 from draftworth.account.market.find import SECONDS, Found, Unknown, find
-from draftworth.account.market.offer import BlockOffer, Need, Offer, yaml_lines
+from draftworth.account.market.offer import Need, Offer, yaml_lines
 from draftworth.account.market.prices import PRICE_LIST_REGION
 from draftworth.account.printing import print_lines
 from draftworth.planning.resolved import ResolvedNeuron
@@ -30,7 +30,7 @@ _HEADINGS = (
 
 
 def found_lines(found: Found, need: Need) -> Iterator[str]:
-    """The whole answer."""
+    """Yield the offers as text."""
     offers = sorted(found.offers, key=lambda offer: (offer.usd.worst, offer.usd.best))
     free = [offer for offer in offers if not offer.hindrance]
     hindered = [offer for offer in offers if offer.hindrance]
@@ -53,7 +53,6 @@ def found_lines(found: Found, need: Need) -> Iterator[str]:
 
 
 def _table(title: str, last: str, rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """A table under its title, if it has rows; `last`: the heading of the last column."""
     if rows:
         yield from ("", title)
         headings = (*_HEADINGS, f"\n{last}")
@@ -74,31 +73,19 @@ def _row(number: int, offer: Offer, remark: str) -> tuple[str, ...]:
 
 
 def _paste_lines(offers: Sequence[Offer]) -> Iterator[str]:
-    """The cheapest of each way of buying, as keys of the experiment."""
+    """Yield the cheapest offer of each kind, as keys of the experiment."""
     for kind in dict.fromkeys(offer.kind for offer in offers):
         number, offer = next((n, o) for n, o in enumerate(offers, start=1) if o.kind == kind)
         yield ""
         yield f"# {number}: the cheapest {kind}, to paste into the experiment"
-        if isinstance(offer, BlockOffer):
-            yield "# Buying takes the whole price at once and cannot be undone; then put in its id:"
-            yield (
-                f"#   aws ec2 purchase-capacity-block --region {offer.region} --instance-platform "
-                f"Linux/UNIX --capacity-block-offering-id {offer.offering_id}"
-            )
+        yield from (f"# {line}" for line in offer.purchase)
         yield from yaml_lines(offer.paste)
 
 
-def quick_client(service: str, region: str) -> object:
-    """A client that gives a region up sooner than the checks do."""
-    return client(service, region, config=QUICK)
-
-
-def run(
-    experiment: ResolvedNeuron, wanted: Collection[str], *, clients: Clients = quick_client
-) -> int:
-    """Look through the account's regions, or through those that are wanted, and print."""
+def run(experiment: ResolvedNeuron, wanted: Collection[str]) -> int:
+    """Look through the account's regions, or the wanted ones, and print the offers."""
     need = Need.of(experiment)
-    found = look(experiment, need, wanted, clients)
+    found = look(experiment, need, wanted, client)
     print_lines(found_lines(found, need))
     return 0 if any(not offer.hindrance for offer in found.offers) else 1
 
@@ -106,12 +93,12 @@ def run(
 def look(
     experiment: ResolvedNeuron, need: Need, wanted: Collection[str], clients: Clients
 ) -> Found:
-    """What the regions offer; a wanted one that is not the account's is unknown.
+    """Find what the regions offer; a wanted region that is not enabled becomes unknown.
 
     Raises:
         AwsError: the account's regions cannot be listed.
     """
-    states = _region_states(experiment, clients)
+    states = region_states(experiment.spec.aws.region, clients)
     enabled = {name for name, state in states.items() if state in OPEN}
     names = sorted(enabled & set(wanted) if wanted else enabled)
     sys.stderr.write(f"asking {len(names)} regions, for {SECONDS} seconds at most\n")
@@ -128,12 +115,3 @@ def look(
         )
         found.unknown.append(Unknown(region="others", what="everything", reason=reason))
     return found
-
-
-def _region_states(experiment: ResolvedNeuron, clients: Clients) -> dict[str, str]:
-    """AWS's word for each region, whether or not this account has it switched on."""
-    where = home_region(experiment.spec.aws.region)
-    home = Region(name=where, clients=clients, answers_for_all=True)
-    doing, every = "list the account's regions", "Regions[]"
-    regions = home.list_all(doing, "ec2", "describe_regions", every, AllRegions=True)
-    return {region["RegionName"]: region.get("OptInStatus", "") for region in regions}

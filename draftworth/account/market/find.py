@@ -1,10 +1,10 @@
-"""Through all regions at once: what is offered there, and what could not be asked."""
+"""Asks all regions at once what they offer, and notes what could not be asked."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -13,7 +13,7 @@ from typing import TypeVar
 from draftworth.account.checks.capacity import ACCELERATOR, limit_vcpus, zones_that_offer
 from draftworth.account.checks.cluster import REFUSED_ZONE_IDS, zone_ids
 from draftworth.account.clients import AwsError, Region
-from draftworth.account.market.offer import BlockOffer, Need, Offer, OnDemandOffer, SpotOffer
+from draftworth.account.market.offer import BlockOffer, Need, Offer
 from draftworth.account.market.prices import (
     ON_DEMAND_SOURCE,
     block_offer,
@@ -25,13 +25,13 @@ from draftworth.errors import DraftworthError
 
 T = TypeVar("T")
 
-# A person waits: what has not answered by then is told as such.
+# A person waits: a region that has not answered by then is reported as unknown.
 SECONDS = 60
 
 
 @dataclass(frozen=True, kw_only=True)
 class Unknown:
-    """What could not be asked, where, and why."""
+    """A question that a region did not answer, and the reason."""
 
     region: str
     what: str
@@ -40,14 +40,14 @@ class Unknown:
 
 @dataclass(kw_only=True)
 class Found:
-    """Offers, and what is unknown; `regions`: those that offer the instance type at all."""
+    """The offers, the unanswered questions, and the regions that offer the instance type at all."""
 
     offers: list[Offer] = field(default_factory=list)
     unknown: list[Unknown] = field(default_factory=list)
     regions: list[str] = field(default_factory=list)
 
     def attempt(self, region: str, what: str, call: Callable[[], T]) -> T | None:
-        """What a call gives; None, and a line in `unknown`, where it cannot be had."""
+        """Return the result of a call; if it fails, note the reason and return None."""
         try:
             return call()
         except AwsError as error:
@@ -60,7 +60,6 @@ class Found:
         return None
 
     def take(self, other: Found) -> None:
-        """All of another region's."""
         self.offers += other.offers
         self.unknown += other.unknown
         self.regions += other.regions
@@ -74,7 +73,7 @@ def find(
     *,
     seconds: float = SECONDS,
 ) -> Found:
-    """Ask all regions at once; what has no answer in time is unknown."""
+    """Ask all regions at once; a region that does not answer in time is noted as unknown."""
     found, ends = Found(), time.monotonic() + seconds
     ask = partial(on_demand_prices, price_list, need.instance_type)
     prices = found.attempt("all regions", "on-demand price", ask) or {}
@@ -91,13 +90,13 @@ def find(
 def _answers(
     regions: Sequence[Region], look: Callable[[Region], Found], ends: float
 ) -> dict[str, Found]:
-    """What was answered before the monotonic clock reached `ends`, by region."""
+    """Return the answers that came before the monotonic clock reached `ends`, by region."""
     answers: dict[str, Found] = {}
 
     def keep(region: Region) -> None:
         answers[region.name] = look(region)
 
-    # Threads that end with the program: one that waits for a region holds nobody up.
+    # Daemon threads: one that still waits for a region does not keep the program alive.
     threads = [threading.Thread(target=keep, args=(r,), daemon=True) for r in regions]
     for thread in threads:
         thread.start()
@@ -107,7 +106,7 @@ def _answers(
 
 
 def look_into(region: Region, need: Need, now: datetime, prices: Mapping[str, float]) -> Found:
-    """All that one region offers."""
+    """Return what one region offers."""
     found = Found()
     zones = found.attempt(
         region.name, "offerings", lambda: zones_that_offer(region, need.instance_type)
@@ -117,11 +116,22 @@ def look_into(region: Region, need: Need, now: datetime, prices: Mapping[str, fl
     found.regions.append(region.name)
     ids = found.attempt(region.name, "zones", lambda: zone_ids(region)) or {}
     offers: list[Offer] = [*_blocks(found, region, need, now)]
-    offers += found.attempt(region.name, "Spot", lambda: [*_spot(region, need, now)]) or ()
+    offers += found.attempt(region.name, "Spot", lambda: _spot(region, need, now)) or ()
     if region.name in prices:
-        offers += _on_demand(region, need, now, zones, prices[region.name])
+        offers += (
+            Offer(
+                kind="on_demand",
+                need=need,
+                region=region.name,
+                zone=zone,
+                usd_per_node_hour=prices[region.name],
+                as_of=now.date(),
+                source=ON_DEMAND_SOURCE,
+            )
+            for zone in zones
+        )
     kinds = dict.fromkeys(offer.kind for offer in offers)
-    short = {kind: _too_small(found, region, need, kind) for kind in kinds}
+    short = {kind: _quota_problem(found, region, need, kind) for kind in kinds}
     found.offers += (
         replace(o, hindrance=o.hindrance or short[o.kind] or _zone_problem(o.zone, ids))
         for o in offers
@@ -130,7 +140,7 @@ def look_into(region: Region, need: Need, now: datetime, prices: Mapping[str, fl
 
 
 def _blocks(found: Found, region: Region, need: Need, now: datetime) -> Iterator[BlockOffer]:
-    """One that cannot be read is told as such, and hides no other."""
+    """Yield the blocks that can be read; the others are noted as unknown."""
     what = "Capacity Blocks"
     for offering in found.attempt(region.name, what, lambda: offerings(region, need, now)) or ():
         read = partial(block_offer, offering, region.name, need, now)
@@ -138,9 +148,10 @@ def _blocks(found: Found, region: Region, need: Need, now: datetime) -> Iterator
             yield offer
 
 
-def _spot(region: Region, need: Need, now: datetime) -> Iterator[SpotOffer]:
-    for zone, price in spot_prices(region, need.instance_type, now).items():
-        yield SpotOffer(
+def _spot(region: Region, need: Need, now: datetime) -> list[Offer]:
+    return [
+        Offer(
+            kind="spot",
             need=need,
             region=region.name,
             zone=zone,
@@ -148,24 +159,12 @@ def _spot(region: Region, need: Need, now: datetime) -> Iterator[SpotOffer]:
             as_of=now.date(),
             source=price.source,
         )
+        for zone, price in spot_prices(region, need.instance_type, now).items()
+    ]
 
 
-def _on_demand(
-    region: Region, need: Need, now: datetime, zones: Iterable[str], price: float
-) -> Iterator[OnDemandOffer]:
-    for zone in zones:
-        yield OnDemandOffer(
-            need=need,
-            region=region.name,
-            zone=zone,
-            usd_per_node_hour=price,
-            as_of=now.date(),
-            source=ON_DEMAND_SOURCE,
-        )
-
-
-def _too_small(found: Found, region: Region, need: Need, kind: str) -> str:
-    """Whether the quota of this way of buying is below the plan's need."""
+def _quota_problem(found: Found, region: Region, need: Need, kind: str) -> str:
+    """Say why the quota of this kind of capacity is too small; empty if it is not."""
     quota = ACCELERATOR.get(kind)
     if quota is None:
         return ""
@@ -179,5 +178,5 @@ def _zone_problem(zone: str, ids: Mapping[str, str]) -> str:
     if ids and zone not in ids:
         return "no availability zone of this account: a Local Zone, or one not enabled"
     if ids.get(zone) in REFUSED_ZONE_IDS:
-        return f"EKS takes no subnet in {ids[zone]}"
+        return f"EKS accepts no subnet in {ids[zone]}"
     return ""

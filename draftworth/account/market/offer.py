@@ -1,12 +1,11 @@
-"""What the plan needs, and what is offered for it: one type for each way of buying."""
+"""The nodes that the plan needs, and the offers for them."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Any, ClassVar
+from typing import Any
 
 import yaml
 
@@ -18,13 +17,13 @@ from draftworth.records.deployment import BLOCK_MARGIN_SECONDS, CapacityKind
 
 
 def yaml_lines(below_aws: Mapping[str, Any]) -> Iterator[str]:
-    """The keys below `aws:` as lines of an experiment file."""
+    """Yield the keys of `aws` as lines of an experiment file."""
     text = yaml.safe_dump({"aws": dict(below_aws)}, sort_keys=False, width=1000)
     yield from text.splitlines()
 
 
 def merged(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Several such mappings as one; a key of two that are mappings holds both."""
+    """Merge several mappings into one, nested mappings too."""
     whole: dict[str, Any] = {}
     for part in parts:
         for key, value in part.items():
@@ -35,7 +34,7 @@ def merged(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class Need:
-    """So many nodes of a type, for so many minutes each by the time line of a first run."""
+    """The nodes that the plan needs, and for how many minutes by a first run's time line."""
 
     instance_type: str
     vcpus: int
@@ -44,7 +43,7 @@ class Need:
 
     @classmethod
     def of(cls, experiment: ResolvedNeuron) -> Need:
-        """What the plan needs where neither deadline nor budget ends it."""
+        """Return what the plan needs if neither deadline nor budget ends it."""
         return cls(
             instance_type=experiment.spec.instance_type,
             vcpus=experiment.spec.accelerator.vcpus * experiment.placement.nodes,
@@ -54,18 +53,17 @@ class Need:
 
     @property
     def hours(self) -> Bounds:
-        """Of each node."""
         return self.minutes.times(1 / 60)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Offer(ABC):
-    """Nodes in a zone at a price.
+class Offer:
+    """Nodes in a zone at a price by the hour, if EC2 has any: no price says so.
 
-    hindrance: why it cannot be bought or used now; empty where nothing is known to be in the way.
+    hindrance: why it cannot be bought or used now; empty if no reason is known.
     """
 
-    kind: ClassVar[CapacityKind]
+    kind: CapacityKind
     need: Need
     region: str
     zone: str
@@ -76,27 +74,30 @@ class Offer(ABC):
 
     @property
     def usd(self) -> Bounds:
-        """What the plan would cost with it: here what its node hours cost."""
+        """What the plan costs with this offer."""
         return self.need.hours.times(self.need.nodes * self.usd_per_node_hour)
 
     @property
-    @abstractmethod
     def when(self) -> str:
-        """From when to when."""
+        return "when there are nodes"
 
     @property
-    @abstractmethod
     def use(self) -> str:
-        """What of the paid time the plan would use."""
+        """The part of the paid time that the plan uses."""
+        return "all of it"
+
+    @property
+    def purchase(self) -> Sequence[str]:
+        """Lines that say how to buy it; empty if a deploy does."""
+        return ()
 
     @property
     def capacity(self) -> Mapping[str, Any]:
-        """`aws.capacity` of an experiment that takes it."""
         return {"kind": self.kind}
 
     @property
     def paste(self) -> Mapping[str, Any]:
-        """Keys below `aws` of an experiment that takes it."""
+        """Keys for `aws` of an experiment that takes this offer."""
         price = {
             "usd_per_hour": round(self.usd_per_node_hour, 4),
             "as_of": self.as_of,
@@ -111,32 +112,10 @@ class Offer(ABC):
 
 
 @dataclass(frozen=True, kw_only=True)
-class WhileItRuns(Offer):
-    """Paid while nodes run, if there are any: no price says whether there are."""
-
-    when = "when there are nodes"
-    use = "all of it"
-
-
-@dataclass(frozen=True, kw_only=True)
-class OnDemandOffer(WhileItRuns):
-    """Nodes at the public price."""
-
-    kind = "on_demand"
-
-
-@dataclass(frozen=True, kw_only=True)
-class SpotOffer(WhileItRuns):
-    """Nodes at the Spot price, which may be taken back."""
-
-    kind = "spot"
-
-
-@dataclass(frozen=True, kw_only=True)
 class BlockOffer(Offer):
-    """A Capacity Block: paid whole and in advance."""
+    """A Capacity Block, which is paid in full in advance."""
 
-    kind = "capacity_block"
+    kind: CapacityKind = "capacity_block"
     offering_id: str
     start: datetime
     end: datetime
@@ -144,17 +123,15 @@ class BlockOffer(Offer):
 
     @property
     def usd(self) -> Bounds:
-        """The fee, however much of the block is used."""
         return Bounds(self.fee_usd, self.fee_usd)
 
     @property
     def when(self) -> str:
-        """The block's window."""
         return f"{utc_text(self.start)} to {utc_text(self.end)}"
 
     @property
     def hours(self) -> float:
-        """Paid. From the dates: the offering's own number leaves out its odd minutes."""
+        """The paid hours, by the dates: the offering's own number leaves out odd minutes."""
         return (self.end - self.start).total_seconds() / 3600
 
     @property
@@ -164,7 +141,6 @@ class BlockOffer(Offer):
 
     @property
     def use(self) -> str:
-        """The plan's hours of the block's, and what is left for other runs."""
         usable, need = self.usable_hours, self.need.hours
         used = Bounds(min(need.best, usable), min(need.worst, usable))
         left = Bounds(usable - used.worst, usable - used.best)
@@ -173,6 +149,16 @@ class BlockOffer(Offer):
         return f"{used:.1f} of {self.hours:.1f} h{cut}; {free}"
 
     @property
+    def purchase(self) -> Sequence[str]:
+        command = (
+            f"  aws ec2 purchase-capacity-block --region {self.region} --instance-platform "
+            f"Linux/UNIX --capacity-block-offering-id {self.offering_id}"
+        )
+        return (
+            "Buying takes the whole price at once and cannot be undone; then put in its id:",
+            command,
+        )
+
+    @property
     def capacity(self) -> Mapping[str, Any]:
-        """The id comes with the purchase."""
         return {"kind": self.kind, "reservation_id": "cr-...", "hours": round(self.hours, 2)}

@@ -1,4 +1,4 @@
-"""Offers and prices as AWS tells them: Capacity Blocks, on demand, Spot."""
+"""Offers and prices that AWS lists: Capacity Blocks, on demand, Spot."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from draftworth.records.deployment import BLOCK_MARGIN_SECONDS
 # The Price List has endpoints in few regions; this one knows the prices of all.
 PRICE_LIST_REGION = "us-east-1"
 SPOT_HISTORY_DAYS = 7
-# For a reader of an on-demand price.
 ON_DEMAND_SOURCE = "AWS Price List, on demand, Linux"
 _SPOT_KEYS = {"AvailabilityZone", "SpotPrice", "Timestamp"}
 _HOURLY = jmespath.compile(
@@ -28,7 +27,7 @@ _HOURLY = jmespath.compile(
 
 
 def usd(text: Any) -> float:
-    """A price as AWS writes it, as text; AwsError for what is no price."""
+    """Return a price that AWS writes as text; raises AwsError if it is not a price."""
     try:
         price = float(text)
     except (TypeError, ValueError):
@@ -39,7 +38,10 @@ def usd(text: Any) -> float:
 
 
 def on_demand_prices(price_list: Region, instance_type: str, **where: str) -> dict[str, float]:
-    """US dollars an hour by region, Linux and shared tenancy; `where`: further attributes."""
+    """Return US dollars an hour by region, for Linux and shared tenancy.
+
+    where: further attributes of the product.
+    """
     attributes = {
         "instanceType": instance_type,
         "operatingSystem": "Linux",
@@ -60,7 +62,7 @@ def on_demand_prices(price_list: Region, instance_type: str, **where: str) -> di
 
 
 def _hourly(product: str) -> Iterator[tuple[str, float]]:
-    """Region and price of a product, which is JSON as text."""
+    """Yield region and price of a product, which is JSON as text."""
     data = load_object(product)
     region = jmespath.search("product.attributes.regionCode", data)
     for price in _HOURLY.search(data) or ():
@@ -78,7 +80,6 @@ class SpotPrice:
 
     @property
     def source(self) -> str:
-        """For a reader of the price."""
         return (
             f"EC2 Spot price history: {self.lowest:.2f} to {self.highest:.2f} in "
             f"{SPOT_HISTORY_DAYS} days"
@@ -88,7 +89,7 @@ class SpotPrice:
 def spot_prices(
     region: Region, instance_type: str, now: datetime, **where: str
 ) -> Mapping[str, SpotPrice]:
-    """Spot prices by zone; no entry where EC2 has none. `where`: further arguments."""
+    """Return Spot prices by zone, without zones that have none; `where`: further arguments."""
     entries = region.list_all(
         f"read the Spot price of {instance_type}",
         "ec2",
@@ -119,12 +120,12 @@ def _spot_price(history: list[tuple[datetime, float]]) -> SpotPrice:
 _DAYS = (*range(1, 15), *range(21, 183, 7))
 _SIZES = (1, 2, 4, 8, 16, 32, 64)
 
-# It is shown as a part of a command: nothing but an id.
+# The id becomes part of a command, so nothing else is accepted.
 _ID = re.compile(r"[A-Za-z0-9-]{1,100}")
 
 
 def offerings(region: Region, need: Need, now: datetime) -> list[Mapping[str, Any]]:
-    """What is on offer for the plan's nodes, of the shortest length that holds its worst case."""
+    """List the offers for the plan's nodes, of the shortest length that holds its worst case."""
     hours = (need.minutes.worst * 60 + BLOCK_MARGIN_SECONDS) / 3600
     days = next((days for days in _DAYS if 24 * days >= hours), _DAYS[-1])
     size = next((size for size in _SIZES if size >= need.nodes), need.nodes)
@@ -141,9 +142,9 @@ def offerings(region: Region, need: Need, now: datetime) -> list[Mapping[str, An
 
 
 def block_offer(offering: Mapping[str, Any], region: str, need: Need, now: datetime) -> BlockOffer:
-    """One of them; LookupError, ValueError or AwsError for what is none."""
+    """Read one offering; raises LookupError, ValueError or AwsError if it is invalid."""
     start, end, fee = offering["StartDate"], offering["EndDate"], usd(offering["UpfrontFee"])
-    # From the dates: the offering's own hours leave out its odd minutes.
+    # By the dates: the offering's own hours leave out odd minutes.
     hours = (end - start).total_seconds() / 3600
     offer_id, currency = offering["CapacityBlockOfferingId"], offering.get("CurrencyCode", "USD")
     if not _ID.fullmatch(offer_id):

@@ -1,10 +1,12 @@
-"""An AWS account for the checks: moto where it can answer, botocore's Stubber where it cannot."""
+"""An AWS account for tests: moto where it can answer, given answers where it cannot."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,12 +16,16 @@ from botocore.exceptions import ClientError
 from botocore.stub import Stubber
 
 from draftworth.account.checks.check import Situation
-from draftworth.account.clients import client
+from draftworth.account.clients import Region, client
 from draftworth.planning.resolved import ResolvedNeuron
 from tests.support.experiments import changed_aws, resolved
 
 ROOT = Path(__file__).resolve().parents[3]
+QWEN = str(ROOT / "experiments/qwen3-32b.yaml")
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+KIND = "trn2.48xlarge"
+BLOCK_START = datetime(2026, 11, 25, 11, 30, tzinfo=UTC)
+DENIED = "UnauthorizedOperation"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,31 +37,51 @@ class Answer:
     error: str = ""
 
 
-class StubbedClients:
-    """Clients by service; a service with answers is stubbed, the others go where boto3 goes."""
+# What services of a region answer, in this order.
+Answers = Mapping[str, Sequence[Answer]]
 
-    def __init__(self, answers: Mapping[str, Sequence[Answer]]) -> None:
-        self._answers = answers
-        self.asked: list[tuple[str, str]] = []
+
+class StubbedClients:
+    """Clients that give these answers; botocore checks the shapes of calls and answers.
+
+    A service without answers goes where boto3 goes. everywhere: the answers of all regions.
+    calls: region and operation of each call.
+    """
+
+    def __init__(self, everywhere: Answers | None = None, **regions: Answers) -> None:
+        self.calls: list[tuple[str, str]] = []
+        self._everywhere = everywhere
+        self._regions = {name.replace("_", "-"): answers for name, answers in regions.items()}
         self._made: dict[tuple[str, str], Any] = {}
 
     def __call__(self, service: str, region: str, /) -> Any:
-        self.asked.append((service, region))
         if (service, region) not in self._made:
             self._made[service, region] = self._make(service, region)
         return self._made[service, region]
 
     def _make(self, service: str, region: str) -> Any:
         made = boto3.client(service, region_name=region)  # type: ignore[call-overload]
-        if service in self._answers:
+        answers = self._regions[region] if self._everywhere is None else self._everywhere
+        if service in answers:
             stubber = Stubber(made)
-            for answer in self._answers[service]:
+            for answer in answers[service]:
                 if answer.error:
                     stubber.add_client_error(answer.method, answer.error, "refused")
                 else:
                     stubber.add_response(answer.method, dict(answer.response))
             stubber.activate()
+        made.meta.events.register_first(
+            "before-parameter-build.*.*",
+            lambda model, **_: self.calls.append((region, model.name)),
+        )
         return made
+
+    def regions(self, *names: str) -> list[Region]:
+        return [Region(name=name, clients=self) for name in names]
+
+    @cached_property
+    def price_list(self) -> Region:
+        return Region(name="us-east-1", clients=self)
 
 
 class RefusingClient:
@@ -69,6 +95,10 @@ class RefusingClient:
 
     def _refuse(self, *_: Any, **__: Any) -> Any:
         raise ClientError({"Error": {"Code": "AccessDenied", "Message": "not you"}}, "ThatCall")
+
+
+def refusing(service: str, region: str, /) -> Any:
+    return RefusingClient()
 
 
 RESERVATIONS = "describe_capacity_reservations"
@@ -123,3 +153,86 @@ def situation(
         run=no_program,
         root=root,
     )
+
+
+def without_credentials(monkeypatch: Any) -> None:
+    monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)  # it keeps what it found first
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+
+
+def offered(*zones: str, kind: str = KIND) -> Answer:
+    offerings = [{"InstanceType": kind, "Location": zone} for zone in zones]
+    return Answer(
+        method="describe_instance_type_offerings", response={"InstanceTypeOfferings": offerings}
+    )
+
+
+def zones(**ids: str) -> Answer:
+    """Zones by name, hyphens as underscores."""
+    listed = [
+        {"ZoneName": name.replace("_", "-"), "ZoneId": zone_id, "ZoneType": "availability-zone"}
+        for name, zone_id in ids.items()
+    ]
+    local = {"ZoneName": "us-east-1-bos-1a", "ZoneId": "use1-bos1-az1", "ZoneType": "local-zone"}
+    response = {"AvailabilityZones": [*listed, local]}
+    return Answer(method="describe_availability_zones", response=response)
+
+
+def quota(vcpus: float) -> Answer:
+    return Answer(method="get_service_quota", response={"Quota": {"Value": vcpus}})
+
+
+def instances(*each: dict[str, Any]) -> Answer:
+    response = {"Reservations": [{"Instances": list(each)}]}
+    return Answer(method="describe_instances", response=response)
+
+
+def block(
+    zone: str, fee: str, *, hours: float = 24, count: int = 1, **other: Any
+) -> dict[str, Any]:
+    """An offering of a Capacity Block, as EC2 lists it."""
+    return {
+        "CapacityBlockOfferingId": f"cb-{zone[-1]}{hours:.0f}",
+        "InstanceType": KIND,
+        "AvailabilityZone": zone,
+        "InstanceCount": count,
+        "StartDate": BLOCK_START,
+        "EndDate": BLOCK_START + timedelta(hours=hours),
+        "CapacityBlockDurationHours": int(hours),
+        "UpfrontFee": fee,
+        "CurrencyCode": "USD",
+    } | other
+
+
+def blocks(*offerings: dict[str, Any], next_token: str = "") -> Answer:
+    response: dict[str, Any] = {"CapacityBlockOfferings": list(offerings)}
+    if next_token:
+        response["NextToken"] = next_token
+    return Answer(method="describe_capacity_block_offerings", response=response)
+
+
+def spot(**prices: Sequence[str]) -> Answer:
+    """Prices by zone, newest first, a day apart; hyphens as underscores."""
+    history = [
+        {
+            "AvailabilityZone": zone.replace("_", "-"),
+            "SpotPrice": price,
+            "Timestamp": NOW - timedelta(days=age),
+        }
+        for zone, listed in prices.items()
+        for age, price in enumerate(listed)
+    ]
+    return Answer(method="describe_spot_price_history", response={"SpotPriceHistory": history})
+
+
+def product(region: str, usd: str, *, unit: str = "Hrs") -> str:
+    """A product of the Price List, as far as it is read."""
+    dimension = {"unit": unit, "pricePerUnit": {"USD": usd}}
+    terms = {"OnDemand": {"SKU.TERM": {"priceDimensions": {"SKU.TERM.RATE": dimension}}}}
+    return json.dumps({"product": {"attributes": {"regionCode": region}}, "terms": terms})
+
+
+def products(*listed: str) -> Answer:
+    return Answer(method="get_products", response={"PriceList": list(listed)})

@@ -14,15 +14,14 @@ import pytest
 from moto import mock_aws
 
 from draftworth.account import artifacts
-from draftworth.account.checks.check import Outcome, Situation
+from draftworth.account.checks.check import CheckResult
 from draftworth.account.checks.deployment import compiled_graphs
-from draftworth.account.clients import client
 from draftworth.cli import main
-from draftworth.errors import DraftworthError
 from draftworth.planning.resolved import ResolvedNeuron, load_neuron
 from draftworth.records.artifacts import ArtifactManifest, manifest_key
 from draftworth.records.checkpoints import ReadyModel, StoredFile, ready_key
 from draftworth.records.codec import dump_record
+from tests.draftworth.account.stubs import situation
 from tests.support.experiments import Edit, both, put, write_experiment
 
 pytestmark = pytest.mark.emulator
@@ -120,32 +119,18 @@ def test_it_says_what_would_load_and_what_would_compile(
     assert lines[-1] == "nothing to remove"
 
 
-def test_an_empty_bucket_is_one_in_which_everything_would_compile(
-    s3: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    lines = lines_of(capsys, a_file(tmp_path)[0])
-    assert sum(line.endswith("compile") for line in lines) == 2
-
-
-def test_nothing_is_removed_without_run(
-    s3: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path, experiment = a_file(tmp_path)
-    put_graph(s3, experiment, 0, key=UNUSED)
-    before = names(s3)
-    lines = lines_of(capsys, path)
-    assert line_with(lines, UNUSED).endswith("2 objects: no given experiment uses it")
-    assert lines[-1].endswith("can go; --run removes it")
-    assert names(s3) == before
-
-
-def test_run_removes_what_no_given_experiment_uses_and_keeps_the_rest(
+def test_only_run_removes_what_no_given_experiment_uses_and_keeps_the_rest(
     s3: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path, experiment = a_file(tmp_path)
     kept = put_graph(s3, experiment, 0)
     put_graph(s3, experiment, 0, key=UNUSED)
     s3.put_object(Bucket=GRAPHS, Key="somebody/else", Body=b"")
+    before = names(s3)
+    lines = lines_of(capsys, path)
+    assert line_with(lines, UNUSED).endswith("2 objects: no given experiment uses it")
+    assert lines[-1].endswith("can go; --run removes it")
+    assert names(s3) == before
     lines = lines_of(capsys, path, "--run")
     assert names(s3) == {manifest_key(kept.key), f"{kept.folder}/model.pt", "somebody/else"}
     assert line_with(lines, "left alone").endswith("1 objects")
@@ -186,17 +171,6 @@ def test_a_manifest_goes_before_the_files_it_promises(s3: Any, tmp_path: Path) -
     later = datetime.now(UTC) + timedelta(hours=2)
     (listing,) = artifacts.listings([experiment], bucket=GRAPHS, now=later)
     assert [removal.what for removal in listing.removals] == [f"{UNUSED}/one"]
-
-
-def test_an_object_that_s3_does_not_delete_is_named_with_s3s_reason() -> None:
-    class Refusing:
-        def delete_objects(self, **_: Any) -> Any:
-            return {"Errors": [{"Key": "a/b", "Code": "AccessDenied", "Message": "no"}]}
-
-    found = artifacts.StoredObject(name="a/b", size_bytes=1, modified=datetime.now(UTC))
-    removal = artifacts.Removal(what="a", reason="", objects=(found,))
-    with pytest.raises(DraftworthError, match="the-graphs/a/b: not removed: AccessDenied: no"):
-        artifacts.remove(Refusing(), GRAPHS, removal)
 
 
 DAMAGES: dict[str, dict[str, Any]] = {
@@ -263,17 +237,11 @@ def test_an_upload_that_may_go_on_is_left_alone_and_an_old_one_goes(
     assert young.removals == ()
     text = "\n".join(artifacts.listing_lines(young, run=False))
     assert "compile (one is being uploaded)" in text
+    put_graph(s3, experiment, 1)
+    second = experiment.variants[1].artifact_key
+    s3.put_object(Bucket=GRAPHS, Key=f"{second}/second/model.pt", Body=b"g")
     (old,) = artifacts.listings([experiment], bucket=GRAPHS, now=now + timedelta(hours=2))
-    assert [removal.what for removal in old.removals] == [f"{key}/cut-off"]
-
-
-def test_an_upload_that_came_second_goes_and_the_graph_stays(s3: Any, tmp_path: Path) -> None:
-    _, experiment = a_file(tmp_path)
-    manifest = put_graph(s3, experiment, 0)
-    s3.put_object(Bucket=GRAPHS, Key=f"{manifest.key}/second/model.pt", Body=b"g")
-    later = datetime.now(UTC) + timedelta(hours=2)
-    (listing,) = artifacts.listings([experiment], bucket=GRAPHS, now=later)
-    assert [removal.what for removal in listing.removals] == [f"{manifest.key}/second"]
+    assert {removal.what for removal in old.removals} == {f"{key}/cut-off", f"{second}/second"}
 
 
 def test_an_experiment_that_was_never_deployed_has_no_bucket(
@@ -312,39 +280,28 @@ def test_experiments_with_buckets_of_their_own_are_listed_one_by_one(
     ]
 
 
-def checked(path: str) -> Outcome:
-    experiment = load_neuron(Path(path))
-    return compiled_graphs(
-        Situation(
-            experiment=experiment,
-            clients=client,
-            now=datetime.now(UTC),
-            run=lambda _: None,
-            root=Path(),
-        )
-    )
+def checked(path: str) -> CheckResult:
+    return compiled_graphs(situation(load_neuron(Path(path))))
 
 
-def test_preflight_passes_graphs_that_would_be_served(s3: Any, tmp_path: Path) -> None:
+def test_preflight_passes_graphs_that_would_be_served_and_fails_those_that_would_be_refused(
+    s3: Any, tmp_path: Path
+) -> None:
     path, experiment = a_file(tmp_path)
     put_graph(s3, experiment, 0)
-    outcome = checked(path)
-    assert (outcome.status, outcome.found) == ("pass", "1 of 2 variants load, the others compile")
-
-
-def test_preflight_fails_graphs_that_a_server_would_refuse(s3: Any, tmp_path: Path) -> None:
-    path, experiment = a_file(tmp_path)
+    result = checked(path)
+    assert (result.status, result.found) == ("pass", "1 of 2 variants load, the others compile")
     put_graph(s3, experiment, 0, inputs={"window": 5})
-    outcome = checked(path)
-    assert outcome.status == "fail"
-    assert outcome.found.startswith("would be refused: baseline: ")
-    assert outcome.next_step.startswith(f"python -m draftworth artifacts {path} --run")
+    result = checked(path)
+    assert result.status == "fail"
+    assert result.found.startswith("would be refused: baseline: ")
+    assert result.next_step.startswith(f"python -m draftworth artifacts {path} --run")
 
 
 def test_preflight_before_the_first_deploy_finds_nothing_to_refuse(tmp_path: Path) -> None:
     with mock_aws():
-        outcome = checked(a_file(tmp_path)[0])
-    assert (outcome.status, outcome.found) == (
+        result = checked(a_file(tmp_path)[0])
+    assert (result.status, result.found) == (
         "pass",
         "nothing is deployed yet: first starts compile",
     )

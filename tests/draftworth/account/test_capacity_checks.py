@@ -10,27 +10,19 @@ from moto import mock_aws
 
 from draftworth.account.checks.capacity import capacity_block, vcpu_quota, zone_offering
 from draftworth.planning.resolved import ResolvedNeuron
-from tests.draftworth.account.stubs import NOW, Answer, experiment, situation
+from tests.draftworth.account.stubs import (
+    DENIED,
+    NOW,
+    RESERVATIONS,
+    Answer,
+    experiment,
+    instances,
+    offered,
+    quota,
+    situation,
+)
 
 pytestmark = [pytest.mark.emulator]
-ZONES = "describe_instance_type_offerings"
-BLOCKS = "describe_capacity_reservations"
-NOTHING_RUNS = Answer(method="describe_instances", response={"Reservations": []})
-
-
-def offered(*zones: str) -> Answer:
-    kind = "trn2.48xlarge"
-    offerings = [{"InstanceType": kind, "Location": zone} for zone in zones]
-    return Answer(method=ZONES, response={"InstanceTypeOfferings": offerings})
-
-
-def quota(vcpus: float) -> Answer:
-    return Answer(method="get_service_quota", response={"Quota": {"Value": vcpus}})
-
-
-def instances(*each: dict[str, Any]) -> Answer:
-    response = {"Reservations": [{"Instances": list(each)}]}
-    return Answer(method="describe_instances", response=response)
 
 
 def trn(*, lifecycle: str = "", own: bool = False) -> dict[str, Any]:
@@ -62,142 +54,135 @@ def block(**changes: Any) -> Answer:
         "StartDate": NOW - timedelta(hours=1),
         "EndDate": NOW + timedelta(hours=23),
     }
-    return Answer(method=BLOCKS, response={"CapacityReservations": [facts | changes]})
+    return Answer(method=RESERVATIONS, response={"CapacityReservations": [facts | changes]})
 
 
 def test_a_zone_that_offers_the_type_passes() -> None:
     with mock_aws():
-        outcome = zone_offering(situation())
-    assert outcome.status == "pass"
-    assert "us-east-2c" in outcome.found
+        result = zone_offering(situation())
+    assert result.status == "pass"
+    assert "us-east-2c" in result.found
 
 
-def test_a_zone_without_the_type_fails_with_the_zones_that_have_it() -> None:
-    outcome = zone_offering(situation(ec2=[offered("us-east-2a", "us-east-2b")]))
-    assert outcome.status == "fail"
-    assert "aws.availability_zone to us-east-2a or us-east-2b" in outcome.next_step
-
-
-def test_a_region_without_the_type_fails_with_the_command_that_finds_another() -> None:
-    outcome = zone_offering(situation(ec2=[offered()]))
-    assert outcome.status == "fail"
-    assert "--find" in outcome.next_step
+@pytest.mark.parametrize(
+    ("zones", "next_step"),
+    [
+        (["us-east-2a", "us-east-2b"], "aws.availability_zone to us-east-2a or us-east-2b"),
+        ([], "--find"),
+    ],
+)
+def test_a_zone_without_the_type_fails_with_where_to_look(zones: list[str], next_step: str) -> None:
+    result = zone_offering(situation(ec2=[offered(*zones)]))
+    assert result.status == "fail"
+    assert next_step in result.next_step
 
 
 @pytest.mark.parametrize(("kind", "code"), [("spot", "L-6B0D517C"), ("on_demand", "L-2C3B7624")])
 def test_the_quota_is_that_of_the_capacity_type(kind: str, code: str) -> None:
     given = situation(
-        experiment(capacity={"kind": kind}), service_quotas=[quota(192.0)], ec2=[NOTHING_RUNS]
+        experiment(capacity={"kind": kind}), service_quotas=[quota(192.0)], ec2=[instances()]
     )
-    outcome = vcpu_quota(given)
-    assert outcome.status == "pass"
-    assert code in outcome.found
-    assert "192 vCPU, 0 in use, 192 needed" in outcome.found
+    result = vcpu_quota(given)
+    assert result.status == "pass"
+    assert code in result.found
+    assert "192 vCPU, 0 in use, 192 needed" in result.found
 
 
 def test_a_quota_below_the_plan_fails_with_the_request_for_more() -> None:
-    outcome = vcpu_quota(situation(service_quotas=[quota(0.0)]))
-    assert outcome.status == "fail"
-    assert "--quota-code L-6B0D517C --desired-value 192" in outcome.next_step
+    result = vcpu_quota(situation(service_quotas=[quota(0.0)]))
+    assert result.status == "fail"
+    assert "--quota-code L-6B0D517C --desired-value 192" in result.next_step
 
 
-def test_what_others_use_of_the_quota_is_not_left_for_the_plan() -> None:
-    given = situation(service_quotas=[quota(256.0)], ec2=[instances(trn(lifecycle="spot"))])
-    outcome = vcpu_quota(given)
-    assert outcome.status == "fail"
-    assert "256 vCPU, 192 in use, 192 needed" in outcome.found
-    assert "--desired-value 384" in outcome.next_step
-
-
-@pytest.mark.parametrize("running", [trn(), trn(lifecycle="spot", own=True)])
-def test_other_quotas_and_the_experiments_own_nodes_do_not_count(running: dict[str, Any]) -> None:
-    outcome = vcpu_quota(situation(service_quotas=[quota(192.0)], ec2=[instances(running)]))
-    assert outcome.status == "pass"
+@pytest.mark.parametrize(
+    ("running", "used"),
+    [
+        (trn(lifecycle="spot"), 192),
+        # Another quota, and the experiment's own node, which the deploy replaces.
+        (trn(), 0),
+        (trn(lifecycle="spot", own=True), 0),
+    ],
+)
+def test_only_what_others_use_of_the_quota_counts(running: dict[str, Any], used: int) -> None:
+    result = vcpu_quota(situation(service_quotas=[quota(256.0)], ec2=[instances(running)]))
+    assert result.status == ("fail" if used else "pass")
+    assert f"256 vCPU, {used} in use, 192 needed" in result.found
+    assert ("--desired-value 384" in result.next_step) is bool(used)
 
 
 def test_an_account_without_a_value_of_its_own_has_awss_default() -> None:
     none = Answer(method="get_service_quota", error="NoSuchResourceException")
     default = Answer(method="get_aws_default_service_quota", response={"Quota": {"Value": 0.0}})
-    outcome = vcpu_quota(situation(service_quotas=[none, default]))
-    assert outcome.status == "fail"
-    assert "0 vCPU, 192 needed" in outcome.found
+    result = vcpu_quota(situation(service_quotas=[none, default]))
+    assert result.status == "fail"
+    assert "0 vCPU, 192 needed" in result.found
 
 
 def test_usage_that_may_not_be_seen_is_a_warning() -> None:
-    denied = Answer(method="describe_instances", error="UnauthorizedOperation")
-    outcome = vcpu_quota(situation(service_quotas=[quota(192.0)], ec2=[denied]))
-    assert outcome.status == "warn"
-    assert "in use cannot be told" in outcome.found
+    denied = Answer(method="describe_instances", error=DENIED)
+    result = vcpu_quota(situation(service_quotas=[quota(192.0)], ec2=[denied]))
+    assert result.status == "warn"
+    assert "how many are in use is unknown" in result.found
 
 
-def test_a_capacity_block_needs_no_quota() -> None:
+def test_a_capacity_block_needs_no_quota_and_only_an_experiment_with_one_is_checked() -> None:
     assert vcpu_quota(situation(with_block())).status == "pass"
-
-
-def test_without_a_capacity_block_there_is_none_to_check() -> None:
     assert capacity_block(situation()).status == "skip"
 
 
-def test_a_capacity_block_that_fits_passes_with_the_minutes_it_gives() -> None:
-    outcome = capacity_block(situation(with_block(), ec2=[block()]))
-    assert outcome.status == "pass"
-    assert "120 minutes of nodes" in outcome.found
+@pytest.mark.parametrize(
+    ("changes", "minutes"),
+    [
+        ({}, 120),
+        # A block that starts within the deadline gives what is left of it.
+        ({"State": "scheduled", "StartDate": NOW + timedelta(minutes=30)}, 90),
+    ],
+)
+def test_a_capacity_block_that_fits_passes_with_the_minutes_it_gives(
+    changes: dict[str, Any], minutes: int
+) -> None:
+    result = capacity_block(situation(with_block(), ec2=[block(**changes)]))
+    assert result.status == "pass"
+    assert f"{minutes} minutes of nodes" in result.found
 
 
 @pytest.mark.parametrize(
-    ("changes", "found"),
+    ("status", "changes", "found"),
     [
-        ({"ReservationType": "default"}, "not a Capacity Block"),
-        ({"State": "expired"}, "it is expired"),
-        ({"State": "payment-failed"}, "it is payment-failed"),
-        ({"InstanceType": "p5.48xlarge"}, "it holds p5.48xlarge"),
-        ({"AvailabilityZone": "us-east-2a"}, "it is in us-east-2a"),
-        ({"TotalInstanceCount": 0}, "it holds 0 instances, the plan needs 1"),
-        ({"EndDate": NOW + timedelta(minutes=39)}, "which is past"),
+        ("warn", {"State": "payment-pending"}, "payment-pending"),
+        ("warn", {"AvailableInstanceCount": 0}, "0 of 1 instances are free"),
+        ("warn", {"EndDate": NOW + timedelta(minutes=100)}, "60 minutes of nodes"),
+        ("fail", {"ReservationType": "default"}, "not a Capacity Block"),
+        ("fail", {"State": "expired"}, "it is expired"),
+        ("fail", {"State": "payment-failed"}, "it is payment-failed"),
+        ("fail", {"InstanceType": "p5.48xlarge"}, "it holds p5.48xlarge"),
+        ("fail", {"AvailabilityZone": "us-east-2a"}, "it is in us-east-2a"),
+        ("fail", {"TotalInstanceCount": 0}, "it holds 0 instances, the plan needs 1"),
+        ("fail", {"EndDate": NOW + timedelta(minutes=39)}, "which is past"),
         (
+            "fail",
             {"State": "scheduled", "StartDate": NOW + timedelta(hours=2)},
             "before the block starts",
         ),
     ],
 )
-def test_a_capacity_block_that_cannot_serve_fails(changes: dict[str, Any], found: str) -> None:
-    given = situation(with_block(), ec2=[block(**changes)])
-    outcome = capacity_block(given)
-    assert outcome.status == "fail"
-    assert found in outcome.found
-    assert outcome.next_step
-
-
-@pytest.mark.parametrize(
-    ("changes", "found"),
-    [
-        ({"State": "payment-pending"}, "payment-pending"),
-        ({"AvailableInstanceCount": 0}, "0 of 1 instances are free"),
-        ({"EndDate": NOW + timedelta(minutes=100)}, "60 minutes of nodes"),
-    ],
-)
-def test_a_capacity_block_that_may_do_warns(changes: dict[str, Any], found: str) -> None:
-    given = situation(with_block(), ec2=[block(**changes)])
-    outcome = capacity_block(given)
-    assert outcome.status == "warn"
-    assert found in outcome.found
-
-
-def test_a_block_that_starts_within_the_deadline_passes_with_what_is_left_of_it() -> None:
-    later = block(State="scheduled", StartDate=NOW + timedelta(minutes=30))
-    outcome = capacity_block(situation(with_block(), ec2=[later]))
-    assert outcome.status == "pass"
-    assert "90 minutes of nodes" in outcome.found
+def test_a_capacity_block_that_does_not_fit_warns_or_fails(
+    status: str, changes: dict[str, Any], found: str
+) -> None:
+    result = capacity_block(situation(with_block(), ec2=[block(**changes)]))
+    assert result.status == status
+    assert found in result.found
+    assert result.next_step
 
 
 @pytest.mark.parametrize(
     "answer",
     [
-        Answer(method=BLOCKS, error="InvalidCapacityReservationId.NotFound"),
-        Answer(method=BLOCKS, response={"CapacityReservations": []}),
+        Answer(method=RESERVATIONS, error="InvalidCapacityReservationId.NotFound"),
+        Answer(method=RESERVATIONS, response={"CapacityReservations": []}),
     ],
 )
 def test_a_reservation_that_does_not_exist_fails(answer: Answer) -> None:
-    outcome = capacity_block(situation(with_block(), ec2=[answer]))
-    assert outcome.status == "fail"
-    assert "cr-0123456789abcdef0" in outcome.found
+    result = capacity_block(situation(with_block(), ec2=[answer]))
+    assert result.status == "fail"
+    assert "cr-0123456789abcdef0" in result.found

@@ -46,7 +46,10 @@ def test_an_error_says_what_was_tried_where_and_what_to_do(
 ) -> None:
     told = explanation(error, "list the things", region=REGION)
     assert type(told) is kind
-    assert "could not list the things in us-east-2" in str(told)
+    assert told.reason.startswith(f"could not list the things in {REGION}: ")
+    assert REGION not in explanation(error, "list the things").reason
+    if isinstance(error, ClientError):
+        assert told.reason.endswith(": because")
     assert next_step in told.next_step
     assert f"next: {told.next_step}" in str(told)
     assert told.exit_code == 1
@@ -66,16 +69,6 @@ def test_without_credentials_no_region_was_asked_and_none_is_named(
     assert told.reason.startswith("could not list the things: ")
     assert REGION not in str(told)
     assert next_step in told.next_step
-
-
-def test_without_a_region_the_error_names_none() -> None:
-    told = explanation(answer("Throttling"), "list the things")
-    assert told.reason == "could not list the things: Throttling: because"
-
-
-def test_an_answers_code_and_message_are_repeated() -> None:
-    told = explanation(answer("Throttling"), "list", region=REGION)
-    assert "Throttling: because" in told.reason
 
 
 def test_the_original_error_is_the_cause() -> None:

@@ -10,48 +10,24 @@ from moto import mock_aws
 
 from draftworth.account.checks.cluster import add_ons, control_plane_zones, cpu_nodes, node_image
 from draftworth.account.market import offer
-from draftworth.experiment.aws import ADD_ONS, S3_ADD_ON
-from tests.draftworth.account.stubs import Answer, experiment, situation
+from draftworth.experiment.aws import ADD_ONS, CPU_INSTANCE_TYPE, S3_ADD_ON
+from tests.draftworth.account.stubs import (
+    Answer,
+    experiment,
+    instances,
+    offered,
+    quota,
+    situation,
+    zones,
+)
 
 pytestmark = [pytest.mark.emulator]
 
 
-def zones(**ids: str) -> Answer:
-    """Zones of us-east-1 by letter."""
-    listed = [
-        {"ZoneName": f"us-east-1{letter}", "ZoneId": zone_id, "ZoneType": "availability-zone"}
-        for letter, zone_id in ids.items()
-    ]
-    local = {"ZoneName": "us-east-1-bos-1a", "ZoneId": "use1-bos1-az1", "ZoneType": "local-zone"}
-    return Answer(
-        method="describe_availability_zones", response={"AvailabilityZones": [*listed, local]}
-    )
-
-
-def in_virginia(letter: str, **aws: Any) -> Any:
-    return experiment(region="us-east-1", availability_zone=f"us-east-1{letter}", **aws)
-
-
-def offered(*places: str) -> Answer:
-    offerings = [{"InstanceType": "m7i.xlarge", "Location": zone} for zone in places]
-    return Answer(
-        method="describe_instance_type_offerings", response={"InstanceTypeOfferings": offerings}
-    )
-
-
-def quota(vcpus: float) -> Answer:
-    return Answer(method="get_service_quota", response={"Quota": {"Value": vcpus}})
-
-
 def running(*types: str) -> Answer:
     """Instances of four vCPUs each."""
-    instances = [
-        {"InstanceType": kind, "CpuOptions": {"CoreCount": 2, "ThreadsPerCore": 2}}
-        for kind in types
-    ]
-    return Answer(
-        method="describe_instances", response={"Reservations": [{"Instances": instances}]}
-    )
+    cores = {"CoreCount": 2, "ThreadsPerCore": 2}
+    return instances(*({"InstanceType": kind, "CpuOptions": cores} for kind in types))
 
 
 def add_on(*versions: str, default: int = 0, kubernetes: str = "1.35") -> Answer:
@@ -80,95 +56,82 @@ def release(value: str) -> Answer:
 
 def test_two_zones_of_the_account_pass_with_their_ids() -> None:
     with mock_aws():
-        outcome = control_plane_zones(situation())
-    assert outcome.status == "pass"
-    assert "us-east-2c (use2-az3) and us-east-2a (use2-az1)" in outcome.found
+        result = control_plane_zones(situation())
+    assert result.status == "pass"
+    assert "us-east-2c (use2-az3) and us-east-2a (use2-az1)" in result.found
 
 
-def test_the_zone_that_eks_refuses_is_found_by_its_id() -> None:
-    given = situation(in_virginia("b"), ec2=[zones(a="use1-az3", b="use1-az1", c="use1-az2")])
-    outcome = control_plane_zones(given)
-    assert outcome.status == "fail"
-    assert "us-east-1a, which is use1-az3" in outcome.found
-    assert outcome.next_step == "set aws.second_zone to us-east-1c"
-
-
-def test_another_letter_of_the_refused_zone_is_none_of_our_business() -> None:
-    given = situation(in_virginia("b"), ec2=[zones(a="use1-az1", b="use1-az2", c="use1-az3")])
-    assert control_plane_zones(given).status == "pass"
-
-
-def test_the_second_zone_that_the_experiment_names_is_the_one_that_counts() -> None:
-    named = in_virginia("b", second_zone="us-east-1c")
-    given = situation(named, ec2=[zones(a="use1-az3", b="use1-az1", c="use1-az2")])
-    assert control_plane_zones(given).status == "pass"
-
-
-def test_accelerators_in_a_refused_zone_fail_with_the_zones_that_do() -> None:
-    given = situation(in_virginia("b"), ec2=[zones(a="use1-az1", b="use1-az3", c="use1-az2")])
-    outcome = control_plane_zones(given)
-    assert outcome.status == "fail"
-    assert outcome.next_step == "set aws.availability_zone to us-east-1a or us-east-1c"
-
-
-def test_a_zone_that_the_account_does_not_have_fails() -> None:
-    given = situation(in_virginia("b"), ec2=[zones(b="use1-az1", d="use1-az4")])
-    outcome = control_plane_zones(given)
-    assert outcome.status == "fail"
-    assert "no zone us-east-1a" in outcome.found
-    assert outcome.next_step == "set aws.second_zone to us-east-1d"
+@pytest.mark.parametrize(
+    ("ids", "second", "next_step"),
+    [
+        # The refused zone is known by its id, whatever its letter.
+        ("a3 b1 c2", None, "set aws.second_zone to us-east-1c"),
+        ("a1 b2 c3", None, ""),
+        ("a3 b1 c2", "us-east-1c", ""),
+        ("a1 b3 c2", None, "set aws.availability_zone to us-east-1a or us-east-1c"),
+        ("b1 d4", None, "set aws.second_zone to us-east-1d"),
+    ],
+)
+def test_both_zones_must_exist_and_be_accepted_by_eks(
+    ids: str, second: str | None, next_step: str
+) -> None:
+    listed = zones(**{f"us_east_1{pair[0]}": f"use1-az{pair[1]}" for pair in ids.split()})
+    given = experiment(region="us-east-1", availability_zone="us-east-1b", second_zone=second)
+    result = control_plane_zones(situation(given, ec2=[listed]))
+    assert (result.status, result.next_step) == ("fail" if next_step else "pass", next_step)
 
 
 def test_cpu_nodes_need_their_type_in_the_zone_and_the_quota() -> None:
-    answers = [offered("us-east-2c"), running("m7i.xlarge", "c7i.xlarge")]
-    outcome = cpu_nodes(situation(ec2=answers, service_quotas=[quota(16)]))
-    assert outcome.status == "pass"
-    assert "(L-1216C47A): 16 vCPU, 8 in use, 8 needed" in outcome.found
+    answers = [offered("us-east-2c", kind=CPU_INSTANCE_TYPE), running("m7i.xlarge", "c7i.xlarge")]
+    result = cpu_nodes(situation(ec2=answers, service_quotas=[quota(16)]))
+    assert result.status == "pass"
+    assert "(L-1216C47A): 16 vCPU, 8 in use, 8 needed" in result.found
 
 
-def test_a_zone_without_the_cpu_nodes_type_fails() -> None:
-    outcome = cpu_nodes(situation(ec2=[offered("us-east-2a")]))
-    assert outcome.status == "fail"
-    assert "not offered in us-east-2c, but in us-east-2a" in outcome.found
-
-
-def test_a_new_accounts_quota_is_too_small_for_the_cpu_nodes() -> None:
-    given = situation(ec2=[offered("us-east-2c")], service_quotas=[quota(5)])
-    outcome = cpu_nodes(given)
-    assert outcome.status == "fail"
-    assert "--quota-code L-1216C47A --desired-value 8" in outcome.next_step
+@pytest.mark.parametrize(
+    ("zone", "next_step"),
+    [
+        ("us-east-2a", "choose another aws.availability_zone"),
+        ("us-east-2c", "--quota-code L-1216C47A --desired-value 8"),
+    ],
+)
+def test_cpu_nodes_without_their_type_or_quota_fail(zone: str, next_step: str) -> None:
+    answers = [offered(zone, kind=CPU_INSTANCE_TYPE)]
+    result = cpu_nodes(situation(ec2=answers, service_quotas=[quota(5)]))
+    assert result.status == "fail"
+    assert next_step in result.next_step
 
 
 @pytest.mark.parametrize(
     "other", ["trn2.48xlarge", "inf2.xlarge", "hpc7a.48xlarge", "dl1.24xlarge"]
 )
 def test_families_with_quotas_of_their_own_take_nothing_of_the_standard_one(other: str) -> None:
-    answers = [offered("us-east-2c"), running("t3.large", other)]
-    outcome = cpu_nodes(situation(ec2=answers, service_quotas=[quota(12)]))
-    assert outcome.status == "pass"
-    assert "4 in use" in outcome.found
+    answers = [offered("us-east-2c", kind=CPU_INSTANCE_TYPE), running("t3.large", other)]
+    result = cpu_nodes(situation(ec2=answers, service_quotas=[quota(12)]))
+    assert result.status == "pass"
+    assert "4 in use" in result.found
 
 
 def test_add_ons_of_today_come_as_pins() -> None:
-    outcome = add_ons(situation(eks=all_add_ons(vpc_cni=add_on("v1.9.0", "v1.20.4", default=1))))
-    assert outcome.status == "pass"
-    pins = outcome.paste["pins"]["add_ons"]
+    result = add_ons(situation(eks=all_add_ons(vpc_cni=add_on("v1.9.0", "v1.20.4", default=1))))
+    assert result.status == "pass"
+    pins = result.paste["pins"]["add_ons"]
     assert set(pins) == set(ADD_ONS)
     assert pins["vpc-cni"] == "v1.20.4"
-    assert f"{S3_ADD_ON} v2.1.0-eksbuild.1" in outcome.found
+    assert f"{S3_ADD_ON} v2.1.0-eksbuild.1" in result.found
 
 
 def test_a_pin_is_what_a_deploy_gets_as_long_as_eks_has_it() -> None:
     old = add_on("v1.15.0-eksbuild.1", "v2.9.2-eksbuild.1")
     pinned = experiment(pins={"add_ons": {S3_ADD_ON: "v2.9.2-eksbuild.1"}})
     answers = all_add_ons(aws_mountpoint_s3_csi_driver=old)
-    outcome = add_ons(situation(pinned, eks=answers))
-    assert outcome.status == "pass"
-    assert f"1 pinned, the others by default; {S3_ADD_ON} v2.9.2" in outcome.found
+    result = add_ons(situation(pinned, eks=answers))
+    assert result.status == "pass"
+    assert f"1 pinned, the others by default; {S3_ADD_ON} v2.9.2" in result.found
     gone = experiment(pins={"add_ons": {"vpc-cni": "v1.0.0-eksbuild.1"}})
-    outcome = add_ons(situation(gone, eks=all_add_ons()))
-    assert outcome.status == "fail"
-    assert "no longer has vpc-cni v1.0.0-eksbuild.1" in outcome.found
+    result = add_ons(situation(gone, eks=all_add_ons()))
+    assert result.status == "fail"
+    assert "no longer has vpc-cni v1.0.0-eksbuild.1" in result.found
 
 
 def test_pins_that_are_pasted_are_pins_that_an_experiment_takes() -> None:
@@ -183,57 +146,66 @@ def test_pins_that_are_pasted_are_pins_that_an_experiment_takes() -> None:
     assert set(pins.add_ons) == set(ADD_ONS)
 
 
-def test_a_pinned_node_release_is_told_beside_todays() -> None:
-    pinned = experiment(pins={"node_release": "1.35.2-20260901"})
-    outcome = node_image(situation(pinned, ssm=[release("1.35.6-20261112")] * 2))
-    assert outcome.status == "pass"
-    assert "pinned to 1.35.2-20260901; today's: neuron 1.35.6-20261112" in outcome.found
-    assert outcome.paste == {}
-
-
-def test_an_s3_driver_whose_default_is_version_1_fails_with_the_newest_one_to_pin() -> None:
-    old = add_on("v1.15.0-eksbuild.1", "v2.9.2-eksbuild.1", "v2.10.0-eksbuild.2")
-    outcome = add_ons(situation(eks=all_add_ons(aws_mountpoint_s3_csi_driver=old)))
-    assert outcome.status == "fail"
-    assert outcome.next_step == f"set aws.pins.add_ons.{S3_ADD_ON} to v2.10.0-eksbuild.2"
-    assert outcome.paste["pins"]["add_ons"][S3_ADD_ON] == "v2.10.0-eksbuild.2"
-
-
-def test_an_s3_driver_without_a_second_version_fails_with_nothing_to_pin() -> None:
-    old = add_on("v1.15.0-eksbuild.1")
-    outcome = add_ons(situation(eks=all_add_ons(aws_mountpoint_s3_csi_driver=old)))
-    assert outcome.status == "fail"
-    assert outcome.next_step == "choose another region"
-    assert outcome.paste == {}
+@pytest.mark.parametrize(
+    ("newest", "next_step", "pin"),
+    [
+        (
+            "v2.10.0-eksbuild.2",
+            f"set aws.pins.add_ons.{S3_ADD_ON} to v2.10.0-eksbuild.2",
+            "v2.10.0-eksbuild.2",
+        ),
+        ("v1.14.0-eksbuild.1", "choose another region", None),
+    ],
+)
+def test_an_s3_driver_of_version_1_fails_with_the_newest_one_to_pin_if_there_is_one(
+    newest: str, next_step: str, pin: str | None
+) -> None:
+    old = add_on("v1.15.0-eksbuild.1", "v1.9.2-eksbuild.1", newest)
+    result = add_ons(situation(eks=all_add_ons(aws_mountpoint_s3_csi_driver=old)))
+    assert (result.status, result.next_step) == ("fail", next_step)
+    assert result.paste.get("pins", {}).get("add_ons", {}).get(S3_ADD_ON) == pin
 
 
 @pytest.mark.parametrize("none", [add_on(), add_on("v1.3.0", kubernetes="1.34")])
 def test_an_add_on_without_a_default_for_this_kubernetes_fails(none: Answer) -> None:
-    outcome = add_ons(situation(eks=all_add_ons(kube_proxy=none)))
-    assert outcome.status == "fail"
-    assert "no default version of kube-proxy" in outcome.found
+    result = add_ons(situation(eks=all_add_ons(kube_proxy=none)))
+    assert result.status == "fail"
+    assert "no default version of kube-proxy" in result.found
 
 
-def test_the_node_images_release_comes_as_a_pin() -> None:
-    outcome = node_image(situation(ssm=[release("1.35.6-20261112"), release("1.35.6-20261112")]))
-    assert outcome.status == "pass"
-    assert outcome.paste == {"pins": {"node_release": "1.35.6-20261112"}}
-
-
-def test_releases_that_differ_are_a_warning_with_the_older_one() -> None:
-    outcome = node_image(situation(ssm=[release("1.35.6-20261112"), release("1.35.10-20261119")]))
-    assert outcome.status == "warn"
-    assert outcome.paste == {"pins": {"node_release": "1.35.6-20261112"}}
+SAME, LATER = "1.35.6-20261112", "1.35.10-20261119"
 
 
 @pytest.mark.parametrize(
-    "answer", [release("ami-0123"), Answer(method="get_parameter", error="ParameterNotFound")]
+    ("second", "pinned", "status", "found", "pin"),
+    [
+        (release(SAME), None, "pass", f"a deploy today gets {SAME}", SAME),
+        (release(LATER), None, "warn", "differ today", SAME),
+        (release("ami-0123"), None, "warn", "standard unknown", None),
+        (
+            Answer(method="get_parameter", error="ParameterNotFound"),
+            None,
+            "warn",
+            "standard unknown",
+            None,
+        ),
+        (
+            release(SAME),
+            "1.35.2-20260901",
+            "pass",
+            f"pinned to 1.35.2-20260901; today's: neuron {SAME}",
+            None,
+        ),
+    ],
 )
-def test_a_release_that_is_none_is_a_warning_without_a_pin(answer: Answer) -> None:
-    outcome = node_image(situation(ssm=[release("1.35.6-20261112"), answer]))
-    assert outcome.status == "warn"
-    assert "standard unknown" in outcome.found
-    assert outcome.paste == {}
+def test_the_node_images_release_comes_as_a_pin_unless_one_is_set(
+    second: Answer, pinned: str | None, status: str, found: str, pin: str | None
+) -> None:
+    given = experiment(pins={"node_release": pinned})
+    result = node_image(situation(given, ssm=[release(SAME), second]))
+    assert result.status == status
+    assert found in result.found
+    assert result.paste == ({"pins": {"node_release": pin}} if pin else {})
 
 
 def test_pins_of_several_checks_become_one_piece_of_yaml() -> None:

@@ -12,7 +12,7 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from draftworth.account.checks.check import Outcome, Situation
+from draftworth.account.checks.check import CheckResult, Situation
 from draftworth.account.checks.deployment import (
     bootstrap,
     cdk_cli,
@@ -47,7 +47,7 @@ def stack(name: str, status: str, experiment_name: str = "") -> dict[str, object
     return {"StackName": name, "StackStatus": status, "CreationTime": NOW, "Tags": tags}
 
 
-def judged(*stacks: dict[str, object]) -> Outcome:
+def judged(*stacks: dict[str, object]) -> CheckResult:
     answer = Answer(method="describe_stacks", response={"Stacks": list(stacks)})
     return existing_stacks(situation(cloudformation=[answer]))
 
@@ -61,9 +61,9 @@ def test_bootstrap_is_judged_by_its_version(account: None, version: str, status:
 
 
 def test_an_account_without_bootstrap_fails_with_the_command(account: None) -> None:
-    outcome = bootstrap(situation())
-    assert outcome.status == "fail"
-    assert outcome.next_step == "npx aws-cdk@2.1148.1 bootstrap aws://ACCOUNT/us-east-2"
+    result = bootstrap(situation())
+    assert result.status == "fail"
+    assert result.next_step == "npx aws-cdk@2.1148.1 bootstrap aws://ACCOUNT/us-east-2"
 
 
 def test_a_qualifier_of_ones_own_has_a_parameter_of_its_own(account: None, tmp_path: Path) -> None:
@@ -90,52 +90,52 @@ def test_a_qualifier_of_ones_own_has_a_parameter_of_its_own(account: None, tmp_p
 def test_a_stack_is_judged_by_what_a_deploy_makes_of_its_state(
     state: str, status: str, step: str
 ) -> None:
-    outcome = judged(stack("draftworth-qwen3-32b", state, "qwen3-32b"))
-    assert outcome.status == status
-    assert step in outcome.next_step
+    result = judged(stack("draftworth-qwen3-32b", state, "qwen3-32b"))
+    assert result.status == status
+    assert step in result.next_step
 
 
-def test_stacks_of_a_version_that_made_several_are_in_the_way() -> None:
-    outcome = judged(stack("draftworth-qwen3-32b-cluster", "CREATE_COMPLETE", "qwen3-32b"))
-    assert outcome.status == "fail"
-    assert "draftworth-qwen3-32b-cluster" in outcome.found
-
-
-def test_stacks_of_other_experiments_are_not_ours() -> None:
-    outcome = judged(
-        stack("draftworth-qwen3-32b-x", "DELETE_FAILED", "qwen3-32b-x"),
-        stack("something-else", "DELETE_FAILED"),
-    )
-    assert outcome.status == "pass"
-    assert "no stack" in outcome.found
-
-
-def test_a_stack_without_its_tags_yet_is_known_by_its_name() -> None:
-    assert judged(stack("draftworth-qwen3-32b", "DELETE_FAILED")).status == "fail"
+@pytest.mark.parametrize(
+    ("name", "experiment_name", "status", "found"),
+    [
+        # An earlier version made several stacks.
+        ("draftworth-qwen3-32b-cluster", "qwen3-32b", "fail", "draftworth-qwen3-32b-cluster"),
+        ("draftworth-qwen3-32b-x", "qwen3-32b-x", "pass", "no stack"),
+        ("something-else", "", "pass", "no stack"),
+        # Tags are not set yet.
+        ("draftworth-qwen3-32b", "", "fail", "is DELETE_FAILED"),
+    ],
+)
+def test_a_stack_is_the_experiments_by_its_tag_or_else_its_name(
+    name: str, experiment_name: str, status: str, found: str
+) -> None:
+    result = judged(stack(name, "DELETE_FAILED", experiment_name))
+    assert result.status == status
+    assert found in result.found
 
 
 def test_a_secret_with_text_passes_and_its_text_is_not_shown(account: None) -> None:
-    outcome = hub_token(with_secret("hf_very_secret"))
-    assert outcome.status == "pass"
-    assert "hf_very_secret" not in str(outcome)
+    result = hub_token(with_secret("hf_very_secret"))
+    assert result.status == "pass"
+    assert "hf_very_secret" not in str(result)
 
 
-def test_a_secret_that_is_missing_fails_with_the_command_that_makes_it(account: None) -> None:
-    outcome = hub_token(situation(experiment(hub_token_secret="hub")))
-    assert outcome.status == "fail"
-    assert "create-secret" in outcome.next_step
-
-
-def test_a_secret_without_text_fails(account: None) -> None:
-    assert hub_token(with_secret(" ")).status == "fail"
+def test_a_secret_that_is_missing_or_empty_fails_with_the_command_that_mends_it(
+    account: None,
+) -> None:
+    missing = hub_token(situation(experiment(hub_token_secret="hub")))
+    empty = hub_token(with_secret(" "))
+    for result, command in ((missing, "create-secret"), (empty, "put-secret-value")):
+        assert result.status == "fail"
+        assert command in result.next_step
 
 
 def test_a_secret_that_is_about_to_go_fails(account: None) -> None:
     given = with_secret("hf_very_secret")
     boto3.client("secretsmanager", region_name=REGION).delete_secret(SecretId="hub")
-    outcome = hub_token(given)
-    assert outcome.status == "fail"
-    assert "restore-secret" in outcome.next_step
+    result = hub_token(given)
+    assert result.status == "fail"
+    assert "restore-secret" in result.next_step
 
 
 def test_a_secret_that_only_the_stager_may_read_is_a_warning() -> None:
@@ -143,34 +143,28 @@ def test_a_secret_that_only_the_stager_may_read_is_a_warning() -> None:
         Answer(method="describe_secret", response={"Name": "hub"}),
         Answer(method="get_secret_value", error="AccessDeniedException"),
     ]
-    outcome = hub_token(situation(experiment(hub_token_secret="hub"), secretsmanager=answers))
-    assert outcome.status == "warn"
-
-
-def test_open_models_need_no_token() -> None:
-    assert gated_models(situation()).status == "pass"
-    assert hub_token(situation()).status == "skip"
+    result = hub_token(situation(experiment(hub_token_secret="hub"), secretsmanager=answers))
+    assert result.status == "warn"
 
 
 def test_a_gated_model_without_a_token_fails_with_the_steps_to_one() -> None:
-    outcome = gated_models(situation(experiment("llama-3.1-8b-eagle3")))
-    assert outcome.status == "fail"
-    assert "meta-llama/Llama-3.1-8B-Instruct is gated" in outcome.found
-    assert "aws secretsmanager create-secret --region" in outcome.next_step
-    assert "set aws.hub_token_secret to draftworth/hub" in outcome.next_step
-
-
-def test_a_gated_model_with_a_secret_named_passes() -> None:
-    given = experiment("llama-3.1-8b-eagle3", hub_token_secret="hub")
-    assert gated_models(situation(given)).status == "pass"
+    assert gated_models(situation()).status == "pass"
+    assert hub_token(situation()).status == "skip"
+    result = gated_models(situation(experiment("llama-3.1-8b-eagle3")))
+    assert result.status == "fail"
+    assert "meta-llama/Llama-3.1-8B-Instruct is gated" in result.found
+    assert "aws secretsmanager create-secret --region" in result.next_step
+    assert "set aws.hub_token_secret to draftworth/hub" in result.next_step
+    named = experiment("llama-3.1-8b-eagle3", hub_token_secret="hub")
+    assert gated_models(situation(named)).status == "pass"
 
 
 def test_a_model_of_unknown_access_is_a_warning() -> None:
     unknown = HubModel(model="acme/private", tokenizer_family="qwen3")
     given = changed(experiment(), target=unknown)
-    outcome = gated_models(situation(given))
-    assert outcome.status == "warn"
-    assert "whether acme/private is gated" in outcome.found
+    result = gated_models(situation(given))
+    assert result.status == "warn"
+    assert "whether acme/private is gated" in result.found
 
 
 def machine(**programs: tuple[int, str]) -> Situation:
@@ -178,15 +172,20 @@ def machine(**programs: tuple[int, str]) -> Situation:
 
 
 @pytest.mark.parametrize(
-    ("version", "status"), [("v24.19.0", "pass"), ("v20.1.0", "warn"), ("v16.0.0", "fail")]
+    ("programs", "status"),
+    [
+        ({"node": (0, "v24.19.0\n")}, "pass"),
+        ({"node": (0, "v20.1.0\n")}, "warn"),
+        ({"node": (0, "v16.0.0\n")}, "fail"),
+        ({"node": (0, "bun")}, "fail"),
+        ({"node": (1, "")}, "fail"),
+        ({}, "fail"),
+    ],
 )
-def test_node_is_judged_by_its_major_version(version: str, status: str) -> None:
-    assert node(machine(node=(0, f"{version}\n"))).status == status
-
-
-@pytest.mark.parametrize("given", [machine(), machine(node=(0, "bun")), machine(node=(1, ""))])
-def test_a_machine_without_a_working_node_fails(given: Situation) -> None:
-    assert node(given).status == "fail"
+def test_node_is_judged_by_its_major_version(
+    programs: dict[str, tuple[int, str]], status: str
+) -> None:
+    assert node(machine(**programs)).status == status
 
 
 @pytest.mark.parametrize(
@@ -201,23 +200,17 @@ def test_the_cdk_cli_is_the_pinned_one(tmp_path: Path, installed: str | None, st
     assert cdk_cli(situation(root=tmp_path)).status == status
 
 
-def test_a_container_engine_that_answers_passes() -> None:
+def test_the_engine_that_cdk_would_call_passes_if_it_answers_or_is_not_needed() -> None:
     assert container_engine(machine(docker=(0, "Server: fine"))).status == "pass"
-
-
-def test_the_engine_is_the_one_that_cdk_would_call() -> None:
-    given = dataclasses.replace(machine(finch=(0, "fine")), container_engine="finch")
-    assert "finch" in container_engine(given).found
+    finch = dataclasses.replace(machine(finch=(0, "fine")), container_engine="finch")
+    assert "finch" in container_engine(finch).found
+    given = experiment(load_generator_image=f"registry.example.com/llmperf@sha256:{'0' * 64}")
+    assert container_engine(situation(given)).status == "pass"
 
 
 @pytest.mark.parametrize("given", [machine(), machine(docker=(1, "cannot connect"))])
 def test_no_engine_fails_with_the_alternatives(given: Situation) -> None:
-    outcome = container_engine(given)
-    assert outcome.status == "fail"
-    assert "CDK_DOCKER=finch" in outcome.next_step
-    assert "aws.load_generator_image" in outcome.next_step
-
-
-def test_a_given_image_needs_no_engine() -> None:
-    given = experiment(load_generator_image=f"registry.example.com/llmperf@sha256:{'0' * 64}")
-    assert container_engine(situation(given)).status == "pass"
+    result = container_engine(given)
+    assert result.status == "fail"
+    assert "CDK_DOCKER=finch" in result.next_step
+    assert "aws.load_generator_image" in result.next_step

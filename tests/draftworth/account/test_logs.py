@@ -14,10 +14,9 @@ from moto import mock_aws
 
 from draftworth.account.logs import OVERLAP_MS, POLL_SECONDS
 from draftworth.cli import main
-from tests.conftest import ROOT
+from tests.draftworth.account.stubs import QWEN
 
 pytestmark = pytest.mark.emulator
-EXPERIMENT = str(ROOT / "experiments/qwen3-32b.yaml")
 GROUP = "/aws/containerinsights/draftworth-qwen3-32b/application"
 
 
@@ -48,13 +47,16 @@ def agent() -> Iterator[Agent]:
 
 
 def said(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
-    assert main(["logs", EXPERIMENT, *words]) == 0
+    assert main(["logs", QWEN, *words]) == 0
     return capsys.readouterr().out.splitlines()
 
 
 def test_lines_say_when_who_and_what(agent: Agent, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "no line of these pods" in said(capsys)[0]
     agent.write("INFO: ready\n")
-    (line,) = said(capsys)
+    agent.write({"event": "started"}, ago_s=2)
+    structured, line = said(capsys)
+    assert structured.endswith("{'event': 'started'}")
     assert re.fullmatch(r"\d{4}(-\d\d){2} \d\d(:\d\d){2}  vllm-baseline-x/vllm  INFO: ready", line)
 
 
@@ -96,18 +98,6 @@ def test_what_is_no_record_of_a_pod_is_left_out(
     assert line.endswith("after")
 
 
-def test_a_record_without_text_is_shown_as_it_is(
-    agent: Agent, capsys: pytest.CaptureFixture[str]
-) -> None:
-    agent.write({"event": "started"})
-    (line,) = said(capsys)
-    assert "started" in line
-
-
-def test_nothing_said_is_said(agent: Agent, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "no line of these pods" in said(capsys)[0]
-
-
 def test_following_shows_each_line_once_also_a_late_one(
     agent: Agent, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,19 +114,19 @@ def test_following_shows_each_line_once_also_a_late_one(
     agent.write("first", ago_s=3)
     agent.write("second", ago_s=2)
     monkeypatch.setattr("draftworth.account.logs.time.sleep", sleep)
-    assert main(["logs", EXPERIMENT, "--follow"]) == 1
+    assert main(["logs", QWEN, "--follow"]) == 1
     lines = [line.split("  ")[-1] for line in capsys.readouterr().out.splitlines()]
     assert lines == ["first", "second", "third", "late"]
 
 
 def test_a_log_group_that_is_not_there_is_no_traceback(capsys: pytest.CaptureFixture[str]) -> None:
     with mock_aws():
-        assert main(["logs", EXPERIMENT]) == 1
+        assert main(["logs", QWEN]) == 1
     assert f"could not read the log group {GROUP}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("words", [["--since", "0m"], ["--since", "32d"], ["--pod", 'a" || "b']])
 def test_wrong_usage_ends_with_2(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as done:
-        main(["logs", EXPERIMENT, *words])
+        main(["logs", QWEN, *words])
     assert done.value.code == 2

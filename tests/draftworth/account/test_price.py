@@ -16,8 +16,16 @@ from draftworth.cli import main
 from draftworth.errors import DraftworthError
 from draftworth.planning.prices import CONTEXT_FILE, context_values, price_key
 from draftworth.planning.resolved import ResolvedNeuron, load_neuron
-from tests.draftworth.account.market.stubs import World, product, products, spot
-from tests.draftworth.account.stubs import NOW, ROOT, Answer, experiment
+from tests.draftworth.account.stubs import (
+    NOW,
+    QWEN,
+    Answer,
+    StubbedClients,
+    experiment,
+    product,
+    products,
+    spot,
+)
 from tests.support.experiments import drop, write_experiment
 
 pytestmark = [pytest.mark.emulator]
@@ -40,37 +48,37 @@ ODD_PRODUCTS = (
 )
 
 
-def ohio(*answers: Answer) -> World:
-    return World(us_east_2={"ec2": list(answers)})
+def ohio(*answers: Answer) -> StubbedClients:
+    return StubbedClients(us_east_2={"ec2": list(answers)})
 
 
-def virginia(*answers: Answer) -> World:
-    return World(us_east_1={"pricing": list(answers)})
+def virginia(*answers: Answer) -> StubbedClients:
+    return StubbedClients(us_east_1={"pricing": list(answers)})
 
 
 def test_spot_has_the_zones_price_of_now() -> None:
-    world = ohio(spot(us_east_2c=["15.09", "8.60"]))
-    found = asked_price(experiment(), world, NOW)
+    clients = ohio(spot(us_east_2c=["15.09", "8.60"]))
+    found = asked_price(experiment(), clients, NOW)
     assert (found.usd_per_hour, found.as_of) == (15.09, NOW.date())
     assert found.source == "EC2 Spot price history: 8.60 to 15.09 in 7 days"
-    assert world.calls == [("ec2", "DescribeSpotPriceHistory")]
+    assert clients.calls == [("us-east-2", "DescribeSpotPriceHistory")]
 
 
 def test_on_demand_has_the_price_lists_price_of_the_region() -> None:
-    world = virginia(
+    clients = virginia(
         products(
             product("us-east-2", "46.987"),
             product("us-east-2", "0.01", unit="Quantity"),
             product("us-west-2", "99"),
         )
     )
-    found = asked_price(experiment(capacity={"kind": "on_demand"}), world, NOW)
+    found = asked_price(experiment(capacity={"kind": "on_demand"}), clients, NOW)
     assert (found.usd_per_hour, found.source) == (46.987, "AWS Price List, on demand, Linux")
-    assert world.calls == [("pricing", "GetProducts")]
+    assert clients.calls == [("us-east-1", "GetProducts")]
 
 
 @pytest.mark.parametrize(
-    ("kind", "world"),
+    ("kind", "clients"),
     [
         ("spot", ohio(spot())),
         ("spot", ohio(spot(us_east_2b=["9.00"]))),
@@ -86,10 +94,10 @@ def test_on_demand_has_the_price_lists_price_of_the_region() -> None:
     ],
 )
 def test_a_price_that_aws_does_not_tell_is_an_error_with_a_next_step(
-    kind: str, world: World
+    kind: str, clients: StubbedClients
 ) -> None:
     with pytest.raises(AwsError) as refused:
-        asked_price(experiment(capacity={"kind": kind}), world, NOW)
+        asked_price(experiment(capacity={"kind": kind}), clients, NOW)
     assert refused.value.next_step
 
 
@@ -101,39 +109,35 @@ def test_a_price_list_that_is_none_is_an_error_and_no_traceback(text: str) -> No
 
 def test_a_price_is_asked_once_and_kept_beside_what_cdk_keeps(unpriced: ResolvedNeuron) -> None:
     CONTEXT_FILE.write_text('{"acknowledged-issue-numbers": [1]}')
-    world = ohio(spot(us_east_2c=["15.09"]), spot(us_east_2c=["20.00"]))
-    first = kept_price(unpriced, again=False, clients=world)
-    assert kept_price(unpriced, again=False, clients=world) == first
-    assert len(world.calls) == 1
+    clients = ohio(spot(us_east_2c=["15.09"]), spot(us_east_2c=["20.00"]))
+    first = kept_price(unpriced, again=False, clients=clients)
+    assert kept_price(unpriced, again=False, clients=clients) == first
+    assert len(clients.calls) == 1
     assert set(context_values()) == {"acknowledged-issue-numbers", price_key(unpriced)}
-    assert kept_price(unpriced, again=True, clients=world).usd_per_hour == 20.0
+    assert kept_price(unpriced, again=True, clients=clients).usd_per_hour == 20.0
     assert json.loads(CONTEXT_FILE.read_text())[price_key(unpriced)]["usd_per_hour"] == 20.0
 
 
 def test_a_price_that_could_not_be_asked_again_stays(unpriced: ResolvedNeuron) -> None:
-    world = ohio(spot(us_east_2c=["15.09"]), spot())
-    kept_price(unpriced, again=False, clients=world)
+    clients = ohio(spot(us_east_2c=["15.09"]), spot())
+    kept_price(unpriced, again=False, clients=clients)
     before = CONTEXT_FILE.read_bytes()
     with pytest.raises(AwsError):
-        kept_price(unpriced, again=True, clients=world)
+        kept_price(unpriced, again=True, clients=clients)
     assert CONTEXT_FILE.read_bytes() == before
 
 
-def test_a_stated_price_asks_nobody(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(("options", "said"), [([], False), (["--again"], True)])
+def test_a_stated_price_is_used_without_asking_and_again_says_how_to_have_another(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    options: Sequence[str],
+    said: bool,
 ) -> None:
     monkeypatch.setattr(price, "kept_price", None)
-    assert main(["price", str(ROOT / "experiments/qwen3-32b.yaml")]) == 0
-    assert "8.60 USD a node and hour of 2026-03-15" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(("options", "said"), [([], False), (["--again"], True)])
-def test_again_says_that_a_stated_price_is_used_and_how_to_have_another(
-    capsys: pytest.CaptureFixture[str], options: Sequence[str], said: bool
-) -> None:
-    assert main(["price", str(ROOT / "experiments/qwen3-32b.yaml"), *options]) == 0
+    assert main(["price", QWEN, *options]) == 0
     out = capsys.readouterr().out
-    assert "8.60 USD a node and hour" in out
+    assert "8.60 USD a node and hour of 2026-03-15" in out
     assert ("AWS was not asked" in out) is said
     assert ("next: delete aws.price from" in out) is said
 

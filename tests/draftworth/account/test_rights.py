@@ -1,4 +1,4 @@
-"""What the commands that look before a deploy may call: the page lists it, and it only reads."""
+"""The calls of the commands before a deploy only read, and the page lists their rights."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def methods() -> dict[str, str]:
 
 def called() -> set[str]:
     """The clients' methods that stand in the source of the commands."""
-    places = [ROOT / "draftworth" / "account" / place for place in LOOKS_ONLY]
+    places = [ROOT / "draftworth/account" / place for place in LOOKS_ONLY]
     files = [f for place in places for f in ([place] if place.is_file() else place.rglob("*.py"))]
     assert len(files) > 10
     known = methods()

@@ -16,12 +16,11 @@ from draftworth.cli import main
 from draftworth.records.codec import dump_record
 from draftworth.records.results import RUN_FILE
 from tests.draftworth.account import emulated_resources
-from tests.draftworth.account.stubs import ROOT
+from tests.draftworth.account.stubs import QWEN
 from tests.draftworth.report.runs import make_run_result
 from tests.support.blocks import START_UNIX_S
 
 pytestmark = [pytest.mark.emulator]
-QWEN = str(ROOT / "experiments/qwen3-32b.yaml")
 HOUR = 3600
 
 
@@ -149,15 +148,6 @@ def test_a_folder_of_loose_files_is_not_read_for_ever(
     assert (found.runs, found.complete) == ([], False)
 
 
-def test_a_copied_folder_of_runs_is_listed_as_well(
-    s3: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
-    put_run(s3, "a", folder="archive/2026/runs/")
-    assert "show: python -m draftworth report s3://results/archive/2026/runs/a" in said(
-        capsys, "s3://results/archive/2026/runs"
-    )
-
-
 def test_a_run_at_the_top_of_its_bucket_is_a_run_and_no_list(
     s3: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -167,21 +157,23 @@ def test_a_run_at_the_top_of_its_bucket_is_a_run_and_no_list(
     assert "no server" in said(capsys, "s3://results")
 
 
-def test_a_place_that_is_neither_a_run_nor_one_of_runs_is_refused_as_before(
-    s3: Any, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("place", "code", "told"),
+    [
+        ("s3://results", 0, "s3://results/runs/: no runs\n"),
+        ("s3://results/archive/runs", 0, "show: python -m draftworth report s3://results/archive/"),
+        ("s3://results/half", 2, "s3://results/half: no run.json there"),
+        ("s3://nowhere", 1, "could not read s3://nowhere: NoSuchBucket"),
+        (QWEN, 1, "no results bucket of experiment qwen3-32b in this account; next: `make deploy"),
+        ("nowhere.yaml", 2, "nowhere.yaml"),
+    ],
+)
+def test_a_place_without_runs_in_its_folder_of_runs_says_so(
+    s3: Any, capsys: pytest.CaptureFixture[str], place: str, code: int, told: str
 ) -> None:
-    put_run(s3, "a")
-    s3.put_object(Bucket="results", Key="runs/b/blocks/0001.result.json", Body=b"{}")
-    assert "s3://results/runs/b: no run.json there" in said(capsys, "s3://results/runs/b", code=2)
-
-
-def test_a_bucket_without_runs_says_so(s3: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    assert said(capsys, "s3://results") == "s3://results/runs/: no runs\n"
-
-
-def test_a_bucket_that_does_not_exist_is_named(s3: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    text = said(capsys, "s3://nowhere", code=1)
-    assert "could not read s3://nowhere: NoSuchBucket" in text
+    put_run(s3, "a", folder="archive/runs/")
+    s3.put_object(Bucket="results", Key="half/blocks/0001.result.json", Body=b"{}")
+    assert told in said(capsys, place, code=code)
 
 
 @pytest.mark.parametrize("option", [("--out", "x"), ("--against", "x"), ("--handover",)])
@@ -207,16 +199,3 @@ def test_an_experiments_runs_are_those_of_all_its_results_buckets_and_no_others(
     assert "/runs/first" in text
     assert "/runs/second" in text
     assert "/runs/x" not in text
-
-
-def test_an_experiment_without_a_results_bucket_is_told(
-    s3: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
-    text = said(capsys, QWEN, code=1)
-    assert "no results bucket of experiment qwen3-32b in this account; next: `make deploy" in text
-
-
-def test_an_experiment_file_that_is_none_is_exit_code_2(
-    s3: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert "nowhere.yaml" in said(capsys, "nowhere.yaml", code=2)

@@ -87,7 +87,9 @@ def test_every_file_comes_and_the_folder_has_the_models_name(s3: Any, tmp_path: 
     assert place.name == "draft"
     assert WEIGHTS in FILES
     assert content(place) == FILES
-    assert said[-1].startswith("owner/draft at main: 0.00 GiB downloaded")
+    assert [line.split(", ")[0] for line in said] == [
+        f"owner/draft at main: downloading {name}" for name in FILES
+    ]
 
 
 def test_of_a_target_the_weights_stay_where_they_are(s3: Any, tmp_path: Path) -> None:

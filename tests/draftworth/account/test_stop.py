@@ -14,11 +14,9 @@ from draftworth.account.checks.deployment import not_stopped
 from draftworth.account.stop import LOOK_SECONDS
 from draftworth.cli import main
 from draftworth.records.deployment import STATE_KEY, STOP_KEY
-from tests.conftest import ROOT
-from tests.draftworth.account.stubs import situation
+from tests.draftworth.account.stubs import QWEN, situation
 
 pytestmark = pytest.mark.emulator
-EXPERIMENT = str(ROOT / "experiments/qwen3-32b.yaml")
 REGION, BUCKET, CLUSTER = "us-east-2", "the-results", "draftworth-qwen3-32b"
 GROUP = "draftworth-qwen3-32b-accelerator-spot"
 TEMPLATE = {
@@ -85,32 +83,29 @@ def keys() -> list[str]:
     return [entry["Key"] for entry in listed]
 
 
+@pytest.mark.parametrize(("block_node_seconds", "spent"), [(None, "4.30"), (86_400.0, "206.40")])
 def test_a_controller_that_does_not_act_ends_in_the_command_that_does(
-    account: None, slept: list[float], capsys: pytest.CaptureFixture[str]
+    account: None,
+    slept: list[float],
+    capsys: pytest.CaptureFixture[str],
+    block_node_seconds: float | None,
+    spent: str,
 ) -> None:
+    """A Capacity Block costs all of its time, as in the controller's ledger."""
     node_group(1)
-    put_state(json.dumps(STATE).encode())
-    assert main(["stop", EXPERIMENT, "--wait-minutes", "2"]) == 1
+    state = json.loads(json.dumps(STATE))
+    state["deployments"]["llmperf-1"]["block_node_seconds"] = block_node_seconds
+    put_state(json.dumps(state).encode())
+    assert main(["stop", QWEN, "--wait-minutes", "2"]) == 1
     assert sum(slept) == pytest.approx(120, abs=LOOK_SECONDS)
     said = capsys.readouterr().out
     assert said.count("1 nodes desired") == 1
     assert "ready, since 2026-" in said
-    assert "4.30 USD" in said
+    assert f"{spent} USD" in said
     assert "the controller has not acted" in said
     assert f"update-nodegroup-config --region {REGION} --cluster-name {CLUSTER}" in said
     assert f"--nodegroup-name {GROUP}" in said
     assert STOP_KEY in keys()
-
-
-def test_a_block_has_cost_all_of_it_as_in_the_controllers_ledger(
-    account: None, slept: list[float], capsys: pytest.CaptureFixture[str]
-) -> None:
-    node_group(1)
-    state = json.loads(json.dumps(STATE))
-    state["deployments"]["llmperf-1"]["block_node_seconds"] = 86_400.0
-    put_state(json.dumps(state).encode())
-    assert main(["stop", EXPERIMENT, "--wait-minutes", "2"]) == 1
-    assert "206.40 USD" in capsys.readouterr().out
 
 
 def test_nodes_that_only_drain_are_not_set_by_hand(
@@ -118,7 +113,7 @@ def test_nodes_that_only_drain_are_not_set_by_hand(
 ) -> None:
     node_group(0)
     monkeypatch.setattr("draftworth.account.stop._instances", lambda *_: 1)
-    assert main(["stop", EXPERIMENT, "--wait-minutes", "0"]) == 1
+    assert main(["stop", QWEN, "--wait-minutes", "0"]) == 1
     said = capsys.readouterr().out
     assert "0 nodes desired, 1 instances exist" in said
     assert "EKS drains them" in said
@@ -130,7 +125,7 @@ def test_a_size_that_is_about_to_be_raised_is_waited_for(
     """The decision is noted before the size is set."""
     node_group(0)
     put_state(json.dumps(STATE).encode())
-    assert main(["stop", EXPERIMENT, "--wait-minutes", "1"]) == 1
+    assert main(["stop", QWEN, "--wait-minutes", "1"]) == 1
     assert slept
 
 
@@ -151,7 +146,7 @@ def test_a_state_that_is_none_hides_no_node(
     account: None, capsys: pytest.CaptureFixture[str], body: bytes
 ) -> None:
     put_state(body)
-    assert main(["stop", EXPERIMENT]) == 0
+    assert main(["stop", QWEN]) == 0
     said = capsys.readouterr().out
     assert "there is no node group" in said
     assert "cannot be read" in said
@@ -161,25 +156,25 @@ def test_resume_lets_the_nodes_come_again(
     account: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert not_stopped(situation()).status == "pass"
-    assert main(["stop", EXPERIMENT]) == 0
+    assert main(["stop", QWEN]) == 0
     told = not_stopped(situation())
     assert told.status == "warn"
     assert "--resume" in told.next_step
-    assert main(["stop", EXPERIMENT, "--resume"]) == 0
+    assert main(["stop", QWEN, "--resume"]) == 0
     assert "is deleted" in capsys.readouterr().out
     assert keys() == []
-    assert main(["stop", EXPERIMENT, "--resume"]) == 0
+    assert main(["stop", QWEN, "--resume"]) == 0
     assert "was not there" in capsys.readouterr().out
 
 
 def test_an_experiment_that_is_not_deployed_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     with mock_aws():
-        assert main(["stop", EXPERIMENT]) == 1
+        assert main(["stop", QWEN]) == 1
     assert f"could not look up the outputs of the stack {CLUSTER}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("minutes", ["-1", "121", "soon"])
 def test_the_wait_is_bounded(minutes: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as done:
-        main(["stop", EXPERIMENT, "--wait-minutes", minutes])
+        main(["stop", QWEN, "--wait-minutes", minutes])
     assert done.value.code == 2

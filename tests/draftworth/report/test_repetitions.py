@@ -18,11 +18,8 @@ def section(facts: RunFacts, title: str) -> Section | None:
     return found[0] if found else None
 
 
-def test_a_single_repetition_has_no_table() -> None:
-    assert section(make_facts(), "Repetitions") is None
-
-
 def test_each_repetition_has_its_row_with_slots_and_the_last_row_is_all() -> None:
+    assert section(make_facts(), "Repetitions") is None
     facts = make_facts(with_repetitions(make_run(), 3))
     found = section(facts, "Repetitions")
     assert found is not None
@@ -34,7 +31,7 @@ def test_each_repetition_has_its_row_with_slots_and_the_last_row_is_all() -> Non
     # The second is 10% slower than the first, the third 20%; all are their mean.
     assert costs[0] < costs[3] < costs[2]
     assert all(" to " in row[7] for row in rows)
-    assert "with fewer it speaks of these alone" in found.paragraphs[0]
+    assert "with fewer it holds for these alone" in found.paragraphs[0]
 
 
 def test_the_verdict_speaks_of_few_repetitions_and_in_general_of_many() -> None:

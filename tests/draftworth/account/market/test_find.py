@@ -24,14 +24,17 @@ from draftworth.errors import UserInputError
 from draftworth.experiment.loading import load_experiment
 from draftworth.experiment.model import NeuronExperiment
 from draftworth.planning.assumptions import Bounds
-from tests.draftworth.account.market.stubs import (
+from tests.draftworth.account.stubs import (
     BLOCK_START,
     DENIED,
     KIND,
-    NEED,
-    World,
+    NOW,
+    QWEN,
+    Answer,
+    StubbedClients,
     block,
     blocks,
+    experiment,
     offered,
     product,
     products,
@@ -39,13 +42,12 @@ from tests.draftworth.account.market.stubs import (
     spot,
     zones,
 )
-from tests.draftworth.account.stubs import NOW, ROOT, Answer, experiment
 from tests.support.experiments import write_experiment
 from tests.support.snapshot import assert_snapshot
 
 pytestmark = [pytest.mark.emulator]
 OHIO_ZONES = zones(us_east_2b="use2-az2", us_east_2c="use2-az3")
-QWEN = str(ROOT / "experiments/qwen3-32b.yaml")
+NEED = Need(instance_type=KIND, vcpus=192, nodes=1, minutes=Bounds(60, 240))
 
 
 def ohio(*ec2: Answer, quotas: Sequence[float] = (384, 384)) -> dict[str, Sequence[Answer]]:
@@ -56,41 +58,35 @@ def ohio(*ec2: Answer, quotas: Sequence[float] = (384, 384)) -> dict[str, Sequen
     }
 
 
-def everything() -> World:
+def everything() -> StubbedClients:
     """Spot and blocks in Ohio, on demand without a quota, a region that refuses, one without."""
     offers = (
         blocks(block("us-east-2b", "858.24"), block("us-east-2c", "697.32", hours=19.5)),
         spot(us_east_2c=["15.09", "8.60"]),
     )
     denied = Answer(method="describe_instance_type_offerings", error=DENIED)
-    return World(
+    return StubbedClients(
         us_east_2=ohio(*offers, quotas=(384, 0)),
         us_east_1={"ec2": [denied], "pricing": [products(product("us-east-2", "47.50"))]},
         eu_west_3={"ec2": [offered()]},
     )
 
 
-def answer(world: World, *regions: str, need: Need = NEED) -> Found:
-    return find(world.regions(*regions), world.price_list, need, NOW)
+def answer(clients: StubbedClients, *regions: str, need: Need = NEED) -> Found:
+    return find(clients.regions(*regions), clients.price_list, need, NOW)
 
 
 def only_ohio(*ec2: Answer, need: Need = NEED, quotas: Sequence[float] = (384, 384)) -> Found:
-    world = World(us_east_2=ohio(*ec2, quotas=quotas), us_east_1={"pricing": [products()]})
-    return answer(world, "us-east-2", need=need)
+    clients = StubbedClients(
+        us_east_2=ohio(*ec2, quotas=quotas), us_east_1={"pricing": [products()]}
+    )
+    return answer(clients, "us-east-2", need=need)
 
 
 def test_the_whole_answer() -> None:
     found = answer(everything(), "us-east-2", "us-east-1", "eu-west-3")
     text = "".join(f"{line}\n" for line in found_lines(found, NEED))
     assert_snapshot(text, Path(__file__).parent / "snapshots/found.txt")
-
-
-def test_nothing_is_bought_and_nothing_is_changed() -> None:
-    world = everything()
-    answer(world, "us-east-2", "us-east-1", "eu-west-3")
-    operations = {name for _, name in world.calls}
-    assert "DescribeCapacityBlockOfferings" in operations
-    assert {name for name in operations if not name.startswith(("Describe", "Get"))} == set()
 
 
 def test_a_block_costs_its_whole_price_and_spot_the_hours_of_the_plan() -> None:
@@ -115,32 +111,28 @@ def test_blocks_of_every_page_are_offered() -> None:
 
 
 @pytest.mark.parametrize(
-    ("hours", "asked"), [(1, 24), (23.3, 24), (23.4, 48), (24 * 14, 504), (24 * 21, 672)]
+    ("hours", "nodes", "asked"),
+    [
+        (1, 1, (24, 1)),
+        (23.3, 2, (24, 2)),
+        (23.4, 3, (48, 4)),
+        (24 * 14, 5, (504, 8)),
+        (24 * 21, 1, (672, 1)),
+    ],
 )
-def test_a_block_is_asked_for_whole_days_and_then_whole_weeks(hours: float, asked: int) -> None:
-    """Forty minutes of it are not the plan's."""
-    said: list[dict[str, Any]] = []
-    world = World(us_east_2=ohio(blocks(), spot()), us_east_1={"pricing": [products()]})
-    (region,) = world.regions("us-east-2")
-    events = region.client("ec2").meta.events
-    events.register(
-        "before-parameter-build.ec2.DescribeCapacityBlockOfferings",
-        lambda params, **_: said.append(dict(params)),
-    )
-    find([region], world.price_list, replace(NEED, minutes=Bounds(60, hours * 60)), NOW)
-    assert [(call["CapacityDurationHours"], call["InstanceCount"]) for call in said] == [(asked, 1)]
-
-
-@pytest.mark.parametrize(("nodes", "asked"), [(1, 1), (2, 2), (3, 4), (5, 8)])
-def test_a_block_is_asked_for_a_number_of_nodes_that_is_sold(nodes: int, asked: int) -> None:
-    world = World(us_east_2=ohio(blocks(), spot()), us_east_1={"pricing": [products()]})
-    (region,) = world.regions("us-east-2")
-    said: list[int] = []
+def test_a_block_is_asked_for_in_lengths_and_numbers_of_nodes_that_are_sold(
+    hours: float, nodes: int, asked: tuple[int, int]
+) -> None:
+    """Whole days, then whole weeks; forty minutes of them are not the plan's."""
+    said: list[tuple[int, int]] = []
+    clients = StubbedClients(us_east_2=ohio(blocks(), spot()), us_east_1={"pricing": [products()]})
+    (region,) = clients.regions("us-east-2")
     region.client("ec2").meta.events.register(
         "before-parameter-build.ec2.DescribeCapacityBlockOfferings",
-        lambda params, **_: said.append(params["InstanceCount"]),
+        lambda params, **_: said.append((params["CapacityDurationHours"], params["InstanceCount"])),
     )
-    find([region], world.price_list, replace(NEED, nodes=nodes), NOW)
+    need = replace(NEED, nodes=nodes, minutes=Bounds(60, hours * 60))
+    find([region], clients.price_list, need, NOW)
     assert said == [asked]
 
 
@@ -174,7 +166,7 @@ def test_an_offer_above_the_quota_is_not_one_for_now() -> None:
 
 
 def test_zones_that_eks_refuses_or_that_are_none_are_not_for_now() -> None:
-    world = World(
+    clients = StubbedClients(
         us_east_1={
             "ec2": [
                 offered("us-east-1a", "us-east-1b"),
@@ -186,8 +178,8 @@ def test_zones_that_eks_refuses_or_that_are_none_are_not_for_now() -> None:
             "pricing": [products()],
         }
     )
-    told = hindrances(answer(world, "us-east-1"))
-    assert told["us-east-1a"] == "EKS takes no subnet in use1-az3"
+    told = hindrances(answer(clients, "us-east-1"))
+    assert told["us-east-1a"] == "EKS accepts no subnet in use1-az3"
     assert told["us-east-1b"] == ""
     assert "Local Zone" in told["us-east-1-bos-1a"]
 
@@ -229,28 +221,21 @@ def test_one_offering_that_cannot_be_read_hides_no_other() -> None:
     assert "'free' as a price" in found.unknown[0].reason
 
 
-def test_a_price_list_that_is_no_json_is_a_line() -> None:
-    world = World(
-        us_east_2=ohio(blocks(), spot(us_east_2c=["9.00"])), us_east_1={"pricing": [products("{")]}
+@pytest.mark.parametrize(
+    "told", [products("{"), Answer(method="get_products", error="AccessDeniedException")]
+)
+def test_without_a_price_list_everything_else_is_still_told(told: Answer) -> None:
+    clients = StubbedClients(
+        us_east_2=ohio(blocks(), spot(us_east_2c=["9.00"])), us_east_1={"pricing": [told]}
     )
-    found = answer(world, "us-east-2")
+    found = answer(clients, "us-east-2")
     assert [offer.kind for offer in found.offers] == ["spot"]
-    assert [unknown.what for unknown in found.unknown] == ["on-demand price"]
+    assert [(u.region, u.what) for u in found.unknown] == [("all regions", "on-demand price")]
 
 
 def test_a_price_in_another_currency_is_not_compared() -> None:
     found = only_ohio(blocks(block("us-east-2b", "858", CurrencyCode="EUR")), spot())
     assert hindrances(found) == {"us-east-2b": "its price is in EUR"}
-
-
-def test_without_the_price_list_everything_else_is_still_told() -> None:
-    denied = Answer(method="get_products", error="AccessDeniedException")
-    world = World(
-        us_east_2=ohio(blocks(), spot(us_east_2c=["9.00"])), us_east_1={"pricing": [denied]}
-    )
-    found = answer(world, "us-east-2")
-    assert [offer.kind for offer in found.offers] == ["spot"]
-    assert [(u.region, u.what) for u in found.unknown] == [("all regions", "on-demand price")]
 
 
 def test_a_region_that_does_not_answer_in_time_is_a_line_and_no_end(
@@ -262,7 +247,7 @@ def test_a_region_that_does_not_answer_in_time_is_a_line_and_no_end(
         "draftworth.account.market.find.time", SimpleNamespace(monotonic=clock.__next__)
     )
     hangs = threading.Event()
-    world = everything()
+    clients = everything()
 
     class Silent:
         """A region whose first question waits."""
@@ -274,7 +259,9 @@ def test_a_region_that_does_not_answer_in_time_is_a_line_and_no_end(
             return []
 
     silent: Any = Silent()
-    found = find([*world.regions("us-east-2"), silent], world.price_list, NEED, NOW, seconds=300)
+    found = find(
+        [*clients.regions("us-east-2"), silent], clients.price_list, NEED, NOW, seconds=300
+    )
     hangs.set()
     assert {offer.region for offer in found.offers} == {"us-east-2"}
     assert [(u.region, u.reason) for u in found.unknown] == [
@@ -318,7 +305,7 @@ def test_the_need_is_the_plans_without_deadline_and_budget() -> None:
 
 def test_regions_of_the_account_are_asked_and_others_are_told() -> None:
     """By the emulator, but for the Price List, which it does not have."""
-    price_list = World(us_east_1={"pricing": [products()]})
+    price_list = StubbedClients(us_east_1={"pricing": [products()]})
 
     def clients(service: str, region: str) -> Any:
         return (price_list if service == "pricing" else client)(service, region)
@@ -339,7 +326,7 @@ def test_regions_that_are_not_enabled_are_told_and_not_asked() -> None:
         "me-south-1": "not-opted-in",
     }
     regions = [{"RegionName": name, "OptInStatus": state} for name, state in states.items()]
-    world = World(
+    clients = StubbedClients(
         us_east_1={
             "ec2": [Answer(method="describe_regions", response={"Regions": regions})],
             "pricing": [products()],
@@ -347,10 +334,10 @@ def test_regions_that_are_not_enabled_are_told_and_not_asked() -> None:
         eu_west_3={"ec2": [offered()]},
         sa_east_1={"ec2": [offered()]},
     )
-    found = command.look(experiment(), NEED, [], world)
+    found = command.look(experiment(), NEED, [], clients)
     (unknown,) = found.unknown
     assert "not enabled for this account: me-south-1;" in unknown.reason
-    offerings = [name for _, name in world.calls if name == "DescribeInstanceTypeOfferings"]
+    offerings = [name for _, name in clients.calls if name == "DescribeInstanceTypeOfferings"]
     assert len(offerings) == 2
 
 

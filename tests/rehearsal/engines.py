@@ -1,0 +1,57 @@
+"""The real engine: servers of the shipped rehearsal's variants."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from draftworth.measuring.run_specification import RequestShape
+from draftworth.planning.resolved import ResolvedExperiment, ResolvedVariant
+from draftworth.planning.run_specification import Server, run_spec
+from draftworth.serving.command import ModelPaths
+from draftworth.serving.dialects import serving_command
+from rehearsal.engine import EngineServer
+from rehearsal.servers import process_servers
+from tests.conftest import ROOT
+
+PAIR = ROOT / "rehearsal/tiny_pair"
+
+
+def engine_python() -> Path:
+    """The engine's interpreter; skips the test if there is none."""
+    python = os.environ.get("DRAFTWORTH_ENGINE_PYTHON")
+    if python is None:
+        pytest.skip("set DRAFTWORTH_ENGINE_PYTHON to the engine's interpreter (make test-engine)")
+    return Path(python)
+
+
+def engine_server(
+    folder: Path, experiment: ResolvedExperiment, variant: ResolvedVariant
+) -> EngineServer:
+    """The server of a variant, which has not started yet; its log lies in the folder."""
+    paths = ModelPaths(target=str(PAIR / "target"), draft=str(PAIR / "draft"))
+    command = serving_command(experiment.spec, variant.spec, paths)
+    return EngineServer(
+        python=engine_python(),
+        name=variant.name,
+        arguments=command.arguments,
+        environment=command.environment,
+        log_path=folder / f"{variant.name}.log",
+    )
+
+
+@contextmanager
+def serve_together(servers: Sequence[EngineServer]) -> Iterator[None]:
+    """All servers, healthy; ended on leaving."""
+    by_name = {server.name: server for server in servers}
+    with process_servers(by_name, by_name.keys()):
+        yield
+
+
+def request_shape(experiment: ResolvedExperiment) -> RequestShape:
+    servers = {v.name: [Server(base_url="http://127.0.0.1:1")] for v in experiment.variants}
+    return run_spec(experiment, servers=servers, ready_deadline_seconds=60.0).shape
