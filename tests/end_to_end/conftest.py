@@ -206,7 +206,8 @@ class Environment:
             started[variant] = self.start(pod, "vllm", SAID=str(pod.folder / "said"))
             self.start(pod, "graph-uploader")
         notes = [self.server(variant, number).folder / "said" for variant in self.ports]
-        eventually(lambda: all(note.exists() for note in notes))
+        # A file that is being written is empty at first.
+        eventually(lambda: all(note.exists() and note.read_text() for note in notes))
         return started
 
     def lose_servers(self) -> None:

@@ -171,8 +171,9 @@ def test_the_evidence_is_kept_where_nothing_is_published(lost_once: Run, tmp_pat
 
 
 def test_requests_that_fail_at_a_healthy_server_are_failures_with_reasons(tmp_path: Path) -> None:
-    # The last two of six: on a busy machine one of warm-up may come after a measured one.
-    result = run(tmp_path, Server(5, away_for=2, healthy=True))
+    # Two in the middle: one of warm-up may come after the first measured one, and one more than
+    # counts may come at the end.
+    result = run(tmp_path, Server(4, away_for=2, healthy=True))
 
     (block,) = read_run(tmp_path / "test-1").blocks
     assert sorted(r.error_code or 0 for r in block.requests) == [0, 0, 500, 500]
