@@ -15,9 +15,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-# Characters of the longest known word, and problems that a reader mends at a time.
-_WORD = 100
-_PROBLEMS = 20
+_LONGEST_WORD_CHARACTERS = 100
+_MOST_PROBLEMS_SHOWN = 20
 
 
 class DraftworthError(Exception):
@@ -27,13 +26,15 @@ class DraftworthError(Exception):
 
 
 def suggestion(given: object, known: Iterable[str]) -> str:
-    """`; did you mean 'x'?` for the known word nearest to a given one; empty if none is near."""
-    # No known word is near to a long text, and to compare them takes long.
-    close = difflib.get_close_matches(str(given)[:_WORD], list(known), n=1, cutoff=0.6)
+    """Return `; did you mean 'x'?` for the nearest known word; empty if no word is near."""
+    # A long text is near to no known word, and comparing it takes long.
+    close = difflib.get_close_matches(
+        str(given)[:_LONGEST_WORD_CHARACTERS], list(known), n=1, cutoff=0.6
+    )
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
-# Where something stands in a file: keys of mappings and places in lists.
+# The path to a value of a file: keys of mappings and positions in lists.
 Key = tuple[str | int, ...]
 
 
@@ -45,8 +46,12 @@ class UserInputError(DraftworthError):
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """One thing wrong with a file: where, what was given, what is allowed, why."""
+    """One thing wrong with a file: where, what was given, what is allowed, why.
 
+    code: the rule that the file breaks, in kebab-case; for the file's shape pydantic's name of it.
+    """
+
+    code: str = "not-plain-yaml"
     key: Key
     given: str
     allowed: str
@@ -55,17 +60,17 @@ class Problem:
 
     @property
     def dotted_key(self) -> str:
-        """The key as a reader writes it, for example `variants[1].window`."""
+        """Return the key as a reader writes it, for example `variants[1].window`."""
         text = ""
         for part in self.key:
             text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
         return text or "(the whole file)"
 
     def render(self, path: Path) -> str:
-        """Several lines of text, the first one clickable as `file:line`."""
+        """Return several lines of text; editors can open the `file:line` of the first one."""
         place = f"{path}:{self.line}" if self.line is not None else str(path)
         return (
-            f"{place}: {self.dotted_key}\n"
+            f"{place}: {self.dotted_key} ({self.code})\n"
             f"    given:   {self.given}\n"
             f"    allowed: {self.allowed}\n"
             f"    because: {self.reason}"
@@ -80,9 +85,9 @@ class ExperimentError(UserInputError):
         self.problems = tuple(problems)
         count = len(self.problems)
         lines = [f"{path}: {count} problem{'s' if count != 1 else ''}"]
-        lines += (problem.render(path) for problem in self.problems[:_PROBLEMS])
-        if count > _PROBLEMS:
-            lines.append(f"and {count - _PROBLEMS} more")
+        lines += (problem.render(path) for problem in self.problems[:_MOST_PROBLEMS_SHOWN])
+        if count > _MOST_PROBLEMS_SHOWN:
+            lines.append(f"and {count - _MOST_PROBLEMS_SHOWN} more")
         super().__init__("\n".join(lines))
 
 

@@ -1,4 +1,4 @@
-"""What a terminal gets: text and nothing else, and tables without colours or markup."""
+"""Output for a terminal: text without control characters, and tables without colours or markup."""
 
 from __future__ import annotations
 
@@ -15,22 +15,21 @@ from rich.text import Text
 
 from draftworth.untrusted import printable
 
-# Wider than any row: what does not fit the terminal is broken by it, and never cut here.
+# Wider than any row: a row is never cut here; the terminal breaks it.
 _WIDTH = 10_000
 
 
 class TextOnly(io.TextIOBase):
-    """A stream that what is printed goes through: control characters arrive as escapes.
+    """A stream that replaces control characters by escapes.
 
-    Names, answers and errors come from files, servers and buckets; here is the one place that all
-    of them pass. What the stream's encoding does not have arrives as an escape too.
+    All names, answers and errors from files, servers and buckets pass it. Characters that the
+    stream's encoding does not have become escapes too.
     """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """Write the text, with escapes for what is none."""
         shown = printable(text)
         if not shown.isascii():
             encoding = self._stream.encoding or "utf-8"
@@ -39,15 +38,14 @@ class TextOnly(io.TextIOBase):
         return len(text)
 
     def flush(self) -> None:
-        """Flush the stream below."""
         self._stream.flush()
 
 
 @contextmanager
 def text_only() -> Iterator[None]:
-    """While this lasts, standard output and standard error carry text only.
+    """Make standard output and standard error carry text only.
 
-    One that was closed (`>&-`) takes everything and shows nothing.
+    A stream that was closed (`>&-`) takes everything and shows nothing.
     """
     with ExitStack() as stack:
         stack.enter_context(redirect_stdout(TextOnly(sys.stdout or io.StringIO())))
@@ -62,9 +60,9 @@ def table_lines(
     numbers: Collection[int] = (),
     ruled: bool = False,
 ) -> Iterator[str]:
-    """Lines of a table; brackets in a cell are no markup, a line break in one stays.
+    """Yield the lines of a table; brackets in a cell are not markup, and line breaks stay.
 
-    numbers: columns that are aligned at the right. ruled: a line under the headings.
+    numbers: columns that are aligned at the right. ruled: with a line under the headings.
     """
     table = Table(
         box=box.SIMPLE_HEAD if ruled else None,
@@ -75,7 +73,7 @@ def table_lines(
     for index, heading in enumerate(headings):
         table.add_column(Text(heading), justify="right" if index in numbers else "left")
     for row in rows:
-        # Escapes before anything is aligned: they are wider than what they stand for.
+        # Escapes come first, because they are wider than the characters that they replace.
         table.add_row(*(Text(printable(cell)) for cell in row))
     console = Console(file=io.StringIO(), width=_WIDTH, color_system=None)
     with console.capture() as captured:

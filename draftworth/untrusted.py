@@ -1,7 +1,7 @@
-"""What comes from outside: read up to a limit, and printed so that a terminal shows only text.
+"""Reading of untrusted data up to a limit, and printing it so that a terminal shows only text.
 
-From a server, a bucket or a file of unknown origin. The third of these parts, strict decoding, is
-`draftworth/records/codec.py`. Standard library only.
+The data is from a server, a bucket or a file of unknown origin. `draftworth/records/codec.py`
+decodes it strictly. This module uses the standard library only.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from typing import BinaryIO, Protocol
 from draftworth.errors import DraftworthError
 
 MIB = 2**20
-# Far above every document of ours: a state, a marker, a manifest, the end of a run.
+# Far above the size of our documents: a state, a marker, a manifest, the end of a run.
 DOCUMENT_LIMIT_BYTES = MIB
-# Of a server's or a program's words in a record, a notification or an error.
+# The longest text of a server or a program in a record, a notification or an error.
 REASON_CHARACTERS = 500
 _CUT = " ..."
 
 
 class TooLargeError(DraftworthError):
-    """There is more to read than anything of ours can be."""
+    """The data is larger than any of ours can be."""
 
 
 class Readable(Protocol):
-    """A file, a decompressor, the body of an answer: `read(n)` gives at most n bytes, b"" at the
-    end."""
+    """A file, a decompressor, the body of a response: `read(n)` returns at most n bytes, b"" at
+    the end."""
 
     def read(self, amt: int, /) -> bytes: ...
 
 
 def read_at_most(stream: Readable, limit_bytes: int = DOCUMENT_LIMIT_BYTES) -> bytes:
-    """All that there is; TooLargeError once it is more than the limit, with nothing more read."""
+    """Read everything; raise TooLargeError, and read no further, if it is more than the limit."""
     pieces: list[bytes] = []
     left = limit_bytes + 1
     while left > 0 and (piece := stream.read(left)):
@@ -48,12 +48,12 @@ def read_at_most(stream: Readable, limit_bytes: int = DOCUMENT_LIMIT_BYTES) -> b
 
 
 def open_file(path: Path) -> BinaryIO:
-    """A regular file, to be read; OSError for all else: a pipe or a device may never end."""
+    """Open a regular file; raise OSError for others: a pipe or a device may never end."""
     try:
-        # Not blocking: opening a pipe does not wait for a writer.
+        # Without blocking, opening a pipe does not wait for a writer.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     except ValueError as error:  # NUL in the path
-        raise OSError(errno.EINVAL, f"no path: {error}") from error
+        raise OSError(errno.EINVAL, f"not a path: {error}") from error
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISREG(mode):
         return os.fdopen(descriptor, "rb")
@@ -64,15 +64,15 @@ def open_file(path: Path) -> BinaryIO:
 
 
 def read_file(path: Path, limit_bytes: int = DOCUMENT_LIMIT_BYTES) -> bytes:
-    """All of a file; raises OSError, and TooLargeError where it is more than the limit."""
+    """Read a whole file; raise OSError, or TooLargeError if it is more than the limit."""
     with open_file(path) as file:
         return read_at_most(file, limit_bytes)
 
 
 def printable(text: str) -> str:
-    """Text for a terminal or a log: line breaks stay, control characters are shown as escapes.
+    """Return text for a terminal or a log: line breaks stay, control characters become escapes.
 
-    Escapes too are what changes the direction of text, and half of a surrogate pair.
+    So do characters that change the direction of text, and half of a surrogate pair.
     """
     if text.isprintable():
         return text
@@ -80,10 +80,10 @@ def printable(text: str) -> str:
 
 
 def one_line(text: str, *, characters: int = REASON_CHARACTERS) -> str:
-    """Printable text on one line, cut where it is longer.
+    """Return printable text on one line, cut if it is longer.
 
-    Counted as JSON writes it: a character outside of ASCII is 6 or 12 of a file's bytes, and a file
-    of many such lines must stay one that can be read.
+    Characters are counted as in JSON, where one outside ASCII takes 6 or 12, so that a file of
+    many such lines stays within its limit.
     """
     line = printable(" ".join(text[: 4 * characters].split()))
     if len(line) <= characters and _json_characters(line) <= characters:
@@ -94,7 +94,7 @@ def one_line(text: str, *, characters: int = REASON_CHARACTERS) -> str:
 
 
 def encodable(text: str) -> str:
-    """Text that UTF-8 can hold: `?` for half of a surrogate pair, which JSON lets through."""
+    """Replace half of a surrogate pair, which JSON may contain and UTF-8 cannot, by `?`."""
     return text.encode("utf-8", "replace").decode()
 
 

@@ -1,12 +1,11 @@
 """The command line: `python -m draftworth COMMAND ...`.
 
-Exit codes: 0 done, 1 the thing asked for failed or was interrupted, 2 the input is wrong. A user's
-mistake gets a message, not a traceback. SIGTERM and SIGHUP interrupt as Ctrl-C does: what the
-command has started is ended.
+Exit codes: 0 done, 1 the command failed or was interrupted, 2 the input is wrong. A user's mistake
+gets a message, not a traceback. SIGTERM and SIGHUP interrupt as Ctrl-C does: the command ends all
+that it started.
 
-Commands are named here and looked up when called: the domain does not import the charts or the
-rehearsal, it only knows where a command is. A command's module has `add_arguments(parser)` and
-`run(arguments) -> exit code`.
+A command's module is imported when it is called, so that the domain does not import the charts or
+the rehearsal. It has `add_arguments(parser)` and `run(arguments) -> exit code`.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from draftworth.untrusted import printable
 
 EXIT_DONE, EXIT_FAILED, EXIT_MISUSE = 0, 1, 2
 
-# Where a command is, and one line about it.
+# The module of each command, and its description.
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "plan": (
         "draftworth.cli.plan",
@@ -98,11 +97,11 @@ def main(argv: Sequence[str]) -> int:
             sys.stdout.flush()
             return exit_code
     except BrokenPipeError:
-        # The reader of our output (head, less) has what it wanted.
+        # The reader of our output (head, less) has ended.
         sys.stderr.close()
         return EXIT_DONE
     except OSError as error:
-        # A full disk, where standard output goes; at its end Python would try once more.
+        # The disk is full to which standard output goes; Python would try again when it ends.
         sys.stderr.write(f"draftworth: {printable(str(error))}\n")
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_FAILED
@@ -122,11 +121,11 @@ def _exit_code(argv: Sequence[str]) -> int:
 
 @contextmanager
 def _interrupted_by(*numbers: signal.Signals) -> Iterator[None]:
-    """While this lasts, these signals do what SIGINT does, unless they are ignored (`nohup`)."""
+    """Make these signals do the same as SIGINT, unless they are ignored (`nohup`)."""
     before = {number: signal.getsignal(number) for number in numbers}
     before = {number: old for number, old in before.items() if old is not signal.SIG_IGN}
     for number in before:
-        # Not KeyboardInterrupt at once: asyncio has a handler of SIGINT that ends its tasks.
+        # It does not raise KeyboardInterrupt: asyncio's handler of SIGINT ends its tasks.
         signal.signal(number, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
         yield
@@ -147,14 +146,13 @@ def _run(argv: Sequence[str]) -> int:
     outer.add_argument(
         "command", choices=COMMANDS, metavar="COMMAND", help="one of those below, each with --help"
     )
-    if not argv:  # the list of commands, and that none was given: as argparse, exit code 2
+    if not argv:  # exit code 2, as argparse ends without a command
         outer.print_help(sys.stderr)
         return EXIT_MISUSE
-    # Only the first word: what follows belongs to the command, whose module is loaded when called.
+    # The first word alone: the command's module parses the others.
     chosen = outer.parse_args(argv[:1])
     module_name, summary = COMMANDS[chosen.command]
-    # The virtual environment's Node.js (cdk8s needs one) before the system's, also where the
-    # environment was not activated.
+    # cdk8s takes the virtual environment's Node.js, also if the environment is not activated.
     tools = Path(sys.executable).parent
     os.environ["PATH"] = f"{tools}{os.pathsep}{os.environ.get('PATH', '')}"
     module = _module(chosen.command, module_name)

@@ -1,4 +1,4 @@
-"""What several commands' arguments allow. A secret in one is refused without being shown."""
+"""Types and checks of arguments of several commands. A message never shows a secret."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _URL = "allowed: http://HOST:PORT or https://HOST, for example http://localhost:
 
 
 def whole_number(text: str, *, at_least: int = 0, at_most: int = 1_000_000) -> int:
-    """An argument type: a whole number in a range."""
+    """Parse an argument that is a whole number in a range."""
     try:
         value = int(text)
     except ValueError:
@@ -36,7 +36,7 @@ positive_int = partial(whole_number, at_least=1)
 
 
 def positive_number(text: str) -> float:
-    """An argument type: a number above 0, of seconds or of requests a second."""
+    """Parse an argument that is a number above 0."""
     try:
         value = float(text)
     except ValueError:
@@ -49,7 +49,7 @@ def positive_number(text: str) -> float:
 
 
 def temperature(text: str) -> float:
-    """An argument type: 0, or what servers take as it is."""
+    """Parse an argument that is a temperature: 0, or one that servers do not change."""
     try:
         value = float(text)
         check_temperature(value)
@@ -62,7 +62,7 @@ def temperature(text: str) -> float:
 
 
 def past_day(text: str) -> date:
-    """An argument type: a day that has begun, somewhere on earth."""
+    """Parse an argument that is a day which has begun somewhere on earth."""
     try:
         day = date.fromisoformat(text)
     except ValueError:
@@ -75,7 +75,7 @@ def past_day(text: str) -> date:
 
 
 def short_text(text: str) -> str:
-    """An argument type: a line for people."""
+    """Parse an argument that is a line for people."""
     if not text.strip() or not text.isprintable() or len(text) > LONGEST_TEXT_CHARACTERS:
         raise argparse.ArgumentTypeError(
             f"given {_shown(text)}, allowed: one line of 1 to {LONGEST_TEXT_CHARACTERS} printable "
@@ -85,7 +85,7 @@ def short_text(text: str) -> str:
 
 
 def model_name(text: str, *, option: str = "--model") -> str:
-    """A model's name as a server has it; raises UserInputError when it cannot be one."""
+    """Return a model's name on a server; raise UserInputError if no model can have it."""
     good = text.isprintable() and text == text.strip() and ".." not in text.split("/")
     if not good or not 1 <= len(text) <= LONGEST_MODEL_CHARACTERS:
         raise UserInputError(
@@ -97,7 +97,7 @@ def model_name(text: str, *, option: str = "--model") -> str:
 
 
 def name_in_files(text: str) -> str:
-    """A variant's name, for result files and metrics; raises UserInputError when it cannot be."""
+    """Return a variant's name; raise UserInputError if files and metrics cannot have it."""
     if not is_plain_name(text):
         raise UserInputError(
             f"--name: given {_shown(text)}, allowed: {PLAIN_NAME_WORDS}, because it is part of "
@@ -107,14 +107,14 @@ def name_in_files(text: str) -> str:
 
 
 def base_url(url: str, *, option: str = "--base-url") -> str:
-    """A base URL without a trailing slash or `/v1`; raises UserInputError when it is not one."""
+    """Return a base URL without a trailing slash or `/v1`; raise UserInputError for other text."""
     if problem := _problem_of_url(url):
         raise UserInputError(f"{option}: {problem}; {_URL}")
     return url.rstrip("/").removesuffix("/v1")
 
 
 def _problem_of_url(url: str) -> str:
-    """What is wrong with it; nothing is shown that may be a secret."""
+    """Return the problem of an address, without parts that may be a secret; empty: it is good."""
     if "@" in url:
         return (
             "given an address with a user name or password (not shown), which would be written "
@@ -129,12 +129,12 @@ def _problem_of_url(url: str) -> str:
     except ValueError as error:
         return f"given {_shown(url)}: {one_line(str(error))}"
     if not urlsplit(url).path.isascii():
-        return f"given {_shown(url)}: a path with other characters than ASCII's"
+        return f"given {_shown(url)}: a path with characters that are not ASCII"
     return ""
 
 
 def check_api_key() -> None:
-    """Raise UserInputError for a key that no HTTP header can carry, without showing it."""
+    """Raise UserInputError, without the key, for one that no HTTP header can carry."""
     bearer(os.environ.get(API_KEY_VARIABLE))
 
 

@@ -1,4 +1,4 @@
-"""`draftworth measure`: one OpenAI-compatible endpoint, with the client that the Job uses."""
+"""`draftworth measure`: measures one OpenAI-compatible endpoint with the client of the Job."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _NO_SOURCE = "given by hand, source not named"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Endpoint, prompts, output folder and the shape of the requests."""
+    """Add endpoint, prompts, output folder and the options of the requests."""
     parser.add_argument("--base-url", required=True, help="e.g. http://localhost:8000")
     parser.add_argument("--model", required=True, help="the name the server serves")
     parser.add_argument(
@@ -81,7 +81,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--usd-per-hour",
         type=positive_number,
-        help="what the server costs: for the cost of its tokens, and `report RUN --against` this",
+        help="price of the server, for the cost of its tokens and `report RUN --against` this run",
     )
     parser.add_argument(
         "--price-source",
@@ -98,7 +98,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--fixed-length",
         action="store_true",
-        help="every output has --output-tokens, whatever the model says (vLLM's ignore_eos)",
+        help="every output has --output-tokens, also past the model's own end (vLLM's ignore_eos)",
     )
     parser.add_argument(
         "--token-ids",
@@ -123,7 +123,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _cases(paths: Sequence[Path], most_tokens: int) -> tuple[Case, ...]:
-    """Of all paths, each once: two of one class and name would be one case in the report."""
+    """Read the cases of all paths; two with one class and name would be one case in the report."""
     found: dict[tuple[str, str], Case] = {}
     for path in paths:
         for case in find_cases(path, most_tokens=most_tokens):
@@ -137,7 +137,7 @@ def _cases(paths: Sequence[Path], most_tokens: int) -> tuple[Case, ...]:
 
 
 def find_cases(path: Path, *, most_tokens: int | None = None) -> tuple[Case, ...]:
-    """Cases of a prompt file, of a class folder, or of every class folder below a folder."""
+    """Read the cases of a prompt file, of a class folder, or of all class folders in a folder."""
     pattern = f"*{CASE_SUFFIX}"
     try:
         files = [path] if path.is_file() else sorted(path.glob(pattern))
@@ -162,8 +162,8 @@ def _load(arguments: argparse.Namespace) -> Load:
     if concurrency > requests:
         raise UserInputError(
             f"--concurrency: given {concurrency} with --requests-per-case {requests}, allowed: at "
-            f"most {requests}, or --requests-per-case {concurrency} or more: with fewer, most of "
-            "what is sent would be warm-up and fillers, which are not measured"
+            f"most {requests}, or --requests-per-case {concurrency} or more: with fewer, most "
+            "requests would be warm-up and fillers, which are not measured"
         )
     return ConcurrencyLoad(concurrency=concurrency)
 
@@ -173,8 +173,8 @@ def _price(arguments: argparse.Namespace, variant: str) -> Price | None:
         for option in ("price_source", "price_as_of"):
             if getattr(arguments, option) is not None:
                 raise UserInputError(
-                    f"--{option.replace('_', '-')}: given without --usd-per-hour, allowed: beside "
-                    "it; next: add --usd-per-hour PRICE, what the server costs"
+                    f"--{option.replace('_', '-')}: given without --usd-per-hour, allowed: "
+                    "with it; next: add --usd-per-hour PRICE"
                 )
         return None
     day = arguments.price_as_of or datetime.now(UTC).date()

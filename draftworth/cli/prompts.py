@@ -12,14 +12,14 @@ from draftworth.cli.arguments import positive_int, whole_number
 from draftworth.errors import UserInputError
 from draftworth.experiment.strict import MAX_NAME_LENGTH, PATTERN_WORDS, SET_NAME_PATTERN
 from draftworth.importing.formats import FORMATS
-from draftworth.importing.prompt_sets import Imported, Order, described, import_prompts
+from draftworth.importing.prompt_sets import Imported, ImportOrder, import_prompts, left_out_words
 
 _MOST_PROMPTS = 10_000
 _PROGRESS_RECORDS = 100_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The one action, what it reads and where it writes."""
+    """Add the action `import`."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     action = actions.add_parser(
         "import",
@@ -52,8 +52,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Import, and say what came of it."""
-    order = Order(
+    """Import, and print the numbers of prompts."""
+    order = ImportOrder(
         source=arguments.source,
         format=arguments.format,
         out=arguments.out,
@@ -80,24 +80,27 @@ def _progress(records: int) -> None:
         print(f"{records:,} records read", file=sys.stderr, flush=True)
 
 
-def _print(imported: Imported, order: Order) -> None:
-    for case in imported.cases:
-        prompts = f"{case.prompts} prompt{'s' * (case.prompts != 1)}"
+def _print(imported: Imported, order: ImportOrder) -> None:
+    for case, sample in sorted(imported.samples.items()):
+        prompts = _counted(len(sample.drawn), "prompt")
         print(
-            f"{case.path}: {prompts}, {case.answers} with the answer of the log; "
-            f"{case.repeats:,} repeats of them, {case.not_drawn:,} other requests not drawn"
+            f"{order.path_of(case)}: {prompts}, {sample.answers} with the answer of the log; "
+            f"{sample.repeats:,} repeats of them, {sample.not_drawn:,} other requests not drawn"
         )
-    records = f"{imported.records:,} record{'s' * (imported.records != 1)}"
-    print(f"{records} read with seed {order.seed}")
-    print(described("left out", imported.left_out))
+    print(f"{_counted(imported.records, 'record')} read with seed {order.seed}")
+    print(left_out_words(imported.left_out))
     for reason, found in imported.notes.items():
         print(f"note: {found.count:,} {reason} (the first: {found.first})")
-    if most := max((case.most_tokens or 0 for case in imported.cases), default=0):
+    if most := max(sample.most_tokens for sample in imported.samples.values()):
         print(
             f"note: prompts have max_tokens of their own, up to {most:,}: workload.output_tokens "
             "must be at least that"
         )
     print(
-        "note: these are texts as people wrote them, and a deploy uploads them: take out what may "
-        "not leave your hands; a public set has a licence of its own (docs/prompts.md)"
+        "note: people wrote these texts, and a deploy uploads them: remove those that you must not "
+        "pass on; a public set has a licence of its own (docs/prompts.md)"
     )
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

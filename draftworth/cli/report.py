@@ -23,19 +23,19 @@ _BESIDE_THE_RUN = ""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Where the run is, what to compare it with, where to write."""
+    """Add the runs, the runs to compare them with, and the output folder."""
     parser.add_argument(
         "runs",
         metavar="RUN",
         nargs="+",
-        help=f"{RUN_WORDS}; several of one experiment are put together; {RUN_LIST_WORDS}",
+        help=f"{RUN_WORDS}; several of one experiment are pooled; {RUN_LIST_WORDS}",
     )
     parser.add_argument(
         "--against",
         metavar="RUN",
         action="append",
         help="another run, to compare with: of the same experiment, or of the same prompts and "
-        "loads on something else (`measure`); several times: those put together",
+        "loads on something else (`measure`); given several times, these runs are pooled",
     )
     parser.add_argument(
         "--score",
@@ -52,13 +52,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--handover",
         action="store_true",
-        help="its last page alone, for who runs the winner: what was decided for which traffic, "
-        "what to watch, how to repeat it; --out writes handover.html and handover.md",
+        help="its last page alone, for those who run the winner: the decision and its traffic, "
+        "metrics to watch, how to repeat it; --out writes handover.html and handover.md",
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the verdict, and write the report where asked; or list runs."""
+    """Print the verdict, and write the report if asked to; or list runs."""
     for place in arguments.runs:
         if (listed := run_list(place)) is not None:
             _refuse_with_a_list(arguments, place)
@@ -66,7 +66,13 @@ def run(arguments: argparse.Namespace) -> int:
             return 0
     out = None if arguments.out is None else _out_folder(arguments.runs, arguments.out)
     if arguments.handover:
-        return _hand_over(arguments, out)
+        _hand_over(arguments, out)
+    else:
+        _report(arguments, out)
+    return 0
+
+
+def _report(arguments: argparse.Namespace, out: Path | None) -> None:
     facts, transcripts = _read(arguments.runs, texts=True)
     other = _read(arguments.against, texts=False)[0] if arguments.against else None
     if other:
@@ -85,18 +91,17 @@ def run(arguments: argparse.Namespace) -> int:
         predictions=_predictions(arguments.runs),
     )
     if out is not None:
-        # Before anything is printed: whoever reads that (`head`) may end early, and this with it.
-        # Loaded here: templates and plotting take long, and the measuring commands import this.
+        # Written first: a reader of the printed text (`head`) may end early, and this program too.
+        # Imported here: templates and plotting take long, and other commands do not need them.
         from draftworth.report.writing import write_report
 
         write_report(document, facts, out)
     print(*document_lines(document), sep="\n")
     if out is not None:
         print(f"report written to {out}")
-    return 0
 
 
-def _hand_over(arguments: argparse.Namespace, out: Path | None) -> int:
+def _hand_over(arguments: argparse.Namespace, out: Path | None) -> None:
     for option in ("against", "score"):
         if getattr(arguments, option) is not None:
             raise UserInputError(
@@ -104,14 +109,13 @@ def _hand_over(arguments: argparse.Namespace, out: Path | None) -> int:
                 "with the whole report; next: leave one of the two out"
             )
     document = handover_document(_read(arguments.runs, texts=True)[0])
-    if out is not None:  # first, and loaded here: as `run` does
+    if out is not None:  # written first, and imported here, as in `_report`
         from draftworth.report.writing import write_handover
 
         write_handover(document, out)
     print(*document_lines(document), sep="\n")
     if out is not None:
         print(f"handover written to {out}")
-    return 0
 
 
 def _refuse_with_a_list(arguments: argparse.Namespace, place: str) -> None:
@@ -129,34 +133,27 @@ def _refuse_with_a_list(arguments: argparse.Namespace, place: str) -> None:
 
 
 def _refuse_the_same_run(run: Run, other: Run) -> None:
-    """A run beside itself, or beside a whole that it is part of, would show no difference."""
     ours, theirs = ({r.result.run_id, *(b.run_id for b in r.blocks)} for r in (run, other))
     if both := sorted(ours & theirs):
         raise UserInputError(
             f"--against: given {one_line(both[0])}, which is a RUN too, allowed: other runs; next: "
-            "give it on one side alone"
+            "name it once"
         )
 
 
 def _out_folder(runs_at: Sequence[str], out: str) -> Path:
     if out != _BESIDE_THE_RUN:
         return Path(out)
-    run_at, *others = runs_at
-    if others:
+    if len(runs_at) > 1 or runs_at[0].startswith(S3_SCHEME):
         raise UserInputError(
-            "--out: several runs have no folder of their own: give --out DIR, for example --out "
-            "report"
+            "--out: given without DIR, allowed with one run in a local folder; next: give DIR, "
+            "for example --out report"
         )
-    if run_at.startswith(S3_SCHEME):
-        raise UserInputError(
-            "--out: a run in S3 has no folder to write beside it: give --out DIR, for example "
-            "--out report"
-        )
-    return Path(run_at) / "report"
+    return Path(runs_at[0]) / "report"
 
 
 def _read(runs_at: Sequence[str], *, texts: bool) -> tuple[RunFacts, Transcripts]:
-    """Of one run, or of several put together. texts: what was answered too."""
+    """Read one run, or pool several. texts: read the outputs too."""
     runs: list[Run] = []
     transcripts: dict[str, Transcript] = {}
     for run_at in runs_at:
@@ -168,7 +165,7 @@ def _read(runs_at: Sequence[str], *, texts: bool) -> tuple[RunFacts, Transcripts
 
 
 def _predictions(runs_at: Sequence[str]) -> tuple[Prediction, ...]:
-    """Of a run in a folder: who wrote them had the draft models at hand."""
+    """Read the predictions that `estimate` wrote beside a run in a local folder."""
     if len(runs_at) > 1 or runs_at[0].startswith(S3_SCHEME):
         return ()
     folder = Path(runs_at[0])

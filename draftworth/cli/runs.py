@@ -1,4 +1,4 @@
-"""What an argument names: a run in a folder, a copy of one in S3, or a place with many runs."""
+"""Arguments that name a run in a folder or in S3, or a place with many runs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from draftworth.errors import UserInputError
 from draftworth.records.reading import parse_s3_url
 from draftworth.records.results import RUNS_FOLDER
 
-# The domain does not know AWS: who reads S3 is looked up when a run lies there.
+# The domain does not import AWS's library: these modules are loaded for runs in S3 alone.
 _S3_SOURCE = "draftworth.account.s3"
 _RUN_LIST = "draftworth.account.run_list"
 _EXPERIMENT_FILES = (".yaml", ".yml")
@@ -24,7 +24,7 @@ RUN_LIST_WORDS = f"s3://BUCKET, s3://BUCKET/{RUNS_FOLDER} or an experiment file:
 
 @contextmanager
 def local_run(run_at: str) -> Iterator[Path]:
-    """The run's folder; of a run in S3 a copy, while the context lasts."""
+    """Yield the run's folder; for a run in S3 a copy, which is deleted afterwards."""
     if not run_at.startswith(S3_SCHEME):
         yield Path(run_at)
         return
@@ -37,10 +37,7 @@ def local_run(run_at: str) -> Iterator[Path]:
 
 
 def run_list(runs_at: str) -> Iterator[str] | None:
-    """The lines that list runs; None where the argument names one run.
-
-    Runs of an experiment are those in all its results buckets.
-    """
+    """Return lines that list the runs of an experiment or a bucket; None for one run's argument."""
     if runs_at.endswith(_EXPERIMENT_FILES) and not runs_at.startswith(S3_SCHEME):
         of_experiment = importlib.import_module(_RUN_LIST).lines_of_experiment
         return cast(Iterator[str], of_experiment(Path(runs_at)))

@@ -9,7 +9,7 @@ from draftworth.experiment.loading import experiment_json_schema
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """No arguments: the schema goes to standard output."""
+    """Add nothing: the schema goes to standard output."""
 
 
 def run(arguments: argparse.Namespace) -> int:  # noqa: ARG001

@@ -1,8 +1,8 @@
 """`report --score COMMAND`: a program of the user's scores the outputs of both sides.
 
-It gets a line of JSON for each pair of outputs on its standard input (`ToScore.line`), and answers
-each with a line `{"baseline": 0.8, "variant": 0.9}` on its standard output, in the same order. What
-a score means is the program's matter: that of an evaluation, a likelihood, 1 for a valid answer.
+It reads a line of JSON for each pair of outputs from its standard input (`ToScore.line`), and
+answers each with a line `{"baseline": 0.8, "variant": 0.9}` on its standard output, in the same
+order. A score may be of any kind: of an evaluation, a likelihood, 1 for a valid answer.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def score(command: str, facts: RunFacts, transcripts: Transcripts) -> tuple[Scor
     """Run the program over all pairs of outputs.
 
     Raises:
-        UserInputError: there is nothing to score, or the program's answer is none.
+        UserInputError: there is nothing to score, or the program's answer has another form.
         DraftworthError: the program cannot be started, or failed.
     """
     outputs = to_score(facts, transcripts)

@@ -1,20 +1,21 @@
 """The experiment file's AWS section: where and on what it runs, and how nodes are bought.
 
-Said once for the stacks, which build it, and for preflight, which asks whether it can be had.
+The stacks build it, and preflight checks whether the account can have it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import date
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_core import PydanticKnownError
 
 from draftworth.experiment.catalog import catalog
 from draftworth.experiment.strict import (
     ADD_ON_VERSION_PATTERN,
+    ADMIN_ARN_PATTERN,
     EMAIL_PATTERN,
     EXAMPLE_ACCOUNT,
     EXAMPLE_RESERVATION,
@@ -29,9 +30,9 @@ from draftworth.experiment.strict import (
 from draftworth.records.deployment import MAX_DEADLINE_MINUTES
 
 S3_ADD_ON = "aws-mountpoint-s3-csi-driver"
-# A Capacity Block lasts 182 days at most; what is left of the day it begins in comes on top.
+# A Capacity Block lasts 182 days at most, plus the rest of its first day.
 MAX_BLOCK_HOURS = 183 * 24
-# Those that a deploy installs, whose versions may be pinned. `stacks` installs them.
+# Add-ons that `stacks` installs, and whose versions may be pinned.
 ADD_ONS = (
     "amazon-cloudwatch-observability",
     S3_ADD_ON,
@@ -76,21 +77,30 @@ class CapacityBlock(StrictModel):
 Capacity = Annotated[OnDemand | Spot | CapacityBlock, Field(discriminator="kind")]
 
 
+def _day(given: Any) -> Any:
+    try:
+        return date.fromisoformat(given)
+    except (TypeError, ValueError):
+        return given  # a date already, or pydantic refuses it
+
+
 class Price(StrictModel):
-    """What an accelerator node costs. Prices move: this is data with a date, never code."""
+    """The price of an accelerator node: data with a date, because prices move."""
 
     usd_per_hour: PositiveFloat = Field(
         description="US dollars a node and hour; of a Capacity Block its fee / (hours x instances)"
     )
-    as_of: date = Field(description="the day this price was looked up, YYYY-MM-DD")
+    as_of: Annotated[date, BeforeValidator(_day)] = Field(
+        description="the day this price was looked up, YYYY-MM-DD"
+    )
     source: str = Field(min_length=1, description="where it was looked up")
 
 
 class Pins(StrictModel):
-    """Versions that a deploy takes as they stand here; what is left out, EKS chooses.
+    """Versions that a deploy takes as they stand here; EKS chooses those that are left out.
 
-    EKS gives what it finds best on the day: two deploys of one file may differ in it.
-    `preflight` prints what a deploy would get today.
+    EKS chooses anew on each day: two deploys of one file may differ in them.
+    `preflight` prints the versions that a deploy would get today.
     """
 
     node_release: str | None = Field(
@@ -111,8 +121,11 @@ def _known_instance_type(name: str) -> str:
     return name
 
 
+AdminArn = Annotated[str, Field(pattern=ADMIN_ARN_PATTERN)]
+
+
 class Aws(StrictModel):
-    """Where and on what the experiment runs."""
+    """Region, nodes, access, price and limits of a deploy."""
 
     region: str = Field(pattern=REGION_PATTERN, description="AWS region, e.g. us-east-2")
     availability_zone: str = Field(
@@ -132,8 +145,8 @@ class Aws(StrictModel):
     """versions of add-ons and node images; left out: what EKS gives on the day"""
     public_access_cidrs: Annotated[tuple[str, ...], Field(max_length=40), EachOnce] = ()
     """IPv4 ranges that may reach the Kubernetes API from outside; none: private"""
-    admin_principal_arns: Annotated[tuple[str, ...], Field(max_length=40), EachOnce] = ()
-    """IAM roles or users who get cluster administrator access"""
+    admin_principal_arns: Annotated[tuple[AdminArn, ...], Field(max_length=40), EachOnce] = ()
+    """IAM roles or users who get cluster administrator access; no session (sts)"""
     second_zone: str | None = None
     """the EKS control plane's other zone, where no node runs; left out: zone a, or b beside a"""
     capacity: Capacity = Field(description="how accelerator nodes are bought")
@@ -187,10 +200,10 @@ CPU_NODES = 2
 
 
 def second_zone(aws: Aws) -> str:
-    """The other zone that EKS wants for its control plane; no node runs there.
+    """Return the other zone that EKS wants for its control plane; no node runs there.
 
-    Left out of the file: `a`, or `b` beside accelerators in `a`. Letters stand for other data
-    centres in each account, and some regions lack one of the two for some accounts.
+    A file without it gets `a`, or `b` where the accelerators are in `a`. A letter stands for
+    another data centre in each account, and some accounts lack one of the two.
     """
     if aws.second_zone:
         return aws.second_zone

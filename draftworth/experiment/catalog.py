@@ -1,7 +1,4 @@
-"""The catalogue: what each release serves, what is known of models and instances.
-
-The facts are data (`catalog.yaml`, each with its source); this module gives them types.
-"""
+"""The catalogue of releases, models and instances: types for the facts of `catalog.yaml`."""
 
 from __future__ import annotations
 
@@ -15,7 +12,6 @@ from draftworth.experiment.strict import StrictModel, read_yaml
 from draftworth.records.deployment import DraftTokenizer
 from draftworth.speculation import most_tokens_per_step
 
-# No draft, no speculation: the baseline's method.
 NO_SPECULATION: Final = "none"
 
 ModelKind = Literal["causal_lm", "eagle3_head", "dflash_head"]
@@ -23,49 +19,50 @@ Platform = Literal["neuron", "local"]
 
 
 class Method(StrictModel):
-    """What a way to speculate takes for a draft, on any release."""
+    """A way to speculate, on any release."""
 
     draft: ModelKind | Literal["any"]
     tokenizer: DraftTokenizer
-    """Whether the draft must bring a tokenizer of its own, equal to the target's."""
+    """Whether the draft must have a tokenizer of its own, equal to the target's."""
     fixed_window: bool = False
     """The draft was trained for one window and works with no other."""
     step_cost_per_draft: tuple[float, float] | None = None
-    """What each drafted token adds to a step, in baseline steps, best to worst; None: not known."""
+    """Cost that each drafted token adds to a step, in baseline steps: lowest and highest published;
+    None: not known."""
 
 
 class UnservedMethod(StrictModel):
     """A way to speculate that exists and cannot be measured here."""
 
     platform: Platform | None = None
-    """Where it is not served; None: nowhere."""
+    """The platform that does not serve it; None: neither does."""
     because: str
     instead: str
-    """What serves something like it, or where it runs."""
+    """A method that is served and does the like, or a place where this one runs."""
 
 
 class MethodFacts(StrictModel):
-    """How one release serves one method."""
+    """Facts of one method on one release."""
 
     window_yield: Literal["window", "window_plus_one"] = Field(alias="yield")
     min_window: Annotated[int, Field(ge=1)]
     engine_settings: dict[str, Any] = Field(default_factory=dict)
-    """Settings of the engine that only this method wants, in the dialect's own words."""
+    """Settings of the engine that only this method needs, in the dialect's own words."""
     draft_must: str = ""
-    """What this release wants of the draft, after "the draft must"; empty: nothing special."""
+    """A demand of this release on the draft: the words after "the draft must"; empty: no demand."""
 
     def max_tokens_per_step(self, window: int) -> int:
-        """Most output tokens one verification step can give."""
+        """Return the most output tokens that one verification step can yield."""
         checks_all = self.window_yield == "window_plus_one"
         return most_tokens_per_step(window, checks_all=checks_all)
 
 
 class ArtifactFolder(StrictModel):
-    """The engine loads compiled graphs from a folder, a read-only one too, or compiles into it."""
+    """The engine loads compiled graphs from a folder, also a read-only one, or compiles into it."""
 
     kind: Literal["artifact_folder"]
     variable: str
-    """Names the folder to the engine."""
+    """The environment variable with the folder."""
 
 
 class CompilerCache(StrictModel):
@@ -73,11 +70,11 @@ class CompilerCache(StrictModel):
 
     kind: Literal["compiler_cache"]
     variable: str
-    """Names the cache to the engine."""
+    """The environment variable with the cache's folder."""
     folder: str
-    """Where the graphs are, below the cache."""
+    """The folder of the graphs, below the cache."""
     proof_variable: str | None = None
-    """Set to 1, the engine ends where a graph is not in the cache; None: it has no such way."""
+    """Set to 1, the engine ends if a graph is not in the cache; None: it has no such variable."""
 
 
 CompiledGraphs = Annotated[ArtifactFolder | CompilerCache, Field(discriminator="kind")]
@@ -90,20 +87,20 @@ class Release(StrictModel):
     image: str | None
     vllm_version: str
     dialect: str
-    """Which module of `serving` says its command line."""
+    """The module of `serving` that writes its command line."""
     methods: dict[str, MethodFacts]
     compiled_graphs: CompiledGraphs | None
-    """How compiled graphs are saved and found again; None: nothing is compiled."""
+    """The way to save and load compiled graphs; None: nothing is compiled."""
     lnc: tuple[int, ...] | None = None
-    """Logical core sizes that its engine runs with; None: those that the instance has."""
+    """Logical core sizes that its engine runs with; None: all of the instance type."""
     environment: dict[str, str] = Field(default_factory=dict)
     """Set for every server."""
     per_request_acceptance: bool = False
-    """Its servers can tell with each answer how many of its drafts were accepted."""
+    """Its servers can count the accepted drafts of each answer."""
     refuses_sampling: str = ""
-    """Why nothing is measured on it at a temperature above 0; empty: it is."""
+    """The reason why nothing is measured on it at a temperature above 0; empty: it may be."""
     doubtful_sampling: str = ""
-    """What is known to be wrong with it at a temperature above 0, where it is measured."""
+    """A known fault at a temperature above 0, where measuring is allowed; empty: no fault."""
     sources: tuple[str, ...]
 
     @property
@@ -113,21 +110,21 @@ class Release(StrictModel):
 
 
 class ModelFacts(StrictModel):
-    """What must be known of a model before it is paired with another."""
+    """Facts of a model that decide with which others it can be paired."""
 
     tokenizer_family: str
     kind: ModelKind
     checkpoint_gib: float | None = None
-    # The hub gives it only to accounts that accepted its licence: downloading takes a token.
     gated: bool = False
+    """The hub gives it only to accounts that accepted its licence, with a token."""
     trained_for: str | None = None
     """The target model of a head."""
     window: int | None = None
-    """The window of a head that was trained for one."""
+    """The one window that a head was trained for."""
     served_by: tuple[str, ...] = ()
-    """Dialects on which a head is published to work."""
+    """Dialects that are published to serve a head."""
     doubtful_on: tuple[str, ...] = ()
-    """Dialects on which a head likely does not work."""
+    """Dialects that likely do not serve a head."""
 
 
 class Accelerator(StrictModel):
@@ -138,22 +135,22 @@ class Accelerator(StrictModel):
     legal_slot_devices: tuple[int, ...]
     legal_lnc: tuple[int, ...]
     efa_interfaces: int
-    """0: nothing of EFA is set up: no interfaces, no group of their own, no placement group."""
+    """0: without EFA interfaces, their security group and a placement group."""
     s3_gbit_per_s: int
-    """What Mountpoint is told of the network."""
+    """The network throughput that Mountpoint is told."""
     vcpus: int
     memory_gib: int
     nvme_gib: int
-    """Local disks; 0: none, or none that is known of, and the root disk has room instead."""
+    """Size of the local disks; 0: no disk is known, and the root disk is larger instead."""
     sources: tuple[str, ...]
 
     def logical_cores(self, *, devices: int, lnc: int) -> int:
-        """Logical NeuronCores of `devices` devices when `lnc` physical cores make one."""
+        """Return the number of logical NeuronCores if `lnc` physical cores make one."""
         return devices * self.physical_cores_per_device // lnc
 
 
 class Catalog(StrictModel):
-    """Everything of `catalog.yaml`."""
+    """The content of `catalog.yaml`."""
 
     methods: dict[str, Method]
     unserved_methods: dict[str, UnservedMethod]
@@ -164,6 +161,6 @@ class Catalog(StrictModel):
 
 @cache
 def catalog() -> Catalog:
-    """The shipped catalogue, read once."""
+    """Read the shipped catalogue, once."""
     text = files("draftworth.experiment").joinpath("catalog.yaml").read_text(encoding="utf-8")
     return read_yaml(Catalog, text)

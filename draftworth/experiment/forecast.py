@@ -23,8 +23,8 @@ from pydantic import (
 
 from draftworth.errors import DraftworthError, Problem, suggestion
 from draftworth.experiment.model import Experiment, beside
-from draftworth.experiment.search import Candidate, Search
-from draftworth.experiment.variants import Speculative
+from draftworth.experiment.search import Search
+from draftworth.experiment.variants import Variant
 from draftworth.records.codec import load_value
 from draftworth.untrusted import MIB, read_file
 
@@ -143,16 +143,16 @@ def _name_in(folder: str, names: Mapping[str, str]) -> str | None:
     return next((part for part in parts if part in names), None)
 
 
-def _candidates_with(experiment: Experiment, draft: str) -> Sequence[Candidate]:
+def _candidates_with(experiment: Experiment, draft: str) -> Sequence[Variant]:
     return [
         variant
         for variant in experiment.served_variants
-        if isinstance(variant, Speculative) and variant.draft.given == draft
+        if (drafted := variant.hub_draft or variant.local_draft) and drafted.given == draft
     ]
 
 
 def _tokens_of(
-    experiment: Experiment, candidate: Candidate, draft: _Draft
+    experiment: Experiment, candidate: Variant, draft: _Draft
 ) -> Mapping[str, float] | str:
     """By prompt class; a sentence where the file does not say it.
 

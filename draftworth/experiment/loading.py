@@ -1,16 +1,15 @@
-"""From a YAML file to a checked experiment with its prompts, or to every problem that it has.
+"""Reads and checks an experiment file with its prompts, and reports all its problems at once.
 
-`load_experiment` is the only way in. Problems of shape (`validation_errors`), of the prompt files
-(`prompt_sets`) and of meaning (`rules`) come out in one form, each with its line in the file.
+Problems of shape (`validation_errors`), of the prompt files and of meaning (`rules`) have one form,
+each with its line in the file.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +22,13 @@ from draftworth.experiment.model import Experiment, LocalExperiment, NeuronExper
 from draftworth.experiment.rules import broken_rules
 from draftworth.experiment.strict import PATTERN_WORDS, SET_NAME_PATTERN
 from draftworth.experiment.validation_errors import misspelt_key, shape_problems, shown
-from draftworth.experiment.yaml_source import Source, read_source
+from draftworth.experiment.yaml_source import ExperimentSource, read_source
 from draftworth.records.prompts import CASE_SUFFIX, Case, load_case
 from draftworth.untrusted import one_line
 
 
 def read_prompt_sets(experiment: Experiment, path: Path) -> Iterator[Case | Problem]:
-    """Class by class in the file's order, cases in name order unless the file names them."""
+    """Yield cases class by class in the file's order; by name unless the file lists them."""
     work = experiment.workload
     root = beside(path, work.prompts_dir)
     # Not Path.is_dir(), which raises for a name that is too long.
@@ -37,7 +36,7 @@ def read_prompt_sets(experiment: Experiment, path: Path) -> Iterator[Case | Prob
         yield Problem(
             key=("workload", "prompts_dir"),
             given=f'"{work.prompts_dir}"',
-            allowed="a folder with one folder a prompt class",
+            allowed="a folder with one folder for each prompt class",
             reason=f"{root} is not a folder",
         )
         return
@@ -68,13 +67,18 @@ def _cases(
             allowed=f"a folder with at least one {CASE_SUFFIX} file",
             reason="each file is a case; a class without cases measures nothing",
         )
-    others = [p.name for p in folder.iterdir() if _is_meant_as_case(p)]
+    # `x.JSONL` and `x.json` are likely meant as cases.
+    others = [
+        p.name
+        for p in folder.iterdir()
+        if p.suffix != CASE_SUFFIX and p.suffix.lower() in (CASE_SUFFIX, ".json")
+    ]
     for name in sorted(others) if named is None else ():
         yield Problem(
             key=key,
             given=f"the file {one_line(name)} in the folder {folder.name}",
             allowed=f"files that end with {CASE_SUFFIX}, one JSON object a line",
-            reason="it would be left out without a word; rename it, or put it elsewhere",
+            reason="it would be ignored; rename it, or move it to another folder",
         )
     for index, case in enumerate(named or known):
         place = (*key, index) if named else key
@@ -114,15 +118,9 @@ def _case(key: Key, folder: Path, case: str, most_tokens: int) -> Case | Problem
         )
 
 
-def _is_meant_as_case(path: Path) -> bool:
-    """`x.JSONL`, `x.json`: not a case's name, and hardly anything else."""
-    return path.suffix != CASE_SUFFIX and path.suffix.lower() in (CASE_SUFFIX, ".json")
-
-
 @dataclass(frozen=True, kw_only=True)
 class LoadedExperiment:
-    """All that was read: the file's content, where it lies, the prompts and the forecast that it
-    names."""
+    """An experiment file's content and path, and the prompts and the forecast that it names."""
 
     spec: Experiment
     path: Path
@@ -140,13 +138,13 @@ def load_experiment(path: Path) -> LoadedExperiment:
     source = read_source(path)
     model = _model_for(source)
     try:
-        spec = model.model_validate_json(json.dumps(_with_defaults(source.data), default=str))
+        spec = model.model_validate(_with_defaults(source.data))
     except ValidationError as error:
         raise source.refused(shape_problems(error, source.data, model)) from error
     try:
         read = list(read_prompt_sets(spec, path))
         cases = tuple(case for case in read if isinstance(case, Case))
-        problems = [problem for problem in read if isinstance(problem, Problem)]
+        problems = [replace(p, code="prompts") for p in read if isinstance(p, Problem)]
         # Candidates that share a part of the search share what is wrong with it.
         problems += dict.fromkeys(broken_rules(spec, path, cases))
     except OSError as error:
@@ -155,28 +153,29 @@ def load_experiment(path: Path) -> LoadedExperiment:
         raise source.refused(problems)
     forecast = read_forecast(spec, path)
     if isinstance(forecast, Problem):
-        raise source.refused([forecast])
+        raise source.refused([replace(forecast, code="forecast")])
     return LoadedExperiment(spec=spec, path=path, cases=cases, forecast=forecast)
 
 
 def experiment_json_schema() -> dict[str, Any]:
-    """The JSON Schema of experiment files, for editors."""
+    """Return the JSON Schema of experiment files, for editors."""
     return {**TypeAdapter(Experiment).json_schema(), "title": "draftworth experiment"}
 
 
 def _with_defaults(data: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What the file leaves out and another key of it decides: a search measures once."""
+    """Add the default that depends on another key: a search measures once."""
     return {"repetitions": 1, **data} if data.get("search") is not None else data
 
 
-def _model_for(source: Source) -> type[NeuronExperiment] | type[LocalExperiment]:
-    """The release's platform decides which sections the file must have."""
+def _model_for(source: ExperimentSource) -> type[NeuronExperiment] | type[LocalExperiment]:
+    """Return the model that fits the release's platform."""
     given, releases = source.data.get("release"), catalog().releases
     if isinstance(given, str) and given in releases:
         return NeuronExperiment if releases[given].platform == "neuron" else LocalExperiment
     is_there = "release" in source.data
     nearest = suggestion(given, releases) if is_there else misspelt_key("release", source.data)
     problem = Problem(
+        code="unknown-release",
         key=("release",),
         given=shown(given) if is_there else "nothing",
         allowed=", ".join(releases),

@@ -1,13 +1,11 @@
 """The experiment file's shape: typed, strict, frozen.
 
-An experiment is one target model, one serving configuration, a workload, and two or more variants
-that differ in how decoding is done: by hand, or those that a search expands to. All that is not in
-a variant is shared by construction: a variant has nowhere to put another tensor parallel size,
-image or batch limit.
+An experiment is one target model, one serving configuration, a workload, and two or more variants,
+by hand or from a search, that differ in how decoding is done. Everything else is shared by
+construction: a variant has no key for another tensor parallel size, image or batch limit.
 
-Shape is here; rules that need two keys, the catalogue or the disk are in `rules`. Files are read by
-`loading.load_experiment`, the only way in. Every description below is shown to the user when the
-key is missing or wrong, and by editors through the JSON Schema.
+Rules that need two keys, the catalogue or the disk are in `rules`; `loading.load_experiment` reads
+a file. Users read the descriptions below when a key is missing or wrong, and in their editors.
 """
 
 from __future__ import annotations
@@ -28,7 +26,6 @@ from draftworth.experiment.variants import (
     AsShipped,
     Baseline,
     HubModel,
-    HubSpeculative,
     HubVariant,
     LocalModel,
     LocalVariant,
@@ -39,19 +36,19 @@ from draftworth.experiment.workload import Workload
 from draftworth.records.load import Load
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
-# Each starts all servers again.
+# Each repetition starts all servers again.
 MAX_REPETITIONS = 16
 Repetitions = Annotated[int, Field(ge=1, le=MAX_REPETITIONS)]
 V = TypeVar("V", bound=Baseline | Speculative)
 
 
 class Serving(StrictModel):
-    """Engine settings that every variant gets alike."""
+    """Engine settings that all variants share."""
 
     max_num_seqs: PositiveInt = Field(description="sequences decoded at once")
     max_model_len: PositiveInt = Field(description="prompt and output together, tokens")
     tool_call_parser: Annotated[str, Field(pattern=SET_NAME_PATTERN, max_length=64)] | None = None
-    """vLLM's name of what reads the model's tool calls, e.g. hermes; for prompts with tools"""
+    """vLLM's name of the parser of the model's tool calls, e.g. hermes; for prompts with tools"""
 
 
 class LocalServing(Serving):
@@ -74,11 +71,11 @@ class NeuronServing(Serving):
     one for prompts and one for output, which fit the workload: a prompt that leaves less room than
     workload.output_tokens is refused then. Only with NxD Inference"""
     neuron_config: dict[str, Any] = Field(default_factory=dict)
-    """Neuron engine settings for ALL variants, over what the dialect sets itself"""
+    """Neuron engine settings for ALL variants, over those of the dialect"""
 
 
 class ExperimentBase(StrictModel):
-    """What every experiment has."""
+    """Keys of every experiment."""
 
     name: Name = Field(description="DNS label; names stacks, metrics and result folders")
     description: str = Field(default="", description="one line for people")
@@ -88,27 +85,25 @@ class ExperimentBase(StrictModel):
     variants: tuple[Variant, ...]
     search: Search | None = None
     rerun: PositiveInt = 1
-    """raise it to measure once more what is otherwise unchanged"""
+    """raise it to measure an unchanged experiment once more"""
     repetitions: Repetitions = 1
     """times that the run measures with servers that were started anew, in swapped slots every
     second time"""
     control: bool = False
-    """true: measure the baseline against itself too: what that shows is no effect of speculation"""
+    """true: measure the baseline against itself too; no difference there is due to speculation"""
 
     @property
     def release_facts(self) -> Release:
-        """The catalogue's entry."""
         return catalog().releases[self.release]
 
     @property
     def served_variants(self) -> tuple[Variant, ...]:
-        """The file's variants, and the candidates of its search."""
+        """Variants by hand, and the candidates of the search."""
         if self.search is None:
             return self.variants
         return (*self.variants, *(found for _, found in self.search.candidates(self.variants)))
 
     def uses(self, method: str) -> bool:
-        """Whether a variant speculates in that way."""
         return any(variant.method == method for variant in self.served_variants)
 
     @property
@@ -117,8 +112,8 @@ class ExperimentBase(StrictModel):
         return self.repetitions > 1 or self.control or self.search is not None
 
     def max_tokens_per_step(self, variant: Variant) -> int:
-        """Most output tokens a step can yield: 1 for the baseline, else by the release's rule."""
-        if not isinstance(variant, Speculative):
+        """Return the most output tokens that a step can yield: 1 without speculation."""
+        if variant.window is None:
             return 1
         return self.release_facts.methods[variant.method].max_tokens_per_step(variant.window)
 
@@ -141,41 +136,39 @@ class NeuronExperiment(ExperimentBase):
 
     @property
     def served_variants(self) -> tuple[Variant, ...]:
-        """Those of any experiment, and the baseline as shipped where it is asked for."""
-        return (*super().served_variants, *[AsShipped()] * self.baseline_as_shipped)
+        variants = super().served_variants
+        return (*variants, AsShipped()) if self.baseline_as_shipped else variants
 
     @property
     def models(self) -> tuple[HubModel, ...]:
-        """The checkpoints to stage: the target's and the drafts', each once."""
-        drafts = (v.draft for v in self.served_variants if isinstance(v, HubSpeculative))
-        return tuple({m.storage_prefix: m for m in (self.target, *drafts)}.values())
+        """Checkpoints to stage: the target's and the drafts', each once."""
+        drafts = (variant.hub_draft for variant in self.served_variants)
+        models = filter(None, (self.target, *drafts))
+        return tuple({model.storage_prefix: model for model in models}.values())
 
     @property
     def gated_models(self) -> tuple[str, ...]:
-        """Models that the catalogue knows the hub to give only to accounts with a licence."""
+        """Models that the hub gives only to accounts that accepted a licence."""
         return tuple(m.model for m in self.models if m.facts and m.facts.gated)
 
     @property
     def unpinned_models(self) -> tuple[str, ...]:
-        """MODEL@REVISION of every model whose revision is not a commit, so that it may move."""
+        """MODEL@REVISION of every model whose revision may move: a branch or a tag."""
         moving = (m for m in self.models if not _COMMIT.fullmatch(m.revision))
         return tuple(f"{m.model}@{m.revision}" for m in moving)
 
     @property
     def image(self) -> str:
-        """The serving image of every variant."""
         image = self.release_facts.image
         assert image is not None, "the loader admits only Neuron releases here"
         return image
 
     @property
     def instance_type(self) -> str:
-        """EC2 instance type of the accelerator nodes."""
         return self.aws.instance_type
 
     @property
     def accelerator(self) -> Accelerator:
-        """The catalogue's entry of the instance type."""
         return catalog().instances[self.instance_type]
 
 
@@ -194,7 +187,7 @@ Experiment = NeuronExperiment | LocalExperiment
 
 
 def placed_variants(experiment: Experiment) -> Iterator[tuple[Place, Variant]]:
-    """The variants by hand, then the candidates of the search, each with its place in the file."""
+    """Yield the variants by hand, then those of the search, each with its place in the file."""
     for index, variant in enumerate(experiment.variants):
         yield Place(whole=("variants", index)), variant
     if experiment.search:
@@ -202,18 +195,18 @@ def placed_variants(experiment: Experiment) -> Iterator[tuple[Place, Variant]]:
 
 
 def variants_of(experiment: Experiment, kind: type[V]) -> Iterator[tuple[Place, V]]:
-    """Those of a type."""
+    """Yield the variants of a type, each with its place in the file."""
     for place, variant in placed_variants(experiment):
         if isinstance(variant, kind):
             yield place, variant
 
 
 def loads_of(experiment: Experiment) -> tuple[Load, ...]:
-    """What every variant is measured at, one after the other."""
+    """Return the loads at which every variant is measured, in order."""
     return experiment.workload.loads(experiment.serving.max_num_seqs)
 
 
 def beside(experiment_path: Path, relative: str) -> Path:
-    """A path of the experiment file, which counts from the file's folder."""
+    """Return a path that the experiment file gives relative to its own folder."""
     # Not Path.resolve(), which raises for a link to itself.
     return Path(os.path.realpath(experiment_path.parent / relative))

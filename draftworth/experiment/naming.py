@@ -1,4 +1,4 @@
-"""Every name made here: what people and commands meet, and what other systems accept."""
+"""Names of AWS and Kubernetes objects that are made from an experiment's name."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from draftworth.records.results import RUNS_FOLDER
 PROJECT = "draftworth"
 EXPERIMENT_TAG = f"{PROJECT}:experiment"
 PART_TAG = f"{PROJECT}:part"
-# Of a bucket: what it holds, one of `BUCKETS`. Its generated name says so too, but may be cut.
+# A tag of a bucket with its content, one of `BUCKETS`: its generated name may be cut.
 HOLDS_TAG = f"{PROJECT}:holds"
 CHECKPOINTS, ARTIFACTS, RESULTS = BUCKETS = ("checkpoints", "artifacts", "results")
-# The parts of an experiment's stack, in the order in which they need each other; what is in a part
-# has a logical id that begins with the part's name.
+# The parts of an experiment's stack, each of which needs those before it; logical ids of the
+# resources in a part begin with its name.
 PARTS = ("network", "storage", "cluster", "benchmark")
 
 # How nodes are bought, in the accelerator node group's name.
@@ -33,63 +33,62 @@ RUNS_PREFIX = f"{RUNS_FOLDER}/"
 
 
 def dns_label(name: str) -> str:
-    """A DNS label (RFC 1035): what Services and stacks are called. `qwen3-1.7b` is `qwen3-1-7b`."""
+    """Return a DNS label (RFC 1035) for Services and stacks: `qwen3-1.7b` is `qwen3-1-7b`."""
     return name.replace(".", "-")
 
 
 def content_hash(value: Any, *, length: int) -> str:
-    """The first `length` hex digits of the SHA-256 of a JSON value in canonical form."""
+    """Return the first hex digits of the SHA-256 of a JSON value in canonical form."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()[:length]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Names:
-    """Every name that is made from the experiment's own."""
+    """The names that are made from the experiment's name."""
 
     experiment: str
 
     @property
     def prefix(self) -> str:
-        """`draftworth-` and the experiment as a DNS label; at most 43 characters."""
+        """`draftworth-` and the experiment's name as a DNS label; at most 43 characters."""
         return f"{PROJECT}-{dns_label(self.experiment)}"
 
-    # The log groups' names are made from the cluster's, and the dashboard's address is to be known
-    # before it exists: both are fixed.
+    # Fixed names: those of log groups are made from the cluster's name, and the dashboard's
+    # address is printed before it exists.
     stack = cluster = dashboard = prefix
 
     @property
     def pod_logs(self) -> str:
-        """The log group in which Container Insights keeps what every container wrote."""
+        """The log group into which Container Insights writes the output of every container."""
         return f"/aws/containerinsights/{self.cluster}/application"
 
     @property
     def assets(self) -> str:
-        """The folder of CDK's asset bucket that has the stack's files, prompts among them: of this
-        and every earlier deploy. It ends in `/`, which no other name goes on after."""
+        """The folder, with its `/`, of the stack's files in CDK's asset bucket, of every deploy;
+        prompts are among them."""
         return f"{self.prefix}/"
 
     @property
     def accelerator(self) -> str:
-        """What the names of accelerator node groups begin with, and their launch template's name.
+        """The start of accelerator node groups' names, and the name of their launch template.
 
-        The controller's rights are for `draftworth-qwen3-32b-accelerator-*`.
+        The controller has rights on `draftworth-qwen3-32b-accelerator-*`.
         """
         return f"{self.cluster}-accelerator"
 
     def node_group(self, capacity: CapacityKind) -> str:
-        """`CLUSTER-accelerator-spot`: another way of buying is another node group.
+        """Return `CLUSTER-accelerator-spot`, at most 61 of EKS's 63 characters.
 
-        Said and not generated, so that commands know it. With the way of buying in it, because a
-        group of a fixed name cannot be replaced. At most 61 of EKS's 63 characters.
+        It is not generated, because commands need it. It contains the way of buying, because
+        CloudFormation cannot replace a node group of the same name.
         """
         return f"{self.accelerator}-{BUYING_NAMES[capacity]}"
 
     @property
     def stack_tags(self) -> dict[str, str]:
-        """Tags of the stack, and of everything in it."""
         return {EXPERIMENT_TAG: self.experiment}
 
     def tags(self, part: str) -> dict[str, str]:
-        """Tags of everything in a part: what `leftovers` and a bill are sorted by."""
+        """Return the tags of a part's resources, by which `leftovers` and a bill are sorted."""
         return {**self.stack_tags, PART_TAG: part}

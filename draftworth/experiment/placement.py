@@ -1,4 +1,4 @@
-"""Slots onto nodes: which variant runs on which node, and how many nodes that takes."""
+"""Slots onto nodes: which variant runs on which node, and how many nodes are needed."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from draftworth.experiment.model import NeuronExperiment
-from draftworth.experiment.variants import Baseline, Variant
+from draftworth.experiment.variants import Variant
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlacedSlot:
     """One variant's slot: `devices` connected devices of node number `node` (from 0).
 
-    number: of all nodes' slots, from 0. is_home: it is where the variant is in the first
-        repetition, and in every run whose servers stay; the slot that candidates of a search share
+    number: its number among the slots of all nodes, from 0. is_home: the variant is there in the
+        first repetition, and always if servers stay; the slot that candidates of a search share
         is home to none of them.
     """
 
@@ -29,8 +29,8 @@ class PlacedSlot:
 class Placement:
     """All slots of an experiment, on nodes of `devices_per_node` devices.
 
-    slots: each variant's first or only one, in the order of the file. others: those of them that
-        have another variant's slot too, at other times of the run.
+    slots: each variant's first or only slot, in the order of the file. others: slots that
+        variants have at other times of the run.
     """
 
     slots: tuple[PlacedSlot, ...]
@@ -39,39 +39,38 @@ class Placement:
 
     @property
     def nodes(self) -> int:
-        """Accelerator nodes needed."""
         return max(slot.node for slot in self.slots) + 1
 
     @property
     def held(self) -> int:
-        """Slots that are held at the same time."""
+        """The number of slots that are held at the same time."""
         return max(slot.number for slot in self.slots) + 1
 
     @property
     def slots_a_node(self) -> int:
-        """Services that share a full node."""
+        """The number of services that share a full node."""
         return self.devices_per_node // self.slots[0].devices
 
     def node_share(self, slot: PlacedSlot) -> float:
-        """The part of a node that a slot holds, between 0 and 1."""
+        """Return the part of a node that a slot holds, between 0 and 1."""
         return slot.devices / self.devices_per_node
 
     def of(self, variant: str) -> tuple[PlacedSlot, ...]:
-        """A variant's slots, its home first."""
+        """Return a variant's slots, its home first."""
         return tuple(s for s in (*self.slots, *self.others) if s.variant == variant)
 
     def place(self, slot: PlacedSlot) -> int:
-        """Which part of its node a slot is, from 0.
+        """Return the number of a slot on its node, from 0.
 
-        Which of several nodes has it is for the scheduler to choose: a claim can say what it wants
-        of a node, and not which node of one kind it means.
+        The scheduler chooses the node: a claim can ask for devices of a node, and not for one of
+        several equal nodes.
         """
         return slot.number % self.slots_a_node
 
     def corner_devices(self) -> tuple[int, ...]:
-        """One device of each place of a node, by which the places are told apart (`deviceId`).
+        """Return one device (`deviceId`) of each place of a node, which identifies the place.
 
-        Corners of the torus, as far from each other as there are: 0 and 15 of two places, 0, 5, 10
+        They are corners of the torus, as far apart as possible: 0 and 15 of two places, 0, 5, 10
         and 15 of four.
         """
         places, devices = self.slots_a_node, self.slots[0].devices
@@ -79,13 +78,13 @@ class Placement:
 
 
 def place(experiment: NeuronExperiment) -> Placement:
-    """Fill node after node in file order.
+    """Fill node after node in the order of the file.
 
-    Legal slot sizes (1, 4, 8, 16) divide a node's devices, and all slots of an experiment are of
+    Legal slot sizes (1, 4, 8, 16) divide a node's devices, and all slots of an experiment have
     one size, so filling in order leaves no gap and needs the fewest nodes.
 
-    Where servers start and stop, a variant has the next one's slot too, the last one the first
-    one's: two variants swap. No two of them ever want one slot at the same time.
+    With repetitions each variant also has the slot of the next one, and the last one that of the
+    first: two variants swap. No two servers ever need one slot at the same time.
 
     With a search the baseline stays in the first slot, and all others take the second one in turn.
     """
@@ -102,13 +101,13 @@ def place(experiment: NeuronExperiment) -> Placement:
 
 
 def _slot_of_a_search(experiment: NeuronExperiment, variant: Variant) -> PlacedSlot:
-    is_baseline = isinstance(variant, Baseline)
-    return _slot(experiment, variant, 0 if is_baseline else 1, is_home=is_baseline)
+    number = 0 if variant.is_baseline else 1
+    return _slot(experiment, variant, number, is_home=variant.is_baseline)
 
 
 def _others(experiment: NeuronExperiment, variants: tuple[Variant, ...]) -> Iterator[PlacedSlot]:
     for number, variant in enumerate(variants):
-        in_control = experiment.control and isinstance(variant, Baseline)
+        in_control = experiment.control and variant.is_baseline
         if experiment.repetitions > 1 or in_control:
             yield _slot(experiment, variant, (number + 1) % len(variants), is_home=False)
 

@@ -1,4 +1,4 @@
-"""What the JSON Schema of experiment files says of a key, in words: its meaning, its values."""
+"""The meaning and the allowed values of a key, in words, from the JSON Schema."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from draftworth.errors import Key
 from draftworth.experiment.strict import PATTERN_WORDS
 
-# Bounds from here on are guards against slips of the keyboard: no reader needs them.
+# Bounds from here on are guards against typing errors, and are not shown.
 _GUARD = 1_000_000
 _TYPES = {
     "integer": "a whole number",
@@ -25,7 +25,7 @@ Node = dict[str, Any]
 
 
 def description(model: type[BaseModel], key: Key) -> str:
-    """What a key is; of an entry of a list or mapping, what the whole is; empty: not written."""
+    """Return a key's description, or that of its list or mapping; empty if there is none."""
     while key:
         if fields := fields_at(model, key[:-1]):
             return str(fields.get(str(key[-1]), {}).get("description", ""))
@@ -34,7 +34,7 @@ def description(model: type[BaseModel], key: Key) -> str:
 
 
 def values_in_words(model: type[BaseModel], key: Key) -> str:
-    """What a key may hold: `a whole number, 1 or more`."""
+    """Return the values that a key may have: `a whole number, 1 or more`."""
     nodes = [node for node in nodes_at(model, key) if node.get("type") != "null"]
     if names := kinds(model, key):
         return f"a mapping with kind: {' or '.join(names)}"
@@ -42,19 +42,19 @@ def values_in_words(model: type[BaseModel], key: Key) -> str:
 
 
 def kinds(model: type[BaseModel], key: Key) -> list[str]:
-    """The values of `kind` in the alternatives that a key's mapping may be."""
+    """Return the values of `kind` in the alternatives of a key's mapping."""
     found = (node.get("properties", {}).get("kind", {}) for node in nodes_at(model, key))
     return [str(kind["const"]) for kind in found if "const" in kind]
 
 
 def fields_at(model: type[BaseModel], key: Key) -> dict[str, Node]:
-    """JSON Schema properties of the mapping(s) a key points to; a union's are put together."""
+    """Return the JSON Schema properties of a key's mapping, of all alternatives together."""
     nodes = nodes_at(model, key)
     return {name: field for n in nodes for name, field in n.get("properties", {}).items()}
 
 
 def nodes_at(model: type[BaseModel], key: Key) -> list[Node]:
-    """The JSON Schema nodes that a key points to, a union's alternatives each by itself."""
+    """Return the JSON Schema nodes of a key, one for each alternative of a union."""
     schema = _schema(model)
     nodes = [schema]
     for part in key:
@@ -95,7 +95,6 @@ def _bounds_in_words(node: Node) -> Iterator[str]:
 
 @cache
 def _schema(model: type[BaseModel]) -> Node:
-    """Made once: a file may have hundreds of problems."""
     return model.model_json_schema()
 
 
@@ -108,7 +107,6 @@ def _children(node: Node, part: str | int, root: Node) -> list[Node]:
 
 
 def _resolved(node: Node, root: Node) -> list[Node]:
-    """A schema node with its reference followed and its alternatives laid out."""
     if "$ref" in node:
         return _resolved(root["$defs"][node["$ref"].rsplit("/", 1)[1]], root)
     alternatives = node.get("anyOf") or node.get("oneOf")

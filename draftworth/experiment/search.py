@@ -1,4 +1,4 @@
-"""The experiment file's search: which drafts and windows to try, and when it has cost enough.
+"""The experiment file's search: drafts and windows to try, and when to stop.
 
 It expands to named candidates: variants like those by hand, which take one slot in turn.
 """
@@ -29,12 +29,10 @@ from draftworth.experiment.variants import (
     HubSpeculative,
     LocalModel,
     LocalSpeculative,
-    Speculative,
     Variant,
 )
 
 Draft = HubModel | LocalModel
-Candidate = HubSpeculative | LocalSpeculative
 # Twice the largest window that anybody has published figures of.
 MAX_WINDOW = 31
 # One CloudFormation template, of 1 MB at most, has room for so many servers and their roles.
@@ -43,20 +41,19 @@ MAX_CANDIDATES = 32
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where in the file a variant stands: `whole`, but for parts of it that stand elsewhere."""
+    """The place of a variant in the file: `whole`, except `parts` that have other places."""
 
     whole: Key
     parts: Mapping[str, Key] = field(default_factory=dict)
 
     def at(self, part: str, *rest: str) -> Key:
-        """The key of a part: `method`, `window`, `draft` and what is in it."""
+        """Return the key of a part: `method`, `window`, or `draft` and a key in it."""
         return (*self.parts.get(part, (*self.whole, part)), *rest)
 
 
 def _windows(given: Any) -> Any:
-    """`3..15` is every window from 3 to 15."""
     if not isinstance(given, str):
-        return tuple(given) if isinstance(given, list) else given
+        return given
     if not re.fullmatch(WINDOWS_PATTERN, given):
         raise _wrong_windows()
     first, last = map(int, given.split(".."))
@@ -74,7 +71,6 @@ def _wrong_windows() -> PydanticCustomError:
 
 
 def _share(given: Any) -> Any:
-    """`3%` is 0.03."""
     if not isinstance(given, str):
         return given
     if not re.fullmatch(PERCENT_PATTERN, given):
@@ -95,7 +91,7 @@ ShareText = Annotated[str, Field(pattern=PERCENT_PATTERN)]
 
 
 class Stop(StrictModel):
-    """When a search has cost enough, whichever is first."""
+    """Conditions of which the first one ends a search."""
 
     usd: PositiveFloat | None = None
     """accelerator nodes have cost so much since the search began, US dollars"""
@@ -107,13 +103,13 @@ class Stop(StrictModel):
     """no other candidate is likely to be cheaper than the best by more than this part of its cost
     per token, e.g. 3%"""
     tokens_per_day: PositiveFloat | None = None
-    """output tokens of your traffic in a day: no more is measured than it may save"""
+    """output tokens of your traffic in a day: a search costs no more than it may save"""
     days: PositiveFloat = 30
-    """over so many days what is saved is counted"""
+    """days over which savings are counted"""
 
 
 class Search(StrictModel):
-    """Candidates: each draft with each window. Its drafts are narrowed by where they are."""
+    """A search over each draft with each window."""
 
     method: str = Field(json_schema_extra={"enum": [*catalog().methods]})
     """how tokens are drafted"""
@@ -133,19 +129,21 @@ class Search(StrictModel):
         return method is not None and method.fixed_window
 
     def windows_of(self, draft: Draft) -> tuple[int, ...]:
-        """The windows to try with a draft; none: they are left out, or its own is not known."""
+        """Return the windows to try with a draft; empty if left out, or its own is not known."""
         if not self.has_own_windows:
             return self.windows or ()
         facts = draft.facts if isinstance(draft, HubModel) else None
         return (facts.window,) if facts and facts.window else ()
 
-    def candidates(self, by_hand: Iterable[Variant]) -> Iterator[tuple[Place, Candidate]]:
-        """Draft by draft in the file's order; what is a variant by hand too is that variant.
+    def candidates(
+        self, by_hand: Iterable[Variant]
+    ) -> Iterator[tuple[Place, HubSpeculative | LocalSpeculative]]:
+        """Yield the candidates, draft by draft in the file's order, without those by hand.
 
-        A draft that is called as an earlier one makes none, and a method that is none: rules
-        refuse both.
+        Rules refuse a draft with the name of an earlier one, and an unknown method: neither
+        yields a candidate.
         """
-        decodings = {v.decoding for v in by_hand if isinstance(v, Speculative)}
+        decodings = {variant.decoding for variant in by_hand}
         stems = [name_stem(draft.given) for draft in self.drafts]
         for index, draft in enumerate(self.drafts if self.method in catalog().methods else ()):
             for window in self.windows_of(draft) if stems.index(stems[index]) == index else ():
@@ -153,7 +151,7 @@ class Search(StrictModel):
                 if candidate.decoding not in decodings:
                     yield self._place(index), candidate
 
-    def _candidate(self, draft: Draft, window: int) -> Candidate:
+    def _candidate(self, draft: Draft, window: int) -> HubSpeculative | LocalSpeculative:
         name = f"{name_stem(draft.given)}-k{window}"
         if isinstance(draft, HubModel):
             return HubSpeculative(name=name, method=self.method, window=window, draft=draft)
@@ -181,9 +179,9 @@ class LocalSearch(Search):
 
 
 def name_stem(draft: str) -> str:
-    """What a draft's candidates are called before `-kWINDOW`: the last part of its id or path.
+    """Return the part of candidates' names before `-kWINDOW`, from the draft's id or path.
 
-    Lower-case, as a variant's name has to be, and short enough for any window.
+    It is lower-case, as a variant's name must be, and short enough for any window.
     """
     stem = re.sub(r"[^a-z0-9.-]+", "-", PurePosixPath(draft).name.lower()).strip(".-")
     if not re.match(r"[a-z]", stem):

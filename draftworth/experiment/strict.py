@@ -25,22 +25,23 @@ SET_NAME_PATTERN = r"^[a-z0-9][a-z0-9_-]*$"
 _HUB_NAME = r"[A-Za-z0-9_]+([.-][A-Za-z0-9_]+)*"
 HUB_ID_PATTERN = rf"^{_HUB_NAME}/{_HUB_NAME}$"
 MAX_HUB_ID_LENGTH = 140
-# What git takes for a branch or tag, without the slash: a revision is a folder of the checkpoints.
+# Names of branches and tags in git, without a slash: a revision is a folder of the checkpoints.
 REVISION_PATTERN = r"^[A-Za-z0-9_]([A-Za-z0-9_-]|\.[A-Za-z0-9_-])*$"
 MAX_REVISION_LENGTH = 200
 RESERVATION_PATTERN = r"^cr-[0-9a-f]{17}$"
-# What examples have, here and in experiments/: nobody's.
+# Ids in examples, here and in experiments/: nobody's.
 EXAMPLE_RESERVATION = "cr-0123456789abcdef0"
 EXAMPLE_ACCOUNT = "111122223333"
 NODE_RELEASE_PATTERN = r"^1\.[0-9]{2}\.[0-9]{1,3}-20[0-9]{6}$"
 ADD_ON_VERSION_PATTERN = r"^v[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}-eksbuild\.[0-9]{1,3}$"
+ADMIN_ARN_PATTERN = r"^arn:aws[a-z-]{0,20}:iam::[0-9]{12}:(role|user)/[A-Za-z0-9+=,.@_/-]{1,512}$"
 REGION_PATTERN = r"^[a-z]{2}(-[a-z]{1,16}){1,3}-[0-9]$"
 EMAIL_PATTERN = r"^[^@\s]{1,64}@[^@\s]{1,200}\.[^@\s]{1,60}$"
 WINDOWS_PATTERN = r"^[0-9]{1,3}\.\.[0-9]{1,3}$"
 PERCENT_PATTERN = r"^[0-9]{1,2}(\.[0-9]{1,3})?%$"
-SECRET_NAME_PATTERN = r"^[A-Za-z0-9/_+=.@-]+$"  # noqa: S105 (what a NAME may look like)
+SECRET_NAME_PATTERN = r"^[A-Za-z0-9/_+=.@-]+$"  # noqa: S105 (a pattern of names)
 
-# What a pattern allows, in words, for messages.
+# The text that each pattern allows, in words, for messages.
 PATTERN_WORDS = {
     NAME_PATTERN: "lower-case letters, digits, hyphens and dots, a letter first, no hyphen or dot "
     "last",
@@ -51,6 +52,7 @@ PATTERN_WORDS = {
     RESERVATION_PATTERN: f"cr- and 17 hex digits, as in {EXAMPLE_RESERVATION}",
     NODE_RELEASE_PATTERN: "a release of EKS's node images, as in 1.35.2-20261102",
     ADD_ON_VERSION_PATTERN: "an add-on's version, as in v1.21.1-eksbuild.3",
+    ADMIN_ARN_PATTERN: f"an IAM role or user ARN, as in arn:aws:iam::{EXAMPLE_ACCOUNT}:role/Admin",
     REGION_PATTERN: "a region such as us-east-2",
     EMAIL_PATTERN: "an e-mail address",
     WINDOWS_PATTERN: "FIRST..LAST, as in 3..15",
@@ -67,7 +69,7 @@ def _each_once(values: tuple[Any, ...]) -> tuple[Any, ...]:
 
 # Larger numbers are typing errors: the longest context of a model is this many tokens.
 PositiveInt = Annotated[int, Field(ge=1, le=10_000_000)]
-# Prices, rates and weights: what is computed of any two of them is a number still.
+# Prices, rates and weights: products and ratios of any two of them stay finite.
 PositiveFloat = Annotated[float, Field(ge=0.001, le=1e12)]
 # A list in which the same entry twice would mean nothing.
 EachOnce = AfterValidator(_each_once)
@@ -91,9 +93,9 @@ class StrictModel(BaseModel):
 
 
 def read_yaml(kind: type[T], text: str) -> T:
-    """The text of a data file, as pydantic reads it into that type from JSON.
+    """Read a data file of this package into the type.
 
     Raises:
-        pydantic.ValidationError: it is not one.
+        pydantic.ValidationError: the text has another form.
     """
     return TypeAdapter(kind).validate_json(json.dumps(yaml.safe_load(text), default=str))

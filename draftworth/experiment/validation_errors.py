@@ -1,9 +1,10 @@
-"""pydantic's errors in the words of the file's author: key, given, allowed, reason."""
+"""Problems in the words of the file's author, from pydantic's errors."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -22,7 +23,7 @@ from draftworth.experiment.strict import PATTERN_WORDS
 from draftworth.experiment.variants import methods_on, unserved_method
 from draftworth.experiment.workload import ONE_LENGTH, SEVERAL_LENGTHS
 
-# The part of an error's place in which pydantic says which type of variant it tried.
+# The position of the variant's type in pydantic's place of an error.
 _VARIANT_TAG_AT = 2
 # pydantic's error types in words; in braces the limits that pydantic gives with them.
 _ALLOWED = {
@@ -36,48 +37,42 @@ _ALLOWED = {
     "too_long": "at most {max_length} entries",
     "repeated": "each entry once; twice: {twice}",
 }
-# Another type than the key's: what is allowed is what the key may hold. In quotes, or without?
+# A value of another type than the key's: the hint after the values that the key may have.
 _OTHER_TYPE = {
     "int_type": ", not in quotes",
     "float_type": ", not in quotes",
     "string_type": " (in quotes if it looks like a number)",
-    **dict.fromkeys(("int_from_float", "bool_type", "tuple_type", "dict_type", "model_type"), ""),
-    **dict.fromkeys(("date_from_datetime_parsing", "date_parsing", "date_type"), ""),
-}
-
-# Keys of earlier versions whose nearest word today means something else.
-_RENAMED: dict[Key, str] = {
-    ("repetition",): "; `repetition` is called `rerun` now: a repetition is a part of one run"
+    **dict.fromkeys(("bool_type", "tuple_type", "dict_type", "model_type", "date_type"), ""),
 }
 
 
 def shape_problems(
     error: ValidationError, data: Mapping[str, Any], model: type[BaseModel]
 ) -> Iterator[Problem]:
-    """Every problem of shape; `data` is what the file has, `model` what it should be."""
+    """Yield every problem of shape of the file's data, which is to fit the model."""
     for detail in error.errors():
         if not _is_repeated(detail, data):
-            yield _problem(detail, data, model)
+            yield replace(_problem(detail, data, model), code=detail["type"].replace("_", "-"))
 
 
 def shown(value: object) -> str:
-    """A value of the file, cut to a line."""
+    """Return a value of the file on one line, cut if it is long."""
     text = json.dumps(value, default=str, ensure_ascii=False)
     return text if len(text) <= 80 else text[:77] + "..."
 
 
 def misspelt_key(name: str, given: Iterable[str]) -> str:
-    """`; did you mean 'kind' by 'knd'?` where one of the given keys is near to a missing one."""
+    """Return `; did you mean 'kind' by 'knd'?` if a given key is near to the missing one."""
     misspelt = [key for key in given if suggestion(key, [name])]
     return f"; did you mean {name!r} by {misspelt[0]!r}?" if misspelt else ""
 
 
 def _is_repeated(detail: ErrorDetails, data: Any) -> bool:
-    """A list of wrong entries is also reported as too short: one problem told twice."""
+    """Whether pydantic reports a list of wrong entries a second time, as too short."""
     given = _at(data, _without_tags(detail["loc"], data))
     return (
         detail["type"] == "too_short"
-        and isinstance(given, list)
+        and isinstance(given, tuple)
         and len(given) >= detail["ctx"]["min_length"]
     )
 
@@ -104,10 +99,10 @@ def _problem(detail: ErrorDetails, data: Any, model: type[BaseModel]) -> Problem
 
 
 def _without_tags(location: Key, data: Any) -> Key:
-    """An error's place without the union members that pydantic names in it.
+    """Return an error's place without the union members that pydantic names in it.
 
-    A member with a `kind` is named by it, right after the key that holds the union; `kind: x` may
-    have a key `x` too, so only the first such part is a tag. `variants, 0, baseline` is a variant.
+    It names a member by its `kind`, right after the key of the union; `kind: x` may have a key `x`
+    too, so only the first such part is a tag. `variants, 0, baseline` is a variant.
     """
     key: list[str | int] = []
     node, at_union = data, True
@@ -125,7 +120,7 @@ def _without_tags(location: Key, data: Any) -> Key:
 
 
 def _unknown_kind(key: Key, data: Any, model: type[BaseModel]) -> Problem:
-    """The key that decides which other keys there are is missing, misspelt or has another value."""
+    """Return the problem of a `kind` or `method` that is missing, misspelt or not known."""
     node = _at(data, key)
     name = "method" if key[:1] == ("variants",) else "kind"
     keys = [str(k) for k in node] if isinstance(node, dict) else []
@@ -166,12 +161,12 @@ def _unknown_key(key: Key, data: Any, model: type[BaseModel]) -> Problem:
         given=f"an unknown key, {key[-1]!r}",
         allowed=", ".join(known),
         reason="a key that is ignored would run another experiment than the file describes"
-        + (_RENAMED.get(key) or _where_it_belongs(key[-1], model) or suggestion(key[-1], known)),
+        + (_where_it_belongs(key[-1], model) or suggestion(key[-1], known)),
     )
 
 
 def _is_meant(node: dict[str, Any], data: Any) -> bool:
-    """Whether a mapping is this alternative, by the values of `kind` or `method` that it allows."""
+    """Whether the values of `kind` and `method` in the data fit this alternative."""
     fields = node.get("properties", {})
     return all(
         data.get(name) in fields[name].get("enum", [fields[name].get("const")])
@@ -181,7 +176,6 @@ def _is_meant(node: dict[str, Any], data: Any) -> bool:
 
 
 def _where_it_belongs(name: str | int, model: type[BaseModel]) -> str:
-    """A key that is known, and stands in the wrong section."""
     top = fields_at(model, ())
     if name in top:
         return f"; {name!r} belongs to the top level"

@@ -1,8 +1,12 @@
-"""The experiment file's variants: methods of decoding, and the checkpoints that they take."""
+"""The experiment file's variants: methods of decoding, and the checkpoints that they need.
+
+A variant's type answers for its method: whether it has a window, and a draft of the hub or of this
+machine. No other module asks for the type itself.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Discriminator, Field, Tag
 
@@ -30,13 +34,11 @@ class HubModel(StrictModel):
     """branch, tag or commit; a commit makes runs comparable over months"""
     tokenizer_family: str | None = None
     """needed only for a model the catalogue does not know: models of one family share token ids"""
-
     allow_pickle_weights: bool = False
     """stage *.bin, *.pt and *.pth: Python pickles, which can run any code in the server"""
 
     @property
     def given(self) -> str:
-        """How the file names it."""
         return self.model
 
     @property
@@ -46,12 +48,12 @@ class HubModel(StrictModel):
 
     @property
     def known_tokenizer_family(self) -> str | None:
-        """The catalogue's word, else the file's, else None."""
+        """The family by the catalogue, else by the file; None where neither names it."""
         return self.facts.tokenizer_family if self.facts else self.tokenizer_family
 
     @property
     def storage_prefix(self) -> str:
-        """Where the checkpoint lies in the checkpoints bucket, without a trailing slash."""
+        """The checkpoint's folder in the checkpoints bucket, without a trailing slash."""
         return checkpoint_prefix(self.model, self.revision)
 
 
@@ -62,28 +64,53 @@ class LocalModel(StrictModel):
 
     @property
     def given(self) -> str:
-        """How the file names it."""
         return self.path
 
 
-class Baseline(StrictModel):
+class _Method(StrictModel):
+    is_baseline: ClassVar[bool] = False
+    keeps_engine_defaults: ClassVar[bool] = False
+
+    @property
+    def hub_draft(self) -> HubModel | None:
+        return None
+
+    @property
+    def local_draft(self) -> LocalModel | None:
+        return None
+
+    @property
+    def decoding(self) -> str:
+        """Everything but the name, as JSON: two variants that share it decode alike."""
+        return self.model_dump_json(exclude={"name"})
+
+
+class _WithoutSpeculation(_Method):
+    @property
+    def window(self) -> None:
+        return None
+
+
+class Baseline(_WithoutSpeculation):
     """Decoding without speculation."""
 
+    is_baseline = True
     name: Name = Field(description="DNS name, unique in the experiment")
     method: Literal["none"] = Field(description="`none` is the baseline; there is exactly one")
 
 
-class AsShipped(StrictModel):
-    """Decoding without speculation and without what both sides are told for its sake.
+class AsShipped(_WithoutSpeculation):
+    """Decoding without speculation, and without settings that every variant gets for its sake.
 
-    In no file: `baseline_as_shipped` adds it.
+    No file lists it: `baseline_as_shipped` adds it.
     """
 
+    keeps_engine_defaults = True
     name: Literal["baseline-as-shipped"] = AS_SHIPPED
     method: Literal["none"] = NO_SPECULATION
 
 
-class Speculative(StrictModel):
+class Speculative(_Method):
     """Decoding with drafts that the target verifies."""
 
     name: Name = Field(description="DNS name, unique in the experiment")
@@ -92,16 +119,15 @@ class Speculative(StrictModel):
     window: PositiveInt
     """num_speculative_tokens: tokens drafted for each verification step"""
 
-    @property
-    def decoding(self) -> str:
-        """All but the name: two that share it decode alike."""
-        return self.model_dump_json(exclude={"name"})
-
 
 class HubSpeculative(Speculative):
     """Speculation with a draft of the model hub."""
 
     draft: HubModel = Field(description="the draft model or EAGLE head")
+
+    @property
+    def hub_draft(self) -> HubModel:
+        return self.draft
 
 
 class LocalSpeculative(Speculative):
@@ -109,9 +135,13 @@ class LocalSpeculative(Speculative):
 
     draft: LocalModel = Field(description="the draft model")
 
+    @property
+    def local_draft(self) -> LocalModel:
+        return self.draft
+
 
 def variant_tag(value: Any) -> str | None:
-    """Which variant type a mapping means: the baseline, or one of the methods that speculate."""
+    """Return the tag of the variant type that a mapping describes; None for an unknown method."""
     method = value.get("method") if isinstance(value, dict) else getattr(value, "method", None)
     if method == NO_SPECULATION:
         return "baseline"
@@ -130,13 +160,13 @@ Variant = Baseline | AsShipped | HubSpeculative | LocalSpeculative
 
 
 def methods_on(release: str) -> str:
-    """`none (the baseline), eagle3, dflash on neuron-2.33.0`."""
+    """Return `none (the baseline), eagle3, dflash on neuron-2.33.0`."""
     served = catalog().releases[release].methods
     return f"{', '.join([f'{NO_SPECULATION} (the baseline)', *served])} on {release}"
 
 
 def unserved_method(key: Key, method: str, release: str) -> Problem:
-    """The problem of a method that exists and cannot be measured here, with what can be instead."""
+    """Return the problem of a method that no image serves, with the methods to use instead."""
     facts = catalog().unserved_methods[method]
     return Problem(
         key=key,

@@ -1,4 +1,4 @@
-"""The experiment file's workload: what is asked of every variant, and how it is sent."""
+"""The experiment file's workload: the requests that every variant gets, and how they are sent."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from draftworth.records.results import MAX_REQUESTS_PER_BLOCK, MAX_TEMPERATURE
 
 
 def _length_tag(value: object) -> str:
-    return SEVERAL_LENGTHS if isinstance(value, list | tuple) else ONE_LENGTH
+    return SEVERAL_LENGTHS if isinstance(value, tuple) else ONE_LENGTH
 
 
-# Which of the two a file's `input_tokens` is, in pydantic's places of errors.
+# Tags of the two forms of `input_tokens`, which pydantic puts into the places of its errors.
 ONE_LENGTH, SEVERAL_LENGTHS = "one length", "several lengths"
-# A chat template takes a dozen of them, and a question is to be left.
+# A chat template takes a dozen tokens, and room for a question must be left.
 Length = Annotated[int, Field(ge=32)]
 InputTokens = Annotated[
     Annotated[PositiveInt, Tag(ONE_LENGTH)]
@@ -47,13 +47,12 @@ class PromptClass(StrictModel):
 
 
 class ConcurrencyLoad(StrictModel):
-    """So many requests in flight, always."""
+    """A fixed number of requests in flight."""
 
     kind: Literal["concurrency"]
     concurrency: PositiveInt = Field(description="requests in flight")
 
     def shapes(self) -> tuple[load_shapes.Load, ...]:
-        """The one load."""
         return (load_shapes.ConcurrencyLoad(concurrency=self.concurrency),)
 
 
@@ -64,7 +63,6 @@ class PoissonLoad(StrictModel):
     requests_per_second: PositiveFloat = Field(description="mean rate")
 
     def shapes(self) -> tuple[load_shapes.Load, ...]:
-        """The one load."""
         return (load_shapes.PoissonLoad(requests_per_second=self.requests_per_second),)
 
 
@@ -76,7 +74,6 @@ class LadderLoad(StrictModel):
     """requests in flight on each rung"""
 
     def shapes(self) -> tuple[load_shapes.Load, ...]:
-        """A load a rung, one after the other."""
         return tuple(load_shapes.ConcurrencyLoad(concurrency=n) for n in self.concurrencies)
 
 
@@ -88,12 +85,11 @@ class RatesLoad(StrictModel):
     """mean requests a second on each rung"""
 
     def shapes(self) -> tuple[load_shapes.Load, ...]:
-        """A load a rung, one after the other."""
         return tuple(load_shapes.PoissonLoad(requests_per_second=rate) for rate in self.rates)
 
 
 def ladder(highest: int) -> LadderLoad:
-    """1, 2, 4 .. and the highest, which need not be a power of two."""
+    """Return the ladder 1, 2, 4 .. up to the highest, which need not be a power of two."""
     doubled = (2**n for n in range((highest - 1).bit_length()))
     return LadderLoad(kind="ladder", concurrencies=(*doubled, highest))
 
@@ -104,7 +100,7 @@ LoadSpec = Annotated[
 
 
 class ServiceLimits(StrictModel):
-    """What your service must keep: a verdict holds only inside these limits."""
+    """Limits of your service: a verdict holds only inside them."""
 
     ttft_p95_ms: PositiveFloat | None = None
     """time to first token that 95% of requests stay below"""
@@ -118,7 +114,7 @@ class ServiceLimits(StrictModel):
 
 
 class Workload(StrictModel):
-    """What is asked of every variant."""
+    """The requests that every variant gets."""
 
     prompts_dir: str
     """folder of prompt classes, relative to the experiment file"""
@@ -179,16 +175,15 @@ class Workload(StrictModel):
 
     @property
     def input_lengths(self) -> tuple[int, ...]:
-        """The lengths that prompts are made; empty: they stay as long as they are."""
+        """Lengths to which prompts are padded or cut; empty: prompts keep their own."""
         return self.input_tokens if isinstance(self.input_tokens, tuple) else ()
 
     @property
     def most_input_tokens(self) -> int:
-        """Of the longest prompt."""
         return max(self.input_lengths) if self.input_lengths else cast(int, self.input_tokens)
 
     def loads(self, max_num_seqs: int) -> tuple[load_shapes.Load, ...]:
-        """What servers that decode so many at once get, one after the other."""
+        """Loads for servers with this max_num_seqs, in the order of measuring."""
         shapes = (self.load or ladder(max_num_seqs)).shapes()
         lengths = self.input_lengths or (None,)
         return tuple(replace(shape, input_tokens=n) for n in lengths for shape in shapes)

@@ -1,7 +1,7 @@
-"""The YAML text of an experiment file as data, with the line of every key.
+"""Reads the YAML text of an experiment file as data, with the line of every key.
 
-The parser's events are looked at one by one, before anything is made of them: what a file can do to
-its reader (depth, aliases of aliases, tags) ends there, at its line.
+The parser's events are checked one by one, before a value is built: a file that would harm its
+reader (by depth, aliases of aliases, tags) is refused there, with its line.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from draftworth.untrusted import TooLargeError, one_line, printable, read_file
 # A large experiment, a hundred variants and as many cases, has a tenth of it.
 MAX_VALUES = 5_000
 MAX_DEPTH = 20
-# The longest thing that an experiment says is a sentence.
+# The longest text of an experiment is a sentence.
 MAX_TEXT_CHARACTERS = 1_000
 _INT64_CHARACTERS = 70  # in base 2
 _PLAIN_KINDS = {"int", "float", "bool", "null"}
 _NOT_TEXT = "a key is not text: put it in quotes if it is meant as one"
-# Mistakes of people, in the parser's words.
+# What people do wrong, by the parser's words for it.
 _HINTS = {
     "'\\t'": "indent with blanks: YAML takes no tab for it",
     "could not find expected ':'": "a key is followed by a colon and a blank: look at this line "
@@ -52,7 +52,7 @@ _HINTS = {
 }
 _IN_PLACE = "an experiment says everything in the place where it counts"
 
-# What CloudFormation, CDK and Kubernetes take for a reference.
+# CloudFormation, CDK and Kubernetes replace these by something else.
 _SUBSTITUTED = re.compile(r"\$\{|\{\{resolve:|#\{Token\[|\$\(")
 
 
@@ -65,9 +65,9 @@ class NotPlainError(Exception):
 
 
 class PlainYaml:
-    """The one document of a text.
+    """The one document of a text, in the types that pydantic's strict mode takes.
 
-    data: mappings, lists, text, numbers, true, false and None; dates stay text. lines: the 1-based
+    data: dicts, tuples, text, numbers, booleans and None; dates stay text. lines: the 1-based
     line of every key. problems: text and numbers that no experiment may have.
 
     Raises:
@@ -152,13 +152,13 @@ class PlainYaml:
             raise _refused(event, key, "the merge key <<", "the keys themselves", _IN_PLACE)
         return name
 
-    def _list(self, key: Key) -> list[Any]:
+    def _list(self, key: Key) -> tuple[Any, ...]:
         items: list[Any] = []
         while not isinstance(event := next(self._events), SequenceEndEvent):
             place = (*key, len(items))
             self.lines[place] = _line(event)
             items.append(self._value(event, place))
-        return items
+        return tuple(items)
 
     def _scalar(self, event: ScalarEvent, key: Key) -> Any:
         value = self._plain(event)
@@ -172,7 +172,7 @@ class PlainYaml:
         return value
 
     def _plain(self, event: ScalarEvent) -> Any:
-        """A scalar as YAML 1.2 means it; dates, and numbers that are none, are text."""
+        """Read a scalar by YAML 1.2; dates, and what only begins like a number, stay text."""
         tag = self._resolver.resolve(ScalarNode, event.value, event.implicit)
         kind = str(tag).rpartition(":")[2]
         if kind not in _PLAIN_KINDS:
@@ -191,10 +191,9 @@ class PlainYaml:
             self._add(key, f"{len(text):,} characters", allowed, "a sentence is enough")
         shown = json.dumps(text, ensure_ascii=False)
         if printable(text) != text:
-            allowed = "characters that are seen, spaces and line ends"
-            self._add(
-                key, shown, allowed, "all text is shown in terminals and written to templates"
-            )
+            allowed = "visible characters, spaces and line ends"
+            reason = "all text is shown in terminals and written to templates"
+            self._add(key, shown, allowed, reason)
         if _SUBSTITUTED.search(text):
             allowed = "text without ${, {{resolve:, #{Token[ and $("
             reason = "CloudFormation and CDK, or Kubernetes, put something else in its place"
@@ -214,31 +213,28 @@ def _refused(event: Event, key: Key, given: str, allowed: str, reason: str) -> N
     )
 
 
-def _plain_reason(reason: str) -> str:
-    """The parser's words, and what they mean for the author of a file."""
-    meant = (hint for words, hint in _HINTS.items() if words in reason)
-    return "; ".join((reason, *meant))
-
-
 def _not_yaml(reason: object, line: int | None) -> NotPlainError:
+    words = " ".join(str(reason).split())
+    hints = (hint for mistake, hint in _HINTS.items() if mistake in words)
     return NotPlainError(
         Problem(
             key=(),
             given="text that is not YAML",
             allowed="YAML, each key once",
-            reason=_plain_reason(" ".join(str(reason).split())),
+            reason="; ".join((words, *hints)),
             line=line,
         )
     )
 
 
-# Fifty times the largest one shipped; any text of this size is parsed within a second.
+# Fifty times the largest shipped file; any text of this size is parsed within a second.
 MAX_FILE_BYTES = 256 * 1024
 _EXAMPLE = "experiments/qwen3-32b.yaml"
+_NEXT = f"Give the path of a YAML file, for example {_EXAMPLE}"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Source:
+class ExperimentSource:
     """A file's data and the 1-based line of every key."""
 
     path: Path
@@ -246,7 +242,7 @@ class Source:
     lines: Mapping[Key, int]
 
     def refused(self, problems: Iterable[Problem]) -> ExperimentError:
-        """The error that tells these problems, each with the line of its key or of one around."""
+        """Return the error with these problems, each with the line of its key or of the parent."""
         placed = [_printable(p, self._line(p.key)) for p in problems]
         return ExperimentError(self.path, sorted(placed, key=lambda p: p.line or 0))
 
@@ -256,7 +252,7 @@ class Source:
         return self.lines.get(key)
 
 
-def read_source(path: Path) -> Source:
+def read_source(path: Path) -> ExperimentSource:
     """Read an experiment file.
 
     Raises:
@@ -270,21 +266,22 @@ def read_source(path: Path) -> Source:
     if not isinstance(document.data, dict):
         problem = Problem(
             key=(),
-            given="no mapping" if document.data else "nothing",
+            given="a value that is not a mapping" if document.data else "nothing",
             allowed="a mapping with name, release, target, ...",
             reason=f"an experiment is a mapping; copy {_EXAMPLE} and edit it",
         )
         raise ExperimentError(path, [problem])
-    source = Source(path=path, data=document.data, lines=document.lines)
+    source = ExperimentSource(path=path, data=document.data, lines=document.lines)
     if document.problems:
         raise source.refused(document.problems)
     return source
 
 
 def _printable(problem: Problem, line: int | None) -> Problem:
-    """A problem as it is shown: on its line, with no more of the file than a reader needs."""
+    """Add the line, and cut long texts of the file."""
     key = tuple(one_line(k, characters=60) if isinstance(k, str) else k for k in problem.key)
-    return Problem(
+    return dataclasses.replace(
+        problem,
         key=key,
         given=one_line(problem.given),
         allowed=one_line(problem.allowed),
@@ -302,19 +299,9 @@ def _read(path: Path) -> str:
         nearby = sorted(p.name for p in files if not p.name.startswith("."))
         hint = f"; {path.parent} has {', '.join(nearby)}" if nearby else ""
         raise UserInputError(
-            f"{shown}: no such experiment file{one_line(hint)}. Give the path of a YAML file, for "
-            f"example {_EXAMPLE}"
+            f"{shown}: no such experiment file{one_line(hint)}. {_NEXT}"
         ) from error
-    except IsADirectoryError as error:
-        raise UserInputError(
-            f"{shown}: a folder; give the path of a YAML file, for example {_EXAMPLE}"
-        ) from error
-    except TooLargeError as error:
-        raise UserInputError(
-            f"{shown}: {error}, which no experiment file has; give the path of one, for example "
-            f"{_EXAMPLE}"
-        ) from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserInputError(
-            f"{shown}: cannot be read as UTF-8 text: {one_line(str(error))}"
-        ) from error
+    except UnicodeDecodeError as error:
+        raise UserInputError(f"{shown}: cannot be read: not UTF-8 text. {_NEXT}") from error
+    except (OSError, TooLargeError) as error:
+        raise UserInputError(f"{shown}: cannot be read: {one_line(str(error))}. {_NEXT}") from error

@@ -8,8 +8,7 @@ from typing import Any
 
 from draftworth.records.chat import NotSendableError
 
-# Settings that change an output, with the value that is like leaving them out: an experiment has
-# its own for all prompts.
+# Settings that change an output, each with its default: an experiment has its own for all prompts.
 _SETTINGS: Mapping[str, Any] = {
     "temperature": 0,
     "top_p": 1,
@@ -28,10 +27,10 @@ _MOST_TOKENS = ("max_completion_tokens", "max_tokens", "max_new_tokens")
 class Logged:
     """One logged request.
 
-    line: what was asked, as in a prompt file, without an id.
-    answer: what was answered; None: the log does not have it as text.
-    case: what it belongs to, where the set says so.
-    notes: what was changed or not kept, in a few words without the user's text.
+    line: the request as in a prompt file, without an id.
+    answer: its text; None: the log does not have it as text.
+    case: its category, if the set has categories.
+    notes: changes and losses, in a few words without the user's text.
     """
 
     line: Mapping[str, Any]
@@ -41,9 +40,13 @@ class Logged:
 
 
 def logged(request: object, response: object) -> Logged:
-    """A request's body and the response's; raises NotSendableError."""
+    """Read the bodies of a request and its response.
+
+    Raises:
+        NotSendableError: the request cannot be sent again.
+    """
     if not isinstance(request, dict):
-        raise NotSendableError("without a request", "the request is no object")
+        raise NotSendableError("without a request", "the request is not an object")
     if "messages" in request:
         beside = {**_max_tokens(request), **_tools(request)}
         messages, notes = _messages(request["messages"])
@@ -64,7 +67,7 @@ def logged(request: object, response: object) -> Logged:
 
 
 def answer_of(response: object) -> str | None:
-    """The text of a response; None: there is none that is known, or it is a stream's events."""
+    """Return the text of a response; None if it has none, or holds the events of a stream."""
     if isinstance(response, str):
         return None if response.startswith("data:") else response or None
     if isinstance(response, list):
@@ -82,7 +85,7 @@ def answer_of(response: object) -> str | None:
 
 
 def _said(message: Mapping[str, Any]) -> str:
-    """Content, then names and arguments of calls, as a measured stream has them."""
+    """Return content, then names and arguments of tool calls, in the order of a measured stream."""
     content = message.get("content")
     pieces: list[object] = [content]
     if isinstance(content, list):
@@ -96,9 +99,9 @@ def _said(message: Mapping[str, Any]) -> str:
 
 
 def _messages(value: object) -> tuple[list[dict[str, Any]], list[str]]:
-    """Messages without what is empty in them, and with the name of a role that templates know."""
+    """Return messages without empty keys, and with `system` for `developer`; and the notes."""
     if not isinstance(value, list) or not all(isinstance(message, dict) for message in value):
-        raise NotSendableError("of another form", "messages: no list of objects")
+        raise NotSendableError("of another form", "messages: not a list of objects")
     empty: tuple[object, ...] = (None, [], {})
     messages = [
         {name: item for name, item in message.items() if name == "content" or item not in empty}
@@ -115,7 +118,7 @@ def _messages(value: object) -> tuple[list[dict[str, Any]], list[str]]:
 def _without_last_answer(
     messages: list[dict[str, Any]],
 ) -> tuple[list[dict[str, Any]], str | None]:
-    """What was asked, and the assistant's words where they come last: examples for training."""
+    """Split off the assistant's words at the end, as in examples for training."""
     if not messages or messages[-1].get("role") != "assistant":
         return messages, None
     asked = messages[:-1]

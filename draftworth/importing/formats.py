@@ -1,4 +1,4 @@
-"""The forms of logs and public sets: from one record to what was asked and answered.
+"""The forms of logs and public sets: from one record to a request and its answer.
 
 Sources: OpenAI, batch input and fine-tuning files; Amazon SageMaker, data capture from real-time
 endpoints; SPEED-Bench, data card (question_id, category, turns) and NeMo-Skills' prepare.py, which
@@ -15,35 +15,35 @@ from draftworth.importing.chat_log import Logged, logged
 from draftworth.records.chat import NotSendableError
 from draftworth.records.codec import RecordError, load_value
 
-# What SPEED-Bench has where a licence keeps it from giving the text.
+# SPEED-Bench has this instead of a text that its licence does not let it contain.
 _PLACEHOLDER = "FULL BENCHMARK DATA SHOULD BE FETCHED"
 _ASKERS, _ANSWERERS = ("human", "user"), ("gpt", "chatgpt", "assistant", "model", "bard", "bing")
 
 
 def openai_jsonl(value: Mapping[str, Any]) -> Logged:
-    """A line of a batch's input, of chats, or of a log with request and response."""
+    """Read a line of a batch's input, of chats, or of a log with request and response."""
     request = _body(value.get("body") or value.get("request") or value)
     return logged(request, _body(value.get("response")))
 
 
 def sagemaker(value: Mapping[str, Any]) -> Logged:
-    """A line of SageMaker's data capture."""
+    """Read a line of SageMaker's data capture."""
     captured = value.get("captureData")
     if not isinstance(captured, dict) or "endpointInput" not in captured:
         raise NotSendableError("without captureData", "no captureData.endpointInput")
     request = _payload(captured["endpointInput"])
     try:
         response = _payload(captured.get("endpointOutput"))
-    except NotSendableError:  # an answer that cannot be read is no reason to lose the question
+    except NotSendableError:  # the question is of use without its answer
         response = None
     return logged(request, response)
 
 
 def sharegpt(value: Mapping[str, Any]) -> Logged:
-    """A conversation of ShareGPT: its first question and the answer to it, as vLLM's bench does."""
+    """Read the first question of a conversation and its answer, as vLLM's benchmark does."""
     turns = value.get("conversations")
     if not isinstance(turns, list) or not all(map(_is_turn, turns)):
-        raise NotSendableError("of another form", "conversations: no list of turns")
+        raise NotSendableError("of another form", "conversations: not a list of turns")
     system, rest = (turns[:1], turns[1:]) if turns and turns[0]["from"] == "system" else ([], turns)
     if not rest or rest[0]["from"] not in _ASKERS:
         raise NotSendableError("without a question", "the first turn asks nothing")
@@ -56,7 +56,7 @@ def sharegpt(value: Mapping[str, Any]) -> Logged:
 
 
 def speed_bench(value: Mapping[str, Any]) -> Logged:
-    """A record of SPEED-Bench or Spec-Bench, each category a case; of several turns the first."""
+    """Read the first turn of a record of SPEED-Bench or Spec-Bench; its category is the case."""
     messages = value.get("messages")
     if messages is None:
         turns = value.get("turns")
@@ -84,22 +84,22 @@ FORMATS: Mapping[str, Format] = {
 
 
 def _body(value: object) -> object:
-    """What stands in `body`, where a log keeps status and headers beside it."""
+    """Return the `body`, if a log keeps status and headers beside it, else the value."""
     inner = value.get("body") if isinstance(value, dict) else None
     return value if inner is None else inner
 
 
 def _payload(captured: object) -> Any:
-    """What was sent to the endpoint, or by it; its encoding says how it is written."""
+    """Decode a request to the endpoint, or its response."""
     if not isinstance(captured, dict):
-        raise NotSendableError("of another form", "captureData: a part that is no object")
+        raise NotSendableError("of another form", "captureData: a part that is not an object")
     data, encoding = captured.get("data"), captured.get("encoding")
     try:
         if isinstance(data, str) and encoding == "BASE64":
             return load_value(base64.b64decode(data, validate=True))
         return load_value(data if isinstance(data, str) and encoding == "JSON" else "")
     except (RecordError, ValueError) as error:
-        raise NotSendableError("with data that is no JSON", "the data cannot be read") from error
+        raise NotSendableError("with data that is not JSON", "the data cannot be read") from error
 
 
 def _is_turn(turn: object) -> bool:
@@ -111,9 +111,9 @@ def _is_turn(turn: object) -> bool:
 
 
 def _up_to_first_question(messages: object) -> tuple[list[dict[str, Any]], int]:
-    """The messages up to the first of a user, and how many come after it."""
+    """Return the messages up to the first one of a user, and the number of later ones."""
     if not isinstance(messages, list) or not all(isinstance(m, dict) for m in messages):
-        raise NotSendableError("of another form", "messages: no list of objects")
+        raise NotSendableError("of another form", "messages: not a list of objects")
     for index, message in enumerate(messages):
         if message.get("role") == "user":
             return messages[: index + 1], len(messages) - index - 1

@@ -12,7 +12,7 @@ from typing import Any
 from draftworth.errors import PromptSetError
 from draftworth.importing.chat_log import Logged
 from draftworth.importing.formats import FORMATS, Format
-from draftworth.importing.sample import Candidate, Sample
+from draftworth.importing.sample import LoggedPrompt, PromptSample
 from draftworth.importing.source import Record, records_of
 from draftworth.records.chat import NotSendableError
 from draftworth.records.checkpoints import replace_file
@@ -35,10 +35,10 @@ Progress = Callable[[int], None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Order:
-    """What to import: `max_prompts` of each case, drawn with the seed.
+class ImportOrder:
+    """An import of `max_prompts` prompts of each case, drawn with the seed.
 
-    case: the one case; None: by the set's categories where it has them, else named as the source.
+    case: its name; None: the set's categories are the cases, or else one named after the source.
     """
 
     source: Path
@@ -50,55 +50,32 @@ class Order:
     seed: int
 
     def path_of(self, case: str) -> Path:
-        """A case's prompt file."""
         return self.out / self.prompt_class / f"{case}{CASE_SUFFIX}"
 
 
 @dataclass(kw_only=True)
 class Count:
-    """How many, and where the first one was."""
+    """A number of records, and the place of the first one."""
 
     count: int
     first: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class ImportedCase:
-    """A case that was written, and how its prompts were drawn.
+@dataclass(kw_only=True)
+class Imported:
+    """The result of an import.
 
-    most_tokens: the largest `max_tokens` of its prompts; None: none has its own.
+    samples: the prompts, by case. left_out, notes: records left out and changed, by reason.
     """
 
-    path: Path
-    prompts: int
-    answers: int
-    repeats: int
-    not_drawn: int
-    most_tokens: int | None
-
-
-@dataclass(kw_only=True)
-class _Read:
-    """What reading found: samples by case, what was left out and what was changed, by reason."""
-
     records: int = 0
-    samples: dict[str, Sample] = field(default_factory=dict)
+    samples: dict[str, PromptSample] = field(default_factory=dict)
     left_out: dict[str, Count] = field(default_factory=dict)
     notes: dict[str, Count] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Imported:
-    """What came of an import."""
-
-    records: int
-    cases: tuple[ImportedCase, ...]
-    left_out: Mapping[str, Count]
-    notes: Mapping[str, Count]
-
-
-def import_prompts(order: Order, progress: Progress) -> Imported:
-    """Read the source and write the class's files; existing files stay.
+def import_prompts(order: ImportOrder, progress: Progress) -> Imported:
+    """Read the source and write the class's files; existing files are never changed.
 
     Raises:
         PromptSetError: the source cannot be read, has no prompt, or too much of it; or a file is
@@ -110,26 +87,27 @@ def import_prompts(order: Order, progress: Progress) -> Imported:
     if not read.samples:
         raise PromptSetError(
             f"{order.source}: no prompt in {read.records:,} records of the form {order.format}; "
-            f"{described('left out', read.left_out)}; next: --format, one of {', '.join(FORMATS)}"
+            f"{left_out_words(read.left_out)}; next: --format, one of {', '.join(FORMATS)}"
         )
     for case in read.samples:
         _refuse_existing(order.path_of(case))
-    cases = tuple(_write(order, case, sample) for case, sample in sorted(read.samples.items()))
-    return Imported(records=read.records, cases=cases, left_out=read.left_out, notes=read.notes)
+    for case, sample in read.samples.items():
+        _write(order.path_of(case), case, sample)
+    return read
 
 
-def described(what: str, counts: Mapping[str, Count]) -> str:
-    """`3 left out: 2 with images (the first: line 4), 1 no JSON object (line 17)`."""
+def left_out_words(counts: Mapping[str, Count]) -> str:
+    """Return `3 left out: 2 with images (the first: line 4), 1 not a JSON object (line 17)`."""
     total = sum(each.count for each in counts.values())
     parts = (
         f"{each.count:,} {reason} ({'the first: ' if each.count > 1 else ''}{each.first})"
         for reason, each in counts.items()
     )
-    return f"{total:,} {what}" + (f": {', '.join(parts)}" if total else "")
+    return f"{total:,} left out" + (f": {', '.join(parts)}" if total else "")
 
 
-def _read(order: Order, progress: Progress) -> _Read:
-    read, understand = _Read(), FORMATS[order.format]
+def _read(order: ImportOrder, progress: Progress) -> Imported:
+    read, understand = Imported(), FORMATS[order.format]
     for record in records_of(order.source):
         read.records += 1
         progress(read.records)
@@ -156,32 +134,32 @@ def _add(counts: dict[str, Count], reason: str, place: str) -> None:
     counts.setdefault(reason, Count(count=0, first=place)).count += 1
 
 
-def _candidate(entry: Logged, record: Record) -> tuple[bytes, Candidate]:
-    """What makes it the same prompt as another one, and what may be drawn."""
+def _candidate(entry: Logged, record: Record) -> tuple[bytes, LoggedPrompt]:
+    """Return the content that identifies a prompt, and the candidate."""
     prompt_of({"id": "checked", **entry.line})
     sizes = [len(_json(part)) + _LONGEST_ID for part in (entry.line, entry.answer)]
     if max(sizes) > MAX_LINE_BYTES:
         raise NotSendableError(f"longer than {MAX_LINE_BYTES // MIB} MiB", "too long")
     asked = {name: value for name, value in entry.line.items() if name != "max_tokens"}
-    candidate = Candidate(
+    candidate = LoggedPrompt(
         number=record.number, line=entry.line, answer=entry.answer, size_bytes=sum(sizes)
     )
     return json.dumps(asked, sort_keys=True).encode(), candidate
 
 
-def _sample(read: _Read, case: str, order: Order) -> Sample:
+def _sample(read: Imported, case: str, order: ImportOrder) -> PromptSample:
     if case not in read.samples:
         if len(read.samples) == MAX_CASES:
             raise PromptSetError(
                 f"{order.source}: more than {MAX_CASES} categories; next: --case NAME puts all "
                 "prompts into one case"
             )
-        read.samples[case] = Sample(order.max_prompts, seed=order.seed)
+        read.samples[case] = PromptSample(order.max_prompts, seed=order.seed)
     return read.samples[case]
 
 
-def _check_size(order: Order, read: _Read) -> None:
-    """What is held in memory, and what a prompt file and a load generator can hold."""
+def _check_size(order: ImportOrder, read: Imported) -> None:
+    """Keep the samples within memory, a prompt file and the load generator."""
     sizes = [sample.size_bytes for sample in read.samples.values()]
     if max(sizes) > MAX_FILE_BYTES or sum(sizes) > MAX_PROMPT_BYTES:
         raise PromptSetError(
@@ -191,18 +169,17 @@ def _check_size(order: Order, read: _Read) -> None:
         )
 
 
-def _case_of(order: Order, entry: Logged) -> str:
+def _case_of(order: ImportOrder, entry: Logged) -> str:
     if order.case is None and entry.case is not None:
         return _as_name(entry.case)
     return _only_case(order)
 
 
-def _only_case(order: Order) -> str:
+def _only_case(order: ImportOrder) -> str:
     return order.case or _as_name(order.source.resolve().stem)
 
 
 def _as_name(text: str) -> str:
-    """A case's name: lower-case letters, digits, hyphens and underscores."""
     name = re.sub(r"[^a-z0-9]+", "_", text[:200].lower())
     return name.strip("_")[:_LONGEST_CASE] or "case"
 
@@ -211,29 +188,16 @@ def _refuse_existing(path: Path) -> None:
     for file in (path, answers_path(path)):
         if file.exists():
             raise PromptSetError(
-                f"{file}: is there already; nothing is written over; next: another --class or "
+                f"{file}: exists already, and is not overwritten; next: another --class or "
                 "--case, or move the file away"
             )
 
 
-def _write(order: Order, case: str, sample: Sample) -> ImportedCase:
-    path, drawn = order.path_of(case), sample.drawn
-    ids = [_ID.format(case=case, number=candidate.number) for candidate in drawn]
-    named = list(zip(ids, drawn, strict=True))
-    answers = [{"id": i, "text": c.answer} for i, c in named if c.answer is not None]
+def _write(path: Path, case: str, sample: PromptSample) -> None:
+    named = [(_ID.format(case=case, number=c.number), c) for c in sample.drawn]
     _write_lines(path, [{"id": i, **c.line} for i, c in named])
-    if answers:
+    if answers := [{"id": i, "text": c.answer} for i, c in named if c.answer is not None]:
         _write_lines(answers_path(path), answers)
-    return ImportedCase(
-        path=path,
-        prompts=len(drawn),
-        answers=len(answers),
-        repeats=sample.repeats,
-        not_drawn=sample.not_drawn,
-        most_tokens=max(
-            (c.line["max_tokens"] for c in drawn if "max_tokens" in c.line), default=None
-        ),
-    )
 
 
 def _write_lines(path: Path, values: list[dict[str, Any]]) -> None:
@@ -245,5 +209,4 @@ def _write_lines(path: Path, values: list[dict[str, Any]]) -> None:
 
 
 def _json(value: object) -> bytes:
-    """On one line, letters of every language as they are."""
     return json.dumps(value, ensure_ascii=False).encode()

@@ -1,7 +1,7 @@
-"""A sample of different prompts of a stream of any length, in the memory of the sample.
+"""A sample of different prompts from a stream of any length, in the memory of the sample.
 
 Each prompt has a number made of its text and the seed, and the smallest numbers are drawn: every
-different prompt has the same chance however often it came, the order of the log does not matter,
+different prompt has the same chance however often it comes, the order of the log does not matter,
 and the same log and seed give the same sample.
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, kw_only=True)
-class Candidate:
+class LoggedPrompt:
     """A prompt that may be drawn: a prompt file's line without its id, and its answer."""
 
     number: int
@@ -24,20 +24,20 @@ class Candidate:
     size_bytes: int
 
 
-class Sample:
-    """Offer it everything; `drawn` is what was drawn."""
+class PromptSample:
+    """Draws at most `most` of the candidates that it is offered."""
 
     def __init__(self, most: int, *, seed: int) -> None:
         self._most = most
         self._key = hashlib.sha256(str(seed).encode()).digest()
-        self._drawn: dict[int, Candidate] = {}
+        self._drawn: dict[int, LoggedPrompt] = {}
         self._repeats: dict[int, int] = {}
         self._largest_first: list[int] = []  # negated: heapq has the smallest first
         self.offered = 0
         self.size_bytes = 0
 
-    def offer(self, content: bytes, candidate: Candidate) -> None:
-        """Take it or not; `content` is what makes it the same prompt as another one."""
+    def offer(self, content: bytes, candidate: LoggedPrompt) -> None:
+        """Draw the candidate or not; prompts of equal `content` are one."""
         self.offered += 1
         digest = hashlib.blake2b(content, digest_size=16, key=self._key).digest()
         number = int.from_bytes(digest, "big")
@@ -50,7 +50,7 @@ class Sample:
             self._drop(-heapq.heappushpop(self._largest_first, -number))
             self._put(number, candidate)
 
-    def _put(self, number: int, candidate: Candidate) -> None:
+    def _put(self, number: int, candidate: LoggedPrompt) -> None:
         self._drawn[number] = candidate
         self._repeats[number] = 0
         self.size_bytes += candidate.size_bytes
@@ -60,16 +60,26 @@ class Sample:
         self.size_bytes -= self._drawn.pop(number).size_bytes
 
     @property
-    def drawn(self) -> list[Candidate]:
-        """In the order of the log."""
+    def drawn(self) -> list[LoggedPrompt]:
+        """The candidates in the sample, in the order of the log."""
         return sorted(self._drawn.values(), key=lambda candidate: candidate.number)
 
     @property
+    def answers(self) -> int:
+        """The number of drawn prompts with an answer."""
+        return sum(candidate.answer is not None for candidate in self._drawn.values())
+
+    @property
+    def most_tokens(self) -> int:
+        """The largest `max_tokens` of the drawn prompts; 0: no prompt has it."""
+        return max((c.line.get("max_tokens", 0) for c in self._drawn.values()), default=0)
+
+    @property
     def repeats(self) -> int:
-        """How often a drawn prompt came again: one that was dropped never comes back."""
+        """The number of times that a drawn prompt came again."""
         return sum(self._repeats.values())
 
     @property
     def not_drawn(self) -> int:
-        """Requests whose prompt is not in the sample."""
+        """The number of requests whose prompt is not in the sample."""
         return self.offered - self.repeats - len(self._drawn)

@@ -1,7 +1,7 @@
-"""The JSON objects of a log: a line or an array's element at a time, however large the file is.
+"""Reads the JSON objects of a log, a line or an array's element at a time, in files of any size.
 
-What is no object is a record with its problem, and reading goes on; a file that cannot be read any
-further is an error. No message has any of the file's text.
+An entry that is not an object becomes a record with a problem; a file that cannot be read further
+is an error. No message contains text of the file.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SUFFIXES = (".jsonl", ".json")
 # A request and its answer, each as long as a prompt may be, and Base64 around both.
 LIMIT_BYTES = 16 * MIB
 _PIECE_BYTES, _HEAD_BYTES = MIB, 65_536
-# First bytes of what people have instead of JSON, and what to do about it.
+# First bytes of files that are not JSON, and how to convert them.
 _OTHERS = {
     b"\x1f\x8b": "compressed with gzip; next: `gunzip --keep FILE`",
     b"\x28\xb5\x2f\xfd": "compressed with zstd; next: `zstd -d FILE`",
@@ -36,7 +36,7 @@ _OTHERS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """One entry of a log, or why it is none (`problem`); `number` counts over all files."""
+    """One entry of a log, or the problem with it; `number` counts the entries of all files."""
 
     number: int
     place: str
@@ -45,10 +45,10 @@ class Record:
 
 
 def files_of(source: Path) -> tuple[Path, ...]:
-    """The file itself, or every JSON file below a folder, in the order of their names.
+    """Return the file itself, or every JSON file below a folder, by name.
 
     Raises:
-        PromptSetError: there is none.
+        PromptSetError: the folder has no such file.
     """
     if not os.path.isdir(source):  # not Path.is_dir(), which raises for a name that is too long
         return (source,)
@@ -62,7 +62,7 @@ def files_of(source: Path) -> tuple[Path, ...]:
 
 
 def records_of(source: Path) -> Iterator[Record]:
-    """Every entry of a file or folder.
+    """Yield every entry of a file or folder.
 
     Raises:
         PromptSetError: a file cannot be read, or not to its end.
@@ -75,7 +75,7 @@ def records_of(source: Path) -> Iterator[Record]:
                 for place, data in _pieces(file, path):
                     yield _record(next(numbers), f"{name}{place}", data)
         except (OSError, UnicodeError) as error:
-            reason = "no UTF-8" if isinstance(error, UnicodeError) else f"{error.strerror}"
+            reason = "not UTF-8" if isinstance(error, UnicodeError) else f"{error.strerror}"
             raise PromptSetError(f"{path}: cannot be read: {reason}") from error
 
 
@@ -86,21 +86,21 @@ def _record(number: int, place: str, data: bytes | str | None) -> Record:
     try:
         return Record(number=number, place=place, value=load_object(data))
     except RecordError:
-        return Record(number=number, place=place, value={}, problem="no JSON object")
+        return Record(number=number, place=place, value={}, problem="not a JSON object")
 
 
 def _pieces(file: BinaryIO, path: Path) -> Iterator[tuple[str, bytes | str | None]]:
     head = file.read(_HEAD_BYTES)
-    for start, what in _OTHERS.items():
+    for start, problem in _OTHERS.items():
         if head.startswith(start):
-            raise PromptSetError(f"{path}: {what}, then import what that gives")
+            raise PromptSetError(f"{path}: {problem}, then import the result")
     file.seek(0)
     is_array = head.removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"[")
     return _elements(file, path) if is_array else _lines(file)
 
 
 def _lines(file: BinaryIO) -> Iterator[tuple[str, bytes | None]]:
-    """Lines that are not empty; None for one that is too long."""
+    """Yield lines that are not empty; None for a line that is too long."""
     for number in count(1):
         line = file.readline(LIMIT_BYTES + 1)
         if not line:
@@ -116,7 +116,6 @@ def _lines(file: BinaryIO) -> Iterator[tuple[str, bytes | None]]:
 
 
 def _elements(file: BinaryIO, path: Path) -> Iterator[tuple[str, str]]:
-    """The elements of an array, as text."""
     window = _Window(file)
     window.takes("[")
     more = not window.takes("]")
@@ -127,7 +126,7 @@ def _elements(file: BinaryIO, path: Path) -> Iterator[tuple[str, str]]:
         more = window.takes(",")
         if element is None or not (more or window.takes("]")):
             raise PromptSetError(
-                f"{path}: element {number}: the array cannot be read further: no JSON, more than "
+                f"{path}: element {number}: the array cannot be read further: not JSON, more than "
                 f"{LIMIT_BYTES // MIB} MiB, or the file is cut off here"
             )
         yield f"element {number}", element
@@ -136,7 +135,7 @@ def _elements(file: BinaryIO, path: Path) -> Iterator[tuple[str, str]]:
 
 
 class _Window:
-    """A part of a text that is read from its start to its end."""
+    """The part of a long text that is being read."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -146,7 +145,7 @@ class _Window:
         self._at = 0
 
     def next_character(self) -> str:
-        """The next one that is no blank, without taking it; empty: the end."""
+        """Return the next character that is not a blank, and leave it; empty at the end."""
         while True:
             rest = self._text[self._at : self._at + 64].lstrip()
             if rest:
@@ -157,18 +156,18 @@ class _Window:
                 return ""
 
     def takes(self, character: str) -> bool:
-        """Whether this is the next one; then it is taken."""
+        """Take the next character if it is this one, and say whether it was."""
         found = self.next_character() == character
         self._at += found
         return found
 
     def element(self) -> str | None:
-        """The next JSON value; None: there is none, or none so short."""
+        """Take the next JSON value; None if there is none, or it is too long."""
         while True:
             try:
                 end = self._decoder.raw_decode(self._text, self._at)[1]
             except ValueError:
-                end = len(self._text)  # cut off here, or no JSON: more of it tells which
+                end = len(self._text)  # cut off here, or not JSON: more text shows which
             except RecursionError:
                 return None
             if end < len(self._text):
@@ -179,7 +178,7 @@ class _Window:
                 return None
 
     def _more(self) -> bool:
-        """Read on, twice as much each time, so that a long value is looked at few times."""
+        """Read on, twice as much each time, so that a long value is parsed few times."""
         self._text, self._at = self._text[self._at :], 0
         data = self._file.read(max(_PIECE_BYTES, len(self._text)))
         self._text += self._decode(data, final=not data)

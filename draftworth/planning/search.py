@@ -5,8 +5,7 @@ from __future__ import annotations
 from draftworth.experiment.catalog import catalog
 from draftworth.experiment.forecast import Forecast
 from draftworth.experiment.model import Experiment
-from draftworth.experiment.search import Candidate as FileCandidate
-from draftworth.experiment.variants import HubSpeculative
+from draftworth.experiment.variants import Speculative, Variant
 from draftworth.records.search import Candidate, Search
 
 # Of a method of which nothing is published.
@@ -18,7 +17,7 @@ def search_of(spec: Experiment, forecast: Forecast) -> Search | None:
     if spec.search is None:
         return None
     facts, stop = catalog().methods[spec.search.method], spec.search.stop
-    drafting = [v for v in spec.served_variants if isinstance(v, FileCandidate)]
+    drafting = [v for v in spec.served_variants if isinstance(v, Speculative)]
     return Search(
         candidates=tuple(
             Candidate(
@@ -42,7 +41,7 @@ def search_of(spec: Experiment, forecast: Forecast) -> Search | None:
     )
 
 
-def _gib(variant: FileCandidate) -> float:
+def _gib(variant: Variant) -> float:
     """The size of its draft's weights; where nobody looked it up, all are taken as alike."""
-    facts = variant.draft.facts if isinstance(variant, HubSpeculative) else None
+    facts = variant.hub_draft.facts if variant.hub_draft else None
     return facts.checkpoint_gib if facts and facts.checkpoint_gib else 1.0

@@ -1,1 +1,1 @@
-"""How one variant is served: flags and environment in each dialect, and the artifact key."""
+"""Serving one variant: flags and environment in each dialect, and the artifact key."""

@@ -1,10 +1,7 @@
-"""The dialects by the names that the catalogue gives them: one module each.
+"""Dialects of the command line: one module each, under the catalogue's name.
 
-How each release's command line says the same thing. A module of Neuron's has `VERSION` (raised
-whenever its output changes the compiled graph: part of the artifact key), `shared_config` and
-`shared_flags` (what every variant gets), `SPECULATION_DEPENDENT_DEFAULTS` and `command`. Sources
-stand in the modules; what could not be confirmed without the hardware is listed in
-`docs/decisions/0004-fair-flags.md`.
+Sources are named in the modules; `docs/decisions/0004-fair-flags.md` lists the settings that could
+not be confirmed without the hardware.
 """
 
 from __future__ import annotations
@@ -13,32 +10,27 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from draftworth.experiment.model import Experiment, LocalExperiment, NeuronExperiment
-from draftworth.experiment.variants import AsShipped, Variant
+from draftworth.experiment.variants import Variant
 from draftworth.serving import neuron_v0_nxdi, neuron_v1_nxdi, vllm_cpu, vllm_neuron
-from draftworth.serving.command import (
-    DependentDefault,
-    ModelPaths,
-    ServingCommand,
-    engine_settings,
-)
+from draftworth.serving.command import ModelPaths, ServingCommand, engine_settings
 
 
 class NeuronDialect(Protocol):
-    """What a dialect's module has."""
+    """The attributes of a dialect's module."""
 
     @property
     def VERSION(self) -> int:  # noqa: N802 (a module's constant)
-        """Raised whenever the output changes the compiled graph."""
+        """Raised whenever the flags change the compiled graph: a part of the artifact key."""
 
     @property
-    def SPECULATION_DEPENDENT_DEFAULTS(self) -> tuple[DependentDefault, ...]:  # noqa: N802
-        """What the engine would do in another way with speculation, and every variant is told."""
+    def SPECULATION_DEPENDENT_DEFAULTS(self) -> tuple[str, ...]:  # noqa: N802
+        """Settings of all variants whose defaults differ with speculation: flags, or keys."""
 
     def shared_config(self, experiment: NeuronExperiment) -> dict[str, Any]:
-        """Engine settings that every variant gets, the experiment's own on top."""
+        """Return the engine settings of every variant, with the experiment's own."""
 
     def shared_flags(self, experiment: NeuronExperiment) -> list[str]:
-        """Flags of the dialect that reach the graph or the scheduler, for every variant."""
+        """Return the flags of every variant that affect the graph or the scheduler."""
 
     def command(
         self,
@@ -48,9 +40,9 @@ class NeuronDialect(Protocol):
         config: dict[str, Any],
         flags: list[str],
     ) -> ServingCommand:
-        """One variant's server.
+        """Return the command of one variant's server.
 
-        config: the shared settings and those of the variant's method; flags: the shared ones.
+        config: the shared settings and those of the variant's method. flags: the shared ones.
         """
 
 
@@ -62,12 +54,12 @@ NEURON_DIALECTS: Mapping[str, NeuronDialect] = {
 
 
 def neuron_dialect(experiment: NeuronExperiment) -> NeuronDialect:
-    """The dialect of the experiment's release."""
+    """Return the dialect of the experiment's release."""
     return NEURON_DIALECTS[experiment.release_facts.dialect]
 
 
 def shared_config(experiment: NeuronExperiment, variant: Variant) -> dict[str, Any]:
-    """The shared engine settings as a variant gets them."""
+    """Return the shared engine settings that a variant gets."""
     config = neuron_dialect(experiment).shared_config(experiment)
     own = experiment.serving.neuron_config
     left_out = _left_out(experiment, variant) - own.keys()
@@ -75,21 +67,20 @@ def shared_config(experiment: NeuronExperiment, variant: Variant) -> dict[str, A
 
 
 def shared_flags(experiment: NeuronExperiment, variant: Variant) -> list[str]:
-    """The shared flags as a variant gets them."""
+    """Return the shared flags that a variant gets."""
     flags = neuron_dialect(experiment).shared_flags(experiment)
     left_out = _left_out(experiment, variant)
     return [flag for flag in flags if flag.partition("=")[0] not in left_out]
 
 
 def _left_out(experiment: NeuronExperiment, variant: Variant) -> set[str]:
-    """Settings that are there for the sake of speculation, of the variant that goes without."""
-    if not isinstance(variant, AsShipped):
+    if not variant.keeps_engine_defaults:
         return set()
-    return {d.setting for d in neuron_dialect(experiment).SPECULATION_DEPENDENT_DEFAULTS}
+    return set(neuron_dialect(experiment).SPECULATION_DEPENDENT_DEFAULTS)
 
 
 def serving_command(experiment: Experiment, variant: Variant, paths: ModelPaths) -> ServingCommand:
-    """What to run for one variant, in the dialect of the experiment's release."""
+    """Return the command of one variant, in the dialect of the experiment's release."""
     if isinstance(experiment, LocalExperiment):
         return vllm_cpu.command(experiment, variant, paths)
     config = {**shared_config(experiment, variant), **engine_settings(experiment, variant)}

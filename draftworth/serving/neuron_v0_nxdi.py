@@ -12,19 +12,10 @@ from draftworth.serving.nxdi import shared_flags as shared_flags
 
 VERSION = 1
 
-_SOURCE = "vLLM 0.9.x model_loader/neuronx_distributed.py, as the 0.9.1 fork of SDK 2.26.1 has it"
-SPECULATION_DEPENDENT_DEFAULTS = (
-    vllm.DependentDefault(
-        setting="sequence_parallel_enabled",
-        why="on without speculation, not set with it",
-        source=_SOURCE,
-    ),
-    vllm.DependentDefault(
-        setting="on_device_sampling_config",
-        why="a dynamic sampler without speculation, a static greedy one with it",
-        source=_SOURCE,
-    ),
-)
+# vLLM 0.9.x model_loader/neuronx_distributed.py, as the 0.9.1 fork of SDK 2.26.1 has it: sequence
+# parallelism is on without speculation and not set with it; the sampler is dynamic without
+# speculation, static and greedy with it.
+SPECULATION_DEPENDENT_DEFAULTS = ("sequence_parallel_enabled", "on_device_sampling_config")
 
 
 def command(
@@ -34,13 +25,13 @@ def command(
     config: dict[str, Any],
     flags: list[str],
 ) -> vllm.ServingCommand:
-    """The fork's flags."""
+    """Return the fork's command."""
     return vllm.neuron_command(
         experiment,
         paths,
         # No flag for prefix caching: "disabled by default for V0" (vLLM 0.9, CacheConfig).
         "--device=neuron",
-        # Logs every prompt by default, and knows no other name for it (vLLM 0.9, AsyncEngineArgs).
+        # vLLM 0.9 logs every prompt by default, and has this flag only (AsyncEngineArgs).
         "--disable-log-requests",
         *flags,
         vllm.json_flag("--override-neuron-config", config),

@@ -11,9 +11,9 @@ from draftworth.serving.nxdi import shared_config as shared_config
 from draftworth.serving.nxdi import shared_flags as shared_flags
 
 VERSION = 1
-# The plugin's own settings are the same with and without speculation, but for those that speculate
+# The plugin's settings are the same with and without speculation, except those of speculation
 # (vllm-neuron, neuronx_distributed_model_loader.py, _get_default_neuron_config).
-SPECULATION_DEPENDENT_DEFAULTS: tuple[vllm.DependentDefault, ...] = ()
+SPECULATION_DEPENDENT_DEFAULTS: tuple[str, ...] = ()
 
 
 def command(
@@ -23,7 +23,7 @@ def command(
     config: dict[str, Any],
     flags: list[str],
 ) -> vllm.ServingCommand:
-    """The plugin's flags."""
+    """Return the plugin's command."""
     return vllm.neuron_command(
         experiment,
         paths,

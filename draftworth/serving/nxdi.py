@@ -1,8 +1,8 @@
-"""Engine settings of NxD Inference that both variants get, given explicitly.
+"""Engine settings of NxD Inference that every variant gets.
 
-What the 0.9.1 fork sets differently with and without speculation (sequence parallelism, sampler).
-Greedy, static sampling: a dynamic sampler on one side only would put its cost into the speedup.
-`global_topk` must be there: reloaded artifacts read it each request.
+Sequence parallelism and the sampler are given explicitly, because the 0.9.1 fork sets them
+differently with and without speculation: a dynamic sampler on one side would change the speedup.
+Reloaded artifacts read `global_topk` at each request.
 Source: vLLM 0.9.x model_loader/neuronx_distributed.py; NxD Inference 0.6 models/config.py.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 
 from draftworth.experiment.model import NeuronExperiment
 
-# Tokens; what the engine begins with.
+# The engine's smallest bucket, tokens.
 _LEAST_BUCKET = 128
 _EQUAL_DEFAULTS: Mapping[str, Any] = {
     "enable_bucketing": True,
@@ -33,12 +33,12 @@ _EQUAL_DEFAULTS: Mapping[str, Any] = {
 
 
 def shared_flags(_: NeuronExperiment) -> list[str]:
-    """None beside the engine settings."""
+    """Return no flags: all is in the engine settings."""
     return []
 
 
 def shared_config(experiment: NeuronExperiment) -> dict[str, Any]:
-    """The defaults, the logical core size, and the experiment's own settings on top."""
+    """Return the defaults, the logical core size, and the experiment's own settings."""
     serving = experiment.serving
     return {
         **_EQUAL_DEFAULTS,
@@ -49,11 +49,11 @@ def shared_config(experiment: NeuronExperiment) -> dict[str, Any]:
 
 
 def _buckets(experiment: NeuronExperiment) -> dict[str, list[int]]:
-    """Lengths to compile for, where the engine is told: one for prompts, one for prompt and output.
+    """Return one length for prompts and one for prompt and output, with `buckets: one`.
 
-    By itself the engine has one for each power of two from 128 to the whole length, of both kinds
+    By default the engine compiles both for each power of two from 128 to the whole length
     (NxD Inference 0.6, modules/autobucketing.py). Every prompt that leaves room for its output fits
-    into the one that is told.
+    into the one length for prompts.
     """
     if experiment.serving.buckets == "engine":
         return {}

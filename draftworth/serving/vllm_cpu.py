@@ -1,4 +1,4 @@
-"""Upstream vLLM on CPU, for the rehearsal. The port is the caller's.
+"""Upstream vLLM on CPU, for the rehearsal. The caller adds the port.
 
 No default depends on speculation: on CPU vLLM 0.32 schedules synchronously whatever it is told
 (platforms/cpu.py), and prefix caching and the size of a batch are said below.
@@ -19,7 +19,7 @@ from draftworth.serving.command import (
 
 
 def command(experiment: LocalExperiment, variant: Variant, paths: ModelPaths) -> ServingCommand:
-    """The flags of one server on this machine."""
+    """Return the command of one server on this machine."""
     return ServingCommand(
         arguments=(
             *common_arguments(experiment, paths),

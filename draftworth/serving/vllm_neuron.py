@@ -1,8 +1,7 @@
 """vLLM Neuron (0.21 and later, no NxD Inference): EAGLE3, and from 0.29 on DFlash.
 
-With `--speculative-config` the engine schedules synchronously, without it asynchronously, so every
-variant is told to schedule synchronously. DFlash supports less than the engine does by itself, and
-an experiment with a DFlash variant takes it away from every variant.
+With `--speculative-config` the engine schedules synchronously, so every variant does. DFlash does
+not support some defaults of the engine: an experiment with it changes them for every variant.
 Sources: vLLM Neuron features guide, async scheduling, speculative decoding and DFlash; its DFlash
 examples (examples/vllm_neuron/models/llama3/dflash).
 """
@@ -17,67 +16,39 @@ from draftworth.serving import command as vllm
 
 VERSION = 2
 DFLASH = "dflash"
-# Tokens in a block of the KV cache: what the engine takes by itself.
+# Tokens in a block of the KV cache: the engine's default.
 BLOCK_SIZE = 32
-# A compilation may take longer than the 600 s that one process waits for another's by default.
-# Older images know the first variable by the second name.
+# A compilation may take longer than the default of 600 s that one process waits for another.
+# Older images have the second variable in the place of the first.
 _PATIENCE = {
     "VLLM_NEURON_COMPILATION_TIMEOUT": "3600",
     "NEURON_LIBTORCH_COMPILATION_TIMEOUT": "3600",
     "VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS": "3600",
 }
 
-_GUIDE = "vLLM Neuron features guide"
-_DFLASH_SETTINGS = f"{_GUIDE}, DFlash, required settings"
-_KV_CACHE_SIZE = f"{_GUIDE}, DFlash, size the KV cache to the workload"
+# By the vLLM Neuron features guide: scheduling is asynchronous without speculation. DFlash does not
+# support chunked prefill, so a whole prompt must fit into a batch (vLLM, SchedulerConfig); its
+# layers must lie in one group of the KV cache; a step costs by the size of the cache, which is
+# counted in blocks and takes all spare memory by default.
 SPECULATION_DEPENDENT_DEFAULTS = (
-    vllm.DependentDefault(
-        setting="--no-async-scheduling",
-        why="asynchronous by default, switched off by --speculative-config",
-        source=f"{_GUIDE}, speculative decoding: mutually exclusive with async scheduling",
-    ),
-    vllm.DependentDefault(
-        setting="--no-enable-chunked-prefill",
-        why="DFlash does not support it",
-        source=_DFLASH_SETTINGS,
-        method=DFLASH,
-    ),
-    vllm.DependentDefault(
-        setting="--max-num-batched-tokens",
-        why="a prompt that is not cut into chunks has to fit into one batch",
-        source="vLLM Neuron's DFlash example for Llama 3.1; vLLM, SchedulerConfig",
-        method=DFLASH,
-    ),
-    vllm.DependentDefault(
-        setting="--disable-hybrid-kv-cache-manager",
-        why="DFlash's layers must lie in one group of the KV cache",
-        source=_DFLASH_SETTINGS,
-        method=DFLASH,
-    ),
-    vllm.DependentDefault(
-        setting="--block-size",
-        why="the number of blocks is counted in it",
-        source=_KV_CACHE_SIZE,
-        method=DFLASH,
-    ),
-    vllm.DependentDefault(
-        setting="--num-gpu-blocks-override",
-        why="the KV cache takes all spare memory, and a DFlash step costs by what is allocated",
-        source=_KV_CACHE_SIZE,
-        method=DFLASH,
-    ),
+    "--no-async-scheduling",
+    "--no-enable-chunked-prefill",
+    "--max-num-batched-tokens",
+    "--disable-hybrid-kv-cache-manager",
+    "--block-size",
+    "--num-gpu-blocks-override",
 )
 
 
 def shared_config(experiment: NeuronExperiment) -> dict[str, Any]:
-    """Greedy sampling on the device for every variant, the experiment's own settings on top."""
+    """Return greedy sampling on the device, BF16 with DFlash, and the experiment's own settings."""
     precision = {"quantization": "bf16"} if experiment.uses(DFLASH) else {}
     greedy = {"on_device_sampling_config": {"all_greedy": True}}
     return {**greedy, **precision, **experiment.serving.neuron_config}
 
 
 def shared_flags(experiment: NeuronExperiment) -> list[str]:
-    """Scheduling and, with a DFlash variant, precision and KV cache as DFlash needs them."""
+    """Return the flags of scheduling and, with a DFlash variant, of precision and KV cache."""
     flags = ["--no-async-scheduling"]
     if experiment.uses(DFLASH):
         flags += [
@@ -92,10 +63,10 @@ def shared_flags(experiment: NeuronExperiment) -> list[str]:
 
 
 def _kv_blocks(experiment: NeuronExperiment) -> int:
-    """Blocks for as many whole sequences as run at once.
+    """Return the blocks for all whole sequences that run at once.
 
-    One more for each, where drafted tokens pass its end, and the block that is never used. A block
-    that a whole sequence lacks would be another's, and preempt it.
+    Each sequence gets one more, for drafted tokens past its end; one block is never used. With
+    fewer blocks a sequence would preempt another one.
     """
     serving = experiment.serving
     of_a_sequence = -(-serving.max_model_len // BLOCK_SIZE) + 1
@@ -109,7 +80,7 @@ def command(
     config: dict[str, Any],
     flags: list[str],
 ) -> vllm.ServingCommand:
-    """vLLM Neuron's flags."""
+    """Return vLLM Neuron's command."""
     return vllm.neuron_command(
         experiment,
         paths,

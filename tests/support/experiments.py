@@ -9,10 +9,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
-from draftworth.errors import ExperimentError
 from draftworth.experiment.aws import S3_ADD_ON, Aws, Spot
 from draftworth.experiment.loading import LoadedExperiment, load_experiment
 from draftworth.experiment.model import Experiment
@@ -52,21 +50,6 @@ def write_experiment(folder: Path, edit: Edit, *, base: str = "qwen3-32b") -> Pa
     return path
 
 
-def assert_refused(path: Path, key: str, given: str, allowed: str, reason: str) -> None:
-    """The file is refused, and the problem at the key has these words, and its line."""
-    with pytest.raises(ExperimentError) as refused:
-        load_experiment(path)
-    problems = {problem.dotted_key: problem for problem in refused.value.problems}
-    assert key in problems, str(refused.value)
-    problem = problems[key]
-    assert given in problem.given
-    assert allowed in problem.allowed
-    assert reason in problem.reason
-    assert problem.line is not None
-    assert f"{path}:{problem.line}: {key}" in str(refused.value)
-    assert refused.value.exit_code == 2
-
-
 def put(*key: str | int, value: Any) -> Edit:
     """An edit: set the value at a key."""
 
@@ -74,7 +57,7 @@ def put(*key: str | int, value: Any) -> Edit:
         node: Any = data
         for part in key[:-1]:
             node = node[part]
-        node[key[-1]] = value
+        node[key[-1]] = copy.deepcopy(value)  # a later edit may change a part of it
 
     return edit
 
@@ -115,6 +98,14 @@ DFLASH = both(
             "window": 9,
         },
     ),
+)
+
+
+# DFlash on Llama 3.1 8B: a search over drafts, each with its own window.
+OF_HEADS = both(
+    put("release", value="neuron-2.33.0"),
+    put("target", "model", value="meta-llama/Llama-3.1-8B-Instruct"),
+    put("search", value={"method": "dflash", "drafts": [{"model": DFLASH_HEAD}]}),
 )
 
 

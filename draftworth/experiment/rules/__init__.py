@@ -1,35 +1,45 @@
 """Rules of an experiment that need more than one key, the catalogue or the disk.
 
 Each rule yields a `Problem` for everything that would go wrong on AWS or make a comparison unfair,
-so that it goes wrong here instead, in a second and for nothing. THE home of such rules: a new one
-is a function in the module of its section, named in that module's tuple.
+so that it goes wrong here instead, in a second and for nothing. A new rule is a function in the
+module of its section, named in that module's tuple; its name is the code of its problems.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import TypeVarTuple, Unpack
 
 from draftworth.errors import Problem
-from draftworth.experiment.model import Experiment, LocalExperiment, NeuronExperiment
+from draftworth.experiment.model import Experiment, NeuronExperiment
 from draftworth.experiment.rules import aws, models, search, serving, variants, workload
 from draftworth.records.prompts import Case
 
-COMMON = (*variants.COMMON, *search.COMMON, *workload.COMMON, *serving.COMMON)
+Given = TypeVarTuple("Given")
+
+COMMON = (*variants.COMMON, *workload.COMMON, *serving.COMMON)
 NEURON = (*models.NEURON, *serving.NEURON, *aws.NEURON)
-LOCAL = models.LOCAL
 
 
 def broken_rules(experiment: Experiment, path: Path, cases: Sequence[Case]) -> Iterator[Problem]:
-    """Every problem of a well-formed experiment read from `path` with its prompts."""
-    for common in COMMON:
-        yield from common(experiment)
-    for of_prompts in workload.OF_PROMPTS:
-        yield from of_prompts(experiment, cases)
+    """Yield every problem of a well-formed experiment read from `path` with its prompts."""
+    yield from _problems(COMMON, experiment)
+    if experiment.search:
+        yield from _problems(search.OF_A_SEARCH, experiment, experiment.search)
+    yield from _problems(workload.OF_PROMPTS, experiment, cases)
     if isinstance(experiment, NeuronExperiment):
-        for neuron in NEURON:
-            yield from neuron(experiment)
-        yield from workload.fit_the_load_generator(cases)
-    if isinstance(experiment, LocalExperiment):
-        for local in LOCAL:
-            yield from local(experiment, path)
+        yield from _problems(NEURON, experiment)
+        yield from _problems(workload.NEURON_OF_PROMPTS, cases)
+    else:
+        yield from _problems(models.LOCAL, experiment, path)
+
+
+def _problems(
+    rules: Sequence[Callable[[Unpack[Given]], Iterator[Problem]]], *given: *Given
+) -> Iterator[Problem]:
+    for rule in rules:
+        code = rule.__name__.strip("_").replace("_", "-")
+        for problem in rule(*given):
+            yield replace(problem, code=code)

@@ -1,4 +1,4 @@
-"""The AWS section: zone, access, secrets, images."""
+"""Rules of the AWS section: zones, price, access, secrets, versions, images."""
 
 from __future__ import annotations
 
@@ -9,16 +9,12 @@ from collections.abc import Iterator
 from draftworth.errors import Problem, suggestion
 from draftworth.experiment.aws import ADD_ONS, S3_ADD_ON
 from draftworth.experiment.model import NeuronExperiment
-from draftworth.experiment.strict import EXAMPLE_ACCOUNT
 
 PINNED_IMAGE_WORDS = (
     "an image with a tag other than latest, or with a digest (NAME@sha256: and 64 hex digits)"
 )
 # 65,536 addresses: a large company's or a provider's in one city.
 _WIDEST = 16
-_ADMIN_ARN = re.compile(
-    r"arn:aws[a-z-]{0,20}:iam::[0-9]{12}:(role|user)/[A-Za-z0-9+=,.@_/-]{1,512}"
-)
 _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 _PATH = r"[a-z0-9]+(?:(?:\.|_{1,2}|-+)[a-z0-9]+)*"
 _IMAGE = re.compile(
@@ -26,7 +22,7 @@ _IMAGE = re.compile(
     r"(?::(?P<tag>[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}))?(?:@(?P<digest>sha256:[0-9a-f]{64}))?"
 )
 _MAX_IMAGE_LENGTH = 512
-# An access token of the model hub: a secret may well be NAMED hf_token.
+# An access token of the model hub; `hf_token` is a good name of a secret.
 _HUB_TOKEN = re.compile(r"hf_[A-Za-z0-9]{20,}")
 
 
@@ -83,7 +79,7 @@ def _public_access_is_limited(experiment: NeuronExperiment) -> Iterator[Problem]
 
 
 def _unfit_range(cidr: str) -> str:
-    """Why EKS or common sense refuses a range; empty if neither does."""
+    """Return the reason why EKS or we refuse a range; empty if it is good."""
     try:
         network = ipaddress.IPv4Network(cidr)
     except ValueError as error:
@@ -92,26 +88,15 @@ def _unfit_range(cidr: str) -> str:
         # EKS: "The following CIDRs are not allowed in publicAccessCidrs".
         return "EKS refuses private and reserved ranges; inside the VPC the API is reachable anyway"
     if network.prefixlen < _WIDEST:
-        return "so wide a range opens the Kubernetes API to the internet"
+        return "such a wide range opens the Kubernetes API to the internet"
     return ""
-
-
-def _admin_arns(experiment: NeuronExperiment) -> Iterator[Problem]:
-    for index, arn in enumerate(experiment.aws.admin_principal_arns):
-        if not _ADMIN_ARN.fullmatch(arn):
-            yield Problem(
-                key=("aws", "admin_principal_arns", index),
-                given=f'"{arn}"',
-                allowed=f"an IAM role or user ARN, e.g. arn:aws:iam::{EXAMPLE_ACCOUNT}:role/Admin",
-                reason="access entries name IAM roles or users; a session ARN (sts) is neither",
-            )
 
 
 def _hub_token_stays_secret(experiment: NeuronExperiment) -> Iterator[Problem]:
     if _HUB_TOKEN.fullmatch(experiment.aws.hub_token_secret or ""):
         yield Problem(
             key=("aws", "hub_token_secret"),
-            given="what looks like a hub token, hf_... (not repeated here)",
+            given="a value like a hub token, hf_... (not repeated here)",
             allowed="the NAME of a Secrets Manager secret, as in draftworth/hub",
             reason="a name is written into templates and logs; put the token into the secret, and "
             "revoke it if this file was shared",
@@ -159,7 +144,7 @@ def _pins_are_of_what_is_deployed(experiment: NeuronExperiment) -> Iterator[Prob
 
 
 def is_pinned_image(image: str) -> bool:
-    """Whether this is an image URI, and says which image: a digest, or a tag but `latest`."""
+    """Whether this is an image URI with a digest, or with a tag other than `latest`."""
     match = _IMAGE.fullmatch(image) if len(image) <= _MAX_IMAGE_LENGTH else None
     return match is not None and (match["digest"] or match["tag"] or "latest") != "latest"
 
@@ -169,7 +154,6 @@ NEURON = (
     _second_zone_is_another,
     _block_has_its_price,
     _public_access_is_limited,
-    _admin_arns,
     _hub_token_stays_secret,
     _image_is_pinned,
     _pins_are_of_what_is_deployed,

@@ -1,4 +1,4 @@
-"""Target and draft: models of the right kind, with the same token ids."""
+"""Rules of target and draft: models of the right kind, with the same token ids."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def _tokenizer_family_is_known(experiment: NeuronExperiment) -> Iterator[Problem
                 key=(*key, "tokenizer_family"),
                 given="nothing",
                 allowed="the family's name, e.g. qwen3",
-                reason=f"the catalogue does not know {model.model}, so nobody can say whether "
-                f"target and draft share token ids{suggestion(model.model, catalog().models)}",
+                reason=f"the catalogue does not know {model.model}, nor whether target and draft "
+                f"share token ids{suggestion(model.model, catalog().models)}",
             )
         elif model.facts and stated is not None and stated != model.facts.tokenizer_family:
             yield Problem(
@@ -59,7 +59,6 @@ def _draft_is_of_the_targets_family(experiment: NeuronExperiment) -> Iterator[Pr
 
 
 def _draft_is_what_the_method_takes(experiment: NeuronExperiment) -> Iterator[Problem]:
-    """An EAGLE-3 head is no draft model, and a whole model is no head."""
     for place, variant in variants_of(experiment, HubSpeculative):
         method, facts = catalog().methods[variant.method], variant.draft.facts
         if facts is None or method.draft == "any" or method.draft == facts.kind:
@@ -74,7 +73,7 @@ def _draft_is_what_the_method_takes(experiment: NeuronExperiment) -> Iterator[Pr
 
 
 def _head_is_of_the_target(experiment: NeuronExperiment) -> Iterator[Problem]:
-    """Of a target that the catalogue knows; a mirror or a fine-tuned one may be what it wants."""
+    """A target that the catalogue does not know may be a copy of the right one."""
     target = experiment.target
     for place, variant in variants_of(experiment, HubSpeculative):
         facts = variant.draft.facts

@@ -1,4 +1,4 @@
-"""A search: candidates that can be served and told apart, on one load, within the guards."""
+"""Rules of a search: candidates with different names, on one load, within budget and deadline."""
 
 from __future__ import annotations
 
@@ -7,29 +7,26 @@ from collections.abc import Iterator, Sequence
 from draftworth.errors import Problem, suggestion
 from draftworth.experiment.catalog import catalog
 from draftworth.experiment.model import Experiment, LocalExperiment, NeuronExperiment, loads_of
-from draftworth.experiment.search import MAX_CANDIDATES, Draft, name_stem
-from draftworth.experiment.variants import Speculative
+from draftworth.experiment.search import MAX_CANDIDATES, Draft, Search, name_stem
 
 _FOR_THE_WINNER = "next: an experiment of the baseline and the winner that the search names"
 
 
-def _method_drafts(experiment: Experiment) -> Iterator[Problem]:
-    search = experiment.search
-    if search is None or search.method in {**catalog().methods, **catalog().unserved_methods}:
+def _method_drafts(experiment: Experiment, search: Search) -> Iterator[Problem]:
+    if search.method in {**catalog().methods, **catalog().unserved_methods}:
         return
     served = experiment.release_facts.methods
     yield Problem(
         key=("search", "method"),
         given=f'"{search.method}"',
         allowed=f"{', '.join(served)} on {experiment.release}",
-        reason="how tokens are drafted; the baseline stands among the variants"
+        reason="how tokens are drafted; the baseline is one of the variants"
         + suggestion(search.method, served),
     )
 
 
-def _windows_where_they_can_be_chosen(experiment: Experiment) -> Iterator[Problem]:
-    search = experiment.search
-    if search is None or search.method not in catalog().methods:
+def _windows_where_they_can_be_chosen(_: Experiment, search: Search) -> Iterator[Problem]:
+    if search.method not in catalog().methods:
         return
     if search.has_own_windows and search.windows is not None:
         yield Problem(
@@ -44,27 +41,24 @@ def _windows_where_they_can_be_chosen(experiment: Experiment) -> Iterator[Proble
             key=("search", "windows"),
             given="nothing",
             allowed="FIRST..LAST, as in 3..15, or a list of whole numbers",
-            reason=f"{search.method} works with any window, and the best one is to be found",
+            reason=f"{search.method} works with any window, and the search is to find the best one",
         )
 
 
-def _own_windows_are_known(experiment: Experiment) -> Iterator[Problem]:
-    search = experiment.search
-    if search is None or not search.has_own_windows:
-        return
-    drafts: Sequence[Draft] = search.drafts
+def _own_windows_are_known(_: Experiment, search: Search) -> Iterator[Problem]:
+    drafts: Sequence[Draft] = search.drafts if search.has_own_windows else ()
     for index, draft in enumerate(drafts):
         if not search.windows_of(draft):
             yield Problem(
                 key=("search", "drafts", index),
                 given=draft.given,
                 allowed="a draft whose window the catalogue knows, or a variant by hand",
-                reason="nobody looked up for which window it was trained",
+                reason="the window that it was trained for is not in the catalogue",
             )
 
 
-def _drafts_are_told_apart(experiment: Experiment) -> Iterator[Problem]:
-    drafts: Sequence[Draft] = experiment.search.drafts if experiment.search else ()
+def _drafts_are_told_apart(_: Experiment, search: Search) -> Iterator[Problem]:
+    drafts: Sequence[Draft] = search.drafts
     stems = [name_stem(draft.given) for draft in drafts]
     for index, draft in enumerate(drafts):
         if (first := stems.index(stems[index])) < index:
@@ -76,9 +70,9 @@ def _drafts_are_told_apart(experiment: Experiment) -> Iterator[Problem]:
             )
 
 
-def _not_too_many_candidates(experiment: Experiment) -> Iterator[Problem]:
-    found = sum(isinstance(v, Speculative) for v in experiment.served_variants)
-    if experiment.search and found > MAX_CANDIDATES:
+def _not_too_many_candidates(experiment: Experiment, _: Search) -> Iterator[Problem]:
+    found = sum(variant.window is not None for variant in experiment.served_variants)
+    if found > MAX_CANDIDATES:
         yield Problem(
             key=("search",),
             given=f"{found} candidates",
@@ -88,15 +82,13 @@ def _not_too_many_candidates(experiment: Experiment) -> Iterator[Problem]:
         )
 
 
-def _each_is_measured_once(experiment: Experiment) -> Iterator[Problem]:
-    if experiment.search is None:
-        return
+def _each_is_measured_once(experiment: Experiment, _: Search) -> Iterator[Problem]:
     if experiment.repetitions > 1:
         yield Problem(
             key=("repetitions",),
             given=f"{experiment.repetitions} with a search",
             allowed="1, which is the default with a search",
-            reason="servers of a search come and go, and no two of them swap slots; "
+            reason="servers of a search share one slot, so that no two of them swap slots; "
             + _FOR_THE_WINNER,
         )
     if experiment.control:
@@ -117,9 +109,9 @@ def _each_is_measured_once(experiment: Experiment) -> Iterator[Problem]:
         )
 
 
-def _one_load(experiment: Experiment) -> Iterator[Problem]:
+def _one_load(experiment: Experiment, _: Search) -> Iterator[Problem]:
     loads = loads_of(experiment)
-    if experiment.search is None or len(loads) == 1:
+    if len(loads) == 1:
         return
     left_out = experiment.workload.load is None
     yield Problem(
@@ -131,10 +123,10 @@ def _one_load(experiment: Experiment) -> Iterator[Problem]:
     )
 
 
-def _it_stops_before_the_guards(experiment: Experiment) -> Iterator[Problem]:
-    if experiment.search is None or isinstance(experiment, LocalExperiment):
+def _it_stops_before_the_guards(experiment: Experiment, search: Search) -> Iterator[Problem]:
+    if isinstance(experiment, LocalExperiment):
         return
-    stop, aws = experiment.search.stop, experiment.aws
+    stop, aws = search.stop, experiment.aws
     if stop.usd is not None and stop.usd > aws.budget_usd:
         yield Problem(
             key=("search", "stop", "usd"),
@@ -151,23 +143,23 @@ def _it_stops_before_the_guards(experiment: Experiment) -> Iterator[Problem]:
         )
 
 
-def _money_where_something_is_rented(experiment: Experiment) -> Iterator[Problem]:
-    if experiment.search is None or isinstance(experiment, NeuronExperiment):
+def _money_where_something_is_rented(experiment: Experiment, search: Search) -> Iterator[Problem]:
+    if isinstance(experiment, NeuronExperiment):
         return
     for name in ("usd", "tokens_per_day"):
-        if getattr(experiment.search.stop, name) is not None:
+        if (given := getattr(search.stop, name)) is not None:
             yield Problem(
                 key=("search", "stop", name),
-                given=f"{getattr(experiment.search.stop, name):g}",
+                given=f"{given:g}",
                 allowed="leave the key out; hours and within stop a search on this machine",
                 reason="nothing is rented here, so nothing has a price",
             )
 
 
-def _a_forecast_can_tell(experiment: Experiment) -> Iterator[Problem]:
-    """Where no pass of a draft over the baseline's outputs predicts what it yields."""
-    search, work = experiment.search, experiment.workload
-    if search is None or search.forecast is None or search.method not in catalog().methods:
+def _a_forecast_can_tell(experiment: Experiment, search: Search) -> Iterator[Problem]:
+    """Refuse a forecast where no pass of a draft over the baseline's outputs predicts its yield."""
+    work = experiment.workload
+    if search.forecast is None or search.method not in catalog().methods:
         return
     if catalog().methods[search.method].draft != "causal_lm":
         reason = f"{search.method}: its drafts read the target's hidden states, which no text holds"
@@ -191,7 +183,7 @@ def _a_forecast_can_tell(experiment: Experiment) -> Iterator[Problem]:
     )
 
 
-COMMON = (
+OF_A_SEARCH = (
     _method_drafts,
     _windows_where_they_can_be_chosen,
     _own_windows_are_known,

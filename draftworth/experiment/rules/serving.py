@@ -1,4 +1,4 @@
-"""Serving: slots that exist, cores that are used, lengths that fit."""
+"""Rules of serving: slots that exist, cores that are used, lengths that fit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from draftworth.experiment.catalog import Accelerator
 from draftworth.experiment.model import Experiment, NeuronExperiment
 from draftworth.experiment.placement import place
 
-# NxD Inference's own names of what `serving.buckets` sets.
+# The settings of NxD Inference that `serving.buckets` sets.
 BUCKET_SETTINGS = {"context_encoding_buckets", "token_generation_buckets"}
 # A node group, a placement group and a Capacity Block are planned for this many nodes at most.
 MAX_NODES = 8
@@ -37,14 +37,14 @@ def _buckets_are_known_to_the_engine(experiment: NeuronExperiment) -> Iterator[P
             key=("serving", "buckets"),
             given=f'"{serving.buckets}" on release {experiment.release}',
             allowed="engine",
-            reason="only images with NxD Inference are told their buckets in this way",
+            reason="only images with NxD Inference have these settings",
         )
     for name in serving.neuron_config.keys() & BUCKET_SETTINGS:
         yield Problem(
             key=("serving", "neuron_config", name),
             given=f"a value, with serving.buckets {serving.buckets}",
             allowed="serving.buckets, or this setting with serving.buckets engine",
-            reason="both say for which lengths graphs are compiled",
+            reason="both set the lengths that graphs are compiled for",
         )
 
 
@@ -86,7 +86,7 @@ def _allowed_lnc(experiment: NeuronExperiment) -> Sequence[int]:
 
 
 def _fitting_sizes(instance: Accelerator, lncs: Sequence[int]) -> str:
-    """`tensor_parallel_size 4 on 1 device, 16 on 4 devices`, for every slot and logical core."""
+    """Return `tensor_parallel_size 4 on 1 device, 16 on 4 devices`, for all slots and cores."""
     sizes = (
         f"{instance.logical_cores(devices=devices, lnc=lnc)} on {devices} "
         f"device{'s' if devices > 1 else ''}{f' at lnc {lnc}' if len(lncs) > 1 else ''}"
@@ -98,7 +98,7 @@ def _fitting_sizes(instance: Accelerator, lncs: Sequence[int]) -> str:
 
 def _tensor_parallel_fills_the_slot(experiment: NeuronExperiment) -> Iterator[Problem]:
     serving, instance = experiment.serving, experiment.accelerator
-    # What it must be follows from both: the problem of a wrong one says it.
+    # Its value follows from lnc and slot_devices: the problem of a wrong one of these says it.
     if serving.lnc not in _allowed_lnc(experiment):
         return
     if serving.slot_devices not in instance.legal_slot_devices:

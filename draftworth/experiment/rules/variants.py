@@ -1,4 +1,4 @@
-"""Variants: one baseline, names and decodings that differ, windows that speculate."""
+"""Rules of variants: one baseline, names and methods that differ, windows that speculate."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ def _unique_variant_names(experiment: Experiment) -> Iterator[Problem]:
 
 
 _RESERVED = {
-    AS_SHIPPED: "reports call the variant so that `baseline_as_shipped: true` adds",
-    CONTROL: "reports call the baseline's second server so that `control: true` measures",
+    AS_SHIPPED: "it is the name of the variant that `baseline_as_shipped: true` adds",
+    CONTROL: "it is the name of the baseline's second server, which `control: true` measures",
 }
 
 
@@ -131,7 +131,7 @@ def _every_token_accepted_would_pay(experiment: Experiment) -> Iterator[Problem]
         if served is None or method.step_cost_per_draft is None:
             continue
         if variant.window < served.min_window:
-            continue  # another rule's
+            continue  # `_window_drafts_something` refuses it
         most, each = served.max_tokens_per_step(variant.window), method.step_cost_per_draft[0]
         words = "no published draft costs less"
         if (size := _part_of_the_target(experiment, variant)) > each:
@@ -142,17 +142,17 @@ def _every_token_accepted_would_pay(experiment: Experiment) -> Iterator[Problem]
                 given=str(variant.window),
                 allowed="a smaller draft, or a window whose steps can yield more than they cost",
                 reason=f"a step costs at least 1 + {variant.window} x {each:.2f} = {cost:.2f} "
-                f"baseline steps ({words}), and yields at most {most} tokens: dearer than the "
-                "baseline even where every draft is accepted",
+                f"baseline steps ({words}), and yields at most {most} tokens: more "
+                "expensive than the baseline even if every draft is accepted",
             )
 
 
 def _part_of_the_target(experiment: Experiment, variant: Speculative) -> float:
-    """The draft's checkpoint in the target's; 0 where the catalogue does not know both."""
-    if not (isinstance(experiment, NeuronExperiment) and isinstance(variant, HubSpeculative)):
+    """Return the draft's size / the target's; 0 if the catalogue does not know both."""
+    if not isinstance(experiment, NeuronExperiment):
         return 0.0
-    sizes = [m.facts and m.facts.checkpoint_gib for m in (variant.draft, experiment.target)]
-    draft, target = sizes
+    models = (variant.hub_draft, experiment.target)
+    draft, target = (model and model.facts and model.facts.checkpoint_gib for model in models)
     return draft / target if draft and target else 0.0
 
 
@@ -176,7 +176,7 @@ def _distinct_variants(experiment: Experiment) -> Iterator[Problem]:
                 key=place.whole,
                 given=f'"{variant.name}", which decodes exactly as "{seen[variant.decoding]}"',
                 allowed="variants that differ in method, draft or window",
-                reason="the same variant twice costs a second slot and answers nothing",
+                reason="the same variant twice takes a second slot and shows nothing new",
             )
         seen.setdefault(variant.decoding, variant.name)
 

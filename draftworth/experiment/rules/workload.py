@@ -1,4 +1,4 @@
-"""The rules of the workload: how prompts are sampled and sent, and which prompts fit."""
+"""Rules of the workload: how outputs are sampled, how requests are sent, which prompts fit."""
 
 from __future__ import annotations
 
@@ -15,12 +15,11 @@ from draftworth.records.load import MAX_LLMPERF_IN_FLIGHT, ConcurrencyLoad
 from draftworth.records.prompts import MAX_PROMPT_BYTES, Case, Prompt
 from draftworth.records.results import MAX_TEMPERATURE, MIN_TEMPERATURE
 
-# An event of a stream has at most 1 MB, and an id with its comma up to eight bytes.
+# An event of a stream has at most 1 MB, and an id with its comma takes up to eight bytes.
 MAX_TOLD_INPUT_TOKENS = 100_000
 
 
 def _all_variants_sample_alike(experiment: Experiment) -> Iterator[Problem]:
-    """Greedily, or on a release whose servers are known to sample with a draft and without one."""
     temperature, why = experiment.workload.temperature, experiment.release_facts.refuses_sampling
     if temperature >= MIN_TEMPERATURE and why:
         yield Problem(
@@ -39,7 +38,7 @@ def _temperature_is_taken_as_it_is(experiment: Experiment) -> Iterator[Problem]:
             key=("workload", "temperature"),
             given=f"{temperature:g}",
             allowed=f"0, which is greedy, or {MIN_TEMPERATURE:g} to {MAX_TEMPERATURE:g}",
-            reason=f"vLLM takes a lower one for {MIN_TEMPERATURE:g}",
+            reason=f"vLLM raises a lower one to {MIN_TEMPERATURE:g}",
         )
 
 
@@ -56,7 +55,7 @@ def _load_generator_can_send(experiment: Experiment) -> Iterator[Problem]:
             reason="llmperf and Ray are in the image of the measuring Job, which runs on AWS; here "
             "requests are sent by the process that runs the experiment",
         )
-    # With a search, the baseline and the candidate whose turn it is.
+    # With a search two servers run: the baseline's and one candidate's.
     servers = 2 if experiment.search else len(experiment.served_variants)
     at_once = servers if work.parallel else 1
     in_flight = at_once * max(load.needed_in_flight for load in loads_of(experiment))
@@ -86,27 +85,28 @@ def _token_ids_can_be_told(experiment: Experiment) -> Iterator[Problem]:
             key=key,
             given=f"true with workload.input_tokens {work.most_input_tokens}",
             allowed=f"false, or at most {MAX_TOLD_INPUT_TOKENS:,} input tokens",
-            reason="the ids of the prompt come with those of the output, in one event, which the "
-            "client would refuse for its length",
+            reason="the server sends the prompt's ids in one event, which the client would refuse "
+            "for its length",
         )
 
 
 def _budget_reaches_everywhere(experiment: Experiment) -> Iterator[Problem]:
-    """`max_requests` gives each load a round in each repetition, and its `min_requests`."""
+    """`max_requests` must give each load a round in each repetition, and its `min_requests`."""
     work, loads, repetitions = experiment.workload, loads_of(experiment), experiment.repetitions
     parts = len(loads) * repetitions
     shared = ""
     if parts > 1:
         labels = ", ".join(load.label for load in loads)
-        shared = f", shared by loads {labels} in {repetitions} repetition{'s' * (repetitions > 1)}"
+        times = "1 repetition" if repetitions == 1 else f"{repetitions} repetitions"
+        shared = f", shared by loads {labels} in {times}"
     one_each = parts * work.requests_per_round
     if one_each > work.max_requests:
         yield Problem(
             key=("workload", "max_requests"),
             given=f"{work.max_requests} with requests_per_round {work.requests_per_round}{shared}",
             allowed=f"{one_each} or more, or fewer requests a round, loads or repetitions",
-            reason="it is what all loads and repetitions share, and one round of each "
-            f"takes {one_each} requests of every case and variant",
+            reason="all loads and repetitions share it, and one round of each takes "
+            f"{one_each} requests of every case and variant",
         )
         return
     rounds_of_a_load = work.max_requests // one_each * repetitions
@@ -123,7 +123,7 @@ def _budget_reaches_everywhere(experiment: Experiment) -> Iterator[Problem]:
 
 
 def _each_load_is_worth_its_warm_up(experiment: Experiment) -> Iterator[Problem]:
-    """A block measures at least as many requests as it has in flight."""
+    """A block must measure at least as many requests as it has in flight."""
     work = experiment.workload
     rungs = len(loads_of(experiment)) // max(1, len(work.input_lengths))
     for index, load in enumerate(loads_of(experiment)[:rungs]):
@@ -177,8 +177,8 @@ COMMON = (
 )
 
 
-def fit_the_load_generator(cases: Sequence[Case]) -> Iterator[Problem]:
-    """Its pod would refuse more, once the accelerator nodes are there."""
+def _prompts_fit_the_load_generator(cases: Sequence[Case]) -> Iterator[Problem]:
+    """The load generator's pod would refuse more, when the accelerator nodes are up already."""
     size = sum(len(dump_json(asdict(case))) for case in cases)
     if size > MAX_PROMPT_BYTES:
         yield Problem(
@@ -191,7 +191,7 @@ def fit_the_load_generator(cases: Sequence[Case]) -> Iterator[Problem]:
 
 
 def _tool_calls_can_be_read(experiment: Experiment, cases: Sequence[Case]) -> Iterator[Problem]:
-    """vLLM answers each of these requests with 400, once the nodes are paid for."""
+    """Without a parser vLLM would answer each of these requests with status 400."""
     places = _which(cases, lambda prompt: prompt.tools and prompt.tool_choice in (None, "auto"))
     if places and not experiment.serving.tool_call_parser:
         yield Problem(
@@ -199,32 +199,33 @@ def _tool_calls_can_be_read(experiment: Experiment, cases: Sequence[Case]) -> It
             given=f"nothing, and {places} with tools that the model may call",
             allowed="the name of a tool call parser of vLLM that fits the target, such as hermes "
             "for Qwen3 or llama3_json for Llama 3.1; or in these prompts another tool_choice than "
-            "auto, which is also what leaving it out means",
-            reason="a server without one refuses such requests",
+            "auto, which is the default",
+            reason="a server without a parser refuses such requests",
         )
 
 
 def _length_is_not_forced(experiment: Experiment, cases: Sequence[Case]) -> Iterator[Problem]:
-    """A grammar has an end, and nothing may follow it."""
+    """Nothing may follow the end of a grammar."""
     places = _which(cases, lambda prompt: prompt.tools or prompt.response_format)
     if places and experiment.workload.fixed_output_length:
         yield Problem(
             key=("workload", "fixed_output_length"),
             given=f"true, and {places} with tools or a response_format",
             allowed="false, which is the default",
-            reason="such an answer ends where its form ends: what the model is made to write after "
-            "that is no work of yours",
+            reason="such an answer ends where its form ends: text that the model is forced to "
+            "write after that is not part of your traffic",
         )
 
 
 def _which(cases: Sequence[Case], wanted: Callable[[Prompt], object]) -> str:
-    """`3 prompts (the first: mine/chat, chat-000017)`; empty: none."""
+    """Return `3 prompts (the first: mine/chat, chat-000017)`; empty if there are none."""
     found = [(c, p) for c in cases for p in c.prompts if wanted(p)]
     if not found:
         return ""
     case, prompt = found[0]
-    count = f"{len(found)} prompt{'s' * (len(found) > 1)}"
+    count = "1 prompt" if len(found) == 1 else f"{len(found)} prompts"
     return f"{count} (the first: {case.prompt_class}/{case.name}, {prompt.id})"
 
 
 OF_PROMPTS = (_tool_calls_can_be_read, _length_is_not_forced)
+NEURON_OF_PROMPTS = (_prompts_fit_the_load_generator,)

@@ -55,7 +55,7 @@ def test_it_says_what_was_written_and_what_was_left_out_and_nothing_of_a_text(
     left_out = (
         "9 left out: 1 with images (line 3), 4 of another form (the first: line 4), 1 with a "
         "max_tokens that is no number of tokens (line 6), 1 without messages or prompt (line 9), "
-        "2 no JSON object (the first: line 10)"
+        "2 not a JSON object (the first: line 10)"
     )
     own_lengths = (
         "note: prompts have max_tokens of their own, up to 900: workload.output_tokens must be at "
@@ -63,7 +63,7 @@ def test_it_says_what_was_written_and_what_was_left_out_and_nothing_of_a_text(
     )
     not_kept = "note: 1 with stop, which is not kept (the first: line 1)"
     assert lines[:-1] == ["11 records read with seed 0", left_out, not_kept, own_lengths]
-    assert "take out what may not leave your hands" in lines[-1]
+    assert "people wrote these texts" in lines[-1]
 
 
 def test_what_was_imported_is_a_class_of_an_experiment_and_of_measure_without_its_answers(

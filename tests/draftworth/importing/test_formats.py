@@ -164,12 +164,12 @@ UNUSABLE: list[tuple[Any, dict[str, Any], str]] = [
     (
         sagemaker,
         {"captureData": {"endpointInput": {"data": "1,2", "encoding": "CSV"}}},
-        "with data that is no JSON",
+        "with data that is not JSON",
     ),
     (
         sagemaker,
         {"captureData": {"endpointInput": {"data": "%%", "encoding": "BASE64"}}},
-        "with data that is no JSON",
+        "with data that is not JSON",
     ),
     (sharegpt, {"conversations": []}, "without a question"),
     (sharegpt, {"conversations": [{**TURN, "from": "gpt"}]}, "without a question"),

@@ -10,7 +10,7 @@ import pytest
 
 from draftworth.errors import PromptSetError
 from draftworth.importing import prompt_sets as module
-from draftworth.importing.prompt_sets import Imported, Order, described, import_prompts
+from draftworth.importing.prompt_sets import Imported, ImportOrder, import_prompts, left_out_words
 from draftworth.records.prompts import answers_path, load_answers, load_case
 
 
@@ -31,7 +31,7 @@ def do_import(folder: Path, records: list[Any], **changes: Any) -> Imported:
         "max_prompts": 64,
         "seed": 0,
     }
-    return import_prompts(Order(**{**fields, **changes}), lambda records: None)
+    return import_prompts(ImportOrder(**{**fields, **changes}), lambda records: None)
 
 
 def test_what_was_written_is_read_as_any_other_case(tmp_path: Path) -> None:
@@ -44,17 +44,17 @@ def test_what_was_written_is_read_as_any_other_case(tmp_path: Path) -> None:
     ]
     imported = do_import(tmp_path, log)
 
-    (case,) = imported.cases
-    assert case.path == tmp_path / "prompts" / "mine" / "chat_log_2026.jsonl"
-    assert (case.prompts, case.answers, case.repeats, case.not_drawn) == (3, 2, 1, 0)
-    assert case.most_tokens == 7
-    read = load_case(case.path, prompt_class="mine")
+    sample = imported.samples["chat_log_2026"]
+    assert (len(sample.drawn), sample.answers, sample.repeats, sample.not_drawn) == (3, 2, 1, 0)
+    assert sample.most_tokens == 7
+    path = tmp_path / "prompts" / "mine" / "chat_log_2026.jsonl"
+    read = load_case(path, prompt_class="mine")
     ids = [prompt.id for prompt in read.prompts]
     assert ids == ["chat_log_2026-000001", "chat_log_2026-000002", "chat_log_2026-000005"]
     assert [prompt.texts for prompt in read.prompts] == [("one?",), ("é?\u2028",), ("3?",)]
-    assert load_answers(answers_path(case.path), ids) == {ids[0]: "1", ids[2]: "3"}
+    assert load_answers(answers_path(path), ids) == {ids[0]: "1", ids[2]: "3"}
     assert imported.records == 5
-    assert described("left out", imported.left_out) == (
+    assert left_out_words(imported.left_out) == (
         "1 left out: 1 without messages or prompt (line 3)"
     )
 
@@ -64,8 +64,8 @@ def test_the_same_question_with_another_limit_is_a_repeat_and_with_tools_is_none
 ) -> None:
     tool = {"type": "function", "function": {"name": "f"}}
     log = [chat("x"), chat("x", max_tokens=9), chat("x", tools=[tool])]
-    (case,) = do_import(tmp_path, log).cases
-    assert (case.prompts, case.repeats) == (2, 1)
+    (sample,) = do_import(tmp_path, log).samples.values()
+    assert (len(sample.drawn), sample.repeats) == (2, 1)
 
 
 def test_categories_are_cases(tmp_path: Path) -> None:
@@ -74,14 +74,14 @@ def test_categories_are_cases(tmp_path: Path) -> None:
         for n, name in enumerate(["Coding", "math / hard", "Coding", "../../x"])
     ]
     imported = do_import(tmp_path, records, format="speed-bench")
-    assert [c.path.name for c in imported.cases] == ["coding.jsonl", "math_hard.jsonl", "x.jsonl"]
+    assert [*imported.samples] == ["coding", "math_hard", "x"]
     one = do_import(tmp_path, records, format="speed-bench", case="all")
-    assert [(c.path.name, c.prompts) for c in one.cases] == [("all.jsonl", 4)]
+    assert {name: len(sample.drawn) for name, sample in one.samples.items()} == {"all": 4}
 
 
 def test_nothing_is_written_over(tmp_path: Path) -> None:
     do_import(tmp_path, [chat("x")])
-    with pytest.raises(PromptSetError, match=r"chat_log_2026\.jsonl: is there already"):
+    with pytest.raises(PromptSetError, match=r"chat_log_2026\.jsonl: exists already"):
         do_import(tmp_path, [chat("y")])
     assert "x" in (tmp_path / "prompts" / "mine" / "chat_log_2026.jsonl").read_text()
 
@@ -95,7 +95,7 @@ def test_a_source_without_a_prompt_writes_nothing(tmp_path: Path, record: dict[s
 
 def test_a_prompt_longer_than_any_is_left_out(tmp_path: Path) -> None:
     imported = do_import(tmp_path, [chat("x"), chat("y" * 5_000_000), chat("z", "a" * 5_000_000)])
-    assert described("left out", imported.left_out) == (
+    assert left_out_words(imported.left_out) == (
         "2 left out: 2 longer than 4 MiB (the first: line 2)"
     )
 
@@ -107,7 +107,7 @@ def test_more_than_a_prompt_file_can_hold_is_refused(
     log = [chat(f"{n} " + "word " * 1_000) for n in range(9)]
     with pytest.raises(PromptSetError, match=r"--max-prompts: given 64, .*; next: a smaller"):
         do_import(tmp_path, log)
-    assert do_import(tmp_path, log, max_prompts=3).cases[0].not_drawn == 6
+    assert [s.not_drawn for s in do_import(tmp_path, log, max_prompts=3).samples.values()] == [6]
 
 
 def test_a_set_with_endless_categories_is_refused(tmp_path: Path) -> None:

@@ -5,18 +5,18 @@ from __future__ import annotations
 import random
 from collections import Counter
 
-from draftworth.importing.sample import Candidate, Sample
+from draftworth.importing.sample import LoggedPrompt, PromptSample
 
 
-def sample_of(contents: list[str], most: int, *, seed: int = 0) -> Sample:
-    sample = Sample(most, seed=seed)
+def sample_of(contents: list[str], most: int, *, seed: int = 0) -> PromptSample:
+    sample = PromptSample(most, seed=seed)
     for number, content in enumerate(contents):
-        candidate = Candidate(number=number, line={"prompt": content}, answer=None, size_bytes=1)
+        candidate = LoggedPrompt(number=number, line={"prompt": content}, answer=None, size_bytes=1)
         sample.offer(content.encode(), candidate)
     return sample
 
 
-def names(sample: Sample) -> list[str]:
+def names(sample: PromptSample) -> list[str]:
     return [candidate.line["prompt"] for candidate in sample.drawn]
 
 

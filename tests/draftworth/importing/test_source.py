@@ -19,7 +19,7 @@ def read(path: Path) -> list[tuple[int, str, object]]:
 def test_lines_and_their_places(tmp_path: Path) -> None:
     path = tmp_path / "log.txt"
     path.write_bytes(b'\xef\xbb\xbf{"a": 1}\n\nno\n[1]\n{"b": "\xe2\x80\xa8"}')
-    none = "no JSON object"
+    none = "not a JSON object"
     assert read(path) == [
         (1, "line 1", {"a": 1}),
         (2, "line 3", none),
@@ -39,7 +39,7 @@ def test_elements_of_an_array_however_it_is_cut(
     text = json.dumps(values, indent=indent, ensure_ascii=False)
     path.write_text(f" \n{text} \n ", encoding="utf-8")
     found = [value for _, _, value in read(path)]
-    assert found == [values[0], values[1], "no JSON object", {}, {"d": None}]
+    assert found == [values[0], values[1], "not a JSON object", {}, {"d": None}]
 
 
 @pytest.mark.parametrize("text", ["[]", " [ \n ] ", ""])
@@ -67,7 +67,7 @@ def test_a_folder_is_every_json_file_below_it_by_name(tmp_path: Path) -> None:
         (b'[{"a": 1},]', "element 2: the array cannot be read further"),
         (b"[", "element 1: the array cannot be read further"),
         (b'[{"a": 1}]\n[{"b": 1}]', "more after the end of the array"),
-        (b'[{"a": "\xff"}]', "cannot be read: no UTF-8"),
+        (b'[{"a": "\xff"}]', "cannot be read: not UTF-8"),
         (b"[" * 100_000, "element 1: the array cannot be read further"),
         (b"\x1f\x8b\x08\x00", r"compressed with gzip; next: `gunzip"),
         (b"\x28\xb5\x2f\xfd\x00", "compressed with zstd"),

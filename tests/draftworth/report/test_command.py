@@ -352,7 +352,7 @@ def test_a_run_in_s3_reads_as_from_its_folder(
     ("argv", "code", "message"),
     [
         (["s3://results/runs/nothing"], 2, "s3://results/runs/nothing: no run.json there"),
-        (["s3://results/runs/built-run", "--out"], 2, "give --out DIR"),
+        (["s3://results/runs/built-run", "--out"], 2, "next: give DIR"),
         (
             ["s3://nowhere/runs/built-run"],
             1,
@@ -431,7 +431,7 @@ def test_several_runs_are_put_together(
     [
         (["{folder}", "{folder}"], "RUN: given built-run twice"),
         (["{folder}", "{other}"], "cannot be put together: experiment 'built' and 'another'"),
-        (["{folder}", "{same}", "--out"], "--out: several runs have no folder of their own"),
+        (["{folder}", "{same}", "--out"], "--out: given without DIR"),
         (["{folder}", "--against", "{folder}"], "--against: given built-run, which is a RUN too"),
         (
             ["{folder}", "{same}", "--against", "{same}"],

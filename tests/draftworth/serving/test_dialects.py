@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import json
+import tempfile
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from draftworth.experiment.catalog import catalog
 from draftworth.experiment.model import Experiment, NeuronExperiment
-from draftworth.experiment.variants import AsShipped, Baseline
+from draftworth.experiment.variants import AsShipped
+from draftworth.serving import vllm_neuron
 from draftworth.serving.command import (
     PER_REQUEST_ACCEPTANCE,
-    DependentDefault,
     ModelPaths,
     ServingCommand,
 )
 from draftworth.serving.dialects import neuron_dialect, serving_command
+from tests.conftest import ROOT
 from tests.support.experiments import (
     DFLASH_HEAD,
     Edit,
@@ -33,11 +36,11 @@ SPECULATION_KEYS = {"enable_eagle_speculation", "is_eagle3"}
 
 
 def commands(experiment: Experiment) -> tuple[ServingCommand, ServingCommand]:
-    without = next(v for v in experiment.variants if isinstance(v, Baseline))
-    speculating = next(v for v in experiment.variants if not isinstance(v, Baseline))
-    plain = serving_command(experiment, without, PATHS)
-    drafted = serving_command(experiment, speculating, PATHS)
-    return plain, drafted
+    baseline, speculating = experiment.variants
+    return (
+        serving_command(experiment, baseline, PATHS),
+        serving_command(experiment, speculating, PATHS),
+    )
 
 
 def flag(command: ServingCommand, name: str) -> str:
@@ -72,9 +75,17 @@ SERVED = {
 }
 
 
-@pytest.mark.parametrize("edit", SERVED.values(), ids=SERVED)
-def test_both_sides_differ_in_speculation_only(tmp_path: Path, edit: Edit) -> None:
-    plain, drafted = commands(load_spec(write_experiment(tmp_path, edit)))
+@cache
+def served(name: str) -> Experiment:
+    if name not in SERVED:
+        return load_spec(ROOT / "experiments" / "rehearsal.yaml")
+    with tempfile.TemporaryDirectory() as folder:
+        return load_spec(write_experiment(Path(folder), SERVED[name]))
+
+
+@pytest.mark.parametrize("name", SERVED)
+def test_both_sides_differ_in_speculation_only(name: str) -> None:
+    plain, drafted = commands(served(name))
 
     assert plain.environment == drafted.environment
     assert without_speculation(plain) == without_speculation(drafted)
@@ -104,18 +115,6 @@ def on_neuron(folder: Path, *edits: Edit) -> NeuronExperiment:
     return experiment
 
 
-def dependent(experiment: NeuronExperiment) -> list[DependentDefault]:
-    """What speculation would change by itself in an experiment with these methods."""
-    defaults = neuron_dialect(experiment).SPECULATION_DEPENDENT_DEFAULTS
-    return [d for d in defaults if d.method is None or experiment.uses(d.method)]
-
-
-def left_to_the_engine(setting: str, *commands: ServingCommand) -> bool:
-    """Whether a command does not say it, or the commands say it differently."""
-    said = [says(command, setting) for command in commands]
-    return not said[0] or any(other != said[0] for other in said)
-
-
 def says(command: ServingCommand, setting: str) -> list[object]:
     """What a command says of a setting: its flag, or its key in engine settings."""
     found: list[object] = []
@@ -133,41 +132,23 @@ def flattened(value: dict[str, object]) -> list[tuple[str, object]]:
     return [*value.items(), *inner]
 
 
-@pytest.mark.parametrize("edit", SERVED.values(), ids=SERVED)
-def test_what_speculation_changes_by_itself_is_said_on_both_sides(
-    tmp_path: Path, edit: Edit
-) -> None:
-    experiment = on_neuron(tmp_path, edit)
-    plain, drafted = commands(experiment)
-    for default in dependent(experiment):
-        assert not left_to_the_engine(default.setting, plain, drafted), default.why
-
-
-def test_what_is_left_to_the_engine_is_found() -> None:
-    said = ServingCommand(arguments=("--a=1", '--b={"c":{"d":2}}'), environment={})
-    other = ServingCommand(arguments=("--a=2", '--b={"c":{"d":2}}'), environment={})
-    assert not left_to_the_engine("--a", said, said)
-    assert left_to_the_engine("--a", said, other)
-    assert left_to_the_engine("--x", said, said)
-    assert not left_to_the_engine("d", said, other)
-    assert left_to_the_engine("d", said, ServingCommand(arguments=(), environment={}))
-
-
 @pytest.mark.parametrize(
-    ("release", "settings"),
+    ("name", "settings"),
     [
-        ("neuron-2.26.1", {"sequence_parallel_enabled", "on_device_sampling_config"}),
-        ("neuron-2.31.1", set()),
-        ("neuron-2.32.0", {"--no-async-scheduling"}),
+        ("fused draft on 2.26.1", {"sequence_parallel_enabled", "on_device_sampling_config"}),
+        ("eagle3 on 2.31.1", set()),
+        ("eagle3 on 2.32.0", {"--no-async-scheduling"}),
+        ("dflash on 2.33.0", {*vllm_neuron.SPECULATION_DEPENDENT_DEFAULTS}),
     ],
 )
-def test_each_dialect_knows_what_depends_on_speculation_and_from_where(
-    tmp_path: Path, release: str, settings: set[str]
+def test_settings_with_a_default_that_depends_on_speculation_are_equal_on_both_sides(
+    tmp_path: Path, name: str, settings: set[str]
 ) -> None:
-    edit = SERVED[f"{'fused draft' if '26' in release else 'eagle3'} on {release[7:]}"]
-    found = dependent(on_neuron(tmp_path, edit))
-    assert {default.setting for default in found} == settings
-    assert all(default.why and default.source for default in found)
+    experiment = on_neuron(tmp_path, SERVED[name])
+    plain, drafted = commands(experiment)
+    for setting in neuron_dialect(experiment).SPECULATION_DEPENDENT_DEFAULTS:
+        assert says(plain, setting) == says(drafted, setting)
+        assert (setting in settings) == bool(says(plain, setting))
 
 
 @pytest.mark.parametrize("edit", SERVED.values(), ids=SERVED)
@@ -180,7 +161,7 @@ def test_the_baseline_as_shipped_lacks_what_is_there_for_speculation_and_nothing
     plain, _ = commands(experiment)
     as_shipped = serving_command(experiment, shipped, PATHS)
 
-    settings = {default.setting for default in dependent(experiment)}
+    settings = {*neuron_dialect(experiment).SPECULATION_DEPENDENT_DEFAULTS}
     assert not any(says(as_shipped, setting) for setting in settings)
     assert as_shipped.environment == plain.environment
     assert without(as_shipped, set()) == without(plain, settings)
@@ -264,17 +245,10 @@ def test_fused_draft_settings_are_those_of_the_fork(experiments: Path) -> None:
     assert "eagle-" not in settings["model"]
 
 
-def test_keys_with_different_defaults_are_explicit_and_equal_on_both_sides(
-    experiments: Path,
-) -> None:
-    """Without speculation the fork turns sequence parallelism on and samples dynamically."""
-    plain, drafted = commands(load_spec(experiments / "qwen3-32b.yaml"))
-
-    configs = [json.loads(flag(c, "override-neuron-config")) for c in (plain, drafted)]
-    assert configs[0] == configs[1]
-    assert configs[0]["sequence_parallel_enabled"] is False
-    assert configs[0]["on_device_sampling_config"]["dynamic"] is False
-    assert configs[0]["on_device_sampling_config"]["do_sample"] is False
+def test_the_forks_sampler_is_static_and_greedy_without_speculation_too(experiments: Path) -> None:
+    plain, _ = commands(load_spec(experiments / "qwen3-32b.yaml"))
+    assert says(plain, "sequence_parallel_enabled") == [False]
+    assert says(plain, "dynamic") == says(plain, "do_sample") == [False]
 
 
 def test_the_experiments_own_neuron_config_reaches_both_sides(tmp_path: Path) -> None:
@@ -343,14 +317,10 @@ def logging_prompts(command: ServingCommand, vllm_version: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", [*SERVED, "the rehearsal"])
-def test_no_server_logs_what_it_is_asked(tmp_path: Path, experiments: Path, name: str) -> None:
-    edit = SERVED.get(name)
-    path = write_experiment(tmp_path, edit) if edit else experiments / "rehearsal.yaml"
-    experiment = load_spec(path)
-    version = experiment.release_facts.vllm_version
-
+def test_no_server_logs_what_it_is_asked(name: str) -> None:
+    experiment = served(name)
     for command in commands(experiment):
-        assert logging_prompts(command, version) == []
+        assert logging_prompts(command, experiment.release_facts.vllm_version) == []
 
 
 @pytest.mark.parametrize(
@@ -369,21 +339,16 @@ def test_a_server_that_logs_or_does_not_know_the_flag_is_found(
 
 
 @pytest.mark.parametrize("name", [*SERVED, "the rehearsal"])
-def test_no_server_draws_from_another_distribution_than_the_models(
-    tmp_path: Path, experiments: Path, name: str
-) -> None:
-    """A generation_config.json may set top_k, top_p and penalties for all who do not say theirs."""
-    edit = SERVED.get(name)
-    path = write_experiment(tmp_path, edit) if edit else experiments / "rehearsal.yaml"
-
-    for command in commands(load_spec(path)):
+def test_no_server_draws_from_another_distribution_than_the_models(name: str) -> None:
+    """A generation_config.json may set top_k, top_p and penalties that a request leaves out."""
+    for command in commands(served(name)):
         assert flag(command, "generation-config") == "vllm"
 
 
-@pytest.mark.parametrize("edit", SERVED.values(), ids=SERVED)
-def test_no_server_runs_code_of_a_model_repository(tmp_path: Path, edit: Edit) -> None:
-    """Nor is any staged (`pods/checkpoint_stager/files.py`)."""
-    for command in commands(load_spec(write_experiment(tmp_path, edit))):
+@pytest.mark.parametrize("name", SERVED)
+def test_no_server_runs_code_of_a_model_repository(name: str) -> None:
+    """Such code is not staged either (`pods/checkpoint_stager/files.py`)."""
+    for command in commands(served(name)):
         assert "--trust-remote-code" not in command.arguments
 
 
