@@ -1,9 +1,9 @@
-"""The CDK app: one experiment file in, its stack out.
+"""The CDK app makes one stack of one experiment file.
 
     cdk synth -c experiment=experiments/qwen3-32b.yaml
 
-Exit code 2 (of this program; the CDK command line's own is then 1): the experiment file, the CDK
-command line or the Python is the wrong one; the message says which is right.
+Its exit code is 2 if the experiment file, the CDK command line or the Python is wrong; the message
+says which is right. The CDK command line's own exit code is then 1.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from difflib import get_close_matches
 from pathlib import Path
 
 if __name__ == "__main__":
-    # A process of some seconds frees nothing worth looking for: 0.4 s less of about 4, half of it
-    # at the end, where Python looks once more unless all is frozen.
+    # A process of some seconds has no garbage worth collecting: this saves 0.4 s of about 4, half
+    # of it at the end, where Python collects once more unless everything is frozen.
     gc.disable()
-    # And its Node.js needs no four helpers: 0.6 s less, of which 0.2 s are the user's.
+    # Node.js needs no four helper threads: one saves 0.6 s of CPU and 0.2 s of waiting.
     os.environ.setdefault("NODE_OPTIONS", "--v8-pool-size=1")
 
 try:
@@ -66,10 +66,10 @@ def synthesize(app: cdk.App) -> None:
 
 
 def named_experiment(context: Mapping[str, object]) -> str:
-    """The experiment file that the context names; the published one where it names none.
+    """Return the experiment file of the context; the published one if the context has none.
 
     Raises:
-        UserInputError: it names one by a key that is nearly right: another would be deployed.
+        UserInputError: a key is nearly right, so another experiment would be deployed.
     """
     nearly = set(get_close_matches("experiment", context, n=9, cutoff=0.8)) - {"experiment"}
     if nearly:
@@ -85,21 +85,21 @@ def named_experiment(context: Mapping[str, object]) -> str:
 
 
 def check_cli(environment: Mapping[str, str]) -> None:
-    """The CDK command line that calls can read what this library writes.
+    """Check that the calling CDK command line can read what this library writes.
 
-    It says so itself, by the version of the assembly's schema; without one nobody calls. Else it
-    would refuse after the synthesis, with the advice to upgrade, and `latest` on npm is too old.
+    The command line gives the version of its assembly schema in the environment; without one there
+    is no caller. Otherwise it would refuse after the synthesis and advise an upgrade, although the
+    `latest` on npm is too old.
 
     Raises:
-        UserInputError: it cannot; with the version to install.
+        UserInputError: it cannot; the message names the version to install.
     """
     reads, writes = environment.get("CDK_CLI_ASM_VERSION", ""), Manifest.version()
     newest = reads.partition(".")[0]
     if not newest.isdecimal() or int(newest) >= int(writes.partition(".")[0]):
         return
-    from draftworth.account.checks.deployment import (
-        pinned_cdk_version,  # boto3 with it, which takes a while
-    )
+    # It imports boto3, which takes a while.
+    from draftworth.account.checks.deployment import pinned_cdk_version
 
     pinned = pinned_cdk_version(ROOT)
     raise UserInputError(

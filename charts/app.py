@@ -19,8 +19,10 @@ from draftworth.planning.resolved import ResolvedNeuron
 
 
 def benchmark_charts(experiment: ResolvedNeuron, bindings: Bindings) -> tuple[cdk8s.Chart, ...]:
-    """Foundation, storage, staging, programs, serving, candidates, load generator, canary: each
-    needs those before it, but for candidates, which do not need each other (`in_steps`)."""
+    """Return the charts in the order of application.
+
+    Each needs those before it. Candidates do not need each other (`in_steps`).
+    """
     scope = cdk8s.App()
     serving = ServingChart(scope, "serving", experiment=experiment, bindings=bindings)
     measuring = LoadGeneratorChart(
@@ -45,6 +47,6 @@ def benchmark_charts(experiment: ResolvedNeuron, bindings: Bindings) -> tuple[cd
 
 
 def in_steps(charts: Sequence[cdk8s.Chart]) -> Iterator[list[cdk8s.Chart]]:
-    """The charts of each step need those of the step before, and nothing of each other."""
+    """Group the charts: those of a step need the step before, and not each other."""
     for _, step in groupby(charts, lambda c: isinstance(c, CandidateChart) or c.node.id):
         yield [*step]

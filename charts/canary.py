@@ -1,4 +1,4 @@
-"""The canaries: Jobs that try on a CPU node what a variant's server will do first."""
+"""The canaries: Jobs on CPU nodes that read what servers will read, before capacity is bought."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
 from draftworth.serving.command import ModelPaths
 
 CONTAINER_NAME = "canary"
-# A try lasts two minutes where something fails. With Kubernetes' growing waits (10 s, 20 s, ... 6
-# minutes) whoever mends a right or removes a graph has more than half an hour.
+# A try that fails lasts two minutes. With Kubernetes' growing waits (10 s, 20 s, ... 6 minutes)
+# there is more than half an hour to correct a right or to remove a graph.
 RETRIES = 8
-# Little: many of them wait at once, and a stager must find room beside them.
+# Little, because many of them wait at once and a stager must find room beside them.
 CANARY_CPUS = 0.1
 CANARY_MEMORY_GIB = 1
 
@@ -28,7 +28,7 @@ CANARY_MEMORY_GIB = 1
 class CanaryChart(cdk8s.Chart):
     """A Job for each variant of `canaries`, with the service account and the volumes of its server.
 
-    `job_name` is of the measuring Job: each deploy that measures anew tries anew.
+    job_name: of the measuring Job. A deploy that measures anew also tries the mounts anew.
     """
 
     def __init__(
@@ -40,9 +40,7 @@ class CanaryChart(cdk8s.Chart):
         bindings: Bindings,
         job_name: str,
     ) -> None:
-        super().__init__(
-            scope, id_, disable_resource_name_hashes=True, labels=canary_labels(experiment)
-        )
+        super().__init__(scope, id_, labels=canary_labels(experiment))
         for variant in experiment.canaries:
             add_job(self, _job(experiment, variant, bindings, job_name), bindings)
 
@@ -71,14 +69,13 @@ def _job(
         mounts=pod_mounts(variant, bindings),
         retries=RETRIES,
         failure_rules=[],
-        # With a group the S3 driver would mount for it otherwise than for the servers, which have
-        # none; it writes to no volume.
+        # The servers have no group either: with one, the S3 driver would mount in another way.
         security_context=ordinary_user(fs_group=None),
     )
 
 
 def _checkpoints(variant: NeuronVariant) -> Iterator[tuple[str, str]]:
-    """An option for each role: where it is mounted, and what it must be."""
+    """Yield an option for each role: the mounted folder and the checkpoint that must be in it."""
     paths = asdict(ModelPaths())
     for role, model in variant.checkpoints.items():
         yield f"--{role}", f"{paths[role]}={model.model}@{model.revision}"

@@ -23,17 +23,16 @@ EXIT_WRONG_INPUT = UserInputError.exit_code
 
 # With Kubernetes' growing waits (10 s, 20 s, ... 6 minutes) a hub may be down for over 20 minutes.
 RETRIES = 8
-PARALLEL_FILES = 4
-# Files that are on their way at once. Hubs cut weights into files of about 5 GiB: four of them.
+# For the files that are on their way at once: four of about 5 GiB, the usual size at hubs.
 MAX_SCRATCH_GIB = 24
-# What the hub's client notes beside the files, the log, the container's own layer.
+# For notes of the hub's client, the log and the container's own layer.
 OTHER_STORAGE_GIB = 3
 STAGER_CPUS = 1
 STAGER_MEMORY_GIB = 2
 MAX_SLUG_LENGTH = 40
 
-# The hub's client: plain HTTP (see pods/checkpoint_stager/hub.py), no token of its own, no
-# calls that the work does not need, and no addresses with signatures in the log.
+# The hub's client uses plain HTTP (see pods/checkpoint_stager/hub.py) and no token of its own,
+# makes no calls beside the work, and writes no addresses with signatures into the log.
 HUB_ENVIRONMENT = {
     "HF_HUB_DISABLE_IMPLICIT_TOKEN": "1",
     "HF_HUB_DISABLE_PROGRESS_BARS": "1",
@@ -47,20 +46,18 @@ HUB_ENVIRONMENT = {
 
 
 class StagingChart(cdk8s.Chart):
-    """A Job for each of the experiment's checkpoints, named by its content."""
+    """A Job for each of the experiment's checkpoints."""
 
     def __init__(
         self, scope: Construct, id_: str, *, experiment: ResolvedNeuron, bindings: Bindings
     ) -> None:
-        super().__init__(
-            scope, id_, disable_resource_name_hashes=True, labels=stager_labels(experiment)
-        )
+        super().__init__(scope, id_, labels=stager_labels(experiment))
         for model in experiment.spec.models:
             add_job(self, _job(experiment, model, bindings), bindings)
 
 
 def scratch_gib(model: HubModel) -> int:
-    """Room for files on their way: a small checkpoint needs no more than itself."""
+    """Return the room for files on their way: a small checkpoint needs no more than itself."""
     size = model.facts and model.facts.checkpoint_gib
     return min(MAX_SCRATCH_GIB, math.ceil(size) + 1) if size else MAX_SCRATCH_GIB
 
@@ -82,12 +79,11 @@ def _job(experiment: ResolvedNeuron, model: HubModel, bindings: Bindings) -> Pro
         annotations={
             "draftworth/model": model.model,
             "draftworth/revision": model.revision,
-            # A Job that gave up, as for lack of a token, is tried again by a raised rerun;
-            # one of a model that is READY has nothing to do.
+            # A raised rerun starts a Job again that gave up; one whose model is READY does nothing.
             "draftworth/rerun": str(experiment.spec.rerun),
         },
-        # Files pass through in pieces: memory does not grow with the model. What the kernel caches
-        # of them counts too, and is given back when asked for.
+        # Files pass through in pieces, so memory does not grow with the model. The kernel's cache
+        # of them counts too, and is given back on demand.
         resources=resources(
             cpus=STAGER_CPUS,
             memory_gib=STAGER_MEMORY_GIB,
@@ -97,7 +93,7 @@ def _job(experiment: ResolvedNeuron, model: HubModel, bindings: Bindings) -> Pro
         mounts=[k8s.VolumeMount(name="scratch", mount_path=SCRATCH_PATH)],
         retries=RETRIES,
         failure_rules=[on_exit("FailJob", CONTAINER_NAME, EXIT_WRONG_INPUT)],
-        # One index, for Kubernetes to tell each pod how many failed before it: the last one says
+        # With an index Kubernetes tells each pod how many failed before it: the last one reports
         # that staging was given up.
         job_settings={"completion_mode": "Indexed", "backoff_limit_per_index": RETRIES},
     )
@@ -110,11 +106,10 @@ def _arguments(experiment: ResolvedNeuron, model: HubModel, bindings: Bindings) 
         "--bucket": bindings.checkpoints_bucket,
         "--scratch": SCRATCH_PATH,
         "--scratch-gib": str(scratch_gib(model)),
-        "--parallel-files": str(PARALLEL_FILES),
         "--retries": str(RETRIES),
     }
     if model.allow_pickle_weights:
         arguments["--pickle-weights"] = "allowed"
     secret = experiment.spec.aws.hub_token_secret
-    # The secret's name: the token itself is read by the program, and is in no manifest.
+    # The name alone: the program reads the token, which is in no manifest.
     return {**arguments, "--token-secret": secret} if secret else arguments

@@ -1,7 +1,7 @@
-"""`draftworth manifests`: the Kubernetes objects as YAML files, for use without CDK.
+"""`draftworth manifests` writes the Kubernetes objects as YAML files, for use without CDK.
 
-The run specification, which holds the prompts, is a file of its own beside them. With `--winner`
-the winner of a run, to be served elsewhere (`charts/winner`).
+The run specification, which holds the prompts, is a file of its own beside them. `--winner` writes
+the winner of a run instead, to be served elsewhere (`charts/winner`).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from draftworth.planning.prices import with_looked_up_price
 from draftworth.planning.resolved import ResolvedNeuron, load_neuron
 from draftworth.untrusted import one_line
 
-# Fields of Bindings that a user may give, and the environment variable that stands in for each.
+# Fields of Bindings that a user may give, and the environment variable in place of each.
 VARIABLES: Mapping[str, str] = {
     **BUCKETS,
     "results_bucket": "RESULTS_BUCKET",
@@ -47,13 +47,13 @@ VARIABLES: Mapping[str, str] = {
 }
 RUN_SPEC_FILE = "run-specification.json"
 _BUCKET = re.compile(r"(?!.*\.\.)(?![0-9]+(\.[0-9]+){3}\Z)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
-# Where the Job looks for it: a folder of the results bucket, which its pod reads anyway.
+# A folder of the results bucket, which the Job's pod may read.
 RUN_SPEC_FOLDER = "run-specifications"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Written:
-    """The YAML files in the order of application, and the run specification with its place."""
+    """The YAML files in the order of application, and the run specification with its address."""
 
     manifests: tuple[Path, ...]
     run_spec: Path
@@ -61,7 +61,7 @@ class Written:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The experiment, the folder, and the names that AWS gives out."""
+    """Add the experiment, the folder, the buckets and the image."""
     parser.add_argument("experiment", type=Path, help="experiment file")
     parser.add_argument("--out", required=True, type=Path, help="folder for the YAML files")
     parser.add_argument("--checkpoints-bucket", help="bucket with the models")
@@ -74,7 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write the files, and say what is left to do."""
+    """Write the files and print the next steps."""
     _check_buckets(arguments)
     if arguments.winner is not None:
         unused = {name: getattr(arguments, name) for name in VARIABLES if name not in BUCKETS}

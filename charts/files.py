@@ -1,4 +1,4 @@
-"""Kubernetes objects as YAML files that a person can read, with what is to be filled in."""
+"""Kubernetes objects as YAML files for people, with placeholders for values that are not known."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from draftworth.records.checkpoints import replace_file
 
 
 def placeholder(variable: str) -> str:
-    """Text that `envsubst` replaces by an environment variable."""
+    """Return text that `envsubst` replaces by an environment variable."""
     return f"${{{variable}}}"
 
 
@@ -35,7 +35,7 @@ def write_files(out: Path, contents: Mapping[str, bytes]) -> list[Path]:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Several lines of text as a block that can be read; nothing stands for another's content."""
+    """Text of several lines becomes a block; no alias stands in place of repeated content."""
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 (whatever it is)
         return True
@@ -50,7 +50,7 @@ _Dumper.add_representer(str, _represent_text)
 
 
 def yaml_text(objects: Sequence[Mapping[str, Any]]) -> str:
-    """One document an object."""
+    """Return the objects as YAML documents."""
     return yaml.dump_all(
         objects, Dumper=_Dumper, sort_keys=False, explicit_start=True, width=sys.maxsize
     )

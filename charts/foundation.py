@@ -1,4 +1,4 @@
-"""Namespace, service accounts and network policies: what every other chart stands on."""
+"""Namespace, service accounts and network policies, which every other chart needs."""
 
 from __future__ import annotations
 
@@ -23,29 +23,26 @@ from charts.pods import metadata
 from draftworth.planning.resolved import ResolvedNeuron
 from draftworth.serving.command import SERVING_PORT
 
-# Where a pod gets the credentials of its EKS Pod Identity role.
+# The agent that gives a pod the credentials of its EKS Pod Identity role.
 POD_IDENTITY_AGENT_CIDR = "169.254.170.23/32"
 POD_IDENTITY_AGENT_PORT = 80
-# Everything that is not the public Internet. S3 answers on public addresses, also through a gateway
-# endpoint, and they cannot be listed here; other pods, nodes and the metadata service stay shut.
+# Addresses that are not of the public Internet: other pods, nodes and the metadata service stay
+# shut. S3 has public ones, through a gateway endpoint too, and they cannot be listed here.
 CLUSTER_CIDRS = ["10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.168.0.0/16"]
 LINK_LOCAL_CIDR = "169.254.0.0/16"
 PRIVATE_CIDRS = sorted([*CLUSTER_CIDRS, LINK_LOCAL_CIDR])
 
 
 class FoundationChart(cdk8s.Chart):
-    """Namespace, service accounts, network policies."""
+    """The objects that all others need."""
 
     def __init__(self, scope: Construct, id_: str, *, experiment: ResolvedNeuron) -> None:
-        super().__init__(
-            scope, id_, disable_resource_name_hashes=True, labels=experiment_labels(experiment)
-        )
+        super().__init__(scope, id_, labels=experiment_labels(experiment))
         self._namespace()
         serving = [service_name(variant.name) for variant in experiment.variants]
         for name in (STAGER_SERVICE_ACCOUNT, *serving, LOAD_GENERATOR_SERVICE_ACCOUNT):
-            # None talks to the Kubernetes API but the measuring Job's pod where it starts and stops
-            # servers, which asks for its token itself. Pod Identity and the S3 driver bring their
-            # own tokens, which this does not switch off.
+            # Only a measuring Job that starts and stops servers calls the Kubernetes API, and its
+            # pod asks for the token. Pod Identity and the S3 driver bring tokens of their own.
             k8s.KubeServiceAccount(
                 self,
                 f"account-{name}",
@@ -53,16 +50,18 @@ class FoundationChart(cdk8s.Chart):
                 automount_service_account_token=False,
             )
         self._policy("default-deny", None)
-        # In: nobody. Out: names, credentials, and the Internet: hubs have no fixed addresses.
+        # Nobody in. Out: name look-ups, credentials and the Internet, for hubs have no fixed
+        # addresses.
         out = [_dns(), _credentials(), _public_https()]
         self._policy("stager", STAGER_COMPONENT, ingress=[], egress=out)
         self._policy("canary", CANARY_COMPONENT, ingress=[], egress=out)
         self._serving_policy()
-        # In: nobody. Out: names, the services, credentials, S3, and where servers are started and
-        # stopped, the Kubernetes API.
+        # Nobody in. Out: name look-ups, servers, credentials, S3, and the Kubernetes API where the
+        # Job starts and stops servers.
         servers = _to(_pods(SERVING_COMPONENT), ports=[_port(SERVING_PORT)])
         out = [_dns(), servers, _credentials(), _public_https()]
-        out += [_kubernetes_api()] * experiment.spec.changes_servers
+        if experiment.spec.changes_servers:
+            out.append(_kubernetes_api())
         self._policy("load-generator", LOAD_GENERATOR_COMPONENT, ingress=[], egress=out)
 
     def _namespace(self) -> None:
@@ -71,13 +70,13 @@ class FoundationChart(cdk8s.Chart):
         k8s.KubeNamespace(self, "namespace", metadata=k8s.ObjectMeta(name=NAMESPACE, labels=level))
 
     def _serving_policy(self) -> None:
-        """In: the load generator. Out: names, credentials, S3.
+        """Let the load generator in; let name look-ups, credentials and S3 out.
 
         The kubelet's probes come from the pod's own node, which a network policy never shuts out.
         Checkpoints and artifacts are read by the S3 driver's pods, not through this pod's network.
-        The container beside vLLM uploads compiled graphs; a policy holds for a whole pod, so vLLM
-        may go where it may. The Neuron runtime reads the instance type from /sys: no metadata
-        service, and with it no way to the node's credentials.
+        The policy holds for the whole pod, so vLLM may connect to whatever the uploader needs. The
+        Neuron runtime reads the instance type from /sys, so the metadata service, and with it the
+        node's credentials, stay shut.
         """
         ingress = k8s.NetworkPolicyIngressRule(
             from_=[_pods(LOAD_GENERATOR_COMPONENT)], ports=[_port(SERVING_PORT)]
@@ -93,7 +92,7 @@ class FoundationChart(cdk8s.Chart):
         ingress: list[k8s.NetworkPolicyIngressRule] | None = None,
         egress: list[k8s.NetworkPolicyEgressRule] | None = None,
     ) -> None:
-        """Without a component: of every pod. What no rule lets in or out is refused."""
+        """Refuse whatever no rule lets in or out. Without a component it holds for every pod."""
         k8s.KubeNetworkPolicy(
             self,
             f"policy-{name}",
@@ -130,15 +129,15 @@ def _credentials() -> k8s.NetworkPolicyEgressRule:
 
 
 def _public_https() -> k8s.NetworkPolicyEgressRule:
-    """S3, which answers on public addresses only, and for the stager the model hub."""
+    """Let out to S3, which has public addresses only, and to the model hub."""
     return _to(_addresses("0.0.0.0/0", except_=PRIVATE_CIDRS), ports=[_port(443)])
 
 
 def _kubernetes_api() -> k8s.NetworkPolicyEgressRule:
-    """Its Service's address and its interfaces in the VPC: private both, and generated.
+    """Let out to the API's Service and to its interfaces in the VPC.
 
-    Of what else is there nothing that listens on this port lets a pod in without a secret that this
-    one does not have.
+    Their addresses are private and generated, so all private ones are open at this port. Whatever
+    else listens there lets nobody in without a secret, which this pod does not have.
     """
     return _to(*[_addresses(cidr) for cidr in CLUSTER_CIDRS], ports=[_port(443)])
 

@@ -1,14 +1,16 @@
-"""The ConfigMap with the programs that run before and beside vLLM, as a volume.
+"""The ConfigMap with the programs that run before and beside vLLM, as one zip file in a volume.
 
 The Neuron images have an interpreter and boto3; the programs come from here, so no image of ours is
-built on theirs. A ConfigMap's keys have no slashes, so each file has its module's name, by which
-`pods/flat_folder.py` finds it: a path for each file would stand in the template once a server.
+built on theirs. Python runs a zip file as it is and puts nothing on the path of a process that it
+starts (docs/decisions/0006-compiled-graphs.md).
 """
 
 from __future__ import annotations
 
-import ast
+import base64
+import io
 from functools import cache
+from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 import cdk8s
 from constructs import Construct
@@ -20,33 +22,33 @@ from charts.shipped import ROOT, SERVING_POD, source_files
 from draftworth.planning.resolved import ResolvedNeuron
 
 MOUNT_PATH = "/opt/draftworth"
+PROGRAMS = "programs.pyz"
 VOLUME_NAME = "graph-scripts"
-PROGRAM = "pods/flat_folder.py"
-_WITH_DOCSTRING = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+# Python runs the `__main__.py` at the root of a zip file.
+_MAIN = "pods/compiled_graphs/__main__.py"
 
 
 class GraphScriptsChart(cdk8s.Chart):
-    """The ConfigMap, named by its content: the same for every variant.
+    """The ConfigMap, named by the programs' sources: the same for every variant.
 
-    A chart of its own: the programs are most of what CloudFormation's event of an update can hold
-    (`stacks/manifest_size.py`), and the servers are the part that grows with the variants.
+    It is a chart of its own because the programs take much of CloudFormation's event of an update
+    (`stacks/manifest_size.py`), and the serving chart grows with the variants.
     """
 
     def __init__(self, scope: Construct, id_: str, *, experiment: ResolvedNeuron) -> None:
-        super().__init__(
-            scope, id_, disable_resource_name_hashes=True, labels=experiment_labels(experiment)
-        )
+        super().__init__(scope, id_, labels=experiment_labels(experiment))
+        # Not immutable: another version of zlib compresses the same programs to other bytes, and
+        # Kubernetes would refuse a deploy from that machine. No pod is replaced for them.
         k8s.KubeConfigMap(
             self,
             "programs",
             metadata=metadata(_name()),
-            immutable=True,
-            data=_sources(),
+            binary_data={PROGRAMS: base64.b64encode(zipped(_sources())).decode()},
         )
 
 
 def graph_scripts_volume() -> k8s.Volume:
-    """The programs, with their `__main__.py`."""
+    """The volume of the ConfigMap, which is in the cluster before the servers."""
     return k8s.Volume(name=VOLUME_NAME, config_map=k8s.ConfigMapVolumeSource(name=_name()))
 
 
@@ -55,33 +57,27 @@ def graph_scripts_mount() -> k8s.VolumeMount:
     return k8s.VolumeMount(name=VOLUME_NAME, mount_path=MOUNT_PATH, read_only=True)
 
 
+def program(name: str) -> list[str]:
+    """Return the command that runs `start` or `upload` in a pod."""
+    return ["python3", f"{MOUNT_PATH}/{PROGRAMS}", name]
+
+
 @cache
 def _sources() -> dict[str, str]:
-    """Texts by their names in the mount; `python3 MOUNT_PATH` runs the `__main__.py` there."""
-    return {
-        "__main__.py" if file == PROGRAM else file.replace("/", "."): without_prose(
-            (ROOT / file).read_text(encoding="utf-8")
-        )
-        for file in source_files(SERVING_POD)
-    }
+    """Return the texts of the programs by their paths in the zip file."""
+    files = [_MAIN, *source_files(SERVING_POD)]
+    texts = [(ROOT / file).read_text(encoding="utf-8") for file in files]
+    return dict(zip(["__main__.py", *files[1:]], texts, strict=True))
 
 
-def without_prose(source: str) -> str:
-    """A program without docstrings, comment lines and empty lines; its code as it stands.
-
-    A third less for CloudFormation to carry, in a template and in the event of an update. Not by
-    `ast.unparse`, which may write for a newer Python than the image's.
-    """
-    lines: list[str | None] = [*source.splitlines()]
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, _WITH_DOCSTRING) and ast.get_docstring(node) is not None:
-            first = node.body[0]
-            alone = len(node.body) == 1 and not isinstance(node, ast.Module)
-            lines[first.lineno - 1] = f"{' ' * first.col_offset}pass" if alone else None
-            for number in range(first.lineno, first.end_lineno or first.lineno):
-                lines[number] = None
-    kept = (line for line in lines if line and line.strip() and not line.lstrip().startswith("#"))
-    return "".join(f"{line}\n" for line in kept)
+def zipped(sources: dict[str, str]) -> bytes:
+    """Return the texts as a zip file that depends on nothing else but the version of zlib."""
+    archive = io.BytesIO()
+    with ZipFile(archive, "w") as file:
+        for path, text in sources.items():
+            # A ZipInfo that is made of a name alone has a fixed date.
+            file.writestr(ZipInfo(path), text, ZIP_DEFLATED)
+    return archive.getvalue()
 
 
 @cache

@@ -21,11 +21,11 @@ from charts.pods import (
 
 @dataclass(frozen=True, kw_only=True)
 class ProgramJob:
-    """One program that runs to its end once: what is special to it.
+    """One program that runs once, to its end, with its differences from others.
 
     retries: how often a pod that failed is replaced, where no failure rule decides.
     failure_rules: beside the one for pods that lost their node, which does not count.
-    calls_kubernetes: its pod holds a token of its service account.
+    calls_kubernetes: the pod holds a token of its service account.
     job_settings, pod_settings: further fields of JobSpec and PodSpec.
     """
 
@@ -50,7 +50,7 @@ class ProgramJob:
 
 
 def add_job(chart: cdk8s.Chart, job: ProgramJob, bindings: Bindings) -> str:
-    """Add the Job to a chart; its name."""
+    """Add the Job to a chart and return its name."""
     if has_cdk_token(bindings.llmperf_image) and not bindings.llmperf_image_fingerprint:
         raise ValueError(
             "Bindings.llmperf_image is a CDK token, whose text does not change with the image: "
@@ -68,7 +68,7 @@ def add_job(chart: cdk8s.Chart, job: ProgramJob, bindings: Bindings) -> str:
 
 
 def on_exit(action: str, container: str, *codes: int) -> k8s.PodFailurePolicyRule:
-    """What becomes of a Job whose container ended with one of these codes."""
+    """Return the rule for a Job whose container ended with one of these codes."""
     return k8s.PodFailurePolicyRule(
         action=action,
         on_exit_codes=k8s.PodFailurePolicyOnExitCodesRequirement(
@@ -78,7 +78,7 @@ def on_exit(action: str, container: str, *codes: int) -> k8s.PodFailurePolicyRul
 
 
 def _job_spec(job: ProgramJob, bindings: Bindings) -> k8s.JobSpec:
-    # A pod that lost its node did not fail: it does not count as a retry.
+    # A pod that lost its node did not fail, so it does not count as a retry.
     disrupted = k8s.PodFailurePolicyRule(
         action="Ignore",
         on_pod_conditions=[
@@ -102,12 +102,12 @@ def _job_spec(job: ProgramJob, bindings: Bindings) -> k8s.JobSpec:
 
 def _pod_spec(job: ProgramJob, bindings: Bindings) -> k8s.PodSpec:
     return k8s.PodSpec(
-        # A failure policy asks for it: each try is a pod of its own.
+        # The failure policy needs a new pod for each try.
         restart_policy="Never",
         service_account_name=job.service_account,
         automount_service_account_token=job.calls_kubernetes,
         enable_service_links=False,
-        # And no toleration: never on an accelerator node.
+        # Without a toleration it never runs on an accelerator node.
         node_selector=CPU_NODE_LABELS,
         security_context=job.security_context,
         containers=[_container(job, bindings)],
@@ -126,6 +126,6 @@ def _container(job: ProgramJob, bindings: Bindings) -> k8s.Container:
         args=[part for pair in job.arguments.items() for part in pair],
         env=[*variables(environment), *job.more_variables],
         resources=job.resources,
-        security_context=no_rights(read_only_root_filesystem=True),
+        security_context=no_rights(),
         volume_mounts=list(job.mounts),
     )

@@ -1,9 +1,9 @@
-"""Kubernetes' objects: cdk8s-plus' types for the type checker, plain data when it runs.
+"""Kubernetes' objects: cdk8s-plus' types for the type checker, plain data at run time.
 
-Every field that the charts write is checked by mypy against cdk8s-plus' structs. Made by it, each
-struct would be handed to jsii's process and back, and its module loaded there: a tenth of a whole
-synthesis (`benchmarks/synth.py`). The objects are cdk8s ApiObjects either way, and tests hold them
-to Kubernetes' strict schema.
+mypy checks every field that the charts write against cdk8s-plus' structs. At run time its module is
+not loaded and no struct goes to jsii's process and back: both would take a tenth of a synthesis
+(`benchmarks/synth.py`). The objects are cdk8s ApiObjects either way, and tests hold them to
+Kubernetes' strict schema.
 """
 
 from __future__ import annotations
@@ -44,20 +44,20 @@ else:
         from_number = staticmethod(int)
 
     def __getattr__(name: str) -> Any:
-        """`KubeJob` and the like are objects of a chart, all other names structs."""
+        """Return a maker of objects for `KubeJob` and the like, else a maker of structs."""
         if name.startswith("_"):
             raise AttributeError(name)
         return _kind(name.removeprefix("Kube")) if name.startswith("Kube") else _fields
 
     def _fields(**values: Any) -> dict[str, Any]:
-        """A struct's fields under Kubernetes' names, without those that were left out."""
+        """Return a struct's fields under Kubernetes' names, without those that are None."""
         return {_camel(name): value for name, value in values.items() if value is not None}
 
     def _camel(name: str) -> str:
         return re.sub(r"_(\w)", lambda match: match[1].upper(), name.rstrip("_"))
 
     def _plain(value: Any) -> Any:
-        """What JSON has, sorted: cdk8s writes a patch in the order that it is given."""
+        """Return JSON data with sorted keys: cdk8s writes a patch in the order that it is given."""
         if isinstance(value, Mapping):
             return {key: _plain(item) for key, item in sorted(value.items())}
         return [_plain(item) for item in value] if isinstance(value, list | tuple) else value

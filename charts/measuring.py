@@ -1,7 +1,7 @@
-"""The measuring Job, with its run specification.
+"""The measuring Job and its run specification.
 
-It stands in no manifest and no template: prompts may be personal, may be large, and may hold what
-CloudFormation or `envsubst` would take for their own.
+The specification is in no manifest and no template: prompts may be personal, may be large, and may
+hold text that CloudFormation or `envsubst` would replace.
 """
 
 from __future__ import annotations
@@ -51,30 +51,29 @@ from draftworth.records.servers import START_ALLOWANCE_MINUTES
 
 @dataclass(frozen=True, kw_only=True)
 class RunSpecFile:
-    """The file's bytes. It is stored under its content's hash, which the pod checks."""
+    """The file's bytes. It is stored under their hash, which the pod checks."""
 
     data: bytes
 
     @cached_property
     def sha256(self) -> str:
-        """Of the bytes, in hex digits."""
         return hashlib.sha256(self.data).hexdigest()
 
     @property
     def name(self) -> str:
-        """Other prompts, another name: an object that a pod was told of is never replaced."""
+        """The name follows the content, so an object that a pod was told of is never replaced."""
         return f"{self.sha256}.json"
 
 
 def run_spec_file(experiment: ResolvedNeuron) -> RunSpecFile:
-    """What the measuring Job of an experiment is given."""
+    """Return the run specification of an experiment as a file."""
     spec = run_spec(
         experiment,
         servers={
             variant.name: [_server(experiment, slot) for slot in variant.slots]
             for variant in experiment.variants
         },
-        # The pod reads its deadline from a file: in here it would be part of the Job's content.
+        # The pod reads its deadline from a file: here it would become part of the Job's content.
         ready_deadline_seconds=None,
         start_allowance_seconds=60 * START_ALLOWANCE_MINUTES,
     )
@@ -83,14 +82,14 @@ def run_spec_file(experiment: ResolvedNeuron) -> RunSpecFile:
 
 def _server(experiment: ResolvedNeuron, slot: PlacedSlot) -> Server:
     name = server_name(slot)
-    # Of servers that stay nobody knows the slot: their claims take whatever is free.
+    # The claims of servers that stay take whatever is free, so their slot is not known.
     number = slot.number if experiment.spec.changes_servers else None
     return Server(base_url=base_url(name), slot=number, name=name)
 
 
 CONTAINER_NAME = "llmperf"
-# It keeps its name and is changed in place: a deadline that is moved reaches the pod that measures,
-# and the Job stays the one that it is.
+# It keeps its name and is changed in place, so a new deadline reaches the pod that measures and the
+# Job stays.
 DEADLINE_CONFIG_MAP = "llmperf-deadline"
 DEADLINE_FOLDER = "/etc/draftworth-deadline"
 DEADLINE_FILE = "deadline-minutes"
@@ -108,7 +107,7 @@ WRITABLE_FOLDER_GIB = 5
 class LoadGeneratorChart(cdk8s.Chart):
     """The Job, named by its content and never changed in place, and its deadline.
 
-    `job_name`: the runs of the Job lie below `runs/<job name>-`.
+    job_name: the keys of its runs begin with `runs/<job name>-`.
     """
 
     def __init__(
@@ -120,9 +119,7 @@ class LoadGeneratorChart(cdk8s.Chart):
         bindings: Bindings,
         serving: ServingChart,
     ) -> None:
-        super().__init__(
-            scope, id_, disable_resource_name_hashes=True, labels=load_generator_labels(experiment)
-        )
+        super().__init__(scope, id_, labels=load_generator_labels(experiment))
         # First in the chart, and so in the cluster before the pod that needs it.
         if experiment.spec.changes_servers:
             self._let_scale(server_names(experiment))
@@ -135,7 +132,7 @@ class LoadGeneratorChart(cdk8s.Chart):
         self.job_name = add_job(self, _job(experiment, bindings, serving), bindings)
 
     def _let_scale(self, deployments: Sequence[str]) -> None:
-        """The scale of these Deployments and nothing else of them: not even to look at them."""
+        """Let the Job set the scale of these Deployments, and not even look at them otherwise."""
         k8s.KubeRole(
             self,
             "role",
@@ -168,7 +165,7 @@ def _job(experiment: ResolvedNeuron, bindings: Bindings, serving: ServingChart) 
         container=CONTAINER_NAME,
         command=["python", "-m", "pods.measuring"],
         arguments={
-            # With the hash in the Job's content, and so in its name: other prompts, another Job.
+            # The hash is part of the Job's content and so of its name: other prompts, another Job.
             "--run-spec": bindings.run_spec_url,
             "--run-spec-sha256": bindings.run_spec_sha256,
             "--results": f"s3://{bindings.results_bucket}/{RUNS_FOLDER}",
@@ -176,19 +173,19 @@ def _job(experiment: ResolvedNeuron, bindings: Bindings, serving: ServingChart) 
         },
         environment={"HOME": HOME},
         more_variables=[
-            # What the Job controller wrote on the pod: the same for every pod of the Job.
+            # The Job controller writes these labels: they are the same for every pod of the Job.
             field_variable(JOB_NAME_VARIABLE, f"metadata.labels['{JOB_NAME_LABEL}']"),
             field_variable(JOB_UID_VARIABLE, f"metadata.labels['{JOB_UID_LABEL}']"),
         ],
         service_account=LOAD_GENERATOR_SERVICE_ACCOUNT,
         labels=load_generator_labels(experiment),
-        # Part of the Job's content, and so of its name: servers that changed are measured again,
-        # and so is what the user wants measured once more.
+        # Part of the Job's content and so of its name: a change of the servers, or a raised rerun,
+        # makes another Job, which measures again.
         annotations={
             "draftworth/serving-content": stable_hash(serving.content, length=16),
             "draftworth/rerun": str(experiment.spec.rerun),
         },
-        # No CPU limit: a client that is throttled would report its own waiting as latency.
+        # No CPU limit: a throttled client would report its own waiting as latency.
         resources=resources(cpus=LOAD_GENERATOR_CPUS, memory_gib=LOAD_GENERATOR_MEMORY_GIB),
         volumes=_volumes(),
         mounts=[
@@ -197,8 +194,8 @@ def _job(experiment: ResolvedNeuron, bindings: Bindings, serving: ServingChart) 
             k8s.VolumeMount(name="home", mount_path=HOME),
             k8s.VolumeMount(name="tmp", mount_path="/tmp"),  # noqa: S108 (a volume of this pod)
         ],
-        # Of pods that died on their own, out of memory for one: the next goes on where they were,
-        # under one deadline. A run that failed says so by its exit code and is not retried.
+        # For pods that died, for example without memory: the next one goes on where they stopped,
+        # under the same deadline. A run that failed has its own exit code and is not retried.
         retries=POD_RETRIES,
         calls_kubernetes=experiment.spec.changes_servers,
         failure_rules=[
@@ -206,7 +203,7 @@ def _job(experiment: ResolvedNeuron, bindings: Bindings, serving: ServingChart) 
             # A pod that was told to end did not fail.
             on_exit("Ignore", CONTAINER_NAME, EXIT_INTERRUPTED),
         ],
-        # Not while the pod before it is still ending: two would measure at once.
+        # A new pod waits until the one before has ended, or two would measure at once.
         job_settings={"pod_replacement_policy": "Failed"},
         pod_settings={
             "active_deadline_seconds": POD_DEADLINE_SECONDS,
@@ -226,14 +223,14 @@ def _volumes() -> list[k8s.Volume]:
 
 
 def _beside_the_servers() -> k8s.PodAffinity:
-    """The pod stays pending until the first server has its node and devices.
+    """Keep the pod pending until the first server has its node and devices.
 
     So a run starts by itself once the accelerator nodes are there, however long after the deploy,
-    and traffic to the servers stays within their zone. ONE term for all servers: the scheduler
-    counts only pods that match every required term (kube-scheduler, InterPodAffinity,
-    `updateWithAffinityTerms`), so with a term for each variant no pod would ever do. Not by
-    `suspend: true`: `kubectl apply` puts every field that it is given back to the given value, so
-    an apply after the start would suspend the run and delete its pod.
+    and traffic to the servers stays within their zone. There is ONE term for all servers: the
+    scheduler counts only pods that match every required term (kube-scheduler, InterPodAffinity,
+    `updateWithAffinityTerms`), so with a term for each variant no pod would match. `suspend: true`
+    would not do: `kubectl apply` resets every field that it is given, so an apply after the start
+    would suspend the run and delete its pod.
     """
     term = k8s.PodAffinityTerm(
         topology_key="topology.kubernetes.io/zone",

@@ -1,4 +1,4 @@
-"""Names of Kubernetes objects, and the values of a deployment that charts are bound to.
+"""Names of Kubernetes objects, and the values of a deployment that the charts need.
 
 Names in the account are in `draftworth.experiment.naming`.
 """
@@ -27,11 +27,13 @@ class Bindings:
     run_spec_url: str
     """`s3://BUCKET/KEY` of the run specification."""
     run_spec_sha256: str
-    """Of the object there, which the pod checks: `RunSpecFile.sha256`."""
+    """`RunSpecFile.sha256` of that object, which the pod checks."""
     llmperf_image: str
     llmperf_image_fingerprint: str = ""
-    """What changes whenever the image does. Needed when `llmperf_image` is a CDK token, whose text
-    says nothing about the image: `DockerImageAsset.asset_hash`."""
+    """Changes whenever the image does: `DockerImageAsset.asset_hash`.
+
+    Needed when `llmperf_image` is a CDK token, whose text says nothing about the image.
+    """
 
 
 # One experiment at a time: its Services are named by variant only.
@@ -52,43 +54,43 @@ STAGER_COMPONENT: Mapping[str, str] = {"app.kubernetes.io/component": "checkpoin
 CANARY_COMPONENT: Mapping[str, str] = {"app.kubernetes.io/component": "canary"}
 
 VARIANT_LABEL = "draftworth/variant"
-# Whose value is `server_name`.
+# Its value is `server_name`.
 SERVER_LABEL = "app.kubernetes.io/instance"
 
 CONTENT_HASH_LENGTH = 8
-# A CDK token's text is a number that moves when unrelated code does.
+# The text of a CDK token holds a number that changes with unrelated code.
 _CDK_TOKEN = re.compile(r"\$\{Token\[[^\]]*\]\}")
 
 
 def service_name(variant_name: str) -> str:
-    """A variant's service account; the Service of its home, and the Deployment."""
+    """Return the name of a variant's service account and of its Deployment and Service at home."""
     return f"vllm-{dns_label(variant_name)}"
 
 
 def server_name(slot: PlacedSlot) -> str:
-    """The Deployment of a variant in one slot, and its Service: `slot1-vllm-baseline`.
+    """Return the name of a variant's Deployment and Service in one slot: `slot1-vllm-baseline`.
 
-    Its home is called as the variant's only server would be. No name of a variant makes the name
-    of another one's second server: a home begins with `vllm-`. A candidate of a search has no home:
-    by hand in a later deploy its server has another name, and CloudFormation, which deletes last
-    what a template no longer has, deletes no server that this deploy has made.
+    In its home the server has the variant's own name, `vllm-...`, so no name of a variant makes the
+    name of another one's second server. A candidate of a search has no home. If a later experiment
+    has it as a variant, its server gets another name, and CloudFormation, which deletes last,
+    deletes no server that this deploy has made.
     """
     home = service_name(slot.variant)
     return home if slot.is_home else f"slot{slot.number}-{home}"
 
 
 def server_names(experiment: ResolvedNeuron) -> tuple[str, ...]:
-    """Every server that the experiment has, whether it runs from the start or not."""
+    """Return every server's name, whether it runs from the start or not."""
     return tuple(server_name(slot) for variant in experiment.variants for slot in variant.slots)
 
 
 def base_url(server: str) -> str:
-    """Where a server answers inside the cluster, without `/v1`."""
+    """Return the address of a server inside the cluster, without `/v1`."""
     return f"http://{server}.{NAMESPACE}.svc:{SERVING_PORT}"
 
 
 def experiment_labels(experiment: ResolvedExperiment) -> dict[str, str]:
-    """Labels of every object of an experiment."""
+    """Return the labels of every object of an experiment."""
     return {
         "app.kubernetes.io/part-of": PROJECT,
         "draftworth/experiment": experiment.name,
@@ -96,32 +98,37 @@ def experiment_labels(experiment: ResolvedExperiment) -> dict[str, str]:
 
 
 def selector_labels(slot: PlacedSlot) -> dict[str, str]:
-    """What selects one server's pods, and not those of the variant's other one.
+    """Return labels that select one server's pods, and not those of the variant's other server.
 
-    A Deployment's selector cannot be changed: no more in it.
+    There are no more than needed, because a Deployment's selector cannot be changed.
     """
     return {**SERVING_COMPONENT, SERVER_LABEL: server_name(slot)}
 
 
 def server_labels(experiment: ResolvedNeuron, slot: PlacedSlot) -> dict[str, str]:
-    """Labels of one server's objects."""
+    """Return the labels of one server's objects."""
     variant = {VARIANT_LABEL: slot.variant}
     return _labels("vllm", {**selector_labels(slot), **variant}, experiment)
 
 
 def load_generator_labels(experiment: ResolvedNeuron) -> dict[str, str]:
-    """Labels of the load generator's objects."""
+    """Return the labels of the load generator's objects."""
     return _labels("llmperf", LOAD_GENERATOR_COMPONENT, experiment)
 
 
 def stager_labels(experiment: ResolvedNeuron) -> dict[str, str]:
-    """Labels of the checkpoint stagers' objects."""
+    """Return the labels of the checkpoint stagers' objects."""
     return _labels("checkpoint-stager", STAGER_COMPONENT, experiment)
 
 
 def canary_labels(experiment: ResolvedNeuron) -> dict[str, str]:
-    """Labels of the canaries' objects. Not the variant's: its Service must not select them."""
+    """Return the labels of the canaries' objects: not the variant's, which its Service selects."""
     return _labels("canary", CANARY_COMPONENT, experiment)
+
+
+def measuring_job_prefix(experiment: ResolvedNeuron) -> str:
+    """Return the beginning of the measuring Job's name, and so of its runs' ids."""
+    return f"llmperf-{dns_label(experiment.name)}"
 
 
 def _labels(name: str, component: Mapping[str, str], experiment: ResolvedNeuron) -> dict[str, str]:
@@ -129,20 +136,20 @@ def _labels(name: str, component: Mapping[str, str], experiment: ResolvedNeuron)
 
 
 def content_name(prefix: str, content: Any) -> str:
-    """A name for an object that cannot be changed in place: other content, other name.
+    """Return a name for an object that cannot be changed in place: other content, other name.
 
-    CDK tokens in the content count as one and the same, whatever number they have in this synth.
+    All CDK tokens in the content count as the same, whatever number they have in this synthesis.
     """
     return f"{prefix}-{stable_hash(content, length=CONTENT_HASH_LENGTH)}"
 
 
 def stable_hash(content: Any, *, length: int) -> str:
-    """A hash of content in which every CDK token counts as one and the same."""
+    """Return a hash of the content in which all CDK tokens count as the same."""
     return content_hash(_masked(content), length=length)
 
 
 def has_cdk_token(text: str) -> bool:
-    """Whether the text holds a value that only CloudFormation will know."""
+    """Return whether the text holds a value that only CloudFormation will know."""
     return _CDK_TOKEN.search(text) is not None
 
 

@@ -14,12 +14,12 @@ USER_ID = 10001
 def metadata(
     name: str, labels: Mapping[str, str] | None = None, annotations: Mapping[str, str] | None = None
 ) -> k8s.ObjectMeta:
-    """Name and namespace of an object."""
+    """Return the metadata of an object in our namespace."""
     return k8s.ObjectMeta(name=name, namespace=NAMESPACE, labels=labels, annotations=annotations)
 
 
 def gib(amount: int) -> k8s.Quantity:
-    """An amount of memory or storage."""
+    """Return an amount of memory or storage."""
     return k8s.Quantity.from_string(f"{amount}Gi")
 
 
@@ -31,10 +31,10 @@ def resources(
     limit_cpus: bool = False,
     claims: list[k8s.ResourceClaim] | None = None,
 ) -> k8s.ResourceRequirements:
-    """Requests, and limits equal to them.
+    """Return requests, and limits equal to them.
 
-    `limit_cpus`: of CPUs as well (QoS class Guaranteed): while one variant compiles or is measured,
-    its neighbour on the node can take nothing from it.
+    limit_cpus: CPUs have a limit too (QoS class Guaranteed), so the container can take nothing from
+    its neighbour on the node, which may be measured.
     """
     amounts = {"memory": gib(memory_gib)}
     if ephemeral_storage_gib is not None:
@@ -44,25 +44,17 @@ def resources(
     return k8s.ResourceRequirements(requests=requests, limits=limits, claims=claims)
 
 
-def no_rights(*, read_only_root_filesystem: bool | None = None) -> k8s.SecurityContext:
-    """A container without capabilities, that cannot gain any."""
+def no_rights() -> k8s.SecurityContext:
+    """Return the context of a container without capabilities that cannot write to its image."""
     return k8s.SecurityContext(
         allow_privilege_escalation=False,
-        read_only_root_filesystem=read_only_root_filesystem,
+        read_only_root_filesystem=True,
         capabilities=k8s.Capabilities(drop=["ALL"]),
     )
 
 
-def default_capabilities() -> k8s.SecurityContext:
-    """A container with the capabilities that the runtime gives by default, that gains no others.
-
-    For programs of others that were never seen to run with less.
-    """
-    return k8s.SecurityContext(allow_privilege_escalation=False)
-
-
 def ordinary_user(fs_group: int | None = USER_ID) -> k8s.PodSecurityContext:
-    """What every pod of our own image runs as; `fs_group` owns the volumes it writes to."""
+    """Return the context of pods of our own image; `fs_group` owns the volumes they write to."""
     return k8s.PodSecurityContext(
         run_as_non_root=True,
         run_as_user=USER_ID,
@@ -73,22 +65,22 @@ def ordinary_user(fs_group: int | None = USER_ID) -> k8s.PodSecurityContext:
 
 
 def aws_environment(region: str) -> dict[str, str]:
-    """Of a Python program that calls AWS. boto3 reads the second name, other SDKs the first."""
+    """Return the environment of a program that calls AWS: boto3 reads the second name."""
     return {"AWS_REGION": region, "AWS_DEFAULT_REGION": region, "PYTHONUNBUFFERED": "1"}
 
 
 def variables(environment: Mapping[str, str]) -> list[k8s.EnvVar]:
-    """Environment variables, by name."""
+    """Return environment variables, sorted by name."""
     return [k8s.EnvVar(name=name, value=value) for name, value in sorted(environment.items())]
 
 
 def field_variable(name: str, path: str) -> k8s.EnvVar:
-    """An environment variable with what Kubernetes wrote into the pod's object."""
+    """Return an environment variable with a field of the pod's object as its value."""
     field = k8s.ObjectFieldSelector(field_path=path)
     return k8s.EnvVar(name=name, value_from=k8s.EnvVarSource(field_ref=field))
 
 
 def empty_folder(name: str, *, size_gib: int, medium: str | None = None) -> k8s.Volume:
-    """A folder that lives as long as its pod, on the node's disk or in its memory."""
+    """Return a folder that lives as long as its pod, on the node's disk or in its memory."""
     source = k8s.EmptyDirVolumeSource(size_limit=gib(size_gib), medium=medium)
     return k8s.Volume(name=name, empty_dir=source)

@@ -1,4 +1,4 @@
-"""The vLLM services: a Deployment and a Service for each variant and slot, devices by DRA."""
+"""The vLLM services: a Deployment and a Service for each variant and slot, with devices by DRA."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from draftworth.records.servers import COMPILE_LIMIT_MINUTES
 NEURON_DRIVER = "neuron.aws.com"
 DEVICE_CLASS = "neuron.aws.com"
 DEVICE_REQUEST = "neurons"
-# On top of the startup probe: for the node to join and the image to be pulled.
+# On top of the startup probe, for the node to join and the image to be pulled.
 ROLLOUT_MARGIN_MINUTES = 30
 
 
 class CandidateChart(cdk8s.Chart):
-    """One candidate's server of a search: it needs the serving chart, and no other candidate's.
+    """One candidate's server of a search. It needs the serving chart, and no other candidate's.
 
-    A chart of its own: all candidates in one would be more than an update's event can carry
+    All candidates in one chart would be too much for the event of an update
     (`stacks/manifest_size.py`).
     """
 
@@ -42,22 +42,20 @@ class ServingChart(cdk8s.Chart):
     """Every variant's server, and a second one for its other slot where servers start and stop.
 
     The first one runs from the start, in its variant's home; the other one when the load generator
-    scales it (`pods/measuring/kubernetes_servers.py`). So do a search's candidates but the first,
-    whose servers are in `candidates`; the claims of all are here.
+    scales it (`pods/measuring/kubernetes_servers.py`). A search's candidates but the first do so
+    too. Their servers are in `candidates`; the claims of all are here.
 
-    No PodDisruptionBudget: EKS drains a node that Spot wants back, or that is scaled down, for
-    about 15 minutes whatever a budget says, and ends it then. One that refuses evictions would save
-    no block and only keep a node that is paid for.
+    There is no PodDisruptionBudget: EKS drains a node that Spot wants back, or that is scaled down,
+    for about 15 minutes whatever a budget says, and ends it then. A budget that refuses evictions
+    would save no block and only keep a node that is paid for.
 
-    `content`: all that decides how the servers behave, as plain data.
+    content: all that decides how the servers behave, as plain data.
     """
 
     def __init__(
         self, scope: Construct, id_: str, *, experiment: ResolvedNeuron, bindings: Bindings
     ) -> None:
-        super().__init__(
-            scope, id_, disable_resource_name_hashes=True, labels=experiment_labels(experiment)
-        )
+        super().__init__(scope, id_, labels=experiment_labels(experiment))
         self._experiment = experiment
         self.candidates: list[CandidateChart] = []
         self.content: list[Any] = []
@@ -80,16 +78,15 @@ class ServingChart(cdk8s.Chart):
         chart = CandidateChart(
             scope,
             f"candidate-{dns_label(variant.name)}",
-            disable_resource_name_hashes=True,
             labels=experiment_labels(self._experiment),
         )
         self.candidates.append(chart)
         return chart
 
     def _claim_template(self, slot: PlacedSlot) -> str:
-        """One for each place on a node that is asked for, or one for all.
+        """Return the name of the template for the place that is asked for, or of the one for all.
 
-        Its name carries a content hash: a ResourceClaimTemplate cannot be changed in place.
+        The name has a content hash: a ResourceClaimTemplate cannot be changed in place.
         """
         place = _asked_place(self._experiment, slot)
         if place in self._claim_templates:
@@ -144,9 +141,9 @@ def _deployment_spec(
 
 
 def _asked_place(experiment: ResolvedNeuron, slot: PlacedSlot) -> int | None:
-    """The place on a node that a claim asks for; None: any.
+    """Return the place on a node that a claim asks for; None: any.
 
-    Where servers stay, or a node has one place, nothing depends on it.
+    Nothing depends on the place where servers stay, or where a node has one place.
     """
     placement = experiment.placement
     asked = experiment.spec.changes_servers and placement.slots_a_node > 1
@@ -195,22 +192,22 @@ def claim_template_spec(
 
 
 def _not_of_other_places(experiment: ResolvedNeuron, place: int) -> str:
-    """Selects a place by what it must not hold: one device of each other place.
+    """Select a place by excluding one device of each other place.
 
     A group of connected devices that lacks one is too small for a claim. So the driver's groups
-    decide which devices a place has, and not numbers that are written here: a driver that counts
-    or groups in another way makes claims that fit as they do without a place, and not claims that
-    fit nowhere (docs/decisions/0018-repetitions.md).
+    decide which devices a place has, and no numbers that are written here: if a driver counts or
+    groups in another way, the claims still fit, as they do without a place
+    (docs/decisions/0018-repetitions.md).
     """
     others = [d for n, d in enumerate(experiment.placement.corner_devices()) if n != place]
     return f"!(device.attributes['{NEURON_DRIVER}'].deviceId in {others})"
 
 
 def _connected(devices: int) -> list[k8s.DeviceConstraint] | None:
-    """Devices of one group are neighbours on the node's torus; without this a claim may get any.
+    """Ask for devices of one group, which are neighbours on the node's torus.
 
-    One device has nothing to be connected with. It must not be asked for: the driver publishes the
-    groups only where there are several devices, and EFA.
+    Without it a claim may get any devices. For one device it must be left out: the driver publishes
+    the groups only where there are several devices, and EFA.
     """
     if devices == 1:
         return None

@@ -1,9 +1,9 @@
-"""What of this repository travels to each pod and function: named here only, mostly whole folders.
+"""The files that travel to each pod and function: named here only, mostly whole folders.
 
-Images, function packages and the ConfigMap of the serving pods are all made from these lists, and
+Images, function packages and the ConfigMap of the serving pods are made from these lists, and
 `docs/architecture.md` shows them (a test compares). Every folder of the domain that travels needs
-nothing but the standard library, `draftworth/measuring` also `httptools`, and `draftworth/report`
-jinja2 and matplotlib, which are loaded when a run is over.
+nothing but the standard library; `draftworth/measuring` also needs `httptools`, and
+`draftworth/report` jinja2 and matplotlib, which are loaded when a run is over.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ METRICS_PUBLISHER = (
     "draftworth/metrics",
     "lambdas/metrics_publisher",
 )
-# File by file: they travel in a ConfigMap, and twice in CloudFormation's event of an update, which
-# has a limit (`stacks/manifest_size.py`).
+# File by file, because CloudFormation's event of an update has a limit and holds them twice
+# (`stacks/manifest_size.py`).
 SERVING_POD = (
     "draftworth/__init__.py",
     "draftworth/errors.py",
@@ -46,7 +46,6 @@ SERVING_POD = (
     "draftworth/records/codec.py",
     "draftworth/records/servers.py",
     "pods/__init__.py",
-    "pods/flat_folder.py",
     "pods/log.py",
     "pods/compiled_graphs",
 )
@@ -80,7 +79,7 @@ _ENDINGS = ("*.py", "*.toml", "*.jinja", "*.mplstyle")
 
 
 def source_files(shipped: tuple[str, ...]) -> Iterator[str]:
-    """The files of a list, relative to the repository, sorted within each folder."""
+    """Yield the files of a list, relative to the repository, sorted within each folder."""
     for name in shipped:
         path = ROOT / name
         files = [path] if path.is_file() else sorted(f for e in _ENDINGS for f in path.rglob(e))

@@ -35,12 +35,13 @@ class BucketVolume:
     prefix: str | None
 
     def mount_options(self, experiment: ResolvedNeuron) -> list[str]:
-        """Options of Mountpoint for Amazon S3.
+        """Return options of Mountpoint for Amazon S3.
 
         The driver's mount belongs to another user than the serving process, hence `allow-other`.
-        With a pod's own credentials the driver keeps Mountpoint from the metadata service, and it
-        takes the network for 10 Gbit/s: it is told. A CPU node that mounts the same volume has
-        less; the figure decides how many requests are under way at most, not how many must be.
+        With a pod's own credentials the driver keeps Mountpoint from the metadata service, and
+        without it Mountpoint assumes a network of 10 Gbit/s, so the throughput is given. A CPU node
+        that mounts the same volume has less; the figure only limits how many requests are under
+        way.
         """
         gbit = experiment.spec.accelerator.s3_gbit_per_s
         options = ["read-only", "allow-other", f"region {self.region}"]
@@ -48,9 +49,9 @@ class BucketVolume:
         return [*options, f"prefix {self.prefix}/"] if self.prefix else options
 
     def name(self, experiment: ResolvedNeuron) -> str:
-        """Of the PersistentVolume, its claim and its handle.
+        """Return the name of the PersistentVolume, its claim and its handle.
 
-        Carries the experiment, because PersistentVolumes have no namespace, and a content hash,
+        It has the experiment, because PersistentVolumes have no namespace, and a content hash,
         because neither object can be changed in place.
         """
         content = {"bucket": self.bucket, "options": self.mount_options(experiment)}
@@ -58,7 +59,7 @@ class BucketVolume:
 
 
 def bucket_volumes(variant: NeuronVariant, bindings: Bindings) -> list[BucketVolume]:
-    """What a variant's server mounts: its checkpoints, and every variant's compiled graphs."""
+    """Return a server's volumes: the variant's checkpoints, and every variant's compiled graphs."""
     parts: dict[str, tuple[str, str | None]] = {
         role: (bindings.checkpoints_bucket, model.storage_prefix)
         for role, model in variant.checkpoints.items()
@@ -73,7 +74,7 @@ def bucket_volumes(variant: NeuronVariant, bindings: Bindings) -> list[BucketVol
 def pod_volumes(
     experiment: ResolvedNeuron, variant: NeuronVariant, bindings: Bindings
 ) -> list[k8s.Volume]:
-    """What a variant's pods mount, of `bucket_volumes`."""
+    """Return the volumes of a variant's pods."""
     return [
         k8s.Volume(
             name=volume.role,
@@ -86,7 +87,7 @@ def pod_volumes(
 
 
 def pod_mounts(variant: NeuronVariant, bindings: Bindings) -> list[k8s.VolumeMount]:
-    """Where it is mounted: paths are in compiled graphs, so the same in every pod."""
+    """Return the volumes' paths. They are in compiled graphs, so they are the same in every pod."""
     paths = {**asdict(ModelPaths()), "artifacts": ARTIFACTS_PATH}
     return [
         k8s.VolumeMount(name=v.role, mount_path=paths[v.role], read_only=True)
@@ -100,9 +101,7 @@ class StorageChart(cdk8s.Chart):
     def __init__(
         self, scope: Construct, id_: str, *, experiment: ResolvedNeuron, bindings: Bindings
     ) -> None:
-        super().__init__(
-            scope, id_, disable_resource_name_hashes=True, labels=experiment_labels(experiment)
-        )
+        super().__init__(scope, id_, labels=experiment_labels(experiment))
         volumes = [v for variant in experiment.variants for v in bucket_volumes(variant, bindings)]
         for volume in dict.fromkeys(volumes):
             name = volume.name(experiment)
@@ -120,11 +119,11 @@ class StorageChart(cdk8s.Chart):
 def volume_spec(
     experiment: ResolvedNeuron, volume: BucketVolume, name: str, *, namespace: str
 ) -> k8s.PersistentVolumeSpec:
-    """Of the PersistentVolume of this name, for the claim of the same name in the namespace."""
+    """Return the spec of this PersistentVolume, for the claim of the same name in the namespace."""
     return k8s.PersistentVolumeSpec(
         capacity={"storage": k8s.Quantity.from_string(IGNORED_CAPACITY)},
         access_modes=["ReadOnlyMany"],
-        # The bucket is not the volume's to delete.
+        # No bucket is deleted with its volume.
         persistent_volume_reclaim_policy="Retain",
         storage_class_name="",
         claim_ref=k8s.ObjectReference(name=name, namespace=namespace),
@@ -141,7 +140,7 @@ def volume_spec(
 
 
 def claim_spec(volume_name: str) -> k8s.PersistentVolumeClaimSpec:
-    """Of the claim of one volume."""
+    """Return the spec of the claim of one volume."""
     size = {"storage": k8s.Quantity.from_string(IGNORED_CAPACITY)}
     return k8s.PersistentVolumeClaimSpec(
         access_modes=["ReadOnlyMany"],

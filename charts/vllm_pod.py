@@ -1,6 +1,6 @@
 """A vLLM pod: the slot of connected devices that it claims, its container and its volumes.
 
-The variant decides the speculation flags, the draft mount, the artifact key and the names; all else
+The variant decides the speculation flags, the draft mount, the artifact key and the names. All else
 comes from the experiment, which the variants share, so the comparison is fair.
 """
 
@@ -12,8 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from charts import k8s
-from charts.graph_scripts import MOUNT_PATH as SCRIPTS_PATH
-from charts.graph_scripts import graph_scripts_mount, graph_scripts_volume
+from charts.graph_scripts import graph_scripts_mount, graph_scripts_volume, program
 from charts.names import (
     ACCELERATOR_TAINT_KEY,
     SERVER_LABEL,
@@ -24,7 +23,6 @@ from charts.names import (
 )
 from charts.pods import (
     aws_environment,
-    default_capabilities,
     empty_folder,
     field_variable,
     no_rights,
@@ -37,7 +35,6 @@ from draftworth.experiment.placement import PlacedSlot
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
 from draftworth.records.servers import (
     COMPILE_LIMIT_MINUTES,
-    LOAD_LIMIT_MINUTES,
     POD_VARIABLE,
     SERVER_VARIABLE,
     VARIANT_VARIABLE,
@@ -48,14 +45,14 @@ from draftworth.serving.command import SERVING_PORT, ModelPaths
 # mounts, log and metric agents). A node also reports 2 to 3 % less memory than its data sheet.
 SLOTS_SHARE_OF_NODE = 0.9
 # vLLM's processes exchange tensors here. AWS's own sample for speculation on trn2 gives a server
-# 128 GiB. A limit, not a reservation: what is not used stays the server's memory.
+# 128 GiB. It is a limit and no reservation: the server can use the rest.
 SHARED_MEMORY_SHARE = 0.25
 # Compiled graphs, the compiler's cache and work folder.
 SCRATCH_GIB_PER_DEVICE = 25
 MIN_SCRATCH_GIB = 50
-# The container's own writable layer and its log.
+# For the container's own writable layer and its log.
 CONTAINER_LAYER_GIB = 20
-# The container beside the server: it hashes and uploads what was compiled, part by part, once.
+# The container beside the server hashes and uploads compiled graphs once, part by part.
 UPLOADER_CPUS = 1
 UPLOADER_MEMORY_GIB = 1
 UPLOADER_EPHEMERAL_STORAGE_GIB = 1
@@ -75,7 +72,7 @@ class SlotResources:
 
 
 def slot_resources(experiment: ResolvedNeuron) -> SlotResources:
-    """The resources of one service, by the devices it claims; equal for every variant."""
+    """Return the resources of one service by the devices it claims: equal for every variant."""
     node, devices = experiment.spec.accelerator, experiment.spec.serving.slot_devices
     share = SLOTS_SHARE_OF_NODE * devices / node.devices
     memory = math.floor(node.memory_gib * share) - UPLOADER_MEMORY_GIB
@@ -98,16 +95,16 @@ HEALTH_URL = f"http://127.0.0.1:{SERVING_PORT}/health"
 SCRATCH_PATH = "/scratch"
 SHARED_MEMORY_PATH = "/dev/shm"  # noqa: S108 (the container's own, mounted by this pod)
 
-# The outermost guard. `start` ends a server itself that takes longer than it may, and says so; this
-# ends a `start` that does not.
+# The outermost guard: `start` ends a server that takes too long, and this ends a `start` that does
+# not.
 STARTUP_ALLOWANCE_MINUTES = COMPILE_LIMIT_MINUTES + 5
 STARTUP_PERIOD_SECONDS = 10
-# A compiler that failed by itself may do on another node: worth more than a third try on this one.
-# In a Capacity Block there is no other.
+# A compiler that failed by itself may work on another node, which is worth more than a third try on
+# this one. In a Capacity Block there is no other node.
 STARTS_WITH_COMPILER_FAILURE: Mapping[str, int] = {"on_demand": 2, "spot": 2, "capacity_block": 3}
 TERMINATION_GRACE_SECONDS = 60
 
-# Everything is local: the engine asks no hub and reports to nobody. A pod's log is not buffered.
+# Everything is local: the engine asks no hub and reports to nobody. The pod's log is not buffered.
 _COMMON_ENVIRONMENT: Mapping[str, str] = {
     "DO_NOT_TRACK": "1",
     "HF_HUB_OFFLINE": "1",
@@ -117,8 +114,8 @@ _COMMON_ENVIRONMENT: Mapping[str, str] = {
 
 
 def service_port() -> k8s.ServicePort:
-    """Of every Service that leads to servers."""
-    # The same number outside and inside: the VPC CNI wants it so to enforce network policies.
+    """Return the port of every Service that leads to servers."""
+    # Inside and outside have the same number: the VPC CNI enforces network policies only then.
     return k8s.ServicePort(
         name=PORT_NAME,
         port=SERVING_PORT,
@@ -135,16 +132,16 @@ def pod_template(
     *,
     claim_template: str,
 ) -> k8s.PodTemplateSpec:
-    """The pod of one variant in one of its slots.
+    """Return the pod of one variant in one of its slots.
 
-    `claim_template` names the ResourceClaimTemplate of its devices. A variant's two servers differ
-    in that and in one label.
+    claim_template: the name of its devices' ResourceClaimTemplate. A variant's two servers differ
+    in it and in one label.
     """
     claim = k8s.PodResourceClaim(
         name=DEVICE_CLAIM_NAME, resource_claim_template_name=claim_template
     )
     spec = k8s.PodSpec(
-        # Its own: no server can write or remove the other's compiled graphs.
+        # Each variant has its own, so no server can change another one's compiled graphs.
         service_account_name=service_name(variant.name),
         automount_service_account_token=False,
         # Otherwise a Service called vllm-x puts VLLM_X_... into the engine's own namespace.
@@ -155,7 +152,7 @@ def pod_template(
         ],
         resource_claims=[claim],
         termination_grace_period_seconds=TERMINATION_GRACE_SECONDS,
-        # No user: the Neuron images run as root and say nothing of another user.
+        # No user is set: the Neuron images run as root and document no other user.
         security_context=k8s.PodSecurityContext(
             seccomp_profile=k8s.SeccompProfile(type="RuntimeDefault")
         ),
@@ -166,8 +163,7 @@ def pod_template(
         volumes=_volumes(experiment, variant, bindings),
     )
     labels = server_labels(experiment, slot)
-    # A server that was given up stays so as long as its pod: who raises it, as on a node that is
-    # paid for anyway, gets servers that were started anew.
+    # A server that was given up stays so as long as its pod: a raised rerun makes new pods.
     annotations = {"draftworth/rerun": str(experiment.spec.rerun)}
     metadata = k8s.ObjectMeta(labels=labels, annotations=annotations)
     return k8s.PodTemplateSpec(metadata=metadata, spec=spec)
@@ -185,7 +181,7 @@ def _container(
         args=list(variant.command.arguments),
         env=[
             *variables(_engine_environment(variant)),
-            # Not written out: two variants' pods differ in nothing that they need not.
+            # Read from labels, so that two variants' pods differ in nothing else.
             field_variable(VARIANT_VARIABLE, f"metadata.labels['{VARIANT_LABEL}']"),
             field_variable(SERVER_VARIABLE, f"metadata.labels['{SERVER_LABEL}']"),
             field_variable(POD_VARIABLE, "metadata.name"),
@@ -195,7 +191,7 @@ def _container(
             period_seconds=STARTUP_PERIOD_SECONDS,
             failures=STARTUP_ALLOWANCE_MINUTES * 60 // STARTUP_PERIOD_SECONDS,
         ),
-        # Lenient: a server that is busy measuring is not to be taken out of its Service.
+        # Lenient, so that a busy server is not taken out of its Service.
         readiness_probe=_probe(period_seconds=10, failures=6),
         # Five minutes: a restart costs a reload, or an hour of compiling.
         liveness_probe=_probe(period_seconds=30, failures=10),
@@ -206,35 +202,33 @@ def _container(
             limit_cpus=True,
             claims=[k8s.ResourceClaim(name=DEVICE_CLAIM_NAME)],
         ),
-        # Every published Neuron container runs with the default capabilities; whether the runtime
-        # needs one of them to open or lock its devices is written nowhere. The pod security level
-        # `baseline` admits them. What fails without shows on a paid node, so none is dropped.
-        security_context=default_capabilities(),
-        # Why it ended is then in `kubectl describe pod`.
+        # Every published Neuron container runs with the default capabilities, which the pod
+        # security level `baseline` admits. Whether the runtime needs one of them to open or lock
+        # its devices is not documented, and a mistake would show on a paid node: none is dropped.
+        security_context=k8s.SecurityContext(allow_privilege_escalation=False),
+        # `kubectl describe pod` then shows why it ended.
         termination_message_policy="FallbackToLogsOnError",
         volume_mounts=_mounts(variant, bindings),
     )
 
 
 def _start_command(experiment: ResolvedNeuron, bindings: Bindings) -> list[str]:
-    """The same for every variant; `start` stays the parent of vLLM.
+    """Return the same command for every variant; `start` stays the parent of vLLM.
 
-    The images' ENTRYPOINT only runs its arguments, and does not pass signals on: replaced.
+    It replaces the images' ENTRYPOINT, which only runs its arguments and passes no signals on.
     """
     paths = ModelPaths()
     compiler_failures = STARTS_WITH_COMPILER_FAILURE[experiment.spec.aws.capacity.kind]
     return [
-        *("python3", SCRIPTS_PATH, "start"),
+        *program("start"),
         f"--artifacts={ARTIFACTS_PATH}",
         f"--scratch={SCRATCH_PATH}",
         f"--checkpoint=target={paths.target}",
         f"--checkpoint=draft={paths.draft}",
         f"--health-url={HEALTH_URL}",
-        # Arguments and not variables: what vLLM finds in its environment stays as it was.
+        # Arguments and not variables, so that vLLM's environment stays as it was.
         f"--results={bindings.results_bucket}",
         f"--region={bindings.region}",
-        f"--load-minutes={LOAD_LIMIT_MINUTES}",
-        f"--compile-minutes={COMPILE_LIMIT_MINUTES}",
         f"--starts-with-compiler-failure={compiler_failures}",
         *_compiled_graphs_flags(experiment),
         *("--", "vllm", "serve"),
@@ -242,7 +236,6 @@ def _start_command(experiment: ResolvedNeuron, bindings: Bindings) -> list[str]:
 
 
 def _compiled_graphs_flags(experiment: ResolvedNeuron) -> list[str]:
-    """How this release's engine is given compiled graphs."""
     match experiment.spec.release_facts.compiled_graphs:
         case ArtifactFolder(variable=variable):
             return [f"--artifact-folder={variable}"]
@@ -256,17 +249,17 @@ def _compiled_graphs_flags(experiment: ResolvedNeuron) -> list[str]:
 
 
 def _uploader(experiment: ResolvedNeuron, bindings: Bindings) -> k8s.Container:
-    """Uploads what vLLM compiled; the same for all variants: `start` writes the key down.
+    """Return the container that uploads compiled graphs: the same for all variants.
 
-    A container beside vLLM and no Job: the graphs are on this pod's disk, and a pod of their own
-    could not have the devices that compiling takes, which this one holds. It never ends by itself:
-    with a container that restarts the pod would not be ready.
+    It is a container and no Job, because the graphs are on this pod's disk, and a Job that compiled
+    them would need the devices that this pod holds. It never ends by itself, because a container
+    that restarts makes its pod not ready.
     """
     return k8s.Container(
         name=UPLOADER_NAME,
         image=experiment.spec.image,
         image_pull_policy="IfNotPresent",
-        command=["python3", SCRIPTS_PATH, "upload"],
+        command=program("upload"),
         args=[
             f"--scratch={SCRATCH_PATH}",
             f"--bucket={bindings.artifacts_bucket}",
@@ -279,7 +272,7 @@ def _uploader(experiment: ResolvedNeuron, bindings: Bindings) -> k8s.Container:
             ephemeral_storage_gib=UPLOADER_EPHEMERAL_STORAGE_GIB,
             limit_cpus=True,
         ),
-        security_context=no_rights(read_only_root_filesystem=True),
+        security_context=no_rights(),
         volume_mounts=[
             k8s.VolumeMount(name="scratch", mount_path=SCRATCH_PATH),
             graph_scripts_mount(),
@@ -288,7 +281,7 @@ def _uploader(experiment: ResolvedNeuron, bindings: Bindings) -> k8s.Container:
 
 
 def graph_environment(variant: NeuronVariant) -> dict[str, str]:
-    """Which compiled graphs are the variant's."""
+    """Return the environment that says which compiled graphs are the variant's."""
     inputs = json.dumps(variant.artifact_inputs, sort_keys=True, separators=(",", ":"))
     return {"ARTIFACT_KEY": variant.artifact_key, "ARTIFACT_INPUTS": inputs}
 

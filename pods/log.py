@@ -8,5 +8,5 @@ from draftworth.untrusted import printable
 
 
 def log_line(line: str) -> None:
-    """Write a line at once: who reads a log waits for the last one."""
+    """Write a line at once, so that a log has the last line before an end."""
     print(printable(line), file=sys.stderr, flush=True)  # noqa: T201

@@ -26,11 +26,11 @@ def build_application(scope: Construct, *, experiment: ResolvedNeuron) -> Stack:
         stack_name=names.stack,
         description=f"draftworth {experiment.name}",
         env=Environment(region=experiment.spec.aws.region),
-        # CloudFormation hands a stack's own tags on at deployment, also to the resources that CDK
-        # writes without; those in the template can be seen before.
+        # CloudFormation hands a stack's own tags on at deployment, also to resources that CDK
+        # writes without tags; tags in the template can be seen before.
         tags=names.stack_tags,
-        # A folder of its own in CDK's bucket, which keeps every file of every deploy: what was
-        # uploaded for this experiment, earlier prompts too, can be found there and deleted.
+        # CDK's bucket keeps every file of every deploy. In a folder of its own this experiment's
+        # uploads, earlier prompts too, can be found and deleted.
         synthesizer=DefaultStackSynthesizer(bucket_prefix=names.assets),
         # An eighth of a template; CloudFormation takes 1 MB, and a search comes near to it.
         suppress_template_indentation=experiment.spec.search is not None,

@@ -1,8 +1,8 @@
-"""What a deploy uploads: packages of the functions, the image, and the run specification.
+"""The files that a deploy uploads: packages of the functions, the image, and the run specification.
 
-Packages and image hold what `charts.shipped` names, and nothing beside it. All start from the
-repository's root, so that packages keep their import paths. Patterns are Docker's: everything is
-shut out, then the named files let back in; CDK does not even walk into the other folders.
+Packages and image hold the files of `charts.shipped` and no others. All paths start from the
+repository's root, so that packages keep their import paths. The patterns are Docker's: everything
+is excluded, then the named files are included again, and CDK does not even walk into other folders.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ NEVER = ("**/__pycache__", "**/.*")
 
 
 def function_code(shipped: tuple[str, ...]) -> aws_lambda.Code:
-    """The package of a function."""
+    """Return the package of a function."""
     return aws_lambda.Code.from_asset(
         str(ROOT), exclude=_all_but(shipped), ignore_mode=IgnoreMode.DOCKER
     )
 
 
 def load_generator_image(scope: Construct, id_: str) -> aws_ecr_assets.DockerImageAsset:
-    """The load generator's image, built from `MEASURING_IMAGE` and its Dockerfile alone."""
+    """Return the load generator's image, built from `MEASURING_IMAGE` and its Dockerfile alone."""
     return aws_ecr_assets.DockerImageAsset(
         scope,
         id_,
@@ -40,9 +40,9 @@ def load_generator_image(scope: Construct, id_: str) -> aws_ecr_assets.DockerIma
 
 
 def run_spec_asset(scope: Construct, id_: str, file: RunSpecFile) -> aws_s3_assets.Asset:
-    """The run specification as a file, which the deploy uploads under a key made of its hash.
+    """Return the run specification as a file, uploaded by the deploy under a key with its hash.
 
-    From disk, byte for byte: CDK does not look into it, so nothing in a prompt is a token to it.
+    CDK does not look into a file, so nothing in a prompt becomes a token.
     """
     with TemporaryDirectory() as folder:
         path = Path(folder, "run-specification.json")
@@ -51,5 +51,4 @@ def run_spec_asset(scope: Construct, id_: str, file: RunSpecFile) -> aws_s3_asse
 
 
 def _all_but(files: tuple[str, ...]) -> list[str]:
-    """Ignore patterns that leave only these files and folders."""
     return ["*", *(f"!{file}" for file in files), *NEVER]

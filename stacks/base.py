@@ -1,4 +1,4 @@
-"""What the parts of an experiment's stack have in common, and the order in which they stand."""
+"""The parts of the one stack of an experiment, and their order."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from constructs import Construct
 from draftworth.planning.resolved import ResolvedNeuron
 
 
-class Part(Construct):
-    """A part of an experiment's one stack: its resources carry its tags.
+class StackPart(Construct):
+    """A part of the one stack of an experiment: its resources carry its tags.
 
-    The region is the experiment's; the account stays open until deployment. With it, CDK would look
-    zones up in the account; the experiment says them, and synthesis needs no credentials.
+    The region is the experiment's; the account stays open until deployment. With an account CDK
+    would look zones up in it; the experiment names them, and synthesis needs no credentials.
     """
 
     def __init__(self, scope: Stack, part: str, *, experiment: ResolvedNeuron) -> None:
@@ -23,15 +23,15 @@ class Part(Construct):
             Tags.of(self).add(key, value)
 
     def output(self, id_: str, value: str, description: str) -> None:
-        """A value that a person or a command looks up after the deploy."""
+        """Show a value that a person or a command needs after the deploy."""
         CfnOutput(Stack.of(self), id_, value=value, description=description)
 
 
-def stands_on(part: Part, *others: Part) -> None:
-    """All of a part is made after all of the others, and deleted before any of it.
+def stands_on(part: StackPart, *others: StackPart) -> None:
+    """Create all of a part after all of the others, and delete it before any of them.
 
-    Through one resource that is nothing (a handle without a condition): each resource to each other
-    would be thousands of lines of template.
+    The order goes through one resource without a function (a handle without a condition): a
+    dependency of each resource on each other would be thousands of lines of template.
     """
     barrier = CfnWaitConditionHandle(Stack.of(part), f"{part.node.id}-may-begin")
     barrier.node.add_dependency(*others)

@@ -15,7 +15,7 @@ from charts.names import Bindings
 from draftworth.experiment.naming import RUNS_PREFIX
 from draftworth.planning.resolved import ResolvedNeuron
 from stacks.assets import load_generator_image, run_spec_asset
-from stacks.base import Part
+from stacks.base import StackPart
 from stacks.capacity_plan import capacity_plan
 from stacks.cluster import Cluster
 from stacks.constructs.applied_charts import apply_chart
@@ -26,8 +26,8 @@ from stacks.dashboard import dashboard_body
 from stacks.storage import Storage
 
 
-class Benchmark(Part):
-    """What measures and publishes. It can go and come back without the cluster."""
+class Benchmark(StackPart):
+    """The part that measures and publishes. It can be removed and added without the cluster."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class Benchmark(Part):
             results=storage.results,
             deployed_after=applied,
         )
-        # After the controller knows of this deploy: what a canary reports is then of it.
+        # After the controller knows of this deploy, so that the canaries' reports belong to it.
         self._apply_charts(cluster.cluster, [canary], after=self.capacity.deployment)
         self._build_capacity_outputs()
         self._build_dashboard()
@@ -76,7 +76,7 @@ class Benchmark(Part):
     def _apply_charts(
         self, cluster: eks.ICluster, charts: Sequence[cdk8s.Chart], *, after: IConstruct
     ) -> list[IConstruct]:
-        """What is applied last: step by step, removed in reverse.
+        """Apply charts step by step, and return the objects of the last step.
 
         A pod gets credentials only if its role is associated before it starts.
         """

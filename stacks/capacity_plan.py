@@ -14,7 +14,7 @@ from draftworth.records.servers import START_ALLOWANCE_MINUTES
 
 
 def capacity_plan(experiment: ResolvedNeuron, *, job_name: str) -> CapacityPlan:
-    """When the accelerator nodes of this experiment's Job may exist, and how many."""
+    """Return when and how many accelerator nodes may exist for this experiment's Job."""
     aws, names = experiment.spec.aws, experiment.names
     capacity = aws.capacity
     return CapacityPlan(
@@ -41,8 +41,10 @@ def capacity_plan(experiment: ResolvedNeuron, *, job_name: str) -> CapacityPlan:
 
 
 def _needed_servers(experiment: ResolvedNeuron) -> Iterator[str]:
-    """Those without which the run ends: of a search the baseline's. A candidate that is given up is
-    an answer about this candidate, and the next one takes its slot."""
+    """Yield the servers without which the run ends; in a search only the baseline's.
+
+    A candidate that is given up is an answer about it, and the next one takes its slot.
+    """
     for variant in experiment.variants:
         if variant.is_baseline or experiment.spec.search is None:
             yield from map(server_name, variant.slots)

@@ -9,7 +9,7 @@ from aws_cdk import aws_eks_v2 as eks
 
 from charts.names import NAMESPACE
 from draftworth.planning.resolved import ResolvedNeuron
-from stacks.base import Part
+from stacks.base import StackPart
 from stacks.constructs.accelerator_nodes import AcceleratorNodes
 from stacks.constructs.add_ons import InsightsLogs, NodeAddOns, PodAddOns
 from stacks.constructs.control_plane import ControlPlane
@@ -20,10 +20,10 @@ from stacks.constructs.raw_resources import tag_raw_resources
 from stacks.network import Network
 
 
-class Cluster(Part):
-    """EKS with what every experiment needs.
+class Cluster(StackPart):
+    """EKS with all that every experiment needs.
 
-    Each layer depends on the one before, so that at destroy nothing loses what it needs to go.
+    Each layer depends on the one before, so that a destroy removes nothing that another one needs.
     """
 
     def __init__(self, scope: Stack, *, experiment: ResolvedNeuron, network: Network) -> None:

@@ -1,7 +1,7 @@
-"""The dashboard's body: the baseline beside speculation, one section a prompt class and load.
+"""The dashboard's body: the baseline beside speculation, a section for each prompt class and load.
 
-Plain data without CDK: what CloudWatch shows is read and tested as it is. Where sections of every
-class and load would be more than a dashboard may hold, it has one section and lists to pick from.
+It is plain data without CDK, so tests read it as CloudWatch does. Where sections of every class and
+load would be too much for a dashboard, it has one section and lists to pick from.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ WORDS_HEIGHT = 4
 PERIOD_SECONDS = 60
 STATISTICS = ("p50", "p90")
 # CloudWatch service quotas: 500 widgets a dashboard, 500 metrics a widget and 2,500 a dashboard,
-# hidden ones too. So many metrics meet none of them, and make a page that is still read. One
-# section of 100 variants, the most there may be, has 1,500: more in all, and still allowed.
+# hidden ones too. 500 in all stay below these quotas and make a page that people still read. One
+# section of 100 variants, the most there may be, has 1,500, which is allowed too.
 MAX_METRICS = 500
 
 INSIGHTS_NAMESPACE = "ContainerInsights"
@@ -53,10 +53,10 @@ COST_RATIO_GUIDE = (
     "cheaper per token, without an interval a hint and no verdict."
 )
 
-# A title, what is drawn, and lines of metrics, as CloudWatch has them.
+# A title, the kind of graph, and lines of metrics, as CloudWatch has them.
 Graph = dict[str, Any]
 Sections = Mapping[str, list[Graph]]
-# Of which dimensions one value is shown, and the others picked: the fewest that it takes.
+# The dimensions with a list to pick from; the first row that fits is taken.
 PICKED: tuple[tuple[str, ...], ...] = ((), ("Load",), ("PromptClass", "Load"))
 
 
@@ -68,7 +68,7 @@ def dashboard_body(
     publisher_log_group_name: str,
     runs_url: str,
 ) -> dict[str, Any]:
-    """The body of the experiment's dashboard, for `AWS::CloudWatch::Dashboard`."""
+    """Return the body of the experiment's dashboard, for `AWS::CloudWatch::Dashboard`."""
     picked, sections = _sections_that_fit(
         experiment,
         {
@@ -93,7 +93,7 @@ def dashboard_body(
 def _sections_that_fit(
     experiment: ResolvedNeuron, others: Sections
 ) -> tuple[tuple[str, ...], Sections]:
-    """Which dimensions have to be picked, and the sections that are left then."""
+    """Return the dimensions that have to be picked, and the sections that then fit."""
     values = _values(experiment)
     for dimensions in PICKED:
         picked = tuple(name for name in dimensions if len(values[name]) > 1)
@@ -115,7 +115,6 @@ def _sections_that_fit(
 
 
 def _values(experiment: ResolvedNeuron) -> dict[str, list[str]]:
-    """Of the dimensions that may have to be picked."""
     return {
         "PromptClass": [c.name for c in experiment.spec.workload.classes],
         "Load": [load.label for load in experiment.loads],
@@ -123,12 +122,11 @@ def _values(experiment: ResolvedNeuron) -> dict[str, list[str]]:
 
 
 def _metric_count(graph: Graph) -> int:
-    """Of its lines, those that are no formulas."""
     return sum(isinstance(line[0], str) for line in graph["metrics"])
 
 
 def _shown(experiment: ResolvedNeuron, picked: tuple[str, ...]) -> Iterator[tuple[str, Load]]:
-    """Each prompt class with each load, or the first of what is picked."""
+    """Return each prompt class with each load, or the first value of a picked dimension."""
     classes = [c.name for c in experiment.spec.workload.classes]
     return product(
         classes[:1] if "PromptClass" in picked else classes,
@@ -142,7 +140,7 @@ def _heading(prompt_class: str, load: Load, picked: tuple[str, ...]) -> str:
 
 
 def _pick_lists(experiment: ResolvedNeuron, picked: tuple[str, ...]) -> Iterator[dict[str, Any]]:
-    """Above the dashboard: what is picked takes the place of the value in all widgets."""
+    """Yield lists above the dashboard: the picked value replaces the first one in all widgets."""
     for dimension in picked:
         values = _values(experiment)[dimension]
         yield {
@@ -158,7 +156,7 @@ def _pick_lists(experiment: ResolvedNeuron, picked: tuple[str, ...]) -> Iterator
 
 
 def _comparisons(experiment: ResolvedNeuron, prompt_class: str, load: Load) -> Iterator[Graph]:
-    """Each figure of every variant that has it; beside the throughput what it says of the cost."""
+    """Yield each figure of every variant that has it, and cost ratios beside the throughput."""
     for metric in definitions.published():
         if not metric.better or metric is definitions.ERRORS:
             continue
@@ -166,7 +164,7 @@ def _comparisons(experiment: ResolvedNeuron, prompt_class: str, load: Load) -> I
             _line(metric, stat, experiment.name, v.name, prompt_class, load.label, label=stat)
             for v in experiment.variants
             if not (metric.speculative_only and not v.speculates)
-            # A block has one value: nothing to take a percentile of.
+            # A block has one value, so it has no percentiles.
             for stat in (STATISTICS if metric.of_request else ("Average",))
         ]
         yield _graph(metric.title_and_unit, lines)
@@ -177,7 +175,7 @@ def _comparisons(experiment: ResolvedNeuron, prompt_class: str, load: Load) -> I
 def _verdict(
     experiment: ResolvedNeuron, shown: Iterable[tuple[str, Load]], picked: tuple[str, ...]
 ) -> Iterator[Graph]:
-    """The cost ratios of the last complete run, with the ends of their intervals."""
+    """Yield the cost ratios of the last complete run, with the ends of their intervals."""
     for name, load in _traffics(experiment, shown, picked):
         lines = [
             _line(metric, "Average", experiment.name, variant.name, name, load.label, label=label)
@@ -193,7 +191,7 @@ def _verdict(
 def _traffics(
     experiment: ResolvedNeuron, shown: Iterable[tuple[str, Load]], picked: tuple[str, ...]
 ) -> Iterator[tuple[str, Load]]:
-    """What verdicts speak of: the mix first, where it is not hidden by what is picked."""
+    """Yield the traffics of a verdict: the mix first, unless a prompt class is picked."""
     with_cost = [(name, load) for name, load in shown if _have_cost([load])]
     if len(experiment.spec.workload.classes) > 1 and "PromptClass" not in picked:
         yield from ((TRAFFIC_MIX, load) for load in dict.fromkeys(load for _, load in with_cost))
@@ -201,14 +199,14 @@ def _traffics(
 
 
 def _have_cost(loads: Iterable[Load]) -> bool:
-    """Requests that arrive at a rate give every server the same throughput."""
+    """Return False for requests at a rate, at which every server has the same throughput."""
     return all(isinstance(load, ConcurrencyLoad) for load in loads)
 
 
 def _cost_ratios(experiment: ResolvedNeuron, prompt_class: str, load: Load) -> Graph:
-    """All slots are of one size and price, so cost per token goes with 1 / throughput.
+    """Divide throughputs: all slots are of one size and price.
 
-    Over the whole time range: blocks of two variants never end in the same minute.
+    It covers the whole time range, because blocks of two variants never end in the same minute.
     """
     variants = experiment.variants
     (baseline,) = (index for index, variant in enumerate(variants) if variant.is_baseline)
@@ -264,7 +262,6 @@ def _graph(title: str, lines: list[list[Any]]) -> Graph:
 
 
 def _line(metric: Metric, stat: str, *dimensions: str, label: str) -> list[Any]:
-    """One metric of one variant; its label begins with the variant."""
     pairs = zip(definitions.DIMENSIONS, dimensions, strict=True)
     flat = [text for pair in pairs for text in pair]
     shown = {"stat": stat, "label": f"{dimensions[1]} {label}".strip()}
@@ -272,16 +269,15 @@ def _line(metric: Metric, stat: str, *dimensions: str, label: str) -> list[Any]:
 
 
 def _guide(runs_url: str, *, has_cost: bool) -> dict[str, Any]:
-    """How to read the dashboard, on its top."""
     text = GUIDE.format(runs_url=runs_url, cost_ratio=COST_RATIO_GUIDE if has_cost else "")
     place = {"width": GRID_COLUMNS, "height": GUIDE_HEIGHT, "x": 0, "y": 0}
     return {"type": "text", **place, "properties": {"markdown": text.strip()}}
 
 
 def _words(log_group_name: str, *, region: str) -> dict[str, Any]:
-    """The last verdicts in words: a table of the publisher's log lines that hold one.
+    """Show the last verdicts, from the publisher's log.
 
-    A text that changes needs a function of its own on a dashboard; a query of a log does not.
+    A text that changes would need a function of its own; a query of a log does not.
     """
     query = (
         f"SOURCE '{log_group_name}' | fields @timestamp, verdict, findings "
@@ -293,7 +289,6 @@ def _words(log_group_name: str, *, region: str) -> dict[str, Any]:
 
 
 def _laid_out(sections: Sections, *, region: str) -> Iterator[dict[str, Any]]:
-    """Sections from top to bottom, each a heading and rows of three graphs."""
     per_row = GRID_COLUMNS // GRAPH_WIDTH
     top = GUIDE_HEIGHT + WORDS_HEIGHT
     for title, graphs in sections.items():

@@ -17,25 +17,25 @@ from aws_cdk import aws_eks_v2 as eks
 
 MAX_EVENT_BYTES = 1_000_000
 EARLIER_MAX_EVENT_BYTES = 256 * 1024
-# Addresses and ids around the objects, and what stands for CDK's tokens in them: names of buckets
-# and images that are longer than a token is.
+# Addresses and ids around the objects, and names of buckets and images, which are longer than the
+# CDK tokens in place of them.
 AROUND_ALL_BYTES = 8 * 1024
 # The label by which CDK prunes, twice, its quotation marks escaped.
 AROUND_AN_OBJECT_BYTES = 2 * 100
 
 
 def update_event_bytes(objects: Sequence[Any]) -> int:
-    """Bytes of the event of an update of these objects that leaves their size as it is."""
+    """Return the bytes of the event of an update that leaves the size of these objects as it is."""
     text = json.dumps(objects, separators=(",", ":"))
     around = AROUND_ALL_BYTES + AROUND_AN_OBJECT_BYTES * len(objects)
     return 2 * len(json.dumps(text)) + around
 
 
 def judge_size(manifest: eks.KubernetesManifest, objects: Sequence[Any]) -> None:
-    """Finds an update too large that would fail in the middle of a deploy: an error of synthesis.
+    """Report an update that is too large as an error of synthesis: it would fail during a deploy.
 
-    A warning where Lambda's earlier limit would have been passed: that CloudFormation's events may
-    have the size of the new one is concluded, and was not tried.
+    Above Lambda's earlier limit it is a warning: nobody has tried whether CloudFormation's events
+    may have the size of the new limit.
     """
     size = update_event_bytes(objects)
     found = (

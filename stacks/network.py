@@ -8,17 +8,17 @@ from aws_cdk import Stack, aws_ec2, aws_logs
 
 from draftworth.experiment.aws import second_zone
 from draftworth.planning.resolved import ResolvedNeuron
-from stacks.base import Part
+from stacks.base import StackPart
 from stacks.constructs.log_groups import owned_log_group
 
 VPC_CIDR = "10.0.0.0/16"
 PUBLIC_SUBNET_PREFIX_LENGTH = 26
-# Sixteen interfaces an accelerator node, an address each, and as many pods again on top.
+# An accelerator node has sixteen interfaces with an address each, and as many pods.
 PRIVATE_SUBNET_PREFIX_LENGTH = 20
 
 
-class Network(Part):
-    """VPC over the accelerators' zone and a second one for the control plane."""
+class Network(StackPart):
+    """A VPC over the accelerators' zone and a second one for the control plane."""
 
     def __init__(self, scope: Stack, *, experiment: ResolvedNeuron) -> None:
         super().__init__(scope, "network", experiment=experiment)
@@ -30,8 +30,10 @@ class Network(Part):
 
     @property
     def node_subnets(self) -> aws_ec2.SubnetSelection:
-        """The private subnet of the accelerators' zone: where every node is, and no traffic between
-        load generator and server crosses zones."""
+        """Return the private subnet of the accelerators' zone.
+
+        Every node is there, so no traffic between load generator and servers crosses zones.
+        """
         return aws_ec2.SubnetSelection(
             subnet_type=aws_ec2.SubnetType.PRIVATE_WITH_EGRESS,
             availability_zones=[self.accelerator_zone],
@@ -63,7 +65,7 @@ class Network(Part):
         )
 
     def _build_flow_log(self) -> None:
-        """Refused connections only: what a mistake in a rule shows up in, at little cost."""
+        """Log refused connections only: they show a wrong rule, at little cost."""
         group = owned_log_group(self, "FlowLogGroup")
         self.vpc.add_flow_log(
             "FlowLog",

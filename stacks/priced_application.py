@@ -1,6 +1,6 @@
-"""The application at the experiment's price, with `plan`'s notes as warnings.
+"""The application at the experiment's price, with the notes of `plan` as warnings.
 
-Without a price it is one that can only be destroyed.
+Without a price it can only be destroyed.
 """
 
 from __future__ import annotations
@@ -36,6 +36,6 @@ def build_priced_application(scope: Construct, *, experiment: ResolvedNeuron) ->
 
 
 def _warn(stack: Stack, experiment: ResolvedNeuron) -> None:
-    """What `plan` notes, for those who type `cdk deploy`; only `--strict` stops at it."""
+    """Show the notes of `plan` at `cdk deploy` too; only `--strict` stops at them."""
     for note in notes(experiment, run=forecast(experiment), today=datetime.now(UTC).date()):
         Annotations.of(stack).add_warning(note)

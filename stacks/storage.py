@@ -1,4 +1,4 @@
-"""Storage: checkpoints, compiled artifacts, results and their queue; what outlives a destroy."""
+"""Storage: buckets for checkpoints, compiled artifacts and results, and the queue of results."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from draftworth.experiment.naming import (
 )
 from draftworth.planning.resolved import ResolvedNeuron
 from draftworth.records.deployment import STOP_KEY
-from stacks.base import Part
+from stacks.base import StackPart
 from stacks.constructs.buckets import announce_on_event_bridge, private_bucket
 from stacks.constructs.log_groups import own_function_logs
 from stacks.constructs.raw_resources import tag_raw_resources
 from stacks.constructs.results_queue import ResultsQueue
 
-# CDK's function that empties buckets. CDK puts it beside the parts.
+# CDK's function that empties buckets stands beside the parts.
 AUTO_DELETE_PROVIDER = "Custom::S3AutoDeleteObjectsCustomResourceProvider"
 
 
-class Storage(Part):
-    """Artifacts go with the stack; of results and checkpoints the experiment says whether."""
+class Storage(StackPart):
+    """Artifacts go with the stack; the experiment decides about results and checkpoints."""
 
     def __init__(self, scope: Stack, *, experiment: ResolvedNeuron) -> None:
         super().__init__(scope, "storage", experiment=experiment)
@@ -37,7 +37,7 @@ class Storage(Part):
             self, holds=RESULTS, kept=aws.keep_results, rarely_read=RUNS_PREFIX
         )
         self.results_queue = ResultsQueue(self, "ResultsQueue", bucket=self.results)
-        # The capacity controller looks when a model is staged and when a run is over.
+        # The capacity controller decides anew when a model is staged and when a run is over.
         for bucket in (self.checkpoints, self.results):
             announce_on_event_bridge(bucket)
         emptying = scope.node.find_child(AUTO_DELETE_PROVIDER)

@@ -1,12 +1,13 @@
 """Alarms for the place where the winner serves: its traffic yields fewer tokens a step than needed.
 
-Tokens a step are 1 + accepted tokens / drafts, by vLLM's own counters. Where they stay below the
-measured break-even, a token costs more than without a draft: the traffic is no longer what was
-measured. Nothing of ours runs there: each file is for a monitoring system that scrapes the server.
+Tokens a step are 1 + accepted tokens / drafts, by vLLM's own counters. Below the measured
+break-even a token costs more than without a draft: the traffic is no longer like the measured
+traffic. No program of ours runs there; each file is for a monitoring system that scrapes the
+server.
 
-One Prometheus rule is for every form. Plain Deployments, KServe and the production-stack are
+One Prometheus rule serves every form. Plain Deployments, KServe and the production-stack are
 usually scraped by a Prometheus Operator, which reads this object; Prometheus itself and Amazon
-Managed Service for Prometheus take what stands below `spec` as a rule file.
+Managed Service for Prometheus take the part below `spec` as a rule file.
 """
 
 from __future__ import annotations
@@ -14,28 +15,29 @@ from __future__ import annotations
 import json
 
 from charts.winner.annotations import ratio_words
-from charts.winner.measured import Export, Measured, Object
+from charts.winner.measured import Export, MeasuredWinner, Object
 from draftworth.analysis.handover import CHEAPER
 from draftworth.analysis.statistics import Estimate
 from draftworth.analysis.winner import WinnerFigures
 from draftworth.measuring.counters import ACCEPTED, DRAFTS
 
 RULE_NAME = "SpeculationBelowBreakEven"
-# Tokens a step scatter from prompt to prompt by a quarter and more: an hour of traffic is judged,
-# unless it is only some requests, and twice in a row.
+# Tokens a step vary from prompt to prompt by a quarter and more. So the alarm judges an hour of
+# traffic, twice in a row, and only where it had enough steps.
 WINDOW_HOURS = 1
 LEAST_STEPS = 1000
-# Where the CloudWatch agent puts what it scrapes: of a counter the deltas ("Prometheus metric type
-# conversion by the CloudWatch Agent"). Two dimensions of its own examples, and vLLM's own label.
+# The CloudWatch agent's namespace for scraped metrics; of a counter it holds the deltas
+# ("Prometheus metric type conversion by the CloudWatch Agent"). Two dimensions are of the agent's
+# examples, the third is vLLM's own label.
 AGENT_NAMESPACE = "ContainerInsights/Prometheus"
 CLUSTER_DIMENSION, NAMESPACE_DIMENSION, MODEL_DIMENSION = "ClusterName", "Namespace", "model_name"
 
 
-def watched(measured: Measured) -> tuple[WinnerFigures, Estimate] | None:
-    """The load with the lowest break-even of those at which the winner is shown to be cheaper.
+def watched(measured: MeasuredWinner) -> tuple[WinnerFigures, Estimate] | None:
+    """Return the load with the lowest break-even, of those where the winner is shown to be cheaper.
 
-    How many requests are in flight later is not known, and break-even rises with them: fewer tokens
-    a step than this do not pay at any of those loads. None: there is no draft, or nothing to watch.
+    How many requests will be in flight is not known, and break-even rises with them: fewer tokens a
+    step than this pay at none of those loads. None: there is no draft, or nothing to watch.
     """
     winner = measured.winner
     if not winner.speculates or not winner.has_counters:
@@ -48,8 +50,8 @@ def watched(measured: Measured) -> tuple[WinnerFigures, Estimate] | None:
     return min(known, key=lambda found: found[1].value, default=None)
 
 
-def why_no_alarm(measured: Measured) -> str:
-    """A sentence for a winner that speculates and has no alarm."""
+def why_no_alarm(measured: MeasuredWinner) -> str:
+    """Return a sentence for a winner that speculates and has no alarm."""
     if measured.winner.has_counters:
         return "No alarm is written: the run could not count steps, so break-even is not known."
     return (
@@ -59,7 +61,7 @@ def why_no_alarm(measured: Measured) -> str:
 
 
 def break_even_words(figures: WinnerFigures, break_even: Estimate) -> str:
-    """What the alarm is held against, for a comment."""
+    """Return a comment with the figure that the alarm compares with."""
     measured = figures.tokens_per_step
     own = "" if measured is None else f"; the run had {measured:.2f}"
     return (
@@ -69,7 +71,7 @@ def break_even_words(figures: WinnerFigures, break_even: Estimate) -> str:
 
 
 def prometheus_rule(export: Export, break_even: Estimate) -> Object:
-    """A PrometheusRule of the Prometheus Operator."""
+    """Return a PrometheusRule of the Prometheus Operator."""
     labels = f"namespace={json.dumps(export.namespace)},model_name={json.dumps(export.model)}"
     accepted, steps = (
         f"sum(increase({name}{{{labels}}}[{WINDOW_HOURS}h]))" for name in (ACCEPTED, DRAFTS)
@@ -93,7 +95,7 @@ def prometheus_rule(export: Export, break_even: Estimate) -> Object:
 
 
 def cloudwatch_alarm(export: Export, break_even: Estimate) -> Object:
-    """A CloudFormation template with the same alarm over what the CloudWatch agent scrapes."""
+    """Return a CloudFormation template with the same alarm over metrics of the CloudWatch agent."""
     steps, accepted = _metric("steps", DRAFTS, export), _metric("accepted", ACCEPTED, export)
     expression = f"IF(steps >= {LEAST_STEPS}, 1 + accepted / steps, {break_even.value:.3f})"
     alarm = {

@@ -1,4 +1,4 @@
-"""What is written on everything that is exported: what was measured, when, and where it holds.
+"""Annotations of every exported object: what was measured, when, and where it holds.
 
 Values of annotations are text: a figure for each traffic and load, with its unit in the name.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 
-from charts.winner.measured import Measured
+from charts.winner.measured import MeasuredWinner
 from draftworth.analysis.statistics import Estimate
 from draftworth.analysis.verdict import Comparison
 from draftworth.analysis.winner import Winner, WinnerFigures
@@ -17,19 +17,19 @@ from draftworth.untrusted import one_line
 
 PREFIX = "draftworth/"
 NOT_MEASURED = "not measured"
-# Of a headline, in characters: all annotations of an object together may have 256 KiB.
+# All annotations of an object together may have 256 KiB.
 _HEADLINE_CHARACTERS = 2000
 
 
 def annotations_of(
-    measured: Measured, experiment: ResolvedExperiment, image: str
+    measured: MeasuredWinner, experiment: ResolvedExperiment, image: str
 ) -> dict[str, str]:
-    """Annotations of the exported object, by key."""
+    """Return the annotations of the exported objects, by key."""
     return {PREFIX + name: text for name, text in _named(measured, experiment, image)}
 
 
 def _named(
-    measured: Measured, experiment: ResolvedExperiment, image: str
+    measured: MeasuredWinner, experiment: ResolvedExperiment, image: str
 ) -> Iterator[tuple[str, str]]:
     winner, result, release = measured.winner, measured.result, experiment.spec.release_facts
     yield "winner", winner.variant if winner.speculates else f"{winner.variant} (no speculation)"
@@ -87,7 +87,7 @@ def _number(value: float | None) -> str:
 
 
 def ratio_words(ratio: Estimate | None) -> str:
-    """The figure and its 95% interval, in brackets."""
+    """Return the figure with its 95% interval in brackets."""
     if ratio is None:
         return NOT_MEASURED
     interval = "no interval"

@@ -1,8 +1,8 @@
-"""Objects that every form of the winner shares.
+"""Objects that the forms of the winner share, the Deployment, and KServe's InferenceService.
 
-InferenceService and not LLMInferenceService: that one writes vLLM's command line itself, and this
-one's is what was measured. Mode `Standard` (KServe before 0.16 calls it `RawDeployment`): Knative
-takes no pod with a resource claim.
+InferenceService and not LLMInferenceService, which writes vLLM's command line itself: this one
+keeps the measured one. Mode `Standard` (KServe before 0.16 calls it `RawDeployment`), because
+Knative takes no pod with a resource claim.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from charts.names import (
 from charts.vllm_pod import PORT_NAME
 from charts.winner.alarms import watched, why_no_alarm
 from charts.winner.annotations import annotations_of
-from charts.winner.measured import Export, Measured, Object
+from charts.winner.measured import Export, MeasuredWinner, Object
 from charts.winner.neuron_pod import (
     claim_template,
     local_command,
@@ -35,11 +35,11 @@ from draftworth.planning.resolved import (
     ResolvedExperiment,
     ResolvedLocal,
     ResolvedNeuron,
-    ResolvedVariant,
 )
 from draftworth.serving.command import SERVING_PORT, served_model_name
 
-# Of the buckets that a server reads: fields of Bindings, and what stands in for each.
+# The buckets that a server reads: fields of Bindings, and the environment variable in place of
+# each.
 BUCKETS: Mapping[str, str] = {
     "checkpoints_bucket": "CHECKPOINTS_BUCKET",
     "artifacts_bucket": "ARTIFACTS_BUCKET",
@@ -48,13 +48,16 @@ BUCKETS: Mapping[str, str] = {
 
 def export_of(
     experiment: ResolvedExperiment,
-    measured: Measured,
+    measured: MeasuredWinner,
     *,
     namespace: str,
     image: str,
     given: Mapping[str, str],
 ) -> Export:
-    """What all files are made of; given: names of buckets, placeholders for the others."""
+    """Return the content of all files.
+
+    given: names of buckets; the others get placeholders.
+    """
     variant = measured.variant
     name = service_name(variant.name)
     templates: tuple[Object, ...] = ()
@@ -63,9 +66,12 @@ def export_of(
         pod = neuron_pod(experiment, variant, bindings, namespace)
         needs = tuple(volumes(experiment, variant, bindings, namespace))
         templates = (claim_template(experiment, namespace),)
-        devices = experiment.spec.serving.slot_devices
+        devices, command = experiment.spec.serving.slot_devices, variant.command
     else:
-        pod, needs, devices = _local(experiment, variant, image, name), (), 0
+        assert isinstance(experiment, ResolvedLocal)  # noqa: S101 (the only other kind)
+        command = local_command(experiment, variant)
+        pod = local_pod(variant, command, image, service_account=name)
+        needs, devices = (), 0
     return Export(
         name=name,
         namespace=namespace,
@@ -81,6 +87,7 @@ def export_of(
         needs=(service_account(name, namespace), *needs),
         claim_templates=templates,
         devices=devices,
+        flags=command.flags,
         model=served_model_name(experiment.spec),
         remarks=tuple(_remarks(measured)),
     )
@@ -90,15 +97,8 @@ def _selector(name: str) -> dict[str, str]:
     return {**SERVING_COMPONENT, SERVER_LABEL: name}
 
 
-def _local(
-    experiment: ResolvedExperiment, variant: ResolvedVariant, image: str, name: str
-) -> Object:
-    assert isinstance(experiment, ResolvedLocal)  # noqa: S101 (the only other kind)
-    return local_pod(variant, local_command(experiment, variant), image, service_account=name)
-
-
 def _bindings(experiment: ResolvedNeuron, given: Mapping[str, str]) -> Bindings:
-    """Of the two buckets that a server reads; a run's others are in no object here."""
+    """Bind the two buckets that a server reads; no exported object needs the others."""
     values = {field: placeholder(variable) for field, variable in BUCKETS.items()}
     return Bindings(
         region=experiment.spec.aws.region,
@@ -110,7 +110,7 @@ def _bindings(experiment: ResolvedNeuron, given: Mapping[str, str]) -> Bindings:
     )
 
 
-def _remarks(measured: Measured) -> Iterator[str]:
+def _remarks(measured: MeasuredWinner) -> Iterator[str]:
     winner = measured.winner
     if not winner.speculates:
         yield "No variant is shown to be cheaper: the winner is the baseline, without speculation."
@@ -122,7 +122,7 @@ def _remarks(measured: Measured) -> Iterator[str]:
 
 
 def deployment(export: Export) -> Iterator[Object]:
-    """The template of its device claim, where it has one; the Service; the Deployment."""
+    """Yield the template of its device claim if it has one, the Service and the Deployment."""
     yield from export.claim_templates
     port = {"name": PORT_NAME, "port": SERVING_PORT, "targetPort": PORT_NAME, "protocol": "TCP"}
     yield {
@@ -152,13 +152,13 @@ def deployment(export: Export) -> Iterator[Object]:
 SERVER_NAME = "kserve-container"
 MODE: dict[str, str] = {
     "serving.kserve.io/deploymentMode": "Standard",
-    # One server was measured; how many are needed is the reader's to say.
+    # One server was measured; the reader decides how many are needed.
     "serving.kserve.io/autoscalerClass": "none",
 }
 
 
 def inference_service(export: Export) -> Object:
-    """The object."""
+    """Return KServe's object."""
     server = {**export.server, "name": SERVER_NAME}
     return {
         "apiVersion": "serving.kserve.io/v1beta1",

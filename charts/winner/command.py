@@ -1,4 +1,4 @@
-"""`draftworth manifests --winner`: the files, and what is left to do before they are applied."""
+"""`draftworth manifests --winner` writes the winner of a run for other clusters."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from charts.files import placeholder, write_files, yaml_text
 from charts.winner.alarms import break_even_words, cloudwatch_alarm, prometheus_rule, watched
 from charts.winner.building import BUCKETS, deployment, export_of, inference_service
-from charts.winner.measured import Export, Measured, Object, measured_winner
+from charts.winner.measured import Export, MeasuredWinner, Object, measured_winner
 from charts.winner.neuron_pod import checkpoints_claim
 from charts.winner.production_stack import (
     CHART_REPOSITORY,
@@ -34,7 +34,7 @@ _DOCUMENT = "docs/winner.md"
 
 
 def add_winner_arguments(parser: argparse.ArgumentParser) -> None:
-    """The run, and where its winner is to be served."""
+    """Add the run, and the place where its winner is to be served."""
     parser.add_argument(
         "--winner",
         metavar="RUN",
@@ -51,7 +51,7 @@ def add_winner_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def write_winner(arguments: argparse.Namespace) -> str:
-    """Write the files; what to do next, as text.
+    """Write the files and return the next steps as text.
 
     Raises:
         UserInputError: an option is wrong, or the run is not the experiment's.
@@ -87,7 +87,7 @@ def refuse(beside: str, allowed: str, **options: str | None) -> None:
 
 
 def option(name: str) -> str:
-    """As it is given: `--results-bucket`."""
+    """Return the option as a user types it: `--results-bucket`."""
     return f"--{name.replace('_', '-')}"
 
 
@@ -102,7 +102,6 @@ def _namespace(given: str | None) -> str:
 
 
 def _image(experiment: ResolvedExperiment, given: str | None) -> str:
-    """The release's own, or one that is given where it has none."""
     release, spec = experiment.spec.release_facts, experiment.spec
     if release.image:
         if given:
@@ -113,7 +112,7 @@ def _image(experiment: ResolvedExperiment, given: str | None) -> str:
         return release.image
     if not given:
         raise UserInputError(
-            f"--image: given none, allowed: an image with vLLM {release.vllm_version} for CPU, "
+            f"--image: not given, allowed: an image with vLLM {release.vllm_version} for CPU, "
             f"because release {spec.release} runs on the machine itself and has no image; next: "
             "--image REPOSITORY:TAG. Only flags and environment are then what was measured"
         )
@@ -125,8 +124,7 @@ def _image(experiment: ResolvedExperiment, given: str | None) -> str:
     return given
 
 
-def _header(export: Export, measured: Measured, name: str) -> str:
-    """Comments on top of a file."""
+def _header(export: Export, measured: MeasuredWinner, name: str) -> str:
     run_id = one_line(measured.result.run_id)
     lines = [
         f"Winner of run {run_id}: {measured.winner.variant}. {_FILES[name]}.",
@@ -158,8 +156,8 @@ _FILES: Mapping[str, str] = {
 }
 
 
-def _objects(export: Export, measured: Measured) -> dict[str, Sequence[Object]]:
-    """What is written, by file; alarms only where there is something to watch."""
+def _objects(export: Export, measured: MeasuredWinner) -> dict[str, Sequence[Object]]:
+    """Return the objects by file; alarms only where there is something to watch."""
     found: dict[str, Sequence[Object]] = {
         COMMON_FILE: export.needs,
         DEPLOYMENT_FILE: tuple(deployment(export)),
@@ -174,7 +172,7 @@ def _objects(export: Export, measured: Measured) -> dict[str, Sequence[Object]]:
 
 
 def _next_steps(
-    export: Export, measured: Measured, files: Sequence[Path], text: str
+    export: Export, measured: MeasuredWinner, files: Sequence[Path], text: str
 ) -> Iterator[str]:
     common, plain, kserve, stack, *alarms = files
     yield f"Winner of run {one_line(measured.result.run_id)}: {measured.winner.variant}."

@@ -1,9 +1,9 @@
-"""Where vLLM finds the winner's compiled graphs: what the init container of an exported pod runs.
+"""The program of an exported pod's init container finds the winner's compiled graphs for vLLM.
 
 `find_graphs ARTIFACTS KEY TARGET link|copy`. The bucket's manifest names the folder of the graphs,
 which no pod can know before. `link`: the engine reads them in place; `copy`: it works on a cache
-that it has to be able to write. Stands alone: the Neuron image has an interpreter and nothing of
-ours, and the text of this file travels in the pod's own object. Python 3.10 and later.
+that it has to be able to write. This file imports nothing of ours, because its text stands in the
+pod's own object. It runs on Python 3.10 and later.
 """
 
 from __future__ import annotations

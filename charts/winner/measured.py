@@ -1,4 +1,7 @@
-"""What is known of the winner: what was measured, and what is exported."""
+"""The winner of a run, and the content of its export.
+
+The run must be one of the experiment, which says how the winner is served.
+"""
 
 from __future__ import annotations
 
@@ -16,26 +19,27 @@ from draftworth.records.reading import Run, read_run
 from draftworth.records.results import RunResult
 from draftworth.records.servers import Decoding, ServingFacts
 from draftworth.records.transcripts import read_transcripts
+from draftworth.serving.command import Flags
 from draftworth.untrusted import one_line
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measured:
-    """A winner, its run's end, and the variant of the experiment that it is."""
+class MeasuredWinner:
+    """The run's winner, its result, and the winner's variant in the experiment."""
 
     winner: Winner
     result: RunResult
     variant: ResolvedVariant
 
 
-def measured_winner(run_at: str, experiment: ResolvedExperiment) -> Measured:
+def measured_winner(run_at: str, experiment: ResolvedExperiment) -> MeasuredWinner:
     """Read a run, and find its winner in the experiment.
 
     Args:
         run_at: a folder, or an s3:// address.
 
     Raises:
-        UserInputError: it is no run, another experiment's, or was served in another way.
+        UserInputError: it is no run, is of another experiment, or was served in another way.
         DraftworthError: it has no winner (`NoWinnerError`), or S3 cannot be read.
     """
     if run_list(run_at) is not None:
@@ -47,7 +51,9 @@ def measured_winner(run_at: str, experiment: ResolvedExperiment) -> Measured:
         transcripts = read_transcripts(folder, run.blocks)
     _refuse_another_experiment(run, experiment)
     winner = winner_of(facts_of(run, transcripts))
-    return Measured(winner=winner, result=run.result, variant=_variant(winner, run, experiment))
+    return MeasuredWinner(
+        winner=winner, result=run.result, variant=_variant(winner, run, experiment)
+    )
 
 
 def _refuse_another_experiment(run: Run, experiment: ResolvedExperiment) -> None:
@@ -80,9 +86,8 @@ def _variant(winner: Winner, run: Run, experiment: ResolvedExperiment) -> Resolv
 
 
 def _differences(winner: Winner, run: Run, experiment: ResolvedExperiment) -> Iterator[str]:
-    """Facts of the servers that run.json and the experiment state differently."""
     measured, asked = run.result.serving, serving_facts(experiment)
-    # Further variants may have come and gone since.
+    # Other variants may have been added or removed since.
     if measured is None or winner.variant not in measured.decoding:
         shown = one_line(winner.variant)
         yield f"serving: given nothing in run.json of {shown}, allowed: what served it"
@@ -90,7 +95,7 @@ def _differences(winner: Winner, run: Run, experiment: ResolvedExperiment) -> It
     was, now = measured.decoding[winner.variant], asked.decoding[winner.variant]
     differing = [*_different(measured, asked), *_different(was, now)]
     yield from differing
-    # Each of those changes it too: it says something only where there are none.
+    # Those differences change the key too, so it tells something only without them.
     if was.artifact_key != now.artifact_key and not differing:
         yield (
             f"other flags than were measured: artifact key {one_line(str(was.artifact_key))}, in "
@@ -98,7 +103,7 @@ def _differences(winner: Winner, run: Run, experiment: ResolvedExperiment) -> It
         )
 
 
-# What changes an artifact key, and is in run.json in no other way.
+# These change an artifact key and are in run.json in no other way.
 _IN_THE_KEY = (
     "what differs is a model's revision, serving.buckets (with `one` also the workload's lengths), "
     "serving.neuron_config, or the version of draftworth, which writes the flags"
@@ -122,10 +127,11 @@ class Export:
 
     pod: the spec of a pod that stands alone, with one container, the server's.
     needs: objects that must be there before any pod: its service account, volumes.
-    claim_templates: of its device claims, where it makes any: the chart's pod does not.
+    claim_templates: of the pod's device claims; the Helm chart's pod makes no claims.
     devices: Neuron devices that the pod claims; 0: none.
-    model: the name by which requests ask for it, and which its metrics carry.
-    remarks: what a reader must know before applying a file, a sentence each.
+    flags: of the server, as it was measured.
+    model: the name of the model in requests and in its metrics.
+    remarks: sentences that a reader must know before applying a file.
     """
 
     name: str
@@ -137,17 +143,16 @@ class Export:
     needs: tuple[Object, ...]
     claim_templates: tuple[Object, ...]
     devices: int
+    flags: Flags
     model: str
     remarks: tuple[str, ...]
 
     @property
     def server(self) -> Object:
-        """The container."""
         (container,) = self.pod["containers"]
         return dict(container)
 
     def metadata(self, annotations: Mapping[str, str] | None = None) -> Object:
-        """Of an object that has the winner's name."""
         found: Object = {
             "name": self.name,
             "namespace": self.namespace,

@@ -1,17 +1,20 @@
 """The winner's pod, on Neuron devices or on a CPU.
 
-The measured flags and environment, and nothing that nobody measured: no resources, no node. The
-checkpoints, folders on the machine that measured, are expected on a volume of the reader's own.
+On Neuron devices it is the measured pod without its run: without the program that compiles, reports
+to the controller and gives up, and without the container that uploads graphs. Flags, image,
+devices, resources and mount paths are the measured ones
+(docs/decisions/0028-the-winner-elsewhere.md).
 
-The measured pod without what belongs to a run: the program that compiles, reports to the controller
-and gives up, the container that uploads graphs, and their environment. Flags, image, devices,
-resources and mount paths are the measured ones. Why: docs/decisions/0028-the-winner-elsewhere.md.
+On a CPU it has the measured flags and environment, and neither resources nor a node, which nobody
+measured. The checkpoints were folders on the measuring machine; they are expected on a volume of
+the reader's own.
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
@@ -51,24 +54,21 @@ from draftworth.records.servers import (
 from draftworth.serving.command import SERVING_PORT, ModelPaths, ServingCommand
 from draftworth.serving.dialects import serving_command
 
-# As long as a rehearsal waits for its engines (`rehearsal/engine.py`).
+# A rehearsal waits as long for its engines (`rehearsal/engine.py`).
 _STARTUP_SECONDS = 600
 _PERIOD_SECONDS = 10
 
 
 def local_command(experiment: ResolvedLocal, variant: ResolvedVariant) -> ServingCommand:
-    """The measured command, with paths inside the pod."""
+    """Return the measured command with paths inside the pod."""
     command = serving_command(experiment.spec, variant.spec, ModelPaths())
-    return ServingCommand(
-        arguments=(*command.arguments, f"--port={SERVING_PORT}"),
-        environment=command.environment,
-    )
+    return replace(command, flags={**command.flags, "--port": str(SERVING_PORT)})
 
 
 def local_pod(
     variant: ResolvedVariant, command: ServingCommand, image: str, *, service_account: str
 ) -> Object:
-    """The spec of the pod; its checkpoints are on the claim that `checkpoints_claim` names."""
+    """Return the spec of the pod; its checkpoints are on the claim `checkpoints_claim`."""
     roles = {"target": ModelPaths().target}
     if isinstance(variant.spec, Speculative):
         roles["draft"] = ModelPaths().draft
@@ -101,7 +101,7 @@ def local_pod(
 
 
 def checkpoints_claim(name: str) -> str:
-    """The PersistentVolumeClaim with the folders `target` and `draft`, which the reader makes."""
+    """Return the name of the claim with the folders `target` and `draft`: the reader makes it."""
     return f"{name}-checkpoints"
 
 
@@ -117,14 +117,14 @@ def _probe(failures: int) -> Object:
 GRAPHS_PATH = f"{SCRATCH_PATH}/graphs"
 INIT_NAME = "find-graphs"
 _PROGRAM = Path(__file__).with_name("find_graphs.py")
-# For the engine to come up once its graphs are loaded, or compiled.
+# For the engine to start serving after its graphs are loaded or compiled.
 _STARTUP_MARGIN_MINUTES = 5
 
 
 def neuron_pod(
     experiment: ResolvedNeuron, variant: NeuronVariant, bindings: Bindings, namespace: str
 ) -> Object:
-    """The spec of the pod."""
+    """Return the spec of the pod."""
     template = pod_template(
         experiment,
         variant,
@@ -160,7 +160,7 @@ def neuron_pod(
 def volumes(
     experiment: ResolvedNeuron, variant: NeuronVariant, bindings: Bindings, namespace: str
 ) -> Iterator[Object]:
-    """Each with its claim."""
+    """Yield the volumes, each with its claim."""
     names = _volume_names(experiment, variant, bindings, namespace)
     for volume in bucket_volumes(variant, bindings):
         name = names[volume.name(experiment)]
@@ -178,7 +178,7 @@ def volumes(
 
 
 def claim_template(experiment: ResolvedNeuron, namespace: str) -> Object:
-    """Of the device claim: Kubernetes 1.34 and later, with the Neuron DRA driver."""
+    """Return the template of the device claim (Kubernetes 1.34, with the Neuron DRA driver)."""
     return _plain(
         k8s.KubeResourceClaimTemplate.manifest(
             metadata=k8s.ObjectMeta(name=_claim_template_name(experiment), namespace=namespace),
@@ -188,7 +188,7 @@ def claim_template(experiment: ResolvedNeuron, namespace: str) -> Object:
 
 
 def service_account(name: str, namespace: str) -> Object:
-    """Of the pod: nothing of it talks to the Kubernetes API."""
+    """Return the pod's account; the pod does not call the Kubernetes API."""
     return _plain(
         k8s.KubeServiceAccount.manifest(
             metadata=k8s.ObjectMeta(name=name, namespace=namespace),
@@ -198,12 +198,11 @@ def service_account(name: str, namespace: str) -> Object:
 
 
 def _plain(value: Any) -> Object:
-    """A struct of `charts.k8s` is plain data when it runs."""
+    """Cast a struct of `charts.k8s`, which is plain data at run time."""
     return cast(Object, value)
 
 
 def _claim_template_name(experiment: ResolvedNeuron) -> str:
-    """With a content hash: it cannot be changed in place."""
     return content_name(
         f"neuron-{experiment.spec.serving.slot_devices}-devices",
         claim_template_spec(experiment, None),
@@ -213,14 +212,16 @@ def _claim_template_name(experiment: ResolvedNeuron) -> str:
 def _volume_names(
     experiment: ResolvedNeuron, variant: NeuronVariant, bindings: Bindings, namespace: str
 ) -> dict[str, str]:
-    """By the measured pod's name of each volume, its own: PersistentVolumes have no namespace, and
-    the experiment may still be deployed in this cluster."""
+    """Map the measured pod's names of volumes to new ones.
+
+    PersistentVolumes have no namespace, and the experiment may still be deployed in this cluster.
+    """
     names = (volume.name(experiment) for volume in bucket_volumes(variant, bindings))
     return {name: f"{namespace}-{service_name(variant.name)}-{name}" for name in names}
 
 
 def _graph_variables(experiment: ResolvedNeuron) -> Iterator[tuple[str, str]]:
-    """Where the engine finds the graphs, and that it ends where one is missing, if it can."""
+    """Yield where the graphs are, and that the engine ends where one is missing, if it can."""
     match experiment.spec.release_facts.compiled_graphs:
         case ArtifactFolder(variable=variable):
             yield variable, GRAPHS_PATH
@@ -231,7 +232,7 @@ def _graph_variables(experiment: ResolvedNeuron) -> Iterator[tuple[str, str]]:
 
 
 def _startup_minutes(experiment: ResolvedNeuron) -> int:
-    """A cache without a proof may be missed, and is then compiled into."""
+    """Allow time to compile where the engine compiles a graph that its cache lacks."""
     graphs = experiment.spec.release_facts.compiled_graphs
     compiles = isinstance(graphs, CompilerCache) and not graphs.proof_variable
     limit = COMPILE_LIMIT_MINUTES if compiles else LOAD_LIMIT_MINUTES
@@ -255,7 +256,7 @@ def _find_graphs(experiment: ResolvedNeuron, variant: NeuronVariant) -> Object:
             ephemeral_storage_gib=UPLOADER_EPHEMERAL_STORAGE_GIB,
             limit_cpus=True,
         ),
-        security_context=no_rights(read_only_root_filesystem=True),
+        security_context=no_rights(),
         termination_message_policy="FallbackToLogsOnError",
         volume_mounts=[
             k8s.VolumeMount(name="artifacts", mount_path=ARTIFACTS_PATH, read_only=True),

@@ -1,9 +1,9 @@
 """The winner as values of the vLLM production-stack's Helm chart (`vllm/vllm-stack`).
 
-The chart writes `vllm serve` with a host and port of its own, some flags from keys of `vllmConfig`,
-and the rest as they are. It has no place for a pod's resource claims, so Neuron devices are asked
-of the device plugin instead. Source: helm/ of github.com/vllm-project/production-stack, chart
-version 0.1.12.
+The chart writes `vllm serve` with a host and port of its own, writes some flags from keys of
+`vllmConfig`, and takes the others as they are. It has no place for a pod's resource claims, so
+Neuron devices are asked of the device plugin instead. Source: helm/ of
+github.com/vllm-project/production-stack, chart version 0.1.12.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import Any
 
 from charts.winner.annotations import PREFIX
 from charts.winner.measured import Export, Object
-from draftworth.serving.command import SERVING_PORT
+from draftworth.serving.command import SERVING_PORT, Flags, flag_texts
 
 CHART_VERSION = "0.1.12"
 CHART_REPOSITORY = "https://vllm-project.github.io/production-stack"
-# Of the Neuron device plugin.
+# The resource of the Neuron device plugin.
 DEVICE_RESOURCE = "aws.amazon.com/neuron"
 
 # Flags that the chart writes itself: the key of `vllmConfig`, and its value from the flag's.
-_KEYS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
+_KEYS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "--max-model-len": ("maxModelLen", int),
     "--max-num-seqs": ("maxNumSeqs", int),
     "--tensor-parallel-size": ("tensorParallelSize", int),
@@ -32,11 +32,11 @@ _KEYS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
 
 
 def production_stack_values(export: Export) -> Object:
-    """The values, of which `helm install ... vllm/vllm-stack --values FILE` takes all."""
+    """Return the values for `helm install ... vllm/vllm-stack --values FILE`."""
     server, pod = export.server, export.pod
     return {
         "servingEngineSpec": {
-            # The chart's own is `nvidia`: without that class in the cluster no pod is taken.
+            # The default is `nvidia`, and a cluster without that class would take no pod.
             "runtimeClassName": "",
             "containerPort": SERVING_PORT,
             "strategy": {"type": "Recreate"},
@@ -54,21 +54,20 @@ _PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
 def _model(export: Export) -> Object:
     server, pod = export.server, export.pod
     repository, _, tag = server["image"].rpartition(":")
-    model, *flags = server["args"]
     # The chart mounts shared memory of its own.
     in_memory = [v for v in pod["volumes"] if v.get("emptyDir", {}).get("medium") == "Memory"]
     left_out = {volume["name"] for volume in in_memory}
     found: Object = {
         "name": export.name,
         "annotations": dict(export.annotations),
-        # The chart gives the common ones other values, and selects pods by them.
+        # The chart gives the common labels other values, and selects pods by them.
         "podLabels": {k: v for k, v in export.labels.items() if k.startswith(PREFIX)},
         "serviceAccountName": pod["serviceAccountName"],
         "repository": repository,
         "tag": tag,
-        "modelURL": model,
+        "modelURL": server["args"][0],
         "replicaCount": 1,
-        "vllmConfig": _vllm_config(flags),
+        "vllmConfig": _vllm_config(export.flags),
         "env": server["env"],
         "extraVolumes": [v for v in pod["volumes"] if v["name"] not in left_out],
         "extraVolumeMounts": [m for m in server["volumeMounts"] if m["name"] not in left_out],
@@ -78,22 +77,19 @@ def _model(export: Export) -> Object:
     return {**found, **_placing(export), **dict(_init_container(pod))}
 
 
-def _vllm_config(flags: list[str]) -> Object:
-    """Keys for what the chart writes itself, and all else as it is; the port is the chart's."""
-    keys, others = {}, []
-    for argument in flags:
-        flag, _, value = argument.partition("=")
-        if flag in _KEYS:
-            key, convert = _KEYS[flag]
-            keys[key] = convert(value)
-        elif flag != "--port":
-            others.append(argument)
-    # Left out it is false too: said, because the chart's flag is there either way.
-    return {"enablePrefixCaching": False, **keys, "extraArgs": others}
+def _vllm_config(flags: Flags) -> Object:
+    """Return keys for the flags that the chart writes itself, and all others as they are.
+
+    The chart sets the port.
+    """
+    keys = {key: convert(flags[flag]) for flag, (key, convert) in _KEYS.items() if flag in flags}
+    written = {*_KEYS, "--port"}
+    others = {flag: value for flag, value in flags.items() if flag not in written}
+    # It is written although false is the default, because the chart writes the flag either way.
+    return {"enablePrefixCaching": False, **keys, "extraArgs": flag_texts(others)}
 
 
 def _placing(export: Export) -> Object:
-    """Where the pod runs, and what it is given there."""
     pod, given = export.pod, export.server.get("resources", {})
     found: Object = {}
     if selector := pod.get("nodeSelector"):
@@ -103,7 +99,7 @@ def _placing(export: Export) -> Object:
         found["tolerations"] = tolerations
     devices = {DEVICE_RESOURCE: str(export.devices)} if export.devices else {}
     amounts = {kind: {**given[kind], **devices} for kind in ("requests", "limits") if kind in given}
-    # The chart refuses to be told of none: a request of nothing asks for no more than was measured.
+    # The chart wants some: a request of 0 CPUs asks for no more than was measured.
     found["resources"] = amounts or {"requests": {"cpu": "0"}}
     return found
 
@@ -121,5 +117,5 @@ def _init_container(pod: Object) -> Iterator[tuple[str, Object]]:
 
 
 def _probe(probe: Object) -> Object:
-    """The chart's probe: without a word it waits 15 s first, and asks port 8000."""
+    """Return the probe at the chart's port: by default the chart waits 15 s and asks port 8000."""
     return {**probe, "httpGet": {"path": probe["httpGet"]["path"], "port": SERVING_PORT}}

@@ -104,6 +104,8 @@ def read_step_costs(path: Path) -> StepCostCard:
 
 
 VERDICT_SCHEMA = "draftworth.verdict/2"
+# All runs of a results bucket lie below this folder.
+RUNS_FOLDER = "runs"
 VERDICT_FILE = "verdict.json"
 # Below a run's folder: the report that the measuring Job writes when the run is over.
 REPORT_FOLDER = "report"
@@ -163,4 +165,4 @@ class Verdict:
     @property
     def key(self) -> str:
         """Its object key in a results bucket."""
-        return f"runs/{self.run_id}/{VERDICT_FILE}"
+        return f"{RUNS_FOLDER}/{self.run_id}/{VERDICT_FILE}"

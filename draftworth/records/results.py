@@ -29,6 +29,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from draftworth.records.findings import RUNS_FOLDER as RUNS_FOLDER
 from draftworth.records.findings import VERDICT_FILE
 from draftworth.records.load import ConcurrencyLoad, Load, LoadGenerator
 from draftworth.records.servers import ServingFacts
@@ -40,8 +41,6 @@ RESULT_SUFFIX = ".result.json"
 TRANSCRIPT_SUFFIX = ".transcript.jsonl.gz"
 LLMPERF_RESPONSES_SUFFIX = "_individual_responses.json"
 LLMPERF_SUMMARY_SUFFIX = "_summary.json"
-# All runs of a results bucket lie below this folder.
-RUNS_FOLDER = "runs"
 BLOCKS_FOLDER = "blocks"
 INTERRUPTED_FOLDER = "interrupted"
 # Not RESULT_SUFFIX: files that end so are published.

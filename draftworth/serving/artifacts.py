@@ -12,6 +12,7 @@ from typing import Any
 from draftworth.experiment.model import NeuronExperiment
 from draftworth.experiment.naming import content_hash
 from draftworth.experiment.variants import Variant
+from draftworth.serving.command import flag_texts
 from draftworth.serving.dialects import neuron_dialect, shared_config, shared_flags
 
 KEY_LENGTH = 24
@@ -36,7 +37,7 @@ def artifact_inputs(experiment: NeuronExperiment, variant: Variant) -> dict[str,
         "method": variant.method,
     }
     if flags := shared_flags(experiment, variant):
-        inputs["flags"] = flags
+        inputs["flags"] = flag_texts(flags)
     if variant.window is not None:
         inputs["window"] = variant.window
     if draft := variant.hub_draft:

@@ -16,13 +16,15 @@ from draftworth.experiment.model import Experiment, NeuronExperiment
 from draftworth.experiment.variants import Variant
 
 SERVING_PORT = 8000
+# Values by flag, in the order of the command line; None: the flag takes no value.
+Flags = Mapping[str, str | None]
 # The default of vLLM 0.10.1 and later, given all the same: prompts do not belong in a pod's log.
 REQUESTS_NOT_LOGGED = "--no-enable-log-requests"
 # By default vLLM takes sampling parameters that a request leaves out from the model's
 # generation_config.json: top_k 20 and top_p 0.95 of a Qwen3, the repetition penalty of a Qwen2.5, a
 # limit on new tokens. It would draw from another distribution than the model's, by which outputs
 # are checked. It still takes the ids that end an output (vLLM, ModelConfig.generation_config).
-NO_GENERATION_DEFAULTS = "--generation-config=vllm"
+NO_GENERATION_DEFAULTS: Flags = {"--generation-config": "vllm"}
 SPECULATIVE_CONFIG = "--speculative-config"
 PER_REQUEST_ACCEPTANCE = "--per-request-spec-decode-metrics"
 
@@ -38,10 +40,20 @@ class ModelPaths:
 
 @dataclass(frozen=True, kw_only=True)
 class ServingCommand:
-    """Arguments of `vllm serve` and the environment it needs."""
+    """`vllm serve MODEL` with its flags, and the environment it needs."""
 
-    arguments: tuple[str, ...]
+    model: str
+    flags: Flags
     environment: Mapping[str, str]
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        return (self.model, *flag_texts(self.flags))
+
+
+def flag_texts(flags: Flags) -> list[str]:
+    """Return the flags as a command line has them: `--flag=value`, or `--flag` alone."""
+    return [flag if value is None else f"{flag}={value}" for flag, value in flags.items()]
 
 
 def served_model_name(experiment: Experiment) -> str:
@@ -51,35 +63,37 @@ def served_model_name(experiment: Experiment) -> str:
     return experiment.name
 
 
-def common_arguments(experiment: Experiment, paths: ModelPaths) -> list[str]:
-    """Return the arguments that are the same in every dialect."""
+def common_flags(experiment: Experiment) -> dict[str, str | None]:
+    """Return the flags that are the same in every dialect."""
     serving = experiment.serving
-    parser = serving.tool_call_parser
-    return [
-        paths.target,
-        f"--served-model-name={served_model_name(experiment)}",
-        f"--max-num-seqs={serving.max_num_seqs}",
-        f"--max-model-len={serving.max_model_len}",
-        NO_GENERATION_DEFAULTS,
-        *(["--enable-auto-tool-choice", f"--tool-call-parser={parser}"] if parser else []),
-    ]
+    flags: dict[str, str | None] = {
+        "--served-model-name": served_model_name(experiment),
+        "--max-num-seqs": str(serving.max_num_seqs),
+        "--max-model-len": str(serving.max_model_len),
+        **NO_GENERATION_DEFAULTS,
+    }
+    if serving.tool_call_parser:
+        flags["--enable-auto-tool-choice"] = None
+        flags["--tool-call-parser"] = serving.tool_call_parser
+    return flags
 
 
 def neuron_command(
-    experiment: NeuronExperiment, paths: ModelPaths, *own: str, **environment: str
+    experiment: NeuronExperiment, paths: ModelPaths, own: Flags, **environment: str
 ) -> ServingCommand:
-    """Return the command on Neuron devices, with the dialect's own arguments and environment."""
+    """Return the command on Neuron devices: what all dialects share, then the dialect's own."""
     serving = experiment.serving
     # Two names for one setting: NxD Inference reads the first, older runtimes the second.
     # NEURON_RT_VISIBLE_CORES is left alone: with DRA the claim decides which devices are visible.
     lnc = str(serving.lnc)
     return ServingCommand(
-        arguments=(
-            *common_arguments(experiment, paths),
-            f"--port={SERVING_PORT}",
-            f"--tensor-parallel-size={serving.tensor_parallel_size}",
-            *own,
-        ),
+        model=paths.target,
+        flags={
+            **common_flags(experiment),
+            "--port": str(SERVING_PORT),
+            "--tensor-parallel-size": str(serving.tensor_parallel_size),
+            **own,
+        },
         environment={
             "NEURON_LOGICAL_NC_CONFIG": lnc,
             "NEURON_RT_VIRTUAL_CORE_SIZE": lnc,
@@ -103,24 +117,23 @@ def engine_settings(experiment: NeuronExperiment, variant: Variant) -> dict[str,
     return dict(experiment.release_facts.methods[variant.method].engine_settings)
 
 
-def speculative_config(variant: Variant, paths: ModelPaths, **own: Any) -> list[str]:
-    """Return the flag with the draft, the window and the dialect's own settings."""
+def speculative_config(variant: Variant, paths: ModelPaths, **own: Any) -> Flags:
+    """Return the flag with draft, window and the dialect's own settings; the baseline has none."""
     if variant.window is None:
-        return []
+        return {}
     settings = {"model": paths.draft, "num_speculative_tokens": variant.window, **own}
-    return [json_flag(SPECULATIVE_CONFIG, settings)]
+    return {SPECULATIVE_CONFIG: json_text(settings)}
 
 
-def per_request_acceptance(experiment: Experiment, variant: Variant) -> list[str]:
+def per_request_acceptance(experiment: Experiment, variant: Variant) -> Flags:
     """Return the flag that makes a server count each request's accepted drafts, if it can.
 
     vLLM refuses to start with it and without `--speculative-config`.
     """
-    if variant.window is None or not experiment.release_facts.per_request_acceptance:
-        return []
-    return [f"{PER_REQUEST_ACCEPTANCE}=summary"]
+    tells = experiment.release_facts.per_request_acceptance and variant.window is not None
+    return {PER_REQUEST_ACCEPTANCE: "summary"} if tells else {}
 
 
-def json_flag(flag: str, value: Mapping[str, Any]) -> str:
-    """Return `--flag={...}`, the same text for the same value."""
-    return f"{flag}={json.dumps(value, sort_keys=True, separators=(',', ':'))}"
+def json_text(value: Mapping[str, Any]) -> str:
+    """Return the same text for the same value."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))

@@ -12,7 +12,12 @@ from typing import Any, Protocol
 from draftworth.experiment.model import Experiment, LocalExperiment, NeuronExperiment
 from draftworth.experiment.variants import Variant
 from draftworth.serving import neuron_v0_nxdi, neuron_v1_nxdi, vllm_cpu, vllm_neuron
-from draftworth.serving.command import ModelPaths, ServingCommand, engine_settings
+from draftworth.serving.command import (
+    Flags,
+    ModelPaths,
+    ServingCommand,
+    engine_settings,
+)
 
 
 class NeuronDialect(Protocol):
@@ -29,7 +34,7 @@ class NeuronDialect(Protocol):
     def shared_config(self, experiment: NeuronExperiment) -> dict[str, Any]:
         """Return the engine settings of every variant, with the experiment's own."""
 
-    def shared_flags(self, experiment: NeuronExperiment) -> list[str]:
+    def shared_flags(self, experiment: NeuronExperiment) -> Flags:
         """Return the flags of every variant that affect the graph or the scheduler."""
 
     def command(
@@ -38,7 +43,7 @@ class NeuronDialect(Protocol):
         variant: Variant,
         paths: ModelPaths,
         config: dict[str, Any],
-        flags: list[str],
+        flags: Flags,
     ) -> ServingCommand:
         """Return the command of one variant's server.
 
@@ -66,11 +71,11 @@ def shared_config(experiment: NeuronExperiment, variant: Variant) -> dict[str, A
     return {key: value for key, value in config.items() if key not in left_out}
 
 
-def shared_flags(experiment: NeuronExperiment, variant: Variant) -> list[str]:
+def shared_flags(experiment: NeuronExperiment, variant: Variant) -> Flags:
     """Return the shared flags that a variant gets."""
     flags = neuron_dialect(experiment).shared_flags(experiment)
     left_out = _left_out(experiment, variant)
-    return [flag for flag in flags if flag.partition("=")[0] not in left_out]
+    return {flag: value for flag, value in flags.items() if flag not in left_out}
 
 
 def _left_out(experiment: NeuronExperiment, variant: Variant) -> set[str]:

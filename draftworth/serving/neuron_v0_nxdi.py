@@ -23,20 +23,25 @@ def command(
     variant: Variant,
     paths: vllm.ModelPaths,
     config: dict[str, Any],
-    flags: list[str],
+    flags: vllm.Flags,
 ) -> vllm.ServingCommand:
     """Return the fork's command."""
     return vllm.neuron_command(
         experiment,
         paths,
-        # No flag for prefix caching: "disabled by default for V0" (vLLM 0.9, CacheConfig).
-        "--device=neuron",
-        # vLLM 0.9 logs every prompt by default, and has this flag only (AsyncEngineArgs).
-        "--disable-log-requests",
-        *flags,
-        vllm.json_flag("--override-neuron-config", config),
-        # No "method" key: the fork detects a draft model by itself.
-        *vllm.speculative_config(variant, paths, max_model_len=experiment.serving.max_model_len),
+        {
+            # No flag for prefix caching: "disabled by default for V0" (vLLM 0.9, CacheConfig).
+            "--device": "neuron",
+            # By default it logs every prompt, and it knows this name alone (vLLM 0.9,
+            # AsyncEngineArgs).
+            "--disable-log-requests": None,
+            **flags,
+            "--override-neuron-config": vllm.json_text(config),
+            # No "method" key: the fork detects a draft model by itself.
+            **vllm.speculative_config(
+                variant, paths, max_model_len=experiment.serving.max_model_len
+            ),
+        },
         VLLM_NEURON_FRAMEWORK="neuronx-distributed-inference",
         VLLM_USE_V1="0",
     )

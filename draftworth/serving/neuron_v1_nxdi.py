@@ -21,18 +21,20 @@ def command(
     variant: Variant,
     paths: vllm.ModelPaths,
     config: dict[str, Any],
-    flags: list[str],
+    flags: vllm.Flags,
 ) -> vllm.ServingCommand:
     """Return the plugin's command."""
     return vllm.neuron_command(
         experiment,
         paths,
-        vllm.REQUESTS_NOT_LOGGED,
-        *flags,
-        "--no-enable-prefix-caching",
-        "--no-enable-chunked-prefill",
-        # Without prefix caching and chunked prefill the plugin keeps one block a sequence.
-        f"--num-gpu-blocks-override={experiment.serving.max_num_seqs}",
-        vllm.json_flag("--additional-config", {"override_neuron_config": config}),
-        *vllm.speculative_config(variant, paths, method=variant.method),
+        {
+            vllm.REQUESTS_NOT_LOGGED: None,
+            **flags,
+            "--no-enable-prefix-caching": None,
+            "--no-enable-chunked-prefill": None,
+            # Without prefix caching and chunked prefill the plugin keeps one block a sequence.
+            "--num-gpu-blocks-override": str(experiment.serving.max_num_seqs),
+            "--additional-config": vllm.json_text({"override_neuron_config": config}),
+            **vllm.speculative_config(variant, paths, method=variant.method),
+        },
     )

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from draftworth.experiment.model import NeuronExperiment
+from draftworth.serving.command import Flags
 
 # The engine's smallest bucket, tokens.
 _LEAST_BUCKET = 128
@@ -32,9 +33,9 @@ _EQUAL_DEFAULTS: Mapping[str, Any] = {
 }
 
 
-def shared_flags(_: NeuronExperiment) -> list[str]:
-    """Return no flags: all is in the engine settings."""
-    return []
+def shared_flags(_: NeuronExperiment) -> Flags:
+    """NxD Inference takes engine settings and no flags."""
+    return {}
 
 
 def shared_config(experiment: NeuronExperiment) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from draftworth.serving.command import (
     REQUESTS_NOT_LOGGED,
     ModelPaths,
     ServingCommand,
-    common_arguments,
+    common_flags,
     per_request_acceptance,
     speculative_config,
 )
@@ -21,17 +21,18 @@ from draftworth.serving.command import (
 def command(experiment: LocalExperiment, variant: Variant, paths: ModelPaths) -> ServingCommand:
     """Return the command of one server on this machine."""
     return ServingCommand(
-        arguments=(
-            *common_arguments(experiment, paths),
-            REQUESTS_NOT_LOGGED,
-            "--dtype=bfloat16",
-            "--enforce-eager",
-            f"--max-num-batched-tokens={experiment.serving.max_model_len}",
+        model=paths.target,
+        flags={
+            **common_flags(experiment),
+            REQUESTS_NOT_LOGGED: None,
+            "--dtype": "bfloat16",
+            "--enforce-eager": None,
+            "--max-num-batched-tokens": str(experiment.serving.max_model_len),
             # A prompt that was sent before must not come out of a cache.
-            "--no-enable-prefix-caching",
-            *speculative_config(variant, paths, method=variant.method),
-            *per_request_acceptance(experiment, variant),
-        ),
+            "--no-enable-prefix-caching": None,
+            **speculative_config(variant, paths, method=variant.method),
+            **per_request_acceptance(experiment, variant),
+        },
         environment={
             "VLLM_TARGET_DEVICE": "cpu",
             # The worker stays inside the engine core: two processes a server instead of three, and

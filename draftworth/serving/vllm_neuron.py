@@ -47,18 +47,18 @@ def shared_config(experiment: NeuronExperiment) -> dict[str, Any]:
     return {**greedy, **precision, **experiment.serving.neuron_config}
 
 
-def shared_flags(experiment: NeuronExperiment) -> list[str]:
+def shared_flags(experiment: NeuronExperiment) -> vllm.Flags:
     """Return the flags of scheduling and, with a DFlash variant, of precision and KV cache."""
-    flags = ["--no-async-scheduling"]
+    flags: dict[str, str | None] = {"--no-async-scheduling": None}
     if experiment.uses(DFLASH):
-        flags += [
-            "--dtype=bfloat16",
-            "--no-enable-chunked-prefill",
-            f"--max-num-batched-tokens={experiment.serving.max_model_len}",
-            "--disable-hybrid-kv-cache-manager",
-            f"--block-size={BLOCK_SIZE}",
-            f"--num-gpu-blocks-override={_kv_blocks(experiment)}",
-        ]
+        flags |= {
+            "--dtype": "bfloat16",
+            "--no-enable-chunked-prefill": None,
+            "--max-num-batched-tokens": str(experiment.serving.max_model_len),
+            "--disable-hybrid-kv-cache-manager": None,
+            "--block-size": str(BLOCK_SIZE),
+            "--num-gpu-blocks-override": str(_kv_blocks(experiment)),
+        }
     return flags
 
 
@@ -78,17 +78,19 @@ def command(
     variant: Variant,
     paths: vllm.ModelPaths,
     config: dict[str, Any],
-    flags: list[str],
+    flags: vllm.Flags,
 ) -> vllm.ServingCommand:
     """Return vLLM Neuron's command."""
     return vllm.neuron_command(
         experiment,
         paths,
-        vllm.REQUESTS_NOT_LOGGED,
-        "--no-enable-prefix-caching",
-        *flags,
-        vllm.json_flag("--additional-config", {"neuron_config": config}),
-        *vllm.speculative_config(variant, paths, method=variant.method),
-        *vllm.per_request_acceptance(experiment, variant),
+        {
+            vllm.REQUESTS_NOT_LOGGED: None,
+            "--no-enable-prefix-caching": None,
+            **flags,
+            "--additional-config": vllm.json_text({"neuron_config": config}),
+            **vllm.speculative_config(variant, paths, method=variant.method),
+            **vllm.per_request_acceptance(experiment, variant),
+        },
         **_PATIENCE,
     )

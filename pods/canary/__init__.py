@@ -1,1 +1,1 @@
-"""The canary: what a variant's server will do first, done on a CPU node before any accelerator."""
+"""The canary tries a server's mounts and rights on a CPU node before any accelerator."""

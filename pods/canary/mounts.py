@@ -1,4 +1,4 @@
-"""Reads what a server will read: a file or two of each mounted checkpoint, and the artifacts."""
+"""The canary reads what a server will read: files of each mounted checkpoint, and the artifacts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from draftworth.records.codec import RecordError, load_record
 from draftworth.untrusted import MIB, TooLargeError, open_file, read_file
 
 CONFIGURATION = "config.json"
-# Of the largest file, from each end: the mount's first and last requests of it.
+# Read from each end of the largest file, as the mount's first and last requests of it.
 _PROBE_BYTES = MIB
 _LISTED = 1000
 
@@ -27,7 +27,7 @@ class MountError(DraftworthError):
 
 @dataclass(frozen=True, kw_only=True)
 class Mounts:
-    """What is mounted where, as in the server's pod.
+    """The mounts of the server's pod.
 
     checkpoints: folders by role. models: the model and revision that each must hold.
     key, inputs: of the compiled graphs that the server will ask for.
@@ -40,7 +40,7 @@ class Mounts:
     inputs: Mapping[str, Any]
 
     def read(self) -> list[str]:
-        """What was read, a line a mount.
+        """Read every mount, and return a line about each.
 
         Raises:
             MountError: a mount cannot be read, or shows something else.
@@ -86,7 +86,7 @@ class Mounts:
 
 
 def _probe(folder: Path, file: StoredFile) -> None:
-    """Both ends of a file, and its length; raises OSError."""
+    """Read both ends of a file and compare its length; raise OSError."""
     with open_file(folder / file.path) as opened:
         size_bytes = os.fstat(opened.fileno()).st_size
         if size_bytes != file.size_bytes:

@@ -1,8 +1,8 @@
-"""The canary Job's program: one variant's mounts and rights, tried before capacity is asked for.
+"""The canary Job's program tries one variant's mounts and rights before capacity is asked for.
 
-It waits until its checkpoints are staged, by asking S3 itself and not the mount, which may keep
-what it saw. Then it has some minutes: a role that was just made is refused at first. Whatever comes
-of it is reported (`draftworth/records/deployment.py`), each try over the one before.
+It waits until its checkpoints are staged, and asks S3 itself, because the mount may keep what it
+saw. Then a step may fail for some minutes, because a role that was just made is refused at first.
+Each result replaces the report before (`draftworth/records/deployment.py`).
 
 Exit codes: 0 everything was read and reached, 1 something was not; the report says what.
 """
@@ -58,8 +58,8 @@ T = TypeVar("T")
 class Canary:
     """One try.
 
-    wait_seconds: for the checkpoints to be staged.
-    patience_seconds: for what fails to be mended.
+    wait_seconds: how long the checkpoints may take to be staged.
+    patience_seconds: how long a step may fail.
     """
 
     client: S3Client
@@ -76,7 +76,7 @@ class Canary:
     log: list[str] = field(default_factory=list)
 
     def run(self) -> bool:
-        """Wait, read, report; whether all is well. Raises what S3 does where a report is lost."""
+        """Wait, read and report; return whether all is well. Raise errors of S3 in a report."""
         try:
             self._wait_until_staged()
             self._patiently(self._read)
@@ -101,7 +101,7 @@ class Canary:
                 self.sleep(self.poll_seconds)
 
     def _patiently(self, step: Callable[[], T]) -> T:
-        """What it gives: again and again until it does, or has failed for too long."""
+        """Repeat the step until it succeeds, or has failed for too long."""
         give_up_at = self.clock() + self.patience_seconds
         while True:
             try:
@@ -149,7 +149,7 @@ class Canary:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Try once."""
+    """Try the mounts and rights once."""
     arguments = _parser().parse_args(argv)
     end_at_sigterm()
     try:

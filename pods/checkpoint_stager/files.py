@@ -1,7 +1,7 @@
-"""Which files of a model repository are staged, and whether a downloaded one is what the hub has.
+"""The files of a model repository that are staged, and the check of downloaded ones.
 
-Serving reads one set of weights, the configuration and the tokenizer. Repositories hold more: the
-same weights in other formats, training state, pictures, code (no server is told to trust it).
+Servers read one set of weights, the configuration and the tokenizer. Repositories hold more: the
+same weights in other formats, training state, pictures, and code, which no server may run.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from draftworth.errors import DraftworthError, UserInputError
 from draftworth.records.checkpoints import sha256_of
 from draftworth.untrusted import one_line
 
-# What the engines read, the best first: where a repository has one, the others are duplicates.
+# Formats that the engines read, the best first; others beside it are duplicates.
 SERVED_WEIGHTS = ("safetensors", "bin", "pt", "pth")
-# Tensors and nothing else; the others are Python pickles, which run what their author wrote.
+# It holds tensors only; the others are Python pickles, which can run code of their author.
 PLAIN_WEIGHTS = "safetensors"
 OTHER_WEIGHTS = frozenset(
     ("ckpt", "ggml", "gguf", "h5", "mlmodel", "msgpack", "nemo", "npz", "onnx", "onnx_data", "ot")
@@ -29,9 +29,7 @@ PICTURES = frozenset(
 CONFIGURATION = "config.json"
 # Mistral's own format, one file beside the same weights in several.
 OTHER_LAYOUT = "consolidated"
-
-
-# With the model's folder below the 1024 bytes of a key, in any alphabet.
+# In any alphabet it stays, with the model's folder, below the 1024 bytes of a key.
 MAX_NAME_CHARACTERS = 200
 
 
@@ -43,8 +41,8 @@ class CorruptFileError(DraftworthError):
 class HubFile:
     """A file of a repository at one commit.
 
-    sha256: of files in large file storage, else None. git_sha1: of the others, git's hash of a blob
-        (the pointer's for a file in large file storage, so of no use there).
+    sha256: of files in large file storage, else None.
+    git_sha1: git's hash of the file's blob; for a file in large file storage, of its pointer.
     """
 
     path: str
@@ -54,14 +52,13 @@ class HubFile:
 
     @property
     def content_id(self) -> str:
-        """What the hub knows the content by."""
         return f"sha256:{self.sha256}" if self.sha256 else f"git:{self.git_sha1}"
 
 
 def served_files(
     files: Sequence[HubFile], model: str, *, allow_pickle: bool = False
 ) -> tuple[HubFile, ...]:
-    """The files to stage, in order of path.
+    """Return the files to stage, in order of path.
 
     Raises:
         UserInputError: the repository has nothing that could be served, or only pickled weights.
@@ -89,7 +86,7 @@ def served_files(
 
 
 def refuse_pickle(paths: Iterable[str], model: str) -> None:
-    """Raises UserInputError where weights are pickled."""
+    """Raise UserInputError where weights are pickled."""
     found = [path for path in sorted(paths) if _suffix(path) in SERVED_WEIGHTS]
     pickled = [path for path in found if _suffix(path) != PLAIN_WEIGHTS]
     if pickled:
@@ -102,7 +99,6 @@ def refuse_pickle(paths: Iterable[str], model: str) -> None:
 
 
 def _refuse_names(paths: Iterable[str], model: str) -> None:
-    """A name becomes an object's key, a path on two machines and a line of a log."""
     for path in paths:
         plain = path.isprintable() and "\\" not in path and all(path.split("/"))
         if not plain or len(path) > MAX_NAME_CHARACTERS:
@@ -114,7 +110,7 @@ def _refuse_names(paths: Iterable[str], model: str) -> None:
 
 
 def is_weights(path: str) -> bool:
-    """Whether a served file holds weights, which a tokenizer does without."""
+    """Return whether a served file holds weights, which a tokenizer does not need."""
     return _suffix(path) in SERVED_WEIGHTS
 
 
@@ -145,7 +141,7 @@ def _suffixes(files: Iterable[HubFile]) -> str:
 
 
 def checked_sha256(path: Path, file: HubFile) -> str:
-    """The SHA-256 of a downloaded file, once its size and hash are those that the hub names.
+    """Return the SHA-256 of a downloaded file, if its size and hash are those of the hub.
 
     Raises:
         CorruptFileError: they are not.
@@ -158,7 +154,7 @@ def checked_sha256(path: Path, file: HubFile) -> str:
     sha256 = sha256_of(path)
     given, wanted = sha256, file.sha256
     if wanted is None:
-        # A small file, by git's own id: SHA-1 guards against accidents, not against the hub.
+        # Git's id of a small file is a SHA-1, which guards against accidents, not against the hub.
         blob = b"blob %d\0" % size + path.read_bytes()
         given, wanted = hashlib.sha1(blob, usedforsecurity=False).hexdigest(), file.git_sha1
     if given != wanted:

@@ -1,7 +1,8 @@
-"""The model hub, through its own client: what a model consists of, and its files.
+"""The model hub through its own client: a model's files at a commit, and their download.
 
-Plain HTTP, not the hub's chunk store (`HF_HUB_DISABLE_XET=1` in the Job): several files at once
-fill the node's network as well, and a download then has bounded memory and no cache of its own.
+It uses plain HTTP, not the hub's chunk store (`HF_HUB_DISABLE_XET=1` in the Job): several files at
+once fill the node's network as well, and a download then has bounded memory and no cache of its
+own.
 """
 
 from __future__ import annotations
@@ -32,12 +33,11 @@ from pods.checkpoint_stager.files import HubFile
 if TYPE_CHECKING:
     from huggingface_hub.hf_api import RepoSibling
 
-# Waits between tries, on top of the client's own: a hub that is down for longer is left to the
-# Job's retries.
+# Waits between tries, on top of the client's own. If the hub is down for longer, the Job retries.
 RETRY_WAITS_SECONDS = (2.0, 10.0, 30.0)
 _TRANSIENT_STATUS = frozenset((408, 425, 429, 500, 502, 503, 504))
 _OUR_DISK = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EIO))
-# What the hub's client lets through of an answer that is none, and what it raises itself on one.
+# Errors that the hub's client raises, or lets through, when an answer cannot be used.
 _NO_ANSWER = (
     httpx2.HTTPError,
     OSError,
@@ -50,7 +50,7 @@ _NO_ANSWER = (
 _GIT_ID = re.compile(r"[0-9a-f]{40}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _MAX_FILE_BYTES = 2**50
-# The address of a file in the hub's storage has a signature that lets anybody read it.
+# The query of an address in the hub's storage holds a signature that lets anybody read the file.
 _QUERY = re.compile(r"\?[^\s'\"]*")
 
 T = TypeVar("T")
@@ -76,7 +76,7 @@ class Checkpoint:
 class Hub:
     """One model at the hub.
 
-    `token_source` says where the token came from, for messages; empty: there is none.
+    token_source: the place of the token, for messages; empty: there is none.
     """
 
     api: HfApi
@@ -86,7 +86,7 @@ class Hub:
     sleep: Callable[[float], None] = time.sleep
 
     def describe(self, revision: str) -> Checkpoint:
-        """The commit that a revision stands for, and the files of that commit.
+        """Return the commit that a revision stands for, and the files of that commit.
 
         Raises:
             UserInputError: there is no such model or revision, or it may not be read.
@@ -100,7 +100,7 @@ class Hub:
         return Checkpoint(commit=info.sha, files=files)
 
     def download(self, path: str, commit: str, folder: Path) -> Path:
-        """Download one file below an empty folder. Its content is not checked here.
+        """Download one file below an empty folder, without a check of its content.
 
         Raises:
             UserInputError: the file may not be read.
@@ -146,15 +146,14 @@ class Hub:
         raise AssertionError  # the last try returns or raises
 
     def _is_final(self, error: HfHubHTTPError) -> bool:
-        """Whether another try would get the same answer.
+        """Return whether another try would get the same answer, as from the hub itself.
 
-        Of the hub itself. Its storage, on other hosts, refuses addresses that have expired.
+        Its storage, on other hosts, refuses addresses that have expired.
         """
         from_hub = str(error.response.url).startswith(f"{self.api.endpoint}/")
         return from_hub and error.response.status_code not in _TRANSIENT_STATUS
 
     def _refusal(self, error: HfHubHTTPError, revision: str) -> DraftworthError:
-        """What the hub's answer means to who wrote the experiment."""
         where, status = f"{self.model} at {revision}", error.response.status_code
         if isinstance(error, RevisionNotFoundError):
             return NoSuchRevisionError(
@@ -202,7 +201,7 @@ def _is_id(value: object, form: re.Pattern[str]) -> TypeGuard[str]:
 
 
 def _cause(error: BaseException) -> BaseException:
-    """The hub's own answer, which the client wraps when it has no cached copy to fall back to."""
+    """Return the hub's own answer, which the client wraps when it has no cached copy."""
     while not isinstance(error, HfHubHTTPError) and error.__cause__ is not None:
         error = error.__cause__
     return error

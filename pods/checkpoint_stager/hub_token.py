@@ -1,4 +1,4 @@
-"""The hub token, out of Secrets Manager: in this process's memory and nowhere else."""
+"""The hub token is read out of Secrets Manager and stays in the memory of this process."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DENIED = frozenset(("AccessDeniedException", "DecryptionFailure"))
 
 
 def read_token(client: SecretsManagerClient, secret: str) -> str:
-    """The token: the secret's text, or the one value of a JSON object, as the console makes it.
+    """Return the secret's text, or the one value of a JSON object, as the console writes it.
 
     Raises:
         UserInputError: there is no such secret, or it holds no token.
@@ -32,7 +32,7 @@ def read_token(client: SecretsManagerClient, secret: str) -> str:
     except (ClientError, BotoCoreError) as error:
         raise _refusal(secret, error) from error
     token = _token_in(text.strip())
-    # Printable ASCII without blanks: what an HTTP header can carry.
+    # An HTTP header can carry printable ASCII without blanks.
     if not token or not token.isascii() or not token.isprintable() or " " in token:
         raise UserInputError(
             f"aws.hub_token_secret: {secret} holds no token; allowed: the token alone, or a JSON "
@@ -58,7 +58,7 @@ def _refusal(secret: str, error: Exception) -> DraftworthError:
             f"aws.hub_token_secret: {secret} is not there, or marked for deletion; {_NEXT}"
         )
     if code in _DENIED:
-        # Not the input's fault: a role that was just made is refused for some seconds.
+        # No UserInputError: a role that was just made is refused for some seconds.
         return DraftworthError(
             f"aws.hub_token_secret: {secret} may not be read by the stager's role: {error}; next: "
             "deploy with this secret's name in the experiment; a secret with a KMS key of your "

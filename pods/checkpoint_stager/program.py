@@ -1,9 +1,9 @@
 """The stager Job's program: one model from the hub into the checkpoints bucket.
 
-Who waits for the model looks for what it leaves there: `_READY.json`, or `_FAILED.json` where no
-other pod of the Job will try again.
+Servers and controller look for its result there: `_READY.json`, or `_FAILED.json` where no other
+pod of the Job will try again.
 
-Exit codes: 0 the model is READY, 1 something failed that may not fail again, 2 the input is wrong.
+Exit codes: 0 the model is READY, 1 a failure that may pass, 2 the input is wrong.
 """
 
 from __future__ import annotations
@@ -28,15 +28,13 @@ from pods.log import log_line
 from pods.termination import end_at_sigterm
 
 PARALLEL_FILES = 4
-SCRATCH_GIB = 24
 ALLOWED = "allowed"
-RETRIES = 8
 _NEXT = "when that is mended, raise `rerun` in the experiment and deploy again"
 _RETRYING = Config(retries={"mode": "standard", "max_attempts": 8})
 
 
 def main(argv: Sequence[str]) -> int:
-    """Stage once."""
+    """Stage the model once."""
     arguments = _parser().parse_args(argv)
     end_at_sigterm()
     try:
@@ -51,7 +49,6 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _stage(arguments: argparse.Namespace) -> None:
-    """Stage; what fails for good is said in the bucket before it is raised."""
     staging = _staging(arguments)
     try:
         staging.run()
@@ -66,7 +63,6 @@ def _stage(arguments: argparse.Namespace) -> None:
 
 
 def _give_up(store: Store, reason: str) -> None:
-    """Say why, unless the model is there: then nothing waits for it."""
     try:
         if store.ready() is None:
             store.put_failed(f"{reason}; {_NEXT}")
@@ -75,7 +71,7 @@ def _give_up(store: Store, reason: str) -> None:
 
 
 def _earlier_failures() -> int:
-    """Of the Job's pods, as Kubernetes counts them; none outside of a Job."""
+    """Return how many of the Job's pods failed, as Kubernetes counts them."""
     text = os.environ.get(FAILURES_VARIABLE, "")
     return int(text) if text.isdecimal() else 0
 
@@ -88,12 +84,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--scratch", required=True, type=Path, help="folder for files on their way")
     parser.add_argument(
         "--scratch-gib",
-        type=float,
-        default=SCRATCH_GIB,
-        help="room in it, GiB: so much is downloaded and not yet uploaded at once (%(default)s)",
-    )
-    parser.add_argument(
-        "--parallel-files", type=int, default=PARALLEL_FILES, help="files at once (%(default)s)"
+        type=int,
+        required=True,
+        help="room in it, GiB: so much is downloaded and not yet uploaded at once",
     )
     parser.add_argument(
         "--pickle-weights",
@@ -104,17 +97,15 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--retries",
         type=int,
-        default=RETRIES,
-        help="pods that the Job starts for those that failed (%(default)s)",
+        required=True,
+        help="pods that the Job starts for those that failed",
     )
     parser.add_argument("--token-secret", help="NAME of the Secrets Manager secret with the token")
     return parser
 
 
 def _staging(arguments: argparse.Namespace) -> Staging:
-    if arguments.scratch_gib <= 0 or arguments.parallel_files < 1:
-        raise UserInputError("--scratch-gib, --parallel-files: allowed: numbers above 0")
-    connections = arguments.parallel_files * (PARTS_AT_ONCE + 1)
+    connections = PARALLEL_FILES * (PARTS_AT_ONCE + 1)
     s3 = boto3.client("s3", config=_RETRYING.merge(Config(max_pool_connections=connections)))
     return Staging(
         model=arguments.model,
@@ -123,17 +114,17 @@ def _staging(arguments: argparse.Namespace) -> Staging:
         store=Store(
             s3, bucket=arguments.bucket, model=arguments.model, revision=arguments.revision
         ),
-        scratch=ScratchSpace(arguments.scratch, int(arguments.scratch_gib * 2**30)),
-        parallel_files=arguments.parallel_files,
+        scratch=ScratchSpace(arguments.scratch, arguments.scratch_gib * 2**30),
+        parallel_files=PARALLEL_FILES,
         progress=log_line,
         allow_pickle=arguments.pickle_weights == ALLOWED,
     )
 
 
 def _hub(model: str, secret: str | None) -> Hub:
-    """`HF_ENDPOINT` names another hub than huggingface.co."""
+    """Open the hub: huggingface.co, or another one that `HF_ENDPOINT` names."""
     if secret is None:
-        # False: not the token of a user's home folder either.
+        # False: the token of a user's home folder is not used either.
         return Hub(HfApi(token=False), model)
     token = read_token(boto3.client("secretsmanager", config=_RETRYING), secret)
     return Hub(HfApi(token=token), model, token_source=f"secret {secret}")

@@ -1,8 +1,8 @@
-"""Staging one model: download, check, upload, file by file; `_READY.json` last.
+"""Staging of one model: download, check and upload file by file, and `_READY.json` last.
 
-It may end at any point, also without warning. What is in the bucket then is whole files, maybe an
-upload in parts that S3 drops after a day, and no `_READY.json`; the next try takes the same commit
-and leaves alone what is there.
+It may end at any point without warning. The bucket then holds whole files, perhaps an upload in
+parts that S3 drops after a day, and no `_READY.json`; the next try takes the same commit and leaves
+those files alone.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from pods.checkpoint_stager.files import (
 from pods.checkpoint_stager.hub import Checkpoint, Hub, NoSuchRevisionError
 from pods.checkpoint_stager.store import Store
 
-# A file that came wrong is asked for again; one that stays wrong is refused.
+# A wrong file is downloaded again; after so many downloads it is refused.
 DOWNLOADS_OF_A_FILE = 3
 _GIB = 2**30
 _MIB = 2**20
@@ -53,7 +53,7 @@ class ScratchSpace:
 
     @contextmanager
     def room_for(self, size_bytes: int) -> Iterator[Path]:
-        """An empty folder, once there is room; it is gone at the end."""
+        """Wait for room, and give an empty folder that is deleted at the end."""
         with self._changed:
             self._changed.wait_for(lambda: self._free_bytes >= size_bytes)
             self._free_bytes -= size_bytes
@@ -83,15 +83,15 @@ class Staging:
 
     @cached_property
     def hub(self) -> Hub:
-        """Opened when it is needed: a model that is READY asks for no token."""
+        """A model that is READY needs no hub and no token, so it is opened late."""
         return self.open_hub()
 
     def run(self) -> ReadyModel:
-        """Stage what is missing; the model's `_READY.json`.
+        """Stage what is missing, and return the model's `_READY.json`.
 
         Raises:
             UserInputError: the model cannot be staged as the experiment has it.
-            DraftworthError: something failed that may not fail again.
+            DraftworthError: a failure that may pass.
         """
         started_seconds = time.monotonic()
         ready = self.store.ready()
@@ -122,7 +122,7 @@ class Staging:
         return ready
 
     def _checkpoint(self) -> Checkpoint:
-        """The model at the commit that staging began with, also when the branch has moved since."""
+        """Return the model at the commit that staging began with, even if the branch has moved."""
         earlier = self.store.planned_commit()
         checkpoint = self._planned(earlier) if earlier else self.hub.describe(self.revision)
         commit = earlier or self.store.plan(checkpoint.commit)
@@ -135,7 +135,7 @@ class Staging:
         try:
             return self.hub.describe(commit)
         except NoSuchRevisionError as error:
-            # The experiment may be right: hubs drop commits when a history is rewritten.
+            # The experiment may be right: hubs drop commits when somebody rewrites a history.
             raise UserInputError(
                 f"{error}; that commit is where staging of {self._name()} began: where it is "
                 f"another one by now, delete {self.store.address(PLAN_MARKER)} and stage again"
@@ -157,7 +157,7 @@ class Staging:
         return files
 
     def _stage_all(self, files: Sequence[HubFile], commit: str) -> list[StoredFile]:
-        """All files, several at once, the largest first so that none is left alone at the end."""
+        """Stage several files at once, the largest first so that none is left alone at the end."""
         order = sorted(files, key=lambda file: file.size_bytes, reverse=True)
         pool = ThreadPoolExecutor(self.parallel_files, thread_name_prefix="stage")
         try:
@@ -198,7 +198,7 @@ class Staging:
         raise AssertionError  # the last try returns or raises
 
     def _fingerprint(self, staged: Sequence[StoredFile]) -> str | None:
-        """Of the tokenizer as it is in the bucket, whichever try put it there."""
+        """Hash the tokenizer from the bucket, whichever try put it there."""
         wanted = [file for file in staged if file.path in TOKENIZER_FILES]
         with self.scratch.room_for(sum(file.size_bytes for file in wanted)) as folder:
             for file in wanted:

@@ -1,4 +1,4 @@
-"""The checkpoints bucket: what of a model is there, and putting the rest there."""
+"""The checkpoints bucket: what it has of a model, and uploads of the rest."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from pods.checkpoint_stager.files import HubFile
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
-# Of every staged object, so that a later try knows it without reading it.
+# Metadata of every staged object, by which a later try knows it without reading it.
 CONTENT_ID = "hub-content-id"
 SHA256 = "sha256"
 
@@ -43,7 +43,7 @@ TRANSFER = TransferConfig(
     max_concurrency=PARTS_AT_ONCE,
 )
 _NOT_FOUND = frozenset(("404", "NoSuchKey", "NotFound"))
-# Room for the next step, which stands at the end.
+# The next step stands at the end of a reason, and must not be cut off.
 _REASON_CHARACTERS = 1000
 Marker = ReadyModel | StagingPlan | FailedModel
 _REFUSED = frozenset(("403", "AccessDenied", "NoSuchBucket"))
@@ -69,11 +69,10 @@ class Store:
     transfer: TransferConfig = TRANSFER
 
     def address(self, path: str) -> str:
-        """`s3://` address of a file of the model."""
         return f"s3://{self.bucket}/{self._key(path)}"
 
     def ready(self) -> ReadyModel | None:
-        """The model's `_READY.json`; None where it is missing, damaged or another model's."""
+        """The model's `_READY.json`; None where it is missing, damaged or of another model."""
         try:
             data = self._get(READY_MARKER)
             ready = load_record(ReadyModel, data) if data is not None else None
@@ -83,7 +82,7 @@ class Store:
         return ready if same else None
 
     def planned_commit(self) -> str | None:
-        """The commit that an earlier try began with.
+        """Return the commit that an earlier try began with.
 
         Raises:
             UserInputError: the plan is damaged.
@@ -98,12 +97,12 @@ class Store:
             ) from error
 
     def plan(self, commit: str) -> str:
-        """Note the commit that staging begins with; the one that counts is the first noted."""
+        """Write down the commit that staging begins with, and return the first one written."""
         plan = StagingPlan(model=self.model, revision=self.revision, commit=commit)
         try:
             self._put(PLAN_MARKER, plan, IfNoneMatch="*")
         except StoreError:
-            # Another stager was first, or our own request was and its answer got lost.
+            # Another stager was first, or the answer to our own request was lost.
             earlier = self.planned_commit()
             if earlier is None:
                 raise
@@ -111,7 +110,7 @@ class Store:
         return commit
 
     def staged(self, file: HubFile) -> StoredFile | None:
-        """A file that the bucket has already, with the content that the hub has; else None."""
+        """Return a file that the bucket has with the content of the hub; else None."""
         try:
             with self._failures_of("look for", file.path):
                 head = self.client.head_object(Bucket=self.bucket, Key=self._key(file.path))
@@ -126,7 +125,7 @@ class Store:
     def upload(self, path: Path, file: HubFile, sha256: str) -> StoredFile:
         """Upload a checked file, large ones in parts. S3 checks each part's SHA-256.
 
-        The object appears when its last part is there: never a half.
+        The object appears when its last part is there.
         """
         extra = {
             "ChecksumAlgorithm": "SHA256",
@@ -140,18 +139,16 @@ class Store:
         return _staged(file, sha256)
 
     def download(self, path: str, target: Path) -> None:
-        """Download a file of the model."""
         with self._failures_of("read", path):
             self.client.download_file(
                 self.bucket, self._key(path), str(target), Config=self.transfer
             )
 
     def put_ready(self, ready: ReadyModel) -> None:
-        """Say that the model is whole. To be called last."""
+        """Write that the model is whole. This comes last."""
         self._put(READY_MARKER, ready, ContentType="application/json")
 
     def put_failed(self, reason: str) -> None:
-        """Say that staging was given up, over what was said before."""
         failed = FailedModel(
             model=self.model,
             revision=self.revision,
@@ -174,7 +171,7 @@ class Store:
         return f"{checkpoint_prefix(self.model, self.revision)}/{path}"
 
     def _get(self, path: str) -> bytes | None:
-        """A marker; raises TooLargeError for what is none."""
+        """Return a marker; raise TooLargeError where it is too large for one."""
         try:
             with self._failures_of("read", path):
                 answer = self.client.get_object(Bucket=self.bucket, Key=self._key(path))
@@ -184,7 +181,7 @@ class Store:
 
     @contextmanager
     def _failures_of(self, action: str, path: str) -> Iterator[None]:
-        """Raises MissingError where there is no such object, else StoreError."""
+        """Raise MissingError where there is no such object, else StoreError."""
         try:
             yield
         except (ClientError, BotoCoreError, Boto3Error) as error:
@@ -192,14 +189,14 @@ class Store:
             text = f"{self.address(path)}: cannot {action}: {error}"
             if code in _NOT_FOUND:
                 raise MissingError(text) from error
-            # Not the input's fault: a role that was just made is refused for some seconds.
+            # No UserInputError: a role that was just made is refused for some seconds.
             if code in _REFUSED:
                 text += "; next: check the bucket's name and that the stager's role may write there"
             raise StoreError(text) from error
 
 
 def _code(error: BaseException) -> str:
-    """S3's error code; of a failed transfer, the one that it wraps."""
+    """Return S3's error code; a failed transfer wraps it."""
     wrapped = error if isinstance(error, ClientError) else error.__context__
     if not isinstance(wrapped, ClientError):
         return ""

@@ -1,9 +1,9 @@
-"""The parent of vLLM in its container prepares graphs, runs vLLM and reports what becomes of it.
+"""The parent of vLLM in its container prepares graphs, runs vLLM and reports its state.
 
-It stays while vLLM runs, so that somebody can tell why a server does not come: each change goes
-into the results bucket (`draftworth/records/servers.py`), with the last lines of the log. A
-server that is not worth another start is given up. Then nothing runs here any more, and the
-container waits to be ended; the capacity controller takes its nodes away.
+It stays while vLLM runs, to tell why a server is not ready: each change goes into the results
+bucket (`draftworth/records/servers.py`), with the last lines of the log. A server that is not worth
+another start is given up: nothing runs here any more, the container waits, and the capacity
+controller takes its nodes away.
 
 A server is given up where its graphs must not be served, where it ended too often and was never
 healthy, and where a start takes too long. A server that was healthy and ends is started again by
@@ -24,7 +24,7 @@ from pathlib import Path
 from draftworth.records.artifacts import RefusedGraphsError
 from pods.compiled_graphs.prepare import Order, Prepared, compiles_after_all, prepare
 from pods.compiled_graphs.reports import Reports
-from pods.compiled_graphs.scratch import Starts, begin, healthy, keep
+from pods.compiled_graphs.scratch import Starts, begin, keep
 from pods.compiled_graphs.server_process import EXIT_NOT_FOUND, ServerProcess, is_healthy
 
 EXIT_NOT_PREPARED = 1
@@ -35,15 +35,15 @@ class GivenUpError(Exception):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limits:
+class StartLimits:
     """How long and how often a server may start.
 
-    load_seconds: from the pod's first start without health, where there are graphs.
-    compile_seconds: the same where there are none.
+    load_seconds: from the pod's first start without health, with compiled graphs.
+    compile_seconds: the same without compiled graphs.
     starts: how often it may start without having been healthy.
     with_compiler_failure: the same where the compiler failed by itself.
     health_period_seconds: the time between two looks at its health.
-    grace_seconds: how long vLLM may take to end when it is told to; then it is killed.
+    grace_seconds: how long vLLM may take to end after SIGTERM; then it is killed.
     """
 
     load_seconds: float
@@ -54,7 +54,6 @@ class Limits:
     grace_seconds: float
 
     def seconds(self, *, compiles: bool) -> float:
-        """How long a start may take."""
         return self.compile_seconds if compiles else self.load_seconds
 
 
@@ -62,7 +61,13 @@ class Parent:
     """One life of the container."""
 
     def __init__(
-        self, *, command: Sequence[str], url: str, limits: Limits, scratch: Path, reports: Reports
+        self,
+        *,
+        command: Sequence[str],
+        url: str,
+        limits: StartLimits,
+        scratch: Path,
+        reports: Reports,
     ) -> None:
         self._command = command
         self._url = url
@@ -75,10 +80,10 @@ class Parent:
         self.starts = begin(scratch)
 
     def run(self, order: Order) -> int:
-        """Prepare and serve; returns the exit code that the container ends with.
+        """Prepare and serve, and return the exit code of the container.
 
         Raises:
-            GivenUpError: it is not worth another start.
+            GivenUpError: the server is not worth another start.
         """
         if self.starts.without_health > self._limits.starts:
             raise GivenUpError(self._too_often("without a word, as when it has no memory left"))
@@ -92,7 +97,7 @@ class Parent:
         return self._serve(order, prepared)
 
     def forward(self, number: int) -> None:
-        """Pass a signal on to the server; end where there is none."""
+        """Pass a signal on to the server, or end where there is none."""
         if self._server is None or self._server.ended.is_set():
             sys.exit(128 + number)
         self._told_to_end |= number in (signal.SIGTERM, signal.SIGINT)
@@ -114,7 +119,6 @@ class Parent:
         return self._ended(self._attempt(environment, compiles=compiles))
 
     def _attempt(self, environment: Mapping[str, str], *, compiles: bool) -> int:
-        """Run vLLM to its end, and return its exit code."""
         limit_seconds = self._limits.seconds(compiles=compiles)
         left_seconds = limit_seconds - (time.monotonic() - self.starts.first_at_seconds)
         self._timed_out = False
@@ -137,11 +141,10 @@ class Parent:
         return code
 
     def _watch(self, server: ServerProcess, left_seconds: float) -> None:
-        """Watch the server until it is healthy, has ended, or has used up its time."""
         until = time.monotonic() + left_seconds
         while not server.ended.wait(self._limits.health_period_seconds):
             if is_healthy(self._url):
-                self._keep(healthy(self.starts))
+                self._keep(replace(self.starts, without_health=0))
                 self._reports.report("healthy", self.starts)
                 return
             if time.monotonic() >= until:
@@ -150,7 +153,7 @@ class Parent:
                 return
 
     def _ended(self, code: int) -> int:
-        """End the container, which is started again; raises GivenUpError where it should not be."""
+        """Return the exit code for another start; raise GivenUpError where none is worth it."""
         starts, failed = self.starts, self._reports.tail.compiler_failed
         allowed = self._limits.with_compiler_failure if failed else self._limits.starts
         if starts.without_health >= allowed and not self._told_to_end:
@@ -160,7 +163,7 @@ class Parent:
         return code
 
     def give_up(self, reason: str) -> None:
-        """Give the server up, and say so in the log, in the bucket and to later containers."""
+        """Give the server up, and tell the log, the bucket and later containers."""
         self._keep(replace(self.starts, given_up=reason))
         self._reports.say(f"given up: {reason}")
         self._reports.report("given_up", self.starts, reason=reason)

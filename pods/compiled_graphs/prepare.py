@@ -1,11 +1,12 @@
-"""Before vLLM runs, this finds compiled graphs or makes room for new ones.
+"""Find compiled graphs for vLLM, or make room for new ones.
 
-- Where the bucket has the key, its manifest is compared with what is asked for, and the sizes of
-  its files with what is mounted. Graphs that match are served. Graphs that do not are REFUSED, with
-  the differences: nothing is compiled over them, because then nobody would learn that they are
-  wrong.
+- Where the bucket has the key, its manifest is compared with the wanted inputs, and the sizes of
+its
+  files with the mounted ones. Graphs that match are served. Others are REFUSED with their
+  differences: if a server compiled over them, nobody would learn that they are wrong.
 - Where the bucket lacks the key, vLLM compiles onto the node's disk and serves at once; `upload`
-  does the rest.
+does
+  the rest.
 """
 
 from __future__ import annotations
@@ -39,19 +40,19 @@ from pods.log import log_line
 
 @dataclass(frozen=True, kw_only=True)
 class EngineFolders:
-    """How one engine is told of compiled graphs, as its release has it in the catalogue
+    """How one engine is told of compiled graphs, by its release in the catalogue
     (`draftworth/experiment/catalog.yaml`).
 
     variable: names the root folder that the engine works below.
-    cache: None: graphs are loaded from the root itself, also from one that is read-only, so they
-        are read in place in the mounted bucket: loading reads them once, and a copy would only cost
-        its time. When they cannot be loaded the engine compiles into the same folder, which the
-        mount refuses: it ends with an error instead of compiling over them.
+    cache: None: the engine loads graphs from the root, which may be read-only, so they are read in
+        place in the mounted bucket. If it cannot load them it compiles into the same folder, which
+        the mount refuses: it ends with an error instead of compiling over them.
         Else a folder below the root: a cache that the engine writes and locks, so it works on a
-        copy. Each entry is addressed by the engine's own hash of the graph: one that does not fit
-        is compiled again, not used.
-    proof: of a cache: names the variable that makes the engine end where a graph is not found in
-        it; None: the engine has none.
+        copy. The engine's own hash of the graph addresses each entry: one that does not fit is
+        compiled again, not used.
+    proof: of a cache: the variable that makes the engine end where a graph is not found in it;
+    None:
+        the engine has none.
     """
 
     variable: str
@@ -59,7 +60,7 @@ class EngineFolders:
     proof: str | None = None
 
     def graphs(self, root: Path) -> Path:
-        """The folder with the graphs, when the engine works below `root`."""
+        """Return the folder with the graphs of an engine that works below `root`."""
         return root / (self.cache or "")
 
     def take_over(self, mounted: Path, manifest: ArtifactManifest, root: Path) -> Path:
@@ -88,7 +89,7 @@ class EngineFolders:
 
 @dataclass(frozen=True, kw_only=True)
 class Order:
-    """What is to be served.
+    """The graphs and checkpoints that a server needs.
 
     artifacts: the mounted bucket; scratch: the pod's own disk; checkpoints: mounted, by role.
     """
@@ -103,7 +104,7 @@ class Order:
 
 @dataclass(frozen=True, kw_only=True)
 class Prepared:
-    """What vLLM is given.
+    """The result for vLLM.
 
     environment: says where the graphs are.
     compiles: there are no graphs yet.
@@ -127,7 +128,7 @@ def prepare(order: Order) -> Prepared:
     if _is_compiled(order):
         say(f"graphs of {order.key} were compiled by an earlier start of this pod")
         return Prepared(environment={order.folders.variable: str(root)}, proof={})
-    # Whatever else an earlier start left was cut off: half a graph, or a lock that nobody holds.
+    # An earlier start was cut off: it may have left half a graph, or a lock that nobody holds.
     _empty(order.scratch)
     commits = mounted_commits(order.checkpoints)
     manifest = checked_manifest(order.artifacts, order.key, order.inputs, commits)
@@ -145,7 +146,7 @@ def prepare(order: Order) -> Prepared:
 
 
 def compiles_after_all(order: Order) -> None:
-    """Write down another start, with graphs of its own: the restored ones were not found."""
+    """Record another start that compiles: the engine did not find the restored graphs."""
     if record := read_record(order.scratch):
         write_record(order.scratch, replace(record, **_begun("compiled")))
 
@@ -156,7 +157,6 @@ def say(line: str) -> None:
 
 
 def _is_compiled(order: Order) -> bool:
-    """Whether an earlier start of this pod compiled the key and its graphs are whole."""
     earlier = read_record(order.scratch)
     if earlier is None or (earlier.key, earlier.origin) != (order.key, "compiled"):
         return False

@@ -1,4 +1,4 @@
-"""A container reports what its server does: in its own log and as a state in the bucket."""
+"""A container's reports about its server: in its own log and as a state in the bucket."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ class Reports:
         self._states = states
 
     def say(self, line: str) -> None:
-        """Write a line into the container's log; the states to come have it too."""
+        """Write a line into the container's log and into later states."""
         say(line)
         self.tail.note(line)
 
     def report(
         self, phase: ServerPhase, starts: Starts, *, exit_code: int | None = None, reason: str = ""
     ) -> None:
-        """Report a phase that begins now."""
+        """Report that a phase begins now."""
         state = ServerState(
             server=self._server,
             variant=self._variant,
@@ -56,10 +56,10 @@ class Reports:
 
 
 class StateReports:
-    """Puts the newest state from a thread of its own, again and again until it is there, so that
-    the server never waits for it.
+    """Puts the newest state from a thread of its own, so that the server never waits for it.
 
-    A state that is followed by another before it was put is left out. A failure is logged once.
+    It tries again and again. A state that is followed by another before it was put is left out. A
+    failure is logged once.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class StateReports:
             self._changed.notify_all()
 
     def flush(self, seconds: float) -> None:
-        """Wait until the newest state has been tried once, so many seconds at most."""
+        """Wait until the newest state has been tried once, for so many seconds at most."""
         with self._changed:
             self._changed.wait_for(lambda: self._tried is self._newest, seconds)
 
@@ -98,7 +98,7 @@ class StateReports:
             self._note(state)
 
     def _is_followed(self, state: ServerState) -> bool:
-        """Whether there is a newer one, at the latest when it is time for another try."""
+        """Wait for a newer state or the time of another try; return whether one is newer."""
         self._note(state)
         with self._changed:
             return self._changed.wait_for(lambda: self._newest is not state, self._retry_seconds)
@@ -120,14 +120,14 @@ class StateReports:
 
 
 class StateBucket:
-    """The results bucket, as far as a server may write there."""
+    """A server's access to the results bucket."""
 
     def __init__(self, bucket: str, region: str) -> None:
         self._bucket = bucket
         self._region = region
 
     def put(self, state: ServerState) -> None:
-        """Put a state over the one before it; raises what boto3 raises."""
+        """Put a state over the one before; raise what boto3 raises."""
         self._client.put_object(
             Bucket=self._bucket,
             Key=server_state_key(state.server),

@@ -4,10 +4,10 @@ The volume is an emptyDir. It outlives the pod's containers and goes with the po
 be of an earlier container, and another pod begins anew.
 
 - `starts.json` counts how often and for how long the server was tried. Times are of the node's
-  clock since it was booted, which the containers share and nobody sets.
-- `start.json` says what is being served.
-- `compiled-whole.json` beside it says that what a start compiled is whole. It is written once the
-  server was healthy.
+clock
+  since its boot, which the containers share and nobody sets.
+- `start.json` holds the present start and its graphs.
+- `compiled-whole.json` marks the graphs of a start as whole, once the server was healthy.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class Starts:
     """How often one pod has started its server.
 
     number: of the present start, from 1.
-    without_health: how many starts there were since the server was last healthy, the present one
-        included. A start counts when it begins, so one that was killed without a word counts too.
+    without_health: starts since the server was last healthy, with the present one. A start counts
+        when it begins, so one that was killed counts too.
     first_at_seconds: when the first of those began.
     cache_missed: the engine did not find the restored graphs; further starts do not try them again.
     given_up: why the server was given up; empty where it was not.
@@ -54,7 +54,7 @@ class Starts:
 def begin(scratch: Path, clock: Callable[[], float] = time.monotonic) -> Starts:
     """Count a start, and return the record with it.
 
-    A record that cannot be read counts as none.
+    A record that cannot be read is the same as no record.
     """
     now = clock()
     earlier = _read(Starts, scratch / STARTS_NAME)
@@ -72,20 +72,15 @@ def begin(scratch: Path, clock: Callable[[], float] = time.monotonic) -> Starts:
     return begun
 
 
-def healthy(starts: Starts) -> Starts:
-    """The record once the server has answered."""
-    return replace(starts, without_health=0)
-
-
 def keep(scratch: Path, starts: Starts) -> None:
-    """Write the record, all of it at once. A disk that is full ends no server."""
+    """Write the whole record at once. A full disk ends no server."""
     with contextlib.suppress(OSError):
         scratch.mkdir(parents=True, exist_ok=True)
         replace_file(scratch / STARTS_NAME, dump_record(starts))
 
 
 def _read(kind: type[R], path: Path) -> R | None:
-    """The record; None where there is none that can be used."""
+    """Return the record; None where no record can be used."""
     try:
         return load_record(kind, read_file(path))
     except (OSError, RecordError, TooLargeError):
@@ -111,7 +106,7 @@ class StartRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class WholeMark:
-    """Says that what a start compiled is whole.
+    """The compiled graphs of a start are whole.
 
     sizes: bytes of each file, by its relative path.
     """
@@ -121,31 +116,31 @@ class WholeMark:
 
 
 def write_record(scratch: Path, record: StartRecord) -> None:
-    """Replace the record, all of it at once."""
+    """Replace the whole record at once."""
     replace_file(scratch / RECORD_NAME, dump_record(record))
 
 
 def read_record(scratch: Path) -> StartRecord | None:
-    """The record; None where there is none of this version."""
+    """Return the record; None where there is none of this version."""
     return _read(StartRecord, scratch / RECORD_NAME)
 
 
 def mark_whole(scratch: Path, record: StartRecord) -> None:
-    """Write down that what this start compiled is whole, and how long each file is."""
+    """Record that the compiled graphs of this start are whole, and the size of each file."""
     sizes = {name: path.stat().st_size for name, path in compiled_files(Path(record.graphs))}
     mark = WholeMark(start_id=record.start_id, sizes=sizes)
     replace_file(scratch / MARK_NAME, dump_record(mark))
 
 
 def compiled_files(graphs: Path) -> Iterator[tuple[str, Path]]:
-    """The relative and the full path of every file, in order, without the locks of processes."""
+    """Yield the relative and the full path of every file, in order, without locks."""
     for path in sorted(graphs.rglob("*")):
         if path.is_file() and path.suffix != ".lock":
             yield path.relative_to(graphs).as_posix(), path
 
 
 def is_whole(scratch: Path, record: StartRecord) -> bool:
-    """Whether what this start compiled was whole, and every file of it is still there."""
+    """Return whether the compiled graphs of this start were whole and are all still there."""
     graphs, mark = Path(record.graphs), _read(WholeMark, scratch / MARK_NAME)
     if mark is None or mark.start_id != record.start_id:
         return False

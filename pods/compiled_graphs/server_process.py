@@ -1,7 +1,7 @@
 """vLLM as a child process: its log, its health, its signals, and the end of all that it started.
 
-As process 1 of its container this program is given every orphan there. Elsewhere it asks for those
-of its own family (`PR_SET_CHILD_SUBREAPER`), so that it behaves the same.
+As process 1 of its container this program becomes the parent of every orphan. Elsewhere it asks for
+the orphans of its own family (`PR_SET_CHILD_SUBREAPER`), so that it behaves the same.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from draftworth.records.servers import LAST_LINES, last_lines
 EXIT_NOT_FOUND = 127
 _PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 _PIECE_BYTES = 64 * 1024
-# For orphans to go, and for the log of a child that has ended to come through.
+# How long orphans may take to end, and the log of a child that has ended to arrive.
 _PATIENCE_SECONDS = 5.0
 # The time between two looks at its health.
 HEALTH_PERIOD_SECONDS = 5.0
 _HEALTH_TIMEOUT_SECONDS = 5.0
-# Of a line that has not ended; a record keeps less.
+# Kept of a line that has not ended; a record keeps less.
 _LINE_BYTES = 4096
 # neuronx-cc ends with 70 where it fails by itself, and did so on one node and not on the next with
 # the same image and model (aws-neuron-sdk, issue 1369). In the words of vLLM Neuron, of NxD
@@ -68,7 +68,7 @@ class LogTail:
             self._lines.append(line.encode())
 
     def lines(self) -> tuple[str, ...]:
-        """The last lines, printable."""
+        """Return the last lines, printable."""
         with self._lock:
             kept = (*self._lines, *([self._rest] if self._rest else []))
         return last_lines(tuple(_shown(line) for line in kept))
@@ -110,9 +110,9 @@ class ServerProcess:
         self._reader.start()
 
     def wait(self) -> int:
-        """Wait until it and all that it started have ended; returns its exit code or 128 + signal.
+        """Wait until it and all that it started have ended; return its exit code or 128 + signal.
 
-        Orphans are reaped meanwhile; signal handlers run.
+        Meanwhile orphans are reaped and signal handlers run.
         """
         while True:
             pid, status = os.waitpid(-1, 0)
@@ -122,23 +122,22 @@ class ServerProcess:
         self.ended.set()
         self.signal(signal.SIGKILL)
         _end_orphans()
-        # Whoever left the group and still lives holds the pipe: not waited for.
+        # A process that left the group and still lives holds the pipe: nobody waits for it.
         self._reader.join(_PATIENCE_SECONDS)
         return _exit_code(self._process.returncode)
 
     def signal(self, number: int) -> None:
-        """Send a signal to its whole group."""
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, number)
 
     def end(self, *, grace_seconds: float) -> None:
-        """Ask it to end, then kill it. Not to be called from the thread that waits."""
+        """Ask it to end, then kill it. The thread that waits must not call this."""
         self.signal(signal.SIGTERM)
         if not self.ended.wait(grace_seconds):
             self.signal(signal.SIGKILL)
 
     def _pass_on(self, reading: int) -> None:
-        """Read as fast as it writes, also where nobody reads what is passed on."""
+        """Read as fast as it writes, even where nobody reads the log."""
         while data := os.read(reading, _PIECE_BYTES):
             self._tail.feed(data)
             with suppress(OSError):
@@ -147,8 +146,7 @@ class ServerProcess:
 
 
 def is_healthy(url: str) -> bool:
-    """Whether the server of this pod answers 200; it is asked directly, whatever proxy the
-    environment names."""
+    """Return whether the server of this pod answers 200, without a proxy of the environment."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with opener.open(url, timeout=_HEALTH_TIMEOUT_SECONDS) as answer:
@@ -158,7 +156,7 @@ def is_healthy(url: str) -> bool:
 
 
 def _exit_code(returncode: int) -> int:
-    """The exit code as a shell and Kubernetes count it."""
+    """Return the exit code as a shell and Kubernetes count it."""
     return returncode if returncode >= 0 else 128 - returncode
 
 
@@ -168,7 +166,7 @@ def _write_all(data: bytes) -> None:
 
 
 def _end_orphans() -> None:
-    """Kill and reap what is left of the family: it may hold the port, or the devices."""
+    """Kill and reap the rest of the family, which may hold the port or the devices."""
     until = time.monotonic() + _PATIENCE_SECONDS
     while time.monotonic() < until:
         for child in _children():
@@ -192,6 +190,6 @@ def _children() -> Iterator[int]:
 
 
 def _shown(line: bytes) -> str:
-    """The last text of a line that was written over and over, as a progress bar is."""
+    """Return the last text of a line that was overwritten many times, as by a progress bar."""
     shown = line.rstrip(b"\r").rpartition(b"\r")[2]
     return shown.decode("utf-8", "replace")

@@ -17,11 +17,12 @@ from draftworth.records.servers import (
     SERVER_VARIABLE,
     VARIANT_VARIABLE,
 )
-from pods.compiled_graphs.parent import GivenUpError, Limits, Parent
+from pods.compiled_graphs.parent import GivenUpError, Parent, StartLimits
 from pods.compiled_graphs.prepare import EngineFolders, Order, say
 from pods.compiled_graphs.reports import Reports, StateBucket, StateReports
 from pods.compiled_graphs.server_process import HEALTH_PERIOD_SECONDS, adopt_orphans
 
+# After so many starts without health the server is given up.
 MAX_STARTS = 3
 GRACE_SECONDS = 30.0
 # How long the last state may take to reach the bucket before the container ends.
@@ -72,11 +73,11 @@ def _stay() -> NoReturn:
         signal.pause()
 
 
-def _limits(arguments: argparse.Namespace) -> Limits:
-    return Limits(
+def _limits(arguments: argparse.Namespace) -> StartLimits:
+    return StartLimits(
         load_seconds=60 * arguments.load_minutes,
         compile_seconds=60 * arguments.compile_minutes,
-        starts=arguments.starts,
+        starts=MAX_STARTS,
         with_compiler_failure=arguments.starts_with_compiler_failure,
         health_period_seconds=arguments.health_period_seconds,
         grace_seconds=arguments.grace_seconds,
@@ -123,11 +124,12 @@ def _add_limits(parser: argparse.ArgumentParser) -> None:
     }
     for name, (default, text) in limits.items():
         parser.add_argument(name, type=float, default=default, help=f"{text} (%(default)s)")
-    for name, text in (
-        ("--starts", "so many without health, and the server is given up"),
-        ("--starts-with-compiler-failure", "the same, where the compiler failed by itself"),
-    ):
-        parser.add_argument(name, type=int, default=MAX_STARTS, help=f"{text} (%(default)s)")
+    parser.add_argument(
+        "--starts-with-compiler-failure",
+        type=int,
+        default=MAX_STARTS,
+        help="starts without health where the compiler failed by itself (%(default)s)",
+    )
 
 
 def _order(arguments: argparse.Namespace, environment: Mapping[str, str]) -> Order:

@@ -1,4 +1,4 @@
-"""The container beside vLLM uploads what vLLM compiled, once it is healthy, and then does nothing.
+"""The container beside vLLM uploads compiled graphs once vLLM is healthy, and then does nothing.
 
 It must not disturb the server: a container that ends or restarts makes its pod not ready. So every
 failure is logged, an upload is tried again a bounded number of times, and the process stays.
@@ -66,8 +66,10 @@ class GraphBucket:
     transfer: TransferConfig | None = None
 
     def put_files(self, folder: Path, manifest: ArtifactManifest) -> None:
-        """Upload the manifest's files, in parts where they are large; S3 compares each part's
-        SHA-256. Raises UnfinishedError where they changed meanwhile."""
+        """Upload the manifest's files; S3 compares the SHA-256 of each part.
+
+        Raise UnfinishedError where they changed meanwhile.
+        """
         extra = {"ChecksumAlgorithm": "SHA256"}
         for file in manifest.files:
             self.client.upload_file(
@@ -81,9 +83,9 @@ class GraphBucket:
             raise UnfinishedError(f"{folder} changed while it was uploaded")
 
     def put_manifest(self, manifest: ArtifactManifest) -> None:
-        """Write the manifest unless its key has one. The caller looks up whose it is then.
+        """Write the manifest unless its key has one. The caller then looks whose it is.
 
-        When an answer is lost botocore tries again, and then finds its own object.
+        If an answer is lost, botocore tries again and finds its own object.
         """
         try:
             self.client.put_object(
@@ -99,7 +101,7 @@ class GraphBucket:
                 raise
 
     def manifest(self, key: str) -> ArtifactManifest | None:
-        """The manifest of a key; None where there is none. Raises RecordError, TooLargeError."""
+        """Return the manifest of a key or None. Raise RecordError, TooLargeError."""
         try:
             stored = self.client.get_object(Bucket=self.name, Key=manifest_key(key))
         except self.client.exceptions.NoSuchKey:
@@ -107,7 +109,7 @@ class GraphBucket:
         return load_record(ArtifactManifest, read_at_most(stored["Body"]))
 
     def remove(self, folder: str) -> None:
-        """Delete what is in a folder; raises UnfinishedError where something stays."""
+        """Delete the objects of a folder; raise UnfinishedError where one stays."""
         pages = self.client.get_paginator("list_objects_v2")
         # A page is listed with as many keys as one request deletes.
         for page in pages.paginate(Bucket=self.name, Prefix=f"{folder}/"):
@@ -125,32 +127,32 @@ class GraphBucket:
 class Uploader:
     """Uploads the graphs of one pod.
 
-    scratch: the folder where the server writes down its starts.
+    scratch: the folder where the server records its starts.
     """
 
     bucket: GraphBucket
     scratch: Path
 
     def upload(self, record: StartRecord) -> str:
-        """Upload unless it is done; returns one sentence about the outcome. It is safe to repeat.
+        """Upload unless it is done, and return one sentence about it. It is safe to repeat.
 
         Raises:
             NothingToUploadError: there are no graphs.
-            StartedAnewError: they may be another start's, and not whole.
+            StartedAnewError: they may be of another start, and not whole.
             UnfinishedError, OSError, and what boto3 raises: it may work the next time.
         """
         if settled := self._settle(record):
             return settled
         manifest = _manifest_of(record)
         self.bucket.put_files(Path(record.graphs), manifest)
-        # Last: a start that is still the newest one has been that all the while.
+        # Compared last: if the start is still the newest one, no other began during the upload.
         if read_record(self.scratch) != record:
             raise StartedAnewError(f"{record.start_id}: the server was started anew since")
         self.bucket.put_manifest(manifest)
         return self._settle(record) or "the manifest was written and is gone again"
 
     def _settle(self, record: StartRecord) -> str | None:
-        """One sentence where the key has its manifest; None where it has none.
+        """Return a sentence where the key has its manifest; None where it has none.
 
         Another pod's graphs are as good as ours, so ours are removed.
         """
@@ -169,32 +171,28 @@ def _manifest_of(record: StartRecord) -> ArtifactManifest:
     files = tuple(inventory(folder))
     if not files:
         raise NothingToUploadError(f"the server is healthy, but {folder} holds no compiled graphs")
+    last_written_unix_s = max(path.stat().st_mtime for _, path in compiled_files(folder))
     return ArtifactManifest(
         key=record.key,
         inputs=record.inputs,
         checkpoints=record.checkpoints,
         folder=upload_folder(record.key, record.start_id),
         files=files,
-        compile_seconds=max(0.0, last_written_unix_s(folder) - record.started_at_unix_s),
+        compile_seconds=max(0.0, last_written_unix_s - record.started_at_unix_s),
         uploaded_at_unix_s=time.time(),
     )
 
 
 def inventory(folder: Path) -> Iterator[StoredFile]:
-    """Every compiled file of a folder, in order."""
+    """Yield every compiled file of a folder, in order."""
     for name, path in compiled_files(folder):
         yield StoredFile(path=name, size_bytes=path.stat().st_size, sha256=sha256_of(path))
-
-
-def last_written_unix_s(folder: Path) -> float:
-    """When the newest of its compiled files was written; there is one at least."""
-    return max(path.stat().st_mtime for _, path in compiled_files(folder))
 
 
 def wait_for_health(
     scratch: Path, url: str, stop: threading.Event, *, period_seconds: float
 ) -> StartRecord | None:
-    """Wait for health; returns the healthy start, or None when this process has to end first."""
+    """Wait for health; return the healthy start, or None when this process has to end first."""
     while not stop.is_set():
         before = read_record(scratch)
         # Read again after the answer: it may have been an older server's.
@@ -210,7 +208,7 @@ def upload_with_retries(
     stop: threading.Event,
     delays_seconds: Sequence[float] = RETRY_DELAYS_SECONDS,
 ) -> bool:
-    """Whether the upload succeeded. It is given up after the last delay, or when the pod ends."""
+    """Return whether the upload succeeded; it ends after the last delay, or with the pod."""
     for delay in (*delays_seconds, None):
         try:
             _LOG.info(uploader.upload(record))
@@ -228,7 +226,7 @@ def upload_with_retries(
 
 
 def main(argv: Sequence[str]) -> int:
-    """Wait, upload and stay until SIGTERM. An upload that goes on then may still be finished."""
+    """Wait, upload and stay until SIGTERM. An upload that has begun may still be finished then."""
     logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s")
     arguments = _parser().parse_args(argv)
     stop = threading.Event()

@@ -1,1 +1,1 @@
-"""What the stacks are made of: one capability a module."""
+"""The constructs of the stack: one capability a module."""

@@ -15,10 +15,10 @@ from draftworth.experiment.aws import CapacityBlock
 from draftworth.planning.resolved import ResolvedNeuron
 from stacks.constructs.nodes import NodePlace, RootDisk, launch_template, node_group
 
-# Where there are NVMe disks, containers and kubelet are on them and the root disk holds the system.
+# With NVMe disks, containers and kubelet are on them, and the root disk holds the system.
 ROOT_GIB = 100
-# Where none are known, all of that is on the root disk. FastImagePull (`node_config.mime`) is said
-# to be slower than an ordinary pull below 600 MiB/s.
+# Without them everything is on the root disk. FastImagePull (`node_config.mime`) is said to be
+# slower than an ordinary pull below 600 MiB/s.
 SCRATCH_MIB_PER_S = 1000
 SCRATCH_IOPS = 16_000
 NODE_CONFIG = Path(__file__).with_name("node_config.mime").read_text(encoding="utf-8")
@@ -46,8 +46,8 @@ class AcceleratorNodes(Construct):
             name=self._experiment.names.accelerator,
             root=self._root_disk(),
             tags=self._place.tags,
-            # Here and not in the node group: CDK takes no Trainium type there with the Neuron
-            # image, and EKS wants it here for Capacity Blocks.
+            # Here, because CDK takes no Trainium type with the Neuron image in a node group, and
+            # EKS wants it here for Capacity Blocks.
             instance_type=self._experiment.spec.instance_type,
             user_data=Fn.base64(NODE_CONFIG),
             **self._efa(),
@@ -62,13 +62,13 @@ class AcceleratorNodes(Construct):
         return RootDisk(gib=gib, mib_per_s=SCRATCH_MIB_PER_S, iops=SCRATCH_IOPS)
 
     def _efa(self) -> dict[str, Any]:
-        """Nothing where the type has none: EKS then attaches the cluster's group by itself."""
+        """Return no interfaces for a type without EFA: EKS then attaches the cluster's group."""
         if not self._experiment.spec.accelerator.efa_interfaces:
             return {}
         return {"network_interfaces": self._efa_interfaces(self._build_efa_group())}
 
     def _build_efa_group(self) -> aws_ec2.SecurityGroup:
-        """All traffic among the members, in and out: EFA needs explicit rules for both."""
+        """Allow all traffic among the members: EFA needs explicit rules for both directions."""
         group = aws_ec2.SecurityGroup(
             self,
             "Efa",
@@ -83,10 +83,10 @@ class AcceleratorNodes(Construct):
     def _efa_interfaces(
         self, efa: aws_ec2.SecurityGroup
     ) -> list[aws_ec2.CfnLaunchTemplate.NetworkInterfaceProperty]:
-        """One EFA interface on each network card.
+        """Return one EFA interface for each network card.
 
         The DRA driver publishes which devices are connected only where EFA is. The cluster's group
-        is named as well: EKS adds it only where a template names none.
+        is named as well, because EKS adds it only where a template names none.
         """
         groups = [self._place.cluster.cluster_security_group_id, efa.security_group_id]
         return [
@@ -101,9 +101,12 @@ class AcceleratorNodes(Construct):
         ]
 
     def _buying(self) -> dict[str, Any]:
-        """Capacity Block: the reservation, whose instances are placed together by themselves and
-        must not be asked for a place outside of it. Else: a cluster placement group, where there is
-        EFA to make use of it; elsewhere it would only leave fewer places to launch in."""
+        """Return the settings for the way of buying.
+
+        Instances of a Capacity Block are placed together already, and must not be asked for another
+        place. Otherwise EFA wants a cluster placement group; without EFA a group would only leave
+        fewer places to launch in.
+        """
         if not isinstance(self._capacity, CapacityBlock):
             if not self._experiment.spec.accelerator.efa_interfaces:
                 return {}

@@ -1,4 +1,4 @@
-"""Findings of cdk-nag and of CDK's own validation that are meant, each with its reason."""
+"""Findings of cdk-nag and of CDK's own validation that are accepted, each with its reason."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def accept_managed_policies(construct: IConstruct, *names: str, reason: str) -> 
 
 
 def accept_folders(role: IConstruct, bucket: aws_s3.IBucket, *folders: str) -> None:
-    """Accept rights to all objects of folders (patterns below the bucket)."""
+    """Accept rights to all objects of folders (patterns in the bucket)."""
     arn = ".".join(Stack.of(bucket).resolve(bucket.bucket_arn)["Fn::GetAtt"])
     ids = (f"AwsSolutions-IAM5[Resource::<{arn}>/{folder}]" for folder in folders)
     accept(role, *ids, reason=OBJECTS_OF_A_FOLDER)

@@ -1,7 +1,6 @@
-"""EKS add-ons, each that calls AWS with a role of its own.
+"""EKS add-ons; each that calls AWS has a role of its own.
 
-A version that the experiment does not pin is left to EKS, which gives each cluster version the
-default that it was tested with.
+If the experiment pins no version, EKS takes the default that it tested with the cluster's version.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ MAINTAINED_WITH_THE_ADD_ON = (
     "The policy that AWS documents for this add-on and keeps in step with it; the role serves the "
     "add-on's service account alone."
 )
-# Container Insights with enhanced metrics: namespace ContainerInsights, accelerators included. The
-# agent's configuration is given whole, so Application Signals, which is on by default, is off.
+# Container Insights with enhanced metrics and accelerators, in the namespace ContainerInsights.
+# This replaces the agent's whole configuration, so Application Signals, on by default, is off.
 INSIGHTS_METRICS = {"enhanced_container_insights": True, "accelerated_compute_metrics": True}
 INSIGHTS_CONFIGURATION = {
     "agent": {"config": {"logs": {"metrics_collected": {"kubernetes": INSIGHTS_METRICS}}}}
@@ -33,10 +32,10 @@ INSIGHTS_LOGS = ("application", "dataplane", "host", "performance")
 
 
 class InsightsLogs(Construct):
-    """The log groups that the CloudWatch agent writes to: before the nodes, and gone after them.
+    """The log groups of the CloudWatch agent: made before the nodes, and deleted after them.
 
-    The agent makes a group that is missing. One that went while a node still had its agent would
-    come back, belong to nobody, and be in the next deploy's way.
+    The agent makes a group that is missing. If a group went before the last node, the agent would
+    make it again without an owner, and the next deploy could not make its own.
     """
 
     def __init__(self, scope: Construct, id_: str, *, cluster_name: str) -> None:
@@ -47,10 +46,10 @@ class InsightsLogs(Construct):
 
 
 class NodeAddOns(Construct):
-    """What a node needs to become ready: it comes before the node groups and leaves after them.
+    """The add-ons that a node needs to become ready, made before the node groups.
 
-    The network plugin must be there last of all: it gives interfaces back when pods go, and an
-    interface that is left holds its security group and subnet.
+    They go after the nodes. The network plugin must stay longest: it gives interfaces back when
+    pods go, and an interface that is left holds its security group and subnet.
     """
 
     def __init__(
@@ -79,7 +78,7 @@ class NodeAddOns(Construct):
 
 
 class PodAddOns(Construct):
-    """What runs as ordinary pods, and so needs nodes to come up."""
+    """The add-ons that run as ordinary pods, and so need nodes."""
 
     def __init__(
         self,
@@ -122,8 +121,10 @@ def _add_on(
     configuration: Mapping[str, Any] | None = None,
     roles: Mapping[str, aws_iam.Role] | None = None,
 ) -> eks.CfnAddon:
-    """`versions`: add-on to its pinned version; `roles`: service account to role. CDK's own Addon
-    construct knows no Pod Identity."""
+    """Add one without CDK's own Addon construct, which knows no Pod Identity.
+
+    versions: pinned version by add-on. roles: role by service account.
+    """
     associations = [
         eks.CfnAddon.PodIdentityAssociationProperty(service_account=account, role_arn=role.role_arn)
         for account, role in (roles or {}).items()
@@ -142,7 +143,10 @@ def _add_on(
 
 
 def _managed_role(scope: Construct, name: str, policy: str, **pod: str) -> aws_iam.Role:
-    """A role with one policy of AWS; `pod`: which pods get it, as for `pod_role`."""
+    """Return a role with one policy of AWS.
+
+    pod: the pods that get it, as for `pod_role`.
+    """
     role = pod_role(scope, f"{name}-role", description=f"EKS add-on {name}", **pod)
     role.add_managed_policy(aws_iam.ManagedPolicy.from_aws_managed_policy_name(policy))
     accept_managed_policies(role, policy, reason=MAINTAINED_WITH_THE_ADD_ON)

@@ -1,4 +1,4 @@
-"""A chart's objects in the cluster: a deploy leaves nothing of what the chart no longer has.
+"""A chart's objects in the cluster: a deploy deletes those that the chart no longer has.
 
 See docs/decisions/0010-what-a-change-leaves.md.
 """
@@ -14,8 +14,8 @@ from constructs import Construct, IConstruct
 
 from stacks.manifest_size import judge_size
 
-# What `kubectl apply --prune` deletes when a manifest no longer has it: those of kubectl's default
-# list (k8s.io/kubectl/pkg/util/prune) that the charts make.
+# Kinds that `kubectl apply --prune` deletes when a manifest no longer has them: those of kubectl's
+# default list (k8s.io/kubectl/pkg/util/prune) that the charts make.
 PRUNED_KINDS = frozenset(
     {
         "ConfigMap",
@@ -34,11 +34,11 @@ Object = Mapping[str, Any]
 def apply_chart(
     scope: Construct, chart: cdk8s.Chart, *, cluster: eks.ICluster, after: Sequence[IConstruct]
 ) -> list[IConstruct]:
-    """Apply a chart's objects; what the next chart has to wait for.
+    """Apply a chart's objects, and return what the next chart has to wait for.
 
     Kinds that are pruned share a resource of the template. Any other object is a resource of its
-    own: CloudFormation deletes it when the template no longer has it. What the chart has first, a
-    namespace or what its pods need, comes first.
+    own: CloudFormation deletes it when the template no longer has it. The group of the chart's
+    first object, a namespace or an object that its pods need, comes first.
     """
     objects = chart.to_json()
     first = _is_pruned(objects[0])
@@ -76,6 +76,6 @@ def _alone(scope: Construct, cluster: eks.ICluster, item: Object) -> eks.Kuberne
         cluster=cluster,
         manifest=[dict(item)],
         prune=False,
-        # It may be there already, of a stack that applied it with its chart.
+        # It may be there already: an earlier version applied it with its chart.
         overwrite=True,
     )

@@ -11,26 +11,26 @@ from draftworth.experiment.naming import HOLDS_TAG
 from stacks.constructs.accepted_findings import accept
 
 ABANDONED_UPLOAD_DAYS = 1
-# S3 takes nothing sooner into the class, and by itself nothing below 128 KiB, for which it asks the
-# price of 128.
+# S3 moves nothing sooner into the class, and nothing below 128 KiB, which would cost as much as
+# 128.
 INFREQUENT_ACCESS_DAYS = 30
 NO_ACCESS_LOG = (
     "The bucket lives as long as one experiment and is reached by a handful of roles, each limited "
     "to its folders. S3 delivers access logs hours late, into a bucket that cdk destroy has to "
-    "empty and delete: it would fail on them. CloudTrail data events serve who wants a trail."
+    "empty and delete: it would fail on them. For a trail there are CloudTrail data events."
 )
 NO_ACCESS_LOG_OF_KEPT = (
     "The bucket outlives its experiment; after it no role of the stack can read it. A bucket for "
-    "its access logs would have to be kept as well, and grow with nobody to empty it. CloudTrail "
-    "data events serve who wants a trail."
+    "its access logs would have to be kept as well, and grow with nobody to empty it. For a "
+    "trail there are CloudTrail data events."
 )
 
 
 def announce_on_event_bridge(bucket: aws_s3.Bucket) -> None:
-    """Have S3 send every change in the bucket to EventBridge; rules choose from it.
+    """Have S3 send every change in the bucket to EventBridge, where rules choose.
 
-    Written on the bucket itself, beside what notifications it has: CDK's way would bring a function
-    that may change the notifications of every bucket in the account.
+    The bucket's own property is set: CDK's way would add a function that may change the
+    notifications of every bucket in the account.
     """
     resource = cast(aws_s3.CfnBucket, bucket.node.default_child)
     resource.add_property_override(
@@ -42,17 +42,18 @@ def announce_on_event_bridge(bucket: aws_s3.Bucket) -> None:
 def private_bucket(
     scope: Construct, *, holds: str, kept: bool, rarely_read: str | None = None
 ) -> aws_s3.Bucket:
-    """A bucket; `kept`: it outlives the stack, policy included, else it is emptied and deleted.
+    """Return a bucket.
 
-    Kept, it goes all the same where the deploy that makes it fails and nothing is in it yet.
-
-    Encrypted with S3's own keys: a key of ours would be paid for after each destroy (keys are
-    deleted a week later at the earliest) and open nothing to fewer people than the roles already
-    do. Not versioned: result files are written once, artifacts are addressed by content,
-    checkpoints can be staged again; old versions would only be paid for. Without a name: those that
-    CloudFormation makes collide with none that was kept before.
-
+    kept: the bucket outlives the stack, policy included; otherwise it is emptied and deleted. It
+    goes
+        all the same where the deploy that makes it fails, while nothing is in it.
     rarely_read: a folder whose files are kept for reference.
+
+    Encrypted with S3's own keys: a key of ours would cost money after each destroy (keys are
+    deleted a week later at the earliest) and keep out nobody whom the roles let in. Not versioned:
+    result files are written once, artifacts are addressed by content, and checkpoints can be staged
+    again. Without a name: names that CloudFormation makes collide with no bucket that was kept
+    before.
     """
     bucket = aws_s3.Bucket(
         scope,
@@ -68,7 +69,7 @@ def private_bucket(
     )
     Tags.of(bucket).add(HOLDS_TAG, holds)
     if kept and bucket.policy:
-        # Else the bucket would stay and its refusal of requests without TLS would go.
+        # Otherwise the bucket would stay without its refusal of requests without TLS.
         bucket.policy.apply_removal_policy(RemovalPolicy.RETAIN)
     reason = NO_ACCESS_LOG_OF_KEPT if kept else NO_ACCESS_LOG
     accept(bucket, "AwsSolutions-S1", reason=reason)
@@ -76,8 +77,10 @@ def private_bucket(
 
 
 def _life_cycle(rarely_read: str | None) -> list[aws_s3.LifecycleRule]:
-    """Nothing expires. What is rarely read gets cheaper to keep, and is still read at once: the
-    classes that cost less yet have to be asked for a file hours before."""
+    """Nothing expires. Files that are rarely read move to a cheaper class and can be read at once.
+
+    Classes that cost still less need a request hours before a file can be read.
+    """
     rules = [
         aws_s3.LifecycleRule(
             id="abandoned-uploads",

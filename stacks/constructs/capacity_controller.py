@@ -43,7 +43,7 @@ from stacks.constructs.roles import allow
 
 # Long enough to wait at Delete for a node group that EKS is busy with.
 TIMEOUT_MINUTES = 5
-# If an answer is lost, a deploy waits for so long and not for CloudFormation's hour.
+# After a lost answer a deploy waits so long, and not for CloudFormation's hour.
 ANSWER_TIMEOUT_MINUTES = 15
 MAX_DISPLAY_NAME_CHARACTERS = 100
 NODE_GROUP_EVENTS = [
@@ -57,8 +57,8 @@ NODE_GROUP_EVENTS = [
 class CapacityController(Construct):
     """The function, its role, its schedules and rules, its topic, and the deployment resource.
 
-    `deployed_after`: what must be in the cluster before the first decision, and so is removed after
-    the last one: the nodes go to zero first.
+    deployed_after: objects in the cluster before the first decision, so they are removed after the
+        last one, when the nodes are at zero.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class CapacityController(Construct):
         return topic
 
     def _build_scheduler_role(self) -> aws_iam.Role:
-        """For schedules of this group alone, or another's could have the function invoked."""
+        """Trust schedules of this group alone, so that no other schedule invokes the function."""
         principal = aws_iam.ServicePrincipal(
             "scheduler.amazonaws.com",
             conditions={
@@ -162,14 +162,14 @@ class CapacityController(Construct):
         return function
 
     def _build_heartbeat(self) -> aws_scheduler.CfnSchedule:
-        """Notices what raises no event: the spend, the start of a Capacity Block, lost events.
+        """Look for changes without an event: the spend, the start of a Capacity Block, lost events.
 
         It carries the plan, whose limits hold when the function's state cannot be read.
 
         EventBridge Scheduler tries to assume the role when a schedule is created, and IAM needs a
-        while to know a new role everywhere. So it is made late: after the function, whose rights
-        name the role, and after the charts, which take minutes. The deployment comes after it: no
-        node without its heartbeat.
+        while to know a new role everywhere. So the schedule is made late: after the function, whose
+        rights name the role, and after the charts, which take minutes. The deployment comes after
+        it, so no node exists without its heartbeat.
         """
         target = aws_scheduler.CfnSchedule.TargetProperty(
             arn=self.function.function_arn,
@@ -221,7 +221,6 @@ class CapacityController(Construct):
         )
 
     def _build_alarm(self) -> aws_cloudwatch.Alarm:
-        """A controller that fails may leave nodes up that are not needed."""
         alarm = aws_cloudwatch.Alarm(
             self,
             "FailureAlarm",
@@ -232,7 +231,7 @@ class CapacityController(Construct):
             ),
             threshold=0,
             comparison_operator=aws_cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
-            # Twice in a row: the next invocation makes up for one that was throttled.
+            # Twice in a row, because the next invocation makes up for a throttled one.
             evaluation_periods=2,
             treat_missing_data=aws_cloudwatch.TreatMissingData.NOT_BREACHING,
         )
@@ -253,8 +252,10 @@ class CapacityController(Construct):
         return alarm
 
     def _build_deployment(self, deployed_after: Sequence[IDependable]) -> CustomResource:
-        """It carries the plan; the function's environment would change minutes before. Until this
-        resource is updated, the running deployment's plan holds."""
+        """Hand over the plan. Until this resource is updated, the running deployment's plan holds.
+
+        The function's environment would change minutes before.
+        """
         deployment = CustomResource(
             self,
             "Deployment",

@@ -1,7 +1,7 @@
-"""What the capacity controller may do: read what others report, keep its state, size its nodes.
+"""Rights of the capacity controller: read reports, keep its state, size its nodes.
 
-Its log is written with the rights of every function (`functions.py`), its topic's with the topic
-(`capacity_controller.py`).
+The right to write its log comes with every function (`functions.py`), the right to publish with the
+topic (`capacity_controller.py`).
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from stacks.constructs.accepted_findings import accept, accept_folders
 from stacks.constructs.roles import allow, grant
 
 RUN_FILES = tuple(f"{RUNS_PREFIX}*/{name}" for name in (RUN_FILE, VERDICT_FILE))
-# Of every Job and variant: a deploy changes these rights before the plan, a rollback after it, and
-# what the plan of that moment names must be readable.
+# Reports of every Job and variant: a deploy changes these rights before the plan, a rollback after
+# it, and the controller must be able to read what its present plan names.
 REPORTS = (f"{CANARIES_FOLDER}*", f"{SERVERS_FOLDER}*")
 _READ_ONLY = (
     "DescribeAutoScalingGroups, DescribeScalingActivities and DescribeCapacityReservations know no "
@@ -45,7 +45,10 @@ def grant_rights(
     schedule: str,
     scheduler_role: aws_iam.IRole,
 ) -> None:
-    """Give the function's role its rights; `schedule` is the deadline's, GROUP/NAME."""
+    """Give the function's role its rights.
+
+    schedule: the deadline's, as GROUP/NAME.
+    """
     grant(
         role,
         *_storage_rights(plan, checkpoints, results),
@@ -58,7 +61,7 @@ def grant_rights(
 
 
 def _generated_arns(role: aws_iam.Role, plan: CapacityPlan) -> list[str]:
-    """Ids of cdk-nag's findings, which names what only CloudFormation knows in its own way."""
+    """Return the ids of cdk-nag's findings, in its own words for values of CloudFormation."""
     stack = Stack.of(role)
     arns = [_node_groups(role, plan), _scaling(role, plan)]
     names = {stack.account: "<AWS::AccountId>", stack.partition: "<AWS::Partition>"}
@@ -69,14 +72,14 @@ def _generated_arns(role: aws_iam.Role, plan: CapacityPlan) -> list[str]:
 
 
 def _node_groups(role: aws_iam.Role, plan: CapacityPlan) -> str:
-    """Every accelerator node group of this cluster: a deploy can replace one by another."""
+    """Match every accelerator node group of this cluster: a deploy can replace one by another."""
     stack, names = Stack.of(role), Names(experiment=plan.experiment)
     where = f"arn:{stack.partition}:eks:{stack.region}:{stack.account}"
     return f"{where}:nodegroup/{names.cluster}/{names.accelerator}-*/*"
 
 
 def _scaling(role: aws_iam.Role, plan: CapacityPlan) -> str:
-    """The Auto Scaling groups that EKS makes for them, `eks-NODE_GROUP-UUID`."""
+    """Match the Auto Scaling groups that EKS makes for them, `eks-NODE_GROUP-UUID`."""
     stack = Stack.of(role)
     where = f"arn:{stack.partition}:autoscaling:{stack.region}:{stack.account}"
     name = f"eks-{Names(experiment=plan.experiment).accelerator}-*"
@@ -95,7 +98,7 @@ def _storage_rights(
         allow("ReadMarkers", ["s3:GetObject"], [checkpoints.arn_for_objects(k) for k in markers]),
         allow("ReadRunsAndReports", ["s3:GetObject"], runs),
         allow("KeepState", ["s3:GetObject", "s3:PutObject"], state),
-        # Runs are listed; and without it S3 answers "denied" where nothing is there yet.
+        # Runs are listed, and without this right S3 answers "denied" for a missing object.
         allow(
             "ListAndTellMissingFromDenied",
             ["s3:ListBucket"],

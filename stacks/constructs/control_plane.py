@@ -1,4 +1,4 @@
-"""The EKS control plane: who reaches it, who may administer it, and its log."""
+"""The EKS control plane: its network access, its administrators and its log."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class ControlPlane(Construct):
             default_capacity_type=eks.DefaultCapacityType.NODEGROUP,
             default_capacity=0,
             bootstrap_self_managed_addons=False,
-            # Administrators are listed in the experiment; who deploys is not one by accident.
+            # The experiment lists administrators; the deployer is not one by accident.
             bootstrap_cluster_creator_admin_permissions=False,
             cluster_logging=list(eks.ClusterLoggingTypes),
             output_config_command=False,
@@ -110,7 +110,6 @@ def _accept_kubectl_findings(provider: Construct, handler: Construct) -> None:
 
 
 def _endpoint_access(public_cidrs: tuple[str, ...]) -> eks.EndpointAccess:
-    """Private always; public for the listed ranges, if there are any."""
     if not public_cidrs:
         return eks.EndpointAccess.PRIVATE
     return eks.EndpointAccess.PUBLIC_AND_PRIVATE.only_from(*public_cidrs)

@@ -9,15 +9,15 @@ from charts.names import CPU_NODE_LABELS
 from draftworth.experiment.aws import CPU_INSTANCE_TYPE, CPU_NODES
 from stacks.constructs.nodes import NodePlace, RootDisk, launch_template, node_group
 
-# Two stagers' files on their way (24 GiB each) beside images and logs. The kubelet clears pods away
-# from a tenth of the disk on.
-# Staging writes each byte of a checkpoint once and reads it twice, for its hash and for S3: with
-# gp3's own 125 MiB/s, 61 GiB would take 25 minutes. 500 need no more operations than gp3 has.
+# Files of two stagers (24 GiB each) beside images and logs. The kubelet evicts pods when a tenth of
+# the disk is left. Staging writes each byte of a checkpoint once and reads it twice, for its hash
+# and for S3: with gp3's own 125 MiB/s, 61 GiB would take 25 minutes. 500 need no more operations
+# than gp3 has.
 ROOT = RootDisk(gib=100, mib_per_s=500)
 
 
 class CpuNodes(Construct):
-    """Two small nodes in the accelerators' zone, there as long as the cluster."""
+    """Two small nodes in the accelerators' zone that live as long as the cluster."""
 
     def __init__(self, scope: Construct, id_: str, *, name: str, place: NodePlace) -> None:
         super().__init__(scope, id_)

@@ -1,4 +1,4 @@
-"""What the functions of this app have in common: runtime, log, role."""
+"""Runtime, log and role of every function of this app."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ MEMORY_MIB = 512
 def function_role(
     scope: Construct, *, log_group: aws_logs.LogGroup, description: str
 ) -> aws_iam.Role:
-    """The role of a function, with the right to write its log.
+    """Return the role of a function, with the right to write its log.
 
-    Without CDK's basic execution policy, which may create log groups: a line that is written after
-    the destroyed group would bring it back.
+    CDK's basic execution policy is left out, because it may create log groups: a line that is
+    written after the group was destroyed would bring it back.
     """
     role = aws_iam.Role(
         scope,
@@ -40,7 +40,7 @@ def python_function(
     timeout: Duration,
     environment: Mapping[str, str],
 ) -> aws_lambda.Function:
-    """A function of this repository's own code."""
+    """Return a function of this repository's code."""
     return aws_lambda.Function(
         scope,
         "Function",

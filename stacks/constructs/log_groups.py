@@ -17,7 +17,7 @@ RETENTION = aws_logs.RetentionDays.ONE_MONTH
 def owned_log_group(
     scope: Construct, id_: str, *, log_group_name: str | None = None
 ) -> aws_logs.LogGroup:
-    """A log group that is kept for a month and destroyed with its stack."""
+    """Return a log group that keeps lines for a month and goes with its stack."""
     return aws_logs.LogGroup(
         scope,
         id_,
@@ -30,8 +30,8 @@ def owned_log_group(
 def own_function_logs(function: IConstruct, *, scope: Construct, id_: str) -> None:
     """Send a function's log to an owned group; for functions of CDK that take no log group.
 
-    `function` is the CloudFormation resource or the construct around it. The function refers to the
-    group, and so is created after it and deleted before it.
+    function: the CloudFormation resource or the construct around it. It refers to the group, and so
+        is created after it and deleted before it.
     """
     group = owned_log_group(scope, id_)
     resource = cast(CfnResource, function.node.default_child or function)

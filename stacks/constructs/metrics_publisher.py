@@ -21,7 +21,7 @@ CLAIM_FILES = tuple(map(claim_key, PUBLISHED_FILES))
 
 
 class MetricsPublisher(Construct):
-    """The function, its role, and the alarm for what it could not publish."""
+    """The function, its role, and the alarm for files that it could not publish."""
 
     def __init__(
         self, scope: Construct, id_: str, *, results: aws_s3.IBucket, queue: ResultsQueue
@@ -39,7 +39,7 @@ class MetricsPublisher(Construct):
             timeout=Duration.seconds(PUBLISHER_TIMEOUT_SECONDS),
             environment={"RESULTS_BUCKET": results.bucket_name},
         )
-        # What SqsEventSource does, without its module: 0.06 s of a synthesis to import it.
+        # SqsEventSource does the same, and its module takes 0.06 s of a synthesis to import.
         self.function.add_event_source_mapping(
             "ResultsQueue",
             event_source_arn=queue.queue.queue_arn,

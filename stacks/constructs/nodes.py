@@ -1,4 +1,4 @@
-"""What CPU and accelerator nodes have in common: the role and the launch template's base."""
+"""Role, launch template and node group, as CPU and accelerator nodes have them."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from constructs import Construct
 
 from stacks.constructs.accepted_findings import accept_managed_policies
 
-# What a kubelet needs. Not the CNI policy, which vpc-cni has itself, and of ECR pulling alone. The
-# Neuron images are in ECR Public, which throttles who does not say who he is: nodeadm has the
-# kubelet ask for a token there too (`public.ecr.aws` in its image credential provider).
+# A kubelet needs these. vpc-cni has the CNI policy itself, and of ECR pulling is enough. The Neuron
+# images are in ECR Public, which throttles requests without a token: nodeadm has the kubelet ask
+# for one there too (`public.ecr.aws` in its image credential provider).
 NODE_POLICIES = (
     "AmazonEKSWorkerNodePolicy",
     "AmazonEC2ContainerRegistryPullOnly",
     "AmazonElasticContainerRegistryPublicReadOnly",
 )
-# One hop further than the node: agents that run in pods ask the metadata service where they are.
+# One hop further than the node, because agents in pods ask the metadata service for their place.
 METADATA_HOP_LIMIT = 2
 ROOT_DEVICE = "/dev/xvda"
-# EC2 gives an instance's resources only the tags of its launch template, not those of its group.
+# EC2 gives an instance's resources the tags of its launch template, not those of its group.
 TAGGED_RESOURCES = ("instance", "volume", "network-interface")
 
 
 @dataclass(frozen=True, kw_only=True)
 class NodePlace:
-    """Where node groups are and what they are tagged with: the same for all of a cluster.
+    """Network, role and tags of node groups: the same for all of a cluster.
 
     release: of their images; None: the newest of the cluster's Kubernetes version.
     """
@@ -44,7 +44,7 @@ class NodePlace:
 
 @dataclass(frozen=True, kw_only=True)
 class RootDisk:
-    """A gp3 volume; None: what every gp3 has, 125 MiB/s and 3,000 operations a second."""
+    """A gp3 volume; None: the default of every gp3, 125 MiB/s and 3,000 operations a second."""
 
     gib: int
     mib_per_s: int | None = None
@@ -52,7 +52,7 @@ class RootDisk:
 
 
 def node_role(scope: Construct, id_: str) -> aws_iam.Role:
-    """The role of every node, with the policies that EKS asks for."""
+    """Return the role of every node, with the policies that EKS asks for."""
     role = aws_iam.Role(
         scope,
         id_,
@@ -78,9 +78,9 @@ def launch_template(
     tags: Mapping[str, str],
     **settings: Any,
 ) -> aws_ec2.CfnLaunchTemplate:
-    """A launch template with token-only metadata, an encrypted gp3 root disk and tags.
+    """Return a launch template with token-only metadata, an encrypted gp3 root disk and tags.
 
-    `settings`: further properties of LaunchTemplateDataProperty.
+    settings: further properties of LaunchTemplateDataProperty.
     """
     data = aws_ec2.CfnLaunchTemplate.LaunchTemplateDataProperty(
         metadata_options=aws_ec2.CfnLaunchTemplate.MetadataOptionsProperty(
@@ -106,7 +106,7 @@ def launch_template(
 def node_group(
     scope: Construct, *, place: NodePlace, template: aws_ec2.CfnLaunchTemplate, **settings: Any
 ) -> eks.Nodegroup:
-    """A node group at its template's newest version: a change of it is a change of the group."""
+    """Return a node group at its template's newest version, so a new template changes the group."""
     return eks.Nodegroup(
         scope,
         "Group",

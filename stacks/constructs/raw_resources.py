@@ -1,7 +1,7 @@
-"""Resources that CDK writes without its own tag support: named here, and tagged by hand.
+"""Tags for resources that CDK writes without tag support.
 
-CloudFormation hands the stack's tags on to them at deployment all the same; in the template, a test
-sees them.
+CloudFormation would hand the stack's tags on to them at deployment; in the template a test sees
+them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _TAGS_AS_MAPPING = {"AWS::SSM::Parameter"}
 
 
 def tag_raw_resources(construct: IConstruct, tags: Mapping[str, str]) -> None:
-    """Tag every CloudFormation resource that stands directly below a construct, or is it."""
+    """Tag a construct and those directly below it that are CloudFormation resources."""
     listed = [{"Key": key, "Value": value} for key, value in tags.items()]
     for child in (construct, *construct.node.children):
         if isinstance(child, CfnResource):

@@ -1,4 +1,4 @@
-"""The queue of result files: what has been measured and not yet published.
+"""The queue of result files that are measured and not yet published.
 
 It lives with the bucket that fills it, not with the function that empties it: results that arrive
 while the function is replaced or broken wait here.
@@ -13,7 +13,7 @@ from constructs import Construct
 
 from draftworth.records.results import MAX_RECEIVE_COUNT, result_file_events
 
-# Of the function that empties the queue. AWS asks for a visibility time-out of six times that.
+# The publisher's time-out. AWS recommends a visibility time-out of six times that.
 PUBLISHER_TIMEOUT_SECONDS = 60
 VISIBILITY_TIMEOUTS = 6
 RETENTION_DAYS = 14
@@ -45,8 +45,11 @@ class ResultsQueue(Construct):
         )
 
     def _build_rule(self, bucket: aws_s3.IBucket) -> None:
-        """EventBridge sends them, and no notification of the bucket: one of those would name this
-        queue also when the bucket outlives it, and S3 refuses every other notification then."""
+        """Have EventBridge send the events, and not a notification of the bucket.
+
+        A bucket that outlives the stack would keep its notification to a deleted queue, and S3
+        would refuse every other notification then.
+        """
         rule = aws_events.CfnRule(
             self,
             "ResultFiles",

@@ -1,4 +1,4 @@
-"""IAM roles that pods take on through EKS Pod Identity, and the statements of every role."""
+"""IAM roles for pods through EKS Pod Identity, and the statements of every role."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from aws_cdk import Stack, aws_iam
 from constructs import Construct
 
 POD_IDENTITY_PRINCIPAL = "pods.eks.amazonaws.com"
-# For `s3:PutObject`: what is there stays as it is. A request must carry `If-None-Match`, for which
-# S3 takes `*` alone. An upload in parts cannot say it at each part and is refused as well ("Enforce
-# conditional writes", Amazon S3 User Guide): put whole objects.
+# For `s3:PutObject`: objects are not replaced. A request must carry `If-None-Match`, for which S3
+# takes `*` alone. Parts of an upload cannot carry it and are refused ("Enforce conditional writes",
+# Amazon S3 User Guide), so whole objects must be put.
 CREATED_NOT_REPLACED: Mapping[str, Any] = {"Null": {"s3:if-none-match": "false"}}
 
 
@@ -24,12 +24,12 @@ def pod_role(
     namespace: str,
     service_account: str,
 ) -> aws_iam.Role:
-    """A role that only EKS Pod Identity can hand out, to one service account of one cluster.
+    """Return a role that only EKS Pod Identity hands out, to one service account of one cluster.
 
     The conditions are the tags that Pod Identity sets on each session, and that AWS documents for
     this purpose ("Create IAM role with trust policy", "Target IAM roles", EKS User Guide); the
-    cluster's ARN names account and region too. Not `aws:SourceArn`: its value is documented for
-    other principals of EKS only, and with a guess at it volumes got no credentials
+    cluster's ARN names account and region too. `aws:SourceArn` is not used: its value is documented
+    for other principals of EKS only, and with a guessed value volumes got no credentials
     (awslabs/mountpoint-s3-csi-driver, issue 781).
     """
     cluster = Stack.of(scope).format_arn(
@@ -56,7 +56,7 @@ def allow(
     resources: Sequence[str],
     conditions: Mapping[str, Any] | None = None,
 ) -> aws_iam.PolicyStatement:
-    """A statement that allows actions on resources."""
+    """Return a statement that allows actions on resources."""
     return aws_iam.PolicyStatement(
         sid=sid, actions=list(actions), resources=list(resources), conditions=conditions
     )

@@ -1,4 +1,4 @@
-"""What the experiment's own pods may do in AWS: each its own part of one bucket or two."""
+"""Rights of the experiment's pods in AWS: each has its own part of one bucket or two."""
 
 from __future__ import annotations
 
@@ -59,32 +59,35 @@ class WorkloadRoles(Construct):
     def _build_server(
         self, variant: NeuronVariant, checkpoints: aws_s3.IBucket, artifacts: aws_s3.IBucket
     ) -> aws_iam.Role:
-        """What this variant loads and compiles, and nothing of another one.
+        """Let a server read what its variant loads, and upload what it compiles.
 
         Variants with one key have one graph, and both may upload it.
         """
         server = self._role(service_name(variant.name), "read checkpoints, keep compiled graphs")
-        # Mounted by prefix: every path that is asked for is below it.
+        # Mounted by prefix, so every requested path is below it.
         _let_read(server, checkpoints, [_objects_of(m) for m in variant.checkpoints.values()])
-        # The whole bucket is mounted, so the folder is itself asked for as an object.
+        # The whole bucket is mounted, so Mountpoint asks for the folder as an object too.
         key = variant.artifact_key
         _let_read(server, artifacts, [key, f"{key}/*"])
         _let_upload_graphs(server, artifacts, key)
         return server
 
     def _build_load_generator(self, results: aws_s3.IBucket, run_spec_arn: str) -> None:
-        """Get and list as well: a pod goes on where the one before it was, and where the answer to
-        a put was lost, the writer looks whether it was its own."""
+        """Let the load generator write results, and get and list them as well.
+
+        A new pod goes on where the one before stopped. Where the answer to a put was lost, the
+        writer looks whether the object is its own.
+        """
         load_generator = self._role(LOAD_GENERATOR_SERVICE_ACCOUNT, "read prompts, write results")
         runs, servers = f"{RUNS_PREFIX}*", f"{SERVERS_FOLDER}*"
         objects = [results.arn_for_objects(runs)]
         grant(
             load_generator,
-            # This deploy's alone. The bucket's key needs no right: the policies of S3's own and of
-            # the one that `cdk bootstrap` makes let everybody in the account use it through S3.
+            # Of this deploy alone. The bucket's key needs no right: S3's own and the one of
+            # `cdk bootstrap` let everybody in the account use them through S3.
             allow("ReadRunSpecification", ["s3:GetObject"], [run_spec_arn]),
             allow("ReadResults", ["s3:GetObject"], objects),
-            # Whether a server that it waits for was given up.
+            # They tell whether a server was given up.
             allow("ReadServerStates", ["s3:GetObject"], [results.arn_for_objects(servers)]),
             allow("WriteResultsOnce", ["s3:PutObject"], objects, CREATED_NOT_REPLACED),
             allow(
@@ -121,11 +124,12 @@ def _objects_of(model: HubModel) -> str:
 
 
 def _let_read(role: aws_iam.Role, bucket: aws_s3.IBucket, objects: Sequence[str]) -> None:
-    """Objects by key or by folder, and the list of all names.
+    """Let a role read objects by key or by folder, and list all names.
 
     The list has no condition on `s3:prefix`. Mountpoint asks for a path as an object before it
-    takes it for a folder, and S3 says "not found" only to who may list. A condition on the prefix
-    does not hold for a request that names an object: the answer would be "denied", and an error.
+    takes it for a folder, and S3 answers "not found" only to a role that may list. A condition on
+    the prefix does not hold for a request that names an object: the answer would be "denied", an
+    error.
     """
     grant(
         role,
@@ -136,14 +140,14 @@ def _let_read(role: aws_iam.Role, bucket: aws_s3.IBucket, objects: Sequence[str]
 
 
 def _let_stage(role: aws_iam.Role, bucket: aws_s3.IBucket, objects: Sequence[str]) -> None:
-    """Put, and give up an upload in parts. Never delete: what is there may be somebody's."""
+    """Let a role put objects and abort uploads in parts, and delete nothing."""
     actions = ["s3:AbortMultipartUpload", "s3:PutObject"]
     arns = [bucket.arn_for_objects(key) for key in objects]
     grant(role, allow("StageCheckpoints", actions, arns))
 
 
 def _let_read_secret(role: aws_iam.Role, name: str) -> None:
-    """The one secret: Secrets Manager ends its ARN in a hyphen and six characters of its own."""
+    """Let a role read one secret: its ARN ends in a hyphen and six characters of AWS."""
     arn = Stack.of(role).format_arn(
         service="secretsmanager",
         resource="secret",
@@ -154,10 +158,9 @@ def _let_read_secret(role: aws_iam.Role, name: str) -> None:
 
 
 def _let_report(role: aws_iam.Role, variant: NeuronVariant, bucket: aws_s3.IBucket) -> None:
-    """The servers' own states and their canary's reports, over the ones before, to be read by
-    others; the role is of both servers that a variant may have.
+    """Let a variant's servers and its canary replace their own reports.
 
-    Neither decides more than that paid nodes go, or come later.
+    A report can only delay paid nodes or end them.
     """
     reports = canary_key("*", variant.name)
     keys = (*(server_state_key(server_name(slot)) for slot in variant.slots), reports)
@@ -167,9 +170,9 @@ def _let_report(role: aws_iam.Role, variant: NeuronVariant, bucket: aws_s3.IBuck
 
 
 def _let_upload_graphs(role: aws_iam.Role, bucket: aws_s3.IBucket, key: str) -> None:
-    """Folders below a key, and what names them, its manifest: that one only once.
+    """Let a server upload folders below a key, and once the manifest that names one.
 
-    Delete, because the slower of two uploads of one key removes its own folder.
+    It may delete, because the slower of two uploads of one key removes its own folder.
     """
     folders = f"{key}/*/*"
     grant(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import ast
+import base64
 import json
 import re
 import subprocess
@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from charts.graph_scripts import without_prose
+from charts.graph_scripts import zipped
 from charts.names import server_name
-from charts.shipped import ROOT, SERVING_POD, source_files
 from draftworth.experiment.naming import content_hash
 from draftworth.serving.artifacts import KEY_LENGTH
 from tests.charts.rendering import (
@@ -75,8 +74,8 @@ def lay_out(name: str, pod: Object, root: Path) -> None:
     ]
     folder = root / mount.lstrip("/")
     folder.mkdir(parents=True)
-    for name, text in config_map["data"].items():
-        (folder / name).write_text(text, encoding="utf-8")
+    for name, encoded in config_map["binaryData"].items():
+        (folder / name).write_bytes(base64.b64decode(encoded))
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
@@ -190,28 +189,19 @@ def test_where_another_node_can_be_had_a_failing_compiler_has_two_tries(
         assert f"--starts-with-compiler-failure={starts}" in command
 
 
-def test_what_travels_is_the_program_without_its_prose() -> None:
-    """Line by line the same code: what a traceback quotes is in the repository."""
-    for path in source_files(SERVING_POD):
-        source = (ROOT / path).read_text(encoding="utf-8")
-        bare = without_prose(source)
-        lines = {line for line in source.splitlines() if line.strip()}
-        assert {line for line in bare.splitlines() if line.strip() != "pass"} <= lines
-        assert code_of(bare) == code_of(source), path
-        assert not [line for line in bare.splitlines() if line.lstrip().startswith("#")]
-
-
-def code_of(source: str) -> str:
-    """What Python makes of it, docstrings left out, and a body that had nothing else."""
-    tree = ast.parse(source)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            if ast.get_docstring(node) is not None:
-                node.body = node.body[1:]
-            node.body = [part for part in node.body if not isinstance(part, ast.Pass)]
-    return ast.dump(tree)
-
-
-def test_a_program_that_would_not_survive_it_is_found() -> None:
-    text = 'X = """\n# in a string\n"""\n'
-    assert code_of(without_prose(text)) != code_of(text)
+def test_the_image_s_own_packages_are_not_taken_and_a_traceback_names_the_file(
+    tmp_path: Path,
+) -> None:
+    other = tmp_path / "site" / "pods"
+    other.mkdir(parents=True)
+    (other / "__init__.py").write_text("raise SystemExit('of the image')\n", encoding="utf-8")
+    programs = {"__main__.py": "import pods.log\n", "pods/__init__.py": "", "pods/log.py": "1 / 0"}
+    path = tmp_path / "programs.pyz"
+    path.write_bytes(zipped(programs))
+    done = subprocess.run(
+        [sys.executable, str(path)],
+        env={"PYTHONPATH": str(other.parent)},
+        capture_output=True,
+        text=True,
+    )
+    assert 'programs.pyz/pods/log.py", line 1' in done.stderr

@@ -135,8 +135,18 @@ def test_other_programs_are_another_config_map(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(graph_scripts, "_sources", lambda: changed)
     (after,) = render(resolved())["graph-scripts"]
     graph_scripts._name.cache_clear()
-    assert before["immutable"] is after["immutable"] is True
     assert before["metadata"]["name"] != after["metadata"]["name"]
+
+
+def test_another_zlib_makes_other_bytes_of_the_same_programs_and_replaces_no_pod(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before = rendered()
+    monkeypatch.setattr(graph_scripts, "zipped", lambda _: b"other bytes")
+    after = render(resolved())
+    assert before["serving"] == after["serving"]
+    (changed,) = after["graph-scripts"]
+    assert not changed.get("immutable"), "Kubernetes would refuse the other bytes"
 
 
 NETWORK_POLICIES = {

@@ -34,8 +34,8 @@ def test_objects_are_as_in_the_snapshot(name: str, chart: str) -> None:
 
 def _readable(item: Object) -> Any:
     shown = copy.deepcopy(item)
-    for name in (n for n in shown.get("data", {}) if n.endswith(".py")):
-        shown["data"][name] = "<source>"
+    for name in shown.get("binaryData", {}):
+        shown["binaryData"][name] = "<programs>"
     for template in [shown.get("spec", {}).get("template", {})]:
         annotations = template.get("metadata", {}).get("annotations", {})
         if "draftworth/serving-content" in annotations:

@@ -73,11 +73,6 @@ def test_a_volume_or_claim_for_writing_is_found(kind: str) -> None:
     assert found == [f"{kind} {changed[-1]['metadata']['name']}"]
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
-def test_compiled_graphs_are_mounted_for_every_engine(name: str) -> None:
-    assert set(buckets(name)) == {"target", "draft", "artifacts"}
-
-
 def test_variants_with_the_same_draft_share_its_volume() -> None:
     more = render(with_third_variant(resolved()))
     assert len(more["serving"]) == len(rendered()["serving"]) + 4

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import base64
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -85,14 +85,16 @@ class Volumes:
         found = self.api.find(path_of("ConfigMap", source["name"]))
         if found is None:
             raise NotThereError(f"ConfigMap {source['name']} is not there")
-        data: Mapping[str, str] = found.get("data", {})
+        data = {key: text.encode() for key, text in found.get("data", {}).items()}
+        for key, encoded in found.get("binaryData", {}).items():
+            data[key] = base64.b64decode(encoded)
         items = source.get("items") or [{"key": key, "path": key} for key in data]
         for item in items:
             if item["key"] not in data:
                 raise NotThereError(f"ConfigMap {source['name']} has no key {item['key']}")
             path = folder / item["path"]
-            if not path.exists() or path.read_text() != data[item["key"]]:
-                self._put(path, data[item["key"]].encode())
+            if not path.exists() or path.read_bytes() != data[item["key"]]:
+                self._put(path, data[item["key"]])
 
     def _show_bucket(self, claim: str, folder: Path, pod: Object) -> None:
         """What Mountpoint shows: every object below the volume's prefix, as it is now."""

@@ -245,7 +245,7 @@ def test_only_schedules_of_this_group_can_have_the_function_invoked() -> None:
     }
 
 
-# Who wakes it
+# The events that invoke it
 
 
 def test_the_heartbeat_is_a_schedule_of_the_stacks_own_group() -> None:
@@ -380,7 +380,7 @@ def test_no_function_may_change_the_notifications_of_buckets() -> None:
     assert not [line for line in everything if "s3:PutBucketNotification" in line]
 
 
-# Who hears of it
+# Its notifications
 
 
 @pytest.mark.parametrize("name", NAMES)

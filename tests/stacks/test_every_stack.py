@@ -21,7 +21,6 @@ from tests.support.experiments import put, write_experiment
 
 pytestmark = [pytest.mark.synth]
 BARRIER = "AWS::CloudFormation::WaitConditionHandle"
-STATEFUL = {"AWS::S3::Bucket", "AWS::SQS::Queue", "AWS::Logs::LogGroup"}
 
 
 def all_resources() -> list[tuple[str, str, Resource]]:
@@ -127,69 +126,6 @@ def test_what_stands_beside_the_parts_is_known() -> None:
         beside = {k[:-8] for k in resources if not k.startswith(PARTS)}
         provider = "CustomS3AutoDeleteObjectsCustomResourceProvider"
         assert beside == {f"{provider}Role", f"{provider}Handler"}
-
-
-def test_every_function_writes_to_a_log_group_of_its_stack() -> None:
-    checked = 0
-    for stack, template in synthesis().templates():
-        groups = of_type(template, "AWS::Logs::LogGroup")
-        for logical_id, function in of_type(template, "AWS::Lambda::Function").items():
-            target = function["Properties"]["LoggingConfig"]["LogGroup"]["Ref"]
-            assert target in groups, f"{stack}/{logical_id}"
-            checked += 1
-    assert checked == 5 * len(experiments())
-
-
-def test_every_log_group_expires_and_goes_with_its_stack() -> None:
-    groups = [(s, r) for s, _, r in all_resources() if r["Type"] == "AWS::Logs::LogGroup"]
-    assert groups
-    for stack, group in groups:
-        assert group["Properties"]["RetentionInDays"] <= 31, stack
-        assert group["DeletionPolicy"] == "Delete", stack
-
-
-def test_log_groups_of_cluster_and_insights_have_the_names_their_writers_use() -> None:
-    template = synthesis().template("qwen3-32b", "cluster")
-    groups = of_type(template, "AWS::Logs::LogGroup").values()
-    names = {g["Properties"].get("LogGroupName") for g in groups}
-    insights = "/aws/containerinsights/draftworth-qwen3-32b"
-    assert names - {None} == {
-        "/aws/eks/draftworth-qwen3-32b/cluster",
-        *(f"{insights}/{log}" for log in ("application", "dataplane", "host", "performance")),
-    }
-
-
-def test_only_what_an_experiment_keeps_outlives_its_stack() -> None:
-    retained = [
-        (stack, logical_id)
-        for stack, logical_id, resource in all_resources()
-        if resource.get("DeletionPolicy", "Delete") != "Delete"
-    ]
-    kept = [
-        (name, bucket)
-        for name, e in experiments().items()
-        for bucket, stays in (
-            ("Checkpoints", e.spec.aws.keep_checkpoints),
-            ("Results", e.spec.aws.keep_results),
-        )
-        if stays
-    ]
-    assert {bucket for _, bucket in kept} == {"Checkpoints", "Results"}
-    names = [(stack, logical_id[:-8]) for stack, logical_id in retained]
-    assert names == [
-        (f"{name}/storage", resource)
-        for name, bucket in kept
-        for resource in (bucket, f"{bucket}Policy")
-    ]
-
-
-def test_every_stateful_resource_states_its_deletion_policy() -> None:
-    silent = [
-        f"{stack}/{logical_id}"
-        for stack, logical_id, resource in all_resources()
-        if resource["Type"] in STATEFUL and "DeletionPolicy" not in resource
-    ]
-    assert silent == []
 
 
 def test_preflight_looks_for_the_bootstrap_that_the_assembly_asks_for() -> None:

@@ -7,11 +7,10 @@ import json
 import pytest
 
 from charts.checkpoint_stager import MAX_SCRATCH_GIB, OTHER_STORAGE_GIB
-from charts.names import NAMESPACE, STAGER_SERVICE_ACCOUNT
 from draftworth.records.checkpoints import failed_key, plan_key, ready_key
 from stacks.constructs.cpu_nodes import ROOT
 from tests.stacks.rendering import rights
-from tests.stacks.synthesis import Template, experiments, of_type, synthesis
+from tests.stacks.synthesis import Template, experiments, synthesis
 from tests.stacks.test_benchmark import may, unconditional_rights, without
 
 pytestmark = [pytest.mark.synth]
@@ -89,27 +88,6 @@ def test_no_template_holds_more_of_the_secret_than_its_name() -> None:
     assert "draftworth/hub-token" in text
     assert "HF_TOKEN" not in text
     assert "{{resolve:secretsmanager" not in text
-
-
-def test_the_service_account_has_a_role_of_its_own() -> None:
-    associations = of_type(benchmark(), "AWS::EKS::PodIdentityAssociation").values()
-    (own,) = (
-        a["Properties"]
-        for a in associations
-        if a["Properties"]["ServiceAccount"] == STAGER_SERVICE_ACCOUNT
-    )
-    assert own["Namespace"] == NAMESPACE
-    roles = [json.dumps(a["Properties"]["RoleArn"]) for a in associations]
-    assert len(set(roles)) == len(roles)
-
-
-def test_uploads_in_parts_that_a_kill_left_are_dropped() -> None:
-    template = synthesis().template("qwen3-32b", "storage")
-    (bucket,) = (
-        r["Properties"] for k, r in of_type(template, "AWS::S3::Bucket").items() if "Check" in k
-    )
-    rules = bucket["LifecycleConfiguration"]["Rules"]
-    assert {"DaysAfterInitiation": 1} in [r.get("AbortIncompleteMultipartUpload") for r in rules]
 
 
 def test_two_stagers_fit_onto_the_disk_of_a_cpu_node() -> None:

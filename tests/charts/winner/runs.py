@@ -40,7 +40,7 @@ def experiment_path(name: str) -> Path:
 def built_run(
     experiment: ResolvedExperiment, *concurrencies: int, pays: bool = True, **overrides: Any
 ) -> Run:
-    """One that is cheaper at concurrency 1, and dearer at the next ones; or at none (`pays`)."""
+    """A run with a variant that is cheaper at concurrency 1 only, or nowhere (`pays`)."""
     blocks = blocks_at(*in_flight(*(concurrencies or (1, 2, 4))))
     fields: dict[str, Any] = {"class_weights": {"structured": 1.0}}
     if not pays:
@@ -86,5 +86,5 @@ def exported(
 
 
 def as_read(objects: Sequence[Any]) -> list[Any]:
-    """Objects as who applies the file gets them."""
+    """Objects as `kubectl apply` reads them."""
     return list(yaml.safe_load_all(yaml_text(objects)))

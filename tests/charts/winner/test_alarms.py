@@ -25,7 +25,7 @@ from charts.winner.alarms import (
     watched,
     why_no_alarm,
 )
-from charts.winner.measured import Measured
+from charts.winner.measured import MeasuredWinner
 from draftworth.analysis.facts import facts_of
 from draftworth.analysis.winner import winner_of
 from draftworth.measuring.counters import ACCEPTED, DRAFTS
@@ -40,14 +40,14 @@ LINT = ("cfn-lint", "--regions", "us-east-2", "--format", "json")
 
 
 @cache
-def measured(*, pays: bool = True, counted: bool = True) -> Measured:
+def measured(*, pays: bool = True, counted: bool = True) -> MeasuredWinner:
     experiment = load(experiment_path(NEURON))
     run = built_run(experiment, pays=pays)
     if not counted:
         run = replace(run, blocks=tuple(replace(b, speculation=None) for b in run.blocks))
     winner = winner_of(facts_of(run, {}))
     variant = next(v for v in experiment.variants if v.name == winner.variant)
-    return Measured(winner=winner, result=run.result, variant=variant)
+    return MeasuredWinner(winner=winner, result=run.result, variant=variant)
 
 
 def break_even() -> float:

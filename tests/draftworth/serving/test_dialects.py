@@ -6,6 +6,7 @@ import json
 import tempfile
 from functools import cache
 from pathlib import Path
+from typing import TypeGuard
 
 import pytest
 
@@ -44,9 +45,9 @@ def commands(experiment: Experiment) -> tuple[ServingCommand, ServingCommand]:
 
 
 def flag(command: ServingCommand, name: str) -> str:
-    values = [a.partition("=")[2] for a in command.arguments if a.startswith(f"--{name}=")]
-    assert len(values) == 1, f"--{name} stands {len(values)} times"
-    return values[0]
+    value = command.flags[f"--{name}"]
+    assert value is not None
+    return value
 
 
 def speculating(method: str, release: str, draft: str, window: int = 7) -> Edit:
@@ -94,13 +95,16 @@ def test_both_sides_differ_in_speculation_only(name: str) -> None:
 
 def without_speculation(command: ServingCommand) -> list[object]:
     kept: list[object] = []
-    for argument in command.arguments:
-        name, _, value = argument.partition("=")
+    for name, value in command.flags.items():
         # vLLM refuses to start with the second one alone, so the baseline cannot have it.
         if name in ("--speculative-config", PER_REQUEST_ACCEPTANCE):
             continue
-        kept.append((name, pruned(json.loads(value))) if value.startswith("{") else argument)
+        kept.append((name, pruned(json.loads(value)) if is_json(value) else value))
     return kept
+
+
+def is_json(value: str | None) -> TypeGuard[str]:
+    return value is not None and value.startswith("{")
 
 
 def pruned(value: object) -> object:
@@ -118,11 +122,10 @@ def on_neuron(folder: Path, *edits: Edit) -> NeuronExperiment:
 def says(command: ServingCommand, setting: str) -> list[object]:
     """What a command says of a setting: its flag, or its key in engine settings."""
     found: list[object] = []
-    for argument in command.arguments:
-        name, _, value = argument.partition("=")
+    for name, value in command.flags.items():
         if name == setting:
-            found.append(argument)
-        if value.startswith("{"):
+            found.append((name, value))
+        if is_json(value):
             found += [v for k, v in flattened(json.loads(value)) if k == setting]
     return found
 
@@ -170,10 +173,9 @@ def test_the_baseline_as_shipped_lacks_what_is_there_for_speculation_and_nothing
 def without(command: ServingCommand, settings: set[str]) -> list[object]:
     """The arguments, each with its own settings in JSON left out."""
     kept: list[object] = []
-    for argument in command.arguments:
-        name, _, value = argument.partition("=")
+    for name, value in command.flags.items():
         if name not in settings:
-            kept.append((name, less(json.loads(value), settings)) if value[:1] == "{" else argument)
+            kept.append((name, less(json.loads(value), settings) if is_json(value) else value))
     return kept
 
 
@@ -227,7 +229,7 @@ def test_only_the_speculative_side_tells_of_each_requests_drafts_where_the_image
     tmp_path: Path, name: str, tells: bool
 ) -> None:
     plain, drafted = commands(on_neuron(tmp_path, SERVED[name]))
-    told = [f"{PER_REQUEST_ACCEPTANCE}=summary"]
+    told = [(PER_REQUEST_ACCEPTANCE, "summary")]
     assert says(plain, PER_REQUEST_ACCEPTANCE) == []
     assert says(drafted, PER_REQUEST_ACCEPTANCE) == (told if tells else [])
 
@@ -335,7 +337,8 @@ def test_no_server_logs_what_it_is_asked(name: str) -> None:
 def test_a_server_that_logs_or_does_not_know_the_flag_is_found(
     version: str, arguments: tuple[str, ...]
 ) -> None:
-    assert logging_prompts(ServingCommand(arguments=arguments, environment={}), version)
+    command = ServingCommand(model="model", flags=dict.fromkeys(arguments), environment={})
+    assert logging_prompts(command, version)
 
 
 @pytest.mark.parametrize("name", [*SERVED, "the rehearsal"])

@@ -14,7 +14,7 @@ import pytest
 
 from draftworth.records.codec import RecordError, dump_record, load_record
 from draftworth.records.servers import LAST_LINES, ServerState, server_state_key
-from pods.compiled_graphs.scratch import STARTS_NAME, Starts, begin, healthy, keep
+from pods.compiled_graphs.scratch import STARTS_NAME, Starts, begin, keep
 from pods.compiled_graphs.server_process import LogTail
 from tests.pods.compiled_graphs.conftest import PodFactory
 from tests.pods.compiled_graphs.pods import (
@@ -282,7 +282,7 @@ def test_a_node_that_was_booted_again_gives_the_full_time(tmp_path: Path) -> Non
 
 
 def test_after_health_the_time_begins_anew(tmp_path: Path) -> None:
-    keep(tmp_path, healthy(_starts(1, 1)))
+    keep(tmp_path, _starts(1, 0))
     assert begin(tmp_path, clock=lambda: 9.0).first_at_seconds == 9.0
 
 
