@@ -2,12 +2,12 @@
 
     python -m benchmarks.calibration [--runs 400] [--processes 2] [--table starts]
 
-A cell plants a truth (what a token costs with the variant / with the baseline, how much prompts and
-repetitions differ in it, drift of the machine, outliers) and draws runs from it (`planted`), round
-by round, as the deployed rules ask for them (`Rounds`, `Precision`) until they have enough. Then
-the deployed verdict judges, at the moment of stopping. Printed are, of each cell, how often the
-interval covers the truth, the verdicts, the rounds it took, and how often a TTFT that is exactly at
-its margin is called unchanged. Every draw has a seed: the same table each time.
+A cell plants a truth (the cost of a token with the variant / with the baseline, how much prompts
+and repetitions differ in it, drift of the machine, outliers) and draws runs from it (`planted`),
+round by round, until the deployed rules (`Rounds`, `Precision`) stop them. Then the deployed
+verdict judges. The table has, for each cell, how often the interval covers the truth, the verdicts,
+the number of rounds, and how often a TTFT that is exactly at its margin is called unchanged. Every
+draw has a seed, so the table is the same each time.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from rich.table import Table
 from benchmarks.planted import BASELINE, CLASS, LOADS, VARIANT, Cell, PlantedRun
 from draftworth.analysis.clustering import MANY_REPETITIONS
 from draftworth.analysis.pairing import Traffic
+from draftworth.analysis.statistics import interval_of
 from draftworth.analysis.verdict import INDIFFERENCE, Comparison, compare, without_control
 from draftworth.records.findings import Judgement
 
@@ -35,10 +36,10 @@ _JUDGEMENTS: tuple[Judgement, ...] = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
-    """What a run said at one load, and when it stopped.
+class JudgedRun:
+    """The verdict of a planted run at one load, and when the run stopped.
 
-    truth: of the repetitions that were measured.
+    truth: the cost ratio of the repetitions that were measured.
     """
 
     comparison: Comparison
@@ -46,20 +47,18 @@ class Outcome:
     truth: float
 
     def covers(self, truth: float) -> bool | None:
-        """None: it gave no interval."""
-        ratio = self.comparison.cost_ratio
-        if ratio is None or ratio.low is None or ratio.high is None:
-            return None
-        return ratio.low <= truth <= ratio.high
+        """Return whether the interval covers a truth; None without an interval."""
+        ends = interval_of(self.comparison.cost_ratio)
+        return None if ends is None else ends[0] <= truth <= ends[1]
 
 
-def planted_run(cell: Cell, seed: int) -> tuple[Outcome, ...]:
-    """One run of a cell, stopped and judged as a deployed one: an outcome for each load."""
+def planted_run(cell: Cell, seed: int) -> tuple[JudgedRun, ...]:
+    """Draw one run of a cell, and stop and judge it as a deployed one, at each load."""
     run = PlantedRun(cell, seed)
     run.measure()
     measured, control = without_control(run.blocks)
     return tuple(
-        Outcome(
+        JudgedRun(
             comparison=compare(
                 measured,
                 Traffic(weights={CLASS: 1.0}, load=load),
@@ -74,9 +73,9 @@ def planted_run(cell: Cell, seed: int) -> tuple[Outcome, ...]:
     )
 
 
-def outcomes(cell: Cell, runs: int, *, first_seed: int = 0, processes: int = 1) -> list[Outcome]:
-    """So many runs of a cell, each with a seed of its own."""
-    seeds = range(first_seed, first_seed + runs)
+def outcomes(cell: Cell, runs: int, *, processes: int = 1) -> list[JudgedRun]:
+    """Draw and judge runs of a cell, each with a seed of its own."""
+    seeds = range(runs)
     if processes == 1:
         return [*chain.from_iterable(planted_run(cell, seed) for seed in seeds)]
     with ProcessPoolExecutor(processes) as pool:
@@ -85,7 +84,7 @@ def outcomes(cell: Cell, runs: int, *, first_seed: int = 0, processes: int = 1) 
 
 
 def prompt_cells() -> list[Cell]:
-    """Layouts of prompts by spread and drift, at the truths where a verdict may turn."""
+    """Return layouts of prompts by spread and drift, at the truths where a verdict changes."""
     layouts = ((1, 6), (1, 8), (4, 8), (1, 16), (2, 32), (1, 64))
     grid = [
         Cell(cost_ratio=truth, cases=n, prompts=prompts, spread=spread, drift=drift)
@@ -105,7 +104,7 @@ def prompt_cells() -> list[Cell]:
 
 
 def start_cells() -> list[Cell]:
-    """Repetitions by how much they differ; and loads that take the rounds from each other."""
+    """Return repetitions that differ by some amounts, and loads that share the rounds."""
     layouts = ((4, 8, 0.05), (4, 8, 0.2), (1, 16, 0.2))
     grid = [
         Cell(
@@ -135,7 +134,7 @@ def start_cells() -> list[Cell]:
 
 
 def control_cells() -> list[Cell]:
-    """Slots and starts that differ, without and with a control that may show it."""
+    """Return slots and starts that differ, without and with a control that may show it."""
     return [
         Cell(
             cost_ratio=truth,
@@ -153,22 +152,22 @@ def control_cells() -> list[Cell]:
     ]
 
 
-# What a table says of a cell, by heading.
-Columns = Mapping[str, Callable[[Cell, Sequence[Outcome]], str]]
+# The text of a cell in each column of a table, by heading.
+Columns = Mapping[str, Callable[[Cell, Sequence[JudgedRun]], str]]
 
 
-def _judged(name: Judgement) -> Callable[[Cell, Sequence[Outcome]], str]:
-    def part(_: Cell, found: Sequence[Outcome]) -> str:
+def _judged(name: Judgement) -> Callable[[Cell, Sequence[JudgedRun]], str]:
+    def part(_: Cell, found: Sequence[JudgedRun]) -> str:
         return f"{share([o.comparison.judgement == name for o in found]):.3f}"
 
     return part
 
 
-def _coverage(cell: Cell, found: Sequence[Outcome]) -> float:
+def _coverage(cell: Cell, found: Sequence[JudgedRun]) -> float:
     return share([o.covers(cell.cost_ratio) is True for o in found])
 
 
-def _width(found: Sequence[Outcome]) -> str:
+def _width(found: Sequence[JudgedRun]) -> str:
     ratios = [o.comparison.cost_ratio for o in found]
     widths = sorted((r.relative_width if r else None) or float("inf") for r in ratios)
     return f"{widths[len(widths) // 2]:.0%}"
@@ -249,8 +248,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _summary(results: Iterable[tuple[Cell, Sequence[Outcome]]]) -> str:
-    """Of the cells whose interval speaks of more than its repetitions, where these differ."""
+def _summary(results: Iterable[tuple[Cell, Sequence[JudgedRun]]]) -> str:
+    """Sum up the cells whose intervals are to cover the truth of any repetitions."""
     general = [
         (cell, found)
         for cell, found in results
@@ -270,7 +269,7 @@ def _summary(results: Iterable[tuple[Cell, Sequence[Outcome]]]) -> str:
 
 
 def share(answers: Sequence[bool]) -> float:
-    """The part that is true.
+    """Return the part that is true.
 
     Raises:
         ValueError: there are none.

@@ -46,9 +46,9 @@ from draftworth.analysis.statistics import quantile
 from draftworth.records.load import MAX_LLMPERF_IN_FLIGHT
 
 ROOT = Path(__file__).resolve().parents[1]
-# For peers that want one. Every printable ASCII character is a token, as in the server's text: who
-# counts by tokenizing, whole text or chunk by chunk, comes to the server's own number. And any
-# sequence of tokens is a text that gives the same tokens back, which makers of prompts rely on.
+# Some peers need a tokenizer. Here every printable ASCII character is a token, as in the server's
+# text, so a client that tokenizes the text, whole or chunk by chunk, gets the server's own number.
+# Any sequence of tokens is a text with the same tokens, which generators of prompts rely on.
 TOKENIZER = ROOT / "benchmarks" / "ground_truth" / "tokenizer"
 OWN = ("bare", "ours", "ours-ray")
 TITLES = {
@@ -68,14 +68,14 @@ class Cell:
     requests: int
 
 
-# The figures of one client in one cell, one row of a table. Units are in the names, errors are
-# client minus truth; None where the client does not tell.
+# The figures of one client in one cell: a row of a table. Units are in the names, errors are client
+# minus truth; None where the client does not report it.
 Row = dict[str, float | None]
 
 
 @contextmanager
 def ground_truth_server(spec: TimelineSpec) -> Iterator[str]:
-    """A server in a process of its own; its base URL."""
+    """Run a server in a process of its own, and yield its base URL."""
     timeline = json.dumps(dataclasses.asdict(spec))
     command = [sys.executable, "-m", "benchmarks.ground_truth.server", "--timeline", timeline]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
@@ -90,7 +90,7 @@ def measure(client: str, cell: Cell, options: argparse.Namespace) -> Row:
     """Run one client in one cell.
 
     Raises:
-        UnavailableError: the client is not here.
+        UnavailableError: the client is not installed.
         ProcessFailedError: it failed, or did not end within `--timeout`.
     """
     with tempfile.TemporaryDirectory() as folder, ground_truth_server(WINDOWS[cell.window]) as url:
@@ -142,7 +142,7 @@ def _own_command(client: str, job: Job, llmperf: Path) -> list[str | Path]:
 
 
 def truths_of(url: str, requests: int) -> list[RequestTruth]:
-    """What the server saw of the measured load; probes that a tool sends first are left out."""
+    """Return the requests as the server saw them, without probes that a tool sends first."""
     with urllib.request.urlopen(f"{url}/truth", timeout=60) as answer:  # noqa: S310 (loopback)
         found = [RequestTruth(**value) for value in json.load(answer)]
     complete = [truth for truth in found if truth.complete]
@@ -179,7 +179,7 @@ def _row(observed: Observed, finished: Finished, truths: Sequence[RequestTruth])
 
 
 def _single_errors(observed: Observed, truths: Sequence[RequestTruth]) -> Row:
-    """Errors of single requests, where the client says which is which."""
+    """Return the errors of single requests, where the client identifies them."""
     ttft_ms: list[float] = []
     itl_percent: list[float] = []
     by_prompt = {truth.prompt: truth for truth in truths}
@@ -199,7 +199,7 @@ Results = dict[Cell, dict[str, list[Row] | str]]
 
 
 def run_all(options: argparse.Namespace) -> Results:
-    """Every client in every cell, `--rounds` times; a reason in place of rows where it failed."""
+    """Run every client in every cell, `--rounds` times; one that fails has a reason, no rows."""
     results: Results = {}
     clients = [*OWN, *options.peers]
     for window, streams in product(options.windows, options.streams):
@@ -207,7 +207,7 @@ def run_all(options: argparse.Namespace) -> Results:
         cell = Cell(window=window, streams=streams, requests=requests)
         results[cell] = {client: [] for client in clients}
         for number in range(options.rounds):
-            # What comes first may find the machine in another state: take turns.
+            # The first client may find the machine in another state, so they take turns.
             for client in clients if number % 2 == 0 else clients[::-1]:
                 _add(results[cell], client, cell, options)
     return results
@@ -227,7 +227,7 @@ def _add(
 
 
 def middle(rows: Sequence[Row]) -> Row:
-    """Each figure's median over the rounds."""
+    """Return each figure's median over the rounds."""
     found = {name: [v for row in rows if (v := row[name]) is not None] for name in rows[0]}
     return {name: statistics.median(v) if v else None for name, v in found.items()}
 
@@ -254,7 +254,7 @@ SINGLE_LINE = (
 
 
 def markdown(results: Results) -> str:
-    """One table per cell."""
+    """Return one table per cell."""
     parts = []
     for cell, rows in results.items():
         kind = "1 token a chunk" if cell.window == 1 else "1 to 8 tokens a chunk"

@@ -1,4 +1,4 @@
-"""Other tools, pinned: how each is installed, asked for the same load, and read.
+"""Other tools with pinned versions: how to install, call and read each of them.
 
 Each gets chat completions, `requests` requests at `streams` at a time, prompts of 16 tokens, and
 server-side token counts where it can use them. "ITL" is the figure of each that divides by tokens:
@@ -35,7 +35,7 @@ _HERE = f"python{sys.version_info.major}.{sys.version_info.minor}"
 
 
 class UnavailableError(Exception):
-    """A peer cannot be run here; the text says why."""
+    """A peer cannot run here; the text says why."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +63,7 @@ class Peer:
 
 
 def environment_of(peer: Peer, cache: Path, engine: Path) -> Path:
-    """The `bin` folder of a peer, installed into the cache when it is not there yet.
+    """Return the `bin` folder of a peer; install it into the cache when it is not there yet.
 
     Raises:
         UnavailableError: no fitting Python, or the installation failed.

@@ -1,9 +1,9 @@
 """Runs whose truth is known: result files as a load generator writes them, drawn round by round.
 
-Cost per token: log-normal in prompts, with the mean planted, so a few prompts gain most or lose
-most. Lengths vary by prompt. A block has an error of its own (3%), a request too (2%); drift goes
-on from the first block to the last, half of it up and half of it down over runs. What a start of
-the servers does, it does to every case: log-normal in repetitions, with a mean of 1.
+The cost per token is log-normal over prompts with the planted mean, so a few prompts gain or lose
+most. Lengths vary by prompt. A block has an error of its own (3%), and so has a request (2%). Drift
+lasts from the first block to the last, upwards in half of the runs. A start of the servers affects
+every case: log-normal over repetitions with a mean of 1.
 """
 
 from __future__ import annotations
@@ -40,14 +40,15 @@ _BASELINE_S_PER_TOKEN, _TTFT_S, _TIMEOUT_S = 0.02, 0.2, 300.0
 class Cell:
     """A planted truth.
 
-    cost_ratio: variant / baseline, in the mean over prompts. gains: planted ratios of prompts with
-    their probabilities, in the place of the log-normal ones of `spread`.
-    prompts: of each case. drift: in all of a run. outliers: part of the requests of both sides that
-    take five times as long. errors: part of both sides' that fail. time_outs: of the variant's.
-    repetitions: starts of the servers. between: how much they differ. loads: how many are measured,
-        which take the rounds from each other.
-    slots: how much slots differ, run by run; both servers of a control differ in it and, as a
-        variant's do, by what a start does.
+    cost_ratio: variant / baseline, in the mean over prompts. gains: ratios of prompts with their
+        probabilities, instead of the log-normal ones of `spread`.
+    prompts: of each case. drift: over a whole run. outliers: part of the requests of both sides
+        that take five times as long. errors: part of both sides' that fail. time_outs: part of the
+        variant's that time out.
+    repetitions: starts of the servers. between: their standard deviation. loads: how many are
+        measured; they share the rounds.
+    slots: standard deviation of slots, run by run; both servers of a control differ by it, and by
+        the effect of a start.
     """
 
     cost_ratio: float
@@ -59,8 +60,6 @@ class Cell:
     errors: float = 0.0
     time_outs: float = 0.0
     gains: tuple[tuple[float, float], ...] = ()
-    lengths: tuple[int, ...] = ()
-    ttft_ratio: float = 1 + TTFT_MARGIN
     repetitions: int = 1
     between: float = 0.0
     loads: int = 1
@@ -70,13 +69,13 @@ class Cell:
 
     @property
     def rounds(self) -> int:
-        """At most."""
+        """The most rounds."""
         return most_rounds(self.sampling, repetitions=self.repetitions, loads=self.loads)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlantedPrompt:
-    """What is true of a prompt: output tokens, and its own factors."""
+    """The truth of a prompt: its output tokens and factors."""
 
     id: str
     tokens: int
@@ -86,9 +85,9 @@ class PlantedPrompt:
 
 
 class PlantedRun:
-    """Blocks of a cell, a round at a time. `blocks` has those that were drawn so far.
+    """Blocks of a cell, drawn a round at a time into `blocks`.
 
-    starts: what each repetition does to the variant's cost.
+    starts: the factor that each repetition has on the variant's cost.
     """
 
     def __init__(self, cell: Cell, seed: int) -> None:
@@ -97,7 +96,7 @@ class PlantedRun:
         self._generator = random.Random(seed)  # noqa: S311 (reproducible draws, not a secret)
         self._cases = _cases(cell, self._generator)
         self._drift = cell.drift * self._generator.choice((-1, 1))
-        # Of its own, so that cells that differ in their repetitions alone have the same prompts.
+        # This generator is separate: cells that differ only in repetitions have the same prompts.
         of_starts = random.Random(f"starts {seed}")  # noqa: S311
         self.starts, self._control_starts = (
             [
@@ -109,7 +108,7 @@ class PlantedRun:
         self._second_slot = of_starts.lognormvariate(-(cell.slots**2) / 2, cell.slots)
 
     def measure(self) -> None:
-        """All rounds, as the deployed rules ask for them."""
+        """Draw all rounds that the deployed rules ask for."""
         spec = planted_spec(self.cell)
         precision = Precision(spec=spec, progress=lambda _: None)
         own = [*stages(spec)]
@@ -117,7 +116,7 @@ class PlantedRun:
             self.add(turn)
 
     def add(self, turn: Round) -> None:
-        """A round's blocks in the deployed order (ABBA)."""
+        """Draw a round's blocks in the deployed order (ABBA)."""
         cell = self.cell
         per_round = cell.sampling.requests_per_round
         last = cell.rounds * len(self._cases) * 2
@@ -134,20 +133,20 @@ class PlantedRun:
                 self.blocks.append(_block(number, turn, case, side, tuple(records)))
 
     def _server(self, endpoint: Endpoint, repetition: int) -> float:
-        """What its slot and its start do."""
+        """Return the factor of the server's slot and start."""
         starts = {VARIANT: self.starts, CONTROL: self._control_starts}.get(endpoint.variant)
         start = starts[repetition - 1] if starts else 1.0
         return start * (self._second_slot if endpoint.slot else 1.0)
 
     def truth_of(self, load: ConcurrencyLoad) -> float:
-        """What is true of the starts that were measured at a load, each with its rounds."""
+        """Return the true cost ratio of the repetitions that were measured at a load."""
         rounds = {(b.repetition, b.round) for b in self.blocks if b.load == load}
         starts = [self.starts[repetition - 1] for repetition, _ in rounds]
         return self.cell.cost_ratio * math.fsum(starts) / len(starts)
 
 
 def planted_blocks(cell: Cell, *, rounds: int, seed: int) -> list[BlockResult]:
-    """So many rounds of a run of a cell, whatever they show."""
+    """Draw a fixed number of rounds of a cell."""
     run = PlantedRun(cell, seed)
     (stage,) = stages(planted_spec(cell))
     for number in range(1, rounds + 1):
@@ -174,18 +173,13 @@ def _prompts(cell: Cell, case: int, generator: random.Random) -> list[PlantedPro
         ratios, probabilities = zip(*cell.gains, strict=True)
         return float(generator.choices(ratios, probabilities)[0])
 
-    def tokens(index: int) -> int:
-        if cell.lengths:
-            return cell.lengths[index % len(cell.lengths)]
-        return max(8, round(300 * factor(1.0, _LENGTH_SPREAD)))
-
     return [
         PlantedPrompt(
             id=f"case-{case}-{index}",
-            tokens=tokens(index),
+            tokens=max(8, round(300 * factor(1.0, _LENGTH_SPREAD))),
             cost_ratio=gain(),
             ttft_factor=factor(1.0, _TTFT_SPREAD),
-            ttft_ratio=math.exp(generator.gauss(math.log(cell.ttft_ratio), _TTFT_SPREAD / 2)),
+            ttft_ratio=math.exp(generator.gauss(math.log(1 + TTFT_MARGIN), _TTFT_SPREAD / 2)),
         )
         for index in range(cell.prompts)
     ]
@@ -254,7 +248,7 @@ def _block(
 
 
 def planted_spec(cell: Cell) -> RunSpec:
-    """What the stopping rule looks at; nothing is sent."""
+    """Return the specification for the stopping rule; nothing is sent."""
     return RunSpec(
         experiment="planted",
         endpoints=tuple(

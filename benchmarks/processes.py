@@ -74,7 +74,7 @@ def run_measured(
 
 
 def _watch(child: subprocess.Popen[bytes], deadline: float) -> tuple[float, int, float]:
-    """(CPU seconds of wait4, peak bytes, CPU seconds seen) of a child until it ends."""
+    """Return (CPU seconds of wait4, peak bytes, CPU seconds seen) of a child when it ends."""
     peak_bytes = 0
     seen: dict[int, float] = {}
     while True:
@@ -95,7 +95,7 @@ def _watch(child: subprocess.Popen[bytes], deadline: float) -> tuple[float, int,
 
 
 def family(pid: int) -> list[int]:
-    """A process and its descendants, as far as they are still linked to it."""
+    """Return a process and its descendants, as far as they are still linked to it."""
     children: list[str] = []
     with suppress(OSError):
         for thread in Path(f"/proc/{pid}/task").iterdir():
@@ -105,7 +105,7 @@ def family(pid: int) -> list[int]:
 
 
 def _consumption(pid: int) -> tuple[int, float]:
-    """(resident bytes, CPU seconds so far); zeros when the process has gone."""
+    """Return (resident bytes, CPU seconds so far); zeros when the process has ended."""
     try:
         pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

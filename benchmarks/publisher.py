@@ -49,16 +49,16 @@ class MemoryAws:
         return {"Body": io.BytesIO(self.data), "ETag": "etag", "LastModified": written}
 
     def put_object(self, **_: object) -> dict[str, Any]:
-        """Takes everything: nobody competes for the claim here."""
+        """Accept every claim: there is no other publisher."""
         return {"ETag": "etag"}
 
     def put_metric_data(self, **_: object) -> None:
-        """One more call of CloudWatch."""
+        """Count a call of CloudWatch."""
         self.calls += 1
 
 
 def block_of(requests: int, seconds_per_request: float) -> BlockResult:
-    """A block in which every figure of every request is another."""
+    """Return a block in which all figures of all requests differ."""
     rng = random.Random(1)  # noqa: S311 (figures, no secret)
     return make_block(
         requests=tuple(
@@ -79,7 +79,7 @@ def block_of(requests: int, seconds_per_request: float) -> BlockResult:
 
 
 def publish(requests: int, seconds_per_request: float) -> tuple[float, float, int, int, int]:
-    """Publish one file in this process: MB, seconds, calls, KiB of memory before and at most."""
+    """Publish one file; return its MB, seconds, calls, and KiB of memory before and at most."""
     block = block_of(requests, seconds_per_request)
     data = dump_record(block)
     aws: Any = MemoryAws(block.key, data)

@@ -2,13 +2,13 @@
 
     python -m benchmarks.search [--runs 5] [--processes 2]
 
-A scenario plants two models on a text (how often a draft is right in each prompt class, and how its
-luck hangs together from token to token), a device (what a drafted and a checked token add to a
-step, and where a step jumps), an engine's way to count windows, and the error of a measurement.
-The deployed search (`draftworth/searching`) then chooses what to measure until it ends. Printed
-are, for each kind of search, how often the window that it names costs at most 3% more than the best
-of all (which may be no draft), and how many candidates it measured. Every draw has a seed: the same
-table each time.
+A scenario plants a text (how often a draft is right in each prompt class, and how its hits are
+correlated from token to token), a device (the cost of a drafted and of a checked token, and of a
+jump), an engine's way to count windows, and the error of a measurement. The deployed search
+(`draftworth/searching`) then chooses what to measure until it ends. The table has, for each kind of
+search, how often the window that it names costs at most 3% more than the best of all (which may be
+no draft), and how many candidates it measured. Every draw has a seed, so the table is the same each
+time.
 """
 
 from __future__ import annotations
@@ -26,33 +26,34 @@ from rich.console import Console
 from rich.table import Table
 
 from draftworth.records.search import Candidate, Search
-from draftworth.searching.policy import ClassTimes, Measured, State
+from draftworth.searching.policy import ClassTimes, MeasuredCandidate, SearchState
 from draftworth.searching.yields import Yield, from_measured
 from draftworth.speculation import TOKENS_BEFORE_A_JUMP, steps_of
 
 WINDOWS = range(3, 16)
 WITHIN = 0.03
 PROMPTS, TOKENS = 16, 200
-# Weights of a second draft, in those of the first; what its step costs beside what that says.
+# Size of a second draft / of the first, and the deviation of its step's cost from that size.
 SECOND_SIZE, SIZE_DEVIATION = 0.35, 0.2
 # Of a measured cost's logarithm, and of a forecast beside what a server then does.
 MEASURING_DEVIATION = 0.0125
 NUMERICS = 0.003
-# Of a step, from window to window, beside everything that is planted.
+# Factor on a head's hits with every token that it drafts further ahead.
+HEAD_FALL = 0.95
+# Deviation of a step's cost from window to window.
 UNEVEN = 0.01
 
 
 @dataclass(frozen=True, kw_only=True)
 class Text:
-    """How often a draft is right, by prompt class, and how luck lasts from token to token (0 to 1).
+    """How often a draft is right, by prompt class.
 
-    fall: of a head's luck with every token that it drafts further ahead.
+    lasting: correlation of hits from token to token (0 to 1).
     """
 
     name: str
     right: Mapping[str, float]
     lasting: float = 0.0
-    fall: float = 0.95
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,21 +67,22 @@ class Device:
     jump: float = 0.0
 
     def step_cost(self, candidate: Candidate, *, draft_size: float) -> float:
-        """draft_size: of a drafted token's cost."""
+        """draft_size: factor on a drafted token's cost."""
         jumps = candidate.checked + 1 > TOKENS_BEFORE_A_JUMP
         return (
             1
             + self.fixed
             + self.per_drafted * draft_size * candidate.window
             + self.per_checked * candidate.checked
-            + self.jump * jumps
+            + (self.jump if jumps else 0.0)
         )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Kind:
-    """What is searched. share: of all candidates, that may be measured on average.
+    """A kind of search.
 
+    share: the part of all candidates that may be measured on average.
     has_forecast: what the drafts yield was estimated before; else a draft model is judged as a head
         is, by what its measured windows yield.
     """
@@ -119,7 +121,7 @@ TEXTS = tuple(
 DEVICES = (
     Device(name="dense", fixed=0.1, per_drafted=0.15, per_checked=0.01),
     Device(name="dense, jump", fixed=0.1, per_drafted=0.12, per_checked=0.01, jump=0.4),
-    Device(name="dear start", fixed=0.35, per_drafted=0.15, per_checked=0.01),
+    Device(name="expensive start", fixed=0.35, per_drafted=0.15, per_checked=0.01),
     Device(name="cheap draft", fixed=0.05, per_drafted=0.05, per_checked=0.01),
     Device(name="mixture of experts", fixed=0.1, per_drafted=0.1, per_checked=0.3),
 )
@@ -140,7 +142,6 @@ class Scenario:
 
     @property
     def candidates(self) -> tuple[Candidate, ...]:
-        """All windows of all drafts."""
         return tuple(
             Candidate(
                 variant=f"draft{draft}-k{window}",
@@ -161,8 +162,8 @@ SCENARIOS = tuple(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
-    """regret: how much more the named window costs than the best of all, as a part."""
+class SearchOutcome:
+    """The end of a search. regret: cost of the named window / of the best of all - 1."""
 
     kind: str
     regret: float
@@ -173,7 +174,7 @@ class Outcome:
 
 @dataclass(kw_only=True)
 class PlantedSearch:
-    """One search of a scenario; `truth` is what each candidate would show without an error."""
+    """One search of a scenario."""
 
     scenario: Scenario
     rng: random.Random
@@ -182,8 +183,11 @@ class PlantedSearch:
         second = (0.3 + 0.7 * SECOND_SIZE) * math.exp(self.rng.gauss(0, SIZE_DEVIATION))
         self._sizes = {"draft0": 1.0, "draft1": second}
 
-    def outcome(self) -> Outcome:
-        """Run the deployed search to its end."""
+    def outcome(self) -> SearchOutcome:
+        """Run the deployed search to its end.
+
+        `truth` has the cost of each candidate without an error of measurement.
+        """
         scenario = self.scenario
         candidates = scenario.candidates
         worlds = {c.draft: self._world(c.draft) for c in candidates}
@@ -195,15 +199,15 @@ class PlantedSearch:
             step_cost_per_draft=scenario.kind.prior,
             within=WITHIN,
         )
-        measured: dict[Candidate, Measured] = {}
-        state = State(
+        measured: dict[Candidate, MeasuredCandidate] = {}
+        state = SearchState(
             search=search, candidates=candidates, baseline=BASELINE, measured={}, yields={}
         )
         while due := state.next:
             measured[due] = self._measured(truth[due])
             known = self._yields(worlds, candidates, {c: steps[c] for c in measured})
             state = replace(state, measured={**measured}, yields=known)
-        return Outcome(
+        return SearchOutcome(
             kind=scenario.kind.name,
             regret=(truth[state.best] if state.pays else 1.0) / min(1.0, *truth.values()) - 1,
             measured=len(measured),
@@ -212,7 +216,7 @@ class PlantedSearch:
         )
 
     def _world(self, draft: str) -> World:
-        """A second draft is smaller: less often right, and cheaper."""
+        """Return a draft; the second is smaller: less often right, and cheaper."""
         right = {
             n: r * (1 if draft == "draft0" else 0.9) for n, r in self.scenario.text.right.items()
         }
@@ -231,11 +235,11 @@ class PlantedSearch:
         )
         return own / total
 
-    def _measured(self, truth: float) -> Measured:
-        """Its error is known as well as eight blocks say."""
+    def _measured(self, truth: float) -> MeasuredCandidate:
+        """Draw a measurement; its error is known as well as eight blocks show it."""
         degrees = 7
         known = math.sqrt(sum(self.rng.gauss(0, 1) ** 2 for _ in range(degrees)) / degrees)
-        return Measured(
+        return MeasuredCandidate(
             cost=truth * math.exp(self.rng.gauss(0, MEASURING_DEVIATION)),
             deviation=MEASURING_DEVIATION * known,
             first=0.003 * 1.2 / 0.048,
@@ -273,11 +277,11 @@ class World:
     rng: random.Random
 
     def steps(self, prompt_class: str, candidate: Candidate) -> list[int]:
-        """Tokens of each step that a server takes."""
+        """Return the tokens of each step of a server."""
         raise NotImplementedError
 
     def _luck(self, right: float) -> Iterator[float]:
-        """How likely the draft is right at each position: a chain of two states, or one."""
+        """Yield the probability of a hit at each position: a chain of two states, or one."""
         lasting = self.text.lasting
         spread = min(right, 1 - right) * (0.8 if lasting else 0.0)
         state = self.rng.choice((-1, 1))
@@ -308,11 +312,11 @@ class TextWorld(World):
         return min(0.99, max(0.02, right + self.rng.gauss(0, 0.3 * min(right, 1 - right))))
 
     def steps(self, prompt_class: str, candidate: Candidate) -> list[int]:
-        """As the server does, whose numerics differ here and there from the pass."""
+        """Return the server's steps, whose numerics differ here and there from the pass."""
         return _steps(self._served[prompt_class], candidate)
 
     def predicted(self, prompt_class: str, candidate: Candidate) -> float:
-        """Tokens a step, from the pass."""
+        """Predict the tokens a step from the pass."""
         return fmean(_steps(self._hits[prompt_class], candidate))
 
 
@@ -322,7 +326,7 @@ def _steps(outputs: Sequence[Sequence[bool]], candidate: Candidate) -> list[int]
 
 @dataclass(kw_only=True)
 class HeadWorld(World):
-    """A head: how often it is right falls with the depth, and its luck is where it stands."""
+    """A head: its hits fall with the depth and depend on the position where a step begins."""
 
     def __post_init__(self) -> None:
         self._places = {
@@ -332,7 +336,7 @@ class HeadWorld(World):
         self._seed = self.rng.random()
 
     def steps(self, prompt_class: str, candidate: Candidate) -> list[int]:
-        """What it drafts after a position depends on that position: the same in every window."""
+        """Return the steps; drafts after a position are the same in every window."""
         found = []
         for number, places in enumerate(self._places[prompt_class]):
             position = 0
@@ -342,7 +346,7 @@ class HeadWorld(World):
                 while (
                     tokens <= candidate.checked
                     and position + tokens < len(places)
-                    and rng.random() < places[position + tokens] * self.text.fall ** (tokens - 1)
+                    and rng.random() < places[position + tokens] * HEAD_FALL ** (tokens - 1)
                 ):
                     tokens += 1
                 found.append(tokens)
@@ -350,18 +354,18 @@ class HeadWorld(World):
         return found
 
 
-def planted_search(scenario: Scenario, seed: int) -> Outcome:
-    """One search, to its end."""
+def planted_search(scenario: Scenario, seed: int) -> SearchOutcome:
+    """Run one search to its end."""
     return PlantedSearch(scenario=scenario, rng=random.Random(seed)).outcome()  # noqa: S311
 
 
-def outcomes(runs: int, processes: int) -> list[Outcome]:
-    """Every scenario so many times."""
+def outcomes(runs: int, processes: int) -> list[SearchOutcome]:
+    """Run every scenario several times."""
     with ProcessPoolExecutor(processes) as pool:
         return [*pool.map(_of_number, range(runs * len(SCENARIOS)), chunksize=16)]
 
 
-def _of_number(number: int) -> Outcome:
+def _of_number(number: int) -> SearchOutcome:
     return planted_search(SCENARIOS[number % len(SCENARIOS)], number)
 
 

@@ -79,7 +79,7 @@ def synthesize(command: Sequence[str], *, experiment: Path) -> Finished:
 
 
 def compared(floor: Sequence[Finished], full: Sequence[Finished]) -> tuple[Table, float]:
-    """Medians of both and of the ratios of each round's pair; the median ratio of CPU seconds."""
+    """Return a table of medians and ratios, and the median ratio of CPU seconds."""
     table = Table("median", "empty cluster", "experiment", "ratio", "ratios of the rounds")
     medians = {}
     for title, figure in FIGURES.items():
@@ -100,7 +100,7 @@ def main() -> int:
     options = parser.parse_args()
     commands = ([sys.executable, "-c", EMPTY_CLUSTER], [sys.executable, str(ROOT / "app.py")])
     experiment = options.experiment.absolute()
-    for command in commands:  # once each for the caches of Python and jsii
+    for command in commands:  # fills the caches of Python and jsii
         synthesize(command, experiment=experiment)
     costs: tuple[list[Finished], list[Finished]] = ([], [])
     for number in range(options.rounds):

@@ -19,7 +19,6 @@ from draftworth.planning.resolved import ResolvedExperiment, ResolvedNeuron
 from draftworth.planning.run_specification import serving_facts
 from draftworth.planning.timeline import forecast
 from draftworth.records.findings import StepCost, StepCostCard
-from draftworth.records.load import ConcurrencyLoad
 from draftworth.records.results import AS_SHIPPED
 from draftworth.records.servers import ServingFacts
 
@@ -69,11 +68,11 @@ def token_prices(experiment: ResolvedExperiment, card: StepCostCard) -> dict[str
             usd_per_node_hour=price.usd_per_node_hour,
             node_share=share,
             step_s=cost.step_latency_s,
-            requests=min(cost.load.concurrency, serving.max_num_seqs),
+            requests=min(in_flight, serving.max_num_seqs),
         )
         for cost in card.costs
         # At random times nobody knows how many requests share a step.
-        if isinstance(cost.load, ConcurrencyLoad)
+        if (in_flight := cost.load.in_flight) is not None
         and _is_baseline(cost, serving)
         and cost.step_latency_s
     }

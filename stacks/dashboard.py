@@ -14,7 +14,7 @@ from draftworth.analysis.pairing import TRAFFIC_MIX
 from draftworth.metrics import definitions
 from draftworth.metrics.definitions import Metric
 from draftworth.planning.resolved import ResolvedNeuron
-from draftworth.records.load import ConcurrencyLoad, Load
+from draftworth.records.load import Load
 
 GRID_COLUMNS = 24
 GRAPH_WIDTH = 8
@@ -76,7 +76,7 @@ def dashboard_body(
             "What went wrong": [_not_published(dead_letter_queue_name)],
         },
     )
-    guide = _guide(runs_url, has_cost=_have_cost(experiment.loads))
+    guide = _guide(runs_url, has_cost=all(load.has_cost_per_token for load in experiment.loads))
     variables = {"variables": [*_pick_lists(experiment, picked)]} if picked else {}
     return {
         "start": "-PT6H",
@@ -168,7 +168,7 @@ def _comparisons(experiment: ResolvedNeuron, prompt_class: str, load: Load) -> I
             for stat in (STATISTICS if metric.of_request else ("Average",))
         ]
         yield _graph(metric.title_and_unit, lines)
-        if metric is definitions.OUTPUT_THROUGHPUT and _have_cost([load]):
+        if metric is definitions.OUTPUT_THROUGHPUT and load.has_cost_per_token:
             yield _cost_ratios(experiment, prompt_class, load)
 
 
@@ -192,15 +192,10 @@ def _traffics(
     experiment: ResolvedNeuron, shown: Iterable[tuple[str, Load]], picked: tuple[str, ...]
 ) -> Iterator[tuple[str, Load]]:
     """Yield the traffics of a verdict: the mix first, unless a prompt class is picked."""
-    with_cost = [(name, load) for name, load in shown if _have_cost([load])]
+    with_cost = [(name, load) for name, load in shown if load.has_cost_per_token]
     if len(experiment.spec.workload.classes) > 1 and "PromptClass" not in picked:
         yield from ((TRAFFIC_MIX, load) for load in dict.fromkeys(load for _, load in with_cost))
     yield from with_cost
-
-
-def _have_cost(loads: Iterable[Load]) -> bool:
-    """Return False for requests at a rate, at which every server has the same throughput."""
-    return all(isinstance(load, ConcurrencyLoad) for load in loads)
 
 
 def _cost_ratios(experiment: ResolvedNeuron, prompt_class: str, load: Load) -> Graph:

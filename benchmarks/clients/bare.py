@@ -26,14 +26,13 @@ class Bare(asyncio.Protocol):
         self.done = asyncio.get_running_loop().create_future()
 
     def data_received(self, data: bytes) -> None:
-        """Stamp and keep."""
         self.pieces.append((time.perf_counter_ns(), data))
         if data.endswith(b"0\r\n\r\n"):
             self.done.set_result(None)
 
 
 async def one(url: str, body: bytes) -> Arrivals:
-    """One request on a connection of its own: send time, arrivals."""
+    """Send one request on a connection of its own; return its send time and arrivals."""
     parts = urlsplit(url)
     head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
     transport, bare = await asyncio.get_running_loop().create_connection(
@@ -47,7 +46,7 @@ async def one(url: str, body: bytes) -> Arrivals:
 
 
 async def load(url: str, streams: int, requests: int) -> dict[str, Arrivals]:
-    """`requests` requests, `streams` at a time."""
+    """Send `requests` requests, `streams` at a time."""
     options = {"include_usage": True, "continuous_usage_stats": True}
     results = {}
     queue = iter(range(requests))
@@ -64,7 +63,7 @@ async def load(url: str, streams: int, requests: int) -> dict[str, Arrivals]:
 
 
 def chunks(pieces: list[tuple[int, bytes]]) -> list[tuple[int, int]]:
-    """(arrival, tokens so far) of each event with a token."""
+    """Return (arrival, tokens so far) of each event with a token."""
     found, total = [], 0
     for at_ns, data in pieces:
         for line in data.split(b"\n"):

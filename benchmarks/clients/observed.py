@@ -1,4 +1,4 @@
-"""What a client says it observed, in one form for all of them."""
+"""The figures that a client reports, in one form for all clients."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ class Observed:
     """Per-request figures in seconds, and the client's own output throughput.
 
     itl_s: the client's time per output token after the first, by its own definition.
-    excluded: samples that the client itself distrusts; None where it has no such notion.
-    prompts: what each request said, to find its truth; None where a tool does not tell.
+    excluded: samples that the client itself excludes; None where it excludes none.
+    prompts: the prompt of each request, to find its truth; None where a tool does not tell.
     """
 
     ttft_s: Sequence[float]
@@ -24,5 +24,5 @@ class Observed:
 
     @classmethod
     def from_json(cls, text: str) -> Observed:
-        """What `clients.bare` and `clients.ours` print on their last line."""
+        """Read the last line of the output of `clients.bare` or `clients.ours`."""
         return cls(**json.loads(text.strip().splitlines()[-1]))

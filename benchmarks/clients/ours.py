@@ -34,7 +34,7 @@ SHAPE = RequestShape(
 
 
 def load(engine: LoadEngine, url: str, streams: int, requests: int) -> Sequence[Measured]:
-    """`requests` requests, `streams` at a time."""
+    """Send `requests` requests, `streams` at a time."""
     client = Client(base_url=url, shape=SHAPE)
     planned = [
         Planned(
@@ -53,7 +53,7 @@ def load(engine: LoadEngine, url: str, streams: int, requests: int) -> Sequence[
 
 @contextmanager
 def ray_engine(actors: int) -> Iterator[LoadEngine]:
-    """llmperf on Ray, started here. Imported here: only some environments have it."""
+    """Start llmperf on Ray, which is imported here because only some environments have it."""
     from pods.measuring.ray_actors import RayActors
     from pods.measuring.ray_engine import RayEngine
 

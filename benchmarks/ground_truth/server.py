@@ -45,7 +45,7 @@ _TIMESPEC = struct.Struct("qq")
 
 
 class Server:
-    """What to emit, and what was emitted."""
+    """The events to send, and the requests that were served."""
 
     def __init__(self, spec: TimelineSpec) -> None:
         self.spec = spec
@@ -60,7 +60,7 @@ class Server:
         return tuple(replace(event, data=_framed(event.data)) for event in events)
 
     def usage_for(self, options: dict[str, Any]) -> Usage:
-        """What the request asks for, but no more than this server tells."""
+        """Return the usage that the request asks for, as far as this server tells it."""
         if self.spec.usage == "off" or not options.get("include_usage"):
             return "off"
         return self.spec.usage if options.get("continuous_usage_stats") else "last_chunk"
@@ -193,7 +193,7 @@ def _framed(data: bytes) -> bytes:
 
 
 def _kernel_time_ns(ancillary: list[tuple[int, int, bytes]]) -> int:
-    """The kernel's receive time on the monotonic clock; 0 where the system does not tell."""
+    """Return the kernel's receive time on the monotonic clock; 0 where it is not known."""
     for level, kind, data in ancillary:
         if level == socket.SOL_SOCKET and kind == _SO_TIMESTAMPNS:
             seconds, nanoseconds = _TIMESPEC.unpack(data[: _TIMESPEC.size])

@@ -66,7 +66,7 @@ class TimelineSpec:
 
     @classmethod
     def from_json(cls, text: str) -> TimelineSpec:
-        """A specification as JSON object; fields that are not given have their defaults."""
+        """Read a JSON object; fields that are not given have their defaults."""
         value: Mapping[str, Any] = json.loads(text)
         known = {field.name for field in fields(cls)}
         if unknown := set(value) - known:
@@ -94,7 +94,7 @@ WINDOWS = {
 
 
 def plan_of(spec: TimelineSpec, index: int) -> Plan:
-    """The plan of request `index`, the same whenever it is asked for."""
+    """Return the plan of a request, which is the same each time."""
     rng = random.Random(spec.seed * 1_000_003 + index % POOL)  # noqa: S311 (a load, no secret)
     chunks: list[Chunk] = []
     sent, due_seconds = 0, 0.0
@@ -121,7 +121,7 @@ class Event:
 
 
 def events_of(plan: Plan, *, api: Api, usage: Usage) -> Iterator[Event]:
-    """A plan as the server-sent events that vLLM would write."""
+    """Yield a plan as the server-sent events that vLLM would write."""
     every = usage == "every_chunk"
     if plan.role_chunk and api == "chat":
         choice: dict[str, Any] = {"delta": {"role": "assistant", "content": ""}}

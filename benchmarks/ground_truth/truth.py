@@ -1,8 +1,7 @@
-"""What really happened, and the figures that follow from it.
+"""The requests as the server recorded them, and the true figures.
 
-Computed from the server's own record and from nothing that the client under test contains. Times
-are nanoseconds of CLOCK_MONOTONIC, which every process of a Linux machine shares
-(`time.perf_counter_ns` reads it too).
+No code of the client under test takes part in them. Times are nanoseconds of CLOCK_MONOTONIC, which
+every process of a Linux machine shares (`time.perf_counter_ns` reads it too).
 """
 
 from __future__ import annotations
@@ -45,18 +44,17 @@ class RequestTruth:
 
     @property
     def lateness_s(self) -> list[float]:
-        """How late each chunk was written."""
         pairs = zip(self.written_ns, self.due_ns, strict=True)
         return [(written - due) / 1e9 for written, due in pairs]
 
 
 def output_tokens(requests: Sequence[RequestTruth]) -> int:
-    """Tokens that were written."""
+    """Return the number of tokens that were written."""
     return sum(sum(request.tokens) for request in requests)
 
 
 def throughput_token_per_s(requests: Sequence[RequestTruth]) -> float:
-    """All tokens over the time from the first arrival to the last write."""
+    """Return all tokens / the time from the first arrival to the last write."""
     start_ns = min(request.arrived_ns for request in requests)
     end_ns = max(request.written_ns[-1] for request in requests)
     return output_tokens(requests) / ((end_ns - start_ns) / 1e9)

@@ -13,13 +13,13 @@ from draftworth.speculation import steps_of
 
 
 def hit_rate(readings: Iterable[Reading]) -> float | None:
-    """Of all tokens after the first, those that the draft would have said; None without any."""
+    """Return the share of tokens after the first that the draft predicts; None without tokens."""
     hits = "".join(reading.hits for reading in readings)
     return hits.count("1") / len(hits) if hits else None
 
 
 def yields(readings: Iterable[Reading], checked: Collection[int]) -> dict[str, dict[int, Estimate]]:
-    """Tokens per step by prompt class and by the number of drafts that a step checks."""
+    """Return tokens per step by prompt class and by the number of drafts that a step checks."""
     classes: defaultdict[str, list[Reading]] = defaultdict(list)
     for reading in readings:
         if reading.hits:
@@ -31,9 +31,9 @@ def yields(readings: Iterable[Reading], checked: Collection[int]) -> dict[str, d
 
 
 def _tokens_per_step(readings: Sequence[Reading], checked: int) -> Estimate:
-    """Sum of tokens / sum of steps, as a variant's is in a run, linearised on its logarithm.
+    """Return sum of tokens / sum of steps, with the error of its logarithm's linear part.
 
-    Prompts alone are drawn: the same output gives the same steps however often it is read.
+    Only prompts are a sample: the same output gives the same steps however often it is read.
     """
     sums: dict[tuple[str, str], tuple[int, int]] = {}
     for reading in readings:

@@ -9,17 +9,17 @@ from draftworth.analysis.attention import attention_of
 from draftworth.analysis.facts import RunFacts, VariantFacts
 from draftworth.analysis.ladder import Contexts, Ladder
 from draftworth.analysis.pairing import TRAFFIC_MIX
+from draftworth.analysis.statistics import interval_of
 from draftworth.analysis.verdict import Comparison
 from draftworth.metrics.definitions import COST
 from draftworth.records.findings import Finding, Judgement, Verdict
-from draftworth.records.load import PoissonLoad
 from draftworth.records.results import AS_SHIPPED
 from draftworth.records.search import Range, SearchResult
 from draftworth.untrusted import one_line
 
 
 def search_answer(found: SearchResult) -> str:
-    """The best candidate, what a token costs with it, and how sure it is that none is better."""
+    """Say which candidate is the best, what a token costs with it, and how sure that is."""
     if not found.best:
         return "The search has measured no candidate: no draft and no window can be named."
     name = named(found, found.best)
@@ -36,7 +36,7 @@ def search_answer(found: SearchResult) -> str:
 
 
 def course(found: SearchResult) -> Iterator[str]:
-    """What was measured, why no more of it, and what was left out."""
+    """Say what was measured, why no more was, and what was left out."""
     total = len({c.variant for c in found.search.candidates} | found.failed.keys())
     count = sum(result.measured is not None for result in found.results)
     was = "was" if count == 1 else "were"
@@ -51,7 +51,7 @@ def course(found: SearchResult) -> Iterator[str]:
 
 
 def next_step(found: SearchResult) -> str:
-    """What to do with the answer."""
+    """Say what to do with the answer of a search."""
     if not found.best:
         return "Next: put right what is said here and measure once more."
     if found.result(found.best).cost.low >= 1:
@@ -112,12 +112,12 @@ def _unknown(found: SearchResult) -> Sequence[str]:
 
 
 def _candidates(count: int) -> str:
-    return f"{count} candidate{'s' * (count != 1)}"
+    return "1 candidate" if count == 1 else f"{count} candidates"
 
 
 NO_COMPARISON = "The run has no speculative variant beside its baseline: no verdict."
-# How the headline begins. The first that some comparison has is the answer: whoever may choose
-# takes the best variant, and while one is undecided it may be the best.
+# How the headline begins. The first of these judgements that some comparison has is the answer: the
+# best variant may be chosen, and one that is undecided may be the best.
 _ANSWERS: dict[Judgement, str] = {
     "cheaper per token": "Speculation pays",
     "within the limits": "Speculation keeps the limits",
@@ -129,7 +129,7 @@ _ANSWERS: dict[Judgement, str] = {
 
 
 def verdict_of(facts: RunFacts) -> Verdict:
-    """The answer as a record."""
+    """Return the answer as a record."""
     return Verdict(
         run_id=facts.run.result.run_id,
         experiment=facts.run.result.experiment,
@@ -140,9 +140,9 @@ def verdict_of(facts: RunFacts) -> Verdict:
 
 
 def headline(facts: RunFacts) -> str:
-    """The answer in one sentence: of the traffic mix where there is one, else of the classes.
+    """Return the answer in one sentence, on the traffic mix where there is one, else the classes.
 
-    Of a search, what it found, and the verdict on its best candidate.
+    For a search: what it found, and the verdict on its best candidate.
     """
     found = facts.run.search
     verdict = _verdict_sentence(facts, asked_of(facts))
@@ -150,7 +150,7 @@ def headline(facts: RunFacts) -> str:
 
 
 def asked_of(facts: RunFacts) -> list[Comparison]:
-    """What the headline chooses from; of a search, the comparisons of its best candidate."""
+    """Return what the headline chooses from; for a search, its best candidate's comparisons."""
     groups = [c for v in facts.speculative if (c := v.comparison)]
     asked = [c for c in facts.mixes or groups if AS_SHIPPED not in (c.variant, c.baseline)]
     found = facts.run.search
@@ -161,7 +161,7 @@ def _verdict_sentence(facts: RunFacts, asked: Sequence[Comparison]) -> str:
     if not asked:
         return NO_COMPARISON
     rates = list(rate_sentences(facts))
-    if rates and all(isinstance(c.traffic.load, PoissonLoad) for c in asked):
+    if rates and not any(c.traffic.load.has_cost_per_token for c in asked):
         return " ".join(rates)
     best = best_of(asked)
     among = f" (the best of {len(asked)} comparisons)" if len(asked) > 1 else ""
@@ -171,7 +171,7 @@ def _verdict_sentence(facts: RunFacts, asked: Sequence[Comparison]) -> str:
 
 
 def _reach_of(facts: RunFacts, best: Comparison) -> Iterator[str]:
-    """How far up the loads the best one gets."""
+    """Say up to which load the best one is cheaper."""
     several = [ladder for ladder in facts.ladders if len(ladder.rungs) > 1]
     for found in facts.contexts or several:
         if found.traffic == best.traffic.name and best.variant in found.speculative:
@@ -180,18 +180,18 @@ def _reach_of(facts: RunFacts, best: Comparison) -> Iterator[str]:
 
 
 def best_of(asked: Sequence[Comparison]) -> Comparison:
-    """The one that the headline is of; raises ValueError where there is none to choose from."""
+    """Return the comparison of the headline; raises ValueError where there is none."""
     return min(asked, key=_preference)
 
 
 def _preference(c: Comparison) -> tuple[int, float]:
-    """Smallest first; of two that are cheaper, the one whose interval ends lower."""
+    """Prefer, of two with the same judgement, the one whose interval ends lower."""
     high = c.cost_ratio.high if c.cost_ratio else None
     return list(_ANSWERS).index(c.judgement), float("inf") if high is None else high
 
 
 def findings(facts: RunFacts) -> Iterator[Finding]:
-    """Every comparison: the traffic mix, the classes, and both against the baseline as shipped."""
+    """Yield every comparison: of the traffic mix, of the classes, with the baseline as shipped."""
     for mix in facts.mixes:
         yield _finding(mix, mix_sentence(facts, mix))
     for variant in facts.speculative:
@@ -223,7 +223,7 @@ def _finding(c: Comparison, sentence: str) -> Finding:
 
 
 def mix_sentence(facts: RunFacts, mix: Comparison) -> str:
-    """The verdict on the whole traffic, what it is a mix of, and what its tokens cost."""
+    """Say the verdict on the whole traffic, its classes, and what its tokens cost."""
     weights = facts.run.result.class_weights
     parts = ", ".join(f"{weight:.0%} {name}" for name, weight in weights.items())
     return (
@@ -233,7 +233,7 @@ def mix_sentence(facts: RunFacts, mix: Comparison) -> str:
 
 
 def cost_sentence(c: Comparison) -> str:
-    """What a million output tokens cost on both sides; empty without a price."""
+    """Say what a million output tokens cost on both sides; empty without a price."""
     if not (c.baseline_usd and c.variant_usd):
         return ""
     plain, drafted = (f"{usd:.{COST.digits}f}" for usd in (c.baseline_usd, c.variant_usd))
@@ -241,11 +241,12 @@ def cost_sentence(c: Comparison) -> str:
 
 
 def floor_sentence(c: Comparison) -> str:
-    """What two servers without speculation differ by; empty where nobody measured it, or where the
-    reason says it."""
-    if c.reason_has_floor or c.floor is None or c.floor.low is None or c.floor.high is None:
+    """Say what two servers without speculation differ by; empty where it was not measured, and
+    where the reason of the verdict says it."""
+    noise = interval_of(c.floor)
+    if c.reason_has_floor or noise is None:
         return ""
-    floor = f"Two servers without speculation: {c.floor.low - 1:+.1%} to {c.floor.high - 1:+.1%}"
+    floor = f"Two servers without speculation: {noise[0] - 1:+.1%} to {noise[1] - 1:+.1%}"
     beside = {
         True: ", which the verdict clears",
         False: ", which the verdict does not clear: so much may be no effect of speculation",
@@ -255,7 +256,7 @@ def floor_sentence(c: Comparison) -> str:
 
 
 def missing_requests(facts: RunFacts, variant: VariantFacts) -> str:
-    """What more the interval would take; empty where it is as narrow as was asked for."""
+    """Say how much more to measure; empty where the interval is as narrow as was asked for."""
     if not variant.shortfall:
         return ""
     words = variant.shortfall.words(facts.run.result.target_interval_width)
@@ -263,14 +264,14 @@ def missing_requests(facts: RunFacts, variant: VariantFacts) -> str:
 
 
 def reach_sentences(facts: RunFacts) -> Iterator[str]:
-    """Where it stops paying, of every variant, where more than one concurrency was measured."""
+    """Say for every variant where it stops paying, if several concurrencies were measured."""
     measured: tuple[Contexts | Ladder, ...] = (*facts.contexts, *facts.ladders)
     for found in measured:
         yield from found.sentences
 
 
 def rate_sentences(facts: RunFacts) -> Iterator[str]:
-    """The answer where requests come at rates: how many a second each variant can take."""
+    """Say how many requests a second each variant can take, where they come at rates."""
     for variant, load in facts.highest_rates.items():
-        found = f"{load.requests_per_second:g} requests a second" if load else "none of them"
+        found = load.words if load else "none of them"
         yield f"Highest measured rate within the limits, {variant}: {found}."

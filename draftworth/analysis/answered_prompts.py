@@ -1,4 +1,4 @@
-"""What a variant answered, beside what it was asked: for drafts to read."""
+"""The outputs of a variant with their prompts, for draft models to read."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def outputs_of_blocks(
     *,
     variant: str,
 ) -> list[Output]:
-    """What a variant answered greedily: of requests of one prompt, the first."""
+    """Return a variant's greedy outputs: of several requests of one prompt, the first."""
     found: dict[str, Output] = {}
     for output in all_outputs(blocks, transcripts, cases, variant=variant):
         place = "/".join((output.prompt_class, output.case, output.prompt_id))
@@ -35,7 +35,7 @@ def all_outputs(
     *,
     variant: str,
 ) -> Iterator[Output]:
-    """Everything that a variant answered, by request, as each was drawn for itself."""
+    """Yield the output of every request of a variant, as sampled outputs differ."""
     asked = {(c.prompt_class, c.name, p.id): p for c in cases for p in c.prompts}
     for block, request_id, prompt_id in _answered(blocks, variant):
         place = (block.prompt_class, block.case, prompt_id)
@@ -53,7 +53,7 @@ def all_outputs(
 
 
 def asked_of(prompt: Prompt) -> dict[str, Any]:
-    """What the chat template gets, or the text that is continued."""
+    """Return the input of the chat template, or the text that is continued."""
     if prompt.text_to_continue is not None:
         return {"prompt": prompt.text_to_continue}
     tools = {"tools": prompt.tools} if prompt.tools else {}
@@ -63,7 +63,7 @@ def asked_of(prompt: Prompt) -> dict[str, Any]:
 def _answered(
     blocks: Iterable[BlockResult], variant: str
 ) -> Iterator[tuple[BlockResult, str, str]]:
-    """Block, id and prompt of each request that has an answer to a prompt as it is."""
+    """Yield block, id and prompt of each request that has an output of an unchanged prompt."""
     for block in blocks:
         # Prompts that were made longer or shorter for a load are not those of the cases.
         if block.variant == variant and block.load.input_tokens is None:

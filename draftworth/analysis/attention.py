@@ -8,13 +8,12 @@ from draftworth.analysis.checks import ACCEPTANCE_TOLERANCE, SERVER_TOLERANCE, A
 from draftworth.analysis.facts import RunFacts, VariantFacts
 from draftworth.analysis.pairing import Traffic
 from draftworth.analysis.summary import groups_of, wrong_input_tokens
-from draftworth.analysis.verdict import Comparison, why_no_floor
-from draftworth.records.load import PoissonLoad
+from draftworth.analysis.verdict import Comparison, noise_floor
 from draftworth.records.results import RunResult
 
 
 def attention_of(facts: RunFacts) -> tuple[str, ...]:
-    """Of the run, then of every variant in every group."""
+    """Return the sentences on the run, then those on every variant in every group."""
     read = {k.variant for k in facts.run.likelihoods if k.is_the_targets is not None}
     of_variants = (
         line
@@ -26,7 +25,7 @@ def attention_of(facts: RunFacts) -> tuple[str, ...]:
 
 
 def _attention(variant: VariantFacts, *, read: bool) -> Iterator[str]:
-    """read: a model has read its outputs, and could tell whose they are."""
+    """read: a model has read its outputs and could tell whether they are the target's."""
     server, acceptance = variant.server, variant.acceptance
     if server and not server.agrees:
         yield (
@@ -79,11 +78,11 @@ def _shortened(result: RunResult) -> Iterator[str]:
 
 
 def _no_floor(facts: RunFacts) -> Iterator[str]:
-    """Of a control that was measured for nothing; at rates there is no cost to compare."""
+    """Say where a control gives no noise floor, though there is a cost to compare."""
     result = facts.run.result
     for group in groups_of(facts.control):
-        if not isinstance(group.load, PoissonLoad):
-            why = why_no_floor(
+        if group.load.has_cost_per_token:
+            _, why = noise_floor(
                 facts.control, Traffic.of(group), baseline=result.baseline, limits=result.limits
             )
             if why:

@@ -1,7 +1,6 @@
 """Cross-checks of a variant's figures: by the server's own figures, and by arithmetic.
 
-A figure that two independent sources agree on can be believed; where they do not, the report says
-so instead of choosing.
+Where two independent sources of a figure do not agree, the report says so and chooses neither.
 
 Acceptance rate means accepted / drafted tokens. With a window that yields at most m tokens a step
 (`MethodFacts.max_tokens_per_step`), m - 1 drafts are checked and one token follows from the check
@@ -17,7 +16,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from draftworth.records.results import BlockResult, RequestRecord
-from draftworth.speculation import cost_ratio, explained_acceptance
+from draftworth.speculation import explained_acceptance
 
 # Our mean ITL and the server's may differ by this part of the server's: the network between them,
 # and vLLM's division by all tokens but one where ours leaves out the whole first chunk.
@@ -38,19 +37,19 @@ class ServerCheck:
 
     @property
     def difference(self) -> float:
-        """Ours / the server's - 1."""
+        """Our mean / the server's - 1."""
         return self.ours_s / self.server_s - 1
 
     @property
     def agrees(self) -> bool:
-        """Within the tolerance."""
         return abs(self.difference) <= SERVER_TOLERANCE
 
 
 def server_check(blocks: Iterable[BlockResult]) -> ServerCheck | None:
-    """Compare over the blocks in which both sides saw the same number of requests, else None.
+    """Compare both clocks over the blocks in which they saw the same number of requests.
 
     Excluded requests take part, and those of warm-up and fillers: the server has them in its sums.
+    None where no block can be compared.
     """
     requests = 0
     ours_sum_s = server_sum_s = 0.0
@@ -74,8 +73,8 @@ def server_check(blocks: Iterable[BlockResult]) -> ServerCheck | None:
 class AcceptanceCheck:
     """Acceptance rate (0 to 1) by the server's counters and as tokens per step explain it.
 
-    most: tokens a step can yield, 1 without speculation; None: nobody said.
-    by_requests: the rate by what the server tells with each answer.
+    most: tokens a step can yield, 1 without speculation; None: not known.
+    by_requests: the rate that the server tells with each answer.
     tokens_per_chunk: tokens per step as the chunks show them.
     """
 
@@ -87,26 +86,22 @@ class AcceptanceCheck:
 
     @property
     def estimated(self) -> float | None:
-        """None where no acceptance explains the tokens per step."""
+        """The acceptance that explains the tokens per step; None where there is none."""
         return explained_acceptance(self.tokens_per_step, most=self.most)
 
     @property
     def agrees(self) -> bool | None:
-        """Within the tolerance; None when one of them is missing."""
-        if self.counted is None or self.estimated is None:
-            return None
-        return abs(self.counted - self.estimated) <= ACCEPTANCE_TOLERANCE
+        """Whether counters and estimate agree; None when one of them is missing."""
+        return _agree(self.counted, self.estimated)
 
     @property
     def requests_agree(self) -> bool | None:
-        """The same of counters and requests, which are the server's both; None without one."""
-        if self.counted is None or self.by_requests is None:
-            return None
-        return abs(self.counted - self.by_requests) <= ACCEPTANCE_TOLERANCE
+        """Whether counters and requests agree; None when one of them is missing."""
+        return _agree(self.counted, self.by_requests)
 
     @property
     def merged(self) -> bool:
-        """Chunks are known to hold more tokens than a step can yield, or than the steps did."""
+        """Whether chunks are known to hold more tokens than a step can yield, or did yield."""
         tokens = self.tokens_per_chunk
         steps = [count for count in (self.most, self.tokens_per_step) if count]
         if tokens is None or not steps:
@@ -114,8 +109,17 @@ class AcceptanceCheck:
         return tokens > min(steps) * (1 + MERGED_CHUNKS_TOLERANCE)
 
 
+def _agree(one: float | None, other: float | None) -> bool | None:
+    if one is None or other is None:
+        return None
+    return abs(one - other) <= ACCEPTANCE_TOLERANCE
+
+
 def acceptance_by_position(blocks: Iterable[BlockResult]) -> tuple[float, ...]:
-    """Share of drafts whose token at position 1, 2, ... was accepted; empty without counters."""
+    """Return the share of drafts whose token at position 1, 2, ... was accepted.
+
+    Empty without counters.
+    """
     counters = [b.speculation for b in blocks if b.speculation]
     drafts = sum(c.drafts for c in counters)
     accepted = zip_longest(*(c.accepted_per_position for c in counters), fillvalue=0)
@@ -124,9 +128,9 @@ def acceptance_by_position(blocks: Iterable[BlockResult]) -> tuple[float, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class BreakEven:
-    """What a step costs and yields. `tokens_per_step` above `needed` is faster than the baseline.
+    """The time and tokens of a step: decoding is faster with more `tokens_per_step` than `needed`.
 
-    step_s: median over requests of the time of a step, in seconds; most: what the window allows.
+    step_s: median over requests of the time of a step; most: the tokens that the window allows.
     """
 
     step_s: float
@@ -136,8 +140,7 @@ class BreakEven:
 
     @property
     def predicted_speedup(self) -> float:
-        """Of decoding, by this arithmetic."""
-        return 1 / cost_ratio(step_cost=self.needed, tokens=self.tokens_per_step)
+        return self.tokens_per_step / self.needed
 
 
 def break_even(
@@ -146,7 +149,7 @@ def break_even(
     *,
     baseline_itl_s: float | None,
 ) -> BreakEven | None:
-    """The prediction for a variant; None where a part of it was not measured.
+    """Return the prediction for a variant; None where a part of it was not measured.
 
     A request's mean step time is its ITL x its tokens per step, by the definitions of both.
     """

@@ -1,22 +1,21 @@
-"""How far a sum of measurements may be off, when many of them go wrong together. Standard library.
+"""The error of a sum of measurements that are correlated. Standard library.
 
-Three things make the measurements of a run alike: they are of one prompt (greedy requests of a
-prompt repeat the same work), of one pair of blocks (the machine had the same minute), and of one
-repetition (the servers' same start). Prompts and pairs of blocks are sampled, and neither lies
-within the other, so the variance of a figure is clustered by both (Cameron, Gelbach and Miller
-2011, "Robust Inference With Multiway Clustering"), never taken as smaller than by one alone
-(Davezies, D'Haultfoeuille and Guyonvarch 2021), with Student's t of the degrees of freedom of the
-smaller of both samples. Within strata (the cases of a class), because the cases were chosen and not
-drawn.
+Measurements of a run are alike if they share a prompt (greedy requests of a prompt repeat the same
+work), a pair of blocks (the same minute of the machine) or a repetition (the same start of the
+servers). Prompts and pairs of blocks are samples, and neither lies within the other, so the
+variance of a figure is clustered by both (Cameron, Gelbach and Miller 2011, "Robust Inference With
+Multiway Clustering"), is never taken as smaller than by one alone (Davezies, D'Haultfoeuille and
+Guyonvarch 2021), and has Student's t of the degrees of freedom of the smaller sample. Clusters are
+drawn within strata (the cases of a class), because cases were chosen, not drawn.
 
-From `MANY_REPETITIONS` on, repetitions are a sample too. What one start does, it does to all cases
-at once, so they are clustered across the strata; and pairs of blocks lie within them. With a few
-repetitions, their t would make the prompts' part of the error far too wide, so each part has its
-own t, and the squares of the half-widths are added (Howe 1974, "Approximate Confidence Limits on
-the Mean of X + Y"). Below, they are no sample, and a figure is one of these repetitions.
+From `MANY_REPETITIONS` on, repetitions are a sample too. A start affects all cases at once, so
+repetitions are clustered across the strata, and pairs of blocks lie within them. The t of few
+repetitions would make the prompts' part of the error far too wide, so each part has its own t, and
+the squares of the half-widths are added (Howe 1974, "Approximate Confidence Limits on the Mean of X
++ Y"). With fewer repetitions a figure speaks of these repetitions alone.
 
-What these intervals cover, planted and counted: `benchmarks/calibration.py`, docs/calibration.md;
-why these and not others: docs/decisions/0019-between-repetitions.md.
+How often these intervals cover a planted truth: `benchmarks/calibration.py`, docs/calibration.md.
+Why not others: docs/decisions/0019-between-repetitions.md.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-# Below this many prompts those measured say nothing about others.
+# Fewer prompts say nothing about others.
 MIN_PROMPTS = 6
-# Fewer repetitions say nothing about others: a t of three or two has no end worth printing.
+# Fewer repetitions say nothing about others: their t makes an interval too wide to be of use.
 MANY_REPETITIONS = 4
 # From here on Student's distribution is the normal one to four digits.
 _MANY_DEGREES = 1_000
@@ -37,11 +36,11 @@ _MANY_DEGREES = 1_000
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """Where a value comes from, and the value: a figure, or its part in an estimate's error.
+    """A value with its clusters: a figure, or its part in the error of an estimate.
 
-    repetition: which start of the servers, unique over runs. side: where two runs are compared, the
-        run, because the repetitions of each are a sample of their own.
-    case: of the stratum, where prompts are of several.
+    repetition: the start of the servers, unique over runs. side: the run, where two are compared,
+        because the repetitions of each are a sample of their own.
+    case: for a stratum of several cases.
     """
 
     stratum: str
@@ -54,14 +53,13 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Part:
+class VariancePart:
     """A part of a variance, and how well it is known."""
 
     variance: float
     degrees_of_freedom: int
 
     def half_width(self, confidence: float) -> float:
-        """Of an interval by this part alone."""
         t = student_t(0.5 + confidence / 2, self.degrees_of_freedom)
         return t * math.sqrt(self.variance)
 
@@ -70,23 +68,21 @@ class Part:
 class Spread:
     """The error of a sum of samples.
 
-    within: by prompts and blocks, of these repetitions. between: the parts of prompts and of
+    within: by prompts and blocks, for these repetitions. between: the parts of prompts and of
         repetitions, where those are a sample; else empty.
     repetitions: whole ones, of the side that has fewer.
-    of_prompts, of_repetitions: what more rounds of the same prompts in the same repetitions do not
-        make smaller.
+    of_prompts, of_repetitions: the parts that more rounds do not make smaller.
     """
 
-    within: Part
-    between: tuple[Part, ...]
-    of_prompts: Part
-    of_repetitions: Part
+    within: VariancePart
+    between: tuple[VariancePart, ...]
+    of_prompts: VariancePart
+    of_repetitions: VariancePart
     prompts: int
     blocks: int
     repetitions: int
 
     def half_width(self, confidence: float) -> float:
-        """Of an interval, in the unit of the sum."""
         return max(
             self.within.half_width(confidence),
             math.hypot(*(part.half_width(confidence) for part in self.between)),
@@ -94,26 +90,28 @@ class Spread:
 
 
 def spread(samples: Sequence[Sample]) -> Spread | None:
-    """How far the sum of the samples' values may be off.
+    """Return the error of the sum of the samples' values.
 
-    None where it cannot be known: fewer than `MIN_PROMPTS` prompts, or one block alone.
+    None where it cannot be known: with fewer than `MIN_PROMPTS` prompts, or one block alone.
     """
     by_prompt = _between(_sums((s.stratum, s.prompt, s.value) for s in samples))
     by_block = _between(_sums((s.stratum, s.block, s.value) for s in samples))
     prompts = len({(s.stratum, s.prompt) for s in samples})
     if by_prompt is None or by_block is None or prompts < MIN_PROMPTS:
         return None
-    # Where each prompt was seen once, it shows as much as its block does, and nothing of itself.
+    # A prompt that was seen once cannot be told from its block.
     single = _between(_sums((s.stratum, str(i), s.value) for i, s in enumerate(samples)))
     both = single.variance if single else 0.0
     most = max(by_prompt.variance, by_block.variance, by_prompt.variance + by_block.variance - both)
     degrees = min(by_prompt.degrees_of_freedom, by_block.degrees_of_freedom)
     by_repetition = _by_repetition(samples)
     return Spread(
-        within=Part(most, degrees),
+        within=VariancePart(most, degrees),
         between=_parts_between(samples, by_prompt, by_repetition) if by_repetition else (),
-        of_prompts=Part(max(0.0, by_prompt.variance - both), degrees),
-        of_repetitions=_lasting(samples, by_repetition) if by_repetition else Part(0.0, degrees),
+        of_prompts=VariancePart(max(0.0, by_prompt.variance - both), degrees),
+        of_repetitions=_lasting(samples, by_repetition)
+        if by_repetition
+        else VariancePart(0.0, degrees),
         prompts=prompts,
         blocks=len({(s.stratum, s.block) for s in samples}),
         repetitions=min(map(len, whole_repetitions(samples).values())),
@@ -121,9 +119,9 @@ def spread(samples: Sequence[Sample]) -> Spread | None:
 
 
 def whole_repetitions(samples: Iterable[Sample]) -> dict[str, set[str]]:
-    """Of each side, those that have a sample of every case that the side has.
+    """Return, for each side, the repetitions with a sample of every case that the side has.
 
-    A run that ended early has the beginning of one more, which shows nothing of the other cases.
+    The last repetition of a run that ended early is not whole.
     """
     cases: dict[str, dict[str, set[tuple[str, str]]]] = {}
     for sample in samples:
@@ -136,37 +134,37 @@ def whole_repetitions(samples: Iterable[Sample]) -> dict[str, set[str]]:
     }
 
 
-def _by_repetition(samples: Sequence[Sample]) -> Part | None:
-    """None where a side has too few of them to be a sample; one that is not whole is no degree."""
+def _by_repetition(samples: Sequence[Sample]) -> VariancePart | None:
+    """Return None where a side has too few whole repetitions to be a sample."""
     whole = [len(names) for names in whole_repetitions(samples).values()]
     if min(whole) < MANY_REPETITIONS:
         return None
     found = _between(_sums((s.side, s.repetition, s.value) for s in samples))
-    return found and Part(found.variance, sum(count - 1 for count in whole))
+    return found and VariancePart(found.variance, sum(count - 1 for count in whole))
 
 
 def _parts_between(
-    samples: Sequence[Sample], by_prompt: Part, by_repetition: Part
-) -> tuple[Part, ...]:
-    """The prompts' part without what lies in a repetition anyway, and the repetitions'."""
+    samples: Sequence[Sample], by_prompt: VariancePart, by_repetition: VariancePart
+) -> tuple[VariancePart, ...]:
+    """Return the prompts' part without its share within repetitions, and the repetitions'."""
     met = _between(_sums((s.stratum, f"{s.prompt}\n{s.repetition}", s.value) for s in samples))
     both = met.variance if met else 0.0
-    own = Part(max(0.0, by_prompt.variance - both), by_prompt.degrees_of_freedom)
+    own = VariancePart(max(0.0, by_prompt.variance - both), by_prompt.degrees_of_freedom)
     return own, by_repetition
 
 
-def _lasting(samples: Sequence[Sample], by_repetition: Part) -> Part:
-    """The repetitions' part without what blocks within one differ by, where any has several."""
+def _lasting(samples: Sequence[Sample], by_repetition: VariancePart) -> VariancePart:
+    """Return the repetitions' part without the differences of blocks within a repetition."""
     blocks = _sums((f"{s.stratum}\n{s.repetition}", s.block, s.value) for s in samples)
     several = {name: clusters for name, clusters in blocks.items() if len(clusters) > 1}
     within = _between(several)
     lasting = by_repetition.variance - (within.variance if within else 0.0)
-    return Part(max(0.0, lasting), by_repetition.degrees_of_freedom)
+    return VariancePart(max(0.0, lasting), by_repetition.degrees_of_freedom)
 
 
 @lru_cache(maxsize=1024)
 def student_t(probability: float, degrees_of_freedom: int) -> float:
-    """The quantile of Student's t distribution at a probability of 0.5 to 1.
+    """Return the quantile of Student's t distribution at a probability of 0.5 to 1.
 
     By bisection of its distribution function, whose series for whole degrees of freedom is finite
     (Abramowitz and Stegun 26.7.3 and 26.7.4).
@@ -185,7 +183,7 @@ def student_t(probability: float, degrees_of_freedom: int) -> float:
 
 
 def _central(angle: float, degrees_of_freedom: int) -> float:
-    """The probability of a t between minus and plus this angle's."""
+    """Return the probability of a t between minus and plus the t of this angle."""
     odd = degrees_of_freedom % 2
     term = math.cos(angle) if odd else 1.0
     total = term if degrees_of_freedom > 1 else 0.0
@@ -208,11 +206,11 @@ def _sums(samples: Iterable[tuple[str, str, float]]) -> Sums:
     return found
 
 
-def _between(sums: Sums) -> Part | None:
-    """Variance of the total when clusters are drawn within each stratum.
+def _between(sums: Sums) -> VariancePart | None:
+    """Return the variance of the total when clusters are drawn within each stratum.
 
-    A stratum of one cluster shows no variance, so it is put together with another one; what lies
-    between the two then counts as variance too. None where there is one cluster in all.
+    A stratum of one cluster shows no variance, so it is put together with another stratum; their
+    difference then counts as variance too. None where there is one cluster in all.
     """
     strata = [[*clusters.values()] for clusters in sums.values()]
     lone = [value for values in strata if len(values) == 1 for value in values]
@@ -225,7 +223,7 @@ def _between(sums: Sums) -> Part | None:
     if degrees < 1:
         return None
     variance = sum(len(v) / (len(v) - 1) * _squares(v) for v in several)
-    return Part(variance, degrees)
+    return VariancePart(variance, degrees)
 
 
 def _squares(values: Sequence[float]) -> float:

@@ -1,11 +1,10 @@
-"""The cost of a token, of a step, and of the parts of a run.
+"""The cost of the parts of a run, and of a decoding step.
 
-The cost of a million output tokens is that of serving: what a server costs that is up and busy. A
-run pays for more: waiting, interruptions and idle time, from its own account of time.
+A run pays for more than serving: for waiting, interruptions and idle time, by its account of time.
 
-The time between a request's first and last chunk is its steps' time, so the sum of these times over
-the sum of steps is the mean step latency. Inter-token latency divides by tokens instead: it is the
-step latency / tokens per step, and says what a reader waits, not what the server does.
+The time between a request's first and last chunk is the time of its steps, so the sum of these
+times / the sum of steps is the mean step latency. Inter-token latency = step latency / tokens per
+step is the time that a reader waits for a token.
 """
 
 from __future__ import annotations
@@ -30,22 +29,22 @@ from draftworth.records.results import CONTROL, BlockResult, RequestRecord, RunR
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
-    """A part of a run's time, and what all nodes cost meanwhile; None without a price."""
+class RunPart:
+    """A part of a run's time, and the cost of all nodes meanwhile; None without a price."""
 
     name: str
     seconds: float
     usd: float | None
 
 
-def run_parts(run: RunResult) -> tuple[Part, ...]:
-    """What a run's time went into, from its first start to its end; together all of it.
+def run_parts(run: RunResult) -> tuple[RunPart, ...]:
+    """Return the parts of a run's time, from its first start to its end.
 
-    The minutes that nodes are up before the first start and after the end are not in it.
+    Nodes are up for some minutes before the first start and after the end, which are not in it.
     """
     usd_per_second = nodes_usd_per_second(run.price)
     return tuple(
-        Part(
+        RunPart(
             name=name.removesuffix("_s"),
             seconds=seconds,
             usd=None if usd_per_second is None else seconds * usd_per_second,
@@ -54,20 +53,20 @@ def run_parts(run: RunResult) -> tuple[Part, ...]:
     )
 
 
-def total(parts: tuple[Part, ...]) -> Part:
-    """The sum of all parts."""
+def total(parts: tuple[RunPart, ...]) -> RunPart:
+    """Return the sum of all parts."""
     paid = [part.usd for part in parts if part.usd is not None]
-    return Part(
+    return RunPart(
         name="total", seconds=sum(part.seconds for part in parts), usd=sum(paid) if paid else None
     )
 
 
-# Of a request: steps after its first chunk; None: not known.
+# Counts the steps of a request after its first chunk; None: not known.
 _CountSteps = Callable[[RequestRecord], int | None]
 
 
 def step_costs_of(run: Run) -> StepCostCard:
-    """The card of a run, sealed."""
+    """Return the step-cost card of a run, sealed."""
     return StepCostCard(
         run_id=run.result.run_id,
         experiment=run.result.experiment,
@@ -86,10 +85,10 @@ def _costs(run: Run) -> Iterator[StepCost]:
 
 
 def step_cost_ratio(run: Run, load: Load, variant: str) -> Estimate | None:
-    """Step latency of a variant / the baseline's at a load, over all classes: what a step costs in
-    baseline steps, and so the tokens that it must yield to break even in decoding.
+    """Return the step latency of a variant / the baseline's at a load, over all classes.
 
-    None where either is not known, as `StepCost.step_latency_s` says.
+    It is the cost of a step in baseline steps, and so the tokens that a step must yield to break
+    even in decoding. None where either latency is not known (`StepCost.step_latency_s`).
     """
     sides = []
     for name in (variant, run.result.baseline):
@@ -101,7 +100,7 @@ def step_cost_ratio(run: Run, load: Load, variant: str) -> Estimate | None:
 
 
 def _cost(blocks: Sequence[BlockResult], variant: str, load: Load, most: int | None) -> StepCost:
-    """Over all classes: a step's time depends on how many requests it serves, not on their text."""
+    """Sum over all classes: the time of a step depends on the number of requests, not on texts."""
     steps_by = _steps_by(blocks, most)
     count = _counting(steps_by)
     amounts = _seconds_and_steps(count)
@@ -141,7 +140,7 @@ def _seconds_and_steps(count: _CountSteps) -> Amounts:
 
 
 def _steps_by(blocks: Sequence[BlockResult], most: int | None) -> StepsBy | None:
-    """What shows the steps: chunks, unless they came merged; None: nothing does."""
+    """Return what shows the steps: chunks, unless they came merged; None: nothing does."""
     if most == 1:
         return "tokens"
     pooled = TOKENS_PER_STEP.pooled
@@ -159,7 +158,7 @@ def _steps_by(blocks: Sequence[BlockResult], most: int | None) -> StepsBy | None
 
 
 def _tokens_steps(record: RequestRecord) -> int | None:
-    """Of a server that yields one token a step."""
+    """Count the steps of a server that yields one token a step."""
     if record.number_output_tokens is None or record.first_chunk_tokens is None:
         return None
     return record.number_output_tokens - record.first_chunk_tokens
@@ -173,7 +172,6 @@ _COUNTS: dict[StepsBy, _CountSteps] = {
 
 
 def _decoding_s(record: RequestRecord) -> float | None:
-    """From the first chunk to the last one."""
     if record.end_to_end_latency_s is None or record.ttft_s is None:
         return None
     return record.end_to_end_latency_s - record.ttft_s
@@ -184,7 +182,7 @@ def _tokens_after_first(records: Sequence[RequestRecord]) -> int:
 
 
 def _mean_context(records: Sequence[RequestRecord], count: _CountSteps) -> float | None:
-    """Over steps: a request's input and, on the average of its steps, half of its output."""
+    """Return the mean over steps: a request's input and, on average, half of its output."""
     sized = [
         (count(r) or 0, r.number_input_tokens + r.number_output_tokens / 2)
         for r in records

@@ -30,7 +30,7 @@ from draftworth.metrics.definitions import (
     Metric,
 )
 from draftworth.records.likelihoods import AnswersCheck
-from draftworth.records.load import Load, PoissonLoad
+from draftworth.records.load import Load
 from draftworth.records.reading import Run
 from draftworth.records.results import AS_SHIPPED, CONTROL, BlockResult, RequestRecord
 from draftworth.records.transcripts import Transcripts
@@ -40,12 +40,11 @@ QUANTILE_SHARES = (0.5, 0.9, 0.95, 0.99)
 
 @dataclass(frozen=True, kw_only=True)
 class VariantFacts:
-    """One variant in one group, with the cross-checks on it; None: there are none.
+    """One variant in one group, with the cross-checks on it; None where there is no such check.
 
-    shortfall: what the cost ratio's interval lacks to be as narrow as was asked for.
+    comparison: with the baseline; against_shipped: with the baseline as shipped.
+    shortfall: how much more to measure for the cost ratio's interval to be as narrow as asked for.
     quantiles: of latencies, by metric and share, seconds. step_latencies_s: from transcripts.
-    against_shipped: a speculative variant's comparison with the baseline as shipped, where there is
-    one; `comparison` is the one with the baseline.
     """
 
     summary: VariantSummary
@@ -63,7 +62,6 @@ class VariantFacts:
 
     @property
     def name(self) -> str:
-        """The variant."""
         return self.summary.variant
 
     @property
@@ -72,7 +70,6 @@ class VariantFacts:
         return f"{self.summary.group.label}, {self.name}"
 
     def value(self, metric: Metric) -> float | None:
-        """One figure, in the records' units."""
         return self.summary.value(metric)
 
 
@@ -85,12 +82,10 @@ class GroupFacts:
 
     @property
     def baseline(self) -> VariantFacts:
-        """The variant without speculation."""
         return self.variants[0]
 
     @property
     def speculative(self) -> tuple[VariantFacts, ...]:
-        """The others."""
         return self.variants[1:]
 
 
@@ -98,14 +93,13 @@ class GroupFacts:
 class RunFacts:
     """A run and all that is known about it.
 
-    run: without its control, which is no variant to choose. control: the blocks of its rounds.
-    answers: whether each variant's outputs are the target's, by every look at them.
-    highest_rates: by variant and length of prompts, where arrivals came at rates and latencies are
-        limited.
-    ladders: of the traffic mix, or of each class where there is none, over the concurrencies.
-    contexts: of the same over the lengths of prompts, where there are several.
-    goodputs: of every variant in each traffic that a verdict is given on, where there are limits.
-    repetitions: what each says alone, where there are several.
+    run: without its control, which cannot be chosen. control: the blocks of the control's rounds.
+    answers: checks of whether each variant's outputs are the target model's.
+    highest_rates: by variant and length of prompts, for arrivals at rates with latency limits.
+    ladders: of the traffic mix, or of each class without a mix, over the concurrencies.
+    contexts: of the same traffic over the lengths of prompts, where there are several.
+    goodputs: of every variant in each traffic, where latencies are limited.
+    repetitions: each one's figures, where there are several.
     """
 
     run: Run
@@ -113,7 +107,7 @@ class RunFacts:
     answers: tuple[AnswersCheck, ...]
     groups: tuple[GroupFacts, ...]
     mixes: tuple[Comparison, ...]
-    highest_rates: Mapping[str, PoissonLoad | None]
+    highest_rates: Mapping[str, Load | None]
     ladders: tuple[Ladder, ...] = ()
     contexts: tuple[Contexts, ...] = ()
     goodputs: tuple[Goodput, ...] = ()
@@ -121,18 +115,16 @@ class RunFacts:
 
     @cached_property
     def speculative(self) -> tuple[VariantFacts, ...]:
-        """Every speculative variant of every group."""
         return tuple(v for group in self.groups for v in group.speculative)
 
     @cached_property
     def variants(self) -> tuple[VariantFacts, ...]:
-        """Every variant of every group."""
         return tuple(v for group in self.groups for v in group.variants)
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Source:
-    """What facts are computed from: a run without its control, and that apart."""
+    """A run without its control, and the rest that its facts are computed from."""
 
     run: Run
     control: tuple[BlockResult, ...]
@@ -191,7 +183,6 @@ def _source(run: Run, transcripts: Transcripts) -> _Source:
 
 
 def _goodputs(run: Run, mixed_loads: Sequence[Load]) -> Iterator[Goodput]:
-    """Of the traffic mix at each load, then of each class."""
     weights = run.result.class_weights
     mixes = [Traffic(weights=weights, load=load) for load in mixed_loads]
     for traffic in (*mixes, *(Traffic.of(group) for group in groups_of(run.blocks))):
@@ -200,9 +191,9 @@ def _goodputs(run: Run, mixed_loads: Sequence[Load]) -> Iterator[Goodput]:
                 yield found
 
 
-def _highest_rates(run: Run) -> Mapping[str, PoissonLoad | None]:
+def _highest_rates(run: Run) -> Mapping[str, Load | None]:
     result = run.result
-    at_rates = any(isinstance(block.load, PoissonLoad) for block in run.blocks)
+    at_rates = any(not block.load.has_cost_per_token for block in run.blocks)
     if not (at_rates and result.limits.are_on_latencies):
         return {}
     weights = result.class_weights or dict.fromkeys((b.prompt_class for b in run.blocks), 1.0)
@@ -220,7 +211,7 @@ def _highest_rates(run: Run) -> Mapping[str, PoissonLoad | None]:
 
 
 def _mixes(source: _Source) -> Iterator[Comparison]:
-    """The verdict on the whole traffic, load by load, where it has more than one class."""
+    """Yield the verdicts on the whole traffic, load by load, where it has several classes."""
     result, blocks = source.run.result, source.run.blocks
     if len(result.class_weights) < 2:
         return

@@ -1,13 +1,14 @@
-"""What who runs a winner in production must know: for which traffic, up to where, what to watch.
+"""The handover to the people who serve: for which traffic, up to which load, what to watch.
 
-The break-even is of decoding: a step that takes 2.3 baseline steps pays from 2.3 tokens on. What it
-yields moves with the traffic, and a live server counts it; what a step takes does not.
+The break-even is of decoding: a step that takes as long as 2.3 baseline steps pays from 2.3 tokens
+on. The tokens a step yields depend on the traffic, and a live server counts them; the time of a
+step does not.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from draftworth.analysis.answer import asked_of, best_of, missing_requests
@@ -19,28 +20,22 @@ from draftworth.analysis.summary import Group, Lengths, groups_of, lengths_of, s
 from draftworth.analysis.verdict import Comparison
 from draftworth.metrics.definitions import TOKENS_PER_STEP
 from draftworth.records.findings import Judgement
-from draftworth.records.load import ConcurrencyLoad, Load
+from draftworth.records.load import Load
+from draftworth.records.reading import Run
 from draftworth.records.results import BlockResult
 
 CHEAPER: Judgement = "cheaper per token"
-# What decides against a variant, as `inconclusive` does not.
-DECIDED_AGAINST: tuple[Judgement, ...] = ("no difference", "dearer", "outside the limits")
-# Of these the variant is the one to serve; of the others but the inconclusive, the baseline.
+# These name a winner: the variant by the first, the baseline by the others.
+DECIDED: tuple[Judgement, ...] = (CHEAPER, "no difference", "dearer", "outside the limits")
+# With one of these the variant is served.
 PAYS: tuple[Judgement, ...] = (CHEAPER, "within the limits")
-# What to do where a run has decided nothing, by why.
-MEASURE_AGAIN = "measure again"
-MEASURE_BOTH = "measure a speculative variant beside a baseline"
-MEASURE_MORE = (
-    "measure more (workload.max_requests, repetitions), at a load that is kept full "
-    "(workload.load: concurrency), or leave out the variant that is undecided"
-)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClassMeasured:
-    """One prompt class of the traffic as it was measured, by the baseline's requests.
+    """One prompt class of the traffic, by the baseline's requests.
 
-    weight: its part of the traffic's output tokens. input_tokens: None: the server counts none.
+    weight: its part of the traffic's output tokens. input_tokens: None if the server counts none.
     """
 
     name: str
@@ -53,10 +48,10 @@ class ClassMeasured:
 
 @dataclass(frozen=True, kw_only=True)
 class BreakEvenAt:
-    """One load: what a step must yield there, and what it did.
+    """The tokens that a step must yield at a load, and those that it yielded.
 
-    needed: tokens a step, which are what a step costs in baseline steps. measured: tokens a step of
-        the traffic, as a live server's counters would show them; by_class: of each class.
+    needed: tokens a step = cost of a step in baseline steps. measured: tokens a step of the
+        traffic, as a live server's counters would show them; by_class: of each class.
     """
 
     load: Load
@@ -68,10 +63,10 @@ class BreakEvenAt:
 
 @dataclass(frozen=True, kw_only=True)
 class Handover:
-    """What is handed over, or what is missing before anything can be.
+    """The decision and the figures behind it, or what is missing before there can be one.
 
-    decision: the comparison that decides; None: there is none. by_class: the same, class by class.
-    next_step: to what is missing; empty where nothing is, and of a search, which says its own.
+    decision: the comparison that decides. by_class: the variant's comparison in each class.
+    next_step: to get a winner; empty where there is one, and for a search, which has its own.
     has_counters: the server counts accepted tokens. most_tokens: of a prompt with its output.
     """
 
@@ -86,48 +81,66 @@ class Handover:
 
     @property
     def pays(self) -> bool:
-        """Whether a variant is to be served, and not the baseline."""
+        """Whether to serve the variant, not the baseline."""
         return not self.missing and self.decision is not None and self.decision.judgement in PAYS
 
     @property
     def has_winner(self) -> bool:
-        """Whether there is one to be exported: a variant that costs less, or the baseline."""
+        """Whether it can be exported: a variant that costs less, or the baseline."""
         judged = None if self.decision is None or self.missing else self.decision.judgement
-        return judged == CHEAPER or judged in DECIDED_AGAINST
+        return judged in DECIDED
 
 
 def handover_of(facts: RunFacts) -> Handover:
-    """Of a run; of a search, of its best candidate."""
+    """Return the handover of a run; for a search, of its best candidate."""
     asked = asked_of(facts)
+    step = "" if facts.run.search else next_step(facts, asked)
     if not asked:
         beside = "a candidate of the search" if facts.run.search else "a speculative variant"
         return Handover(
             decision=None,
             missing=(*_unfinished(facts), f"{beside}, measured beside the baseline"),
-            next_step=_next_step(facts, None),
+            next_step=step,
         )
     decision = best_of(asked)
-    blocks = [b for b in facts.run.blocks if b.variant == decision.variant]
     return Handover(
         decision=decision,
         missing=(*_unfinished(facts), *_undecided(facts, decision)),
-        next_step=_next_step(facts, decision),
+        next_step=step,
         by_class=tuple(c for _, c in _of_classes(facts, decision)),
         classes=tuple(_classes(facts, decision.traffic)),
         break_evens=tuple(_break_evens(facts, decision, asked)),
-        has_counters=any(block.speculation for block in blocks),
-        most_tokens=_most_tokens(facts),
+        has_counters=has_counters(facts.run, decision.variant),
+        most_tokens=longest_request_tokens(facts.run.blocks),
     )
 
 
-def _next_step(facts: RunFacts, decision: Comparison | None) -> str:
-    if facts.run.search:
-        return ""
+def next_step(facts: RunFacts, asked: Sequence[Comparison]) -> str:
+    """Say what to do about a run that has no winner; empty where a comparison decides.
+
+    asked: the comparisons that the headline chooses from.
+    """
     if facts.run.result.status != "complete":
-        return MEASURE_AGAIN
-    if decision is None:
-        return MEASURE_BOTH
-    return MEASURE_MORE if decision.judgement == "inconclusive" else ""
+        return "measure again"
+    if not asked:
+        return "measure a speculative variant beside a baseline"
+    if best_of(asked).judgement in DECIDED:
+        return ""
+    return (
+        "measure more (workload.max_requests, repetitions), at a load that is kept full "
+        "(workload.load: concurrency), or leave out the variant that is undecided"
+    )
+
+
+def has_counters(run: Run, variant: str) -> bool:
+    """Return whether the variant's server counted drafted and accepted tokens."""
+    return any(block.speculation for block in run.blocks if block.variant == variant)
+
+
+def longest_request_tokens(blocks: Iterable[BlockResult]) -> int | None:
+    """Return the most tokens of a prompt with its output; None where they are not counted."""
+    totals = (r.number_total_tokens for block in blocks for r in block.requests)
+    return max((total for total in totals if total is not None), default=None)
 
 
 def _unfinished(facts: RunFacts) -> Iterator[str]:
@@ -145,7 +158,7 @@ def _undecided(facts: RunFacts, decision: Comparison) -> Iterator[str]:
 
 
 def _of_classes(facts: RunFacts, decision: Comparison) -> Iterator[tuple[VariantFacts, Comparison]]:
-    """The variant that decides, in each class of the traffic."""
+    """Yield the decision's variant in each class of the traffic."""
     for found in facts.speculative:
         of_traffic = found.summary.group in decision.traffic.groups
         if found.comparison and found.name == decision.variant and of_traffic:
@@ -180,7 +193,7 @@ def _break_evens(
         for c in asked
         if c.traffic.name == decision.traffic.name and c.variant == variant
     }
-    for load in sorted({group.load for group in groups_of(own)}, key=_place):
+    for load in sorted({group.load for group in groups_of(own)}, key=lambda load: load.order):
         traffic = replace(decision.traffic, load=load)
         yield BreakEvenAt(
             load=load,
@@ -191,14 +204,8 @@ def _break_evens(
         )
 
 
-def _place(load: Load) -> tuple[int, float]:
-    """By length of prompts, then from the lowest load on."""
-    amount = load.concurrency if isinstance(load, ConcurrencyLoad) else load.requests_per_second
-    return load.input_tokens or 0, amount
-
-
 def tokens_per_step(blocks: Sequence[BlockResult], traffic: Traffic, variant: str) -> float | None:
-    """All tokens / all steps of a traffic, as a live server's counters show it."""
+    """Return all tokens / all steps of a traffic, as a live server's counters show it."""
     weights = traffic.weights
     by_class = {g.prompt_class: _tokens_per_step(blocks, g, variant) for g in traffic.groups}
     steps = [weights[name] / tokens for name, tokens in by_class.items() if tokens]
@@ -206,22 +213,10 @@ def tokens_per_step(blocks: Sequence[BlockResult], traffic: Traffic, variant: st
 
 
 def _tokens_per_step(blocks: Sequence[BlockResult], group: Group, variant: str) -> float | None:
-    """By the server's counters, which are what can be watched later; else by what was received."""
+    """Count by the server's counters, which can be watched later; else by what was received."""
     own = group.blocks(blocks, variant)
     counters = [b.speculation for b in own if b.speculation]
     drafts = sum(c.drafts for c in counters)
     if drafts and len(counters) == len(own):
         return 1 + sum(c.accepted_tokens for c in counters) / drafts
     return summarize(blocks, group, variant).value(TOKENS_PER_STEP)
-
-
-def _most_tokens(facts: RunFacts) -> int | None:
-    return max(
-        (
-            r.number_input_tokens + r.number_output_tokens
-            for b in facts.run.blocks
-            for r in b.requests
-            if r.number_input_tokens is not None and r.number_output_tokens is not None
-        ),
-        default=None,
-    )

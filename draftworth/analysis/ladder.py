@@ -1,8 +1,8 @@
 """Where it stops paying: a traffic over the concurrencies measured, and over lengths of prompts.
 
-A variant is cheaper up to the highest concurrency at which it is judged so, as it is at every lower
-one that was measured. What lies above is said as it was judged, load by load: between two measured
-loads nobody knows, and an inconclusive one decides nothing either way.
+A variant is cheaper up to a concurrency if it is judged so there and at every lower one that was
+measured. Each load above has its own judgement: between two measured loads nothing is known, and an
+inconclusive one decides nothing.
 """
 
 from __future__ import annotations
@@ -11,22 +11,21 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from draftworth.analysis.pairing import Traffic
-from draftworth.analysis.summary import summarize
+from draftworth.analysis.pairing import weighted
+from draftworth.analysis.statistics import interval_of
 from draftworth.analysis.verdict import Comparison
 from draftworth.metrics.cost import SECONDS_PER_HOUR, slot_usd_per_second
-from draftworth.metrics.definitions import INTER_TOKEN_LATENCY, OUTPUT_THROUGHPUT, Metric
-from draftworth.records.load import ConcurrencyLoad
+from draftworth.metrics.definitions import INTER_TOKEN_LATENCY, OUTPUT_THROUGHPUT
 from draftworth.records.reading import Run
 from draftworth.records.results import AS_SHIPPED, CONTROL
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rung:
-    """One concurrency; comparisons with the run's baseline by variant.
+    """One concurrency, with each variant's comparison with the run's baseline.
 
-    costs: by variant, of a million output tokens: US dollars, or hours of a server where no price
-        is known. itls_s: by variant, each class's median, weighted like its tokens.
+    costs: of a million output tokens, by variant: US dollars, or hours of a server without a price.
+    itls_s: by variant, the mean of the classes' medians, weighted like their output tokens.
     """
 
     concurrency: int
@@ -39,7 +38,7 @@ class Rung:
 class Ladder:
     """A traffic at its concurrencies, from the lowest on; variants: the baseline first.
 
-    input_tokens: of every prompt; None: prompts are as long as they are.
+    input_tokens: the length of every prompt; None: prompts keep their own lengths.
     """
 
     traffic: str
@@ -56,11 +55,11 @@ class Ladder:
 
     @property
     def speculative(self) -> tuple[str, ...]:
-        """Those that may be chosen."""
+        """The variants that may be chosen: no baseline."""
         return tuple(name for name in self.variants[1:] if name != AS_SHIPPED)
 
     def cheaper_up_to(self, variant: str) -> Rung | None:
-        """The last rung up to which the variant is cheaper at each one; None: not at the first."""
+        """Return the last rung up to which the variant is cheaper at each; None: at no rung."""
         last = None
         for rung in self.rungs:
             comparison = rung.comparisons.get(variant)
@@ -86,7 +85,7 @@ class Ladder:
 
     @property
     def sentences(self) -> Iterator[str]:
-        """Of each variant that may be chosen; none of one concurrency alone."""
+        """One sentence for each variant that may be chosen, where there are several rungs."""
         for variant in self.speculative if len(self.rungs) > 1 else ():
             yield f"{self.label}, {variant}: {self.reach(variant)}."
 
@@ -99,29 +98,27 @@ class Contexts:
 
     @property
     def traffic(self) -> str:
-        """What they are of."""
         return self.ladders[0].traffic
 
     @property
     def speculative(self) -> tuple[str, ...]:
-        """Variants that may be chosen."""
         return self.ladders[0].speculative
 
     def reach(self, variant: str) -> str:
         """`cheaper up to 4 requests at a time and 2,000 tokens of context, up to 1 and 8,000`.
 
-        So far, and not only there: at every lower load and shorter length too.
+        The variant is cheaper at every lower load and shorter length too.
         """
         corners = list(self._corners(variant))
         if not corners:
             return "not shown to be cheaper at the lowest load with the shortest context"
         (most, tokens), *others = corners
-        requests = f"{most} request{'s' * (most > 1)} at a time"
+        requests = "1 request at a time" if most == 1 else f"{most} requests at a time"
         more = "".join(f", up to {n} and {length:,}" for n, length in others)
         return f"cheaper up to {requests} and {tokens:,} tokens of context{more}"
 
     def _corners(self, variant: str) -> Iterator[tuple[int, int]]:
-        """Concurrency and length, of each concurrency the longest."""
+        """Yield each concurrency with the longest prompts at which it is cheaper."""
         most, corner = math.inf, None
         for ladder in self.ladders:
             last = ladder.cheaper_up_to(variant)
@@ -136,13 +133,12 @@ class Contexts:
 
     @property
     def sentences(self) -> Iterator[str]:
-        """Of each variant that may be chosen."""
         for variant in self.speculative:
             yield f"{self.traffic}, {variant}: {self.reach(variant)}."
 
 
 def contexts_of(ladders: Sequence[Ladder]) -> tuple[Contexts, ...]:
-    """Of every traffic that was measured with prompts of more than one length."""
+    """Return one for each traffic that was measured with prompts of more than one length."""
     by_traffic: dict[str, list[Ladder]] = {}
     for ladder in ladders:
         if ladder.input_tokens is not None:
@@ -155,13 +151,13 @@ def contexts_of(ladders: Sequence[Ladder]) -> tuple[Contexts, ...]:
 
 
 def ladders_of(run: Run, comparisons: Iterable[Comparison]) -> tuple[Ladder, ...]:
-    """Of every traffic, and length of prompts, that was compared with the baseline at a load that
-    is kept full."""
+    """Return one for each traffic and length of prompts that was compared with the baseline at a
+    constant number of requests in flight."""
     found: dict[tuple[str, int | None], list[Comparison]] = {}
     for comparison in comparisons:
         traffic = comparison.traffic
         is_asked = comparison.baseline == run.result.baseline and comparison.variant != CONTROL
-        if is_asked and isinstance(traffic.load, ConcurrencyLoad):
+        if is_asked and traffic.load.in_flight is not None:
             found.setdefault((traffic.name, traffic.load.input_tokens), []).append(comparison)
     return tuple(_ladder(run, *key, compared) for key, compared in found.items())
 
@@ -171,10 +167,10 @@ def _ladder(
 ) -> Ladder:
     variants = (run.result.baseline, *dict.fromkeys(c.variant for c in comparisons))
     loads = dict.fromkeys(c.traffic.load for c in comparisons)
-    kept_full = [load for load in loads if isinstance(load, ConcurrencyLoad)]
     rungs = (
-        _rung(run, load.concurrency, variants, [c for c in comparisons if c.traffic.load == load])
-        for load in sorted(kept_full, key=lambda load: load.concurrency)
+        _rung(run, in_flight, variants, [c for c in comparisons if c.traffic.load == load])
+        for load in sorted(loads, key=lambda load: load.order)
+        if (in_flight := load.in_flight) is not None
     )
     return Ladder(
         traffic=traffic,
@@ -191,10 +187,11 @@ def _rung(
     traffic = comparisons[0].traffic
     costs, itls_s = {}, {}
     for variant in variants:
-        if (hours := _server_hours(run, traffic, variant)) is not None:
+        seconds = weighted(run.blocks, traffic, variant, OUTPUT_THROUGHPUT, power=-1)
+        if seconds is not None:
             usd_per_second = slot_usd_per_second(run.result.price, variant)
-            costs[variant] = hours * (usd_per_second * SECONDS_PER_HOUR if usd_per_second else 1)
-        if (itl_s := weighted(run, traffic, variant, INTER_TOKEN_LATENCY)) is not None:
+            costs[variant] = seconds * 1e6 * (usd_per_second or 1 / SECONDS_PER_HOUR)
+        if (itl_s := weighted(run.blocks, traffic, variant, INTER_TOKEN_LATENCY)) is not None:
             itls_s[variant] = itl_s
     return Rung(
         concurrency=concurrency,
@@ -202,24 +199,6 @@ def _rung(
         costs=costs,
         itls_s=itls_s,
     )
-
-
-def _server_hours(run: Run, traffic: Traffic, variant: str) -> float | None:
-    """That a million output tokens of the traffic take."""
-    seconds = weighted(run, traffic, variant, OUTPUT_THROUGHPUT, power=-1)
-    return None if seconds is None else seconds * 1e6 / SECONDS_PER_HOUR
-
-
-def weighted(
-    run: Run, traffic: Traffic, variant: str, metric: Metric, *, power: int = 1
-) -> float | None:
-    """The mean over the traffic's classes, weighted like their output tokens."""
-    values = [
-        (traffic.weights[group.prompt_class], summarize(run.blocks, group, variant).value(metric))
-        for group in traffic.groups
-    ]
-    known = [weight * value**power for weight, value in values if value]
-    return math.fsum(known) if len(known) == len(values) else None
 
 
 def _judged(rung: Rung, variant: str) -> str:
@@ -230,7 +209,5 @@ def _judged(rung: Rung, variant: str) -> str:
 
 def _ends(rung: Rung, variant: str) -> str:
     comparison = rung.comparisons.get(variant)
-    ratio = comparison.cost_ratio if comparison else None
-    if ratio is None or ratio.low is None or ratio.high is None:
-        return "no interval"
-    return f"{ratio.low - 1:+.0%} to {ratio.high - 1:+.0%}"
+    ends = interval_of(comparison.cost_ratio) if comparison else None
+    return f"{ends[0] - 1:+.0%} to {ends[1] - 1:+.0%}" if ends else "no interval"

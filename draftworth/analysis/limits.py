@@ -1,8 +1,7 @@
-"""Conditions before a cost means anything: successful requests, latency limits.
+"""Conditions for a verdict, and goodput: requests that succeed, and latency limits.
 
-A request keeps them when each of its own latencies does (DistServe, Zhong et al. 2024,
-arXiv:2401.09670, which counts requests a second; tokens a second beside it are of those requests).
-The verdict's limits are on 95% of all requests; here each request is looked at by itself.
+A verdict's limits are on 95% of all requests. Goodput counts the requests a second, and their
+tokens, whose own latencies keep every limit (DistServe, Zhong et al. 2024, arXiv:2401.09670).
 """
 
 from __future__ import annotations
@@ -15,12 +14,12 @@ from draftworth.analysis.clustering import Sample
 from draftworth.analysis.pairing import Traffic, samples_of
 from draftworth.analysis.statistics import SAMPLES_BEYOND, quantile_estimate
 from draftworth.analysis.summary import Group, summarize
-from draftworth.records.load import ConcurrencyLoad, PoissonLoad
+from draftworth.records.load import Load
 from draftworth.records.results import BlockResult, Limits, RequestRecord
 
 # The share of requests that must keep a latency limit.
 LIMIT_SHARE = 0.95
-# Failures of both sides differ by more than chance: 1% of equal sides are further apart.
+# The failures of both sides differ by more than chance: 1% of equal sides are further apart.
 _UNEQUAL_Z = 2.58
 # With more excluded samples than this the client, not the server, may have been measured.
 MAX_EXCLUDED_SHARE = 0.2
@@ -33,9 +32,9 @@ LATENCIES = (
 
 @dataclass(frozen=True, kw_only=True)
 class LimitCheck:
-    """Whether a variant keeps the limits of the service; None: the samples do not say.
+    """Whether a variant keeps the limits of the service; None: the samples do not show it.
 
-    reason: empty where it does.
+    reason: why not; empty where it keeps them.
     """
 
     kept: bool | None
@@ -45,10 +44,9 @@ class LimitCheck:
 def why_not_comparable(
     blocks: Sequence[BlockResult], traffic: Traffic, limits: Limits, variants: Sequence[str]
 ) -> str:
-    """Why no verdict can be given on these requests at all; empty if one can.
+    """Say why these requests allow no verdict; empty if they do.
 
-    Requests that failed are of those that a slow or overloaded server would fail: what is left of
-    them looks fast.
+    A slow or overloaded server fails its slow requests, and the others look fast.
     """
     for group in traffic.groups:
         sides = [summarize(blocks, group, variant) for variant in variants]
@@ -74,9 +72,9 @@ def why_not_comparable(
 def limit_check(
     blocks: Sequence[BlockResult], traffic: Traffic, limits: Limits, variant: str
 ) -> LimitCheck:
-    """Whether a variant keeps the latency limits in every class of the traffic.
+    """Check whether a variant keeps the latency limits in every class of the traffic.
 
-    Of the prompts measured. A request that timed out counts with the time it was waited for.
+    A request that timed out counts with the time it was waited for.
     """
     checks = [
         check
@@ -90,15 +88,15 @@ def limit_check(
 
 def highest_rate(
     blocks: Sequence[BlockResult], weights: Mapping[str, float], limits: Limits, variant: str
-) -> PoissonLoad | None:
-    """The highest measured Poisson rate at which a variant keeps the limits, and keeps them at
-    every lower one; None where it does so at none.
+) -> Load | None:
+    """Return the highest rate at which a variant keeps the limits, as it does at every lower one
+    that was measured; None where it keeps them at none.
 
     Too many failures are a limit that is not kept.
     """
-    loads = {block.load for block in blocks if isinstance(block.load, PoissonLoad)}
+    loads = {block.load for block in blocks if not block.load.has_cost_per_token}
     kept = None
-    for load in sorted(loads, key=lambda load: load.requests_per_second):
+    for load in sorted(loads, key=lambda load: load.order):
         traffic = Traffic(weights=weights, load=load)
         if why_not_comparable(blocks, traffic, limits, [variant]):
             break
@@ -115,7 +113,7 @@ def _checks(
     for name, field, limit_field in LATENCIES:
         limit_s: float | None = getattr(limits, limit_field)
         if limit_s is not None:
-            # Of these prompts, which are the user's own: nothing is drawn but their requests.
+            # The prompts are the user's own: only requests are a sample here.
             samples = [
                 replace(place, prompt=str(number), value=value)
                 for number, (place, record) in enumerate(requests)
@@ -129,17 +127,18 @@ def _check(samples: Sequence[Sample], limit_s: float, what: str) -> LimitCheck:
     if not samples:
         return LimitCheck(kept=None, reason=f"{what} was not measured ({limit})")
     found = quantile_estimate(samples, LIMIT_SHARE)
-    if found.low is None or found.high is None:
+    if found.interval is None:
         needed = math.ceil(SAMPLES_BEYOND / (1 - LIMIT_SHARE))
         return LimitCheck(
             kept=None,
             reason=f"{what}: {found.samples} requests do not show whether it keeps its {limit}; "
             f"some {needed} or more would",
         )
-    ends = f"{found.low * 1e3:.1f} to {found.high * 1e3:.1f} ms, {limit}"
-    if found.high <= limit_s:
+    low, high = found.interval
+    ends = f"{low * 1e3:.1f} to {high * 1e3:.1f} ms, {limit}"
+    if high <= limit_s:
         return LimitCheck(kept=True)
-    if found.low > limit_s:
+    if low > limit_s:
         return LimitCheck(kept=False, reason=f"{what} is {ends}")
     return LimitCheck(kept=None, reason=f"{what} is {ends}: measure more requests")
 
@@ -157,7 +156,7 @@ def _timed_out(blocks: Sequence[BlockResult], group: Group, variant: str) -> str
 
 
 def _unequal(sides: Sequence[tuple[int, int]]) -> bool:
-    """Whether two shares of failures differ by more than chance (normal approximation)."""
+    """Return whether two shares of failures differ by more than chance (normal approximation)."""
     (failed, requests), (other_failed, other_requests) = sides
     if not (failed or other_failed) or not (requests and other_requests):
         return False
@@ -169,9 +168,9 @@ def _unequal(sides: Sequence[tuple[int, int]]) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Goodput:
-    """One variant in a traffic: what keeps every limit, of one server at this load.
+    """The requests of one variant in a traffic that keep every limit, on one server.
 
-    kept, requests: requests that keep them, and all that were looked at.
+    kept, requests: how many keep them, of how many.
     """
 
     traffic: Traffic
@@ -185,14 +184,14 @@ class Goodput:
 def goodput(
     blocks: Sequence[BlockResult], traffic: Traffic, limits: Limits, variant: str
 ) -> Goodput | None:
-    """None without a limit on latencies, or where a class has no output."""
+    """Return None without a limit on latencies, or where a class has no output."""
     if not limits.are_on_latencies:
         return None
     sums = [_Sums.of(blocks, group, limits, variant) for group in traffic.groups]
     if not all(s.tokens and s.seconds for s in sums):
         return None
     weighted = list(zip(traffic.weights.values(), sums, strict=True))
-    # The traffic's classes have their parts of its tokens: each sum is taken for one token.
+    # The weights are parts of the tokens, so each sum is taken for one token.
     seconds = math.fsum(w * s.seconds / s.tokens for w, s in weighted)
     return Goodput(
         traffic=traffic,
@@ -205,7 +204,7 @@ def goodput(
 
 
 def keeps(record: RequestRecord, limits: Limits) -> bool:
-    """Whether one request keeps every limit; what was not measured is not kept."""
+    """Return whether one request keeps every limit; a latency that is missing keeps none."""
     if record.failed:
         return False
     for _, field, limit_field in LATENCIES:
@@ -220,9 +219,9 @@ def keeps(record: RequestRecord, limits: Limits) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class _Sums:
-    """Of one class, without requests that the client was too late for.
+    """The sums of one class, without requests that the client was too late for.
 
-    seconds: that the requests took of the server, as in its throughput.
+    seconds: of the server, as in its throughput.
     """
 
     requests: int
@@ -241,18 +240,12 @@ class _Sums:
             kept=len(kept),
             tokens=_tokens(records),
             kept_tokens=_tokens(kept),
-            seconds=_seconds(group, own, records),
+            seconds=group.load.server_seconds(
+                (record.took_s for record in records),
+                span_seconds=sum(block.span_seconds for block in own),
+            ),
         )
 
 
 def _tokens(records: Sequence[RequestRecord]) -> int:
     return sum(r.number_output_tokens or 0 for r in records if not r.failed)
-
-
-def _seconds(
-    group: Group, blocks: Sequence[BlockResult], records: Sequence[RequestRecord]
-) -> float:
-    if not isinstance(group.load, ConcurrencyLoad):
-        return sum(block.output_seconds for block in blocks)
-    took = (r.timed_out_after_s or r.end_to_end_latency_s or 0.0 for r in records)
-    return sum(took) / group.load.concurrency

@@ -1,14 +1,14 @@
 """Where greedy outputs differ from the baseline's, and whether rounding explains it.
 
-By token ids where both transcripts have them, else by text. Two equal servers may differ too, by
-rounding, so with a control the variant's outputs are judged beside its: prompt by prompt, by how
-many are the baseline's and by how much of each is before the first difference.
+Outputs are compared by token ids where both transcripts have them, else by text. Two equal servers
+may differ too, by rounding, so a variant's outputs are judged beside the control's, prompt by
+prompt: how many are the baseline's, and how much of each comes before the first difference.
 
-A right server that checks several tokens at once rounds otherwise than one that makes them one by
-one, and may say the other of two tokens that are nearly as likely; all after it differs then. So
-outputs that differ show nothing by themselves, and a control, which computes in the shapes of the
-baseline, rounds as that does. What rounding cannot do is to part outputs at one token after
-another. Docs: docs/decisions/0025-whose-answers.md.
+A correct server that checks several tokens at once rounds differently from one that makes them one
+by one, and may choose the other of two tokens that are nearly as likely; all tokens after it differ
+then. A control computes in the shapes of the baseline and rounds as it does. So a difference proves
+nothing alone; but rounding does not change one token after another. Why it is judged so:
+docs/decisions/0025-whose-answers.md.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Literal
 
 from draftworth.analysis.clustering import student_t
 from draftworth.analysis.pairing import Pair, Traffic, counting, paired
-from draftworth.analysis.statistics import CONFIDENCE, Estimate, at_least
+from draftworth.analysis.statistics import CONFIDENCE, Estimate, at_least, interval_of
 from draftworth.analysis.summary import groups_of
 from draftworth.records.likelihoods import FALSE_ALARMS
 from draftworth.records.load import Load
@@ -33,7 +33,7 @@ from draftworth.records.transcripts import Transcripts
 
 CONTEXT_CHARACTERS = 40
 SHA256_OF_NOTHING = hashlib.sha256().hexdigest()
-# Outputs are as alike as the control's where at most so much of them, by either measure, is less.
+# Outputs are as alike as the control's if both shares are at most this much lower.
 LIKENESS_MARGIN = 0.1
 
 LikenessWord = Literal["as alike", "differs more", "cannot be told"]
@@ -41,11 +41,10 @@ LikenessWord = Literal["as alike", "differs more", "cannot be told"]
 
 @dataclass(frozen=True, kw_only=True)
 class OutputPair:
-    """Both outputs of a pair.
+    """The comparison of both outputs of a pair.
 
-    prompt: what was drawn. kept: the part of the output before the first difference, 1 where there
-        is none; None: not known.
-    tokens: up to the first difference, that one too, or all where there is none; None: not known.
+    kept: the part of the output before the first difference, 1 without one; None: not known.
+    tokens: how many up to and with the first difference, or all without one; None: not known.
     """
 
     prompt: str
@@ -58,8 +57,8 @@ class OutputPair:
 class Likeness:
     """A variant's outputs beside those of a second server that does not speculate.
 
-    identical_share, kept_share: the variant's - the control's, of outputs that are the baseline's
-        and of what lies before the first difference; None: not known.
+    identical_share: share of outputs that are the baseline's, the variant's - the control's.
+    kept_share: the same for the part before the first difference; None: not known.
     """
 
     control_identical: int
@@ -69,16 +68,16 @@ class Likeness:
 
     @property
     def word(self) -> LikenessWord:
-        """By the worse of both measures."""
-        lows = [(e.low, e.high) for e in (self.identical_share, self.kept_share) if e]
-        if any(high is not None and high < 0 for _, high in lows):
+        """The word for the worse of both shares."""
+        ends = [interval_of(e) for e in (self.identical_share, self.kept_share) if e]
+        if any(end and end[1] < 0 for end in ends):
             return "differs more"
-        alike = all(low is not None and low > -LIKENESS_MARGIN for low, _ in lows)
+        alike = all(end and end[0] > -LIKENESS_MARGIN for end in ends)
         return "as alike" if alike else "cannot be told"
 
 
 def output_pairs(pairs: Iterable[Pair], transcripts: Transcripts) -> tuple[OutputPair, ...]:
-    """Of every pair whose outputs can be compared."""
+    """Compare the outputs of every pair that has some to compare."""
     return tuple(_output_pairs(pairs, transcripts))
 
 
@@ -115,7 +114,7 @@ def _kept(one: Sequence[object], other: Sequence[object]) -> float:
 
 
 def likeness(found: Sequence[OutputPair], control: Sequence[OutputPair]) -> Likeness | None:
-    """Of a variant; None where it or the control has no outputs of the same prompts."""
+    """Return None where the variant and the control have no outputs of the same prompts."""
     shares = _difference(
         [(o.prompt, float(o.identical)) for o in found],
         [(o.prompt, float(o.identical)) for o in control],
@@ -136,11 +135,11 @@ def likeness(found: Sequence[OutputPair], control: Sequence[OutputPair]) -> Like
 def _difference(
     found: Sequence[tuple[str, float]], control: Sequence[tuple[str, float]]
 ) -> Estimate | None:
-    """Mean over prompts of what the variant's share is above the control's.
+    """Return the mean over prompts of the variant's share - the control's.
 
-    To the prompts two are added, one that differs all the one way and one all the other (Bonett and
-    Price 2012, "Adjusted Wald Confidence Interval for a Difference of Binomial Proportions Based on
-    Paired Data"), so that a few prompts that are all alike do not pass for certainty.
+    Two prompts are added, with differences of 1 and -1 (Bonett and Price 2012, "Adjusted Wald
+    Confidence Interval for a Difference of Binomial Proportions Based on Paired Data"): a few
+    prompts that are all alike are not certainty.
     """
     own, others = _by_prompt(found), _by_prompt(control)
     differences = [own[prompt] - others[prompt] for prompt in own.keys() & others.keys()]
@@ -170,7 +169,7 @@ def _by_prompt(values: Sequence[tuple[str, float]]) -> dict[str, float]:
 
 @dataclass(frozen=True, kw_only=True)
 class Divergence:
-    """A pair whose texts differ: where, and what follows in each.
+    """A pair whose texts differ: where, and the text that follows on each side.
 
     token: output tokens before the difference, by the baseline's chunks; None: not known.
     character: the position of the first character that differs.
@@ -184,7 +183,7 @@ class Divergence:
 
 
 def divergences(pairs: Iterable[Pair], transcripts: Transcripts) -> tuple[Divergence, ...]:
-    """Every differing pair that has both transcripts, the earliest difference first."""
+    """Return every differing pair that has both transcripts, the earliest difference first."""
     found = []
     for pair in pairs:
         ours = transcripts.get(pair.plain.request_id)
@@ -205,19 +204,19 @@ def divergences(pairs: Iterable[Pair], transcripts: Transcripts) -> tuple[Diverg
 
 
 def first_difference(one: Sequence[object], other: Sequence[object]) -> int:
-    """The position of the first thing that differs; the shorter length if one goes on."""
+    """Return the position of the first difference; the shorter length if only one goes on."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
 def tokens_before(divergences: Sequence[Divergence]) -> tuple[int, int] | None:
-    """Fewest and median output tokens before the difference; None where none is known."""
+    """Return the fewest and the median output tokens before the difference; None: not known."""
     tokens = [d.token for d in divergences if d.token is not None]
     return (min(tokens), statistics.median_high(tokens)) if tokens else None
 
 
-# Right servers part at most at this part of tokens: most outputs of 128 tokens that are known to
-# differ by rounding alone make one or two of a hundred.
+# Correct servers differ at most at this share of tokens. In most outputs of 128 tokens that are
+# known to differ by rounding alone it is one or two of a hundred.
 ROUNDING_PER_TOKEN = 0.05
 
 
@@ -226,8 +225,8 @@ class Parting:
     """A variant's greedy outputs beside the baseline's at a load, by token ids; one pair a prompt.
 
     differing: pairs that differ. tokens: compared in all pairs, up to the first difference.
-    sooner, later: prompts whose outputs part sooner, or later, than those of the noise floor.
-    floor: what that is, in words. alarms: false ones, in this part of right servers.
+    sooner, later: prompts whose outputs differ sooner, or later, than those of the noise floor.
+    floor: the noise floor in words. alarms: the share of false alarms that correct servers raise.
     """
 
     variant: str
@@ -242,14 +241,14 @@ class Parting:
 
     @property
     def is_the_targets(self) -> bool:
-        """Nothing shows that they are not: they part no sooner than the floor, or than rounding."""
+        """Whether they differ no sooner than the noise floor, or no sooner than by rounding."""
         beside_floor = at_least(self.sooner, self.sooner + self.later, 0.5)
         beside_rounding = at_least(self.differing, self.tokens, ROUNDING_PER_TOKEN)
         return max(beside_floor, beside_rounding) > self.alarms
 
     @property
     def words(self) -> str:
-        """What is wrong, for a reader; empty where nothing is."""
+        """The finding in words; empty where the outputs are the target's."""
         if self.is_the_targets:
             return ""
         return (
@@ -263,9 +262,9 @@ class Parting:
 def partings(
     run: Run, control: Sequence[BlockResult], transcripts: Transcripts, *, but: Collection[str]
 ) -> Iterator[Parting]:
-    """Of every variant, load by load, where outputs are greedy and there is a noise floor.
+    """Yield one for every variant and load, where outputs are greedy and there is a noise floor.
 
-    run: without its control. but: variants whose outputs a model has read, which says more.
+    run: without its control. but: variants whose outputs a model has read, which shows more.
     """
     baseline = run.result.baseline
     loads = _loads(run)
@@ -292,7 +291,7 @@ def partings(
 
 
 def _loads(run: Run) -> dict[Load, dict[str, float]]:
-    """Every load with its classes."""
+    """Return the classes of every load, with equal weights."""
     found: dict[Load, dict[str, float]] = {}
     for group in groups_of(run.blocks):
         found.setdefault(group.load, {})[group.prompt_class] = 1.0
@@ -302,20 +301,20 @@ def _loads(run: Run) -> dict[Load, dict[str, float]]:
 def _floor(
     pairs: Sequence[Pair], equals: Sequence[Pair], transcripts: Transcripts
 ) -> tuple[dict[str, OutputPair], str]:
-    """What should be as alike, and in words: the control, else the baseline's repeated answers."""
+    """Return the control's outputs, else the baseline's repeated answers, and words for them."""
     if floor := _first_of_each(output_pairs(equals, transcripts)):
         return floor, "those of a second server without speculation"
     return _first_of_each(output_pairs(_repeats(pairs), transcripts)), "the baseline's own repeats"
 
 
 def _orders(own: Mapping[str, OutputPair], floor: Mapping[str, OutputPair]) -> tuple[int, int]:
-    """Prompts whose outputs part sooner than those of the floor, and later."""
+    """Count the prompts whose outputs differ sooner than those of the floor, and later."""
     both = [(_place(own[prompt]), _place(floor[prompt])) for prompt in own.keys() & floor.keys()]
     return sum(o < f for o, f in both), sum(o > f for o, f in both)
 
 
 def _first_of_each(outputs: Iterable[OutputPair]) -> dict[str, OutputPair]:
-    """Of a prompt the first pair: a greedy server repeats itself."""
+    """Return the first pair of each prompt: a greedy server repeats itself."""
     found: dict[str, OutputPair] = {}
     for output in outputs:
         if output.tokens:
@@ -324,7 +323,7 @@ def _first_of_each(outputs: Iterable[OutputPair]) -> dict[str, OutputPair]:
 
 
 def _repeats(pairs: Iterable[Pair]) -> Iterator[Pair]:
-    """The baseline's answers to a prompt beside its own later ones."""
+    """Pair the baseline's answers to a prompt with its next ones."""
     by_prompt: dict[tuple[str, str, str], list[Pair]] = {}
     for pair in pairs:
         prompt = pair.prompt_class, pair.case, pair.plain.prompt_id
@@ -335,5 +334,5 @@ def _repeats(pairs: Iterable[Pair]) -> Iterator[Pair]:
 
 
 def _place(output: OutputPair) -> float:
-    """Of the first difference, in tokens; infinite where there is none."""
+    """Return the place of the first difference, in tokens; infinite where there is none."""
     return float("inf") if output.identical else float(output.tokens or 0)

@@ -1,31 +1,33 @@
 """Traffic, and the pairs of requests that compare two variants in it.
 
-A pair is the same prompt in the same round, to the baseline and to a variant; so both had the same
-work within the same minutes.
+A pair is one prompt, sent to the baseline and to a variant in the same round: the same work within
+the same minutes.
 """
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from draftworth.analysis.clustering import Sample
-from draftworth.analysis.summary import Group
+from draftworth.analysis.summary import Group, summarize
+from draftworth.metrics.definitions import Metric
 from draftworth.records.load import Load
-from draftworth.records.results import BlockResult, RequestRecord
+from draftworth.records.results import BlockResult, Price, RequestRecord
 
-# A class of so many cases speaks of cases like these; one of fewer of these cases alone, because a
-# case was chosen, not drawn, and one case's prompts have much in common.
+# From this number on, the cases of a class are a sample of cases like these. Fewer were chosen, not
+# drawn, and figures speak of these cases alone.
 MANY_CASES = 8
 TRAFFIC_MIX = "traffic mix"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Traffic:
-    """What a verdict speaks of, at one load.
+    """The prompt classes that a verdict speaks of, at one load.
 
-    weights: prompt classes by name, with their parts of the output tokens.
+    weights: the classes' parts of the output tokens, by name.
     """
 
     weights: Mapping[str, float]
@@ -33,17 +35,14 @@ class Traffic:
 
     @classmethod
     def of(cls, group: Group) -> Traffic:
-        """One prompt class alone."""
         return cls(weights={group.prompt_class: 1.0}, load=group.load)
 
     @property
     def groups(self) -> tuple[Group, ...]:
-        """A group for each class."""
         return tuple(Group(prompt_class=name, load=self.load) for name in self.weights)
 
     @property
     def name(self) -> str:
-        """The class, or that it is a mix of several."""
         return TRAFFIC_MIX if len(self.weights) > 1 else next(iter(self.weights))
 
     @property
@@ -56,8 +55,8 @@ class Traffic:
 class Pair:
     """One prompt's requests to both variants in one round.
 
-    stratum: the class, and the case where it is not itself one of many. prompt: the prompt, or the
-    case where cases are what was drawn. repetition: the run, and which of its repetitions.
+    stratum: the class, with the case where cases were chosen. prompt: the prompt, or the case where
+    cases are a sample. repetition: the run, and which of its repetitions.
     """
 
     prompt_class: str
@@ -70,7 +69,6 @@ class Pair:
     drafted: RequestRecord
 
     def sample(self, value: float) -> Sample:
-        """A value of this pair."""
         return Sample(
             stratum=self.stratum,
             prompt=self.prompt,
@@ -84,10 +82,9 @@ class Pair:
 def paired(
     blocks: Sequence[BlockResult], traffic: Traffic, *, variant: str, baseline: str
 ) -> tuple[Pair, ...]:
-    """All pairs of requests in the traffic, whether they count or not.
+    """Return all pairs of requests in the traffic, whether their figures count or not.
 
-    Matched by run, repetition, case, round, prompt and its occurrence in the block: rounds are
-    numbered over a run's repetitions, and in every run from 1.
+    They are matched by run, repetition, case, round, prompt and its occurrence in the block.
     """
     return tuple(
         pair
@@ -99,14 +96,14 @@ def paired(
 
 
 def counting(pairs: Iterable[Pair]) -> tuple[Pair, ...]:
-    """Those of which both requests have figures that count."""
+    """Return the pairs of which both requests have figures that count."""
     return tuple(pair for pair in pairs if pair.plain.counts and pair.drafted.counts)
 
 
 def samples_of(
     blocks: Sequence[BlockResult], group: Group, variant: str
 ) -> list[tuple[Sample, RequestRecord]]:
-    """Every request of a variant in a group, with where it comes from; the value is not set."""
+    """Return every request of a variant in a group, with its sample, whose value is 0."""
     own = group.blocks(blocks, variant)
     strata = _Strata.of(group.prompt_class, {block.case for block in own})
     return [
@@ -127,8 +124,29 @@ def samples_of(
 
 
 def repetition_of(block: BlockResult) -> str:
-    """Which start of the servers a block is of, unique over runs."""
+    """Return the name of the block's repetition, unique over runs."""
     return f"{block.run_id}/{block.repetition}"
+
+
+def weighted(
+    blocks: Sequence[BlockResult],
+    traffic: Traffic,
+    variant: str,
+    metric: Metric,
+    *,
+    power: int = 1,
+    price: Price | None = None,
+) -> float | None:
+    """Return the mean of the classes' figures, weighted like their output tokens.
+
+    power: -1 for the mean of the inverse figures. None where a class has no figure.
+    """
+    figures = {
+        group.prompt_class: summarize(blocks, group, variant, price).value(metric)
+        for group in traffic.groups
+    }
+    known = [traffic.weights[name] * value**power for name, value in figures.items() if value]
+    return math.fsum(known) if len(known) == len(figures) else None
 
 
 def _block_name(case: str, repetition: str, number: int) -> str:
@@ -137,7 +155,7 @@ def _block_name(case: str, repetition: str, number: int) -> str:
 
 @dataclass(frozen=True)
 class _Strata:
-    """How a class's requests are sampled: prompts of chosen cases, or cases."""
+    """What is sampled in a class: the prompts of chosen cases, or the cases."""
 
     prompt_class: str
     cases_are_drawn: bool

@@ -1,17 +1,17 @@
-"""Several runs of one question put together: every repetition of each is one of the whole."""
+"""Several runs that measured the same, as one run with the repetitions of all."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields, replace
 
-from draftworth.analysis.run_comparison import few, may_be_compared, measured
+from draftworth.analysis.run_comparison import may_be_compared, measured, only_in_one
 from draftworth.errors import UserInputError
 from draftworth.records.reading import Run
 from draftworth.records.results import CONTROL, RunResult, TimeAccount
 from draftworth.records.servers import Decoding, ServingFacts
 
-# What must be the same, by name, beside what was measured.
+# These must be the same in all runs, as must classes, cases and loads.
 _QUESTION: dict[str, Callable[[Run], object]] = {
     "experiment": lambda run: run.result.experiment,
     "baseline": lambda run: run.result.baseline,
@@ -27,10 +27,10 @@ _QUESTION: dict[str, Callable[[Run], object]] = {
 
 
 def pooled(runs: Sequence[Run]) -> Run:
-    """One run of the blocks of all; what tokens cost is at the price of the latest.
+    """Return one run with the blocks of all; its price is that of the latest run.
 
     Raises:
-        UserInputError: they did not ask the same question, one is given twice, or one is a search.
+        UserInputError: they did not measure the same, one is given twice, or one is a search.
     """
     first, *others = runs
     if not others:
@@ -58,7 +58,7 @@ def pooled(runs: Sequence[Run]) -> Run:
 
 
 def _refuse_a_search(run: Run) -> None:
-    """Its candidates were chosen by its own blocks, and another's answer may be another."""
+    """A search chooses its candidates by its own blocks, so two searches measure different ones."""
     if run.search:
         raise UserInputError(
             f"RUN: given {run.result.run_id}, which is a search, among several, allowed: a search "
@@ -78,24 +78,18 @@ def _differences(run: Run, other: Run) -> Iterator[str]:
             yield f"{name} {mine!r:.200} and {others!r:.200}"
     mine, others = measured(run), measured(other)
     if mine != others:
-        yield (
-            f"classes, cases or loads: only in the first {few(sorted(mine - others))}, only in the "
-            f"other {few(sorted(others - mine))}"
-        )
+        yield f"classes, cases or loads: {only_in_one(mine, others)}"
     yield from _different_prompts(run, other)
     yield from _different_serving(run.result.serving, other.result.serving)
 
 
 def _different_prompts(run: Run, other: Run) -> Iterator[str]:
-    """A run of fewer rounds may have come to fewer prompts, but to no others."""
+    """A run of fewer rounds may have sent fewer prompts, but no others."""
     ours, theirs = _prompts(run), _prompts(other)
     for case in sorted(ours.keys() & theirs.keys()):
         mine, others = ours[case], theirs[case]
         if not (mine <= others or others <= mine):
-            yield (
-                f"prompts of {case}: only in the first {few(sorted(mine - others))}, only in the "
-                f"other {few(sorted(others - mine))}"
-            )
+            yield f"prompts of {case}: {only_in_one(mine, others)}"
 
 
 def _prompts(run: Run) -> dict[str, set[str]]:
@@ -118,7 +112,7 @@ def _different_serving(ours: ServingFacts | None, theirs: ServingFacts | None) -
 def _different_facts(
     ours: ServingFacts | Decoding, theirs: ServingFacts | Decoding
 ) -> Iterator[str]:
-    """Of what is known of both."""
+    """Name the facts that are known of both and differ."""
     for name in (field.name for field in fields(ours) if field.name != "decoding"):
         mine, others = getattr(ours, name), getattr(theirs, name)
         if mine != others and None not in (mine, others):
@@ -126,7 +120,7 @@ def _different_facts(
 
 
 def _result(results: Sequence[RunResult]) -> RunResult:
-    """In the order of time."""
+    """results: in the order of time."""
     latest = results[-1]
     return replace(
         latest,

@@ -1,10 +1,10 @@
 """Ratios of two variants in a traffic, with their intervals.
 
-The ratio of sums: of a class, sum of a figure / sum of what it is per (end-to-end seconds / output
-tokens); of a traffic, the weighted mean of its classes' ratios; then variant / baseline. A request
-counts by its tokens, so a few long requests weigh what they cost. It is not the mean of requests'
-ratios, and not their median, which can fall while the bill rises. The error is that of its
-logarithm's linear part (Cochran, Sampling Techniques, chapter 6), which is a sum over pairs.
+A class has a ratio of sums (end-to-end seconds / output tokens); a traffic has the weighted mean of
+its classes' ratios; then comes variant / baseline. So a request counts by its tokens, and a few
+long requests weigh what they cost. The median of the requests' ratios could fall while the bill
+rises. The error is that of the logarithm's linear part (Cochran, Sampling Techniques, chapter 6),
+which is a sum over pairs.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from draftworth.analysis.clustering import Part, Sample, Spread, spread, student_t
+from draftworth.analysis.clustering import Sample, spread
 from draftworth.analysis.pairing import Pair, Traffic
 from draftworth.analysis.statistics import (
     CONFIDENCE,
     Estimate,
+    ends_of_ratio,
     quantile_estimate,
     ratio_estimate,
 )
-from draftworth.records.load import PoissonLoad
 from draftworth.records.results import RequestRecord
 
-# What a request adds to both sums; None: it adds nothing, and its pair is left out.
+# Returns what a request adds to both sums; None: its pair is left out.
 Amounts = Callable[[RequestRecord], tuple[float, float] | None]
 
 
 def cost_amounts(record: RequestRecord) -> tuple[float, float] | None:
-    """End-to-end seconds and output tokens: by Little's law, at a load that is kept full, their
-    ratio is what a token costs, and its inverse the throughput.
+    """Return end-to-end seconds and output tokens.
 
-    A request that timed out has taken its time and given nobody a token.
+    With a constant number of requests in flight their ratio is proportional to the cost of a token
+    (Little's law). A request that timed out has taken its time and yielded no token.
     """
     if record.timed_out_after_s is not None:
         return record.timed_out_after_s, 0.0
@@ -43,7 +43,7 @@ def cost_amounts(record: RequestRecord) -> tuple[float, float] | None:
 
 
 def mean_of(field: str) -> Amounts:
-    """A figure of each request that counts, and one request; 0 is a figure like any."""
+    """Return amounts whose ratio is the mean of a figure over requests; 0 is a figure too."""
 
     def amounts(record: RequestRecord) -> tuple[float, float] | None:
         value = getattr(record, field) if record.counts else None
@@ -54,30 +54,29 @@ def mean_of(field: str) -> Amounts:
 
 @dataclass(frozen=True, kw_only=True)
 class LogRatio:
-    """The logarithm of variant / baseline, and each pair's part in its error."""
+    """The logarithm of variant / baseline, with each pair's part in its error."""
 
     value: float
     parts: tuple[Sample, ...]
 
     def times(self, factor: float) -> LogRatio:
-        """Of a ratio that is so many times as large."""
+        """Return the logarithm of the ratio x a factor."""
         return replace(self, value=self.value + math.log(factor))
 
     def estimate(self, *, confidence: float = CONFIDENCE) -> Estimate:
-        """The ratio with its interval."""
         return ratio_estimate(
             self.value, spread(self.parts), samples=len(self.parts), confidence=confidence
         )
 
     def beside(self, other: LogRatio) -> LogRatio:
-        """This ratio / one of the same run: prompts, rounds and repetitions are those of both."""
+        """Return this ratio / another of the same run: both have the same prompts and blocks."""
         others = (replace(part, value=-part.value) for part in other.parts)
         return LogRatio(value=self.value - other.value, parts=(*self.parts, *others))
 
     def over(self, other: LogRatio, *, runs: tuple[str, str]) -> LogRatio:
-        """This ratio / one of another run: prompts are the same in both, blocks are not.
+        """Return this ratio / one of another run.
 
-        Nor are repetitions, and each run's are a sample of their own.
+        Both have the same prompts, but blocks of their own, and repetitions, which are two samples.
         """
         parts = (
             replace(part, side=run, block=f"{run}/{part.block}", value=sign * part.value)
@@ -89,7 +88,7 @@ class LogRatio:
 
 @dataclass(frozen=True)
 class _Sums:
-    """One side's ratio of a traffic, by class: sums, and the class's share of the whole."""
+    """The sums of one side by class, and each class's weight in the traffic."""
 
     over: Mapping[str, float]
     under: Mapping[str, float]
@@ -100,7 +99,7 @@ class _Sums:
         return math.fsum(w * self.over[c] / self.under[c] for c, w in self.weights.items())
 
     def part(self, prompt_class: str, over: float, under: float) -> float:
-        """What a request's amounts move the logarithm of the total by."""
+        """Return a request's part in the error of the logarithm of the total."""
         sum_over, sum_under = self.over[prompt_class], self.under[prompt_class]
         share = self.weights[prompt_class] * sum_over / sum_under / self.total
         moved = over / sum_over if sum_over else 0.0
@@ -110,7 +109,7 @@ class _Sums:
 def log_of_sums(
     requests: Sequence[tuple[Sample, RequestRecord]], amounts: Amounts
 ) -> LogRatio | None:
-    """One side alone: the logarithm of sum / sum; None without a request, or where a sum is 0."""
+    """Return the logarithm of sum / sum of one side; None without a request or where one is 0."""
     return log_of_traffic({"": requests}, {"": 1.0}, amounts)
 
 
@@ -119,7 +118,7 @@ def log_of_traffic(
     weights: Mapping[str, float],
     amounts: Amounts,
 ) -> LogRatio | None:
-    """The same of a traffic, by class; None where a class has no request, or all sums are 0."""
+    """Return it for a traffic, by class; None where a class has no request, or all sums are 0."""
     found = [
         (name, place, amount)
         for name in weights
@@ -140,7 +139,7 @@ def log_of_traffic(
 def log_ratio_of_sums(
     pairs: Sequence[Pair], weights: Mapping[str, float], amounts: Amounts
 ) -> LogRatio | None:
-    """Variant / baseline of a traffic; None where a class has no pair, or a sum is 0."""
+    """Return variant / baseline of a traffic; None where a class has no pair, or a sum is 0."""
     found = [
         (pair, (plain, drafted))
         for pair in pairs
@@ -168,11 +167,8 @@ def log_ratio_of_sums(
 
 
 def log_cost_ratio(pairs: Sequence[Pair], traffic: Traffic) -> LogRatio | None:
-    """Variant / baseline of the cost of an output token; None where it cannot be told.
-
-    So also with arrivals at a rate: a server that waits for them costs no less.
-    """
-    if isinstance(traffic.load, PoissonLoad):
+    """Return variant / baseline of the cost of an output token; None where there is none."""
+    if not traffic.load.has_cost_per_token:
         return None
     return log_ratio_of_sums(pairs, traffic.weights, cost_amounts)
 
@@ -180,9 +176,9 @@ def log_cost_ratio(pairs: Sequence[Pair], traffic: Traffic) -> LogRatio | None:
 def ratio_of_typical(
     pairs: Sequence[Pair], field: str, *, confidence: float = CONFIDENCE
 ) -> Estimate | None:
-    """Variant / baseline of one figure: the geometric mean of the pairs' ratios.
+    """Return variant / baseline of one figure: the geometric mean of the pairs' ratios.
 
-    Of the logarithms, so that no single request decides it; None without a pair that has it.
+    Logarithms let no single request decide it. None where no pair has the figure.
     """
     found = [
         (pair, math.log(drafted / plain))
@@ -199,10 +195,9 @@ def ratio_of_typical(
 def ratio_of_quantiles(
     plain: Sequence[Sample], drafted: Sequence[Sample], share: float, *, confidence: float
 ) -> Estimate | None:
-    """Variant / baseline of a quantile; None without a sample or where one is 0.
+    """Return variant / baseline of a quantile; None without a sample or where one is 0.
 
-    What both have in common (the prompts) is not taken off the error, which makes it too wide
-    rather than too narrow.
+    Both have the same prompts, which the error leaves out: it is too wide, not too narrow.
     """
     if not plain or not drafted:
         return None
@@ -210,33 +205,20 @@ def ratio_of_quantiles(
     other = quantile_estimate(drafted, share, confidence=confidence)
     if not one.value or not other.value:
         return None
-    return ratio_estimate(
-        math.log(other.value / one.value),
-        _joined(one, other, confidence),
-        samples=min(one.samples, other.samples),
-        confidence=confidence,
-    )
-
-
-def _joined(one: Estimate, other: Estimate, confidence: float) -> Spread | None:
-    """Of a ratio of two figures whose errors are taken as independent."""
     half_widths = [
         math.log(found.high / found.low) / 2
         for found in (one, other)
         if found.low and found.high is not None
     ]
-    if len(half_widths) < 2:
-        return None
-    prompts, blocks = min(one.prompts, other.prompts), min(one.blocks, other.blocks)
-    degrees = max(1, min(prompts, blocks) - 1)
-    error = math.hypot(*half_widths) / student_t(0.5 + confidence / 2, degrees)
-    part = Part(error**2, degrees)
-    return Spread(
-        within=part,
-        between=(),
-        of_prompts=part,
-        of_repetitions=Part(0.0, degrees),
-        prompts=prompts,
-        blocks=blocks,
+    value = other.value / one.value
+    half = math.hypot(*half_widths) if len(half_widths) == 2 else math.inf
+    low, high = ends_of_ratio(value, half)
+    return Estimate(
+        value=value,
+        low=low,
+        high=high,
+        prompts=min(one.prompts, other.prompts),
+        blocks=min(one.blocks, other.blocks),
+        samples=min(one.samples, other.samples),
         repetitions=min(one.repetitions, other.repetitions),
     )

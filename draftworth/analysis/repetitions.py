@@ -1,4 +1,4 @@
-"""Repetitions: what each says alone, and what an interval lacks to be narrow enough."""
+"""Repetitions: the figures of each one, and how much more to measure for a narrow interval."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class RepetitionFacts:
 
     cost_ratio: of this repetition alone, with an interval by prompts and blocks.
     is_whole: it measured every class and case of the traffic; others do not count as repetitions.
-    slot, baseline_slot: where both servers ran; None: nobody said.
+    slot, baseline_slot: where both servers ran; None: not known.
     """
 
     traffic: str
@@ -36,7 +36,7 @@ class RepetitionFacts:
 
 
 def repetitions_of(run: Run, comparison: Comparison) -> Iterator[RepetitionFacts]:
-    """Each repetition that measured the comparison's traffic; nothing where it was one."""
+    """Yield each repetition that measured the comparison's traffic, where there are several."""
     traffic = comparison.traffic
     wanted = [b for b in run.blocks if b.load == traffic.load and b.prompt_class in traffic.weights]
     ordered = sorted(wanted, key=lambda b: (b.started_at_unix_s, b.block))
@@ -65,7 +65,7 @@ def repetitions_of(run: Run, comparison: Comparison) -> Iterator[RepetitionFacts
 
 
 def _whole(blocks: Sequence[BlockResult], c: Comparison) -> set[str] | None:
-    """As the cost ratio of all counts them; None: there is none."""
+    """Return the repetitions that the cost ratio of all counts; None: there is no cost ratio."""
     pairs = paired(blocks, c.traffic, variant=c.variant, baseline=c.baseline)
     found = log_cost_ratio(pairs, c.traffic)
     return set().union(*whole_repetitions(found.parts).values()) if found else None
@@ -73,11 +73,10 @@ def _whole(blocks: Sequence[BlockResult], c: Comparison) -> set[str] | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Shortfall:
-    """What an interval lacks to be as narrow as was asked for; 0: nothing more of that helps.
+    """How much more to measure until an interval is as narrow as was asked for.
 
-    requests: more measured requests of the same prompts, by which it would be reached.
-    prompts, repetitions: more different prompts, and more repetitions, where no number of requests
-        would.
+    requests: more requests of the same prompts.
+    prompts, repetitions: more different prompts, and more repetitions, where requests do not help.
     """
 
     requests: int = 0
@@ -85,11 +84,9 @@ class Shortfall:
     repetitions: int = 0
 
     def __bool__(self) -> bool:
-        """Whether anything is missing."""
         return bool(self.requests or self.prompts or self.repetitions)
 
     def words(self, target_width: float) -> str:
-        """What it would take, for a reader."""
         if not (self.prompts or self.repetitions):
             return f"about {_so_many(self.requests, 'request')} would reach {target_width:.0%}"
         counts = {"prompt": self.prompts, "repetition": self.repetitions}
@@ -101,15 +98,15 @@ class Shortfall:
 
 
 def _so_many(count: int, name: str) -> str:
-    return f"{count} more {name}{'s' * (count != 1)}"
+    return f"1 more {name}" if count == 1 else f"{count} more {name}s"
 
 
 def shortfall(ratio: Estimate | None, *, target_width: float) -> Shortfall | None:
-    """How much more would make the interval as narrow as `target_width` (relative).
+    """Return how much more makes the interval as narrow as `target_width` (relative).
 
-    The square of a width is that of the prompts' width, which shrinks with their number, that of
-    the repetitions' width, which shrinks with theirs, and the rest, which shrinks with the number
-    of rounds. None: there is no interval to scale, or no width was asked for.
+    The square of a width is a sum: the square of the prompts' width, which shrinks with their
+    number, that of the repetitions' width, which shrinks with theirs, and a rest, which shrinks
+    with the number of rounds. None without an interval, and where no width was asked for.
     """
     width = ratio.relative_width if ratio else None
     if ratio is None or width is None or target_width <= 0:
@@ -123,8 +120,8 @@ def shortfall(ratio: Estimate | None, *, target_width: float) -> Shortfall | Non
     if left > 0:
         needed = ratio.samples * (width**2 - of_prompts - of_repetitions) / left
         return Shortfall(requests=max(1, math.ceil(needed - 1e-9) - ratio.samples))
-    # Each that is too wide alone has to fit the whole of what is wanted; one that is not keeps its
-    # part of it, and the other has the rest.
+    # A part that is too wide alone has to fit the whole width; otherwise it keeps its share, and
+    # the other part has the rest.
     prompts_fit, repetitions_fit = of_prompts < wanted, of_repetitions < wanted
     for_prompts = wanted - (of_repetitions if repetitions_fit else 0.0)
     for_repetitions = wanted - (of_prompts if prompts_fit else 0.0)
@@ -143,10 +140,10 @@ def _more(count: int, times: float) -> int:
 
 
 def more_rounds_help(ratio: Estimate, *, target_width: float) -> bool:
-    """Whether further rounds of the same prompts are worth their time.
+    """Return whether further rounds of the same prompts make the interval much narrower.
 
-    Not where the prompts or the repetitions alone keep the interval too wide, and it is already as
-    narrow as they allow, but for a tenth.
+    They do not if prompts or repetitions alone keep it too wide, and it is at most a tenth wider
+    than they allow.
     """
     width = ratio.relative_width
     if width is None or ratio.prompts_width is None:

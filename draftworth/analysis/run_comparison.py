@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from draftworth.analysis.facts import RunFacts
 from draftworth.analysis.pairing import Traffic, paired, samples_of
 from draftworth.analysis.ratios import LogRatio, cost_amounts, log_cost_ratio, log_of_traffic
-from draftworth.analysis.statistics import Estimate
+from draftworth.analysis.statistics import Estimate, interval_of
 from draftworth.errors import UserInputError
 from draftworth.metrics.cost import slot_usd_per_second
 from draftworth.metrics.definitions import INTER_TOKEN_LATENCY
-from draftworth.records.load import Load, PoissonLoad
+from draftworth.records.load import Load
 from draftworth.records.reading import Run
 from draftworth.records.results import values_of
 
@@ -25,8 +25,8 @@ ALIKE = 0.05
 class Change:
     """One variant of one group in both runs.
 
-    ratio: this run's cost ratio / the other's, with an interval in which the prompts, which both
-        runs had, are paired; two intervals side by side would hide a change of 10%.
+    ratio: this run's cost ratio / the other's. Its interval pairs the prompts of both runs; two
+        intervals side by side would hide a change of 10%.
     """
 
     label: str
@@ -38,21 +38,19 @@ class Change:
 
     @property
     def is_shown(self) -> bool | None:
-        """Whether there is a difference beyond chance; None: no interval to say."""
-        if self.ratio is None or self.ratio.low is None or self.ratio.high is None:
-            return None
-        return not self.ratio.low <= 1 <= self.ratio.high
+        """Whether there is a difference beyond chance; None without an interval."""
+        ends = interval_of(self.ratio)
+        return None if ends is None else not ends[0] <= 1 <= ends[1]
 
 
 def _ratio(runs: Sequence[Run], traffic: Traffic, variant: str) -> Estimate | None:
-    """The first run's cost ratio / the second's."""
-    found = [
+    """Return the first run's cost ratio / the second's."""
+    ours, theirs = (
         log_cost_ratio(
             paired(run.blocks, traffic, variant=variant, baseline=run.result.baseline), traffic
         )
         for run in runs
-    ]
-    ours, theirs = found
+    )
     if ours is None or theirs is None:
         return None
     first, second = (run.result.run_id for run in runs)
@@ -61,10 +59,10 @@ def _ratio(runs: Sequence[Run], traffic: Traffic, variant: str) -> Estimate | No
 
 @dataclass(frozen=True, kw_only=True)
 class Across:
-    """A variant of this run beside one of a run of something else: another engine or device.
+    """A variant of this run beside a variant of a run on another engine or device.
 
-    ratio: this one's / the other's of what a token costs, or of the seconds that it takes where a
-        price is missing. usd: of a million output tokens, here and there; None without a price.
+    ratio: the cost of a token here / there, or its seconds where a price is missing.
+    usd: of a million output tokens, here and there; None without a price.
     """
 
     traffic: Traffic
@@ -75,16 +73,15 @@ class Across:
 
     @property
     def is_cost(self) -> bool:
-        """Whether both have a price."""
         return None not in self.usd
 
 
 @dataclass(frozen=True, kw_only=True)
 class Elsewhere:
-    """A run beside one of something else, with the same prompts.
+    """A run beside a run on another engine or device, with the same prompts.
 
-    rows: of the traffic mix first, then of each class. unlike: what shows that the two did not do
-        the same work.
+    rows: first of the traffic mix, then of each class. unlike: sentences on differences in the
+        work that the two did.
     """
 
     run: Run
@@ -94,17 +91,19 @@ class Elsewhere:
 
 
 def is_same_experiment(run: Run, other: Run) -> bool:
-    """Whether `changes` is asked, not `elsewhere`: of two endpoints alone nothing else can be."""
+    """Return whether to call `changes`, not `elsewhere`.
+
+    Two runs of one endpoint each have no verdicts that could have changed.
+    """
     alone = len(run.result.variants) == len(other.result.variants) == 1
     return run.result.experiment == other.result.experiment and not alone
 
 
 def elsewhere(facts: RunFacts, other: RunFacts) -> Elsewhere:
-    """Every variant of this run beside every one of the other.
+    """Compare every variant of this run with every variant of the other.
 
     Raises:
-        UserInputError: they have no load in common, or were not asked the same prompts there at the
-            same temperature.
+        UserInputError: they have no load in common, or other prompts or another temperature there.
     """
     different = list(_different_work(facts.run, other.run))
     if different:
@@ -130,7 +129,7 @@ def _loads(run: Run) -> set[Load]:
 
 
 def _different_work(run: Run, other: Run) -> Iterator[str]:
-    """What was not asked alike at the loads that both have: a ladder has more than one endpoint."""
+    """Name the differences at the loads that both have: one run may have more loads."""
     loads = _loads(run) & _loads(other)
     ours, theirs = (
         replace(r, blocks=tuple(b for b in r.blocks if b.load in loads)) if loads else r
@@ -168,24 +167,25 @@ def _across(runs: tuple[Run, Run], traffic: Traffic, ours: str, theirs: str) -> 
 
 
 def _usd(cost: LogRatio | None, usd_per_second: float | None) -> Estimate | None:
-    """Of a million output tokens."""
+    """Return the cost of a million output tokens."""
     return cost.times(usd_per_second * 1e6).estimate() if cost and usd_per_second else None
 
 
 def _log_cost(run: Run, traffic: Traffic, variant: str) -> LogRatio | None:
-    """Of the server's seconds for an output token; None for arrivals at a rate."""
-    if isinstance(traffic.load, PoissonLoad):
+    """Return the server's seconds for an output token; None for arrivals at a rate."""
+    in_flight = traffic.load.in_flight
+    if in_flight is None:
         return None
     samples = {g.prompt_class: samples_of(run.blocks, g, variant) for g in traffic.groups}
     found = log_of_traffic(samples, traffic.weights, cost_amounts)
-    # With so many in flight, each has that part of the server.
-    return found.times(1 / traffic.load.concurrency) if found else None
+    # Each request in flight has its part of the server.
+    return found.times(1 / in_flight) if found else None
 
 
 def _unlike(facts: RunFacts, other: RunFacts, loads: set[Load]) -> Iterator[str]:
-    """Loads of one run alone; where baselines had prompts or outputs of other lengths, by class."""
+    """Name loads of one run alone, and classes in which the baselines' lengths differ."""
     if alone := _loads(facts.run) ^ _loads(other.run):
-        yield f"{few(sorted(load.label for load in alone))}: of one run alone, and not compared"
+        yield f"{_few({load.label for load in alone})}: of one run alone, and not compared"
     groups = {group.group: group for group in other.groups}
     for group in (group for group in facts.groups if group.group.load in loads):
         sides = (group.baseline.records, groups[group.group].baseline.records)
@@ -206,7 +206,7 @@ def _unlike(facts: RunFacts, other: RunFacts, loads: set[Load]) -> Iterator[str]
 
 
 def changes(facts: RunFacts, other: RunFacts) -> tuple[Change, ...]:
-    """Every variant that both runs have, group by group.
+    """Compare every variant that both runs have, group by group.
 
     Raises:
         UserInputError: the runs did not measure the same thing.
@@ -238,7 +238,7 @@ def _changes(facts: RunFacts, other: RunFacts) -> Iterator[Change]:
 
 
 def may_be_compared(run: Run, other: Run) -> bool:
-    """Whether `changes`, or for runs of two experiments `elsewhere`, would refuse neither."""
+    """Return whether `changes`, or `elsewhere` for two experiments, would accept both runs."""
     same = is_same_experiment(run, other)
     return not any(_differences(run, other) if same else _different_work(run, other))
 
@@ -255,24 +255,25 @@ def _differences(run: Run, other: Run) -> Iterator[str]:
 
 
 def _different(run: Run, other: Run) -> Iterator[str]:
-    """What the two runs' servers were not asked alike."""
     mine, others = measured(run), measured(other)
     if mine != others:
-        yield (
-            f"classes, cases or loads: only in the first {few(sorted(mine - others))}, only in "
-            f"the second {few(sorted(others - mine))}"
-        )
+        yield f"classes, cases or loads: {only_in_one(mine, others)}"
     ours, theirs = run.result.temperature, other.result.temperature
     if ours != theirs:
         yield f"temperature {ours:g} and {theirs:g}"
 
 
 def measured(run: Run) -> set[str]:
-    """Every class, case and load of a run."""
+    """Return every class, case and load of a run, in words."""
     return {f"{b.prompt_class}/{b.case} at {b.load.label}" for b in run.blocks}
 
 
-def few(names: list[str]) -> str:
-    """The first of them, for a message."""
+def only_in_one(ours: set[str], theirs: set[str]) -> str:
+    """Say which names only one of two runs has."""
+    return f"only in the first {_few(ours - theirs)}, only in the second {_few(theirs - ours)}"
+
+
+def _few(some: set[str]) -> str:
+    names = sorted(some)
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     return f"{', '.join(names[:3])}{more}" if names else "nothing"

@@ -1,4 +1,4 @@
-"""Scores of outputs by a program of the user's, compared as costs are: paired, with an interval."""
+"""Scores of outputs by a program of the user's, compared in pairs and with an interval."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ToScore:
     pair: Pair
 
     def line(self, transcripts: Transcripts) -> Mapping[str, object]:
-        """What the scoring program is given: both texts, and token ids where there are some."""
+        """Return the input of the scoring program: both texts, and token ids if there are any."""
         plain, drafted = self.pair.plain, self.pair.drafted
         one, other = transcripts[plain.request_id], transcripts[drafted.request_id]
         return {
@@ -48,7 +48,7 @@ class ScoreComparison:
 
 
 def to_score(facts: RunFacts, transcripts: Transcripts) -> list[ToScore]:
-    """Every pair that counts and of which both outputs are there, group by group."""
+    """Return every pair whose figures count and whose outputs are both known."""
     return [
         ToScore(traffic=traffic, variant=variant.name, pair=pair)
         for group in facts.groups
@@ -66,7 +66,10 @@ def to_score(facts: RunFacts, transcripts: Transcripts) -> list[ToScore]:
 def compare_scores(
     outputs: Sequence[ToScore], scores: Sequence[tuple[float, float]]
 ) -> Iterator[ScoreComparison]:
-    """Baseline's and variant's score of each pair of outputs, by traffic and variant."""
+    """Compare by traffic and variant.
+
+    scores: of the baseline's and of the variant's output, for each pair in `outputs`.
+    """
     groups: defaultdict[tuple[str, str], list[tuple[ToScore, float, float]]] = defaultdict(list)
     for output, (plain, drafted) in zip(outputs, scores, strict=True):
         groups[output.traffic.label, output.variant].append((output, plain, drafted))

@@ -18,13 +18,13 @@ SAMPLES_BEYOND = 5
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """A figure with its interval and its sample; low and high are None where there is none.
+    """A figure with its interval and its sample; low and high are None without an interval.
 
     blocks: pairs of blocks, or blocks of one variant.
-    repetitions: whole ones: starts of the servers; a sample as prompts are, where there are many
-        (`clustering.MANY_REPETITIONS`), else the figure is one of these.
-    prompts_width, repetitions_width: what would be left of `relative_width` after endless rounds of
-        the same prompts in the same repetitions, by what they differ.
+    repetitions: whole ones. From `clustering.MANY_REPETITIONS` on they are a sample as prompts are;
+        below, the figure speaks of these repetitions alone.
+    prompts_width, repetitions_width: the part of `relative_width` that would be left after endless
+        rounds, because prompts differ and because repetitions differ.
     """
 
     value: float
@@ -38,6 +38,10 @@ class Estimate:
     repetitions_width: float = 0.0
 
     @property
+    def interval(self) -> tuple[float, float] | None:
+        return None if self.low is None or self.high is None else (self.low, self.high)
+
+    @property
     def relative_width(self) -> float | None:
         """Width of the interval / the figure; None without an interval."""
         if self.low is None or self.high is None or self.value == 0:
@@ -46,19 +50,18 @@ class Estimate:
 
     @property
     def inverse(self) -> Estimate:
-        """Of 1 / the figure; for a ratio, of the ratio the other way round.
-
-        Raises:
-            ZeroDivisionError: the figure is 0.
-        """
+        """The estimate of 1 / the figure. Raises ZeroDivisionError where the figure is 0."""
         low, high = (None if end is None else 1 / end for end in (self.high, self.low))
         return Estimate(**{**vars(self), "value": 1 / self.value, "low": low, "high": high})
 
 
-def ratio_estimate(
-    log_ratio: float, found: Spread | None, *, samples: int, confidence: float = CONFIDENCE
-) -> Estimate:
-    """A ratio with the interval that its logarithm's error makes.
+def interval_of(estimate: Estimate | None) -> tuple[float, float] | None:
+    """Return both ends; None where there is no estimate or it has no interval."""
+    return estimate.interval if estimate else None
+
+
+def ends_of_ratio(value: float, half_width: float) -> tuple[float | None, float | None]:
+    """Return the interval of a ratio whose logarithm has this half-width.
 
     A half-width h of the logarithm becomes a factor of 1 / (1 - h) either way, not e^h: both are
     the same where h is small, and where it is not, a few prompts that differ much from the rest
@@ -66,14 +69,21 @@ def ratio_estimate(
     runs where gains spread by 40% over eight prompts, with this factor in 3.9% (2.5% would be the
     confidence's own part, were there no such skew).
     """
-    half = found.half_width(confidence) if found else math.inf
+    return (value * (1 - half_width), value / (1 - half_width)) if half_width < 1 else (None, None)
+
+
+def ratio_estimate(
+    log_ratio: float, found: Spread | None, *, samples: int, confidence: float = CONFIDENCE
+) -> Estimate:
+    """Return a ratio with the interval that follows from its logarithm's error."""
     value = math.exp(log_ratio)
+    low, high = ends_of_ratio(value, found.half_width(confidence) if found else math.inf)
     lasting = found.of_prompts.half_width(confidence) if found else math.inf
     between = found.of_repetitions.half_width(confidence) if found else 0.0
     return Estimate(
         value=value,
-        low=value * (1 - half) if half < 1 else None,
-        high=value / (1 - half) if half < 1 else None,
+        low=low,
+        high=high,
         prompts=found.prompts if found else 0,
         blocks=found.blocks if found else 0,
         samples=samples,
@@ -84,21 +94,21 @@ def ratio_estimate(
 
 
 def _width(half: float) -> float:
-    """Of the interval of a ratio of 1, by the half-width of its logarithm."""
+    """Return the width of the interval of a ratio of 1, from the half-width of its logarithm."""
     return 1 / (1 - half) - (1 - half)
 
 
 def quantile_estimate(
     samples: Sequence[Sample], share: float, *, confidence: float = CONFIDENCE
 ) -> Estimate:
-    """The value below which `share` (0 to 1) of the values lie, with its interval.
+    """Return the value below which `share` (0 to 1) of the values lie, with its interval.
 
     The interval is between the quantiles at the ends of the interval of that share, which is
-    clustered as any figure (Woodruff 1952). None with fewer than `SAMPLES_BEYOND` samples beyond
-    the quantile, or where an end would lie beyond every sample.
+    clustered as any figure (Woodruff 1952). There is no interval with fewer than `SAMPLES_BEYOND`
+    samples beyond the quantile, or where an end would lie beyond every sample.
 
     Raises:
-        ValueError: there are no samples.
+        IndexError: there are no samples.
     """
     # Sorted once: each of the three quantiles sorts what it is given.
     values = sorted(sample.value for sample in samples)
@@ -121,7 +131,7 @@ def quantile_estimate(
 
 
 def quantile(values: Sequence[float], share: float) -> float:
-    """The value below which `share` (0 to 1) of the values lie, interpolated linearly."""
+    """Return the value below which `share` (0 to 1) of the values lie, interpolated linearly."""
     ordered = sorted(values)
     position = share * (len(ordered) - 1)
     below = int(position)
@@ -130,20 +140,19 @@ def quantile(values: Sequence[float], share: float) -> float:
 
 
 def within(ratio: Estimate | None, *, factor: float) -> bool | None:
-    """Whether a ratio is shown to lie within 1 / factor and factor; None: no interval to say.
+    """Return whether a ratio is shown to lie within 1 / factor and factor; None: no interval.
 
     With an interval of 90% these are two one-sided tests at 5% (Schuirmann 1987).
     """
-    if factor <= 1:
-        raise ValueError(f"the factor must be above 1, given {factor}")
-    if ratio is None or ratio.low is None or ratio.high is None:
+    ends = interval_of(ratio)
+    if ends is None:
         return None
-    return 1 / factor < ratio.low and ratio.high < factor
+    return 1 / factor < ends[0] and ends[1] < factor
 
 
 def at_least(successes: int, trials: int, share: float) -> float:
-    """The chance of so many successes or more, each trial having a chance of `share` (above 0,
-    below 1): an exact binomial test against it."""
+    """Return the probability of so many successes or more, where each trial succeeds with a
+    probability of `share` (above 0, below 1): an exact binomial test."""
     logs = math.log(share), math.log1p(-share)
     chance = math.fsum(
         math.exp(
@@ -159,6 +168,5 @@ def at_least(successes: int, trials: int, share: float) -> float:
 
 
 def _spread_of_share(samples: Sequence[Sample], value: float, share: float) -> Spread | None:
-    """Of the share of samples that lie at or below a value."""
     count = len(samples)
     return spread([replace(s, value=((s.value <= value) - share) / count) for s in samples])

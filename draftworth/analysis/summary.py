@@ -12,16 +12,14 @@ from draftworth.metrics.definitions import Metric
 from draftworth.records.load import Load
 from draftworth.records.results import BlockResult, Price, RequestRecord, values_of
 
-# vLLM has four; a reason is a server's own word, and a table has room for some.
+# vLLM has four finish reasons; another server may have any number, and a table has room for some.
 _MOST_REASONS = 5
-
-
-# A server counts prompts by more than its tokenizer was asked of, by a few tokens at most.
+# A server may count a few more tokens of a prompt than its tokenizer does.
 _INPUT_TOLERANCE = 0.05
 
 
 def wrong_input_tokens(records: Sequence[RequestRecord], load: Load) -> float | None:
-    """The mean input tokens, where they are not what the load asks for; None: they are."""
+    """Return the mean input tokens where they are not what the load asks for; else None."""
     counts = [r.number_input_tokens for r in records if r.number_input_tokens is not None]
     if load.input_tokens is None or not counts:
         return None
@@ -31,7 +29,7 @@ def wrong_input_tokens(records: Sequence[RequestRecord], load: Load) -> float | 
 
 @dataclass(frozen=True, kw_only=True)
 class Lengths:
-    """Tokens of prompts or of outputs."""
+    """Lengths of prompts or of outputs, in tokens."""
 
     fewest: int
     median: float
@@ -39,7 +37,7 @@ class Lengths:
 
 
 def lengths_of(counts: Iterable[int | None]) -> Lengths | None:
-    """Of those that are known; None where none is."""
+    """Return the lengths of those that are known; None where none is."""
     known = [count for count in counts if count is not None]
     if not known:
         return None
@@ -48,17 +46,17 @@ def lengths_of(counts: Iterable[int | None]) -> Lengths | None:
 
 @dataclass(frozen=True, kw_only=True)
 class OutputLengths(Lengths):
-    """Output tokens of the requests that did not fail, and how many each reason ended.
+    """Output tokens of the requests that did not fail, with their finish reasons.
 
-    ends: by finish reason (`stop`: the model's own end, `length`: max_tokens), the most frequent
-        first; `not told` where the server says none, `other` for all beyond the first few.
+    ends: requests by reason (`stop`: the model's own end, `length`: max_tokens), the most frequent
+        first; `not told` where the server gives no reason, `other` for all but the first few.
     """
 
     ends: Mapping[str, int]
 
 
 def output_lengths(records: Sequence[RequestRecord]) -> OutputLengths | None:
-    """Of one variant; None where the server counts no tokens."""
+    """Return the output lengths of requests; None where the server counts no tokens."""
     done = [r for r in records if not r.failed]
     lengths = lengths_of(r.number_output_tokens for r in done)
     if lengths is None:
@@ -72,7 +70,7 @@ def output_lengths(records: Sequence[RequestRecord]) -> OutputLengths | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
-    """What is judged together: one prompt class at one load."""
+    """One prompt class at one load: its requests are judged together."""
 
     prompt_class: str
     load: Load
@@ -83,20 +81,20 @@ class Group:
         return f"{self.prompt_class} at {self.load.label}"
 
     def blocks(self, blocks: Iterable[BlockResult], variant: str) -> list[BlockResult]:
-        """Those of one variant in this group."""
+        """Return the blocks of one variant in this group."""
         wanted = (self.prompt_class, self.load, variant)
         return [b for b in blocks if (b.prompt_class, b.load, b.variant) == wanted]
 
 
 def groups_of(blocks: Iterable[BlockResult]) -> tuple[Group, ...]:
-    """The groups in the order they were first measured."""
+    """Return the groups in the order they were first measured."""
     ordered = sorted(blocks, key=lambda b: b.block)
     return tuple(dict.fromkeys(Group(prompt_class=b.prompt_class, load=b.load) for b in ordered))
 
 
 @dataclass(frozen=True, kw_only=True)
 class VariantSummary:
-    """One variant in one group. `figures` has what was measured, in the records' units."""
+    """One variant in one group. `figures`: those that were measured, in the records' units."""
 
     group: Group
     variant: str
@@ -116,14 +114,13 @@ class VariantSummary:
         return self.excluded / ((self.requests - self.failed) or 1)
 
     def value(self, metric: Metric) -> float | None:
-        """One figure; None where it was not measured."""
         return self.figures.get(metric)
 
 
 def summarize(
     blocks: Iterable[BlockResult], group: Group, variant: str, price: Price | None = None
 ) -> VariantSummary:
-    """The figures of one variant in one group."""
+    """Return the figures of one variant in one group."""
     own = group.blocks(blocks, variant)
     records = [r for b in own for r in b.requests]
     return VariantSummary(

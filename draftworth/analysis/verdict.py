@@ -1,11 +1,11 @@
 """The verdict: what a token costs with speculation in the user's traffic, and every rule of it.
 
-Its cost ratio with the interval is the noise floor of a run's verdicts. What `clears` means, and
-what happens to a verdict that does not: docs/decisions/0019-between-repetitions.md.
+It is about the cost ratio: what an output token costs with the variant / with the baseline
+(`ratios`). A verdict holds only inside the latency limits of the user's service. Why it is not the
+ratio of inter-token latencies: docs/decisions/0015-the-verdict.md.
 
-The decision is about the cost ratio: variant / baseline of what an output token costs (`ratios`).
-Latencies stand beside it as what they are, and bound it: a verdict holds only inside the limits of
-the user's service. Why it is not the ratio of inter-token latencies: docs/decisions/0015.
+The noise floor is the cost ratio of two servers without speculation (the control). Why a verdict
+has to clear it: docs/decisions/0019-between-repetitions.md.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from draftworth.analysis.clustering import MANY_REPETITIONS, MIN_PROMPTS
 from draftworth.analysis.limits import LimitCheck, limit_check, why_not_comparable
 from draftworth.analysis.outputs import Likeness, likeness, output_pairs
-from draftworth.analysis.pairing import Pair, Traffic, counting, paired
+from draftworth.analysis.pairing import Pair, Traffic, counting, paired, weighted
 from draftworth.analysis.ratios import (
     log_cost_ratio,
     log_ratio_of_sums,
@@ -24,13 +24,11 @@ from draftworth.analysis.ratios import (
     ratio_of_quantiles,
     ratio_of_typical,
 )
-from draftworth.analysis.statistics import Estimate, within
-from draftworth.analysis.summary import summarize
+from draftworth.analysis.statistics import Estimate, interval_of, within
 from draftworth.metrics import definitions
 from draftworth.metrics.definitions import COST, INTER_TOKEN_LATENCY, TTFT, Metric
 from draftworth.records.findings import Judgement
 from draftworth.records.likelihoods import AnswersCheck
-from draftworth.records.load import PoissonLoad
 from draftworth.records.results import AS_SHIPPED, CONTROL, BlockResult, Limits, Price
 from draftworth.records.transcripts import Transcripts
 
@@ -38,10 +36,9 @@ from draftworth.records.transcripts import Transcripts
 def without_control(
     blocks: Sequence[BlockResult],
 ) -> tuple[tuple[BlockResult, ...], tuple[BlockResult, ...]]:
-    """The blocks that variants are judged by, and those of the control, of both its servers.
+    """Return the blocks that variants are judged by, and those of the control's rounds.
 
-    While a control is measured a variant is down, so the baseline's blocks of that time are not
-    beside any of its.
+    The second part has the baseline's blocks of those rounds too: variants are down meanwhile.
     """
     rounds = {_round(block) for block in blocks if block.variant == CONTROL}
     return (
@@ -56,57 +53,44 @@ def _round(block: BlockResult) -> tuple[object, ...]:
 
 def noise_floor(
     control: Sequence[BlockResult], traffic: Traffic, *, baseline: str, limits: Limits
-) -> Estimate | None:
-    """What a token costs on the baseline's second server / on its first.
+) -> tuple[Estimate | None, str]:
+    """Return what a token costs on the baseline's second server / on its first, with its interval.
 
-    None: no interval, or of requests that are not comparable.
+    Without a noise floor, the second value says why.
     """
-    if why_not_comparable(control, traffic, limits, (baseline, CONTROL)):
-        return None
-    pairs = paired(control, traffic, variant=CONTROL, baseline=baseline)
-    found = log_cost_ratio(pairs, traffic)
-    floor = found.estimate() if found else None
-    return floor if floor and floor.low is not None else None
-
-
-def why_no_floor(
-    control: Sequence[BlockResult], traffic: Traffic, *, baseline: str, limits: Limits
-) -> str:
-    """Why what the control measured of a traffic gives no noise floor; empty if it gives one."""
     if why := why_not_comparable(control, traffic, limits, (baseline, CONTROL)):
-        return why
-    if noise_floor(control, traffic, baseline=baseline, limits=limits):
-        return ""
-    return f"its pairs in {traffic.label} give no interval"
+        return None, why
+    floor = cost_ratio(control, traffic, variant=CONTROL, baseline=baseline)
+    if interval_of(floor):
+        return floor, ""
+    return None, f"its pairs in {traffic.label} give no interval"
 
 
 def clears(judgement: Judgement, ratio: Estimate | None, floor: Estimate | None) -> bool | None:
-    """Whether a verdict's interval lies beyond the noise floor, on the side that it speaks of.
+    """Return whether a verdict's interval lies beyond the noise floor, on the verdict's side.
 
-    None of a verdict that is not on the cost, and where there is no interval of either.
+    None for a verdict that is not on the cost, and where one of the two has no interval.
     """
-    if ratio is None or ratio.low is None or ratio.high is None:
-        return None
-    if floor is None or floor.low is None or floor.high is None:
+    own, noise = interval_of(ratio), interval_of(floor)
+    if own is None or noise is None:
         return None
     if judgement == "cheaper per token":
-        return ratio.high < floor.low
-    return floor.high < ratio.low if judgement == "dearer" else None
+        return own[1] < noise[0]
+    return noise[1] < own[0] if judgement == "dearer" else None
 
 
 def why_not_decided(judgement: Judgement, ratio: Estimate | None, floor: Estimate | None) -> str:
-    """Why a verdict on the cost is none beside its noise floor; empty where it may stand.
+    """Say why a verdict on the cost does not hold beside its noise floor; empty where it does.
 
-    Where two servers without speculation are shown to differ, and a variant does not by more, what
-    it differs by is no effect of speculation.
+    Where two servers without speculation are shown to differ, a variant that differs by no more
+    shows no effect of speculation.
     """
-    if clears(judgement, ratio, floor) is not False:
-        return ""
-    if floor is None or floor.low is None or floor.high is None or floor.low <= 1 <= floor.high:
+    noise = interval_of(floor)
+    if clears(judgement, ratio, floor) is not False or noise is None or noise[0] <= 1 <= noise[1]:
         return ""
     return (
-        f", but on a second server without speculation it costs {floor.low - 1:+.1%} to "
-        f"{floor.high - 1:+.1%}: so much may be no effect of speculation"
+        f", but on a second server without speculation it costs {noise[0] - 1:+.1%} to "
+        f"{noise[1] - 1:+.1%}: so much may be no effect of speculation"
     )
 
 
@@ -126,11 +110,11 @@ TTFT_TAIL = 0.95
 class Comparison:
     """One variant against the baseline in a traffic.
 
-    cost_ratio: variant / baseline of the cost of an output token; None where it cannot be told.
-    floor: the noise floor: what two servers without speculation differ by; None: not measured.
-    reason_has_floor: the reason gives it already.
-    compared_outputs: pairs in which there is a text to compare; none of outputs that were sampled.
-    likeness: beside the control's.
+    cost_ratio: variant / baseline of the cost of an output token; None where it is not known.
+    floor: the noise floor; None: not measured.
+    reason_has_floor: the reason says the noise floor already.
+    compared_outputs: pairs with a text to compare; 0 where outputs were sampled.
+    likeness: of the outputs, beside the control's.
     speedups: baseline / variant of the means of every metric that has one.
     ttft_ratio, ttft_p95_ratio: variant / baseline, typical and at the 95th percentile, with 93%
         intervals.
@@ -157,7 +141,6 @@ class Comparison:
 
     @property
     def clears_floor(self) -> bool | None:
-        """Whether a verdict on the cost lies beyond the noise floor; None: there is either not."""
         return clears(self.judgement, self.cost_ratio, self.floor)
 
     @property
@@ -168,59 +151,56 @@ class Comparison:
 
     @property
     def prompts(self) -> int:
-        """Different prompts that decided."""
         return self.cost_ratio.prompts if self.cost_ratio else 0
 
     @property
     def itl_speedup(self) -> Estimate | None:
-        """Of decoding alone."""
         return self.speedups[INTER_TOKEN_LATENCY]
 
     @property
     def ttft_unchanged(self) -> bool | None:
-        """Whether the typical TTFT is shown to be within `TTFT_MARGIN`; None: no interval."""
+        """Whether the typical TTFT is shown to be within the margin; None without an interval."""
         return within(self.ttft_ratio, factor=1 + TTFT_MARGIN)
 
     @property
     def ttft_p95_unchanged(self) -> bool | None:
-        """The same of the tail, which may move alone."""
+        """Whether the 95th percentile is, which may move alone."""
         return within(self.ttft_p95_ratio, factor=1 + TTFT_MARGIN)
 
     @property
     def identical_share(self) -> float | None:
-        """Pairs with the same output / pairs whose outputs can be compared; None: not checked."""
+        """Pairs with the same output / pairs whose outputs can be compared; None without any."""
         return self.identical_outputs / self.compared_outputs if self.compared_outputs else None
 
 
 def judge(cost_ratio: Estimate | None, check: LimitCheck) -> tuple[Judgement, str]:
-    """The verdict and why, in one sentence: the first rule that applies."""
+    """Return the verdict and its reason in one sentence: the first rule that applies."""
     if check.kept is False:
         return "outside the limits", check.reason
     if cost_ratio is None:
         return "inconclusive", "no prompt of each class has its tokens counted on both sides"
-    if cost_ratio.low is None or cost_ratio.high is None:
+    ends = cost_ratio.interval
+    if ends is None:
         one = cost_ratio.samples == 1
         given = "one pair gives" if one else f"{cost_ratio.samples} pairs give"
         return "inconclusive", (
             f"{given} no interval: it takes {MIN_PROMPTS} prompts and two "
             "rounds, and more where they differ much"
         )
-    where = spoken_of(cost_ratio)
-    if cost_ratio.low > 1 + INDIFFERENCE:
-        return "dearer", f"a token costs at least {cost_ratio.low - 1:.0%} more{where}"
+    (low, high), where = ends, spoken_of(cost_ratio)
+    if low > 1 + INDIFFERENCE:
+        return "dearer", f"a token costs at least {low - 1:.0%} more{where}"
     if check.kept is None:
         return "inconclusive", check.reason
-    if cost_ratio.high < 1 / (1 + INDIFFERENCE):
-        return "cheaper per token", f"a token costs at least {1 - cost_ratio.high:.0%} less{where}"
-    if cost_ratio.low >= 1 / (1 + INDIFFERENCE) and cost_ratio.high <= 1 + INDIFFERENCE:
+    if high < 1 / (1 + INDIFFERENCE):
+        return "cheaper per token", f"a token costs at least {1 - high:.0%} less{where}"
+    if low >= 1 / (1 + INDIFFERENCE) and high <= 1 + INDIFFERENCE:
         return "no difference", f"a token costs the same to {INDIFFERENCE:.0%} either way{where}"
-    return "inconclusive", (
-        f"{cost_ratio.low - 1:+.0%} to {cost_ratio.high - 1:+.0%}{where} does not decide it"
-    )
+    return "inconclusive", f"{low - 1:+.0%} to {high - 1:+.0%}{where} does not decide it"
 
 
 def spoken_of(ratio: Estimate) -> str:
-    """Of which starts of the servers an interval speaks; empty where of any like these."""
+    """Say which repetitions an interval speaks of; empty where it speaks of any like these."""
     if ratio.repetitions >= MANY_REPETITIONS:
         return ""
     several = f" in these {ratio.repetitions} repetitions"
@@ -240,14 +220,14 @@ def compare(
     transcripts: Transcripts = _NO_TRANSCRIPTS,
     answers: Sequence[AnswersCheck] = (),
 ) -> Comparison:
-    """The verdict on one variant in a traffic.
+    """Judge one variant in a traffic.
 
-    sampled: outputs were drawn, not greedy. control: the blocks of the control's rounds.
-    answers: whether they are the target's, where somebody looked.
+    sampled: the temperature was above 0. control: the blocks of the control's rounds.
+    answers: checks of whether outputs are the target model's.
     """
     pairs = counting(paired(blocks, traffic, variant=variant, baseline=baseline))
     ratio = cost_ratio(blocks, traffic, variant=variant, baseline=baseline, price=price)
-    floor = noise_floor(control, traffic, baseline=baseline, limits=limits)
+    floor, _ = noise_floor(control, traffic, baseline=baseline, limits=limits)
     judgement, reason = _judged(blocks, traffic, ratio, limits, (baseline, variant))
     sides = [check for check in answers if check.variant in (baseline, variant)]
     strange = [check.words for check in sides if check.is_the_targets is False]
@@ -273,8 +253,8 @@ def compare(
         speedups={m: _speedup(pairs, traffic, m) for m in definitions.with_speedup()},
         ttft_ratio=ratio_of_typical(pairs, TTFT.field, confidence=TTFT_CONFIDENCE),
         ttft_p95_ratio=ratio_of_quantiles(plain, drafted, TTFT_TAIL, confidence=TTFT_CONFIDENCE),
-        baseline_usd=_usd(blocks, traffic, baseline, price),
-        variant_usd=_usd(blocks, traffic, variant, price),
+        baseline_usd=weighted(blocks, traffic, baseline, COST, price=price),
+        variant_usd=weighted(blocks, traffic, variant, COST, price=price),
         judgement=judgement,
         reason=reason,
         floor=floor,
@@ -291,7 +271,7 @@ def cost_ratio(
     baseline: str,
     price: Price | None = None,
 ) -> Estimate | None:
-    """Variant / baseline of the cost of an output token, with its interval."""
+    """Return variant / baseline of the cost of an output token, with its interval."""
     pairs = paired(blocks, traffic, variant=variant, baseline=baseline)
     known = log_cost_ratio(pairs, traffic)
     return known.times(_share_ratio(price, variant, baseline)).estimate() if known else None
@@ -307,7 +287,7 @@ def _judged(
     if why := why_not_comparable(blocks, traffic, limits, variants):
         return "inconclusive", why
     check = limit_check(blocks, traffic, limits, variants[1])
-    if not isinstance(traffic.load, PoissonLoad):
+    if traffic.load.has_cost_per_token:
         return judge(ratio, check)
     if not limits.are_on_latencies:
         return "inconclusive", (
@@ -320,7 +300,6 @@ def _judged(
 
 
 def _speedup(pairs: Sequence[Pair], traffic: Traffic, metric: Metric) -> Estimate | None:
-    """How many times as good the variant's mean is as the baseline's."""
     found = log_ratio_of_sums(pairs, traffic.weights, mean_of(metric.field))
     if found is None:
         return None
@@ -329,19 +308,7 @@ def _speedup(pairs: Sequence[Pair], traffic: Traffic, metric: Metric) -> Estimat
 
 
 def _share_ratio(price: Price | None, variant: str, baseline: str) -> float:
-    """Of the parts of a node that both take; 1 where they are not known."""
+    """Return the ratio of the parts of a node that both take; 1 where they are not known."""
     shares = price.node_shares if price else {}
     own, others = shares.get(variant), shares.get(baseline)
     return own / others if own and others else 1.0
-
-
-def _usd(
-    blocks: Sequence[BlockResult], traffic: Traffic, variant: str, price: Price | None
-) -> float | None:
-    """Of a million output tokens of the traffic."""
-    costs = {
-        group.prompt_class: summarize(blocks, group, variant, price).value(COST)
-        for group in traffic.groups
-    }
-    known = [traffic.weights[name] * cost for name, cost in costs.items() if cost is not None]
-    return sum(known) if len(known) == len(costs) else None

@@ -1,14 +1,13 @@
 """The winner of a run: which way of decoding to keep, at which loads it pays, what to watch.
 
-It is what the headline of the report answers, and nothing else decides: a variant that is judged
-`cheaper per token` in the traffic that the headline speaks of, at one load at least. Where every
-comparison is decided and none is cheaper, the baseline has won. While one is undecided that could
-be cheaper, nobody has won: a winner by default would be believed like a measured one.
+The headline of the report decides: the winner is the variant that it judges `cheaper per token`.
+Where every comparison is decided and none is cheaper, the baseline has won. While a comparison that
+could be cheaper is undecided, there is no winner: people would take one by default for measured.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from draftworth.analysis.answer import asked_of, best_of, headline
@@ -16,14 +15,12 @@ from draftworth.analysis.costs import step_cost_ratio
 from draftworth.analysis.facts import RunFacts
 from draftworth.analysis.handover import (
     CHEAPER,
-    DECIDED_AGAINST,
-    MEASURE_AGAIN,
-    MEASURE_BOTH,
-    MEASURE_MORE,
+    has_counters,
+    longest_request_tokens,
+    next_step,
     tokens_per_step,
 )
-from draftworth.analysis.ladder import weighted
-from draftworth.analysis.pairing import Traffic
+from draftworth.analysis.pairing import Traffic, weighted
 from draftworth.analysis.statistics import Estimate
 from draftworth.analysis.verdict import Comparison
 from draftworth.errors import DraftworthError
@@ -36,18 +33,17 @@ from draftworth.untrusted import one_line
 
 
 class NoWinnerError(DraftworthError):
-    """The run names none."""
+    """The run has no winner."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class WinnerFigures:
     """The winner in one traffic, a prompt class or the traffic mix, at one load.
 
-    judgement, cost_ratio, itl_speedup: of the winner against the baseline; None of the baseline.
-    itl_s, ttft_s: each class's median, weighted like its output tokens, as the report's ladder is.
-    tokens_per_step: measured. break_even_tokens_per_step: with so many a step takes as long as the
-        baseline takes for as many tokens: the step's cost in baseline steps, over all classes at
-        this load; None for the baseline, and where nothing shows its steps.
+    judgement, cost_ratio, itl_speedup: of the winner against the baseline; None for the baseline.
+    itl_s, ttft_s: the mean of the classes' medians, weighted like their output tokens.
+    break_even_tokens_per_step: the cost of a step in baseline steps, over all classes at this load;
+        None for the baseline, and where nothing shows its steps.
     """
 
     traffic: str
@@ -68,15 +64,15 @@ class WinnerFigures:
 
 @dataclass(frozen=True, kw_only=True)
 class Winner:
-    """Which variant to keep, or the baseline where none pays, and on what that rests.
+    """The variant to keep, or the baseline where no variant pays, with the measured figures.
 
-    traffic: what the headline speaks of: the traffic mix, or the only class.
-    figures: of every traffic and load, that traffic's first.
-    judged: what the headline chose from.
-    cheaper_up_to: by length of prompts (None: as they are), the highest concurrency up to which the
+    traffic: that of the headline: the traffic mix, or the only class.
+    figures: of every traffic and load; those of the headline's traffic are first.
+    judged: the comparisons that the headline chose from.
+    cheaper_up_to: by length of prompts (None: their own), the highest concurrency up to which the
         winner is shown to be cheaper at each one measured; empty for the baseline.
-    longest_context_tokens: input and output of the longest request that counts; None: not counted.
-    has_counters: its server tells how many drafted tokens were accepted.
+    longest_context_tokens: input and output of its longest request; None if not counted.
+    has_counters: its server counted drafted and accepted tokens.
     """
 
     variant: str
@@ -91,42 +87,34 @@ class Winner:
 
     @property
     def speculates(self) -> bool:
-        """Whether it is not the baseline."""
         return self.variant != self.baseline
 
     @property
     def decisive(self) -> tuple[WinnerFigures, ...]:
-        """Those of the traffic that the headline speaks of, load by load."""
+        """The figures of the headline's traffic, load by load."""
         return tuple(f for f in self.figures if f.traffic == self.traffic)
 
     @property
     def cheaper_at(self) -> tuple[Load, ...]:
-        """Loads at which it is shown to be cheaper in that traffic."""
+        """The loads at which it is shown to be cheaper in the headline's traffic."""
         return tuple(f.load for f in self.decisive if f.judgement == CHEAPER)
 
 
 def winner_of(facts: RunFacts) -> Winner:
-    """The winner of a run.
+    """Return the winner of a run.
 
     Raises:
-        NoWinnerError: it did not end well, compared nothing, or has not decided it.
+        NoWinnerError: the run failed, compared nothing, or its comparisons are undecided.
     """
     result, asked = facts.run.result, asked_of(facts)
-    if result.status != "complete":
-        raise _no_winner(facts, f"it failed: {one_line(result.reason)}", MEASURE_AGAIN)
-    if not asked:
-        raise _no_winner(facts, headline(facts), MEASURE_BOTH)
+    if step := next_step(facts, asked):
+        failed = result.status != "complete"
+        why = f"it failed: {one_line(result.reason)}" if failed else headline(facts)
+        shown = one_line(result.run_id)
+        raise NoWinnerError(f"run {shown} has no winner: {why.rstrip('.')}; next: {step}")
     best = best_of(asked)
-    if best.judgement == CHEAPER:
-        return _winner(facts, asked, best.variant, best.traffic)
-    if best.judgement in DECIDED_AGAINST:
-        return _winner(facts, asked, result.baseline, best.traffic)
-    raise _no_winner(facts, headline(facts), MEASURE_MORE)
-
-
-def _no_winner(facts: RunFacts, why: str, next_step: str) -> NoWinnerError:
-    shown = one_line(facts.run.result.run_id)
-    return NoWinnerError(f"run {shown} has no winner: {why.rstrip('.')}; next: {next_step}")
+    variant = best.variant if best.judgement == CHEAPER else result.baseline
+    return _winner(facts, asked, variant, best.traffic)
 
 
 def _winner(facts: RunFacts, asked: Sequence[Comparison], variant: str, best: Traffic) -> Winner:
@@ -152,22 +140,24 @@ def _winner(facts: RunFacts, asked: Sequence[Comparison], variant: str, best: Tr
         figures=tuple(figures),
         judged=tuple(asked),
         cheaper_up_to=reached,
-        longest_context_tokens=max(_context_tokens(run, variant), default=None),
-        has_counters=any(b.speculation for b in run.blocks if b.variant == variant),
+        longest_context_tokens=longest_request_tokens(
+            block for block in run.blocks if block.variant == variant
+        ),
+        has_counters=has_counters(run, variant),
     )
 
 
 def _comparisons(facts: RunFacts) -> list[Comparison]:
-    """Of every variant that may be chosen with the baseline: the mix's, then the classes'."""
+    """Return the comparisons with the baseline: first of the mix, then of the classes."""
     of_classes = (c for v in facts.speculative if (c := v.comparison))
     return [c for c in (*facts.mixes, *of_classes) if AS_SHIPPED not in (c.variant, c.baseline)]
 
 
 def _figures(run: Run, variant: str, compared: Sequence[Comparison]) -> WinnerFigures:
-    """compared: the variants of one traffic at one load."""
+    """compared: the comparisons of one traffic at one load."""
     traffic = compared[0].traffic
     own = next((c for c in compared if c.variant == variant), None)
-    itl_s, ttft_s = (weighted(run, traffic, variant, m) for m in (INTER_TOKEN_LATENCY, TTFT))
+    itl_s, ttft_s = (weighted(run.blocks, traffic, variant, m) for m in (INTER_TOKEN_LATENCY, TTFT))
     return WinnerFigures(
         traffic=traffic.name,
         load=traffic.load,
@@ -179,10 +169,3 @@ def _figures(run: Run, variant: str, compared: Sequence[Comparison]) -> WinnerFi
         tokens_per_step=tokens_per_step(run.blocks, traffic, variant),
         break_even_tokens_per_step=step_cost_ratio(run, traffic.load, variant) if own else None,
     )
-
-
-def _context_tokens(run: Run, variant: str) -> Iterator[int]:
-    for block in run.blocks:
-        for record in block.requests if block.variant == variant else ():
-            if record.counts and record.number_total_tokens is not None:
-                yield record.number_total_tokens

@@ -7,6 +7,7 @@ from typing import Annotated, Literal, cast
 
 from pydantic import Discriminator, Field, Tag
 
+from draftworth.errors import Key
 from draftworth.experiment.strict import (
     MAX_NAME_LENGTH,
     SET_NAME_PATTERN,
@@ -55,6 +56,10 @@ class ConcurrencyLoad(StrictModel):
     def shapes(self) -> tuple[load_shapes.Load, ...]:
         return (load_shapes.ConcurrencyLoad(concurrency=self.concurrency),)
 
+    def key_of(self, index: int) -> Key:  # noqa: ARG002 (there is one)
+        """Where the file gives one of `shapes`, below `load`."""
+        return ("concurrency",)
+
 
 class PoissonLoad(StrictModel):
     """Requests at random times, whatever is still in flight."""
@@ -64,6 +69,9 @@ class PoissonLoad(StrictModel):
 
     def shapes(self) -> tuple[load_shapes.Load, ...]:
         return (load_shapes.PoissonLoad(requests_per_second=self.requests_per_second),)
+
+    def key_of(self, index: int) -> Key:  # noqa: ARG002 (there is one)
+        return ("requests_per_second",)
 
 
 class LadderLoad(StrictModel):
@@ -76,6 +84,9 @@ class LadderLoad(StrictModel):
     def shapes(self) -> tuple[load_shapes.Load, ...]:
         return tuple(load_shapes.ConcurrencyLoad(concurrency=n) for n in self.concurrencies)
 
+    def key_of(self, index: int) -> Key:
+        return ("concurrencies", index)
+
 
 class RatesLoad(StrictModel):
     """One Poisson rate after the other: the answer is the highest that keeps `limits`."""
@@ -86,6 +97,9 @@ class RatesLoad(StrictModel):
 
     def shapes(self) -> tuple[load_shapes.Load, ...]:
         return tuple(load_shapes.PoissonLoad(requests_per_second=rate) for rate in self.rates)
+
+    def key_of(self, index: int) -> Key:
+        return ("rates", index)
 
 
 def ladder(highest: int) -> LadderLoad:

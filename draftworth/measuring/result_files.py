@@ -171,7 +171,7 @@ def llmperf_summary(block: BlockResult) -> bytes:
         "version": "draftworth",
         "name": block.stem,
         "model": block.model,
-        "num_concurrent_requests": getattr(block.load, "concurrency", None),
+        "num_concurrent_requests": block.load.in_flight,
     }
     for metric in definitions.METRICS:
         if metric.field in _SUMMARIZED:

@@ -44,7 +44,7 @@ from draftworth.records.reading import Run
 from draftworth.records.readings import Reading
 from draftworth.records.results import RUN_FILE, BlockResult, RunResult
 from draftworth.records.search import SEARCH_FILE, SearchResult
-from draftworth.searching.policy import Forecast, State
+from draftworth.searching.policy import CandidateForecast, SearchState
 
 Progress = Callable[[str], None]
 # Of a run, by its id, what `ReadOutputs` says.
@@ -289,7 +289,7 @@ class Runner:
             reasons = "; ".join(f"{name}: {why}" for name, why in search.failed.items())
             raise DraftworthError(f"no candidate could be measured: {reasons}")
 
-    def _why_over(self, expected: Forecast | None, state: State) -> str:
+    def _why_over(self, expected: CandidateForecast | None, state: SearchState) -> str:
         spending = Spending(spec=self.spec, elapsed_s=self._servers.elapsed_seconds)
         return spending.why_over(expected, state)
 

@@ -18,12 +18,17 @@ from draftworth.analysis.pairing import Traffic
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.measuring.schedule import Precision, Round, Rounds, candidate_stage
 from draftworth.metrics.cost import SECONDS_PER_HOUR, nodes_usd_per_second, usd_per_million_tokens
-from draftworth.records.load import ConcurrencyLoad, Load
+from draftworth.records.load import Load
 from draftworth.records.readings import Reading
 from draftworth.records.results import BlockResult
 from draftworth.records.search import Candidate, Search, SearchResult
 from draftworth.searching.observed import class_times, longer_than, measured_of
-from draftworth.searching.policy import ClassTimes, Forecast, Measured, State
+from draftworth.searching.policy import (
+    CandidateForecast,
+    ClassTimes,
+    MeasuredCandidate,
+    SearchState,
+)
 from draftworth.searching.result import search_result
 from draftworth.searching.yields import Yield, from_measured
 
@@ -35,7 +40,7 @@ class Spending:
     spec: RunSpec
     elapsed_s: float
 
-    def why_over(self, expected: Forecast | None, state: State) -> str:
+    def why_over(self, expected: CandidateForecast | None, state: SearchState) -> str:
         """Why no further candidate may be begun; empty: one may.
 
         expected: of the next one; None where nothing can be expected yet.
@@ -48,7 +53,7 @@ class Spending:
             return f"it has cost {spent_usd:.2f} USD; search.stop.usd is {limit.usd:g}"
         return self._why_not_worth_it(expected, state) if expected else ""
 
-    def _why_not_worth_it(self, expected: Forecast, state: State) -> str:
+    def _why_not_worth_it(self, expected: CandidateForecast, state: SearchState) -> str:
         traffic_usd = self._traffic_usd(state)
         if traffic_usd is None or not state.measured:
             return ""
@@ -64,12 +69,12 @@ class Spending:
             f"{state.search.tokens_per_day:,.0f} output tokens cost without a draft"
         )
 
-    def _traffic_usd(self, state: State) -> float | None:
+    def _traffic_usd(self, state: SearchState) -> float | None:
         """What the user's tokens cost without a draft; None where it is not known."""
-        load, a_day = self.spec.loads[0], state.search.tokens_per_day
-        if a_day is None or not isinstance(load, ConcurrencyLoad):
+        in_flight, a_day = self.spec.loads[0].in_flight, state.search.tokens_per_day
+        if a_day is None or in_flight is None:
             return None
-        throughput = load.concurrency / state.baseline_s
+        throughput = in_flight / state.baseline_s
         million = usd_per_million_tokens(self.spec.price, self.spec.baseline, throughput)
         return None if million is None else million * a_day * state.search.days / 1e6
 
@@ -83,7 +88,7 @@ class Spending:
 # each candidate until it says something.
 ReadOutputs = Callable[[Sequence[BlockResult]], Mapping[str, Sequence[Reading]]]
 # Why no further candidate may be begun, by what is expected of the next one; empty: it may.
-WhyOver = Callable[[Forecast | None, State], str]
+WhyOver = Callable[[CandidateForecast | None, SearchState], str]
 
 # Each may take as long as a server is waited for, at the price of the nodes.
 MAX_FAILURES_IN_A_ROW = 2
@@ -112,7 +117,7 @@ class SearchRounds:
     ended: str = ""
     _numbers: Counter[Load] = field(default_factory=Counter)
     _failed_in_a_row: int = 0
-    _expected: dict[Candidate, Forecast] = field(default_factory=dict)
+    _expected: dict[Candidate, CandidateForecast] = field(default_factory=dict)
     _readings: Mapping[str, Sequence[Reading]] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[Round]:
@@ -147,11 +152,11 @@ class SearchRounds:
             ended=self.ended,
         )
 
-    def state(self) -> State:
+    def state(self) -> SearchState:
         """What is known by now."""
         measured = {c: found for c in self.order if (found := self._measured(c))}
         baseline = self._class_times()
-        return State(
+        return SearchState(
             search=self.search,
             candidates=self._open,
             baseline=baseline,
@@ -198,7 +203,7 @@ class SearchRounds:
     def _class_times(self) -> dict[str, ClassTimes]:
         return class_times(self.blocks, self._traffic, self.spec.baseline)
 
-    def _measured(self, candidate: Candidate) -> Measured | None:
+    def _measured(self, candidate: Candidate) -> MeasuredCandidate | None:
         return measured_of(
             self.blocks, self._traffic, variant=candidate.variant, baseline=self.spec.baseline
         )
@@ -223,7 +228,7 @@ class SearchRounds:
             )
         return due
 
-    def _next(self, state: State) -> Candidate | None:
+    def _next(self, state: SearchState) -> Candidate | None:
         done = {candidate.variant for candidate in self.order} | self.failed.keys()
         if left := [variant for variant in self.begun if variant not in done]:
             return self.search.candidate(left[0])
@@ -241,7 +246,7 @@ class SearchRounds:
         )
 
     def _yields(
-        self, measured: Mapping[Candidate, Measured], classes: Mapping[str, ClassTimes]
+        self, measured: Mapping[Candidate, MeasuredCandidate], classes: Mapping[str, ClassTimes]
     ) -> dict[Candidate, Yield]:
         """Of those whose tokens a step are known in every class: by the text, or by others."""
         if not measured:

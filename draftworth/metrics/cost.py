@@ -10,7 +10,7 @@ SECONDS_PER_HOUR = 3600.0
 def usd_per_million_tokens(
     price: Price | None, variant: str, throughput_token_per_s: float | None
 ) -> float | None:
-    """US dollars for a million output tokens of a slot that decodes at this throughput."""
+    """Return US dollars for a million output tokens of a slot with this throughput."""
     usd_per_second = slot_usd_per_second(price, variant)
     if usd_per_second is None or not throughput_token_per_s:
         return None
@@ -18,7 +18,7 @@ def usd_per_million_tokens(
 
 
 def slot_usd_per_second(price: Price | None, variant: str) -> float | None:
-    """US dollars a second of a variant's part of a node; None where it has no price."""
+    """Return US dollars a second of a variant's part of a node; None without a price."""
     share = price.node_shares.get(variant) if price else None
     if price is None or share is None:
         return None
@@ -26,5 +26,5 @@ def slot_usd_per_second(price: Price | None, variant: str) -> float | None:
 
 
 def nodes_usd_per_second(price: Price | None) -> float | None:
-    """US dollars a second of all nodes; None without a price."""
+    """Return US dollars a second of all nodes; None without a price."""
     return None if price is None else price.nodes * price.usd_per_node_hour / SECONDS_PER_HOUR

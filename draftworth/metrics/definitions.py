@@ -1,7 +1,7 @@
-"""The metrics: every figure is declared once, in `metrics.toml`.
+"""The metrics: every figure is declared once, in `definitions.toml`. Standard library only.
 
-Standard library only. A new figure of a request is a field of `RequestRecord` (`records.results`),
-its computing (`measuring.client`) and a `[[metric]]` there: CloudWatch, the dashboard, summaries,
+A new figure of a request is a field of `RequestRecord` (`records.results`), its computation
+(`measuring.client`) and a `[[metric]]` in the declaration: CloudWatch, the dashboard, summaries and
 the report's tables, plots and CSV files then have it. Records have seconds, tokens and parts of 1.
 """
 
@@ -24,7 +24,7 @@ DIMENSIONS = ("Experiment", "Variant", "PromptClass", "Load")
 
 @dataclass(frozen=True)
 class Unit:
-    """What people and CloudWatch are shown is the record's value x scale, in this unit."""
+    """People and CloudWatch get the record's value x scale, in this unit."""
 
     name: str
     cloudwatch: Literal["Milliseconds", "Count/Second", "Count", "Percent", "None"]
@@ -49,19 +49,19 @@ UNITS = {
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Metric:
-    """One figure, and all that is said of it anywhere.
+    """One figure, with its names, unit and words.
 
     field: the attribute of a request's record, where requests have it; its name in CSV files.
-    title: for a person, in full. label: in short; empty: not in the report's table of figures.
-    formula, absent: how it is computed and when there is none, in the terms of `docs/metrics.md`.
+    title: the full name. label: the short one; empty: not in the report's table of figures.
+    formula, absent: how it is computed and when it is missing, for the table in `docs/metrics.md`.
     better: the direction that is better; None for a figure that is not compared.
     name: in CloudWatch; empty: not stored there.
     digits: after the point, where people read it.
     of_request: each request has one. every_request: also one that failed or is excluded.
     has_speedup: the verdict states its ratio over pairs of requests.
-    speculative_only: the baseline has none.
-    stands_in_for: the field of a figure; CloudWatch has this one of blocks without that one alone.
-    pooled: a variant's figure from all of its blocks; None: the median over its requests.
+    speculative_only: the baseline does not have it.
+    stands_in_for: the field of another figure; CloudWatch gets this one for blocks without that.
+    pooled: computes a variant's figure from all of its blocks; None: the median over its requests.
     """
 
     field: str
@@ -82,12 +82,10 @@ class Metric:
 
     @property
     def is_latency(self) -> bool:
-        """A time of a request."""
         return self.of_request and self.unit.cloudwatch == "Milliseconds"
 
     @property
     def heading(self) -> str:
-        """Of its column in a table."""
         return f"{self.label} ms" if self.is_latency else self.label
 
     @property
@@ -97,13 +95,13 @@ class Metric:
         return self.title if named else f"{self.title} ({self.unit.name})"
 
     def of(self, record: RequestRecord) -> float | None:
-        """A request's value as CloudWatch stores it; None if the request has none that counts."""
+        """Return a request's value as CloudWatch stores it; None if it has none that counts."""
         if not (record.counts or self.every_request):
             return None
         return self._stored(getattr(record, self.field))
 
     def of_block(self, block: BlockResult) -> float | None:
-        """The same of a figure that only whole blocks have."""
+        """Return a block's value as CloudWatch stores it; None for a figure of requests."""
         if self.stands_in_for and _BY_FIELD[self.stands_in_for].of_block(block) is not None:
             return None
         return self._stored(self.pooled([block], None)) if self.pooled else None
@@ -124,7 +122,7 @@ def _throughput(blocks: Sequence[BlockResult], _: Price | None = None) -> float 
 
 
 def _tokens_per_step(blocks: Sequence[BlockResult], _: Price | None) -> float | None:
-    """By the server's steps where it tells them of every request, else by chunks."""
+    """Count the server's steps where it tells them for every request, else the chunks."""
     counted = _decoded(blocks)
     if not counted or any(r.tokens_per_verification is None for r in counted):
         return tokens_per_chunk(blocks)
@@ -133,12 +131,15 @@ def _tokens_per_step(blocks: Sequence[BlockResult], _: Price | None) -> float | 
 
 
 def _decoded(blocks: Sequence[BlockResult]) -> list[RequestRecord]:
-    """Requests that count, with output after their first chunk."""
+    """Return the requests that count and have output after their first chunk."""
     return [r for b in blocks for r in b.requests if r.counts and r.tokens_per_step is not None]
 
 
 def tokens_per_chunk(blocks: Sequence[BlockResult]) -> float | None:
-    """Output tokens after the first chunks / chunks after them: steps, unless some came merged."""
+    """Return output tokens after the first chunks / chunks after them.
+
+    A chunk is a step, unless chunks came merged.
+    """
     counted = _decoded(blocks)
     steps = sum(r.chunks - 1 for r in counted)
     tokens = sum((r.number_output_tokens or 0) - (r.first_chunk_tokens or 0) for r in counted)
@@ -154,9 +155,9 @@ def _acceptance(blocks: Sequence[BlockResult], _: Price | None) -> float | None:
 
 
 def acceptance_by_requests(blocks: Sequence[BlockResult]) -> float | None:
-    """Accepted / drafted tokens as the server tells them with each answer; None where it does not.
+    """Return accepted / drafted tokens as the server tells them with each answer.
 
-    Of every request that did not fail: the counters have them too.
+    None where it does not tell them. Excluded requests take part: the counters have them too.
     """
     done = [r for b in blocks for r in b.requests if not r.failed]
     if any(r.drafted_tokens is None for r in done):
@@ -166,7 +167,7 @@ def acceptance_by_requests(blocks: Sequence[BlockResult]) -> float | None:
 
 
 def _acceptance_estimated(blocks: Sequence[BlockResult], price: Price | None) -> float | None:
-    """What explains the tokens per step; None unless all blocks say the same most of a step."""
+    """Explain the tokens per step; None where blocks differ in the most tokens of a step."""
     most, *others = {block.max_tokens_per_step for block in blocks} or {None}
     tokens_per_step = _tokens_per_step(blocks, price)
     return None if others else explained_acceptance(tokens_per_step, most=most)
@@ -191,7 +192,7 @@ METRICS = tuple(
     Metric(**row | {"unit": UNITS[row["unit"]], "pooled": _POOLED.get(row["field"])})
     for row in _DECLARED["metric"]
 )
-# Of a finding of a verdict: CloudWatch has them where the finding's interval is known.
+# Figures of a verdict's findings: CloudWatch gets them where a finding has an interval.
 FINDING_METRICS = tuple(
     Metric(**row | {"unit": UNITS[row["unit"]], "of_request": False})
     for row in _DECLARED["finding"]
@@ -209,22 +210,22 @@ ERRORS = _BY_FIELD["failed"]
 
 
 def shown_latencies() -> tuple[Metric, ...]:
-    """What the report shows with quantiles and over time."""
+    """Return the latencies that the report shows with quantiles and over time."""
     return tuple(metric for metric in METRICS if metric.label and metric.is_latency)
 
 
 def with_speedup() -> tuple[Metric, ...]:
-    """What the verdict states a speedup of."""
+    """Return the metrics that the verdict states a speedup of."""
     return tuple(metric for metric in METRICS if metric.has_speedup)
 
 
 def published() -> tuple[Metric, ...]:
-    """What CloudWatch stores."""
+    """Return the metrics that CloudWatch stores."""
     return tuple(metric for metric in METRICS if metric.name)
 
 
 def charged(*, speculates: bool) -> tuple[Metric, ...]:
-    """What CloudWatch charges of a variant, for each prompt class and load: what a run sends."""
+    """Return the metrics that a run sends for a variant, prompt class and load: each is charged."""
     return tuple(
         metric
         for metric in published()
@@ -233,13 +234,13 @@ def charged(*, speculates: bool) -> tuple[Metric, ...]:
 
 
 def dimension_values(block: BlockResult) -> dict[str, str]:
-    """The dimensions of a block's metrics, in the order of `DIMENSIONS`."""
+    """Return the dimensions of a block's metrics, in the order of `DIMENSIONS`."""
     values = (block.experiment, block.variant, block.prompt_class, block.load.label)
     return dict(zip(DIMENSIONS, values, strict=True))
 
 
 def published_findings(verdict: Verdict) -> Iterator[tuple[dict[str, str], dict[Metric, float]]]:
-    """Of each finding against the run's baseline that has an interval: dimensions and values."""
+    """Yield dimensions and values of each finding on the baseline that has an interval."""
     for finding in verdict.findings:
         values = {metric: getattr(finding, metric.field) for metric in FINDING_METRICS}
         is_asked = finding.baseline != AS_SHIPPED and finding.variant != CONTROL

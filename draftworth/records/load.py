@@ -1,24 +1,24 @@
 """Load shapes: how many requests are in flight, when each may be sent, and how long prompts are.
 
 A load is what a server gets: so many requests at once, of so long prompts. Its shape is a type that
-has its limits, label, schedule and duration; what sends requests or forecasts a run asks it.
-Another shape is a class here, in `Load`, and its form in the experiment file (`shapes` in
-`experiment/workload.py`). Standard library only.
+knows its limits, label, schedule, duration and whether its tokens have a cost; nobody asks for its
+class. Another shape is a class here, in `Load`, its form in the experiment file (`shapes` in
+`experiment/workload.py`) and its option of `draftworth measure`. Standard library only.
 """
 
 from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import accumulate, repeat
 from typing import Literal
 
-# What sends the requests: one asyncio process, or llmperf's library on Ray.
+# Sends the requests: one asyncio process, or llmperf's library on Ray.
 LoadGenerator = Literal["asyncio", "llmperf"]
-# llmperf has a process for each request in flight, of about 50 MiB beside 400 MiB for Ray itself,
-# that takes half a second of two cores to start: so many fit into half of the pod's memory.
+# llmperf has a process of about 50 MiB for each request in flight, which takes half a second of two
+# cores to start; Ray itself takes 400 MiB. This many fit into half of the pod's memory.
 MAX_LLMPERF_IN_FLIGHT = 32
 
 
@@ -33,9 +33,9 @@ def _length_label(input_tokens: int | None) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class ConcurrencyLoad:
-    """So many requests in flight: the next one is sent when another has ended.
+    """A constant number of requests in flight: the next one is sent when another has ended.
 
-    input_tokens: of every prompt, chat template included; None: prompts are as long as they are.
+    input_tokens: of every prompt, chat template included; None: prompts keep their own lengths.
     """
 
     kind: Literal["concurrency"] = "concurrency"
@@ -53,20 +53,56 @@ class ConcurrencyLoad:
         return f"c{self.concurrency}{_length_label(self.input_tokens)}"
 
     @property
+    def words(self) -> str:
+        return f"{self.concurrency} requests in flight"
+
+    @property
+    def option(self) -> str:
+        """The option of `draftworth measure` that sends this load."""
+        return f"--concurrency {self.concurrency}"
+
+    @property
+    def order(self) -> tuple[int, float]:
+        """Loads are sorted by it: the shortest prompts first, then the lightest load."""
+        return self.input_tokens or 0, self.concurrency
+
+    @property
+    def in_flight(self) -> int:
+        """Requests in flight at every moment."""
+        return self.concurrency
+
+    @property
+    def has_cost_per_token(self) -> bool:
+        """Whether a faster server spends less time on a token: here it always has work."""
+        return True
+
+    def server_seconds(
+        self,
+        request_seconds: Iterable[float],
+        *,
+        span_seconds: float,  # noqa: ARG002 (a server that is always full needs no clock)
+    ) -> float:
+        """Seconds of the server that requests took; each had its part of it (Little's law).
+
+        span_seconds: from the first start to the last end of all requests.
+        """
+        return sum(request_seconds) / self.concurrency
+
+    @property
     def needed_in_flight(self) -> int:
         """Requests that must be in flight at once for the load to be this one."""
         return self.concurrency
 
     def most_in_flight(self, requests: int) -> int:  # noqa: ARG002 (never more, however many)
-        """Of so many requests, those that may be in flight at once."""
+        """Return how many of these requests may be in flight at once."""
         return self.concurrency
 
     def warmup_shares(self, wanted: int) -> tuple[float, ...]:
-        """The warm-up requests of a block, each as the part of an output that it asks for.
+        """Return the warm-up requests of a block, each as the part of an output that it asks for.
 
-        At least as many as are in flight, so that the load is whole before the first measured
-        request. The first ones, which start together, ask for 1/c, 2/c ... of an output: they end
-        one after the other, and the load does not go on in waves whose prefills meet.
+        There are at least as many as are in flight, so the load is whole before the first measured
+        request. The first ones start together and ask for 1/c, 2/c ... of an output: they end one
+        after the other, so the prefills of the next requests do not meet.
         """
         if self.concurrency == 1:
             return (1.0,) * wanted
@@ -74,16 +110,15 @@ class ConcurrencyLoad:
         return first + (1.0,) * (wanted - self.concurrency)
 
     def due_seconds(self, seed: int) -> Iterator[float]:  # noqa: ARG002 (nothing is drawn)
-        """When each request may be sent at the earliest, from the start; without end."""
+        """Yield without end when each request may be sent at the earliest, from the start."""
         return repeat(0.0)
 
     def sending_seconds(
         self, requests: int, *, warmup: int, request_seconds: float, seats: int
     ) -> float:
-        """About how long a block lasts on a server that decodes `seats` at once.
+        """Estimate how long a block lasts on a server that decodes `seats` requests at once.
 
-        A request that starts when another has ended is one of `c` equal streams, of which each
-        carries its part of all requests.
+        Requests form `c` equal streams, in which each starts when the one before it has ended.
         """
         sent = len(self.warmup_shares(warmup)) + requests
         return sent / min(self.concurrency, seats) * request_seconds
@@ -93,7 +128,7 @@ class ConcurrencyLoad:
 class PoissonLoad:
     """Requests at random times at a mean rate, whatever is still in flight.
 
-    input_tokens: of every prompt, chat template included; None: prompts are as long as they are.
+    input_tokens: of every prompt, chat template included; None: prompts keep their own lengths.
     """
 
     kind: Literal["poisson"] = "poisson"
@@ -113,27 +148,57 @@ class PoissonLoad:
         return f"p{self.requests_per_second:g}{_length_label(self.input_tokens)}"
 
     @property
+    def words(self) -> str:
+        return f"{self.requests_per_second:g} requests a second"
+
+    @property
+    def option(self) -> str:
+        return f"--requests-per-second {self.requests_per_second:g}"
+
+    @property
+    def order(self) -> tuple[int, float]:
+        return self.input_tokens or 0, self.requests_per_second
+
+    @property
+    def in_flight(self) -> None:
+        """None: the number depends on the server."""
+
+    @property
+    def has_cost_per_token(self) -> bool:
+        """Whether a faster server spends less time on a token: here it waits for requests."""
+        return False
+
+    def server_seconds(
+        self,
+        request_seconds: Iterable[float],  # noqa: ARG002 (requests overlap at random)
+        *,
+        span_seconds: float,
+    ) -> float:
+        """Seconds in which requests were served."""
+        return span_seconds
+
+    @property
     def needed_in_flight(self) -> int:
         """One: how many more there will be depends on the server."""
         return 1
 
     def most_in_flight(self, requests: int) -> int:
-        """All of them, on a server that is slow enough."""
+        """Return all of them: a server may be slow enough."""
         return requests
 
     def warmup_shares(self, wanted: int) -> tuple[float, ...]:
-        """Whole outputs of the first requests to arrive."""
+        """Return whole outputs for the first requests that arrive."""
         return (1.0,) * wanted
 
     def due_seconds(self, seed: int) -> Iterator[float]:
-        """Arrivals of a Poisson process: exponential gaps, the same ones for a seed."""
+        """Yield arrivals of a Poisson process: exponential gaps, the same ones for a seed."""
         generator = random.Random(seed)  # noqa: S311 (reproducible arrivals, not a secret)
         return accumulate(generator.expovariate(self.requests_per_second) for _ in repeat(None))
 
     def sending_seconds(
         self, requests: int, *, warmup: int, request_seconds: float, seats: int
     ) -> float:
-        """As long as they take to arrive, or to be decoded if that is longer."""
+        """Return the time in which they arrive, or are decoded if that is longer."""
         sent = warmup + requests
         arriving_seconds = sent / self.requests_per_second + request_seconds
         return max(arriving_seconds, math.ceil(sent / seats) * request_seconds)

@@ -31,7 +31,7 @@ from typing import Any, Final, Literal
 
 from draftworth.records.findings import RUNS_FOLDER as RUNS_FOLDER
 from draftworth.records.findings import VERDICT_FILE
-from draftworth.records.load import ConcurrencyLoad, Load, LoadGenerator
+from draftworth.records.load import Load, LoadGenerator
 from draftworth.records.servers import ServingFacts
 from draftworth.untrusted import MIB
 
@@ -160,6 +160,11 @@ class RequestRecord:
     def counts(self) -> bool:
         """Its figures may enter statistics."""
         return not self.failed and self.excluded is None
+
+    @property
+    def took_s(self) -> float:
+        """Seconds that the server worked on it; if it timed out, as long as it was waited for."""
+        return self.timed_out_after_s or self.end_to_end_latency_s or 0.0
 
     @property
     def tokens_per_verification(self) -> float | None:
@@ -321,15 +326,13 @@ class BlockResult:
 
     @property
     def output_seconds(self) -> float:
-        """The time that the measured requests took of the server, as if it had nothing else to do.
+        """Seconds of the server that the measured requests took."""
+        took = (request.took_s for request in self.requests)
+        return self.load.server_seconds(took, span_seconds=self.span_seconds)
 
-        With c always in flight, each took 1/c of the server as long as it ran (Little's law); one
-        that timed out ran as long as it was waited for. At random times, the time from the first
-        start to the last end of the requests that did not fail.
-        """
-        if isinstance(self.load, ConcurrencyLoad):
-            took = (r.timed_out_after_s or r.end_to_end_latency_s or 0.0 for r in self.requests)
-            return sum(took) / self.load.concurrency
+    @property
+    def span_seconds(self) -> float:
+        """From the first start to the last end of the requests that did not fail."""
         done = [r for r in self.requests if not r.failed]
         ends = [r.started_at_unix_s + (r.end_to_end_latency_s or 0.0) for r in done]
         return max(ends) - min(r.started_at_unix_s for r in done) if done else 0.0

@@ -12,7 +12,7 @@ from draftworth.analysis.handover import PAYS, BreakEvenAt, Handover, handover_o
 from draftworth.analysis.summary import Lengths
 from draftworth.analysis.verdict import Comparison
 from draftworth.metrics.definitions import TOKENS_PER_STEP
-from draftworth.records.load import ConcurrencyLoad, Load
+from draftworth.records.load import Load
 from draftworth.records.results import Limits
 from draftworth.records.servers import ServingFacts
 from draftworth.report.document import Section, Table, table
@@ -239,12 +239,8 @@ def _is_of_no_experiment(facts: RunFacts) -> bool:
 def _probe(facts: RunFacts, load: Load) -> str:
     """Return a `measure` command with this run's load, requests, output lengths and temperature."""
     blocks = facts.run.blocks
-    requests = max(len(b.requests) for b in blocks if b.load == load)
-    if isinstance(load, ConcurrencyLoad):
-        requests = max(requests, load.concurrency)
-        shape = f"--concurrency {load.concurrency}"
-    else:
-        shape = f"--requests-per-second {load.requests_per_second:g}"
+    measured = [len(b.requests) for b in blocks if b.load == load]
+    requests = max([*measured, load.needed_in_flight])
     done = [r for b in blocks for r in b.requests if not r.failed]
     most = max((n for r in done if (n := r.number_output_tokens) is not None), default=None)
     tokens = "" if most is None else f" --output-tokens {most}"
@@ -253,6 +249,6 @@ def _probe(facts: RunFacts, load: Load) -> str:
     sampled = facts.run.result.temperature
     temperature = f" --temperature {sampled:g}" if sampled else ""
     return (
-        f"python -m draftworth measure --base-url URL --model NAME --prompts PROMPTS {shape} "
+        f"python -m draftworth measure --base-url URL --model NAME --prompts PROMPTS {load.option} "
         f"--requests-per-case {requests}{tokens}{fixed}{temperature} --rounds 2 --out runs"
     )

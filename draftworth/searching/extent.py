@@ -11,31 +11,20 @@ from draftworth.searching.step_costs import first_candidate
 STUDY = "docs/search.md"
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Average:
-    """Candidates that simulated searches measured, of 13 windows a draft (benchmarks/search.py)."""
-
-    first_draft: float
-    each_further: float
-
-    def of(self, drafts: int) -> float:
-        """Of so many drafts: on the line through what was simulated."""
-        return self.first_draft + (drafts - 1) * self.each_further
-
-
-# Simulated were one and two draft models, with a forecast and without, and one head: a further head
-# is taken as a further draft model without a forecast.
-_TOLD = _Average(first_draft=2.1, each_further=1.0)
-_NOT_TOLD = _Average(first_draft=2.9, each_further=2.0)
-_HEADS = _Average(first_draft=2.6, each_further=2.0)
+# Candidates that simulated searches measured for the first draft and for each further one, of 13
+# windows a draft (benchmarks/search.py). One and two draft models were simulated, with a forecast
+# and without, and one head: a further head is taken as a further draft model without a forecast.
+_TOLD = 2.1, 1.0
+_NOT_TOLD = 2.9, 2.0
+_HEADS = 2.6, 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Extent:
-    """Which candidates a search measures, and how many, unless its `stop` ends it before.
+    """The candidates that a search measures, unless its `stop` ends it before.
 
-    certain: whatever is found, in the order of measuring. others: that may be measured too.
-    average: of both, in simulated searches of the kind.
+    certain: measured whatever is found, in this order. others: may be measured too.
+    average: number of both, in simulated searches of this kind.
     """
 
     certain: tuple[Candidate, ...]
@@ -44,19 +33,22 @@ class Extent:
 
     @property
     def most(self) -> int:
-        """All of them."""
         return len(self.certain) + len(self.others)
 
 
 def extent(search: Search, *, reads_outputs: bool) -> Extent:
-    """reads_outputs: drafts that can, read the baseline's outputs while the run lasts."""
+    """Return which candidates a search measures.
+
+    reads_outputs: drafts that can do so read the baseline's outputs while the run lasts.
+    """
     drafts = {candidate.draft for candidate in search.candidates}
     told = {c.draft for c in search.candidates if c.variant in search.forecast}
     if search.drafts_read_text and reads_outputs:
         told = drafts
     certain = _certain(search, told)
-    study = _NOT_TOLD if search.drafts_read_text else _HEADS
-    average = (_TOLD if told == drafts else study).of(len(drafts))
+    not_told = _NOT_TOLD if search.drafts_read_text else _HEADS
+    first, each_further = _TOLD if told == drafts else not_told
+    average = first + (len(drafts) - 1) * each_further
     return Extent(
         certain=certain,
         others=tuple(c for c in search.candidates if c not in certain),
@@ -65,10 +57,12 @@ def extent(search: Search, *, reads_outputs: bool) -> Extent:
 
 
 def _certain(search: Search, told: Collection[str]) -> tuple[Candidate, ...]:
-    """By the rules of `State.next`: what is asked for, else the first one; then one of each draft
-    of which nothing else would tell how many tokens a step yields. told: the other drafts.
+    """Apply the rules of `SearchState.next`: the candidates that are asked for, else the first one;
+    then one of each draft whose tokens a step cannot be predicted otherwise.
 
-    No second one of a draft: where the first shows that none can be worth it, the search ends.
+    told: the drafts whose tokens a step can be predicted.
+
+    A second one of a draft is not certain: the first may show that none is worth measuring.
     """
     asked_for = tuple(c for c in search.candidates if c.is_asked_for)
     certain = asked_for or (first_candidate(search.candidates),)

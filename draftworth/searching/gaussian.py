@@ -1,4 +1,4 @@
-"""Numbers that are not known well and hang together: what is known of all when some were measured.
+"""Uncertain numbers that are correlated: a measurement of one changes what is known of all.
 
 A Gaussian process over finitely many points (Rasmussen and Williams 2006, "Gaussian Processes for
 Machine Learning", section 2.2), conditioned on one measurement after the other.
@@ -16,13 +16,13 @@ _STANDARD = NormalDist()
 
 @dataclass(frozen=True, kw_only=True)
 class Gaussian:
-    """Means, and how they vary together: covariance[i][j]."""
+    """Normal numbers with their covariance[i][j]."""
 
     means: Sequence[float]
     covariance: Sequence[Sequence[float]]
 
     def measured(self, index: int, value: float, *, variance: float) -> Gaussian:
-        """After one of the numbers was measured with an error of that variance."""
+        """Return all numbers after one was measured with an error of that variance."""
         column = [row[index] for row in self.covariance]
         total = column[index] + variance
         if total <= 0:
@@ -37,11 +37,10 @@ class Gaussian:
         )
 
     def deviation(self, index: int) -> float:
-        """Standard deviation of one of the numbers."""
         return math.sqrt(max(0.0, self.covariance[index][index]))
 
     def difference(self, one: int, other: int, *, factor: float = 1.0) -> Normal:
-        """factor x one - other."""
+        """Return factor x one - other."""
         variance = (
             factor**2 * self.covariance[one][one]
             + self.covariance[other][other]
@@ -53,20 +52,19 @@ class Gaussian:
 
 @dataclass(frozen=True, kw_only=True)
 class Normal:
-    """One normal number."""
+    """A normally distributed number."""
 
     mean: float
     deviation: float
 
     def chance_above_zero(self) -> float:
-        """Between 0 and 1."""
         if self.deviation <= 0:
             return float(self.mean > 0)
         return _STANDARD.cdf(self.mean / self.deviation)
 
     def mean_above_zero(self) -> float:
-        """Of the number where it is above 0, counted as 0 elsewhere (expected improvement, Jones,
-        Schonlau and Welch 1998, equation 15)."""
+        """Return the mean of max(0, number): the expected improvement (Jones, Schonlau and Welch
+        1998, equation 15)."""
         if self.deviation <= 0:
             return max(0.0, self.mean)
         z = self.mean / self.deviation

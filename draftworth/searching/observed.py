@@ -1,4 +1,4 @@
-"""What the blocks of a run show of a search: the baseline, measured candidates, their steps."""
+"""The figures of a run's blocks that a search uses: the baseline, candidates, their steps."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from draftworth.analysis.pairing import Pair, Traffic, counting, paired
 from draftworth.analysis.ratios import log_cost_ratio
 from draftworth.metrics.definitions import tokens_per_chunk
 from draftworth.records.results import BlockResult, RequestRecord
-from draftworth.searching.policy import ClassTimes, Measured
+from draftworth.searching.policy import ClassTimes, MeasuredCandidate
 from draftworth.speculation import acceptance_of
 
-# Of a measured cost's logarithm: nobody measures better, and few blocks may look as if.
+# Of a measured cost's logarithm: a smaller deviation of a few blocks is chance.
 _LEAST_DEVIATION = 0.004
 
 
 def class_times(
     blocks: Iterable[BlockResult], traffic: Traffic, baseline: str
 ) -> dict[str, ClassTimes]:
-    """The baseline by prompt class; without the classes of which nothing is known."""
+    """Return the baseline by prompt class, without classes that have no figures."""
     measured = [block for block in blocks if block.variant == baseline]
     found = {}
     for group in traffic.groups:
@@ -39,18 +39,18 @@ def class_times(
 
 def measured_of(
     blocks: Sequence[BlockResult], traffic: Traffic, *, variant: str, baseline: str
-) -> Measured | None:
-    """A candidate beside the baseline of the same rounds; None where nothing compares them."""
+) -> MeasuredCandidate | None:
+    """Return a candidate beside the baseline of the same rounds; None without a cost ratio."""
     pairs = counting(paired(blocks, traffic, variant=variant, baseline=baseline))
     ratio = log_cost_ratio(pairs, traffic)
     if ratio is None:
         return None
     found = spread(ratio.parts)
-    # What prompts differ in is the same for all candidates, which answer the same prompts.
+    # All candidates answer the same prompts, so the differences of prompts are no error here.
     variance = found.within.variance - found.of_prompts.variance if found else 1.0
     whole_s = _per_token(pairs, traffic, _whole_s, lambda pair: pair.plain)
     first_s = _per_token(pairs, traffic, _first_s, lambda pair: pair.drafted)
-    return Measured(
+    return MeasuredCandidate(
         cost=math.exp(ratio.value),
         deviation=max(_LEAST_DEVIATION, math.sqrt(max(0.0, variance))),
         first=first_s / whole_s,
@@ -60,10 +60,10 @@ def measured_of(
 def longer_than(
     blocks: Iterable[BlockResult], traffic: Traffic, *, variant: str, checked: int
 ) -> dict[str, list[float]]:
-    """By prompt class, the parts of a candidate's steps that had more than 1, 2, ... tokens.
+    """Return by prompt class the parts of a candidate's steps with more than 1, 2, ... tokens.
 
-    By the server's counters; without them, with one acceptance at every depth that makes the mean
-    that the chunks show. Without the classes of which neither is known.
+    They come from the server's counters; without counters, from the one acceptance at every depth
+    that explains the mean of the chunks. Classes with neither are left out.
     """
     own = [block for block in blocks if block.variant == variant]
     found = {}
@@ -83,7 +83,7 @@ def _per_token(
     seconds: Callable[[RequestRecord], float],
     side: Callable[[Pair], RequestRecord],
 ) -> float:
-    """Seconds an output token of the traffic, of one side."""
+    """Return the seconds an output token of the traffic takes on one side."""
     total = 0.0
     for name, weight in traffic.weights.items():
         records = [side(pair) for pair in pairs if pair.prompt_class == name]

@@ -1,13 +1,12 @@
-"""Which candidate to measure next, or why none: predict all, measure what may still be best.
+"""Which candidate to measure next: predict the cost of all, measure those that may be the best.
 
-What a token costs with a candidate / without is a part before the first token, and the rest: step
-cost / tokens a step, class by class. Tokens a step are predicted (`yields`), what a step costs is
-fitted over the measured candidates (`step_costs`), so each candidate has a cost with an uncertainty
-that it shares with its neighbours. Of those that may still be better than the best so far by more
-than `within`, the one with the lowest expected cost is measured next, and the search ends when
-there is none. No draft at all is the first best, at a cost of 1. (`benchmarks/search.py` has what
-that finds, and what it takes; the largest expected improvement in the place of the lowest cost
-found the same and took a little more.)
+The cost of a token with a candidate / without a draft has a part before the first token, and the
+rest: step cost / tokens a step, class by class. Tokens a step are predicted (`yields`), step costs
+are fitted over the measured candidates (`step_costs`), so each candidate has a cost with an
+uncertainty that it shares with its neighbours. Of those that may be better than the best so far by
+more than `within`, the one with the lowest expected cost is measured next; without one, the search
+ends. At first, no draft is the best, at a cost of 1. (`benchmarks/search.py` shows how good and how
+short such searches are. Choosing by the largest expected improvement was as good and took longer.)
 """
 
 from __future__ import annotations
@@ -24,16 +23,15 @@ from draftworth.searching.yields import Yield
 
 # A candidate that is less likely to be better by more than `within` is left out.
 LEAST_CHANCE = 0.12
-# Of a prediction, two-sided.
+# Half-width of an interval of 95%, in standard deviations.
 NORMAL_95 = 1.96
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClassTimes:
-    """The baseline in one prompt class, seconds for each output token.
+    """The baseline in one prompt class: seconds for each output token.
 
-    weight: the class's part of the output tokens. first_s: until the first token; decoding_s: after
-        it.
+    weight: the class's part of the output tokens. first_s: before the first token.
     """
 
     weight: float
@@ -42,16 +40,15 @@ class ClassTimes:
 
     @property
     def seconds(self) -> float:
-        """Of both."""
         return self.first_s + self.decoding_s
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measured:
+class MeasuredCandidate:
     """A candidate that was measured beside the baseline.
 
-    cost: of a token / the baseline's. deviation: of its logarithm, from round to round; what
-        prompts differ in, all candidates share. first: the part of `cost` before the first token.
+    cost: of a token / the baseline's. deviation: of its logarithm, from round to round; prompts
+        have no part in it. first: the part of `cost` before the first token.
     """
 
     cost: float
@@ -60,16 +57,15 @@ class Measured:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Forecast:
-    """What a token costs with a candidate / without, predicted or measured; 95%.
+class CandidateForecast:
+    """The cost of a token with a candidate / without a draft, with its interval of 95%.
 
-    chance: that it is better than the best one so far by more than `within`; 0 of a measured one.
-    gain: that it is expected to bring, as a part of the baseline's cost. step_cost: in baseline
-    steps. tokens: a step, and `cost_by_class`: of a token, by prompt class.
+    chance: that it is better than the best so far by more than `within`; 0 if it is measured.
+    gain: the expected improvement, as a part of the baseline's cost. step_cost: in baseline steps.
+    tokens: a step, by prompt class. cost_by_class: of a token.
     """
 
     candidate: Candidate
-    is_measured: bool
     cost: float
     low: float
     high: float
@@ -81,23 +77,22 @@ class Forecast:
 
 
 @dataclass(frozen=True, kw_only=True)
-class State:
-    """What is known of a search.
+class SearchState:
+    """A search with everything that was measured so far.
 
-    candidates: of the search, without those that cannot be measured. baseline: by prompt class.
-    measured: in the order of measuring. yields: of each candidate whose tokens a step can be
-        predicted.
+    candidates: those that can be measured. baseline: by prompt class. measured: in the order of
+        measuring. yields: of the candidates whose tokens a step can be predicted.
     """
 
     search: Search
     candidates: Sequence[Candidate]
     baseline: Mapping[str, ClassTimes]
-    measured: Mapping[Candidate, Measured]
+    measured: Mapping[Candidate, MeasuredCandidate]
     yields: Mapping[Candidate, Yield]
 
     @property
     def best(self) -> Candidate:
-        """The best of the measured ones by what is known of all; raises ValueError without one."""
+        """The measured candidate with the lowest expected cost; raises ValueError without one."""
         return min(self.measured, key=lambda c: self._costs.means[self._index[c]])
 
     @property
@@ -107,7 +102,7 @@ class State:
 
     @property
     def next(self) -> Candidate | None:
-        """What to measure; None: no other can be expected to be better by more than `within`."""
+        """The candidate to measure; None: no other may be better by more than `within`."""
         open_ones = [c for c in self.candidates if c not in self.measured]
         if not self.measured:
             return first_candidate(open_ones) if open_ones else None
@@ -122,12 +117,12 @@ class State:
 
     @property
     def sureness(self) -> float:
-        """At least so likely no candidate is better than the best by more than `within`."""
+        """A lower bound for the chance that no candidate beats the best by more than `within`."""
         return max(0.0, 1 - math.fsum(f.chance for f in self.forecasts))
 
     @cached_property
-    def forecasts(self) -> Sequence[Forecast]:
-        """Of every candidate that is measured or can be predicted, in their order."""
+    def forecasts(self) -> Sequence[CandidateForecast]:
+        """The forecasts of the candidates that are measured or can be predicted, in their order."""
         if not self.measured:
             return ()
         return [self._forecast(c) for c in self._known]
@@ -140,18 +135,16 @@ class State:
     def _index(self) -> Mapping[Candidate, int]:
         return {c: n for n, c in enumerate(self._known)}
 
-    def _forecast(self, candidate: Candidate) -> Forecast:
+    def _forecast(self, candidate: Candidate) -> CandidateForecast:
         index = self._index[candidate]
-        is_measured = candidate in self.measured
         cost, half = self._costs.means[index], NORMAL_95 * self._costs.deviation(index)
         step_cost = (cost - self._first(candidate)) / self._decoding[index]
         chance = gain = 0.0
-        if not is_measured:
+        if candidate not in self.measured:
             chance = self._lead(index, factor=1 - self.search.within).chance_above_zero()
             gain = self._lead(index).mean_above_zero()
-        return Forecast(
+        return CandidateForecast(
             candidate=candidate,
-            is_measured=is_measured,
             cost=cost,
             low=cost - half,
             high=cost + half,
@@ -165,7 +158,7 @@ class State:
         )
 
     def _lead(self, index: int, *, factor: float = 1.0) -> Normal:
-        """factor x the cost of the best so far, which may be no draft at all, - a candidate's."""
+        """Return factor x the cost of the best so far, which may be no draft, - a candidate's."""
         if self.pays:
             return self._costs.difference(self._index[self.best], index, factor=factor)
         costs = self._costs
@@ -173,8 +166,7 @@ class State:
 
     @cached_property
     def _decoding(self) -> list[float]:
-        """By candidate: a token's cost, were each step as dear as a baseline step, without the
-        part before the first token."""
+        """Each candidate's cost of a token after the first, if a step cost one baseline step."""
         return [
             math.fsum(
                 t.weight * t.decoding_s / self.yields[c].tokens[name]
@@ -185,20 +177,20 @@ class State:
         ]
 
     def _class_cost(self, candidate: Candidate, name: str, step_cost: float) -> float:
-        """Of a token in one prompt class; the part before the first one as dear as in the mix."""
+        """Return the cost in one class; time before the first token grows as in all classes."""
         own = self.baseline[name]
         first_s = math.fsum(t.weight * t.first_s for t in self.baseline.values())
-        dearer = self._first(candidate) * self.baseline_s / first_s if first_s else 1.0
+        slower = self._first(candidate) * self.baseline_s / first_s if first_s else 1.0
         decoding_s = own.decoding_s * step_cost / self.yields[candidate].tokens[name]
-        return (own.first_s * dearer + decoding_s) / own.seconds
+        return (own.first_s * slower + decoding_s) / own.seconds
 
     @property
     def baseline_s(self) -> float:
-        """Seconds for each output token of the traffic without a draft."""
+        """Seconds for an output token of the traffic without a draft."""
         return math.fsum(t.weight * t.seconds for t in self.baseline.values())
 
     def _first(self, candidate: Candidate) -> float:
-        """The part before the first token: as measured, or as of those that are."""
+        """Return the part before the first token; for others, the mean of the measured ones."""
         if candidate in self.measured:
             return self.measured[candidate].first
         own = [m.first for c, m in self.measured.items() if c.draft == candidate.draft]
@@ -207,9 +199,8 @@ class State:
 
     @cached_property
     def _costs(self) -> Gaussian:
-        """What a token costs with each known candidate / without."""
         costs = self._costs_before
-        # One error for all, which few blocks of each show badly: the same machine measured them.
+        # All share one error, because few blocks of each show it badly.
         squares = [seen.deviation**2 for seen in self.measured.values()]
         variance = math.fsum(squares) / len(squares) if squares else 0.0
         for candidate, seen in self.measured.items():

@@ -1,4 +1,4 @@
-"""What a search found, as `search.json` has it."""
+"""The result of a search, for `search.json`."""
 
 from __future__ import annotations
 
@@ -6,20 +6,23 @@ import math
 from collections.abc import Mapping, Sequence
 
 from draftworth.records.search import Candidate, CandidateResult, Range, SearchResult
-from draftworth.searching.policy import NORMAL_95, Forecast, State
+from draftworth.searching.policy import NORMAL_95, CandidateForecast, SearchState
 
 
 def search_result(
-    state: State,
+    state: SearchState,
     *,
     run_id: str,
     load: str,
     order: Sequence[Candidate],
-    expected: Mapping[Candidate, Forecast],
+    expected: Mapping[Candidate, CandidateForecast],
     failed: Mapping[str, str],
     ended: str,
 ) -> SearchResult:
-    """expected: what was known of each measured candidate before it was measured."""
+    """Return the record of a search.
+
+    expected: the forecast of each measured candidate before it was measured.
+    """
     found = bool(state.measured)
     return SearchResult(
         run_id=run_id,
@@ -35,7 +38,9 @@ def search_result(
     )
 
 
-def _result(state: State, forecast: Forecast, expected: Forecast | None) -> CandidateResult:
+def _result(
+    state: SearchState, forecast: CandidateForecast, expected: CandidateForecast | None
+) -> CandidateResult:
     return CandidateResult(
         variant=forecast.candidate.variant,
         cost=_range(forecast),
@@ -48,11 +53,11 @@ def _result(state: State, forecast: Forecast, expected: Forecast | None) -> Cand
     )
 
 
-def _range(forecast: Forecast) -> Range:
+def _range(forecast: CandidateForecast) -> Range:
     return Range(value=forecast.cost, low=forecast.low, high=forecast.high)
 
 
-def _measured(state: State, candidate: Candidate) -> Range | None:
+def _measured(state: SearchState, candidate: Candidate) -> Range | None:
     seen = state.measured.get(candidate)
     if seen is None:
         return None

@@ -1,10 +1,10 @@
-"""Tokens a step that each candidate will yield, and how far that may be off.
+"""Tokens a step that each candidate will yield, with their error.
 
-A draft model knows nothing but the text, so one pass over the baseline's outputs shows it for every
-window (`analysis/acceptance`). A head reads the target's hidden states: there a measured window
-shows how many of its steps were longer than each number of tokens, and a step of another window is
-taken to be as lucky at the same depth. That is not exact, because its steps begin elsewhere in the
-text; the nearer a window lies to a measured one, the less that matters.
+A draft model reads only the text, so one pass over the baseline's outputs shows them for every
+window (`analysis/acceptance`). A head reads the target's hidden states. There, the steps of a
+measured window show how often each depth is accepted, and other windows are taken to be accepted as
+often at the same depth. That is not exact, because their steps begin elsewhere in the text; it
+matters less, the nearer a window is to a measured one.
 """
 
 from __future__ import annotations
@@ -15,24 +15,26 @@ from dataclasses import dataclass
 
 from draftworth.records.search import Candidate
 
-# Of a prediction from the text: what servers did beside it (docs/estimate.md).
+# Deviation of a prediction from the text, as servers showed it (docs/estimate.md).
 FROM_TEXT = 0.005
-# Of one from measured windows, over a window that is e times as long or short: between and below
-# them, and beyond the longest.
+# Deviation of a prediction from measured windows, for a window that is e times as long or as short:
+# between and below them, and beyond the longest.
 _BETWEEN, _BEYOND = 0.05, 0.15
 
 
 @dataclass(frozen=True, kw_only=True)
 class Yield:
-    """tokens: a step, by prompt class. anchor: the logarithm of the window that they are of;
-    deviation: of their logarithm, from there."""
+    """Tokens a step, by prompt class.
+
+    anchor: the logarithm of the measured window that they come from; deviation: of their logarithm.
+    """
 
     tokens: Mapping[str, float]
     anchor: float = 0.0
     deviation: float = FROM_TEXT
 
     def together(self, other: Yield, *, same_draft: bool) -> float:
-        """Covariance of both logarithms: what is off at one window is so at the ones beyond it."""
+        """Return the covariance of both logarithms: an error goes on in windows further away."""
         if not same_draft or self.anchor != other.anchor:
             return 0.0
         return min(self.deviation, other.deviation) ** 2
@@ -41,10 +43,10 @@ class Yield:
 def from_measured(
     candidate: Candidate, longer_than: Mapping[Candidate, Mapping[str, Sequence[float]]]
 ) -> Yield | None:
-    """Of a candidate from others of its draft; None where none of them is measured.
+    """Predict a candidate from others of its draft; None where none of them is measured.
 
-    longer_than: of each measured candidate, by prompt class, the parts of its steps that had more
-        than 1, 2, ... tokens.
+    longer_than: of each measured candidate, by prompt class, the parts of its steps with more than
+        1, 2, ... tokens.
     """
     own = sorted(
         (c for c in longer_than if c.draft == candidate.draft), key=lambda c: (c.checked, c.window)
@@ -76,7 +78,7 @@ def from_measured(
 
 
 def _tokens(longer_than: Sequence[float], checked: int) -> float:
-    """1 + the parts of steps with more; deeper than measured they go on falling as at the end."""
+    """Add 1 and the parts of longer steps; beyond the measured depth they fall as at its end."""
     parts = [*longer_than[:checked]]
     fall = longer_than[-1] / longer_than[-2] if len(longer_than) > 1 and longer_than[-2] else 0.5
     while len(parts) < checked:
@@ -85,7 +87,7 @@ def _tokens(longer_than: Sequence[float], checked: int) -> float:
 
 
 def _between(known: Sequence[tuple[float, float]], place: float) -> float:
-    """On the line between two places, in logarithms; with one, as there."""
+    """Interpolate between the logarithms at two places; with one place, take its value."""
     (first, value), (last, other) = known[0], known[-1]
     if last == first:
         return value

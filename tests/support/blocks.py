@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from draftworth.records.load import ConcurrencyLoad
@@ -128,3 +130,10 @@ def make_price(**overrides: Any) -> Price:
         "nodes": 1,
     }
     return Price(**{**fields, **overrides})
+
+
+def each_request(
+    block: BlockResult, change: Callable[[RequestRecord], RequestRecord]
+) -> BlockResult:
+    """The block with every request changed."""
+    return replace(block, requests=tuple(map(change, block.requests)))

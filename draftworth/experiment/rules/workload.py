@@ -11,7 +11,7 @@ from draftworth.errors import Key, Problem
 from draftworth.experiment.model import Experiment, LocalExperiment, loads_of
 from draftworth.experiment.workload import Workload
 from draftworth.records.codec import dump_json
-from draftworth.records.load import MAX_LLMPERF_IN_FLIGHT, ConcurrencyLoad
+from draftworth.records.load import MAX_LLMPERF_IN_FLIGHT
 from draftworth.records.prompts import MAX_PROMPT_BYTES, Case, Prompt
 from draftworth.records.results import MAX_TEMPERATURE, MIN_TEMPERATURE
 
@@ -127,24 +127,22 @@ def _each_load_is_worth_its_warm_up(experiment: Experiment) -> Iterator[Problem]
     work = experiment.workload
     rungs = len(loads_of(experiment)) // max(1, len(work.input_lengths))
     for index, load in enumerate(loads_of(experiment)[:rungs]):
-        if isinstance(load, ConcurrencyLoad) and load.concurrency > work.requests_per_round:
+        in_flight = load.needed_in_flight
+        if in_flight > work.requests_per_round:
             yield Problem(
                 key=_key_of_load(work, index),
-                given=f"{load.concurrency} requests in flight with workload.requests_per_round "
+                given=f"{in_flight} requests in flight with workload.requests_per_round "
                 f"{work.requests_per_round}{_by_default(experiment)}",
                 allowed=f"at most {work.requests_per_round}, or requests_per_round of "
-                f"{load.concurrency} or more",
-                reason=f"{load.label} takes {load.concurrency} requests of warm-up to build up and "
+                f"{in_flight} or more",
+                reason=f"{load.label} takes {in_flight} requests of warm-up to build up and "
                 "as many fillers to keep until the end: with fewer measured requests than that, "
                 "most of what a block sends would not be measured",
             )
 
 
 def _key_of_load(work: Workload, index: int) -> Key:
-    if work.load is None:
-        return ("workload", "load")
-    one = work.load.kind == "concurrency"
-    return ("workload", "load", *(("concurrency",) if one else ("concurrencies", index)))
+    return ("workload", "load", *(work.load.key_of(index) if work.load else ()))
 
 
 def _by_default(experiment: Experiment) -> str:

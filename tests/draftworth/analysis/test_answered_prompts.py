@@ -33,7 +33,7 @@ def test_of_requests_of_one_prompt_the_first_that_has_a_text() -> None:
     assert output.asked == {"messages": PROMPT.messages}
 
 
-def test_other_variants_and_changed_prompts_have_none() -> None:
+def test_other_variants_and_changed_prompts_have_no_outputs() -> None:
     other = make_block(variant="k7")
     changed = make_block(variant="baseline", load=ConcurrencyLoad(concurrency=1, input_tokens=64))
     transcripts = {"request-0": Transcript(request_id="request-0", text="x")}

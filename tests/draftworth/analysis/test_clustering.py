@@ -9,12 +9,13 @@ import pytest
 
 from draftworth.analysis.clustering import (
     MANY_REPETITIONS,
-    Part,
     Sample,
     Spread,
+    VariancePart,
     spread,
     student_t,
 )
+from tests.support.present import present
 from tests.support.samples import samples
 
 
@@ -34,9 +35,7 @@ def test_students_t_is_the_tables(
 def test_more_rounds_of_the_same_prompts_do_not_fool_the_error() -> None:
     """Prompts differ, their repetitions do not: so many requests are so many prompts."""
     levels = [0.5, -0.5, 0.2, -0.2, 0.4, -0.4]
-    two, many = (spread(samples([[v / n] * n for v in levels])) for n in (2, 50))
-    assert two is not None
-    assert many is not None
+    two, many = (present(spread(samples([[v / n] * n for v in levels]))) for n in (2, 50))
     assert many.within.variance == pytest.approx(two.within.variance)
     assert many.within.variance == pytest.approx(6 / 5 * sum(v**2 for v in levels))
 
@@ -47,37 +46,30 @@ def test_prompts_that_were_seen_once_show_nothing_that_lasts() -> None:
         Sample(stratum="case", prompt=f"p{i}", block=str(i % 2), value=value)
         for i, value in enumerate((0.3, -0.3, 0.1, -0.1, 0.2, -0.2))
     ]
-    found = spread(once)
-    assert found is not None
+    found = present(spread(once))
     assert found.of_prompts.variance == 0
-    lasting = spread(samples([[v / 4] * 4 for v in (0.3, -0.3, 0.1, -0.1, 0.2, -0.2)]))
-    assert lasting is not None
+    lasting = present(spread(samples([[v / 4] * 4 for v in (0.3, -0.3, 0.1, -0.1, 0.2, -0.2)])))
     assert lasting.of_prompts.variance > 0.6 * lasting.within.variance
 
 
 def test_an_error_that_a_whole_block_has_is_no_smaller_for_many_prompts() -> None:
-    few, many = (spread(samples([[1 / n, -1 / n]] * n)) for n in (6, 60))
-    assert few is not None
-    assert many is not None
+    few, many = (present(spread(samples([[1 / n, -1 / n]] * n))) for n in (6, 60))
     assert many.within.variance == pytest.approx(few.within.variance) == pytest.approx(4.0)
     assert many.within.degrees_of_freedom == 1
 
 
 def test_what_lies_between_cases_is_no_error_and_what_lies_within_them_is() -> None:
     far = [samples([[level, level]] * 3, stratum=name) for name, level in (("a", 5.0), ("b", -5.0))]
-    within_cases = spread([*far[0], *far[1]])
-    assert within_cases is not None
+    within_cases = present(spread([*far[0], *far[1]]))
     assert within_cases.within.variance == 0
     assert within_cases.within.degrees_of_freedom == 2
-    as_one = spread([Sample(**{**vars(s), "stratum": "all"}) for s in (*far[0], *far[1])])
-    assert as_one is not None
+    as_one = present(spread([Sample(**{**vars(s), "stratum": "all"}) for s in (*far[0], *far[1])]))
     assert as_one.within.variance > 100
 
 
 def test_cases_of_one_prompt_are_put_together() -> None:
     rows = [sample for i in range(6) for sample in samples([[i, i]], stratum=f"case-{i}")]
-    found = spread(rows)
-    assert found is not None
+    found = present(spread(rows))
     assert found.within.variance > 0
     assert found.prompts == 6
 
@@ -94,8 +86,7 @@ def repeated(levels: list[float], *, side: str = "", cases: int = 1) -> list[Sam
 
 
 def test_few_repetitions_are_no_sample() -> None:
-    found = spread(repeated([1.0, -1.0, 0.0]))
-    assert found is not None
+    found = present(spread(repeated([1.0, -1.0, 0.0])))
     assert (found.between, found.repetitions) == ((), 3)
     assert found.of_repetitions.variance == 0
 
@@ -104,10 +95,8 @@ def test_many_are_clustered_over_all_cases_at_once() -> None:
     """What a start does, it does to every case: four cases show no more of it than one."""
     levels = [1.0, -1.0, 0.5, -0.5]
     assert len(levels) == MANY_REPETITIONS
-    one, four = (spread(repeated(levels, cases=cases)) for cases in (1, 4))
-    assert one is not None
-    assert four is not None
-    by_hand = Part(4 / 3 * sum((level / 4) ** 2 for level in levels), 3)
+    one, four = (present(spread(repeated(levels, cases=cases))) for cases in (1, 4))
+    by_hand = VariancePart(4 / 3 * sum((level / 4) ** 2 for level in levels), 3)
     for found in (one, four):
         assert found.between[-1].variance == pytest.approx(by_hand.variance)
         assert found.between[-1].degrees_of_freedom == 3
@@ -118,7 +107,7 @@ def test_many_are_clustered_over_all_cases_at_once() -> None:
 
 
 @pytest.mark.parametrize("cases_are_strata", [True, False])
-def test_the_beginning_of_a_repetition_is_none(cases_are_strata: bool) -> None:
+def test_the_beginning_of_a_repetition_is_not_counted_as_one(cases_are_strata: bool) -> None:
     """A fourth in which one of two cases was measured makes no sample; a fifth adds no degree."""
 
     def found_of(levels: list[float]) -> Spread:
@@ -126,9 +115,7 @@ def test_the_beginning_of_a_repetition_is_none(cases_are_strata: bool) -> None:
         if not cases_are_strata:
             rows = [replace(s, case=s.stratum, stratum="class") for s in rows]
         last = f"r{len(levels) - 1}"
-        found = spread([s for s in rows if s.repetition != last or "case-0" in s.prompt])
-        assert found is not None
-        return found
+        return present(spread([s for s in rows if s.repetition != last or "case-0" in s.prompt]))
 
     three, four = found_of([1.0, -1.0, 0.5, -0.5]), found_of([1.0, -1.0, 0.5, -0.5, 0.1])
     assert (three.repetitions, three.between) == (3, ())
@@ -143,12 +130,10 @@ def test_what_repetitions_differ_by_and_prompts_do_has_a_t_each() -> None:
         for number in range(4)
         for s in samples([[value / 8] * 2 for value in prompts])
     ]
-    alike = spread(rows)
-    assert alike is not None
+    alike = present(spread(rows))
     # Repetitions that show no difference do not widen the interval by their few degrees.
     assert alike.half_width(0.95) == pytest.approx(alike.within.half_width(0.95))
-    both = spread([*rows, *repeated([1.0, -1.0, 0.5, -0.5])])
-    assert both is not None
+    both = present(spread([*rows, *repeated([1.0, -1.0, 0.5, -0.5])]))
     parts = [part.half_width(0.95) for part in both.between]
     assert both.half_width(0.95) == pytest.approx(math.hypot(*parts))
     assert [part.degrees_of_freedom for part in both.between] == [10, 3]
@@ -156,13 +141,13 @@ def test_what_repetitions_differ_by_and_prompts_do_has_a_t_each() -> None:
 
 def test_the_repetitions_of_two_runs_that_are_compared_are_two_samples() -> None:
     """Two of each are few, although they are four; and what the runs differ by is no error."""
-    few = spread([*repeated([1, -1], side="one"), *repeated([1, -1], side="other")])
-    assert few is not None
+    few = present(spread([*repeated([1, -1], side="one"), *repeated([1, -1], side="other")]))
     assert (few.between, few.repetitions) == ((), 2)
     levels = [5.0, 5.0, 5.0, 5.0]
-    many = spread(
-        [*repeated(levels, side="one"), *repeated([-level for level in levels], side="other")]
+    many = present(
+        spread(
+            [*repeated(levels, side="one"), *repeated([-level for level in levels], side="other")]
+        )
     )
-    assert many is not None
     assert many.between[-1].variance == pytest.approx(0.0)
     assert many.between[-1].degrees_of_freedom == 6

@@ -16,6 +16,7 @@ from draftworth.records.results import CONTROL
 from draftworth.report.contents import document_of
 from tests.draftworth.report.runs import BASELINE, VARIANT, make_facts, make_run, with_control
 from tests.support.blocks import make_failed_record
+from tests.support.present import present
 
 
 def ratio(low: float | None, high: float | None) -> Estimate:
@@ -37,9 +38,7 @@ def test_its_interval_stands_under_every_verdict() -> None:
     found = list(findings(facts))
     assert len(found) == 3
     for finding in found:
-        assert finding.noise_floor_low is not None
-        assert finding.noise_floor_high is not None
-        assert finding.noise_floor_low <= 1.002 <= finding.noise_floor_high
+        assert present(finding.noise_floor_low) <= 1.002 <= present(finding.noise_floor_high)
         assert "Two servers without speculation: " in finding.sentence
     assert [f.clears_noise_floor for f in found] == [None, True, True]
     assert "which the verdict clears." in found[1].sentence
@@ -63,13 +62,14 @@ def test_a_class_that_the_control_did_not_measure_has_no_floor() -> None:
     assert floors["open_ended"] is not None
 
 
-def test_where_equal_servers_differ_as_much_the_verdict_is_none() -> None:
+def test_where_equal_servers_differ_as_much_the_verdict_is_inconclusive() -> None:
     """The variant of the structured class is 37% cheaper, and so is the second server."""
     facts = make_facts(with_control(make_run(), factor=0.62))
     (comparison,) = (
-        v.comparison for v in facts.speculative if v.summary.group.prompt_class == "structured"
+        present(v.comparison)
+        for v in facts.speculative
+        if v.summary.group.prompt_class == "structured"
     )
-    assert comparison is not None
     assert comparison.judgement == "inconclusive"
     assert "on a second server without speculation it costs -38." in comparison.reason
     assert "so much may be no effect of speculation" in comparison.reason
@@ -116,7 +116,7 @@ def test_a_control_of_one_round_gives_no_interval_and_says_so() -> None:
     ) in attention_of(facts)
 
 
-def test_nothing_is_told_of_a_control_that_gives_a_floor_and_of_none() -> None:
+def test_a_control_needs_no_attention_where_it_gives_a_floor_or_was_not_measured() -> None:
     for run in (with_control(make_run()), make_run()):
         assert not [line for line in attention_of(make_facts(run)) if "noise floor" in line]
     assert "control" not in dict(document_of(make_facts()).facts)["requests"]

@@ -13,17 +13,16 @@ from tests.draftworth.report.runs import (
     make_run,
     structured_run,
 )
+from tests.support.present import present
 
 
 def test_the_break_even_is_what_a_step_costs_in_baseline_steps() -> None:
     """By the builder's own figures: 99 tokens in 17 whole chunks, and the means of 8 requests."""
     (at,) = handover_of(make_facts(structured_run(4))).break_evens
-    assert at.needed is not None
-    assert at.needed.low is not None
-    assert at.needed.high is not None
+    needed = present(at.needed)
     step_s = 99 * (STEP_S / TOKENS_PER_STEP["structured"] + 3.5e-5) / 17
-    assert at.needed.value == pytest.approx(step_s / (PLAIN_ITL_S + 3.5e-4), rel=1e-3)
-    assert at.needed.low < at.needed.value < at.needed.high
+    assert needed.value == pytest.approx(step_s / (PLAIN_ITL_S + 3.5e-4), rel=1e-3)
+    assert present(needed.low) < needed.value < present(needed.high)
     assert at.measured == pytest.approx(TOKENS_PER_STEP["structured"])
     assert at.judgement == "cheaper per token"
 

@@ -24,6 +24,7 @@ from tests.draftworth.report.runs import (
     make_run,
     two_rounds,
 )
+from tests.support.blocks import each_request
 
 PRICE = Price(
     usd_per_node_hour=8.0,
@@ -41,17 +42,13 @@ def blocks_at(*loads: Load, classes: tuple[str, ...] = ("structured",)) -> tuple
         for name in classes:
             for make in (make_plain_block, make_drafted_block):
                 block = make(len(blocks) + 1, name, load=load)
-                slower = 1.0 + number * (make is make_drafted_block)
+                slower = 1.0 + (number if make is make_drafted_block else 0)
                 blocks.append(_slower(block, slower))
     return two_rounds(*blocks)
 
 
 def _slower(block: BlockResult, factor: float) -> BlockResult:
-    requests = tuple(
-        replace(r, end_to_end_latency_s=(r.end_to_end_latency_s or 0) * factor)
-        for r in block.requests
-    )
-    return replace(block, requests=requests)
+    return each_request(block, lambda r: replace(r, end_to_end_latency_s=r.took_s * factor))
 
 
 def in_flight(*counts: int) -> tuple[Load, ...]:

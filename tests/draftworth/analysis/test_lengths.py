@@ -7,6 +7,7 @@ import pytest
 from draftworth.analysis.summary import OutputLengths, output_lengths, wrong_input_tokens
 from draftworth.records.load import ConcurrencyLoad
 from tests.support.blocks import make_failed_record, make_record
+from tests.support.present import present
 
 
 def test_lengths_and_ends_are_those_of_requests_that_did_not_fail() -> None:
@@ -26,8 +27,7 @@ def test_a_server_that_counts_no_tokens_has_no_lengths() -> None:
 
 
 def test_a_server_with_many_reasons_fills_no_table() -> None:
-    found = output_lengths([make_record(finish_reason=f"reason {n}") for n in range(100)])
-    assert found is not None
+    found = present(output_lengths([make_record(finish_reason=f"reason {n}") for n in range(100)]))
     assert len(found.ends) == 6
     assert found.ends["other"] == 95
 

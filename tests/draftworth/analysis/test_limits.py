@@ -10,7 +10,7 @@ from draftworth.analysis.limits import highest_rate, limit_check, why_not_compar
 from draftworth.analysis.pairing import Traffic
 from draftworth.records.load import ConcurrencyLoad, PoissonLoad
 from draftworth.records.results import BlockResult, Limits, RequestRecord
-from tests.support.blocks import make_block, make_failed_record, make_record
+from tests.support.blocks import each_request, make_block, make_failed_record, make_record
 
 TRAFFIC = Traffic(weights={"structured": 1.0}, load=ConcurrencyLoad(concurrency=4))
 SIDES = ("baseline", "k7")
@@ -58,7 +58,7 @@ def test_a_stated_limit_takes_the_place_of_two_per_cent() -> None:
     assert why_not_comparable(blocks, TRAFFIC, Limits(failed_share=0.05), SIDES)
 
 
-def test_shares_that_differ_by_more_than_chance_leave_none_either() -> None:
+def test_shares_of_failures_that_differ_by_more_than_chance_leave_no_verdict() -> None:
     allowed = Limits(failed_share=0.2)
     unequal = blocks_of(failed={"k7": 9})
     assert "failed unequally: 0 of 100 of baseline and 9 of 100 of k7" in why_not_comparable(
@@ -130,9 +130,7 @@ def test_the_highest_rate_is_below_the_first_that_is_too_high() -> None:
         blocks = [spaced("k7", number) for number in range(1, 5)]
         return [
             replace(
-                block,
-                load=load,
-                requests=tuple(replace(r, ttft_s=(r.ttft_s or 0) + add_s) for r in block.requests),
+                each_request(block, lambda r: replace(r, ttft_s=(r.ttft_s or 0) + add_s)), load=load
             )
             for block in blocks
         ]

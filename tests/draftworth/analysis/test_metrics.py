@@ -17,8 +17,9 @@ from lambdas.metrics_publisher.datums import plan_block
 from stacks.dashboard import dashboard_body
 from tests.conftest import ROOT
 from tests.draftworth.report.runs import make_facts, make_run
-from tests.support.blocks import make_block, make_record
+from tests.support.blocks import each_request, make_block, make_record
 from tests.support.experiments import resolved
+from tests.support.present import present
 
 MADE_UP = Metric(
     name="QueueWait",
@@ -39,14 +40,9 @@ def made_up(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def waiting_run() -> Run:
-    blocks = tuple(
-        replace(
-            block,
-            requests=tuple(replace(r, run_queue_wait_s=0.125) for r in block.requests),
-        )
-        for block in make_run().blocks
-    )
-    return make_run(blocks=blocks)
+    blocks = make_run().blocks
+    waited = (each_request(b, lambda r: replace(r, run_queue_wait_s=0.125)) for b in blocks)
+    return make_run(blocks=tuple(waited))
 
 
 @pytest.mark.usefixtures("made_up")
@@ -91,8 +87,7 @@ def test_every_metric_of_requests_is_an_attribute_of_their_record() -> None:
 
 
 def test_acceptance_is_estimated_of_blocks_that_say_the_same_most_of_a_step() -> None:
-    estimated = definitions.ACCEPTANCE_RATE_ESTIMATED.pooled
-    assert estimated is not None
+    estimated = present(definitions.ACCEPTANCE_RATE_ESTIMATED.pooled)
     steps = make_record(chunks=23, tokens_per_step=4.5)  # 99 tokens in 22 chunks after the first
     eight, six = (make_block(requests=(steps,), max_tokens_per_step=n) for n in (8, 6))
     assert estimated([eight, eight], None) == pytest.approx(3.5 / 7)

@@ -30,7 +30,8 @@ from tests.draftworth.report.runs import (
     with_control,
     write_run,
 )
-from tests.support.blocks import make_record
+from tests.support.blocks import each_request, make_record
+from tests.support.present import present
 
 DIFFERENT = "f" * 64
 
@@ -188,8 +189,7 @@ def alike(share: float, prompts: int, *, kept: float = 1.0) -> list[OutputPair]:
 def test_outputs_are_judged_beside_two_servers_without_speculation(
     found: list[OutputPair], control: list[OutputPair], word: LikenessWord
 ) -> None:
-    judged = likeness(found, control)
-    assert judged is not None
+    judged = present(likeness(found, control))
     assert judged.word == word
 
 
@@ -201,9 +201,7 @@ def test_prompts_of_one_side_alone_are_not_judged() -> None:
 
 def test_what_differs_is_told_with_the_control_where_there_is_one() -> None:
     blocks = tuple(
-        replace(b, requests=tuple(replace(r, output_sha256=DIFFERENT) for r in b.requests))
-        if b.variant == "k7"
-        else b
+        each_request(b, lambda r: replace(r, output_sha256=DIFFERENT)) if b.variant == "k7" else b
         for b in make_run().blocks
     )
     run = make_run(blocks=blocks)

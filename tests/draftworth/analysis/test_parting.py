@@ -14,6 +14,7 @@ from draftworth.analysis.attention import attention_of
 from draftworth.analysis.facts import facts_of
 from draftworth.analysis.outputs import ROUNDING_PER_TOKEN, Parting, partings
 from draftworth.analysis.statistics import at_least
+from draftworth.analysis.verdict import without_control
 from draftworth.records.likelihoods import FALSE_ALARMS, GreedyLikelihood
 from draftworth.records.load import ConcurrencyLoad
 from draftworth.records.reading import Run
@@ -40,11 +41,14 @@ def transcripts_of(run: Run, hazards: Hazards, *, seed: int = 0) -> dict[str, Tr
     return found
 
 
+RUN = make_run()
+BOTH = with_control(RUN)
+
+
 def judged(hazards: Hazards, *, control: bool = True, seed: int = 0) -> Parting:
-    run = with_control(make_run()) if control else make_run()
-    transcripts = transcripts_of(run, hazards, seed=seed)
-    (found,) = facts_of(run, transcripts).answers
-    assert isinstance(found, Parting)
+    equals = without_control(BOTH.blocks)[1] if control else ()
+    transcripts = transcripts_of(BOTH, hazards, seed=seed)
+    (found,) = partings(RUN, equals, transcripts, but=())
     return found
 
 

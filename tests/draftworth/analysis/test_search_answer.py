@@ -46,16 +46,8 @@ def test_a_candidate_is_named_as_paying_where_its_whole_interval_does(
 @pytest.mark.parametrize(
     ("low", "high", "said"),
     [
-        (
-            0.58,
-            0.62,
-            "Next: measure window 6 of hub/a against the baseline in an experiment of its",
-        ),
-        (
-            0.90,
-            1.02,
-            "Next: measure window 6 of hub/a against the baseline in an experiment of its",
-        ),
+        (0.58, 0.62, "Next: measure window 6 of hub/a against the baseline in an experiment of"),
+        (0.90, 1.02, "Next: measure window 6 of hub/a against the baseline in an experiment of"),
         (1.02, 1.10, "Next: try other drafts"),
     ],
 )
@@ -96,7 +88,7 @@ def test_it_is_never_surer_than_it_was_found(overrides: dict[str, Any], words: s
     assert search_answer(make_search_result(**overrides)).endswith(f"{words}.")
 
 
-def test_where_all_are_measured_nobody_has_to_be_sure() -> None:
+def test_where_all_are_measured_it_says_so_and_no_chance() -> None:
     found = make_search_result()
     all_measured = tuple(r for r in found.results if r.measured)
     known = tuple(c for c in found.search.candidates if c.variant in found.order)
@@ -114,7 +106,7 @@ def test_what_nothing_is_known_of_is_in_no_sureness_and_told() -> None:
     assert "Neither measured nor predicted: c-k1." in [*course(found)]
 
 
-def test_one_that_measured_nothing_names_none() -> None:
+def test_a_search_that_measured_nothing_names_no_candidate() -> None:
     none = make_search_result(
         results=(), order=(), best="", expected_to_pay=False, ended="it cost too much"
     )

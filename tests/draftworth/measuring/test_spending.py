@@ -9,7 +9,7 @@ import pytest
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.measuring.search import Spending
 from draftworth.records.results import Price
-from draftworth.searching.policy import Forecast, State
+from draftworth.searching.policy import CandidateForecast, SearchState
 from tests.draftworth.measuring.specifications import endpoint, specification
 from tests.draftworth.searching.candidates import search, state
 
@@ -26,15 +26,17 @@ def spec(price: Price | None = PRICE) -> RunSpec:
     return replace(specification((endpoint("baseline", 0), endpoint("k7", 1))), price=price)
 
 
-def known(**limits: object) -> State:
+def known(**limits: object) -> SearchState:
     return state(7, 4, of=search(**limits))
 
 
-def expected(gain: float = 0.02) -> Forecast:
+def expected(gain: float = 0.02) -> CandidateForecast:
     return replace(known().forecasts[0], gain=gain)
 
 
-def why(seconds: float, found: State, *, price: Price | None = PRICE, gain: float = 0.02) -> str:
+def why(
+    seconds: float, found: SearchState, *, price: Price | None = PRICE, gain: float = 0.02
+) -> str:
     return Spending(spec=spec(price), elapsed_s=seconds).why_over(expected(gain), found)
 
 

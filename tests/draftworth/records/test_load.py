@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from argparse import ArgumentParser
+from dataclasses import dataclass, replace
 from itertools import islice, pairwise
 
 import pytest
 
+from draftworth.cli import measure
 from draftworth.records.codec import dump_record, load_record
 from draftworth.records.load import ConcurrencyLoad, Load, PoissonLoad
 
@@ -115,3 +117,40 @@ def test_requests_at_random_times_take_their_arrival_or_their_decoding(
     load = poisson(rate)
     seconds = load.sending_seconds(requests, warmup=warmup, request_seconds=5.0, seats=4)
     assert seconds == expected
+
+
+def test_a_server_that_is_kept_full_has_a_cost_per_token() -> None:
+    load = concurrency(4)
+    assert (load.has_cost_per_token, load.in_flight) == (True, 4)
+    # Two requests of 3 s, each with a quarter of the server.
+    assert load.server_seconds([3.0, 3.0], span_seconds=9.0) == 1.5
+
+
+def test_a_server_that_waits_for_requests_has_none() -> None:
+    load = poisson(2.5)
+    assert (load.has_cost_per_token, load.in_flight) == (False, None)
+    assert load.server_seconds([3.0, 3.0], span_seconds=9.0) == 9.0
+
+
+def test_loads_are_ordered_by_length_and_then_by_how_much_they_ask() -> None:
+    for small, large in ((concurrency(4), concurrency(16)), (poisson(0.5), poisson(2))):
+        longer = replace(small, input_tokens=2000)
+        assert sorted([longer, large, small], key=lambda load: load.order) == [small, large, longer]
+
+
+@pytest.mark.parametrize(
+    ("load", "words", "given"),
+    [
+        (concurrency(4), "4 requests in flight", {"concurrency": 4}),
+        (poisson(2.5), "2.5 requests a second", {"requests_per_second": 2.5}),
+    ],
+)
+def test_a_load_has_words_and_an_option_that_measure_knows(
+    load: Load, words: str, given: dict[str, float]
+) -> None:
+    parser = ArgumentParser()
+    measure.add_arguments(parser)
+    required = ("--base-url", "URL", "--model", "NAME", "--prompts", "PATH", "--out", "DIR")
+    arguments = vars(parser.parse_args([*required, *load.option.split()]))
+    assert load.words == words
+    assert arguments | given == arguments

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from draftworth.analysis.handover import MEASURE_BOTH, handover_of
+from draftworth.analysis.handover import handover_of
 from draftworth.analysis.winner import NoWinnerError, winner_of
 from draftworth.cli import main
 from draftworth.records.load import ConcurrencyLoad
@@ -141,6 +141,9 @@ def test_where_nothing_pays_the_baseline_is_served_and_the_classes_that_do_are_t
     assert "--image REPOSITORY:TAG" in commands(make_run(serving=local))["serve it"]
 
 
+ONE = "a speculative variant"
+
+
 @pytest.mark.parametrize(
     ("changes", "missing"),
     [
@@ -150,7 +153,7 @@ def test_where_nothing_pays_the_baseline_is_served_and_the_classes_that_do_are_t
         ),
         (
             {"variants": (BASELINE,)},
-            f"a speculative variant, measured beside the baseline. Next: {MEASURE_BOTH}.",
+            f"{ONE}, measured beside the baseline. Next: measure {ONE} beside a baseline.",
         ),
     ],
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from draftworth.records.search import Candidate, Search
-from draftworth.searching.policy import ClassTimes, Measured, State
+from draftworth.searching.policy import ClassTimes, MeasuredCandidate, SearchState
 from draftworth.searching.yields import Yield
 
 # Of two classes; a tenth of the time before the first token.
@@ -48,15 +48,15 @@ def cost(window: int, *, per_drafted: float = 0.2, right: float = 0.8) -> float:
     return 0.1 + 0.9 * (1 + per_drafted * window) / tokens(window, right=right)["structured"]
 
 
-def seen(window: int, **overrides: Any) -> Measured:
+def seen(window: int, **overrides: Any) -> MeasuredCandidate:
     """As measured without an error of its own."""
-    return Measured(cost=cost(window, **overrides), deviation=0.005, first=0.1)
+    return MeasuredCandidate(cost=cost(window, **overrides), deviation=0.005, first=0.1)
 
 
-def state(*measured: int, of: Search | None = None, **overrides: Any) -> State:
+def state(*measured: int, of: Search | None = None, **overrides: Any) -> SearchState:
     """What is known when these windows are measured and every yield is."""
     asked = of or search()
-    return State(
+    return SearchState(
         search=asked,
         candidates=asked.candidates,
         baseline=BASELINE,

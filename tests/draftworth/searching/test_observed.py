@@ -12,6 +12,7 @@ from draftworth.records.load import ConcurrencyLoad
 from draftworth.records.results import BlockResult, SpeculationCounters
 from draftworth.searching.observed import class_times, longer_than, measured_of
 from tests.support.blocks import make_block, make_record
+from tests.support.present import present
 
 LOAD = ConcurrencyLoad(concurrency=1)
 TRAFFIC = Traffic(weights={"structured": 0.75, "open_ended": 0.25}, load=LOAD)
@@ -48,10 +49,11 @@ def test_the_baselines_time_is_split_at_its_first_token() -> None:
 
 
 def test_a_cost_is_that_of_the_traffic_and_its_first_tokens_are_a_part_of_it() -> None:
-    found = measured_of(
-        blocks(structured=1.0, open_ended=4.0), TRAFFIC, variant="k7", baseline="baseline"
+    found = present(
+        measured_of(
+            blocks(structured=1.0, open_ended=4.0), TRAFFIC, variant="k7", baseline="baseline"
+        )
     )
-    assert found
     assert found.cost == pytest.approx((0.75 * 1.0 + 0.25 * 4.0) / 2.0)
     assert found.first == pytest.approx(found.cost / 10)
     assert 0 < found.deviation < 0.01
@@ -64,12 +66,11 @@ def test_what_rounds_differ_by_is_its_error_and_what_prompts_differ_by_is_not() 
         for name in TRAFFIC.weights
         for variant in ("baseline", "k7")
     ]
-    found = measured_of(unsteady, TRAFFIC, variant="k7", baseline="baseline")
-    assert found
+    found = present(measured_of(unsteady, TRAFFIC, variant="k7", baseline="baseline"))
     assert found.deviation > 0.02
 
 
-def test_a_variant_that_nobody_measured_has_no_cost() -> None:
+def test_a_variant_that_was_not_measured_has_no_cost() -> None:
     assert (
         measured_of(blocks(structured=1, open_ended=1), TRAFFIC, variant="k3", baseline="baseline")
         is None
