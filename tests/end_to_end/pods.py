@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import uuid
+from base64 import b64decode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -178,14 +179,16 @@ class Pod:
         return folder
 
     def _write_config_map(self, source: Mapping[str, Any], folder: Path) -> None:
-        data = self.cluster.named("ConfigMap", source["name"])["data"]
+        found = self.cluster.named("ConfigMap", source["name"])
+        files = {key: self._text(text, {}).encode() for key, text in found.get("data", {}).items()}
+        files |= {key: b64decode(text) for key, text in found.get("binaryData", {}).items()}
         paths = {item["key"]: item["path"] for item in source.get("items", ())}
-        for key, text in data.items():
+        for key, content in files.items():
             path = folder / (paths.get(key, key) if paths else key)
             path.parent.mkdir(parents=True, exist_ok=True)
             # Another container of the pod may be reading it.
             partial = path.with_name(f".{path.name}.partial")
-            partial.write_text(self._text(text, {}))
+            partial.write_bytes(content)
             partial.replace(path)
 
     def _mount_bucket(self, claim: str, folder: Path) -> None:
