@@ -7,6 +7,7 @@ to the scenario's once the program has written it.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -69,15 +70,11 @@ def hear_of_stager(env: Environment, model: str) -> FailedModel:
 def start_server(env: Environment, variant: str, *, trouble: str = "", **limits: str) -> Process:
     """A container of a variant's first pod, with another limit where one is named."""
     pod = env.server(variant)
+    pod.owner = deepcopy(pod.owner)
     (found,) = (c for c in pod.spec["containers"] if c["name"] == "vllm")
-    options = {f"--{name.replace('_', '-')}": value for name, value in limits.items()}
-    shortened = {
-        argument: f"{option}={options[option]}"
-        for argument in found["command"]
-        if (option := argument.partition("=")[0]) in options
-    }
-    assert len(shortened) == len(limits)
-    pod.replaced = {**pod.replaced, **shortened}
+    options = [f"--{name.replace('_', '-')}={value}" for name, value in limits.items()]
+    after = found["command"].index("start") + 1
+    found["command"][after:after] = options
     return env.start(pod, "vllm", SAID=str(pod.folder / "said"), TROUBLE=trouble)
 
 
