@@ -6,6 +6,7 @@ EXPERIMENT ?= experiments/qwen3-32b.yaml
 
 VENV  := .venv
 LLMPERF_VENV := .llmperf-venv
+MUTANTS_VENV := .mutants-venv
 # What is installed there: for deploying, for the rehearsal too, for tests and checks too.
 DEPLOYER  := $(VENV)/.installed-deployer
 REHEARSAL := $(VENV)/.installed-rehearsal
@@ -15,7 +16,7 @@ RUN   := PATH="$(CURDIR)/$(VENV)/bin:$$PATH" PYTHONPATH="$(CURDIR)"
 CDK   := $(RUN) node_modules/.bin/cdk --context experiment=$(EXPERIMENT)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup rehearse test test-cost test-unit test-scenarios fuzz test-engine test-slow test-llmperf test-cluster benchmarks search calibration fidelity check files hooks snapshots schema lock lock-image synth plan preflight deploy destroy stop logs leftovers clean
+.PHONY: help setup rehearse test test-cost test-unit test-scenarios fuzz test-engine test-slow test-llmperf test-cluster benchmarks search calibration mutants fidelity check files hooks snapshots schema lock lock-image synth plan preflight deploy destroy stop logs leftovers clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -99,6 +100,11 @@ search: $(STAMP) ## how good and how short the search is, over planted ones (ARG
 calibration: $(STAMP) ## how often the verdict is right, over planted runs (minutes; ARGS="--runs 1000")
 	$(RUN) python -m benchmarks.calibration $(ARGS)
 
+mutants: $(STAMP) ## how many planted defects of the files that decide are caught (ARGS="--of codec --sample 400")
+	$(PYTHON) -m venv $(MUTANTS_VENV)
+	$(MUTANTS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements/mutants.txt
+	$(RUN) python -m benchmarks.mutants $(ARGS)
+
 fidelity: $(STAMP) ## this client and others against a server that knows the truth (ARGS="--streams 64")
 	$(RUN) python -m benchmarks.fidelity --cache .peers $(ARGS)
 
@@ -176,4 +182,4 @@ lock-image: $(STAMP) ## resolve pods/measuring/requirements.in anew, with hashes
 	mv .lock-image.txt pods/measuring/requirements.txt && rm .lock-image.json
 
 clean: ## remove everything that was installed or made here
-	rm -rf $(VENV) $(LLMPERF_VENV) .engine-venv .peers node_modules cdk.out .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(LLMPERF_VENV) $(MUTANTS_VENV) .engine-venv .peers node_modules cdk.out .mypy_cache .ruff_cache .pytest_cache

@@ -1,0 +1,132 @@
+"""Mutation testing: how many planted defects of the files that decide do their tests catch?
+
+    make mutants            a sample of each file's mutants, the same one each time
+    make mutants ARGS="--of codec --sample 400"
+
+cosmic-ray makes the mutants, in a clone of the commit that is checked out: one at a time is written
+into a file, and the file's own tests are run. A mutant counts as caught when a test fails or does
+not end in time. Mutants of annotations are left out, because no program evaluates them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+COSMIC_RAY = ROOT / ".mutants-venv" / "bin" / "cosmic-ray"
+TEST_SECONDS = 120.0
+SAMPLE = 40
+SEED = 21
+# `X | None` of an annotation, and decorators that are no behaviour of the file.
+LEFT_OUT = "core/ReplaceBinaryOperator_BitOr_%", "core/RemoveDecorator"
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A file that decides something, and the tests that are to notice a defect in it."""
+
+    file: str
+    tests: tuple[str, ...]
+
+
+ANALYSIS = "tests/draftworth/analysis"
+CONTROLLER = "tests/lambdas/capacity_controller"
+SUBJECTS = {
+    "verdict": Subject("draftworth/analysis/verdict.py", (f"{ANALYSIS}/test_verdict.py",)),
+    "ratios": Subject(
+        "draftworth/analysis/ratios.py",
+        tuple(f"{ANALYSIS}/test_{name}.py" for name in ("verdict", "pairing", "ladder")),
+    ),
+    "clustering": Subject(
+        "draftworth/analysis/clustering.py",
+        tuple(f"{ANALYSIS}/test_{name}.py" for name in ("clustering", "planted")),
+    ),
+    "codec": Subject("draftworth/records/codec.py", ("tests/draftworth/records/test_codec.py",)),
+    "untrusted": Subject("draftworth/untrusted.py", ("tests/draftworth/test_untrusted.py",)),
+    "decision": Subject(
+        "lambdas/capacity_controller/decision.py",
+        tuple(f"{CONTROLLER}/test_{n}.py" for n in ("decision", "transitions", "capacity_block")),
+    ),
+    "chunks": Subject(
+        "draftworth/measuring/chunks.py",
+        ("tests/draftworth/measuring/test_client.py", "tests/benchmarks/test_figures.py"),
+    ),
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print a row of the table for each subject."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--of", choices=SUBJECTS, nargs="+", default=[*SUBJECTS])
+    parser.add_argument("--sample", type=int, default=SAMPLE, help="mutants of each file")
+    given = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory() as scratch:
+        clone = Path(scratch) / "draftworth"
+        subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
+        (clone / "node_modules").symlink_to(ROOT / "node_modules")
+        print("| file | mutants | tried | caught |\n|---|---|---|---|", flush=True)
+        for name in given.of:
+            print(_row(SUBJECTS[name], clone, Path(scratch), given.sample), flush=True)
+    return 0
+
+
+def _row(subject: Subject, clone: Path, scratch: Path, sample: int) -> str:
+    session = _mutants_of(subject, clone, scratch)
+    made, tried = _thin_out(session, sample)
+    _cosmic_ray(clone, "exec", "mutants.toml", str(session))
+    with sqlite3.connect(session) as database:
+        (survived,) = database.execute(
+            "select count(*) from work_results where test_outcome = 'SURVIVED'"
+        ).fetchone()
+    caught = tried - survived
+    return f"| `{subject.file}` | {made} | {tried} | {caught} ({caught / tried:.0%}) |"
+
+
+def _mutants_of(subject: Subject, clone: Path, scratch: Path) -> Path:
+    """Return the session with every mutant of a file whose tests pass as it is."""
+    tests = f"{sys.executable} -m pytest -x -q -p no:cacheprovider {' '.join(subject.tests)}"
+    (clone / "mutants.toml").write_text(
+        f'[cosmic-ray]\nmodule-path = "{subject.file}"\ntimeout = {TEST_SECONDS}\n'
+        f'excluded-modules = []\ntest-command = "{tests}"\n'
+        '[cosmic-ray.distributor]\nname = "local"\n'
+    )
+    session = scratch / f"{Path(subject.file).stem}.sqlite"
+    _cosmic_ray(clone, "baseline", "mutants.toml")
+    _cosmic_ray(clone, "init", "mutants.toml", str(session))
+    return session
+
+
+def _thin_out(session: Path, sample: int) -> tuple[int, int]:
+    """Leave a sample of the mutants in a session; return how many there were and are."""
+    with sqlite3.connect(session) as database:
+        for pattern in LEFT_OUT:
+            database.execute(
+                "delete from work_items where job_id in "
+                "(select job_id from mutation_specs where operator_name like ?)",
+                (pattern,),
+            )
+        found = database.execute(
+            "select job_id from mutation_specs where job_id in (select job_id from work_items) "
+            "order by operator_name, occurrence"
+        )
+        jobs = [job for (job,) in found]
+        kept = set(random.Random(SEED).sample(jobs, min(sample, len(jobs))))  # noqa: S311 (no secret)
+        for job in {*jobs} - kept:
+            database.execute("delete from work_items where job_id = ?", (job,))
+    return len(jobs), len(kept)
+
+
+def _cosmic_ray(clone: Path, *arguments: str) -> None:
+    subprocess.run([str(COSMIC_RAY), *arguments], cwd=clone, check=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
