@@ -18,6 +18,9 @@ from pathlib import Path
 from draftworth.cli.arguments import check_api_key, whole_number
 from draftworth.cli.report import print_verdict
 from draftworth.errors import DraftworthError, UserInputError
+from draftworth.estimate.likelihood import checks_by_target
+from draftworth.estimate.predictions import predict
+from draftworth.estimate.reader import Reader
 from draftworth.experiment.model import MAX_REPETITIONS, beside
 from draftworth.measuring.result_files import FolderSink, Tee
 from draftworth.measuring.runner import (
@@ -39,12 +42,9 @@ from draftworth.records.reading import read_run
 from draftworth.records.results import RUNS_FOLDER, RunResult
 from draftworth.records.transcripts import read_transcripts
 from pods.measuring.s3_sink import S3Sink
-from pods.teacher_forcing.reader import Reader
 from rehearsal.emulator import RESULTS_BUCKET, embedded_aws
 from rehearsal.endpoints import local_engines, own_endpoints
-from rehearsal.estimate import predict
 from rehearsal.install import install_engine
-from rehearsal.likelihoods import likelihoods
 from rehearsal.publishing import publish
 from rehearsal.search import DraftReader
 
@@ -160,7 +160,9 @@ class _Rehearsal:
             return ()
         run_folder, reader = self.arguments.out / run_id, self._reader(local)
         try:
-            said = Likelihoods(run_id=run_id, likelihoods=likelihoods(local, run_folder, reader))
+            run = read_run(run_folder)
+            checks = checks_by_target(local, run, read_transcripts(run_folder, run.blocks), reader)
+            said = Likelihoods(run_id=run_id, likelihoods=tuple(checks))
             self.folder.write(f"{run_id}/{LIKELIHOODS_FILE}", dump_record(said, indent=2))
             if local.spec.workload.temperature:
                 return ()

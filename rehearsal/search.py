@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from draftworth.analysis.answered_prompts import outputs_of_blocks
 from draftworth.errors import DraftworthError
+from draftworth.estimate.outputs import outputs_of_blocks
+from draftworth.estimate.reader import Reader
 from draftworth.experiment.model import beside
 from draftworth.measuring.runner import Progress
 from draftworth.planning.resolved import ResolvedLocal
@@ -15,7 +16,6 @@ from draftworth.records.readings import Reading
 from draftworth.records.results import BlockResult
 from draftworth.records.search import drafts_can_tell
 from draftworth.records.transcripts import read_transcripts
-from pods.teacher_forcing.reader import Reader
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -114,11 +114,11 @@ _FORM = "s3://BUCKET/MODEL/REVISION of a checkpoints bucket (s3://BUCKET/Qwen/Qw
 
 
 def download_checkpoint(
-    url: str, folder: Path, *, wanted: Callable[[str], bool], say: Callable[[str], None]
+    url: str, folder: Path, *, needs_weights: bool, say: Callable[[str], None]
 ) -> Path:
     """Download the checkpoint at `s3://BUCKET/MODEL/REVISION` and return its folder.
 
-    wanted: whether a file, by its path, is needed. say: is called with lines of progress.
+    Files with weights come only if `needs_weights`; `say` is called with lines of progress.
 
     Raises:
         UserInputError: there is no complete checkpoint, or the folder cannot be written.
@@ -131,7 +131,7 @@ def download_checkpoint(
     with explained(f"read {url}"):
         s3 = client("s3")
         ready = _ready(s3, bucket, start, url)
-    files = [file for file in ready.files if wanted(file.path)]
+    files = [file for file in ready.files if needs_weights or not file.is_weights]
     # Named by its content: a checkpoint that was staged again gets another folder.
     content = hashlib.sha256(b"".join(map(dump_record, ready.files))).hexdigest()
     place = folder / content[:12] / PurePosixPath(ready.model).name

@@ -82,7 +82,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "run a whole experiment on this machine: real engines, emulated AWS, a verdict",
     ),
     "estimate": (
-        "rehearsal.estimate",
+        "draftworth.cli.estimate",
         "what a draft would yield and save, from outputs that exist; needs no device",
     ),
     "schema": ("draftworth.cli.schema", "the JSON Schema of experiment files, for editors"),

@@ -26,6 +26,9 @@ from typing import Any
 from draftworth.records.codec import RecordError, load_object
 from draftworth.untrusted import MIB, TooLargeError, read_file
 
+# Formats that the engines read, the best first; others beside it are duplicates.
+SERVED_WEIGHTS = ("safetensors", "bin", "pt", "pth")
+
 
 @dataclass(frozen=True, kw_only=True)
 class StoredFile:
@@ -43,6 +46,10 @@ class StoredFile:
             raise ValueError(f"path: given {self.path!r}, allowed: a relative path")
         if self.size_bytes < 0:
             raise ValueError(f"size_bytes: given {self.size_bytes}, allowed: 0 or more")
+
+    @property
+    def is_weights(self) -> bool:
+        return PurePosixPath(self.path).suffix.removeprefix(".").lower() in SERVED_WEIGHTS
 
 
 def is_below(path: str) -> bool:

@@ -1,10 +1,8 @@
 """What a model says of each side's outputs: whether they are the target's, and what it predicted.
 
-`likelihoods.json` in the run's folder, written when the run is over by who has a model at hand
-(`draftworth/estimating/likelihood.py` has the methods). Standard library only.
-
-`predictions.json` in the run's folder, written when the run is over by who has the draft models at
-hand; the report shows it. Standard library only.
+`rehearse` and `estimate` write `likelihoods.json` (`draftworth/estimate/likelihood.py` has the
+methods) and `predictions.json` into the run's folder when the run is over, and the report shows
+them. Standard library only.
 """
 
 from __future__ import annotations

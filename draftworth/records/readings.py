@@ -1,6 +1,6 @@
 """What a model says of outputs that exist, and the outputs: JSON Lines, one line for each output.
 
-A pass of a model over outputs of the target (teacher forcing, `pods/teacher_forcing`) shows for
+A pass of a model over outputs of the target (teacher forcing, `draftworth/estimate`) shows for
 every token whether the model would have said it, and how likely it was. Standard library only.
 """
 

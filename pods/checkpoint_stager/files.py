@@ -12,11 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from draftworth.errors import DraftworthError, UserInputError
-from draftworth.records.checkpoints import sha256_of
+from draftworth.records.checkpoints import SERVED_WEIGHTS, sha256_of
 from draftworth.untrusted import one_line
 
-# Formats that the engines read, the best first; others beside it are duplicates.
-SERVED_WEIGHTS = ("safetensors", "bin", "pt", "pth")
 # It holds tensors only; the others are Python pickles, which can run code of their author.
 PLAIN_WEIGHTS = "safetensors"
 OTHER_WEIGHTS = frozenset(
@@ -107,11 +105,6 @@ def _refuse_names(paths: Iterable[str], model: str) -> None:
                 f"{MAX_NAME_CHARACTERS} printable characters, folders between single slashes; "
                 "next: name another revision or repository"
             )
-
-
-def is_weights(path: str) -> bool:
-    """Return whether a served file holds weights, which a tokenizer does not need."""
-    return _suffix(path) in SERVED_WEIGHTS
 
 
 def _is_served(path: str, weights: str) -> bool:

@@ -13,15 +13,13 @@ from moto import mock_aws
 
 from draftworth.account.clients import AwsError
 from draftworth.account.s3 import download_checkpoint
-from draftworth.cli import main
+from draftworth.cli import estimate, main
 from draftworth.errors import DraftworthError, UserInputError
 from draftworth.records.checkpoints import FailedModel, ReadyModel, StagingPlan, StoredFile
 from draftworth.records.codec import dump_record
-from pods.checkpoint_stager.files import is_weights
-from rehearsal import estimate
 from tests.conftest import ROOT
-from tests.rehearsal.test_answers import write_answers
-from tests.rehearsal.test_estimate import CLASSES, HalfRight
+from tests.draftworth.cli.test_estimate import CLASSES, HalfRight
+from tests.draftworth.estimate.written_runs import write_answers
 
 pytestmark = pytest.mark.emulator
 URL = "s3://checkpoints/owner/draft/main"
@@ -68,9 +66,7 @@ def stage(s3: Any, files: dict[str, bytes] | None = None) -> None:
 
 def downloaded(folder: Path, *, weights: bool = True, said: list[str] | None = None) -> Path:
     said = [] if said is None else said
-    return download_checkpoint(
-        URL, folder, wanted=lambda path: weights or not is_weights(path), say=said.append
-    )
+    return download_checkpoint(URL, folder, needs_weights=weights, say=said.append)
 
 
 def content(place: Path) -> dict[str, bytes]:
@@ -172,7 +168,7 @@ def test_what_is_no_whole_checkpoint_is_told_with_the_next_step(
 @pytest.mark.parametrize("url", ["s3://checkpoints", "s3://checkpoints/a/../b", "s3://"])
 def test_an_address_of_no_folder_is_the_users_mistake(url: str, tmp_path: Path) -> None:
     with pytest.raises(UserInputError, match="allowed: s3://BUCKET/"):
-        download_checkpoint(url, tmp_path, wanted=bool, say=print)
+        download_checkpoint(url, tmp_path, needs_weights=True, say=print)
 
 
 def test_a_file_that_went_is_told_by_its_address(s3: Any, tmp_path: Path) -> None:
@@ -197,7 +193,7 @@ def test_estimate_reads_a_draft_and_a_tokenizer_that_a_deploy_staged(
     stage(s3)
     run = write_answers(tmp_path / "run", classes=CLASSES)
     monkeypatch.setattr(estimate, "Reader", HalfRight)
-    monkeypatch.setattr(estimate, "install_engine", lambda *_, **__: Path("python"))
+    monkeypatch.setattr("rehearsal.install.install_engine", lambda *_, **__: Path("python"))
 
     code = main(
         [

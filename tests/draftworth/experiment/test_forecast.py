@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 
 from draftworth.errors import ExperimentError, Problem
-from draftworth.estimating.card import CardStepCosts
-from draftworth.estimating.estimate import estimate_of, json_lines
-from draftworth.estimating.forecast import Range
+from draftworth.estimate.document import json_text
+from draftworth.estimate.forecast import estimate_of
+from draftworth.estimate.step_costs import CardStepCosts, CostRange
 from draftworth.experiment.forecast import LIMIT_BYTES, MAX_CLASSES
 from draftworth.experiment.loading import load_experiment
 from draftworth.planning.resolved import load
 from draftworth.records.codec import dump_record, load_record
-from draftworth.records.readings import Reading
 from draftworth.records.search import Search
 from tests.support.experiments import Edit, both, drop, put, write_experiment
 from tests.support.forecasts import CLASSES, LARGE, SMALL, TARGET, draft_of, write_forecast
+from tests.support.readings import make_reading
 
 SEARCH = "qwen3-32b-search"
 NAMED = put("search", "forecast", value="forecast.json")
@@ -79,17 +79,7 @@ def test_without_the_key_nothing_is_forecast(tmp_path: Path) -> None:
 
 def test_what_an_estimate_prints_is_read(tmp_path: Path) -> None:
     readings = [
-        Reading(
-            id=name,
-            prompt_class=name,
-            case="case",
-            prompt_id=name,
-            hits="1110" * 10,
-            log_likelihood=-1.0,
-            entropy=1.0,
-            variance=1.0,
-        )
-        for name in CLASSES
+        make_reading("1110" * 10, id=name, prompt_class=name, prompt_id=name) for name in CLASSES
     ]
     estimate = estimate_of(
         TARGET,
@@ -97,9 +87,9 @@ def test_what_an_estimate_prints_is_read(tmp_path: Path) -> None:
         readings,
         dict.fromkeys(CLASSES, 1.0),
         windows={window: window - 1 for window in range(2, 16)},
-        step_costs=CardStepCosts(measured={3: Range(low=1, high=2)}, source="card", load="c4"),
+        step_costs=CardStepCosts(measured={3: CostRange(low=1, high=2)}, source="card", load="c4"),
     )
-    (tmp_path / "forecast.json").write_text("\n".join(json_lines([estimate])))
+    (tmp_path / "forecast.json").write_text(json_text([estimate]))
     found = load_experiment(searched(tmp_path)).forecast
     assert found["qwen3-1.7b-k4"] == dict.fromkeys(CLASSES, 4.0)
 

@@ -31,6 +31,7 @@ from tests.draftworth.measuring.specifications import case, endpoint, sampling, 
 from tests.draftworth.measuring.test_repetitions import RUN_ID, RecordingServers, terminate
 from tests.draftworth.searching.candidates import candidate
 from tests.support.blocks import make_failed_record, make_record
+from tests.support.readings import make_reading
 from tests.support.stream_server import StreamServer, plain, stream_server
 
 TOKENS = 101
@@ -120,16 +121,7 @@ def readings(_run_id: str, blocks: Sequence[BlockResult]) -> Mapping[str, Sequen
     """What the draft says of every prompt that the baseline has answered."""
     answered = {r.prompt_id for b in blocks if b.variant == "baseline" for r in b.requests}
     made = (
-        Reading(
-            id=prompt_id,
-            prompt_class="structured",
-            case="case",
-            prompt_id=prompt_id,
-            hits=HITS,
-            log_likelihood=-1.0,
-            entropy=1.0,
-            variance=1.0,
-        )
+        make_reading(HITS, id=prompt_id, prompt_class="structured", prompt_id=prompt_id)
         for prompt_id in sorted(answered)
     )
     return {"draft": tuple(made)}

@@ -1,0 +1,272 @@
+"""`draftworth estimate`: what a draft would yield and save, before a device exists.
+
+Each draft reads the target's own outputs, of a past run or a log, once, on this machine's CPU. Its
+readings show the tokens per step at every window, and with the cost of a step what a token costs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from draftworth.cli.arguments import whole_number
+from draftworth.cli.estimate_settling import settling, token_prices
+from draftworth.cli.runs import S3_SCHEME, local_run
+from draftworth.errors import UserInputError
+from draftworth.estimate.document import document_of, json_text
+from draftworth.estimate.forecast import DraftEstimate, estimate_of
+from draftworth.estimate.likelihood import check_outputs
+from draftworth.estimate.model_folders import check_model, check_tokenizer, shown
+from draftworth.estimate.outputs import (
+    GivenOutputs,
+    check_classes,
+    check_lengths,
+    given_outputs,
+)
+from draftworth.estimate.predictions import compare, draft_folders, keep_predictions
+from draftworth.estimate.reader import Reader
+from draftworth.estimate.step_costs import (
+    CostRange,
+    PublishedStepCosts,
+    StepCosts,
+    costs_by_load,
+)
+from draftworth.experiment.catalog import catalog
+from draftworth.experiment.model import beside
+from draftworth.experiment.naming import CHECKPOINTS_OUTPUT
+from draftworth.experiment.variants import HubModel, Speculative
+from draftworth.planning.prices import with_looked_up_price
+from draftworth.planning.resolved import ResolvedExperiment, ResolvedLocal, ResolvedNeuron, load
+from draftworth.records.findings import StepCostCard, read_step_costs
+from draftworth.records.likelihoods import Prediction
+from draftworth.report.document import document_lines
+from draftworth.report.writing import write_page
+
+WINDOWS = range(1, 16)
+
+# The domain imports neither AWS's library nor the rehearsal: these are loaded when they are needed.
+_S3_CHECKPOINT = "draftworth.account.s3"
+_ENGINE = "rehearsal.install"
+_BUCKET = f"(BUCKET: the stack's output {CHECKPOINTS_OUTPUT})"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the experiment, the outputs, the drafts, and the folder for readings."""
+    parser.add_argument("experiment", metavar="EXPERIMENT", type=Path, help="an experiment file")
+    parser.add_argument(
+        "--answers",
+        metavar="PLACE",
+        help="a past run (folder or s3://BUCKET/PREFIX): its baseline's outputs are read; or a "
+        "folder with CLASS/CASE.jsonl of lines {id, text} (default: the answers that `prompts "
+        "import` kept beside the experiment's prompts)",
+    )
+    parser.add_argument(
+        "--draft",
+        metavar="PLACE",
+        action="append",
+        help="folder of a draft model, or s3://BUCKET/MODEL/REVISION of one that a deploy staged; "
+        "may be given several times (default: the experiment's)",
+    )
+    parser.add_argument(
+        "--target",
+        metavar="PLACE",
+        help="folder with the target's tokenizer, or s3://BUCKET/MODEL/REVISION, of which only the "
+        "tokenizer is downloaded (default: the experiment's target, where it is a folder)",
+    )
+    parser.add_argument(
+        "--out",
+        metavar="DIR",
+        type=Path,
+        default=Path("estimates"),
+        help="where readings and downloaded checkpoints are kept, so that an interrupted command "
+        "goes on (%(default)s)",
+    )
+    parser.add_argument(
+        "--card",
+        metavar="PATH",
+        type=Path,
+        help="step-cost card of any run: step_costs.json or the run's folder (default: the range "
+        "that is published for the method)",
+    )
+    parser.add_argument(
+        "--tokens-per-day",
+        metavar="N",
+        type=partial(whole_number, at_least=1, at_most=10**15),
+        help="output tokens of your service a day: shows how much the draft can save, in USD where "
+        "a price and the baseline's speed on such servers are known",
+    )
+    parser.add_argument(
+        "--html",
+        metavar="FILE",
+        type=Path,
+        help="also write a page with plots, in one file",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    parser.add_argument(
+        "--engine",
+        metavar="DIR",
+        type=Path,
+        default=Path(".engine-venv"),
+        help="where torch and transformers are, or get installed (%(default)s)",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Let the drafts read, and print the estimates."""
+    experiment = load(arguments.experiment)
+    if isinstance(experiment, ResolvedNeuron):
+        experiment = with_looked_up_price(experiment)
+    estimates = list(_estimates(experiment, arguments))
+    document = document_of(experiment.name, estimates)
+    if arguments.html:
+        write_page(document, arguments.html)
+    if arguments.json:
+        print(json_text(estimates))
+    else:
+        print(*document_lines(document), sep="\n")
+    return 0
+
+
+def _estimates(
+    experiment: ResolvedNeuron | ResolvedLocal, arguments: argparse.Namespace
+) -> Iterator[DraftEstimate]:
+    """Yield the estimates of each draft at each load; invalid input is refused before any reads."""
+    method, windows = _method(experiment)
+    card = read_step_costs(arguments.card) if arguments.card else None
+    step_costs = _step_costs(card, method)
+    prices = token_prices(experiment, card) if card else {}
+    target = _target(experiment, arguments.target, arguments.out)
+    given = _given_outputs(experiment, arguments.answers)
+    weights = {c.name: c.weight for c in experiment.spec.workload.classes}
+    check_classes(weights, given.outputs)
+    # The drafts come last, because a download may be large.
+    drafts = _drafts(experiment, arguments.draft, arguments.out)
+    reader = _reader(experiment, target, arguments)
+    predicted: list[Prediction] = []
+    for draft in drafts:
+        readings = reader.readings(draft, given.outputs)
+        check_lengths(weights, readings)
+        predictions = tuple(compare(experiment, given, draft, readings))
+        predicted += predictions
+        for costs in step_costs:
+            found = estimate_of(
+                experiment.spec.target.given,
+                shown(draft),
+                readings,
+                weights,
+                windows=windows,
+                step_costs=costs,
+            )
+            sentences = settling(
+                experiment,
+                found.conclusion,
+                price=prices.get(costs.load or ""),
+                tokens_per_day=arguments.tokens_per_day,
+            )
+            yield replace(found, predictions=predictions, settling=tuple(sentences))
+    keep_predictions(predicted, given, progress=_progress)
+    check_outputs(experiment, given, reader, drafts[0], progress=_progress)
+
+
+def _reader(experiment: ResolvedExperiment, target: Path, arguments: argparse.Namespace) -> Reader:
+    install_engine = importlib.import_module(_ENGINE).install_engine
+    return Reader(
+        python=install_engine(arguments.engine, progress=_progress),
+        target=target,
+        folder=arguments.out,
+        enable_thinking=experiment.spec.workload.enable_thinking,
+    )
+
+
+def _method(experiment: ResolvedExperiment) -> tuple[str, Mapping[int, int]]:
+    """Return the experiment's method, and the drafts that a step checks by window."""
+    variants = [v.spec for v in experiment.variants if isinstance(v.spec, Speculative)]
+    facts = catalog()
+    for variant in variants:
+        if facts.methods[variant.method].draft != "causal_lm":
+            raise UserInputError(
+                f"{experiment.path}: variants: {variant.name}: method: given {variant.method}, "
+                "allowed: a draft model (fused_draft, draft_model), because EAGLE and DFlash "
+                "heads read the target's hidden states, which no text holds; next: measure it"
+            )
+    method = variants[0].method
+    served = experiment.spec.release_facts.methods[method]
+    asked = {*WINDOWS, *(variant.window for variant in variants)}
+    windows = sorted(w for w in asked if w >= served.min_window)
+    return method, {w: served.max_tokens_per_step(w) - 1 for w in windows}
+
+
+def _step_costs(card: StepCostCard | None, method: str) -> Sequence[StepCosts]:
+    """Return the card's costs at each of its loads; without a card, the published ones."""
+    if card is not None:
+        return [*costs_by_load(card, method).values()]
+    low, high = catalog().methods[method].step_cost_per_draft or (0.0, 0.0)
+    source = f"published for {method}: each drafted token adds {low:g} to {high:g} of a step"
+    return [PublishedStepCosts(per_drafted_token=CostRange(low=low, high=high), source=source)]
+
+
+def _given_outputs(experiment: ResolvedExperiment, place: str | None) -> GivenOutputs:
+    if place is None or not place.startswith(S3_SCHEME):
+        return given_outputs(experiment, None if place is None else Path(place))
+    with local_run(place) as folder:
+        return replace(given_outputs(experiment, folder), folder=None)
+
+
+def _target(experiment: ResolvedNeuron | ResolvedLocal, place: str | None, out: Path) -> Path:
+    """Return the folder with the target's tokenizer, without weights if it is downloaded."""
+    if place is not None:
+        folder = _model_folder(place, out, needs_weights=False)
+    elif isinstance(experiment, ResolvedLocal):
+        folder = beside(experiment.path, experiment.spec.target.path)
+    else:
+        raise UserInputError(
+            f"{experiment.path}: its target is a model of the hub; next: download its tokenizer "
+            "(tokenizer.json, tokenizer_config.json, chat template) and give the folder "
+            "(--target DIR), or where a deploy staged it: --target "
+            f"{_staged(experiment.spec.target)} {_BUCKET}"
+        )
+    check_tokenizer(folder, given_by="--target" if place else f"{experiment.path}: target.path")
+    return folder
+
+
+def _drafts(
+    experiment: ResolvedNeuron | ResolvedLocal, places: Sequence[str] | None, out: Path
+) -> Sequence[Path]:
+    if places is not None:
+        folders = [_model_folder(place, out, needs_weights=True) for place in places]
+    elif isinstance(experiment, ResolvedLocal):
+        folders = draft_folders(experiment)
+    else:
+        models = (variant.checkpoints.get("draft") for variant in experiment.variants)
+        drafts = dict.fromkeys(f"--draft {_staged(model)}" for model in models if model)
+        raise UserInputError(
+            f"{experiment.path}: its drafts are models of the hub; next: give the folder of a "
+            f"downloaded one (--draft DIR), or where a deploy staged them: {' '.join(drafts)} "
+            f"{_BUCKET}"
+        )
+    for folder in folders:
+        check_model(folder, given_by="--draft" if places else f"{experiment.path}: draft.path")
+    return folders
+
+
+def _model_folder(place: str, out: Path, *, needs_weights: bool) -> Path:
+    """Return the named folder; a checkpoint in S3 is downloaded into a folder below `out`."""
+    if not place.startswith(S3_SCHEME):
+        return Path(place)
+    folder: Path = importlib.import_module(_S3_CHECKPOINT).download_checkpoint(
+        place, out / "checkpoints", needs_weights=needs_weights, say=_progress
+    )
+    return folder
+
+
+def _staged(model: HubModel) -> str:
+    return f"{S3_SCHEME}BUCKET/{model.storage_prefix}"
+
+
+def _progress(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)

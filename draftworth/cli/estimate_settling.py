@@ -1,0 +1,152 @@
+"""`draftworth estimate`: what an accelerator hour would settle, cost and save.
+
+Each sentence has the figures that its result was computed from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from draftworth.cli.plan_cost import billed_text, block_text, no_price_text
+from draftworth.estimate.forecast import Conclusion, windows_text
+from draftworth.estimate.step_costs import checked_serving
+from draftworth.experiment.aws import CapacityBlock
+from draftworth.experiment.catalog import NO_SPECULATION
+from draftworth.experiment.variants import Speculative
+from draftworth.metrics.cost import SECONDS_PER_HOUR
+from draftworth.planning.resolved import ResolvedExperiment, ResolvedNeuron
+from draftworth.planning.run_specification import serving_facts
+from draftworth.planning.timeline import forecast
+from draftworth.records.findings import StepCost, StepCostCard
+from draftworth.records.results import AS_SHIPPED
+from draftworth.records.servers import ServingFacts
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenPrice:
+    """The price of a token without a draft, in decoding alone.
+
+    node_share: the baseline's part of a node, 0 to 1. step_s: seconds of a baseline step, which
+    yields one token for each of `requests` at once.
+    """
+
+    usd_per_node_hour: float
+    node_share: float
+    step_s: float
+    requests: int
+
+    @property
+    def usd_per_million(self) -> float:
+        usd_per_second = self.usd_per_node_hour * self.node_share / SECONDS_PER_HOUR
+        return usd_per_second * self.step_s / self.requests * 1e6
+
+    @property
+    def how(self) -> str:
+        """Return the multiplication, so that a reader can check the price."""
+        return (
+            f"{self.usd_per_node_hour:.2f} USD a node hour x {self.node_share:g} of a node / 3600 "
+            f"x {self.step_s:.4g} s a step / {self.requests} at once x 1,000,000"
+        )
+
+
+def token_prices(experiment: ResolvedExperiment, card: StepCostCard) -> dict[str, TokenPrice]:
+    """Return the prices of a token by label of the load.
+
+    There are none if the node's price is unknown or the card is of other servers.
+
+    Raises:
+        UserInputError: the card has impossible figures.
+    """
+    serving, price = checked_serving(card), experiment.price
+    if price is None or not _are_alike(serving, serving_facts(experiment)):
+        return {}
+    share = price.node_shares[next(v.name for v in experiment.variants if v.is_baseline)]
+    return {
+        cost.load.label: TokenPrice(
+            usd_per_node_hour=price.usd_per_node_hour,
+            node_share=share,
+            step_s=cost.step_latency_s,
+            requests=min(in_flight, serving.max_num_seqs),
+        )
+        for cost in card.costs
+        # If requests come at random times, nobody knows how many share a step.
+        if (in_flight := cost.load.in_flight) is not None
+        and _is_baseline(cost, serving)
+        and cost.step_latency_s
+    }
+
+
+def _are_alike(theirs: ServingFacts, ours: ServingFacts) -> bool:
+    """Return whether servers differ in their decoding at most, so that a step takes as long."""
+    return replace(theirs, decoding=ours.decoding) == ours
+
+
+def _is_baseline(cost: StepCost, serving: ServingFacts) -> bool:
+    method = serving.decoding[cost.variant].method
+    return method == NO_SPECULATION and cost.variant != AS_SHIPPED
+
+
+def settling(
+    experiment: ResolvedExperiment,
+    found: Conclusion,
+    *,
+    price: TokenPrice | None,
+    tokens_per_day: int | None,
+) -> Iterator[str]:
+    """Yield what to measure and its cost, then what can be saved; nothing if no window can pay."""
+    if found.to_measure:
+        yield _to_measure(experiment, found)
+    if found.outcome != "cannot pay":
+        # Nobody pays for tokens of a local experiment.
+        is_paid = isinstance(experiment, ResolvedNeuron)
+        yield _saving(found, price, tokens_per_day if is_paid else None)
+
+
+def _to_measure(experiment: ResolvedExperiment, found: Conclusion) -> str:
+    specs = [variant.spec for variant in experiment.variants]
+    there = {spec.window for spec in specs if isinstance(spec, Speculative)}
+    windows = windows_text(found.to_measure)
+    if missing := [window for window in found.to_measure if window not in there]:
+        windows += (
+            f" (no variant has {windows_text(missing)}: add one for each, or a `search` with them)"
+        )
+    if found.about.is_measured and found.about.window in found.to_measure:
+        # Its step was measured already, and the interval was too wide.
+        windows += " again, for longer"
+    if not isinstance(experiment, ResolvedNeuron):
+        return f"What would settle it: a run of the experiment that measures {windows}."
+    return f"What would settle it: a run that measures {windows}. {_run_cost(experiment)}"
+
+
+def _run_cost(experiment: ResolvedNeuron) -> str:
+    run = forecast(experiment)
+    capacity, price = experiment.spec.aws.capacity, experiment.spec.aws.price
+    by = "as the experiment file has it, by the assumptions of `plan`"
+    if price is None:
+        return f"A first run, {by}: {billed_text(run)}; the cost is {no_price_text(experiment)}."
+    if isinstance(capacity, CapacityBlock):
+        return f"It costs {block_text(experiment, capacity)}."
+    at = f"{price.usd_per_hour:.2f} USD an hour; {price.source}, {price.as_of.isoformat()}"
+    return f"A first run, {by}: {billed_text(run)} ({at})."
+
+
+def _saving(found: Conclusion, price: TokenPrice | None, tokens_per_day: int | None) -> str:
+    ratio = found.about.cost_ratio
+    # There is no loss, because a draft that proves more expensive is not deployed.
+    low, high = (max(0.0, 1 - end) for end in (ratio.high, ratio.low))
+    share = f"{low:.1%} to {high:.1%}"
+    what = f"What it can save with window {found.about.window}: {share} of what decoding costs now"
+    if tokens_per_day is None:
+        return f"{what}."
+    if price is None:
+        return (
+            f"{what}; in USD it is not known, because that takes a price of the experiment's nodes "
+            "and a baseline that was measured on such servers at so many requests at once (--card)."
+        )
+    usd_per_day = tokens_per_day / 1e6 * price.usd_per_million
+    return (
+        f"{what}: {tokens_per_day:,} tokens a day x {price.usd_per_million:.4g} USD a million "
+        f"({price.how}) = {usd_per_day:,.2f} USD a day, of which {share} are "
+        f"{low * usd_per_day:,.2f} to {high * usd_per_day:,.2f} USD a day."
+    )

@@ -1,0 +1,188 @@
+"""Estimates for readers and programs: a document (terminal, page), and JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from draftworth.analysis.pairing import TRAFFIC_MIX
+from draftworth.analysis.statistics import Estimate
+from draftworth.estimate.forecast import Conclusion, DraftEstimate, WindowForecast
+from draftworth.estimate.step_costs import CostRange
+from draftworth.report.document import Card, Document, Section, Table, table
+from draftworth.report.drawing import Plot, short
+from draftworth.report.likelihoods import predicted_sections
+from draftworth.report.search import Curve, Point, draw_curves
+from draftworth.report.words import INTERVAL, number
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_TONES = {"pays": "good", "cannot pay": "bad", "open": "open"}
+
+
+def document_of(experiment: str, estimates: Sequence[DraftEstimate]) -> Document:
+    """Return a section for each draft at each load, and after a draft's loads its predictions."""
+    sections: list[Section] = []
+    numbered = enumerate(estimates, start=1)
+    for draft, at_loads in groupby(numbered, key=lambda pair: pair[1].draft):
+        own = list(at_loads)
+        sections += [_section(estimate, index) for index, estimate in own]
+        for section in predicted_sections(own[0][1].predictions):
+            sections.append(replace(section, title=f"{section.title}: {draft}"))
+    return Document(
+        title=f"{experiment}: would speculation pay?",
+        facts=(("status", "a forecast: no server with a draft was measured for it"),),
+        attention=(),
+        cards=tuple(_card(estimate.name, estimate.conclusion) for estimate in estimates),
+        sections=tuple(sections),
+    )
+
+
+def _card(name: str, found: Conclusion) -> Card:
+    ratio = found.about.cost_ratio
+    return Card(
+        label=name,
+        judgement="to be measured" if found.outcome == "open" else found.outcome,
+        tone=_TONES[found.outcome],
+        value=f"{ratio.low - 1:+.0%} to {ratio.high - 1:+.0%}",
+        interval=f"in decoding alone, window {found.about.window}",
+    )
+
+
+def _section(estimate: DraftEstimate, index: int) -> Section:
+    read = (
+        f"{_count(estimate.outputs, 'output')}, {_count(estimate.tokens, 'token')} after the first "
+        f"of each, of which the draft would have said {estimate.hit_rate:.1%}. A step: "
+        f"{estimate.step_cost_source}."
+    )
+    sentence = estimate.conclusion.sentence
+    return Section(
+        title=estimate.name,
+        paragraphs=(f"{sentence[0].upper()}{sentence[1:]}.", *estimate.settling, read),
+        tables=(*_cost_table(estimate.forecasts), *_yield_table(estimate.forecasts)),
+        plots=(_plot(estimate, index),),
+        brief=True,
+    )
+
+
+def _costs(forecast: WindowForecast) -> Mapping[str, CostRange]:
+    """Return the cost of a token in each class; if there are several, the whole traffic's first."""
+    classes = forecast.class_cost_ratios
+    return {TRAFFIC_MIX: forecast.cost_ratio, **classes} if len(classes) > 1 else classes
+
+
+def _cost_table(forecasts: Sequence[WindowForecast]) -> tuple[Table, ...]:
+    headings = [f"cost of a token, {name}" for name in _costs(forecasts[0])]
+    rows = ((str(f.window), *map(_range, _costs(f).values())) for f in forecasts)
+    return table(("window", *headings), rows, names=0)
+
+
+def _yield_table(forecasts: Sequence[WindowForecast]) -> tuple[Table, ...]:
+    # A step that costs 2 baseline steps has to yield 2 tokens, so one column shows both.
+    classes = forecasts[0].tokens_per_step
+    rows = (
+        (
+            str(f.window),
+            *(_interval(tokens) for tokens in f.tokens_per_step.values()),
+            _range(f.step_cost),
+            number(f.breaks_even_at, digits=2),
+        )
+        for f in forecasts
+    )
+    headings = (
+        "window",
+        *(f"tokens a step, {name}" for name in classes),
+        "step cost = tokens a step to break even",
+        "breaks even at a step cost of",
+    )
+    return table(headings, rows, names=0)
+
+
+def _plot(estimate: DraftEstimate, index: int) -> Plot:
+    return Plot(
+        name=f"cost-over-window-{index:02d}",
+        title=f"{short(estimate.name)}: {_finding(estimate.conclusion)}",
+        caption="Cost of a token in decoding alone, in units of its cost without a draft (the line "
+        "at 1). Bars go from the cheapest step and the upper end of the tokens a step to the most "
+        f"expensive step and the lower end ({INTERVAL} over prompts); lines join their middles. "
+        f"{_count(estimate.outputs, 'output')}.",
+        draw=lambda axes: _draw(axes, estimate.forecasts),
+    )
+
+
+def _finding(found: Conclusion) -> str:
+    if found.outcome == "cannot pay":
+        return "no window pays"
+    window, ratio = found.about.window, found.about.cost_ratio
+    if found.outcome == "pays":
+        return f"window {window} saves {1 - ratio.high:.0%} to {1 - ratio.low:.0%}"
+    return f"whether window {window} pays is to be measured"
+
+
+def _draw(axes: Axes, forecasts: Sequence[WindowForecast]) -> None:
+    drawn = (
+        (name, [_point(forecast.window, _costs(forecast)[name]) for forecast in forecasts])
+        for name in _costs(forecasts[0])
+    )
+    draw_curves(axes, [Curve(name=name, line=points, filled=points) for name, points in drawn])
+
+
+def _point(window: int, cost: CostRange) -> Point:
+    middle = math.sqrt(cost.low * cost.high)
+    return Point(window=window, cost=middle, low=cost.low, high=cost.high)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def _range(found: CostRange) -> str:
+    return f"{found.low:.2f} to {found.high:.2f}"
+
+
+def _interval(found: Estimate) -> str:
+    interval = "" if found.low is None else f" ({found.low:.2f} to {found.high:.2f})"
+    return f"{found.value:.2f}{interval}"
+
+
+def json_text(estimates: Sequence[DraftEstimate]) -> str:
+    """Return a JSON list, which `search.forecast` of an experiment takes."""
+    return json.dumps([_as_json(estimate) for estimate in estimates], indent=2)
+
+
+def _as_json(estimate: DraftEstimate) -> dict[str, object]:
+    return {
+        "target": estimate.target,
+        "draft": Path(estimate.draft).name,
+        "draft_folder": estimate.draft,
+        "load": estimate.load,
+        "answer": estimate.conclusion.sentence,
+        "windows_to_measure": estimate.conclusion.to_measure,
+        "settling": estimate.settling,
+        "outputs": estimate.outputs,
+        "tokens": estimate.tokens,
+        "hit_rate": estimate.hit_rate,
+        "step_cost_source": estimate.step_cost_source,
+        "predictions": [{**vars(a), "difference": a.difference} for a in estimate.predictions],
+        "windows": [
+            {
+                "window": f.window,
+                "drafts_checked": f.checked,
+                "step_cost": vars(f.step_cost),
+                "cost_ratio": vars(f.cost_ratio),
+                "class_cost_ratios": {n: vars(r) for n, r in f.class_cost_ratios.items()},
+                "breaks_even_at_step_cost": f.breaks_even_at,
+                "tokens_per_step": {
+                    name: {"value": t.value, "low": t.low, "high": t.high}
+                    for name, t in f.tokens_per_step.items()
+                },
+            }
+            for f in estimate.forecasts
+        ],
+    }

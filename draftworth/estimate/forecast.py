@@ -1,0 +1,213 @@
+"""What a token costs with a draft at every window, and whether that pays.
+
+Costs are counted in steps of the baseline, each of which yields one token. In decoding alone, a
+token with a draft costs step cost / tokens per step. The cost of a step depends on the device; its
+tokens depend on two models and a text, and have an interval over the prompts that were read.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from draftworth.analysis.acceptance import hit_rate, yields
+from draftworth.analysis.statistics import Estimate
+from draftworth.analysis.verdict import INDIFFERENCE
+from draftworth.estimate.step_costs import CostRange, StepCosts
+from draftworth.records.likelihoods import Prediction
+from draftworth.records.readings import Reading
+
+
+@dataclass(frozen=True, kw_only=True)
+class WindowForecast:
+    """One window in one traffic.
+
+    checked: drafts that a step checks. tokens_per_step: of each class.
+    cost_ratio: the cost of a token in decoding, variant / baseline.
+    is_measured: whether the step cost of this very window was measured.
+    """
+
+    window: int
+    checked: int
+    step_cost: CostRange
+    tokens_per_step: Mapping[str, Estimate]
+    cost_ratio: CostRange
+    is_measured: bool
+
+    @property
+    def class_cost_ratios(self) -> Mapping[str, CostRange]:
+        """The `cost_ratio` of each class alone."""
+        return {
+            name: _cost_ratio(self.step_cost, {name: tokens}, {name: 1.0})
+            for name, tokens in self.tokens_per_step.items()
+        }
+
+    @property
+    def breaks_even_at(self) -> float:
+        """Step cost, in baseline steps, at which a token costs as much as without a draft."""
+        middle = math.sqrt(self.cost_ratio.low * self.cost_ratio.high)
+        return math.sqrt(self.step_cost.low * self.step_cost.high) / middle
+
+
+def _cost_ratio(
+    step: CostRange, tokens: Mapping[str, Estimate], weights: Mapping[str, float]
+) -> CostRange:
+    """Return the cost of a token where `weights` are the classes' parts of the output tokens."""
+    total = sum(weights[name] for name in tokens)
+    best = sum(weights[n] / (t.high or t.value) for n, t in tokens.items()) / total
+    worst = sum(weights[n] / (t.low or t.value) for n, t in tokens.items()) / total
+    return CostRange(low=step.low * best, high=step.high * worst)
+
+
+def forecast(
+    found: Mapping[str, Mapping[int, Estimate]],
+    weights: Mapping[str, float],
+    *,
+    windows: Mapping[int, int],
+    step_costs: StepCosts,
+) -> list[WindowForecast]:
+    """Return the forecast of every window.
+
+    found: tokens per step, as `yields` returns them. weights: parts of the output tokens by class.
+    windows: the drafts that a step checks, by `num_speculative_tokens`.
+    """
+    forecasts = []
+    for window, checked in sorted(windows.items()):
+        tokens = {name: curve[checked] for name, curve in found.items() if name in weights}
+        step = step_costs.of_window(window)
+        forecasts.append(
+            WindowForecast(
+                window=window,
+                checked=checked,
+                step_cost=step,
+                tokens_per_step=tokens,
+                cost_ratio=_cost_ratio(step, tokens, weights),
+                is_measured=step_costs.is_measured(window),
+            )
+        )
+    return forecasts
+
+
+@dataclass(frozen=True, kw_only=True)
+class Conclusion:
+    """Whether any window pays.
+
+    sentence: the whole conclusion. about: the window that it is about. to_measure: the windows that
+    an accelerator would have to measure to settle it; empty if it is final.
+    """
+
+    outcome: Literal["pays", "cannot pay", "open"]
+    sentence: str
+    about: WindowForecast
+    to_measure: tuple[int, ...] = ()
+
+
+def conclude(forecasts: Sequence[WindowForecast]) -> Conclusion:
+    """Return whether any window pays, as far as it is known."""
+    best = min(forecasts, key=lambda f: f.cost_ratio.low)
+    surest = min(forecasts, key=lambda f: f.cost_ratio.high)
+    if best.cost_ratio.low > 1:
+        return Conclusion(outcome="cannot pay", sentence=_cannot_pay(best), about=best)
+    if surest.cost_ratio.high < 1 / (1 + INDIFFERENCE):
+        return Conclusion(
+            outcome="pays",
+            sentence=_pays(surest),
+            about=surest,
+            to_measure=() if surest.is_measured else (surest.window,),
+        )
+    both = {f.window: f for f in (best, surest)}
+    unknown = sorted(window for window, f in both.items() if not f.is_measured)
+    return Conclusion(
+        outcome="open",
+        sentence=_depends(best, unknown),
+        about=best,
+        to_measure=tuple(unknown or sorted(both)),
+    )
+
+
+def _cannot_pay(best: WindowForecast) -> str:
+    return (
+        f"cannot pay: even with the cheapest step, window {best.window} would need "
+        f"{best.step_cost.low:.1f} tokens a step and gets {best.breaks_even_at:.1f}"
+    )
+
+
+def _pays(surest: WindowForecast) -> str:
+    return (
+        f"pays unless a step of window {surest.window} costs more than "
+        f"{surest.breaks_even_at:.1f} baseline steps: a token costs "
+        f"{1 - surest.cost_ratio.high:.0%} to {1 - surest.cost_ratio.low:.0%} less"
+    )
+
+
+def _depends(best: WindowForecast, unknown: Sequence[int]) -> str:
+    pays = f"window {best.window} pays below {best.breaks_even_at:.1f} baseline steps a step"
+    if not unknown:
+        cost = best.step_cost
+        return (
+            "cannot be told from this card and these outputs: both answers lie within the "
+            f"intervals ({pays}, and its step was measured at {cost.low:.2f} to {cost.high:.2f}); "
+            "next: outputs of more prompts, and a card of a longer run"
+        )
+    return f"depends on what a step costs: measure {windows_text(unknown)} ({pays})"
+
+
+def windows_text(windows: Sequence[int]) -> str:
+    """Return `window 7` or `windows 2 and 5`."""
+    return f"{'window' if len(windows) == 1 else 'windows'} {' and '.join(map(str, windows))}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DraftEstimate:
+    """The estimate of one draft at one load.
+
+    target: as the experiment names it. draft: its folder.
+    load: at which the step costs were measured; None if they are published ones.
+    predictions: compared with the servers of the run that the outputs are from, if they had this
+        draft.
+    settling: sentences that say what an accelerator hour would settle, cost and save.
+    """
+
+    target: str
+    draft: str
+    load: str | None
+    outputs: int
+    tokens: int
+    hit_rate: float
+    step_cost_source: str
+    forecasts: tuple[WindowForecast, ...]
+    predictions: tuple[Prediction, ...] = ()
+    settling: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return f"{self.draft} at {self.load}" if self.load else self.draft
+
+    @property
+    def conclusion(self) -> Conclusion:
+        return conclude(self.forecasts)
+
+
+def estimate_of(
+    target: str,
+    draft: str,
+    readings: Sequence[Reading],
+    weights: Mapping[str, float],
+    *,
+    windows: Mapping[int, int],
+    step_costs: StepCosts,
+) -> DraftEstimate:
+    """Return the estimate that a draft's readings give; windows, weights: as of `forecast`."""
+    found = yields(readings, windows.values())
+    return DraftEstimate(
+        target=target,
+        draft=draft,
+        load=step_costs.load,
+        outputs=len(readings),
+        tokens=sum(len(reading.hits) for reading in readings),
+        hit_rate=hit_rate(readings) or 0.0,
+        step_cost_source=step_costs.source,
+        forecasts=tuple(forecast(found, weights, windows=windows, step_costs=step_costs)),
+    )

@@ -1,0 +1,209 @@
+"""A model's forward pass over outputs that exist (teacher forcing): loading it, and its logits.
+
+Only the engine's interpreter imports this module, because it alone has torch and transformers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
+from transformers.utils import logging
+
+from draftworth.errors import UserInputError
+from draftworth.estimate import model_folders
+from draftworth.records.readings import Output, Reading
+from draftworth.untrusted import one_line
+
+# The logits of one batch take at most this much memory: tokens x vocabulary x 4 bytes.
+MAX_LOGITS_BYTES = 2**29
+# A log-likelihood of a token, in nats, that is below any that a model gives.
+LEAST = -100.0
+
+
+def load_tokenizer(target: Path, model: Path) -> PreTrainedTokenizerBase:
+    """Return the target's tokenizer, which the model that reads must have too.
+
+    Raises:
+        UserInputError: a folder has no tokenizer, or the two differ: drafts would be other tokens.
+    """
+    own, read = _tokenizer(target), _tokenizer(model)
+    ours, theirs = own.get_vocab(), read.get_vocab()
+    if ours != theirs:
+        token, number = min(ours.items() ^ theirs.items())
+        raise UserInputError(
+            f"{model}: its vocabulary is not the target's ({len(theirs)} tokens, the target has "
+            f"{len(ours)}; first difference: {one_line(token, characters=40)!r} as {number}); "
+            f"allowed: a draft with the tokenizer of {target.name}"
+        )
+    return own
+
+
+def _tokenizer(folder: Path) -> PreTrainedTokenizerBase:
+    try:
+        found: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
+            folder, local_files_only=True, trust_remote_code=False
+        )
+    except (OSError, ValueError) as error:
+        raise UserInputError(
+            f"{folder}: no tokenizer can be read there: {one_line(str(error), characters=200)}"
+        ) from error
+    return found
+
+
+def load_model(folder: Path, tokenizer: PreTrainedTokenizerBase) -> PreTrainedModel:
+    """Return a causal language model in the precision of its checkpoint.
+
+    Raises:
+        UserInputError: no model can be read there, it does not fit into memory, or it knows fewer
+            tokens than the tokenizer.
+    """
+    _check_fits(folder)
+    logging.disable_progress_bar()
+    try:
+        model: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
+            folder, local_files_only=True, trust_remote_code=False, dtype="auto"
+        )
+    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
+        raise UserInputError(
+            f"{folder}: no causal language model can be read there: "
+            f"{one_line(str(error), characters=200)}; next: copy or download the folder again, "
+            "because weights that were cut off give this error too"
+        ) from error
+    if model.config.vocab_size < len(tokenizer):
+        raise UserInputError(
+            f"{folder}: it knows {model.config.vocab_size} tokens, its tokenizer {len(tokenizer)}"
+        )
+    return model.eval()
+
+
+def _check_fits(folder: Path) -> None:
+    if not model_folders.fits(folder):
+        weights = model_folders.weights_bytes(folder)
+        available = model_folders.available_bytes(model_folders.MEMINFO)
+        raise UserInputError(
+            f"{folder}: {weights / 2**30:.1f} GiB of weights and "
+            f"{model_folders.SPARE_BYTES / 2**30:.0f} GiB to work with do not fit into the "
+            f"{available / 2**30:.1f} GiB of memory that are free; "
+            "next: a machine with more memory, or a smaller draft"
+        )
+
+
+def ending_ids(model: PreTrainedModel) -> tuple[int, ...]:
+    """Return the ids that end an output, by the generation configuration, as vLLM does."""
+    found = model.generation_config.eos_token_id
+    if found is None:
+        return ()
+    return tuple(found) if isinstance(found, list) else (found,)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tokens:
+    """An output as token ids, with the ids of the prompt before it."""
+
+    output: Output
+    prompt_ids: list[int]
+    output_ids: list[int]
+
+    @property
+    def length(self) -> int:
+        return len(self.prompt_ids) + len(self.output_ids)
+
+
+def tokens_of(
+    output: Output, tokenizer: PreTrainedTokenizerBase, *, enable_thinking: bool
+) -> Tokens:
+    """Return an output in the target's tokens, as its server saw them."""
+    asked = output.asked
+    if "prompt" in asked:
+        prompt_ids = tokenizer.encode(asked["prompt"])
+    else:
+        prompt_ids = tokenizer.apply_chat_template(
+            list(asked["messages"]),
+            tools=asked.get("tools"),
+            add_generation_prompt=True,
+            enable_thinking=enable_thinking,
+            return_dict=False,
+        )
+    output_ids = output.token_ids
+    if output_ids is None:
+        output_ids = tokenizer.encode(output.text, add_special_tokens=False)
+    return Tokens(output=output, prompt_ids=list(prompt_ids), output_ids=list(output_ids))
+
+
+def read_outputs(
+    model: PreTrainedModel,
+    outputs: Iterable[Tokens],
+    *,
+    temperature: float,
+    forbidden: Sequence[int] = (),
+) -> Iterator[list[Reading]]:
+    """Yield readings batch by batch, the shortest outputs first; outputs without tokens have none.
+
+    temperature: of the model's distribution. forbidden: ids that the server could not draw, such
+    as those that end an output if its length is fixed.
+    """
+    known = sorted((o for o in outputs if o.output_ids), key=lambda o: o.length)
+    for batch in _batches(known, model.config.vocab_size):
+        yield _read(model, batch, temperature, forbidden)
+
+
+def _batches(outputs: Sequence[Tokens], vocabulary: int) -> Iterator[list[Tokens]]:
+    most_tokens = max(1, MAX_LOGITS_BYTES // (4 * vocabulary))
+    batch: list[Tokens] = []
+    for output in outputs:
+        if batch and (len(batch) + 1) * output.length > most_tokens:
+            yield batch
+            batch = []
+        batch.append(output)
+    if batch:
+        yield batch
+
+
+def _read(
+    model: PreTrainedModel, batch: Sequence[Tokens], temperature: float, forbidden: Sequence[int]
+) -> list[Reading]:
+    longest = max(o.length for o in batch)
+    # The padding is on the right, so that causal attention needs no mask.
+    rows = [o.prompt_ids + o.output_ids + [0] * (longest - o.length) for o in batch]
+    with torch.inference_mode():
+        logits = model(input_ids=torch.tensor(rows)).logits
+        logits[:, :, list(forbidden)] = -torch.inf
+        return [_reading(o, row, temperature) for o, row in zip(batch, logits, strict=True)]
+
+
+def _reading(tokens: Tokens, logits: torch.Tensor, temperature: float) -> Reading:
+    # An output token is drawn from the logits at the position before it.
+    first = len(tokens.prompt_ids) - 1
+    own = logits[first : first + len(tokens.output_ids)].float()
+    said = torch.tensor(tokens.output_ids)
+    hits = (own.argmax(dim=-1) == said)[1:]
+    logs = (own / temperature).log_softmax(dim=-1)
+    chances = logs.exp()
+    # A chance of 0 has a logarithm of minus infinity, and its part in the sums is 0.
+    finite = logs.masked_fill(logs == -torch.inf, 0.0)
+    # A token that could not be drawn counts as very unlikely, so that sums stay numbers.
+    likelihoods = logs.gather(-1, said.unsqueeze(-1)).squeeze(-1).double().clamp(LEAST)
+    mean = (chances * finite).sum(dim=-1)
+    square = (chances * finite.square()).sum(dim=-1)
+    output = tokens.output
+    return Reading(
+        id=output.id,
+        prompt_class=output.prompt_class,
+        case=output.case,
+        prompt_id=output.prompt_id,
+        hits="".join("1" if hit else "0" for hit in hits.tolist()),
+        log_likelihood=float(likelihoods.sum()),
+        entropy=float(-mean.double().sum()),
+        variance=float((square - mean.square()).clamp(min=0).double().sum()),
+        farthest=float((logs.amax(dim=-1).double() - likelihoods).max()),
+    )

@@ -1,0 +1,247 @@
+"""Whether outputs are the target's: a model checks their likelihood, and `report` shows the result.
+
+Speculation must not change what a server says. The target itself reads the outputs if it fits into
+memory, else a draft does. There are three methods:
+
+Sampled outputs that the target reads. Two right servers say different things, and only their
+distribution can be checked. If each token is drawn from the target's distribution p, then
+log p(token) + the entropy of p at its position has the mean 0 given all tokens before it. It is a
+martingale difference, whose variance the target's own distribution gives. So the sum over all
+tokens of all outputs, divided by the root of the summed variances, is a standard normal number
+whatever the texts are about (martingale central limit theorem; Brown 1971). A number that lies far
+out shows a sampler that is not the target's: its tokens are too likely (a lower temperature,
+repeats) or too unlikely (noise). The variance is not clustered by prompt: a right sampler draws
+each output to a prompt independently, so their sums have nothing in common, and p says how far they
+spread. With clusters the false alarms are the same, and a variance has to be estimated from a few
+prompts (counted in tests/draftworth/estimate/test_likelihood.py).
+
+Greedy outputs that the target reads. Each token is the target's most likely one, except near ties,
+which rounding decides. At most the part `RIGHT_BEYOND` of a right server's outputs has a token
+beyond a near tie; if an exact binomial test finds more, the outputs are not the target's.
+
+Outputs that a draft reads. A draft does not know how likely the target finds a token. But the same
+text, or text from the same distribution, has the same mean log-likelihood on both sides under any
+model. The difference, prompt by prompt, has an interval by Student's t, of 99% for all classes
+together (Bonferroni). If it lies within a margin, both sides are equal; else if it lies beside 0,
+they differ; else there are too few prompts to tell. Each class is checked alone: noise is less
+likely than texts that a draft knows well and more likely than texts that it does not know, and over
+both classes that may add up to nothing. A draft sees less than the target does: if it finds two
+texts equally likely, it cannot tell them apart.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+from draftworth.analysis.clustering import MIN_PROMPTS, student_t
+from draftworth.analysis.statistics import at_least
+from draftworth.errors import DraftworthError
+from draftworth.estimate.model_folders import can_read, shown
+from draftworth.estimate.outputs import GivenOutputs, outputs_of_variant
+from draftworth.estimate.reader import Reader
+from draftworth.planning.resolved import ResolvedExperiment
+from draftworth.records.codec import dump_record
+from draftworth.records.likelihoods import (
+    FALSE_ALARMS,
+    LIKELIHOODS_FILE,
+    NEAR_TIE_NATS,
+    DraftLikelihood,
+    GreedyLikelihood,
+    Likelihood,
+    Likelihoods,
+    ModelsCheck,
+)
+from draftworth.records.reading import Run
+from draftworth.records.readings import Output, Reading
+from draftworth.records.transcripts import Transcripts
+
+# At most this part of a right server's outputs has a token beyond a near tie, because the server
+# and the model that reads round in different ways.
+RIGHT_BEYOND = 0.05
+
+
+def check_outputs(
+    experiment: ResolvedExperiment,
+    given: GivenOutputs,
+    reader: Reader,
+    draft: Path,
+    *,
+    progress: Callable[[str], None],
+) -> None:
+    """Check the outputs of a run, by the target if its folder has the model and it fits.
+
+    Errors go to `progress` only, because the estimate is complete without the check.
+    """
+    if given.run is None:
+        return
+    by_target = can_read(reader.target)
+    # The target's check says more than a draft's, so a draft does not replace it.
+    if not by_target and any(not isinstance(f, DraftLikelihood) for f in given.run.likelihoods):
+        return
+    check = checks_by_target if by_target else partial(_checks_by_draft, draft=draft)
+    try:
+        found = tuple(check(experiment, given.run, given.transcripts, reader))
+        _tell(found, progress)
+        if found and given.folder:
+            path = given.folder / LIKELIHOODS_FILE
+            record = Likelihoods(run_id=given.run.result.run_id, likelihoods=found)
+            path.write_bytes(dump_record(record, indent=2))
+            progress(f"written to {path}, which `report` shows")
+    except (DraftworthError, OSError) as error:
+        progress(f"whose answers the run has is not told: {error}")
+
+
+def _tell(found: Sequence[ModelsCheck], progress: Callable[[str], None]) -> None:
+    for check in found:
+        nothing = f"{check.variant}: nothing shows that its answers are not the target's"
+        progress(check.words or nothing)
+
+
+def checks_by_target(
+    experiment: ResolvedExperiment, run: Run, transcripts: Transcripts, reader: Reader
+) -> Iterator[ModelsCheck]:
+    """Yield what the target says of each variant's outputs.
+
+    Raises:
+        DraftworthError: the target cannot read them.
+    """
+    check = likelihood_of if run.result.temperature else greedy_likelihood_of
+    for variant, outputs in _outputs(experiment, run, transcripts).items():
+        readings = reader.readings(
+            reader.target,
+            outputs,
+            # Sampled outputs were drawn at the run's temperature; greedy ones are read at 1.
+            temperature=run.result.temperature or 1.0,
+            fixed_length=experiment.spec.workload.fixed_output_length,
+        )
+        if found := check(variant, readings):
+            yield found
+
+
+def _checks_by_draft(
+    experiment: ResolvedExperiment, run: Run, transcripts: Transcripts, reader: Reader, draft: Path
+) -> Iterator[DraftLikelihood]:
+    """Yield the checks of the variants whose outputs are not the same as the baseline's."""
+    fixed = experiment.spec.workload.fixed_output_length
+    read = partial(reader.readings, draft, fixed_length=fixed)
+    outputs = _outputs(experiment, run, transcripts)
+    plain = outputs.pop(run.result.baseline, [])
+    others = {name: own for name, own in outputs.items() if _said(own) != _said(plain)}
+    baseline = read(plain) if plain and others else []
+    for variant, own in others.items():
+        yield from draft_likelihoods_of(variant, read(own), baseline, draft=shown(draft))
+
+
+def _outputs(
+    experiment: ResolvedExperiment, run: Run, transcripts: Transcripts
+) -> dict[str, list[Output]]:
+    found = {
+        variant: outputs_of_variant(run, transcripts, experiment.cases, variant=variant)
+        for variant in run.result.variants
+    }
+    return {variant: outputs for variant, outputs in found.items() if outputs}
+
+
+def _said(outputs: Sequence[Output]) -> set[tuple[object, ...]]:
+    return {(o.prompt_class, o.case, o.prompt_id, o.token_ids or o.text) for o in outputs}
+
+
+def likelihood_of(variant: str, readings: Sequence[Reading]) -> Likelihood | None:
+    """Check sampled outputs; None if the target leaves nothing to chance."""
+    variance = math.fsum(r.variance for r in readings)
+    if variance <= 0:
+        return None
+    surplus, tokens = math.fsum(r.log_likelihood + r.entropy for r in readings), _tokens(readings)
+    return Likelihood(
+        variant=variant,
+        outputs=len(readings),
+        tokens=tokens,
+        deviation=surplus / math.sqrt(variance),
+        per_token=surplus / tokens,
+    )
+
+
+def greedy_likelihood_of(variant: str, readings: Sequence[Reading]) -> GreedyLikelihood | None:
+    """Check the first greedy output of each prompt; None if there is none."""
+    firsts = [*{_prompt(r): r for r in reversed(readings)}.values()]
+    if not firsts:
+        return None
+    beyond = sum(r.farthest > NEAR_TIE_NATS for r in firsts)
+    return GreedyLikelihood(
+        variant=variant,
+        outputs=len(firsts),
+        tokens=_tokens(firsts),
+        beyond=beyond,
+        farthest=max(r.farthest for r in firsts),
+        chance=at_least(beyond, len(firsts), RIGHT_BEYOND),
+    )
+
+
+def draft_likelihoods_of(
+    variant: str, readings: Sequence[Reading], baseline: Sequence[Reading], *, draft: str
+) -> list[DraftLikelihood]:
+    """Compare a variant's readings with the baseline's, class by class; `draft` made both."""
+    own, others = _by_prompt(readings), _by_prompt(baseline)
+    differences: defaultdict[str, list[float]] = defaultdict(list)
+    for prompt in sorted(own.keys() & others.keys()):
+        differences[prompt[0]].append(own[prompt] - others[prompt])
+    false_alarms = FALSE_ALARMS / max(1, len(differences))
+    return [
+        _draft_likelihood(
+            values,
+            false_alarms,
+            variant=variant,
+            prompt_class=name,
+            draft=draft,
+            outputs=sum(r.prompt_class == name and _prompt(r) in others for r in readings),
+        )
+        for name, values in differences.items()
+    ]
+
+
+def _draft_likelihood(
+    differences: Sequence[float],
+    false_alarms: float,
+    *,
+    variant: str,
+    prompt_class: str,
+    draft: str,
+    outputs: int,
+) -> DraftLikelihood:
+    """Return the difference in one class; it has no interval if there are too few prompts."""
+    count, mean = len(differences), statistics.fmean(differences)
+    half = None
+    if count >= MIN_PROMPTS:
+        t = student_t(1 - false_alarms / 2, count - 1)
+        half = t * statistics.stdev(differences) / math.sqrt(count)
+    return DraftLikelihood(
+        variant=variant,
+        prompt_class=prompt_class,
+        draft=draft,
+        prompts=count,
+        outputs=outputs,
+        difference=mean,
+        low=None if half is None else mean - half,
+        high=None if half is None else mean + half,
+    )
+
+
+def _by_prompt(readings: Iterable[Reading]) -> dict[tuple[str, str, str], float]:
+    """Return the mean log-likelihood a token over the outputs of each prompt."""
+    found: defaultdict[tuple[str, str, str], list[float]] = defaultdict(list)
+    for reading in readings:
+        found[_prompt(reading)].append(reading.log_likelihood / _tokens([reading]))
+    return {prompt: statistics.fmean(values) for prompt, values in found.items()}
+
+
+def _prompt(reading: Reading) -> tuple[str, str, str]:
+    return reading.prompt_class, reading.case, reading.prompt_id
+
+
+def _tokens(readings: Iterable[Reading]) -> int:
+    return sum(len(r.hits) + 1 for r in readings)

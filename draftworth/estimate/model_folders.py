@@ -1,0 +1,79 @@
+"""Folders of the models that read outputs: whether one can be a model, and fits into memory.
+
+The engine's interpreter imports this module, so it needs the standard library only.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from draftworth.errors import UserInputError
+
+# Beside the weights, activations and the logits of a batch need memory.
+SPARE_BYTES = 2**30
+MEMINFO = Path("/proc/meminfo")
+
+_CONFIGURATION = ("config.json",)
+_WEIGHTS = ("*.safetensors",)
+_TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "tokenizer_config.json")
+
+
+def check_tokenizer(folder: Path, *, given_by: str) -> None:
+    """Raise UserInputError if a folder cannot hold a tokenizer."""
+    _check_has(folder, _TOKENIZERS, "a tokenizer", given_by)
+
+
+def check_model(folder: Path, *, given_by: str) -> None:
+    """Raise UserInputError if a folder cannot hold a whole model."""
+    check_tokenizer(folder, given_by=given_by)
+    _check_has(folder, _CONFIGURATION, "a model's configuration", given_by)
+    _check_has(folder, _WEIGHTS, "a model's weights", given_by)
+
+
+def _check_has(folder: Path, names: Sequence[str], what: str, given_by: str) -> None:
+    if not folder.is_dir():
+        raise UserInputError(
+            f"{given_by}: given {shown(folder)}, where no folder is; allowed: a model's folder; "
+            "next: check the path, or download the model there"
+        )
+    if not _has(folder, names):
+        raise UserInputError(
+            f"{given_by}: given {shown(folder)}, a folder without {what}; allowed: one with "
+            f"{' or '.join(names)}; next: copy or download the whole model again"
+        )
+
+
+def _has(folder: Path, names: Sequence[str]) -> bool:
+    return any(found.is_file() for name in names for found in folder.glob(name))
+
+
+def can_read(folder: Path) -> bool:
+    """Return whether a folder has a whole model, not only a tokenizer, and the model fits."""
+    return _has(folder, _CONFIGURATION) and _has(folder, _WEIGHTS) and fits(folder)
+
+
+def fits(folder: Path) -> bool:
+    """Return whether a model's weights, and the memory to work with them, are free now."""
+    return weights_bytes(folder) + SPARE_BYTES <= available_bytes(MEMINFO)
+
+
+def weights_bytes(folder: Path) -> int:
+    """Return the size of a model's weights."""
+    return sum(file.stat().st_size for file in folder.glob("*.safetensors"))
+
+
+def available_bytes(meminfo: Path) -> int:
+    """Return the memory that is free or that the page cache would give back."""
+    try:
+        lines = meminfo.read_text(encoding="ascii").splitlines()
+        return next(int(line.split()[1]) * 2**10 for line in lines if line.startswith("MemAvail"))
+    except (OSError, ValueError, IndexError, StopIteration):  # no Linux
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def shown(folder: Path) -> str:
+    """Return the path for a reader: relative to the current folder if it lies below that."""
+    here = Path.cwd()
+    return str(folder.relative_to(here) if folder.is_relative_to(here) else folder)

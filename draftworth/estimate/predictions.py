@@ -1,0 +1,147 @@
+"""Tokens a step that a draft's readings predict, compared with those of the servers that had it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from draftworth.errors import DraftworthError
+from draftworth.estimate.outputs import GivenOutputs, given_outputs
+from draftworth.estimate.reader import Reader
+from draftworth.experiment.model import beside
+from draftworth.experiment.variants import LocalSpeculative
+from draftworth.planning.resolved import ResolvedExperiment, ResolvedLocal
+from draftworth.records.codec import dump_record
+from draftworth.records.likelihoods import (
+    PREDICTIONS_FILE,
+    Prediction,
+    Predictions,
+    read_predictions,
+)
+from draftworth.records.reading import Run
+from draftworth.records.readings import Reading
+from draftworth.records.results import RequestRecord
+from draftworth.records.transcripts import Transcripts
+from draftworth.speculation import steps_of
+
+
+def predict(experiment: ResolvedLocal, run_folder: Path, reader: Reader) -> tuple[Prediction, ...]:
+    """Let each draft of the experiment read the baseline's outputs, and compare with the run.
+
+    Raises:
+        DraftworthError: the outputs cannot be read.
+    """
+    given = given_outputs(experiment, run_folder)
+    return tuple(
+        found
+        for draft in draft_folders(experiment)
+        for found in compare(experiment, given, draft, reader.readings(draft, given.outputs))
+    )
+
+
+def draft_folders(experiment: ResolvedLocal) -> list[Path]:
+    """Return the folders of the experiment's drafts, each once."""
+    specs = [v.spec for v in experiment.variants if isinstance(v.spec, LocalSpeculative)]
+    return list(dict.fromkeys(beside(experiment.path, spec.draft.path) for spec in specs))
+
+
+def compare(
+    experiment: ResolvedExperiment, given: GivenOutputs, draft: Path, readings: Sequence[Reading]
+) -> Iterator[Prediction]:
+    """Yield predictions for the variants with this draft; none if the outputs are of no run."""
+    # Two sampled outputs differ, and so do their steps.
+    if given.run is None or given.run.result.temperature:
+        return
+    checked = {
+        variant.name: most - 1
+        for variant in experiment.variants
+        if isinstance(variant.spec, LocalSpeculative)
+        and beside(experiment.path, variant.spec.draft.path) == Path(os.path.realpath(draft))
+        and (most := given.run.result.max_tokens_per_step.get(variant.name))
+    }
+    yield from predictions_of(given.run, given.transcripts, readings, checked)
+
+
+def predictions_of(
+    run: Run, transcripts: Transcripts, readings: Sequence[Reading], checked: Mapping[str, int]
+) -> Iterator[Prediction]:
+    """Yield predictions variant by variant, class by class.
+
+    Prompts that were made longer or shorter for a load have other outputs, and are left out.
+
+    checked: the drafts that a step checks, by variant, for those whose draft made the readings.
+    """
+    read = {(r.prompt_class, r.case, r.prompt_id): r for r in readings}
+    for variant, number in checked.items():
+        classes = dict.fromkeys(b.prompt_class for b in run.blocks if b.variant == variant)
+        for prompt_class in classes:
+            pairs = [
+                (record, read[place])
+                for block in run.blocks
+                if (block.variant, block.prompt_class) == (variant, prompt_class)
+                and block.load.input_tokens is None
+                for record in block.requests
+                if record.counts and (place := (prompt_class, block.case, record.prompt_id)) in read
+            ]
+            if found := _prediction(pairs, transcripts, variant, prompt_class, number):
+                yield found
+
+
+def _prediction(
+    pairs: Sequence[tuple[RequestRecord, Reading]],
+    transcripts: Transcripts,
+    variant: str,
+    prompt_class: str,
+    checked: int,
+) -> Prediction | None:
+    """Return sums of tokens and steps over requests; steps are the server's count or the chunks."""
+    tokens = steps = same = shown = 0
+    predicted_steps = 0.0
+    for record, reading in pairs:
+        transcript = transcripts.get(record.request_id)
+        chunks = transcript.chunk_tokens[1:] if transcript and transcript.chunk_tokens else ()
+        counted = record.verification_steps or len(chunks)
+        if not counted or not record.number_output_tokens or not reading.hits:
+            continue
+        predicted = tuple(steps_of(reading.flags, checked=checked))
+        # The first token is the prefill's.
+        tokens += record.number_output_tokens - 1
+        steps += counted
+        # An output that was cut elsewhere than the one that was read has another number of tokens.
+        predicted_steps += len(predicted) * (record.number_output_tokens - 1) / len(reading.hits)
+        if len(chunks) == counted:
+            shown += 1
+            same += chunks == predicted
+    if not steps or not predicted_steps:
+        return None
+    return Prediction(
+        variant=variant,
+        prompt_class=prompt_class,
+        requests=len(pairs),
+        predicted=tokens / predicted_steps,
+        measured=tokens / steps,
+        shown=shown,
+        same_sequence=same,
+    )
+
+
+def keep_predictions(
+    predicted: Sequence[Prediction], given: GivenOutputs, *, progress: Callable[[str], None]
+) -> None:
+    """Write predictions into the run's folder, beside those that other drafts left there.
+
+    Errors go to `progress` only, because the estimate is complete without the file.
+    """
+    if not predicted or given.folder is None or given.run is None:
+        return
+    run_id, path = given.run.result.run_id, given.folder / PREDICTIONS_FILE
+    variants = {prediction.variant for prediction in predicted}
+    try:
+        others = [p for p in read_predictions(given.folder, run_id) if p.variant not in variants]
+        record = Predictions(run_id=run_id, predictions=(*others, *predicted))
+        path.write_bytes(dump_record(record, indent=2))
+    except (DraftworthError, OSError) as error:
+        progress(f"{path}: predictions are not kept: {error}")
+        return
+    progress(f"predictions are in {path}, which `report` shows")

@@ -1,0 +1,93 @@
+"""Runs teacher forcing in the engine's interpreter, as a process of its own."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from draftworth.errors import DraftworthError, UserInputError
+from draftworth.records.codec import RecordError, dump_record, load_record
+from draftworth.records.readings import Output, Reading
+
+_ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reader:
+    """Lets models read outputs.
+
+    python: the engine's interpreter. target: the folder with the target's tokenizer.
+    folder: where outputs and readings are kept, so that an interrupted pass goes on.
+    """
+
+    python: Path
+    target: Path
+    folder: Path
+    enable_thinking: bool
+
+    def readings(
+        self,
+        model: Path,
+        outputs: Sequence[Output],
+        *,
+        temperature: float = 1.0,
+        fixed_length: bool = False,
+    ) -> list[Reading]:
+        """Return a model's readings of the outputs; earlier readings are not made again.
+
+        temperature: of the model's distribution. fixed_length: the server could not end an output.
+
+        Raises:
+            UserInputError: the model cannot read them, or the folder cannot be written.
+            DraftworthError: the pass failed.
+        """
+        data = b"".join(map(dump_record, outputs))
+        outputs_file = self.folder / f"outputs-{hashlib.sha256(data).hexdigest()[:12]}.jsonl"
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            outputs_file.write_bytes(data)
+        except OSError as error:
+            raise UserInputError(
+                f"--out: {self.folder}: cannot be written: {error.strerror}; give another folder"
+            ) from error
+        options = ["--temperature", str(temperature)]
+        if fixed_length:
+            options.append("--fixed-length")
+        if self.enable_thinking:
+            options.append("--enable-thinking")
+        return _read_back(self._run(model, outputs_file, options))
+
+    def _run(self, model: Path, outputs: Path, options: Sequence[str]) -> Path:
+        """Return the file with the readings; progress and errors go to our standard error."""
+        done = subprocess.run(  # noqa: S603 (our own command line)
+            [
+                *(str(self.python), "-m", "draftworth.estimate.teacher_forcing"),
+                *("--model", str(model.resolve()), "--target", str(self.target.resolve())),
+                *("--outputs", str(outputs.resolve()), "--readings", str(self.folder.resolve())),
+                *options,
+            ],
+            cwd=_ROOT,
+            env={**os.environ, "HF_HUB_OFFLINE": "1"},
+            stdout=subprocess.PIPE,
+            check=False,
+        )
+        if done.returncode == UserInputError.exit_code:
+            raise UserInputError(f"{model}: cannot read these outputs: see the line above")
+        if done.returncode:
+            raise DraftworthError(
+                f"{model}: the pass ended with code {done.returncode}; its readings so far are "
+                f"kept in {self.folder}; next: run the command again"
+            )
+        return Path(os.fsdecode(done.stdout.splitlines()[-1]))
+
+
+def _read_back(path: Path) -> list[Reading]:
+    try:
+        lines = path.read_bytes().splitlines(keepends=True)[1:]
+        return [load_record(Reading, line) for line in lines]
+    except (OSError, RecordError) as error:
+        raise DraftworthError(f"{path}: cannot be read back: {error}") from error

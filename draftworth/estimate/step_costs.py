@@ -1,0 +1,194 @@
+"""What a speculative step costs, in steps of the baseline: as published, or of a run's card."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+from draftworth.errors import UserInputError
+from draftworth.experiment.catalog import NO_SPECULATION
+from draftworth.records.findings import StepCost, StepCostCard
+from draftworth.records.load import Load
+from draftworth.records.results import MAX_SECONDS, MIN_SECONDS
+from draftworth.records.servers import Decoding, ServingFacts
+from draftworth.speculation import step_cost
+
+
+@dataclass(frozen=True, kw_only=True)
+class CostRange:
+    """A cost in the best and in the worst case."""
+
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.low <= self.high:
+            raise ValueError(f"given {self.low:g} to {self.high:g}, allowed: above 0, low first")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishedStepCosts:
+    """1 + window x the cost of each drafted token, of which little is published."""
+
+    per_drafted_token: CostRange
+    source: str
+    load: None = None
+
+    def is_measured(self, window: int) -> bool:  # noqa: ARG002 (the same for every window)
+        return False
+
+    def of_window(self, window: int) -> CostRange:
+        each = self.per_drafted_token
+        return CostRange(
+            low=step_cost(window, per_drafted=each.low),
+            high=step_cost(window, per_drafted=each.high),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CardStepCosts:
+    """Step costs by window, measured at one load, whose label is `load`."""
+
+    measured: Mapping[int, CostRange]
+    source: str
+    load: str | None = None
+
+    def is_measured(self, window: int) -> bool:
+        return window in self.measured
+
+    def of_window(self, window: int) -> CostRange:
+        """Return the measured cost, or a range between or beyond the measured windows.
+
+        A step costs a fixed part and a part for each drafted token. If one window was measured,
+        either part may be all of it. So another window costs between as much as the measured one
+        and as much as its share of the tokens. If several were measured, a line goes from each to
+        the next and beyond the last. A jump between them (an engine pads to the next size) is not
+        seen.
+        """
+        if window in self.measured:
+            return self.measured[window]
+        known = sorted(self.measured)
+        if len(known) == 1:
+            return _scaled(self.measured[known[0]], window / known[0])
+        below, above = next(
+            ((a, b) for a, b in pairwise(known) if window < b), (known[-2], known[-1])
+        )
+        part = (window - below) / (above - below)
+        ends = sorted(
+            max(1e-3, low + part * (high - low))
+            for low, high in (
+                (self.measured[below].low, self.measured[above].low),
+                (self.measured[below].high, self.measured[above].high),
+            )
+        )
+        return CostRange(low=ends[0], high=ends[1])
+
+
+StepCosts = PublishedStepCosts | CardStepCosts
+
+
+def _scaled(measured: CostRange, part: float) -> CostRange:
+    """Return the cost of a window with `part` times the tokens of the only measured one."""
+    ends = [
+        end
+        for cost in (measured.low, measured.high)
+        for end in (cost, max(cost / 2, 1 + (cost - 1) * part))
+    ]
+    return CostRange(low=min(ends), high=max(ends))
+
+
+def costs_by_load(card: StepCostCard, method: str) -> dict[Load, CardStepCosts]:
+    """Return the costs of the method's steps in steps of the card's baseline, load by load.
+
+    Raises:
+        UserInputError: the card does not say what served it, a figure is impossible, or it has no
+            step of this method at a load with a step of its baseline.
+    """
+    serving = checked_serving(card)
+    decoding = serving.decoding
+    found: dict[Load, CardStepCosts] = {}
+    for load in dict.fromkeys(cost.load for cost in card.costs):
+        here = [cost for cost in card.costs if cost.load == load]
+        plain = next((c for c in here if decoding[c.variant].method == NO_SPECULATION), None)
+        measured = {
+            window: ratio
+            for cost in here
+            if (made := decoding[cost.variant]).method == method
+            and (window := made.window) is not None
+            and (ratio := _in_baseline_steps(cost, plain)) is not None
+        }
+        if measured:
+            drafts = {decoding[c.variant].draft or "" for c in here} - {""}
+            source = (
+                f"measured at {load.label} in run {card.run_id} on {serving.release} with "
+                f"{', '.join(sorted(drafts))} (card {card.content_sha256[:12]})"
+            )
+            found[load] = CardStepCosts(measured=measured, source=source, load=load.label)
+    if not found:
+        raise UserInputError(f"card of run {card.run_id}: {_lacking(card, decoding, method)}")
+    return found
+
+
+def checked_serving(card: StepCostCard) -> ServingFacts:
+    """Return what served the card's run, after a check of every figure.
+
+    Raises:
+        UserInputError: a figure is impossible, or the card does not say what served it.
+    """
+    if card.serving is None:
+        raise UserInputError(
+            f"card of run {card.run_id}: it does not say what served it; allowed: a card of a run "
+            "of an experiment, not of `measure`"
+        )
+    for cost in card.costs:
+        _check(cost, card.run_id, card.serving.decoding)
+    return card.serving
+
+
+def _lacking(card: StepCostCard, decoding: Mapping[str, Decoding], method: str) -> str:
+    """Return why no load of the card says what a step of the method costs."""
+    methods = {decoding[cost.variant].method for cost in card.costs}
+    if method not in methods:
+        given = ", ".join(sorted(methods - {NO_SPECULATION})) or "no draft"
+        return f"given: steps of {given}, allowed: of {method}; next: the card of a run with it"
+    return (
+        f"it has {method}, but at no load the time of both its step and the baseline's, so nothing "
+        "says how much more a step costs; next: the card of a run that measured both at one load"
+    )
+
+
+def _check(cost: StepCost, run_id: str, known: Mapping[str, Decoding]) -> None:
+    """Raise UserInputError if no server of the card's run can have taken this step."""
+    where = f"card of run {run_id}: {cost.variant} at {cost.load.label}"
+    if cost.variant not in known:
+        raise UserInputError(
+            f"{where}: variant: given {cost.variant!r}, allowed: those of its serving.decoding "
+            f"({', '.join(known)}); {_COPY_AGAIN}"
+        )
+    given = (cost.step_latency_low_s, cost.step_latency_s, cost.step_latency_high_s)
+    latencies = [latency for latency in given if latency is not None]
+    if not all(MIN_SECONDS <= latency <= MAX_SECONDS for latency in latencies) or (
+        latencies != sorted(latencies)
+    ):
+        shown = ", ".join(f"{latency:g}" for latency in latencies)
+        raise UserInputError(
+            f"{where}: step_latency_low_s, step_latency_s, step_latency_high_s: given {shown}, "
+            f"allowed: {MIN_SECONDS:g} to {MAX_SECONDS:g}, none below the one before it; "
+            f"{_COPY_AGAIN}"
+        )
+
+
+_COPY_AGAIN = "next: copy the card again from the run's folder"
+
+
+def _in_baseline_steps(cost: StepCost, plain: StepCost | None) -> CostRange | None:
+    """Return the widest range that both intervals allow; None if a step was not measured."""
+    if plain is None or not plain.step_latency_s or not cost.step_latency_s:
+        return None
+    return CostRange(
+        low=(cost.step_latency_low_s or cost.step_latency_s)
+        / (plain.step_latency_high_s or plain.step_latency_s),
+        high=(cost.step_latency_high_s or cost.step_latency_s)
+        / (plain.step_latency_low_s or plain.step_latency_s),
+    )

@@ -1,0 +1,190 @@
+"""`python -m draftworth.estimate.teacher_forcing`: a model reads outputs that exist, on CPU.
+
+It runs in the engine's interpreter, which has torch and transformers, and needs no network, because
+models and tokenizer are folders. It appends readings to a file and goes on where an earlier pass
+was interrupted. Standard output gets one line: the path of that file.
+
+Exit codes: 0 everything is read, 1 it failed, 2 the input is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from draftworth.errors import DraftworthError, UserInputError
+from draftworth.records.codec import RecordError, dump_record, load_record
+from draftworth.records.readings import Output, Pass, Reading
+from draftworth.untrusted import open_file
+
+_TOKENIZER_FILES = (
+    *("tokenizer.json", "tokenizer.model", "vocab.json", "merges.txt"),
+    *("added_tokens.json", "special_tokens_map.json", "tokenizer_config.json"),
+    *("chat_template.jinja", "chat_template.json"),
+)
+
+
+def main(argv: Sequence[str]) -> int:
+    """Read the outputs, print the file with the readings, and return the exit code."""
+    arguments = _parser().parse_args(argv)
+    try:
+        readings = _run(arguments)
+    except DraftworthError as error:
+        _say(str(error))
+        return error.exit_code
+    print(readings, flush=True)  # noqa: T201
+    return 0
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)  # noqa: T201
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m draftworth.estimate.teacher_forcing", description=__doc__
+    )
+    parser.add_argument("--model", type=Path, required=True, help="folder of the model that reads")
+    parser.add_argument("--target", type=Path, required=True, help="folder of the outputs' model")
+    parser.add_argument("--outputs", type=Path, required=True, help="outputs, JSON Lines")
+    parser.add_argument(
+        "--readings", type=Path, required=True, help="folder of the files with readings, one a pass"
+    )
+    parser.add_argument("--temperature", type=float, default=1.0)
+    parser.add_argument("--enable-thinking", action="store_true")
+    parser.add_argument(
+        "--fixed-length",
+        action="store_true",
+        help="the server could not end an output, so it never drew the tokens that end one",
+    )
+    return parser
+
+
+def _run(arguments: argparse.Namespace) -> Path:
+    """Read the outputs that no earlier pass has read; return the file with all readings."""
+    data = _bytes_of(arguments.outputs)
+    outputs = [_output(line, arguments.outputs) for line in data.splitlines() if line.strip()]
+    model: Path = arguments.model
+    this = Pass(
+        model=model.name,
+        model_sha256=_sha256([model / "config.json", *sorted(model.glob("*.safetensors"))]),
+        tokenizer_sha256=_tokenizer_sha256(arguments.target),
+        outputs_sha256=hashlib.sha256(data).hexdigest(),
+        temperature=arguments.temperature,
+        options={
+            "enable_thinking": arguments.enable_thinking,
+            "fixed_length": arguments.fixed_length,
+        },
+    )
+    path: Path = arguments.readings / this.file_name
+    done = _earlier_readings(path, this)
+    left = [output for output in outputs if output.id not in done]
+    if left:
+        _read(left, arguments, this, path)
+    else:
+        _say(f"{this.model}: {_count(len(outputs), 'output')}: read already")
+    return path
+
+
+def _read(outputs: Sequence[Output], arguments: argparse.Namespace, this: Pass, path: Path) -> None:
+    """Append the readings of these outputs to the file."""
+    # Here and not above, because torch takes seconds to load.
+    from draftworth.estimate import forward_pass
+
+    tokenizer = forward_pass.load_tokenizer(arguments.target, arguments.model)
+    model = forward_pass.load_model(arguments.model, tokenizer)
+    tokens = [
+        forward_pass.tokens_of(output, tokenizer, enable_thinking=arguments.enable_thinking)
+        for output in outputs
+    ]
+    forbidden = forward_pass.ending_ids(model) if arguments.fixed_length else ()
+    total = sum(len(t.output_ids) for t in tokens)
+    started_seconds, count = time.monotonic(), 0
+    with path.open("ab") as file:
+        if not file.tell():
+            file.write(dump_record(this))
+        for readings in forward_pass.read_outputs(
+            model, tokens, temperature=arguments.temperature, forbidden=forbidden
+        ):
+            file.write(b"".join(map(dump_record, readings)))
+            file.flush()
+            count += sum(len(r.hits) + 1 for r in readings)
+            left_seconds = (time.monotonic() - started_seconds) * (total - count) / count
+            more = f" of {total:,}, about {left_seconds:.0f} s left" if count < total else ""
+            _say(f"{this.model}: {_count(count, 'token')} read{more}")
+
+
+def _earlier_readings(path: Path, of: Pass) -> dict[str, Reading]:
+    """Return the readings of an earlier pass; a last line that was cut off is removed.
+
+    Raises:
+        UserInputError: the file was changed.
+    """
+    if not path.exists():
+        return {}
+    data, first = _bytes_of(path), dump_record(of)
+    if len(data) < len(first) and first.startswith(data):
+        path.write_bytes(b"")  # interrupted within its first line
+        return {}
+    if not data.startswith(first):
+        raise UserInputError(f"{path}: its first line is of another pass; next: remove it")
+    lines = data.splitlines(keepends=True)
+    whole = [line for line in lines[1:] if line.endswith(b"\n")]
+    try:
+        readings = [load_record(Reading, line) for line in whole]
+    except RecordError as error:
+        raise UserInputError(f"{path}: not a file of readings: {error}; next: remove it") from error
+    if len(whole) < len(lines) - 1:
+        path.write_bytes(b"".join([lines[0], *whole]))
+    return {reading.id: reading for reading in readings}
+
+
+def _output(line: bytes, path: Path) -> Output:
+    try:
+        return load_record(Output, line)
+    except RecordError as error:
+        raise UserInputError(f"{path}: not a file of outputs: {error}") from error
+
+
+def _bytes_of(path: Path) -> bytes:
+    try:
+        with open_file(path) as file:
+            return file.read()
+    except OSError as error:
+        raise UserInputError(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def _tokenizer_sha256(folder: Path) -> str:
+    """Return the digest of the files that make tokens: vocabulary, settings and chat template."""
+    return _sha256(path for name in _TOKENIZER_FILES if (path := folder / name).is_file())
+
+
+def _sha256(files: Iterable[Path]) -> str:
+    """Return the digest of names and contents; raise UserInputError if a file cannot be read."""
+    digest = hashlib.sha256()
+    for path in files:
+        try:
+            with path.open("rb") as file:
+                digest.update(f"{path.name} ".encode())
+                digest.update(hashlib.file_digest(file, "sha256").digest())
+        except OSError as error:
+            raise UserInputError(
+                f"{path}: cannot be read: {error.strerror}; allowed: a folder with config.json and "
+                "weights as *.safetensors"
+            ) from error
+    return digest.hexdigest()
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        sys.exit(1)  # the program that started this one says that it was interrupted

@@ -1,0 +1,195 @@
+"""Checks of a run's outputs: which model reads them, and where the findings are written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from draftworth.errors import UserInputError
+from draftworth.estimate.likelihood import check_outputs, checks_by_target
+from draftworth.estimate.outputs import GivenOutputs, given_outputs
+from draftworth.estimate.reader import Reader
+from draftworth.planning.resolved import load
+from draftworth.records.likelihoods import (
+    LIKELIHOODS_FILE,
+    DraftLikelihood,
+    GreedyLikelihood,
+    Likelihood,
+    read_likelihoods,
+)
+from draftworth.records.readings import Output, Reading
+from draftworth.records.transcripts import Transcripts
+from tests.draftworth.estimate.written_runs import EXPERIMENT, TINY_PAIR, write_answers
+from tests.support.readings import make_reading
+
+TARGET, DRAFT = TINY_PAIR / "target", TINY_PAIR / "draft"
+CLASSES = ("structured", "open_ended")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Known(Reader):
+    """Reads nothing; keeps which model was asked to read, and how."""
+
+    python: Path = Path("python")
+    folder: Path = Path("none")
+    enable_thinking: bool = False
+    asked: list[tuple[Path, dict[str, Any]]] = field(default_factory=list)
+
+    def readings(self, model: Path, outputs: Sequence[Output], **options: Any) -> list[Reading]:
+        self.asked.append((model, options))
+        return [make_reading("1" * 10, of=o, log_likelihood=-11.0, entropy=11.0) for o in outputs]
+
+
+class Unreadable(Known):
+    """A model that cannot be read."""
+
+    def readings(self, *_: Any, **__: Any) -> list[Reading]:
+        raise UserInputError("no model")
+
+
+def tokenizer_alone(folder: Path) -> Path:
+    folder.mkdir()
+    (folder / "tokenizer.json").write_bytes((TARGET / "tokenizer.json").read_bytes())
+    return folder
+
+
+def checked(reader: Known, run: Path, **overrides: Any) -> list[str]:
+    """The progress lines of the check of a run's outputs."""
+    experiment = load(EXPERIMENT)
+    answers = replace(given_outputs(experiment, run), **overrides)
+    lines: list[str] = []
+    check_outputs(experiment, answers, reader, DRAFT, progress=lines.append)
+    return lines
+
+
+def test_sampled_outputs_are_read_by_the_target_as_they_were_drawn(tmp_path: Path) -> None:
+    run = write_answers(tmp_path / "run", classes=CLASSES, temperature=0.8)
+    reader = Known(target=TARGET)
+
+    lines = checked(reader, run)
+
+    assert reader.asked == [(TARGET, {"temperature": 0.8, "fixed_length": True})] * 2
+    found = read_likelihoods(run, run_id_of(run))
+    assert [(type(k), k.variant) for k in found] == [
+        (Likelihood, "baseline"),
+        (Likelihood, "tiny-draft-k7"),
+    ]
+    assert "nothing shows that its answers are not the target's" in lines[0]
+    assert str(run / LIKELIHOODS_FILE) in lines[-1]
+
+
+def run_id_of(run: Path) -> str:
+    answers = given_outputs(load(EXPERIMENT), run)
+    assert answers.run
+    return answers.run.result.run_id
+
+
+def test_greedy_outputs_are_read_as_the_model_is(tmp_path: Path) -> None:
+    run = write_answers(tmp_path / "run", classes=CLASSES)
+    experiment, reader = load(EXPERIMENT), Known(target=TARGET)
+    given = given_outputs(experiment, run)
+    assert given.run
+
+    found = [*checks_by_target(experiment, given.run, given.transcripts, reader)]
+
+    assert {options["temperature"] for _, options in reader.asked} == {1.0}
+    assert all(isinstance(k, GreedyLikelihood) for k in found)
+    assert all(k.is_the_targets for k in found)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.8])
+def test_where_the_target_is_a_tokenizer_alone_a_draft_reads_both_sides(
+    tmp_path: Path, temperature: float
+) -> None:
+    run = write_answers(tmp_path / "run", classes=CLASSES, temperature=temperature)
+    reader = Known(target=tokenizer_alone(tmp_path / "target"))
+
+    lines = checked(reader, run, transcripts=said(run, "1 2 4"))
+
+    assert {model for model, _ in reader.asked} == {DRAFT}
+    found = read_likelihoods(run, run_id_of(run))
+    assert [
+        (k.variant, k.prompt_class, k.prompts) for k in found if isinstance(k, DraftLikelihood)
+    ] == [("tiny-draft-k7", name, 1) for name in sorted(CLASSES)]
+    assert "1 prompt of open_ended are too few to tell" in lines[0]
+
+
+def said(run: Path, by_the_variant: str) -> Transcripts:
+    """The run's transcripts, with another text of the variant's."""
+    answers = given_outputs(load(EXPERIMENT), run)
+    assert answers.run
+    drafted = {
+        r.request_id
+        for block in answers.run.blocks
+        if block.variant != answers.run.result.baseline
+        for r in block.requests
+    }
+    return {
+        name: replace(t, text=by_the_variant) if name in drafted else t
+        for name, t in answers.transcripts.items()
+    }
+
+
+def test_of_the_same_outputs_a_draft_has_nothing_to_tell(tmp_path: Path) -> None:
+    run = write_answers(tmp_path / "run", classes=CLASSES)
+    reader = Known(target=tokenizer_alone(tmp_path / "target"))
+
+    assert checked(reader, run) == []
+    assert reader.asked == []
+    assert not (run / LIKELIHOODS_FILE).exists()
+
+
+def test_where_the_target_does_not_fit_a_draft_reads_both_sides(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("draftworth.estimate.model_folders.fits", lambda _: False)
+    reader = Known(target=TARGET)
+
+    run = write_answers(tmp_path / "run", classes=CLASSES, temperature=0.8)
+
+    checked(reader, run, transcripts=said(run, "1 2 4"))
+
+    assert {model for model, _ in reader.asked} == {DRAFT}
+
+
+def test_a_check_by_the_target_is_not_replaced_by_one_by_a_draft(tmp_path: Path) -> None:
+    run = write_answers(tmp_path / "run", classes=CLASSES, temperature=0.8)
+    checked(Known(target=TARGET), run)
+    before = (run / LIKELIHOODS_FILE).read_bytes()
+    reader = Known(target=tokenizer_alone(tmp_path / "target"))
+
+    assert checked(reader, run) == []
+    assert reader.asked == []
+    assert (run / LIKELIHOODS_FILE).read_bytes() == before
+
+
+def test_a_run_in_s3_has_its_checks_told_and_not_written(tmp_path: Path) -> None:
+    run = write_answers(tmp_path / "run", classes=CLASSES, temperature=0.8)
+
+    lines = checked(Known(target=TARGET), run, folder=None)
+
+    assert len(lines) == 2
+    assert not (run / LIKELIHOODS_FILE).exists()
+
+
+def test_an_error_of_reading_or_writing_is_a_line_of_progress(tmp_path: Path) -> None:
+    run = write_answers(tmp_path / "run", classes=CLASSES, temperature=0.8)
+
+    assert checked(Unreadable(target=TARGET), run) == [
+        "whose answers the run has is not told: no model"
+    ]
+    (*_, line) = checked(Known(target=TARGET), run, folder=tmp_path / "none")
+    assert line.startswith("whose answers the run has is not told: ")
+
+
+def test_outputs_of_no_run_are_not_checked(tmp_path: Path) -> None:
+    reader = Known(target=TARGET)
+    check_outputs(
+        load(EXPERIMENT), GivenOutputs(outputs=()), reader, tmp_path, progress=lambda _: None
+    )
+
+    assert reader.asked == []

@@ -1,0 +1,171 @@
+"""Estimates as a document (the conclusion comes first, and no name is markup) and as JSON."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from draftworth.errors import UserInputError
+from draftworth.estimate.document import document_of, json_text
+from draftworth.estimate.forecast import DraftEstimate, estimate_of
+from draftworth.estimate.step_costs import CardStepCosts, CostRange
+from draftworth.records.likelihoods import Prediction
+from draftworth.report.document import Document, document_lines
+from draftworth.report.drawing import THEMES, render
+from draftworth.report.writing import write_page
+from tests.draftworth.report.test_rendering import HOSTILE, PNG_SIGNATURE, Tags
+from tests.support.readings import make_reading
+
+PREDICTED = Prediction(
+    variant="k7",
+    prompt_class="chat",
+    requests=1,
+    predicted=2.0,
+    measured=2.0,
+    shown=1,
+    same_sequence=1,
+)
+
+
+def estimate(draft: str, load: str | None, *, outputs: int = 1) -> DraftEstimate:
+    readings = [make_reading("110", id=str(n), prompt_id=str(n)) for n in range(outputs)]
+    costs = CardStepCosts(measured={3: CostRange(low=1.1, high=1.2)}, source="measured", load=load)
+    found = estimate_of("target", draft, readings, {"chat": 1.0}, windows={3: 3}, step_costs=costs)
+    return replace(found, predictions=(PREDICTED,))
+
+
+def with_classes(found: DraftEstimate, *names: str) -> DraftEstimate:
+    """The same tokens a step in each class."""
+    forecasts = tuple(
+        replace(f, tokens_per_step=dict.fromkeys(names, *f.tokens_per_step.values()))
+        for f in found.forecasts
+    )
+    return replace(found, forecasts=forecasts)
+
+
+def lines(*estimates: DraftEstimate) -> list[str]:
+    return [*document_lines(document_of("x", estimates))]
+
+
+def written(document: Document, folder: Path) -> str:
+    write_page(document, folder / "deep" / "page.html")
+    return (folder / "deep" / "page.html").read_text()
+
+
+def test_several_loads_are_named_and_what_servers_did_is_told_once_a_draft() -> None:
+    shown = lines(*(estimate(name, load) for name in ("a", "b") for load in ("c1", "c4")))
+
+    titles = [line.strip() for line in shown if line.startswith("\n")]
+    assert titles == [
+        *("a at c1", "a at c4", "Predicted without a server: a"),
+        *("b at c1", "b at c4", "Predicted without a server: b"),
+    ]
+
+
+def test_the_sentence_comes_before_what_it_is_made_of() -> None:
+    (_, _, _, sentence, settling, read, *_) = lines(
+        replace(estimate("a", None, outputs=2), settling=("What an hour settles.",))
+    )
+
+    assert sentence.startswith("Pays unless a step of window 3 costs more than")
+    assert settling == "What an hour settles."
+    assert read.startswith("2 outputs, 6 tokens after the first of each, of which the draft would")
+
+
+def test_one_output_is_no_outputs() -> None:
+    assert any(line.startswith("1 output, 3 tokens after") for line in lines(estimate("a", None)))
+
+
+def test_the_curve_is_of_each_class_and_of_the_traffic() -> None:
+    one, several = (
+        document_of("x", [with_classes(estimate("a", None), *names)]).sections[0].tables
+        for names in (("chat",), ("chat", "code"))
+    )
+
+    assert one[0].headings == ("window", "cost of a token, chat")
+    assert several[0].headings == (
+        *("window", "cost of a token, traffic mix"),
+        *("cost of a token, chat", "cost of a token, code"),
+    )
+    assert several[0].rows == (("3", *several[0].rows[0][1:]),)
+    assert several[1].headings[3] == "step cost = tokens a step to break even"
+    assert several[1].rows[0][3] == "1.10 to 1.20"
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "tone", "finding"),
+    [
+        (0.4, 0.5, "good", "window 3 saves 50% to 60%"),
+        (1.4, 1.5, "bad", "no window pays"),
+        (0.5, 1.5, "open", "whether window 3 pays is to be measured"),
+    ],
+)
+def test_the_answer_at_a_glance(low: float, high: float, tone: str, finding: str) -> None:
+    found = estimate("a", "c1")
+    cost_ratio = CostRange(low=low, high=high)
+    found = replace(
+        found, forecasts=tuple(replace(f, cost_ratio=cost_ratio) for f in found.forecasts)
+    )
+
+    document = document_of("x", [found])
+
+    assert document.cards[0].tone == tone
+    assert document.cards[0].value == f"{low - 1:+.0%} to {high - 1:+.0%}"
+    assert document.plots[0].title == f"a at c1: {finding}"
+
+
+def test_the_page_has_every_plot_asks_nobody_and_names_are_no_markup(tmp_path: Path) -> None:
+    found = with_classes(estimate(HOSTILE, HOSTILE), HOSTILE, "chat")
+    document = document_of(HOSTILE, [found, replace(found, draft="other")])
+
+    page = written(document, tmp_path)
+
+    elements = Tags(page).elements
+    assert len([tag for tag, _ in elements if tag == "img"]) == len(document.plots) == 2
+    assert len({plot.name for plot in document.plots}) == 2
+    assert not {tag for tag, _ in elements} & {"script", "link", "iframe", "object", "a"}
+    addresses = [
+        attributes.get(name) for _, attributes in elements for name in ("src", "srcset", "href")
+    ]
+    assert any(addresses)
+    assert all(
+        (address or "data:image/png;").startswith("data:image/png;") for address in addresses
+    )
+    assert not any(name.startswith("on") for _, attributes in elements for name in attributes)
+
+
+def test_the_curve_is_drawn_in_both_themes() -> None:
+    (plot,) = document_of("x", [with_classes(estimate("a", None), "chat", "code")]).plots
+
+    light, dark = (render(plot, theme) for theme in THEMES)
+
+    assert light.startswith(PNG_SIGNATURE)
+    assert light != dark
+
+
+def test_a_page_that_cannot_be_written_is_the_users_mistake(tmp_path: Path) -> None:
+    with pytest.raises(UserInputError, match=r"cannot be written: .*; give another file"):
+        write_page(document_of("x", [estimate("a", None)]), tmp_path)
+
+
+def test_drafts_in_folders_of_one_name_are_told_apart() -> None:
+    both = [estimate("a/draft", "c1"), estimate("b/draft", "c1")]
+
+    found = json.loads(json_text(both))
+
+    assert [(d["draft"], d["draft_folder"], d["load"]) for d in found] == [
+        ("draft", "a/draft", "c1"),
+        ("draft", "b/draft", "c1"),
+    ]
+
+
+def test_a_window_has_its_cost_in_each_class_and_in_the_traffic() -> None:
+    (found,) = json.loads(json_text([estimate("a", None)]))
+
+    (window,) = found["windows"]
+    assert window["class_cost_ratios"] == {"chat": window["cost_ratio"]}
+    assert found["windows_to_measure"] == []
+    assert (found["target"], window["window"], window["drafts_checked"]) == ("target", 3, 3)

@@ -1,0 +1,152 @@
+"""Forecasts and conclusions from planted hits and planted step costs."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from draftworth.analysis.acceptance import hit_rate, yields
+from draftworth.estimate.forecast import WindowForecast, conclude, forecast
+from draftworth.estimate.step_costs import CostRange, PublishedStepCosts
+from draftworth.records.readings import Reading
+from tests.support.readings import make_reading
+
+
+def readings(acceptance: float, *, prompt_class: str = "chat", prompts: int = 40) -> list[Reading]:
+    drawn = random.Random(int(acceptance * 1000))
+    return [
+        make_reading(
+            "".join("1" if drawn.random() < acceptance else "0" for _ in range(200)),
+            id=f"{prompt_class}/{n}",
+            prompt_class=prompt_class,
+            prompt_id=f"p{n}",
+        )
+        for n in range(prompts)
+    ]
+
+
+def forecasts(
+    found: list[Reading],
+    each: tuple[float, float],
+    *,
+    weights: dict[str, float] | None = None,
+    windows: dict[int, int] | None = None,
+) -> list[WindowForecast]:
+    windows = windows or {k: k for k in range(2, 16)}
+    return forecast(
+        yields(found, windows.values()),
+        weights or {"chat": 1.0},
+        windows=windows,
+        step_costs=PublishedStepCosts(
+            per_drafted_token=CostRange(low=each[0], high=each[1]), source="planted"
+        ),
+    )
+
+
+def test_a_draft_that_is_right_pays_and_the_sentence_says_up_to_which_step_cost() -> None:
+    found = conclude(forecasts(readings(0.95), (0.1, 0.12)))
+    said = found.sentence
+
+    assert (found.outcome, found.to_measure) == ("pays", (found.about.window,))
+    assert said.startswith("pays unless a step of window ")
+    assert "baseline steps: a token costs" in said
+
+
+def test_a_draft_that_is_never_right_cannot_pay() -> None:
+    found = conclude(forecasts(readings(0.05), (0.14, 0.19)))
+    said = found.sentence
+
+    assert (found.outcome, found.to_measure) == ("cannot pay", ())
+    assert said.startswith(
+        "cannot pay: even with the cheapest step, window 2 would need 1.3 tokens "
+    )
+    assert said.endswith("a step and gets 1.1")
+
+
+def test_where_the_step_decides_it_names_what_to_measure() -> None:
+    found = conclude(forecasts(readings(0.6), (0.05, 0.6)))
+
+    assert found.outcome == "open"
+    assert found.sentence.startswith("depends on what a step costs: measure window")
+
+
+@pytest.mark.parametrize(
+    ("measured", "said", "to_measure"),
+    [
+        ({}, "measure windows 2 and 5 ", (2, 5)),
+        ({2}, "measure window 5 ", (5,)),
+        ({2, 5}, "cannot be told from this card and these outputs: ", (2, 5)),
+    ],
+)
+def test_a_window_that_the_card_measured_is_not_to_be_measured(
+    measured: set[int], said: str, to_measure: tuple[int, ...]
+) -> None:
+    open_ones = forecasts(readings(0.6), (0.05, 0.6), windows={2: 2, 5: 5})
+    of_card = [replace(f, is_measured=f.window in measured) for f in open_ones]
+
+    found = conclude(of_card)
+
+    assert said in found.sentence
+    assert ("measure" in found.sentence.split("(")[0]) == (len(measured) < 2)
+    assert found.to_measure == to_measure
+
+
+def test_a_window_that_pays_by_its_own_measured_step_leaves_nothing_to_settle() -> None:
+    of_card = [replace(f, is_measured=True) for f in forecasts(readings(0.95), (0.1, 0.12))]
+
+    assert conclude(of_card).to_measure == ()
+
+
+def test_the_truth_lies_in_the_range_where_the_step_cost_does() -> None:
+    """With acceptance a, a token costs (1 + ck) (1 - a) / (1 - a^(k + 1))."""
+    truth = (1 + 0.16 * 7) * (1 - 0.8) / (1 - 0.8**8)
+
+    (found,) = forecasts(readings(0.8, prompts=100), (0.14, 0.19), windows={7: 7})
+
+    assert found.cost_ratio.low < truth < found.cost_ratio.high
+    assert found.breaks_even_at == pytest.approx((1 - 0.8**8) / (1 - 0.8), rel=0.05)
+
+
+def test_classes_count_by_their_part_of_the_output_tokens() -> None:
+    both = readings(0.95, prompt_class="good") + readings(0.05, prompt_class="bad")
+    alone = [
+        forecasts(both, (0.1, 0.1), weights={name: 1.0}, windows={7: 7})[0].cost_ratio.low
+        for name in ("good", "bad")
+    ]
+
+    mix = forecasts(both, (0.1, 0.1), weights={"good": 3.0, "bad": 1.0}, windows={7: 7})
+
+    assert mix[0].cost_ratio.low == pytest.approx((3 * alone[0] + alone[1]) / 4)
+
+
+def test_each_class_has_its_own_cost_whatever_it_weighs() -> None:
+    both = readings(0.95, prompt_class="good") + readings(0.05, prompt_class="bad")
+
+    (mix,) = forecasts(both, (0.1, 0.2), weights={"good": 3.0, "bad": 1.0}, windows={7: 7})
+
+    for name in ("good", "bad"):
+        (alone,) = forecasts(both, (0.1, 0.2), weights={name: 1.0}, windows={7: 7})
+        assert mix.class_cost_ratios[name] == alone.cost_ratio
+
+
+def test_the_interval_is_of_prompts_however_often_one_is_read() -> None:
+    few = readings(0.7, prompts=8)
+    again = [replace(r, id=f"{r.id}/again") for r in few]
+
+    once, twice = (yields(found, [7])["chat"][7] for found in (few, few + again))
+
+    assert once == twice
+    assert once.low is not None
+
+
+def test_five_prompts_have_no_interval() -> None:
+    found = yields(readings(0.7, prompts=5), [7])["chat"][7]
+
+    assert found.low is None
+
+
+def test_the_hit_rate_is_of_tokens() -> None:
+    assert hit_rate(readings(1.0)) == 1.0
+    assert hit_rate([]) is None

@@ -1,0 +1,339 @@
+"""Right samplers of planted models pass the check of their outputs, and wrong ones are caught."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache
+
+import pytest
+
+from draftworth.analysis.clustering import MIN_PROMPTS
+from draftworth.estimate.likelihood import (
+    draft_likelihoods_of,
+    greedy_likelihood_of,
+    likelihood_of,
+)
+from draftworth.records.likelihoods import DRAFT_MARGIN_NATS, FALSE_ALARMS, DraftLikelihood
+from draftworth.records.readings import Reading
+from tests.support.readings import make_reading
+
+TOKENS, OUTPUTS = 60, 12
+# A run's usual size: requests of so many tokens.
+REQUESTS, LENGTH = 48, 200
+Sampler = Callable[[random.Random, tuple[float, ...]], int]
+
+
+@cache
+def model(previous: int, step: int) -> tuple[float, ...]:
+    """Logits after a token, a different distribution at each position: some sure, some not."""
+    drawn = random.Random(f"{previous} {step}")
+    sharpness = drawn.choice((0.2, 1.0, 4.0))
+    return tuple(sharpness * drawn.gauss(0, 1) for _ in range(6))
+
+
+@cache
+def chances(logits: tuple[float, ...], temperature: float) -> list[float]:
+    weights = [math.exp(x / temperature) for x in logits]
+    return [w / sum(weights) for w in weights]
+
+
+def sampled(temperature: float) -> Sampler:
+    return lambda drawn, logits: drawn.choices(range(6), chances(logits, temperature))[0]
+
+
+def most_alarms(runs: int) -> float:
+    """Three standard errors of a count above the promise."""
+    return runs * FALSE_ALARMS + 3 * math.sqrt(runs * FALSE_ALARMS)
+
+
+def noise(drawn: random.Random, logits: tuple[float, ...]) -> int:
+    return drawn.randrange(6)
+
+
+@cache
+def moments(logits: tuple[float, ...], temperature: float) -> tuple[float, float]:
+    """Mean and variance of the log-likelihood of a token that is drawn."""
+    own = chances(logits, temperature)
+    mean = sum(p * math.log(p) for p in own)
+    return mean, sum(p * (math.log(p) - mean) ** 2 for p in own)
+
+
+def read(
+    number: int,
+    sampler: Sampler,
+    *,
+    temperature: float = 0.8,
+    tokens: int = TOKENS,
+    prompt: int | None = None,
+) -> Reading:
+    """One output of a sampler, read by the model at a temperature."""
+    drawn = random.Random(number)
+    # Texts of a prompt begin alike.
+    previous, likelihood, entropy, variance = (prompt or 0) % 6, 0.0, 0.0, 0.0
+    for step in range(tokens):
+        logits = model(previous, step % 7)
+        mean, spread = moments(logits, temperature)
+        previous = sampler(drawn, logits)
+        likelihood += math.log(chances(logits, temperature)[previous])
+        entropy -= mean
+        variance += spread
+    return make_reading(
+        "0" * (tokens - 1),
+        id=str(number),
+        prompt_id=str(number if prompt is None else prompt),
+        log_likelihood=likelihood,
+        entropy=entropy,
+        variance=variance,
+    )
+
+
+def deviation(sampler: Sampler, *, run: int = 0) -> float:
+    found = likelihood_of("k7", [read(run * OUTPUTS + n, sampler) for n in range(OUTPUTS)])
+    assert found
+    return found.deviation
+
+
+def test_a_right_sampler_raises_no_more_false_alarms_than_are_promised() -> None:
+    runs = 300
+    limit = 2.576
+    alarms = sum(abs(deviation(sampled(0.8), run=n)) > limit for n in range(runs))
+
+    assert alarms <= most_alarms(runs)
+
+
+def of_prompts(run: int, sampler: Sampler, *, prompts: int = 4, each: int = 6) -> list[Reading]:
+    """Few prompts, each answered several times."""
+    first = run * prompts * each
+    return [read(first + n, sampler, tokens=40, prompt=n % prompts) for n in range(prompts * each)]
+
+
+def clustered(readings: list[Reading]) -> float:
+    """The same sum in standard errors that are estimated from the sums of prompts."""
+    sums: dict[str, float] = {}
+    for r in readings:
+        sums[r.prompt_id] = sums.get(r.prompt_id, 0.0) + r.log_likelihood + r.entropy
+    return sum(sums.values()) / math.sqrt(sum(x * x for x in sums.values()))
+
+
+def test_outputs_to_one_prompt_are_drawn_each_for_itself() -> None:
+    """So the variance that the target gives is right. One that is estimated from prompts is no
+    safer: four prompts hardly determine it, and no deviation can exceed the limit then."""
+    runs = 300
+    found = [of_prompts(n, sampled(0.8)) for n in range(runs)]
+    own = [k.deviation for readings in found if (k := likelihood_of("k7", readings))]
+
+    assert sum(abs(z) > 2.576 for z in own) <= most_alarms(runs)
+    assert 0.75 < sum(z * z for z in own) / runs < 1.25
+    noisy = [of_prompts(n, noise) for n in range(5)]
+    assert all(abs(clustered(readings)) <= math.sqrt(4) for readings in noisy)
+    read_by_target = [likelihood_of("k7", readings) for readings in noisy]
+    assert [k and k.is_the_targets for k in read_by_target] == [False] * 5
+
+
+@pytest.mark.parametrize(("temperature", "least", "most"), [(0.8, 0, 1), (0.9, 19, 20)])
+def test_a_temperature_that_is_off_by_a_tenth_is_caught_in_a_run_of_the_usual_size(
+    temperature: float, least: int, most: int
+) -> None:
+    def is_caught(run: int) -> bool:
+        numbers = range(run * REQUESTS, (run + 1) * REQUESTS)
+        found = likelihood_of("k7", [read(n, sampled(temperature), tokens=LENGTH) for n in numbers])
+        assert found
+        return not found.is_the_targets
+
+    assert least <= sum(is_caught(run) for run in range(20)) <= most
+
+
+@pytest.mark.parametrize(
+    ("sampler", "sign"),
+    [(noise, -1), (sampled(1.2), -1), (sampled(0.5), 1)],
+    ids=["noise", "too hot", "too cold"],
+)
+def test_a_wrong_sampler_is_caught(sampler: Sampler, sign: int) -> None:
+    found = likelihood_of("k7", [read(n, sampler) for n in range(OUTPUTS)])
+
+    assert found
+    assert not found.is_the_targets
+    assert found.deviation * sign > 0
+    assert found.per_token * sign > 0
+
+
+def test_a_right_sampler_passes() -> None:
+    found = likelihood_of("k7", [read(n, sampled(0.8)) for n in range(OUTPUTS)])
+
+    assert found
+    assert found.is_the_targets
+    assert (found.outputs, found.tokens) == (OUTPUTS, OUTPUTS * TOKENS)
+
+
+def test_where_nothing_is_left_to_chance_there_is_nothing_to_check() -> None:
+    sure = read(1, sampled(0.8))
+
+    assert likelihood_of("k7", [replace(sure, variance=0.0)]) is None
+    assert likelihood_of("k7", []) is None
+
+
+def test_one_output_is_no_outputs() -> None:
+    found = likelihood_of("k7", [read(1, noise)])
+
+    assert found
+    assert found.words.endswith(", 1 output)")
+
+
+def greedy(number: int, farthest: float) -> Reading:
+    return replace(read(number, sampled(0.8), tokens=5), farthest=farthest)
+
+
+@pytest.mark.parametrize(
+    ("farthest", "right"),
+    [
+        ([0.0] * 16, True),
+        # Near ties, in every output.
+        ([0.1] * 16, True),
+        # What a model that reads with other roundings may show once.
+        ([3.0] + [0.0] * 15, True),
+        ([3.0] * 5 + [0.0] * 11, False),
+        # One of two is no evidence; two of two are.
+        ([3.0, 0.0], True),
+        ([3.0, 3.0], False),
+    ],
+)
+def test_greedy_outputs_are_what_the_target_would_have_said_but_for_near_ties(
+    farthest: list[float], right: bool
+) -> None:
+    found = greedy_likelihood_of("k7", [greedy(n, f) for n, f in enumerate(farthest)])
+
+    assert found
+    assert found.is_the_targets is right
+    assert found.beyond == sum(f > 1 for f in farthest)
+    assert ("a token that the target would not have said" in found.words) is not right
+
+
+def test_of_greedy_outputs_to_one_prompt_the_first_counts() -> None:
+    again = [replace(greedy(n, 0.0 if n == 0 else 3.0), prompt_id="p") for n in range(9)]
+    found = greedy_likelihood_of("k7", again)
+
+    assert found
+    assert (found.outputs, found.beyond) == (1, 0)
+    assert greedy_likelihood_of("k7", []) is None
+
+
+def test_right_greedy_servers_raise_no_more_false_alarms_than_are_promised() -> None:
+    """Of one output in twenty the model that reads finds a token beyond a near tie."""
+    runs, drawn = 500, random.Random(1)
+    found = [
+        greedy_likelihood_of("k7", [greedy(n, 9.0 * (drawn.random() < 0.05)) for n in range(32)])
+        for _ in range(runs)
+    ]
+
+    assert sum(k.is_the_targets is False for k in found if k) <= most_alarms(runs)
+
+
+def by_draft(
+    run: int, sampler: Sampler, *, prompts: int = 32, tokens: int = LENGTH
+) -> DraftLikelihood:
+    """A run's both sides under a draft: the model at another temperature, which is not theirs."""
+    numbers = [run * 2 * prompts + n for n in range(2 * prompts)]
+    sides = [
+        [
+            read(n, how, temperature=0.5, tokens=tokens, prompt=n % prompts)
+            for n in numbers[start::2]
+        ]
+        for start, how in ((0, sampler), (1, sampled(0.8)))
+    ]
+    # Each side answers every prompt.
+    own, plain = ([replace(r, prompt_id=str(i)) for i, r in enumerate(s)] for s in sides)
+    (found,) = draft_likelihoods_of("k7", own, plain, draft="draft")
+    return found
+
+
+def test_under_a_draft_right_sides_raise_no_more_false_alarms_than_are_promised() -> None:
+    runs = 300
+    found = [by_draft(n, sampled(0.8), tokens=30, prompts=12) for n in range(runs)]
+
+    assert sum(k.is_the_targets is False for k in found) <= most_alarms(runs)
+    # Nor does the test of no difference at all, which has no margin to be safe by.
+    outside = sum(not (k.low or 0.0) <= 0 <= (k.high or 0.0) for k in found)
+    assert outside <= most_alarms(runs)
+
+
+@pytest.mark.parametrize(("sampler", "word"), [(noise, "less"), (sampled(0.1), "more")])
+def test_under_a_draft_outputs_of_another_distribution_are_caught(
+    sampler: Sampler, word: str
+) -> None:
+    found = by_draft(1, sampler)
+
+    assert found.is_the_targets is False
+    assert (found.difference > DRAFT_MARGIN_NATS) is (word == "more")
+    assert "k7: its answers are not the target's: under draft" in found.words
+
+
+def in_class(name: str, readings: Sequence[Reading], *, more_likely: float = 0.0) -> list[Reading]:
+    """The same readings of another class, each token so much more likely, in nats."""
+    return [
+        replace(
+            r,
+            prompt_class=name,
+            log_likelihood=r.log_likelihood + more_likely * (len(r.hits) + 1),
+        )
+        for r in readings
+    ]
+
+
+def test_what_two_classes_have_against_each_other_does_not_hide_a_fault() -> None:
+    """Noise is less likely than texts that a draft knows, and more likely than unknown ones."""
+    plain = [read(n, sampled(0.8)) for n in range(12)]
+    baseline = [*in_class("known", plain), *in_class("unknown", plain)]
+    noisy = [
+        *in_class("known", plain, more_likely=-3.0),
+        *in_class("unknown", plain, more_likely=3.0),
+    ]
+
+    found = draft_likelihoods_of("k7", noisy, baseline, draft="draft")
+
+    assert [(k.prompt_class, round(k.difference)) for k in found] == [("known", -3), ("unknown", 3)]
+    assert all(k.is_the_targets is False for k in found)
+    assert all(k.prompts == k.outputs == 12 for k in found)
+
+
+def test_with_more_classes_each_interval_is_wider() -> None:
+    own, plain = ([read(n, sampled(0.8), prompt=n % 12) for n in range(s, s + 12)] for s in (0, 12))
+    (alone,) = draft_likelihoods_of("k7", own, plain, draft="draft")
+    beside = draft_likelihoods_of(
+        "k7",
+        [*own, *in_class("other", own)],
+        [*plain, *in_class("other", plain)],
+        draft="draft",
+    )
+
+    assert alone.low is not None
+    assert len(beside) == 2
+    assert all(k.low is not None and k.low < alone.low for k in beside)
+    assert all(k.difference == pytest.approx(alone.difference) for k in beside)
+
+
+def test_under_a_draft_the_same_outputs_are_equal() -> None:
+    readings = [read(n, sampled(0.8)) for n in range(12)]
+    (found,) = draft_likelihoods_of("k7", readings, readings, draft="draft")
+
+    assert found.is_the_targets is True
+    assert found.words == ""
+
+
+def test_too_few_prompts_are_not_called_equal() -> None:
+    few = by_draft(2, sampled(0.8), prompts=MIN_PROMPTS - 1)
+    short = by_draft(2, sampled(0.8), prompts=MIN_PROMPTS, tokens=10)
+
+    for found in (few, short):
+        assert found.is_the_targets is None
+        assert "too few" in found.words
+        assert "to tell" in found.words
+    assert few.low is None
+
+
+def test_sides_without_a_prompt_in_common_are_not_compared() -> None:
+    one, other = [read(1, noise)], [read(2, noise)]
+
+    assert draft_likelihoods_of("k7", one, other, draft="draft") == []

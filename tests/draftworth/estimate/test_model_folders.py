@@ -1,0 +1,89 @@
+"""Folders that cannot hold a model are refused; a model has to fit into memory."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from draftworth.cli import main
+from draftworth.errors import UserInputError
+from draftworth.estimate import model_folders
+from draftworth.estimate.model_folders import check_model, check_tokenizer, shown
+from tests.conftest import ROOT
+
+DRAFT = ROOT / "rehearsal/tiny_pair/draft"
+
+
+def test_a_whole_model_is_accepted() -> None:
+    check_model(DRAFT, given_by="--draft")
+    check_tokenizer(DRAFT, given_by="--target")
+
+
+@pytest.mark.parametrize(
+    ("removed", "said"),
+    [
+        ("config.json", "a folder without a model's configuration; allowed: one with config.json;"),
+        ("*.safetensors", "a folder without a model's weights"),
+        ("tokenizer*", "a folder without a tokenizer; allowed: one with tokenizer.json or"),
+    ],
+)
+def test_a_folder_that_lacks_a_part_is_refused(tmp_path: Path, removed: str, said: str) -> None:
+    draft = tmp_path / "draft"
+    shutil.copytree(DRAFT, draft)
+    for path in draft.glob(removed):
+        path.unlink()
+
+    with pytest.raises(UserInputError, match=rf"^--draft: given .*draft, {said}.*next: "):
+        check_model(draft, given_by="--draft")
+
+
+@pytest.mark.parametrize("option", ["--target", "--draft"])
+def test_a_missing_folder_is_named_with_its_option(
+    option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    experiment = str(ROOT / "experiments/rehearsal.yaml")
+    answers = ("--answers", str(ROOT / "rehearsal/tiny_pair/answers"))
+
+    assert main(["estimate", experiment, option, str(tmp_path / "none"), *answers]) == 2
+
+    error = capsys.readouterr().err
+    assert f"{option}: given {tmp_path / 'none'}, where no folder is; allowed" in error
+
+
+def test_a_card_is_read_before_any_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    experiment = str(ROOT / "experiments/rehearsal.yaml")
+
+    assert main(["estimate", experiment, "--card", str(tmp_path / "none")]) == 2
+
+    assert "no step-cost card there" in capsys.readouterr().err
+
+
+def test_a_folder_is_shown_from_where_the_reader_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+
+    assert shown(DRAFT) == "rehearsal/tiny_pair/draft"
+    assert shown(Path("drafts/a")) == "drafts/a"
+    assert shown(Path("/elsewhere/a")) == "/elsewhere/a"
+
+
+def test_available_memory_includes_the_page_cache(tmp_path: Path) -> None:
+    meminfo = tmp_path / "meminfo"
+    meminfo.write_text("MemTotal: 9 kB\nMemFree: 1 kB\nMemAvailable: 5 kB\n")
+
+    assert model_folders.available_bytes(meminfo) == 5 * 2**10
+    assert model_folders.available_bytes(tmp_path / "none") > 2**20
+
+
+@pytest.mark.parametrize(("free_kb", "fits"), [(2**20 + 2, True), (2**20 + 1, False)])
+def test_weights_need_room_to_work_beside_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free_kb: int, fits: bool
+) -> None:
+    meminfo = tmp_path / "meminfo"
+    meminfo.write_text(f"MemAvailable: {free_kb} kB\n")
+    monkeypatch.setattr(model_folders, "MEMINFO", meminfo)
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.safetensors").write_bytes(b"0" * 2**10)
+
+    assert model_folders.fits(tmp_path) is fits

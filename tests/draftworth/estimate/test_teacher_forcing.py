@@ -1,0 +1,243 @@
+"""The pass of a real model over outputs, in the engine's environment."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from draftworth.records.codec import dump_record, load_record
+from draftworth.records.readings import Output, Reading
+from tests.conftest import ROOT
+
+pytestmark = pytest.mark.engine
+
+TARGET, DRAFT = (ROOT / "rehearsal/tiny_pair" / name for name in ("target", "draft"))
+# What the tiny target answers, or might.
+TEXTS = ("1 2 3 4 5 6 7 8 9 10", "Roses are red, violets are blue")
+
+
+# Loading torch takes longer than any of these tests: one process calls the program for all of them.
+CALLER = """
+import contextlib, io, json, sys
+from draftworth.estimate.teacher_forcing import main
+for line in sys.stdin:
+    with contextlib.redirect_stderr(io.StringIO()) as said, contextlib.redirect_stdout(said):
+        code = main(json.loads(line))
+    print(json.dumps([code, said.getvalue()]), flush=True)
+"""
+
+Call = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture(scope="module")
+def call() -> Iterator[Call]:
+    """The program with these arguments: exit code and standard error."""
+    python = os.environ.get("DRAFTWORTH_ENGINE_PYTHON")
+    if python is None:
+        pytest.skip("set DRAFTWORTH_ENGINE_PYTHON to the engine's interpreter (make test-engine)")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}
+    with subprocess.Popen(
+        [python, "-c", CALLER],
+        cwd=ROOT,
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as caller:
+        assert caller.stdin
+        assert caller.stdout
+        to, answers = caller.stdin, caller.stdout
+
+        def called(*arguments: object) -> tuple[int, str]:
+            to.write(json.dumps([str(a) for a in arguments]) + "\n")
+            to.flush()
+            code, said = json.loads(answers.readline())
+            return code, said
+
+        yield called
+        to.close()
+
+
+def output(number: int, **overrides: Any) -> Output:
+    fields: dict[str, Any] = {
+        "id": f"o{number}",
+        "prompt_class": "structured",
+        "case": "count",
+        "prompt_id": f"p{number}",
+        "asked": {"messages": [{"role": "user", "content": "Count from 1 to 10."}]},
+        "text": TEXTS[number % len(TEXTS)],
+    }
+    return Output(**{**fields, **overrides})
+
+
+def read(
+    call: Call, folder: Path, outputs: list[Output], *, model: Path = DRAFT, target: Path = TARGET
+) -> tuple[int, str]:
+    (folder / "outputs").write_bytes(b"".join(map(dump_record, outputs)))
+    return call(
+        *("--model", model, "--target", target),
+        *("--outputs", folder / "outputs", "--readings", folder),
+    )
+
+
+def file_of(folder: Path) -> Path:
+    (found,) = folder.glob("*.readings.jsonl")
+    return found
+
+
+def readings(folder: Path) -> list[Reading]:
+    lines = file_of(folder).read_bytes().splitlines()[1:]
+    return [load_record(Reading, line) for line in lines]
+
+
+def test_each_output_is_read_once_and_an_interrupted_pass_goes_on(
+    call: Call, tmp_path: Path
+) -> None:
+    first, _ = read(call, tmp_path, [output(n) for n in range(4)])
+    whole = file_of(tmp_path).read_bytes()
+    for kept in (0, 30, len(whole) * 2 // 3):
+        file_of(tmp_path).write_bytes(whole[:kept])
+        second, said = read(call, tmp_path, [output(n) for n in range(4)])
+
+        assert (first, second) == (0, 0), said
+        assert said.splitlines()[-1] == str(file_of(tmp_path))
+    found = readings(tmp_path)
+    assert sorted(r.id for r in found) == ["o0", "o1", "o2", "o3"]
+    assert all(r.log_likelihood < 0 < r.entropy for r in found)
+    # A text that no model here would have said.
+    assert all(r.farthest > 0.5 for r in found)
+    assert {r.id: r.hits for r in found}["o0"] == {r.id: r.hits for r in found}["o2"]
+    _, third = read(call, tmp_path, [output(n) for n in range(4)])
+    assert "draft: 4 outputs: read already" in third
+
+
+def test_the_targets_own_token_ids_are_read_as_they_are(call: Call, tmp_path: Path) -> None:
+    ids = (7, 8, 9, 10, 11)
+
+    assert read(call, tmp_path, [output(0, token_ids=ids)])[0] == 0
+    assert [len(r.hits) for r in readings(tmp_path)] == [len(ids) - 1]
+
+
+def test_readings_of_another_pass_are_in_another_file(call: Call, tmp_path: Path) -> None:
+    retold = tmp_path / "retold"
+    shutil.copytree(TARGET, retold)
+    template = json.loads((retold / "tokenizer_config.json").read_text())
+    (retold / "tokenizer_config.json").write_text(json.dumps({**template, "padding_side": "left"}))
+
+    for number, folders in enumerate(
+        ({}, {"model": TARGET}, {"target": retold}, {"model": TARGET, "target": retold}), start=1
+    ):
+        code, said = read(call, tmp_path, [output(0)], **folders)
+
+        assert code == 0, said
+        assert "read already" not in said
+        assert len([*tmp_path.glob("*.readings.jsonl")]) == number
+
+
+def test_a_file_of_readings_that_was_changed_is_refused(call: Call, tmp_path: Path) -> None:
+    assert read(call, tmp_path, [output(0)])[0] == 0
+    data = file_of(tmp_path).read_bytes()
+    file_of(tmp_path).write_bytes(data.replace(b'"model":"draft"', b'"model":"other"'))
+
+    code, said = read(call, tmp_path, [output(0)])
+
+    assert code == 2
+    assert "its first line is of another pass; next: remove it" in said
+
+
+def test_weights_that_were_cut_off_are_refused_in_a_sentence(call: Call, tmp_path: Path) -> None:
+    shutil.copytree(DRAFT, tmp_path / "draft")
+    weights = tmp_path / "draft/model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:1000])
+
+    code, said = read(call, tmp_path, [output(0)], model=tmp_path / "draft")
+
+    assert code == 2, said
+    assert "no causal language model can be read there" in said
+    assert "next: copy or download the folder again" in said
+
+
+def test_an_output_of_no_tokens_or_of_one_is_read(call: Call, tmp_path: Path) -> None:
+    ids = [(), (7,)]
+
+    code, said = read(call, tmp_path, [output(n, token_ids=i) for n, i in enumerate(ids)])
+
+    assert code == 0, said
+    assert "draft: 1 token read" in said
+    assert [r.hits for r in readings(tmp_path)] == [""]
+
+
+def test_an_interrupt_leaves_no_traceback(tmp_path: Path) -> None:
+    # The import of torch stands for any moment: a module of that name is interrupted.
+    (tmp_path / "torch.py").write_text("raise KeyboardInterrupt")
+    (tmp_path / "outputs").write_bytes(dump_record(output(0)))
+
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "draftworth.estimate.teacher_forcing"),
+            *("--model", DRAFT, "--target", TARGET),
+            *("--outputs", tmp_path / "outputs", "--readings", tmp_path),
+        ],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}"},
+        stderr=subprocess.PIPE,
+        check=False,
+        text=True,
+    )
+
+    assert (done.returncode, done.stderr) == (1, "")
+
+
+def test_a_draft_with_another_vocabulary_is_refused(call: Call, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(DRAFT, other)
+    tokenizer = json.loads((other / "tokenizer.json").read_text())
+    tokenizer["added_tokens"][-1]["content"] = "<|other|>"
+    (other / "tokenizer.json").write_text(json.dumps(tokenizer))
+
+    code, said = read(call, tmp_path, [output(0)], model=other)
+
+    assert code == 2
+    assert "its vocabulary is not the target's" in said
+    assert "Traceback" not in said
+
+
+@pytest.mark.parametrize(
+    ("removed", "reason"),
+    [
+        ("config.json", "a folder with config.json"),
+        ("tokenizer.json", "no tokenizer can be read there"),
+        ("model.safetensors", "no causal language model can be read there"),
+    ],
+)
+def test_a_folder_that_is_no_model_is_refused_in_a_sentence(
+    call: Call, tmp_path: Path, removed: str, reason: str
+) -> None:
+    shutil.copytree(DRAFT, tmp_path / "draft")
+    (tmp_path / "draft" / removed).unlink()
+
+    code, said = read(call, tmp_path, [output(0)], model=tmp_path / "draft")
+
+    assert code == 2, said
+    assert reason in said
+    assert "Traceback" not in said
+
+
+def test_a_file_that_holds_no_outputs_is_refused(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "outputs").write_text('{"id": 1}\n')
+
+    code, said = call(
+        *("--model", DRAFT, "--target", TARGET),
+        *("--outputs", tmp_path / "outputs", "--readings", tmp_path),
+    )
+
+    assert code == 2
+    assert "not a file of outputs" in said

@@ -1,0 +1,63 @@
+"""Runs in a folder whose variants answered a few prompts of an experiment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from draftworth.planning.resolved import load
+from draftworth.planning.run_specification import serving_facts
+from draftworth.records.reading import Run
+from draftworth.records.transcripts import Transcript, dump_transcripts
+from tests.conftest import ROOT
+from tests.draftworth.report.runs import write_run
+from tests.support.blocks import make_block, make_record, make_run
+
+EXPERIMENT = ROOT / "experiments/rehearsal.yaml"
+TINY_PAIR = ROOT / "rehearsal/tiny_pair"
+HUB_EXPERIMENT = ROOT / "experiments/qwen3-32b.yaml"
+
+
+def write_answers(
+    folder: Path,
+    target: str = "target",
+    *,
+    of: Path = EXPERIMENT,
+    platform: str = "",
+    classes: Sequence[str] = ("structured",),
+    temperature: float = 0.0,
+) -> Path:
+    """A run whose variants answer one prompt of each class in 11 tokens, the draft's in 2 steps."""
+    experiment = load(of)
+    baseline, drafted = (v.name for v in experiment.variants[:2])
+    blocks, transcripts = [], {}
+    for index, name in enumerate(classes):
+        case = next(c for c in experiment.cases if c.prompt_class == name)
+        for number, variant in enumerate((baseline, drafted), start=2 * index):
+            record = make_record(number, prompt_id=case.prompts[0].id, number_output_tokens=11)
+            block = make_block(
+                variant=variant,
+                prompt_class=name,
+                case=case.name,
+                block=number,
+                requests=(record,),
+            )
+            chunks = (1, 5, 5) if variant == drafted else (1,) * 11
+            said = Transcript(request_id=record.request_id, text="1 2 3", chunk_tokens=chunks)
+            transcripts[block.stem] = dump_transcripts([said])
+            blocks.append(block)
+    facts = serving_facts(experiment)
+    facts = replace(facts, target_model=target, platform=platform or facts.platform)
+    result = make_run(
+        *blocks,
+        variants=(baseline, drafted),
+        baseline=baseline,
+        max_tokens_per_step={baseline: 1, drafted: 8},
+        serving=facts,
+        temperature=temperature,
+    )
+    write_run(Run(result=result, blocks=tuple(blocks)), folder)
+    for stem, data in transcripts.items():
+        (folder / "blocks" / f"{stem}.transcript.jsonl.gz").write_bytes(data)
+    return folder

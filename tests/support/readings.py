@@ -1,0 +1,20 @@
+"""Readings and outputs, with the fields that a test does not care about filled in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from draftworth.records.readings import Output, Reading
+
+
+def make_output(**fields: Any) -> Output:
+    given = {"id": "o0", "prompt_class": "chat", "case": "case", "prompt_id": "p0", **fields}
+    return Output(**{"asked": {"prompt": "x"}, "text": "y", **given})
+
+
+def make_reading(hits: str, *, of: Output | None = None, **fields: Any) -> Reading:
+    """The reading of an output; `fields` replace its own."""
+    output = of or make_output()
+    places = {name: getattr(output, name) for name in ("id", "prompt_class", "case", "prompt_id")}
+    said = {"log_likelihood": -1.0, "entropy": 1.0, "variance": 1.0}
+    return Reading(**{**places, **said, "hits": hits, **fields})
