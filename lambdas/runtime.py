@@ -1,4 +1,4 @@
-"""What every function has: the limits of its AWS clients, its log, Lambda's context object."""
+"""Shared by all functions: the limits of AWS clients, the log, Lambda's context object."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Log = Callable[[Mapping[str, Any]], None]
 
 
 class Context(Protocol):
-    """What is used of Lambda's context object."""
+    """The used part of Lambda's context object."""
 
     invoked_function_arn: str
 
@@ -26,6 +26,6 @@ class Context(Protocol):
 
 
 def log_line(entry: Mapping[str, Any]) -> None:
-    """One JSON line; Lambda sends it to CloudWatch Logs as it is."""
+    """Print one JSON line, which Lambda sends to CloudWatch Logs unchanged."""
     sys.stdout.write(json.dumps(entry) + "\n")
     sys.stdout.flush()

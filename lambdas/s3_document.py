@@ -27,13 +27,13 @@ _CONFLICTS = _NOT_FOUND | {"PreconditionFailed", "412", "ConditionalRequestConfl
 
 
 class ConflictError(Exception):
-    """Another invocation wrote the document since it was read: read it again."""
+    """Another invocation wrote the document after it was read."""
 
 
 class DocumentError(Exception):
-    """The object is not the document that it should be; the message says what to do.
+    """The object is not the expected document; the message has the next step.
 
-    etag: of the object, by which it is known again.
+    etag: identifies this version of the object.
     """
 
     def __init__(self, message: str, *, etag: str) -> None:
@@ -43,7 +43,7 @@ class DocumentError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Document:
-    """What every document has. written_by: a random id of each write, to recognise one's own."""
+    """Base of all documents. written_by: a random id by which a writer knows its own write."""
 
     schema: str = ""
     written_by: str = ""
@@ -71,7 +71,7 @@ class S3Document(Generic[D]):
     repair: str
 
     def read(self) -> Stored[D] | None:
-        """The document, None if there is none; DocumentError for an object that is none."""
+        """Read the document, or None without an object; raise DocumentError if it is invalid."""
         answer = _get(self.s3, self.bucket, self.key)
         if answer is None:
             return None
@@ -86,7 +86,7 @@ class S3Document(Generic[D]):
         return Stored(document=document, etag=answer["ETag"])
 
     def write(self, document: D, *, over: Stored[D] | None) -> Stored[D]:
-        """Write over the document that was read, or where there was none; or ConflictError."""
+        """Replace the document that was read, or create it; raise ConflictError."""
         document = replace(document, written_by=uuid.uuid4().hex)
         condition: dict[str, Any] = {"IfMatch": over.etag} if over else {"IfNoneMatch": "*"}
         try:
@@ -100,7 +100,7 @@ class S3Document(Generic[D]):
         except ClientError as error:
             if error_code(error) not in _CONFLICTS:
                 raise
-            # boto3 repeats a write whose answer got lost, and then meets its own first try.
+            # If an answer is lost, boto3 repeats the write and collides with its own first try.
             stored = self.read()
             if stored is None or stored.document != document:
                 raise ConflictError(error_code(error)) from error
@@ -109,7 +109,7 @@ class S3Document(Generic[D]):
 
 
 def read_object(s3: S3Client, bucket: str, key: str) -> bytes | None:
-    """The bytes of an object, None if there is none; TooLargeError above 1 MiB."""
+    """Read an object, or None if there is no such object; raise TooLargeError above 1 MiB."""
     answer = _get(s3, bucket, key)
     return None if answer is None else read_at_most(answer["Body"])
 
@@ -124,7 +124,7 @@ def _get(s3: S3Client, bucket: str, key: str) -> GetObjectOutputTypeDef | None:
 
 
 def error_code(error: Exception) -> str:
-    """AWS's short name of an error; empty for one that is not AWS's answer."""
+    """Return AWS's code of an error; empty for other errors."""
     if not isinstance(error, ClientError):
         return ""
     return str(error.response.get("Error", {}).get("Code", ""))

@@ -14,7 +14,6 @@ from draftworth.measuring.runner import Progress
 from draftworth.planning.resolved import ResolvedLocal
 from draftworth.records.readings import Reading
 from draftworth.records.results import BlockResult
-from draftworth.records.search import drafts_can_tell
 from draftworth.records.transcripts import read_transcripts
 
 
@@ -32,8 +31,11 @@ class DraftReader:
     ) -> Mapping[str, Sequence[Reading]]:
         """Return readings by draft; empty if there are none: the search goes on without."""
         search = self.experiment.search
-        temperature = self.experiment.spec.workload.temperature
-        if search is None or not drafts_can_tell(search, self.experiment.loads, temperature):
+        # A pass predicts greedy outputs of drafts that read text. Prompts that were made longer or
+        # shorter for a load are not kept.
+        greedy = self.experiment.reads_outputs
+        as_they_are = any(load.input_tokens is None for load in self.experiment.loads)
+        if search is None or not (search.drafts_read_text and greedy and as_they_are):
             return {}
         baseline = next(v.name for v in self.experiment.variants if v.is_baseline)
         drafts = dict.fromkeys(candidate.draft for candidate in search.candidates)

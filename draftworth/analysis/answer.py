@@ -14,7 +14,7 @@ from draftworth.analysis.verdict import Comparison
 from draftworth.metrics.definitions import COST
 from draftworth.records.findings import Finding, Judgement, Verdict
 from draftworth.records.results import AS_SHIPPED
-from draftworth.records.search import Range, SearchResult
+from draftworth.records.search import CostInterval, SearchResult
 from draftworth.untrusted import one_line
 
 
@@ -73,7 +73,7 @@ def named(found: SearchResult, variant: str) -> str:
     return f"window {candidate.window}{of_draft}"
 
 
-def cost_words(cost: Range) -> str:
+def cost_words(cost: CostInterval) -> str:
     """`41.2% less than without a draft (39.9% to 42.6%)`."""
     if (cost.low < 1) == (cost.high < 1):
         first, last = sorted(abs(end - 1) for end in (cost.low, cost.high))

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from draftworth.analysis.checks import ACCEPTANCE_TOLERANCE, SERVER_TOLERANCE, AcceptanceCheck
 from draftworth.analysis.facts import RunFacts, VariantFacts
+from draftworth.analysis.likelihoods import judged_variants
 from draftworth.analysis.pairing import Traffic
 from draftworth.analysis.summary import groups_of, wrong_input_tokens
 from draftworth.analysis.verdict import Comparison, noise_floor
@@ -14,7 +15,7 @@ from draftworth.records.results import RunResult
 
 def attention_of(facts: RunFacts) -> tuple[str, ...]:
     """Return the sentences on the run, then those on every variant in every group."""
-    read = {k.variant for k in facts.run.likelihoods if k.is_the_targets is not None}
+    read = judged_variants(facts.run.likelihoods)
     of_variants = (
         line
         for variant in facts.variants

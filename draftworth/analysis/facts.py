@@ -15,6 +15,7 @@ from draftworth.analysis.checks import (
     server_check,
 )
 from draftworth.analysis.ladder import Contexts, Ladder, contexts_of, ladders_of
+from draftworth.analysis.likelihoods import AnswersCheck, judged, judged_variants
 from draftworth.analysis.limits import Goodput, goodput, highest_rate
 from draftworth.analysis.outputs import Divergence, divergences, partings
 from draftworth.analysis.pairing import Traffic, counting, paired, samples_of
@@ -29,7 +30,6 @@ from draftworth.metrics.definitions import (
     TOKENS_PER_STEP,
     Metric,
 )
-from draftworth.records.likelihoods import AnswersCheck
 from draftworth.records.load import Load
 from draftworth.records.reading import Run
 from draftworth.records.results import AS_SHIPPED, CONTROL, BlockResult, RequestRecord
@@ -173,12 +173,13 @@ def _source(run: Run, transcripts: Transcripts) -> _Source:
     starts = {name: s for name, s in run.result.server_starts.items() if name != CONTROL}
     result = replace(run.result, variants=variants, server_starts=starts)
     of_variants = replace(run, result=result, blocks=measured)
-    read = {found.variant for found in run.likelihoods if found.is_the_targets is not None}
+    read = judged_variants(run.likelihoods)
+    answers = map(judged, run.likelihoods)
     return _Source(
         run=of_variants,
         control=control,
         transcripts=transcripts,
-        answers=(*run.likelihoods, *partings(of_variants, control, transcripts, but=read)),
+        answers=(*answers, *partings(of_variants, control, transcripts, but=read)),
     )
 
 

@@ -22,10 +22,10 @@ from itertools import pairwise
 from typing import Literal
 
 from draftworth.analysis.clustering import student_t
+from draftworth.analysis.likelihoods import FALSE_ALARMS
 from draftworth.analysis.pairing import Pair, Traffic, counting, paired
 from draftworth.analysis.statistics import CONFIDENCE, Estimate, at_least, interval_of
 from draftworth.analysis.summary import groups_of
-from draftworth.records.likelihoods import FALSE_ALARMS
 from draftworth.records.load import Load
 from draftworth.records.reading import Run
 from draftworth.records.results import CONTROL, BlockResult

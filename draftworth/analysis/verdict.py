@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from draftworth.analysis.clustering import MANY_REPETITIONS, MIN_PROMPTS
+from draftworth.analysis.likelihoods import AnswersCheck
 from draftworth.analysis.limits import LimitCheck, limit_check, why_not_comparable
 from draftworth.analysis.outputs import Likeness, likeness, output_pairs
 from draftworth.analysis.pairing import Pair, Traffic, counting, paired, weighted
@@ -28,7 +29,6 @@ from draftworth.analysis.statistics import Estimate, interval_of, within
 from draftworth.metrics import definitions
 from draftworth.metrics.definitions import COST, INTER_TOKEN_LATENCY, TTFT, Metric
 from draftworth.records.findings import Judgement
-from draftworth.records.likelihoods import AnswersCheck
 from draftworth.records.results import AS_SHIPPED, CONTROL, BlockResult, Limits, Price
 from draftworth.records.transcripts import Transcripts
 

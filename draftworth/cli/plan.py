@@ -1,4 +1,4 @@
-"""`draftworth plan`: what an experiment means and costs, before anything is built."""
+"""`draftworth plan`: shows what an experiment runs and costs, before anything is built."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ COMPILED_OPTION = "--compiled"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The experiment file, and changes to what its time line assumes."""
+    """Add the experiment file and the options of its time line."""
     parser.add_argument("experiment", type=Path, help="experiment file, YAML")
     parser.add_argument(
         OPTION,
@@ -56,14 +56,13 @@ def run(arguments: argparse.Namespace) -> int:
     experiment = load(arguments.experiment)
     if isinstance(experiment, ResolvedNeuron):
         experiment = with_looked_up_price(experiment)
-    # Everything is worked out before the first line is printed: a wrong option is reported alone.
+    # Everything is computed before the first line is printed, so a wrong option is reported alone.
     for line in list(_plan_lines(experiment, arguments)):
         print(line)
     return 0
 
 
 def _plan_lines(experiment: ResolvedExperiment, arguments: argparse.Namespace) -> Iterator[str]:
-    """The plan as lines of text."""
     assume, compiled = arguments.assume, arguments.compiled
     release = experiment.spec.release_facts
     yield f"experiment  {experiment.name}"
@@ -114,7 +113,7 @@ def _known_variants(experiment: ResolvedNeuron, names: Sequence[str]) -> Sequenc
 
 
 def _variants_lines(experiment: ResolvedExperiment) -> Iterator[str]:
-    """Every variant; of candidates whose servers differ in draft and window alone, one server."""
+    """Show every variant; candidates that differ in draft and window alone share one server."""
     soonest = sorted(experiment.variants, key=lambda variant: not experiment.starts_up(variant))
     groups: dict[str, list[ResolvedVariant]] = {}
     for variant in soonest:
@@ -198,6 +197,7 @@ def _placement_lines(experiment: ResolvedNeuron) -> Iterator[str]:
         share = placement.node_share(slot)
         devices = f"{slot.devices} device{'s' if slot.devices > 1 else ''}"
         also = "".join(f", at times that of {placement.slots[o.number].variant}" for o in others)
-        if experiment.search and not variant.is_baseline:
-            also = ", then other candidates in its place" * (len(experiment.search.candidates) > 1)
+        search = experiment.search
+        if search and not variant.is_baseline and len(search.candidates) > 1:
+            also = ", then other candidates in its place"
         yield f"  node {slot.node}: {variant.name}, {devices}, {share:.1%} of the node{also}"

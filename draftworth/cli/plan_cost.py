@@ -1,4 +1,4 @@
-"""`draftworth plan`: what a run costs, at best and at worst."""
+"""`draftworth plan`: the cost of a run, at best and at worst."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from draftworth.records.deployment import BLOCK_MARGIN_SECONDS
 
 
 def cost_lines(first: RunForecast, second: RunForecast) -> Iterator[str]:
-    """The cost of a first run, of a second one, and of what is paid beside the nodes."""
+    """Yield the cost of a first run, of a second one, and of everything beside the nodes."""
     aws = first.experiment.spec.aws
     yield ""
     if aws.price is None:
@@ -31,7 +31,7 @@ def cost_lines(first: RunForecast, second: RunForecast) -> Iterator[str]:
 
 
 def no_price_text(experiment: ResolvedNeuron) -> str:
-    """Why no cost is told, and how to get one."""
+    """Explain why the cost is not known, and how to get a price."""
     return (
         "unknown: aws.price is left out and none has been looked up; "
         f"`python -m draftworth price {experiment.path}` asks AWS"
@@ -39,7 +39,7 @@ def no_price_text(experiment: ResolvedNeuron) -> str:
 
 
 def billed_text(run: RunForecast) -> str:
-    """The billed minutes of a run, and what they cost where a price is known."""
+    """Return the billed minutes of a run, and their cost if a price is known."""
     minutes = f"{run.billed_minutes:.1f} billed minutes x {_nodes(run.experiment)}"
     if run.experiment.spec.aws.price is None:
         return minutes
@@ -47,7 +47,7 @@ def billed_text(run: RunForecast) -> str:
 
 
 def block_text(experiment: ResolvedNeuron, capacity: CapacityBlock) -> str:
-    """What a Capacity Block costs, to be checked by hand."""
+    """Return the cost of a Capacity Block with its factors."""
     price, block = experiment.node_price, PaidBlock.of(experiment, capacity)
     assumed = "" if capacity.hours else "; aws.capacity.hours is not given: one day, the shortest"
     return (
@@ -63,7 +63,7 @@ def _nodes(experiment: ResolvedNeuron) -> str:
 
 
 def _hourly_lines(first: RunForecast, second: RunForecast) -> Iterator[str]:
-    """Nodes that are paid for while they exist."""
+    """The cost of nodes that are paid for while they exist."""
     experiment, price = first.experiment, first.experiment.node_price
     yield (
         f"cost        {experiment.usd_per_hour:.2f} USD an hour while the accelerator nodes are up "
@@ -76,7 +76,7 @@ def _hourly_lines(first: RunForecast, second: RunForecast) -> Iterator[str]:
 
 
 def _block_lines(first: RunForecast, second: RunForecast, capacity: CapacityBlock) -> Iterator[str]:
-    """Nodes that are paid for whether they exist or not."""
+    """The cost of nodes that are paid for in advance."""
     block = PaidBlock.of(first.experiment, capacity)
     yield f"cost        {block_text(first.experiment, capacity)}"
     for name, run in (("first run ", first), ("second run", second)):
@@ -94,7 +94,7 @@ def _block_lines(first: RunForecast, second: RunForecast, capacity: CapacityBloc
 
 
 def _standing_line() -> str:
-    """What is paid from deploy to destroy, whatever runs."""
+    """The cost from deploy to destroy, whatever runs."""
     items = assumption_data().standing
     total_usd = sum(item.count * item.usd_per_hour for item in items)
     parts = " + ".join(f"{item.count} x {item.what} {item.usd_per_hour:g}" for item in items)
@@ -106,7 +106,7 @@ def _standing_line() -> str:
 
 
 def _metrics_line(experiment: ResolvedNeuron) -> str:
-    """What CloudWatch charges for what a run sends."""
+    """CloudWatch's charge for the metrics of a run."""
     price, count = assumption_data().custom_metric, _metric_count(experiment)
     usd_per_month = count * price.usd_per_month
     return (
@@ -117,9 +117,9 @@ def _metrics_line(experiment: ResolvedNeuron) -> str:
 
 
 def _metric_count(experiment: ResolvedNeuron) -> int:
-    """Each combination of dimensions is a metric."""
+    """Count the metrics; each combination of dimensions is one."""
     classes, loads = len(experiment.spec.workload.classes), len(experiment.loads)
     of_variants = sum(len(charged(speculates=v.speculates)) for v in experiment.variants)
     of_verdict = len(FINDING_METRICS) * (len(experiment.variants) - 1)
-    traffics = classes + (classes > 1)  # each class, and the mix of several
+    traffics = classes + 1 if classes > 1 else classes  # each class, and the mix of several
     return (of_variants * classes + of_verdict * traffics) * loads

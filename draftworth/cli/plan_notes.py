@@ -1,4 +1,4 @@
-"""What is allowed, but probably not intended: the notes of `plan`, and CDK's warnings."""
+"""Settings that are allowed, but probably not intended: `plan`'s notes and CDK's warnings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from draftworth.serving.dialects import neuron_dialect
 def notes(
     experiment: ResolvedExperiment, *, run: RunForecast | None = None, today: date
 ) -> Iterator[str]:
-    """All notes of an experiment; `run` is its forecast where it runs on AWS."""
+    """Yield all notes of an experiment; `run` is its forecast if it runs on AWS."""
     yield from advice_lines(experiment)
     if isinstance(experiment, ResolvedNeuron) and (doubt := price_doubt(experiment, today)):
         yield (
@@ -35,7 +35,7 @@ def notes(
 
 
 def time_advice(run: RunForecast) -> Iterator[str]:
-    """Where the worst case, or even the best one, does not fit the experiment's limits."""
+    """Warn if the worst case, or even the best one, exceeds the experiment's limits."""
     aws = run.experiment.spec.aws
     deadline, budget = f"{DEADLINE} {aws.deadline_minutes}", f"{BUDGET} {aws.budget_usd:.2f}"
     needs, costs = "needs {:.0f} minutes after the deploy", "costs {:.2f} USD"
@@ -50,7 +50,7 @@ def time_advice(run: RunForecast) -> Iterator[str]:
 
 
 def _block_advice(run: RunForecast, block: PaidBlock) -> Iterator[str]:
-    """A block that is too short, or whose paid time a budget cuts."""
+    """Warn of a block that is too short, or whose paid time a budget cuts."""
     usable, needed = block.usable_minutes, run.needed_minutes
     if needed.worst > usable:
         may = "ends" if needed.best > usable else "may end"
@@ -67,8 +67,11 @@ def _block_advice(run: RunForecast, block: PaidBlock) -> Iterator[str]:
 
 
 def _needed(run: RunForecast, needed: Bounds) -> Iterator[Bounds]:
-    """The minutes that a run needs; of a search for its certain candidates, for those of an average
-    search, and for all that `search.stop` lets begin."""
+    """Yield the minutes that a run needs.
+
+    A search has three: for its certain candidates, on average, and for all that `search.stop` lets
+    begin.
+    """
     if search := run.search:
         certain = needed.worst - run.others_minutes.worst
         average = certain + search.further_minutes(search.extent.average).worst
@@ -80,7 +83,7 @@ def _needed(run: RunForecast, needed: Bounds) -> Iterator[Bounds]:
 def _search_limit_advice(
     given: str, limit: float, needed: Sequence[Bounds], needs: str
 ) -> Iterator[str]:
-    """A search that a limit ends keeps the answers of the candidates that it has measured."""
+    """Warn of a limit that ends a search; the candidates measured by then still count."""
     certain, average, most = needed
     worst, usual = needs.format(most.worst), needs.format(average.worst)
     if certain.best > limit:
@@ -102,20 +105,20 @@ def _search_limit_advice(
 
 
 def _unpriced_stop(experiment: ResolvedNeuron) -> Iterator[str]:
-    """Parts of `search.stop` that nobody can count without a price."""
+    """Warn of parts of `search.stop` that need a price."""
     if experiment.spec.search is None or experiment.spec.aws.price is not None:
         return
     stop = experiment.spec.search.stop
     given = {"usd": stop.usd, "tokens_per_day": stop.tokens_per_day}
     if names := [f"search.stop.{name}" for name, value in given.items() if value is not None]:
         yield (
-            f"{' and '.join(names)}: without aws.price nobody knows what a candidate costs, so no "
+            f"{' and '.join(names)}: without aws.price the cost of a candidate is not known, so no "
             "search ends by it; next: give aws.price"
         )
 
 
 def _stop_advice(run: RunForecast) -> Iterator[str]:
-    """A stop that leaves out candidates that are certainly measured otherwise."""
+    """Warn of a stop that leaves out candidates that would certainly be measured."""
     if run.search is None:
         return
     spans, last = run.unlimited.worst.spans, run.search.extent.certain[-1].variant
@@ -145,7 +148,7 @@ def _limit_advice(
 
 
 def advice_lines(experiment: ResolvedExperiment) -> Iterator[str]:
-    """Settings that are allowed, but probably not intended."""
+    """Yield the notes on settings, without those on time and cost."""
     yield from _request_advice(experiment)
     yield from _output_advice(experiment)
     if isinstance(experiment, ResolvedNeuron):
@@ -202,7 +205,7 @@ def _aws_advice(spec: NeuronExperiment) -> Iterator[str]:
             f"{model} is gated and aws.hub_token_secret names no secret: staging it fails, and no "
             "accelerator node starts"
         )
-    yield from dict.fromkeys(_head_advice(spec))  # candidates of one head share what is said
+    yield from dict.fromkeys(_head_advice(spec))  # candidates of one head share a note
     if spec.baseline_as_shipped:
         yield from _as_shipped_advice(spec)
     for model in spec.unpinned_models:
@@ -210,7 +213,7 @@ def _aws_advice(spec: NeuronExperiment) -> Iterator[str]:
 
 
 def _head_advice(spec: NeuronExperiment) -> Iterator[str]:
-    """Heads of which nobody has published that this release serves them."""
+    """Warn of heads that are not known to be served by this release."""
     release = spec.release_facts
     for _, variant in variants_of(spec, HubSpeculative):
         served, draft, facts = release.methods[variant.method], variant.draft, variant.draft.facts
@@ -229,7 +232,7 @@ def _head_advice(spec: NeuronExperiment) -> Iterator[str]:
 
 
 def _as_shipped_advice(spec: NeuronExperiment) -> Iterator[str]:
-    """What the further variant costs, and where it is the baseline once more."""
+    """Note the cost of the further variant, and whether it differs from the baseline."""
     slot = place(spec).slots[-1]
     share = slot.devices / spec.accelerator.devices
     yield (

@@ -1,4 +1,4 @@
-"""`draftworth plan`: when each phase of a run begins, and how many candidates a search measures."""
+"""`draftworth plan`: the time of each phase, and the number of candidates of a search."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from draftworth.terminal import table_lines
 
 
 def time_lines(run: RunForecast) -> Iterator[str]:
-    """The time line of a run as lines of text."""
+    """Yield the time line of a run."""
     yield ""
     yield (
         "time line   minutes from the start of `cdk deploy` in the best and in the worst case "
@@ -48,7 +48,7 @@ def _phase_row(run: RunForecast, name: str) -> tuple[str, ...]:
 
 
 def candidate_lines(experiment: ResolvedExperiment) -> Iterator[str]:
-    """The candidates of a search by draft, and which of them are certainly measured."""
+    """Yield the candidates of a search by draft, and those that are certainly measured."""
     search, extent = experiment.search, experiment.extent
     if search is None or extent is None:
         return
@@ -78,7 +78,7 @@ def _windows(windows: list[int]) -> str:
 
 
 def _search_lines(run: RunForecast, search: SearchTime) -> Iterator[str]:
-    """What the certain candidates take, those of an average search, and all; and `search.stop`."""
+    """The time and cost of the certain candidates, on average and of all; then `search.stop`."""
     if search.extent.others:
         yield f"  each further candidate takes {search.candidate_minutes:.1f} minutes"
     yield from table_lines(
@@ -105,7 +105,7 @@ def _amount_row(run: RunForecast, name: str, candidates: float) -> tuple[str, ..
 
 
 def _stop_lines(run: RunForecast, search: SearchTime) -> Iterator[str]:
-    """When no further candidate begins, and how many begin before."""
+    """The time after which no candidate begins, and how many begin before."""
     ends = "there are"
     if search.stop_minutes < float("inf"):
         ends = "search.stop lets begin"

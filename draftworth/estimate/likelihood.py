@@ -39,6 +39,7 @@ from functools import partial
 from pathlib import Path
 
 from draftworth.analysis.clustering import MIN_PROMPTS, student_t
+from draftworth.analysis.likelihoods import FALSE_ALARMS, judged
 from draftworth.analysis.statistics import at_least
 from draftworth.errors import DraftworthError
 from draftworth.estimate.model_folders import can_read, shown
@@ -47,7 +48,6 @@ from draftworth.estimate.reader import Reader
 from draftworth.planning.resolved import ResolvedExperiment
 from draftworth.records.codec import dump_record
 from draftworth.records.likelihoods import (
-    FALSE_ALARMS,
     LIKELIHOODS_FILE,
     NEAR_TIE_NATS,
     DraftLikelihood,
@@ -99,7 +99,7 @@ def check_outputs(
 def _tell(found: Sequence[ModelsCheck], progress: Callable[[str], None]) -> None:
     for check in found:
         nothing = f"{check.variant}: nothing shows that its answers are not the target's"
-        progress(check.words or nothing)
+        progress(judged(check).words or nothing)
 
 
 def checks_by_target(

@@ -28,7 +28,7 @@ HOURS_A_MONTH = 730
 _NUMBER = r"[+-]?\d*\.?\d+(?:e[+-]?\d+)?"
 _REPLACEMENT = re.compile(rf"([^=]*)=\s*({_NUMBER})(?:\.\.({_NUMBER}))?\s*", re.IGNORECASE)
 
-# A time line of larger ones, or of slower speeds, is no number any more.
+# Larger values and slower speeds would overflow the time line.
 _MAX = 1e9
 _MIN_SPEED = 0.001
 Number = Annotated[float, Field(ge=0, le=_MAX)]
@@ -42,12 +42,11 @@ class Bounds:
     worst: float
 
     def __format__(self, form: str) -> str:
-        """`2 to 5`, or one number where both cases have the same."""
+        """Format as `2 to 5`, or as one number if both are the same."""
         best, worst = format(self.best, form), format(self.worst, form)
         return best if best == worst else f"{best} to {worst}"
 
     def times(self, factor: float) -> Bounds:
-        """Both numbers, multiplied."""
         return Bounds(self.best * factor, self.worst * factor)
 
 
@@ -73,7 +72,7 @@ class Assumption(StrictModel):
         return self.unit.endswith("/s")
 
     def at(self, case: Case) -> float:
-        """The value in one case: a time is best at its low end, a speed at its high end."""
+        """Return the value in one case: a time is best at its low end, a speed at its high end."""
         return self.low if (case == "best") != self.is_speed else self.high
 
 
@@ -99,15 +98,14 @@ class Assumptions(StrictModel):
     budget_delay_minutes: Assumption
 
     def named(self, name: str) -> Assumption:
-        """The assumption of that name."""
         assumption: Assumption = getattr(self, name)
         return assumption
 
     def replaced(self, texts: Iterable[str]) -> Assumptions:
-        """With a user's values: `NAME=NUMBER` or `NAME=LOW..HIGH`; of two, the later counts.
+        """Replace assumptions by `NAME=NUMBER` or `NAME=LOW..HIGH`; a later text wins.
 
         Raises:
-            UserInputError: a text has another form, an unknown name or values that cannot be.
+            UserInputError: a text has another form, an unknown name or an impossible value.
         """
         return self.model_copy(update=dict(self._replacement(text) for text in texts))
 
@@ -152,7 +150,7 @@ class MetricPrice(StrictModel):
 
 
 class AssumptionData(StrictModel):
-    """Everything of `assumptions.yaml`."""
+    """The contents of `assumptions.yaml`."""
 
     assumptions: Assumptions
     targets: dict[str, dict[str, Assumption]]
@@ -171,7 +169,7 @@ class AssumptionData(StrictModel):
         return targets
 
     def for_target(self, model: str) -> Assumptions:
-        """Those of one target model: what is published for it replaces the general values."""
+        """Return the assumptions with the values that are published for one target model."""
         return self.assumptions.model_copy(update=dict(self.targets.get(model, {})))
 
 

@@ -22,8 +22,8 @@ SHORTEST_HOURS = 24
 class PaidBlock:
     """The block that an experiment's nodes run in.
 
-    hours: for how long it was bought; a day, the shortest, where the file leaves it out.
-    instances: how many it has at least; `nodes` of them are used.
+    hours: its length; a day, the shortest, if the file leaves it out.
+    instances: the smallest number that is sold and holds the `nodes`.
     """
 
     hours: float
@@ -33,7 +33,7 @@ class PaidBlock:
 
     @classmethod
     def of(cls, experiment: ResolvedNeuron, capacity: CapacityBlock) -> PaidBlock:
-        """The smallest block that holds the nodes, for the hours that the file gives."""
+        """Return the smallest block that holds the nodes, for the hours in the file."""
         nodes = experiment.placement.nodes
         return cls(
             hours=capacity.hours or SHORTEST_HOURS,
@@ -44,7 +44,6 @@ class PaidBlock:
 
     @property
     def usd(self) -> float:
-        """What it costs, paid in advance."""
         return self.hours * self.instances * self.usd_per_instance_hour
 
     @property
@@ -53,17 +52,17 @@ class PaidBlock:
         return self.hours * 60 - BLOCK_MARGIN_SECONDS / 60
 
     def idle_share(self, minutes: Bounds) -> Bounds:
-        """The paid part, 0 to 1, that is left unused by nodes of so many minutes each."""
+        """Return the unused part of the block, 0 to 1, if each node runs for these minutes."""
         used = minutes.times(self.nodes / (self.hours * 60 * self.instances))
         return Bounds(max(0.0, 1 - used.best), max(0.0, 1 - used.worst))
 
     def further_runs(self, first: RunForecast, second: RunForecast) -> Bounds:
-        """Whole runs on compiled graphs that fit after the first, one deploy after the other."""
+        """Count the whole runs on compiled graphs that fit after the first."""
         used, each = first.needed_minutes, second.unlimited.bounds(lambda run: run.end)
         left = Bounds(self.usable_minutes - used.best, self.usable_minutes - used.worst)
         return Bounds(max(0, left.best // each.best), max(0, left.worst // each.worst))
 
 
 def free_slots(experiment: ResolvedNeuron, instances: int) -> int:
-    """How many further variants would find a free slot on so many nodes."""
+    """Count the free slots on so many nodes."""
     return instances * experiment.placement.slots_a_node - experiment.placement.held

@@ -30,7 +30,6 @@ class RoundCounts:
 
     @classmethod
     def of(cls, experiment: ResolvedExperiment) -> RoundCounts:
-        """The counts of an experiment."""
         spec = experiment.spec
         return cls(
             sampling=sampling(spec.workload),
@@ -44,7 +43,7 @@ class RoundCounts:
         return least_rounds(self.sampling, repetitions=self.repetitions, loads=self.loads)
 
     def further(self, repetition: int) -> int:
-        """Rounds that a repetition sends beside the least, at most."""
+        """Return the most rounds that a repetition sends beside the least."""
         return further_rounds(
             self.sampling,
             repetition=repetition,
@@ -53,8 +52,10 @@ class RoundCounts:
         )
 
     def needed_further(self, repetition: int) -> int:
-        """Further rounds that even narrow intervals take: one round of a load gives no interval,
-        so each load gets a second one at once, the first loads first."""
+        """Return the further rounds that even narrow intervals take.
+
+        One round of a load gives no interval, so each load gets a second, the first loads first.
+        """
         is_lone = self.least == 1 and repetition == 1
         return min(self.further(repetition), self.loads) if is_lone else 0
 
@@ -78,21 +79,20 @@ class Durations:
     case: Case
 
     def assumption(self, name: str) -> float:
-        """The value of an assumption in this case."""
         return self.assumed.named(name).at(self.case)
 
     def stage_minutes(self) -> float:
-        """All checkpoints, over the one link of a CPU node."""
+        """Return the time of all checkpoints over the link of one CPU node."""
         transfer = self.transfer_minutes(self.experiment.spec.models, "hub_gbit_per_s")
         return transfer + self.assumption("stager_start_minutes")
 
     def load_minutes(self, variant: NeuronVariant) -> float:
-        """A variant's weights onto its devices, then the engine's own warm-up."""
+        """Return the time to load a variant's weights and to warm up its engine."""
         loading = self.transfer_minutes(variant.checkpoints.values(), "load_gbit_per_s")
         return loading + self.assumption("warm_up_minutes")
 
     def transfer_minutes(self, models: Iterable[HubModel], speed: str) -> float:
-        """Checkpoints over one link, whose speed is the assumption of that name."""
+        """Return the time of checkpoints over a link with the assumed `speed`."""
         gib = sum(self._checkpoint_gib(model) for model in models)
         return gib * GBIT_PER_GIB / self.assumption(speed) / 60
 
@@ -101,9 +101,9 @@ class Durations:
         return known or self.assumption("unknown_checkpoint_gib")
 
     def block_seconds(self, variant: NeuronVariant, load: Load) -> float:
-        """One case against one variant: the warm-up runs into the measured requests of a round.
+        """Return the time of one case against one variant, with its warm-up.
 
-        Fillers take no time: they are cancelled when the last measured request has ended.
+        Fillers take no time, because they are cancelled after the last measured request.
         """
         work, serving = self.experiment.spec.workload, self.experiment.spec.serving
         speed = "speculative_ms_per_token" if variant.speculates else "baseline_ms_per_token"
@@ -117,26 +117,29 @@ class Durations:
         return sending_seconds + self.assumption("block_overhead_seconds")
 
     def round_minutes(self, load: Load) -> float:
-        """One round: every case against every variant, all variants at once or one by one.
+        """Return the time of every case against every variant, at once or one by one.
 
-        In a search the variants are the baseline and one candidate: only these are there at once.
+        A search has the baseline and one candidate at a time.
         """
         experiment = self.experiment
         return self._minutes_against([*filter(experiment.starts_up, experiment.variants)], load)
 
     def control_minutes(self) -> float:
-        """The least rounds of each load against both servers of the baseline."""
+        """Return the time of the least rounds of each load against both baseline servers."""
         servers = [self.experiment.baseline] * 2
         rounds = sum(self._minutes_against(servers, load) for load in self.experiment.loads)
         return RoundCounts.of(self.experiment).least * rounds
 
     def least_minutes(self, load: Load) -> float:
-        """The least rounds of one load in one repetition."""
+        """Return the time of the least rounds of one load in one repetition."""
         return RoundCounts.of(self.experiment).least * self.round_minutes(load)
 
     def further_minutes(self, repetition: int) -> float:
-        """Best, the rounds that every load needs for an interval; worst, the rest of the budget at
-        the load where a round takes longest."""
+        """Return the time of a repetition's further rounds.
+
+        Best: the rounds that every load needs for an interval. Worst: the rest of the budget at the
+        load with the longest rounds.
+        """
         counts = RoundCounts.of(self.experiment)
         minutes = [self.round_minutes(load) for load in self.experiment.loads]
         if self.case == "worst":
@@ -144,7 +147,7 @@ class Durations:
         return sum(minutes[: counts.needed_further(repetition)])
 
     def candidate_rounds_minutes(self) -> float:
-        """All rounds of one candidate of a search, whose speed is taken to be the first one's."""
+        """Return the time of all rounds of a search's candidate, at the first one's speed."""
         (load,) = self.experiment.loads
         return self.least_minutes(load) + self.further_minutes(repetition=1)
 

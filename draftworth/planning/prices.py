@@ -1,9 +1,8 @@
-"""What a node costs: a price that was looked up, and whether a price is recent enough.
+"""The price of a node: where it is looked up, and whether it is recent enough.
 
-AWS is asked once for a price that the experiment leaves out. It is kept where CDK keeps what it
-looks up, in `cdk.context.json` beside `cdk.json`: the CDK CLI gives it to the app, synthesis asks
-nobody, and every deploy has the same price until somebody asks again
-(docs/decisions/0013-price-lookup.md).
+`draftworth price` asks AWS once for a price that the experiment leaves out. It keeps the price in
+`cdk.context.json` beside `cdk.json`, with CDK's own look-ups. So synthesis asks nobody, and every
+deploy has the same price until a user asks again (docs/decisions/0013-price-lookup.md).
 """
 
 from __future__ import annotations
@@ -24,13 +23,13 @@ from draftworth.records.codec import RecordError, load_object
 from draftworth.untrusted import TooLargeError, one_line, read_file
 
 CONTEXT_FILE = Path("cdk.context.json")
-# Days after which a price is asked for again. Spot prices move by the day, list prices rarely; a
-# Capacity Block's is what was paid for it, and gets no older.
+# Days after which a price is old. Spot prices change by the day, list prices rarely; the price of a
+# Capacity Block was paid, and does not get old.
 _MAX_AGE_DAYS: Mapping[str, int] = {"spot": 14, "on_demand": 90}
 
 
 def price_key(experiment: ResolvedNeuron) -> str:
-    """The key of its price in the context: everything that a price depends on."""
+    """Return the context key of the experiment's price: everything that a price depends on."""
     spec = experiment.spec
     return (
         f"draftworth:price:type={spec.instance_type}:zone={spec.aws.availability_zone}:"
@@ -39,7 +38,7 @@ def price_key(experiment: ResolvedNeuron) -> str:
 
 
 def context_values(path: Path = CONTEXT_FILE) -> dict[str, Any]:
-    """All that has been looked up here; empty without a file.
+    """Read all looked up values; empty without a file.
 
     Raises:
         UserInputError: the file cannot be read.
@@ -55,12 +54,12 @@ def context_values(path: Path = CONTEXT_FILE) -> dict[str, Any]:
 def with_looked_up_price(
     experiment: ResolvedNeuron, looked_up: Callable[[str], Any] | None = None
 ) -> ResolvedNeuron:
-    """The experiment with its own price, else with the one that was looked up, if there is one.
+    """Return the experiment with its own price, else with the looked up one, if there is one.
 
-    looked_up: gives what the context has for a key, or None; left out: by `cdk.context.json`.
+    looked_up: returns the context's value of a key, or None; by default from `cdk.context.json`.
 
     Raises:
-        UserInputError: what was looked up is no price.
+        UserInputError: the looked up value is not a price.
     """
     if experiment.spec.aws.price is not None:
         return experiment
@@ -70,15 +69,15 @@ def with_looked_up_price(
 
 
 def with_price(experiment: ResolvedNeuron, price: Price) -> ResolvedNeuron:
-    """The experiment with another price of a node."""
+    """Return the experiment with another price of a node."""
     aws = experiment.spec.aws.model_copy(update={"price": price})
     return replace(experiment, spec=experiment.spec.model_copy(update={"aws": aws}))
 
 
 def with_prohibitive_price(experiment: ResolvedNeuron) -> ResolvedNeuron:
-    """The experiment at a price that spends its budget in a node's first second.
+    """Return the experiment at a price that spends its budget in a node's first second.
 
-    For what needs a price to be written and must never run: the templates that a destroy reads.
+    It is for templates that only a destroy reads: they need a price and must never run.
     """
     price = Price(
         usd_per_hour=3600 * experiment.spec.aws.budget_usd,
@@ -102,20 +101,20 @@ def _price(key: str, value: Any) -> Price:
 
 
 def price_values(price: Price) -> Mapping[str, Any]:
-    """A price as the context holds it."""
+    """Return a price as the context stores it."""
     values: dict[str, Any] = price.model_dump(mode="json")
     return values
 
 
 def price_doubt(experiment: ResolvedNeuron, today: date) -> str:
-    """Why the price should be looked up again, as words after "which is".
+    """Return why the price should be looked up again, as words after "which is".
 
-    They are empty where it is recent, or there is no price.
+    They are empty if the price is recent or missing.
     """
     aws = experiment.spec.aws
     if aws.price is None:
         return ""
-    # Today is that of UTC; where the reader is, tomorrow may have begun.
+    # Today is UTC's; in the reader's time zone tomorrow may have begun.
     if aws.price.as_of > today + timedelta(days=1):
         return "in the future"
     most = _MAX_AGE_DAYS.get(aws.capacity.kind)
@@ -125,7 +124,7 @@ def price_doubt(experiment: ResolvedNeuron, today: date) -> str:
 
 
 def price_renewal(price: Price) -> str:
-    """The next step of a user whose price is old."""
+    """Return the next step of a user whose price is old."""
     return (
         f"look it up again ({price.source}) and set aws.price, or, where the experiment leaves it "
         "out, `python -m draftworth price EXPERIMENT --again`"

@@ -1,6 +1,6 @@
-"""An experiment with all that follows from it, worked out once.
+"""An experiment with everything that follows from it, computed once.
 
-Charts, stacks, planning, rehearsal and the account's commands are given it: nobody computes a
+Charts, stacks, planning, rehearsal and the account's commands receive it, and do not compute a
 placement, an artifact key or a price again.
 """
 
@@ -39,7 +39,7 @@ from draftworth.serving.dialects import serving_command
 
 @dataclass(frozen=True, kw_only=True)
 class ResolvedVariant:
-    """A variant and what follows from it on any release.
+    """A variant and its facts on any release.
 
     draft: the hub id or the folder of its draft, None for the baseline.
     max_tokens_per_step: how many output tokens one step can yield at most, 1 for the baseline.
@@ -51,7 +51,6 @@ class ResolvedVariant:
 
     @property
     def name(self) -> str:
-        """The name in the experiment file."""
         return self.spec.name
 
     @property
@@ -61,7 +60,6 @@ class ResolvedVariant:
 
     @property
     def speculates(self) -> bool:
-        """Whether it has a draft."""
         return isinstance(self.spec, Speculative)
 
 
@@ -69,8 +67,8 @@ class ResolvedVariant:
 class NeuronVariant(ResolvedVariant):
     """A variant on Neuron devices: its slots, its server's command, its compiled graph's address.
 
-    slots: the slot that it holds or takes in turn with other candidates, and a second one where
-    servers swap slots.
+    slots: the slot that it holds or shares with other candidates, and a second one if servers swap
+    slots.
     checkpoints: the models that its server loads, by role (`target`, `draft`).
     artifact_inputs: everything that changes its compiled graph.
     """
@@ -82,7 +80,6 @@ class NeuronVariant(ResolvedVariant):
 
     @property
     def slot(self) -> PlacedSlot:
-        """The first of its slots."""
         return self.slots[0]
 
     @cached_property
@@ -100,22 +97,21 @@ class ResolvedExperiment(LoadedExperiment):
 
     @property
     def name(self) -> str:
-        """The name in the experiment file."""
         return self.spec.name
 
     @property
     def price(self) -> Price | None:
-        """What its slots cost; None: nothing is rented."""
+        """The price of its slots; None if nothing is rented."""
         return None
 
     @property
     def search(self) -> Search | None:
-        """The search that the measuring Job does; None: every variant is measured."""
+        """The search of the measuring Job; None: every variant is measured."""
         return search_of(self.spec, self.forecast)
 
     @property
     def first_candidate(self) -> ResolvedVariant | None:
-        """Which variant a search measures first; None: there is no search."""
+        """The variant that a search measures first; None without a search."""
         if self.search is None:
             return None
         first = first_candidate(self.search.candidates).variant
@@ -123,7 +119,7 @@ class ResolvedExperiment(LoadedExperiment):
 
     @property
     def extent(self) -> Extent | None:
-        """How many candidates a search measures; None: there is no search."""
+        """The number of candidates that a search measures; None without a search."""
         return extent(self.search, reads_outputs=self.reads_outputs) if self.search else None
 
     @property
@@ -132,7 +128,7 @@ class ResolvedExperiment(LoadedExperiment):
         return False
 
     def starts_up(self, variant: ResolvedVariant) -> bool:
-        """Whether its server runs from the start; further candidates of a search start later."""
+        """Tell whether its server runs from the start; other candidates start later."""
         first = self.first_candidate
         return first is None or variant.is_baseline or variant.name == first.name
 
@@ -145,7 +141,7 @@ class ResolvedLocal(ResolvedExperiment):
 
     @property
     def reads_outputs(self) -> bool:
-        """A rehearsal lets them read; of sampled outputs no pass of a draft shows the steps."""
+        """True for greedy outputs: a pass of a draft does not show the steps of sampled ones."""
         return self.spec.workload.temperature == 0
 
 
@@ -164,17 +160,12 @@ class ResolvedNeuron(ResolvedExperiment):
         return next(variant for variant in self.variants if variant.is_baseline)
 
     @property
-    def in_block(self) -> bool:
-        """Whether its nodes are of a Capacity Block, which is paid in advance, used or not."""
-        return self.spec.aws.capacity.kind == "capacity_block"
-
-    @property
     def canaries(self) -> tuple[NeuronVariant, ...]:
-        """Variants that are tried on a CPU node before any accelerator node is there.
+        """Variants that are tried on a CPU node before any accelerator node exists.
 
-        These are all variants; in a search one of each draft, preferably the one that is measured
-        first: candidates of one draft differ in the window alone, and CPU nodes have no room for
-        the pods and mounts of 27.
+        A search tries one variant of each draft, preferably the one that is measured first:
+        candidates of one draft differ in the window alone, and CPU nodes have no room for 27 pods
+        with their mounts.
         """
         if self.spec.search is None:
             return self.variants
@@ -184,7 +175,7 @@ class ResolvedNeuron(ResolvedExperiment):
 
     @property
     def price(self) -> Price | None:
-        """A node's dated price, and each variant's share of a node; None: no price is known."""
+        """A node's dated price, and each variant's share of a node; None if not known."""
         stated = self.spec.aws.price
         if stated is None:
             return None
@@ -198,11 +189,7 @@ class ResolvedNeuron(ResolvedExperiment):
 
     @property
     def node_price(self) -> NodePrice:
-        """What a node costs.
-
-        Raises:
-            UserInputError: the experiment leaves it out, and none was looked up.
-        """
+        """The price of a node; raises UserInputError if it is not known."""
         if self.spec.aws.price is None:
             raise UserInputError(
                 f"{self.path}: aws.price is left out and none has been looked up; next: "
@@ -212,7 +199,7 @@ class ResolvedNeuron(ResolvedExperiment):
 
     @property
     def usd_per_hour(self) -> float:
-        """What all nodes cost together; raises UserInputError without a price."""
+        """The price of all nodes together; raises UserInputError without a price."""
         return self.placement.nodes * self.node_price.usd_per_hour
 
 
@@ -244,7 +231,7 @@ def load_neuron(path: Path) -> ResolvedNeuron:
 
 
 def resolve(loaded: LoadedExperiment) -> ResolvedNeuron | ResolvedLocal:
-    """Work out what follows from a checked experiment."""
+    """Compute everything that follows from a checked experiment."""
     spec, loads = loaded.spec, loads_of(loaded.spec)
     if isinstance(spec, LocalExperiment):
         local = tuple(

@@ -40,7 +40,7 @@ def run_spec(
     ready_deadline_seconds: float | None,
     start_allowance_seconds: float | None = None,
 ) -> RunSpec:
-    """The run specification; `servers` gives each variant's, the one in its first slot first."""
+    """Return the run specification; `servers` lists each variant's, its first slot first."""
     work = experiment.spec.workload
     all_weights = sum(c.weight for c in work.classes)
     return RunSpec(
@@ -85,7 +85,7 @@ def run_spec(
 
 
 def serving_facts(experiment: ResolvedExperiment) -> ServingFacts:
-    """What its servers are, for a reader of the run's results who has no experiment file."""
+    """Describe the servers for a reader of the results without the experiment file."""
     spec, release = experiment.spec, experiment.spec.release_facts
     neuron = spec if isinstance(spec, NeuronExperiment) else None
     target = spec.target.path if isinstance(spec, LocalExperiment) else spec.target.model
@@ -114,7 +114,7 @@ def _decoding(variant: ResolvedVariant) -> Decoding:
 
 
 def limits(work: Workload) -> Limits:
-    """The limits that the service must keep, in seconds."""
+    """Return the limits of the service in seconds."""
     given = work.limits
     milliseconds = (given.ttft_p95_ms, given.itl_p95_ms, given.e2e_p95_ms)
     ttft, itl, e2e = (None if limit is None else limit / 1e3 for limit in milliseconds)
@@ -122,5 +122,5 @@ def limits(work: Workload) -> Limits:
 
 
 def sampling(work: Workload) -> Sampling:
-    """How many requests a run sends."""
+    """Return the settings that decide how many requests a run sends."""
     return Sampling(**{field.name: getattr(work, field.name) for field in fields(Sampling)})

@@ -1,4 +1,4 @@
-"""When each phase of a run begins and ends, and what a deadline or a budget leaves of it."""
+"""The phases of a run with their times, and how a deadline or a budget cuts them."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ STAGE = "stage checkpoints"
 SCALE_UP = "scale up"
 NODE_START = "node start"
 IMAGE_PULL = "image pull"
-# All candidates that are not certain, together.
+# The phase of all candidates that are not certain.
 OTHERS = "other candidates"
 TEARDOWN = "nodes to zero"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Span:
-    """When a phase lasts, in minutes from the start of the deploy.
+    """The time of a phase, in minutes from the start of the deploy.
 
-    billed: accelerator nodes are held meanwhile. measured: tokens are measured in it. cut: a limit
+    billed: accelerator nodes exist meanwhile. measured: tokens are measured in it. cut: a limit
     ended it.
     """
 
@@ -33,7 +33,6 @@ class Span:
 
     @property
     def minutes(self) -> float:
-        """How long it takes."""
         return self.end - self.start
 
 
@@ -46,37 +45,32 @@ class Schedule:
 
     @property
     def billed_minutes(self) -> float:
-        """Minutes that each node is held; 0 when none is launched."""
+        """Billed minutes of each node; 0 if no node is launched."""
         billed = [span for span in self.spans.values() if span.billed]
         return billed[-1].end - billed[0].start if billed else 0.0
 
     @property
     def measured_minutes(self) -> float:
-        """Minutes in which tokens are measured."""
         return sum(span.minutes for span in self.spans.values() if span.measured)
 
     @property
     def end(self) -> float:
-        """When the last phase has ended."""
         return max(span.end for span in self.spans.values())
 
     @property
     def certain_search_minutes(self) -> float:
-        """Minutes from the load generator's start until all that is certain is measured.
-
-        It starts with the first node that is up.
-        """
+        """Minutes from the first node that is up until the certain candidates are measured."""
         measured = [span for span in self.spans.values() if span.measured]
         return measured[-1].end - self.spans[NODE_START].end
 
     def minutes_of(self, name: str) -> float:
-        """How long a phase takes; 0 for one that the run does not have."""
+        """Return the minutes of a phase; 0 if the run does not have it."""
         return self.spans[name].minutes if name in self.spans else 0.0
 
     def until(self, limits: Iterable[tuple[float, str]]) -> Schedule:
-        """What is left of it when the first limit, a minute and its name, is reached.
+        """Cut the run at the first limit, given as a minute and a name.
 
-        What begins before ends there, and nodes that are up by then are released.
+        Phases that have begun end there, and nodes that are up are released.
         """
         cut, limit_name = min(limits)
         release = self.spans[TEARDOWN]
@@ -100,5 +94,5 @@ class Schedules:
     worst: Schedule
 
     def bounds(self, quantity: Callable[[Schedule], float]) -> Bounds:
-        """Something about a schedule, in both cases."""
+        """Return a quantity of a schedule in both cases."""
         return Bounds(quantity(self.best), quantity(self.worst))

@@ -1,4 +1,4 @@
-"""From the experiment file's search to the one that the load generator does."""
+"""Makes the load generator's search from the one in the experiment file."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from draftworth.experiment.model import Experiment
 from draftworth.experiment.variants import Speculative, Variant
 from draftworth.records.search import Candidate, Search
 
-# Of a method of which nothing is published.
+# The step cost of a method without published figures.
 _UNKNOWN_STEP_COST = (0.0, 0.5)
 
 
 def search_of(spec: Experiment, forecast: Forecast) -> Search | None:
-    """Every variant that speculates is a candidate; None: there is no search."""
+    """Return the search, in which every speculative variant is a candidate; None without one."""
     if spec.search is None:
         return None
     facts, stop = catalog().methods[spec.search.method], spec.search.stop
@@ -42,6 +42,6 @@ def search_of(spec: Experiment, forecast: Forecast) -> Search | None:
 
 
 def _gib(variant: Variant) -> float:
-    """The size of its draft's weights; where nobody looked it up, all are taken as alike."""
+    """Return the size of the draft's weights; all unknown drafts count as equal."""
     facts = variant.hub_draft.facts if variant.hub_draft else None
     return facts.checkpoint_gib if facts and facts.checkpoint_gib else 1.0

@@ -1,6 +1,6 @@
-"""How long a search takes: candidates that are certainly measured, then those that may be.
+"""The time of a search: candidates that are certainly measured, then those that may be.
 
-Each takes the slot beside the baseline in turn: its graph is compiled where none is there, its
+Each takes the slot beside the baseline in turn: its graph is compiled if the bucket has none, its
 server loads, and both are measured as in a run of two variants.
 """
 
@@ -20,7 +20,7 @@ from draftworth.searching.extent import Extent
 
 @dataclass(frozen=True, kw_only=True)
 class SearchTime:
-    """The candidates of a search and what one of them takes, in both cases.
+    """The candidates of a search and the time of one of them, in both cases.
 
     compiled: variants whose graph is in the bucket.
     """
@@ -40,8 +40,8 @@ class SearchTime:
     def candidate_minutes(self) -> Bounds:
         """Minutes of one candidate that is not certain, from the end of the one before.
 
-        Each is taken to load as long as the slowest of them, and to be compiled unless the graphs
-        of all are there. It is 0 where every candidate is certain.
+        Each is assumed to load as long as the slowest of them, and to be compiled unless all their
+        graphs exist. It is 0 if every candidate is certain.
         """
         others = self._variants(self.extent.others)
         if not others:
@@ -56,11 +56,11 @@ class SearchTime:
         return Bounds(minutes(self.best), minutes(self.worst))
 
     def further_minutes(self, candidates: float) -> Bounds:
-        """Minutes beside the certain ones, of so many candidates in all, without `search.stop`."""
+        """Return the minutes beside the certain candidates, without `search.stop`."""
         return self.candidate_minutes.times(candidates - len(self.extent.certain))
 
     def most_further_minutes(self, begun: Bounds) -> float:
-        """Minutes of all that `search.stop` lets begin beside the certain candidates, at worst.
+        """Return the most minutes beside the certain candidates that `search.stop` allows.
 
         begun: minutes of the search until the certain ones are measured. The last one may begin
         just before the stop, in a case between the two, and is measured to its end.
@@ -72,7 +72,7 @@ class SearchTime:
         return min(self.further_minutes(self.extent.most).worst, room)
 
     def begun_in_all(self, begun: Bounds) -> Bounds:
-        """Candidates that `search.stop` lets begin; `begun` as in `most_further_minutes`."""
+        """Count the candidates that `search.stop` lets begin; see `most_further_minutes`."""
         certain, most = len(self.extent.certain), self.extent.most
 
         def count(passed: float, one: float) -> int:
@@ -84,8 +84,7 @@ class SearchTime:
 
     @property
     def stop_minutes(self) -> float:
-        """How long a search may last before no further candidate begins, by its time and its money;
-        without a price, by its time."""
+        """Minutes after which no further candidate begins, by time and, with a price, by money."""
         search, limits = self.experiment.spec.search, [math.inf]
         if search and search.stop.hours is not None:
             limits.append(search.stop.hours * 60)

@@ -1,4 +1,4 @@
-"""What a run does when, how long its accelerator nodes are billed, and what that costs.
+"""The time line of a run: its phases, the billed time of its nodes, and their cost.
 
 The lengths of its phases come from the experiment and from stated assumptions, once in the best and
 once in the worst case.
@@ -35,7 +35,7 @@ BUDGET = "aws.budget_usd"
 class RunForecast:
     """A run's time line: `limited` ends at the deadline or the budget, `unlimited` does not.
 
-    Of a search, both are of the certain candidates in the best case, and in the worst of all that
+    In a search the best case has the certain candidates alone, and the worst case has all that
     `search.stop` lets begin.
     """
 
@@ -47,17 +47,16 @@ class RunForecast:
 
     @property
     def billed_minutes(self) -> Bounds:
-        """Minutes that each node is billed.
+        """Billed minutes of each node, the least and the most of both cases.
 
-        The least and the most of both cases: where a limit ends both, the best one launches sooner
-        and is billed longer.
+        If a limit ends both cases, the best one launches sooner and is billed longer.
         """
         billed = self.limited.bounds(lambda run: run.billed_minutes)
         return Bounds(min(billed.best, billed.worst), max(billed.best, billed.worst))
 
     @property
     def needed_minutes(self) -> Bounds:
-        """Minutes that each node would be billed without deadline and budget."""
+        """Billed minutes of each node without deadline and budget."""
         return self.unlimited.bounds(lambda run: run.billed_minutes)
 
     @property
@@ -88,8 +87,10 @@ class RunForecast:
         return self.unlimited.bounds(lambda run: run.minutes_of(OTHERS))
 
     def minutes_of(self, candidates: float) -> Bounds:
-        """Of a search, minutes that each node would be billed for so many candidates, without
-        deadline, budget and `search.stop`; all `needed_minutes` without a search."""
+        """Return the billed minutes of each node for so many candidates, without any limit.
+
+        They are the `needed_minutes` without a search.
+        """
         needed, others = self.needed_minutes, self.others_minutes
         further = self.search.further_minutes(candidates) if self.search else others
         return Bounds(
@@ -97,7 +98,7 @@ class RunForecast:
         )
 
     def usd(self, minutes: Bounds) -> Bounds:
-        """What all nodes cost for so many minutes each; raises UserInputError without a price."""
+        """Return the cost of all nodes for these minutes; raise UserInputError without a price."""
         return minutes.times(self.experiment.usd_per_hour / 60)
 
 
@@ -108,11 +109,11 @@ def forecast(
     compiled: Collection[str] = (),
     second: bool = False,
 ) -> RunForecast:
-    """The time line of one run.
+    """Compute the time line of one run.
 
-    assumed: left out, the shipped assumptions for its target.
-    compiled: variants whose graph is in the bucket. second: a run after another one, which finds
-    the cluster, every checkpoint and every graph that the first one certainly compiled.
+    assumed: by default the shipped assumptions for its target.
+    compiled: variants whose graph is in the bucket. second: the run finds the cluster, all
+    checkpoints and all graphs that a first run certainly compiled.
     """
     assumed = assumed or assumption_data().for_target(experiment.spec.target.model)
     extent = experiment.extent
@@ -130,7 +131,7 @@ def forecast(
         plan.measure_what_is_certain(search, second=second)
     if search and search.extent.others:
         begun = Bounds(*(plan.schedule.certain_search_minutes for plan in plans))
-        plans[0].add(OTHERS, 0.0)  # at best none is worth measuring
+        plans[0].add(OTHERS, 0.0)  # at best no other candidate is measured
         plans[1].add(OTHERS, search.most_further_minutes(begun))
     for plan in plans:
         plan.add(TEARDOWN, plan.durations.assumption("teardown_minutes"))
@@ -170,7 +171,7 @@ class _Plan:
             self.add(f"measure {variant.name}", minutes, measured=True)
 
     def start(self, *variants: NeuronVariant) -> None:
-        """Start servers at once, each on its own slot; one whose graph is not there compiles it."""
+        """Start servers at once, each on its own slot; a missing graph is compiled."""
         now = self.end
         for variant in variants:
             ready = now
@@ -180,9 +181,9 @@ class _Plan:
             self.add(f"load {variant.name}", self.durations.load_minutes(variant), start=ready)
 
     def measure(self, repetition: int) -> None:
-        """Measure every load, then where intervals are widest, then the control if there is one.
+        """Measure every load, then the widest intervals, then the control if there is one.
 
-        Of a search, these are the phases of its first candidate.
+        In a search these are the phases of its first candidate.
         """
         durations, experiment = self.durations, self.durations.experiment
         place = f", repetition {repetition}" if experiment.spec.repetitions > 1 else ""
@@ -215,20 +216,18 @@ class _Plan:
 
     @property
     def end(self) -> float:
-        """When all phases have ended that were added."""
         return max((span.end for span in self.spans.values()), default=0.0)
 
     @property
     def schedule(self) -> Schedule:
-        """The phases that were added, without limits."""
         return Schedule(spans=dict(self.spans))
 
     @property
     def limited(self) -> Schedule:
-        """The run as the capacity controller ends it.
+        """The run with the capacity controller's limits.
 
         The deadline counts from the end of the deploy, the spend from the launch. Without a price
-        nobody knows how long the budget lasts.
+        there is no end by the budget.
         """
         experiment, aws = self.durations.experiment, self.durations.experiment.spec.aws
         limits = [(self.spans[DEPLOY].end + aws.deadline_minutes, DEADLINE)]

@@ -1,6 +1,6 @@
-"""Compiled graphs: their manifests, and which of them are mounted.
+"""Manifests of compiled graphs, and the check of mounted graphs against them.
 
-Standard library only: the serving pods read and write it. In the artifacts bucket:
+Standard library only: the serving pods read and write manifests. In the artifacts bucket:
 
     KEY/_ARTIFACTS.json         the manifest; written last and once, so a key that has it is whole
     KEY/<upload id>/...         the files; every upload has a folder of its own
@@ -8,8 +8,8 @@ Standard library only: the serving pods read and write it. In the artifacts buck
 Two pods that compile the same key upload into two folders and never mix files; the manifest names
 the folder of the one that was first. A folder that no manifest names is a leftover.
 
-A server does it before it starts, and its canary before any accelerator exists: what the one
-refuses, the other has refused. Standard library only.
+A server checks its graphs before it starts. Its canary runs the same check on a CPU node, before
+any accelerator exists.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ _NOTHING = "(nothing)"
 
 @dataclass(frozen=True, kw_only=True)
 class ArtifactManifest:
-    """What a compiled graph was made from and what it consists of.
+    """The inputs and the files of a compiled graph.
 
-    inputs: everything that the key is the address of (`serving.artifacts.artifact_inputs`).
+    inputs: everything that the key is a hash of (`serving.artifacts.artifact_inputs`).
     checkpoints: commit of each checkpoint it was compiled with, by role (`target`, `draft`); a role
-        is missing where the pod could not know. A revision that moves, such as `main`, is in the
-        key by its name only.
-    folder: where the files are, `KEY/<upload id>`.
+        is missing if the pod could not know the commit. The key holds a revision that moves, such
+        as `main`, by its name only.
+    folder: the folder of the files, `KEY/<upload id>`.
     compile_seconds: from the start of the server to the last file it wrote.
     """
 
@@ -66,29 +66,27 @@ class ArtifactManifest:
 
     @property
     def size_bytes(self) -> int:
-        """All files together."""
         return sum(file.size_bytes for file in self.files)
 
 
 def manifest_key(key: str) -> str:
-    """The manifest's object key, and its path below the mounted bucket."""
+    """Return the manifest's object key, which is also its path below the mounted bucket."""
     return f"{key}/{MANIFEST_NAME}"
 
 
 def upload_folder(key: str, upload_id: str) -> str:
-    """Where one upload's files are, without a trailing slash."""
+    """Return the folder of one upload's files, without a trailing slash."""
     return f"{key}/{upload_id}"
 
 
 def differences(
     manifest: ArtifactManifest,
     expected_inputs: Mapping[str, Any],
-    checkpoints: Mapping[str, str] | None = None,
+    checkpoints: Mapping[str, str],
 ) -> list[str]:
-    """What the graph was compiled for that is not what is asked for; empty if it may be served.
+    """Describe each input of a graph that is not the expected one; empty if it may be served.
 
-    `checkpoints` are the commits that are asked for, by role; one that either side does not know is
-    not compared.
+    checkpoints: the expected commits by role. A commit that one side does not know is not compared.
     """
     built, asked = dict(_leaves(manifest.inputs)), dict(_leaves(expected_inputs))
     found = [
@@ -96,7 +94,7 @@ def differences(
         for name in sorted(built.keys() | asked.keys())
         if built.get(name) != asked.get(name)
     ]
-    for role, commit in sorted((checkpoints or {}).items()):
+    for role, commit in sorted(checkpoints.items()):
         before = manifest.checkpoints.get(role, commit)
         if before != commit:
             found.append(
@@ -106,7 +104,10 @@ def differences(
 
 
 def size_differences(manifest: ArtifactManifest, size_bytes: Mapping[str, int | None]) -> list[str]:
-    """Files that are not there or not as long as the manifest says; sizes by `path`."""
+    """Describe each file that is missing or has another size than in the manifest.
+
+    size_bytes: the sizes that were found, by path.
+    """
     found = []
     for file in manifest.files:
         size = size_bytes.get(file.path)
@@ -117,7 +118,7 @@ def size_differences(manifest: ArtifactManifest, size_bytes: Mapping[str, int | 
 
 
 def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
-    """Dotted names and values as JSON; an empty mapping is a value of its own."""
+    """Yield dotted names and values as JSON; an empty mapping counts as a value."""
     if isinstance(value, Mapping) and value:
         for key, item in value.items():
             yield from _leaves(item, f"{name}.{key}" if name else str(key))
@@ -132,23 +133,20 @@ NEXT = (
 
 
 class RefusedGraphsError(DraftworthError):
-    """The bucket has the key, but what it has must not be served."""
+    """The bucket has graphs under the key, but they must not be served."""
 
 
 def checked_manifest(
     artifacts: Path, key: str, inputs: Mapping[str, Any], commits: Mapping[str, str]
 ) -> ArtifactManifest | None:
-    """The bucket's manifest of a key, compared with what is asked for; None when it has none.
+    """Return the manifest of a key after comparing it with the server; None if the key has none.
 
-    Args:
-        artifacts: the mounted bucket.
-        key: the artifact key.
-        inputs: what the key is the address of.
-        commits: of the mounted checkpoints, by role, as far as they are known.
+    artifacts: the mounted bucket. inputs: the values that the key is a hash of. commits: those of
+    the mounted checkpoints, by role, as far as they are known.
 
     Raises:
-        RefusedGraphsError: the graphs are another's, or not whole.
-        OSError: the mount cannot be read; another try may do.
+        RefusedGraphsError: the graphs were made for another server, or are incomplete.
+        OSError: the mount cannot be read; a retry may succeed.
     """
     path = artifacts / manifest_key(key)
     try:
@@ -159,7 +157,7 @@ def checked_manifest(
         raise RefusedGraphsError(f"{path} cannot be read: {error}. {NEXT}") from error
     found = differences(manifest, inputs, commits)
     if manifest.key != key:
-        found.append(f"key: the manifest is of {manifest.key}, asked for {key}")
+        found.append(f"key: the manifest belongs to {manifest.key}, asked for {key}")
     mounted = artifacts / manifest.folder
     sizes = {file.path: _size(mounted / file.path) for file in manifest.files}
     found += size_differences(manifest, sizes)
@@ -172,7 +170,7 @@ def checked_manifest(
 
 
 def mounted_commits(checkpoints: Mapping[str, Path]) -> dict[str, str]:
-    """The commit of each mounted checkpoint that says its own, by role: those staged do."""
+    """Return the commit of each mounted checkpoint by role; one that was not staged has none."""
     commits = {}
     for role, folder in checkpoints.items():
         with contextlib.suppress(OSError, RecordError, TooLargeError):

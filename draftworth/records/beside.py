@@ -1,4 +1,4 @@
-"""Reading a file that is written beside a run, when the run is over. Standard library only."""
+"""Reads the optional files of a run, written when it is over. Standard library only."""
 
 from __future__ import annotations
 
@@ -11,19 +11,21 @@ from draftworth.records.codec import RecordError, load_record
 from draftworth.untrusted import TooLargeError, read_file
 
 
-class _OfARun(Protocol):
+class _HasRunId(Protocol):
     @property
     def run_id(self) -> str: ...
 
 
-R = TypeVar("R", bound=_OfARun)
+R = TypeVar("R", bound=_HasRunId)
 
 
 def read_beside(kind: type[R], path: Path, run_id: str, *, what: str) -> R | None:
-    """The file of a run; None where nobody wrote it. what: it holds, for the message.
+    """Read a record from a run's folder; None if the file does not exist.
+
+    what: the contents in words, for error messages.
 
     Raises:
-        UserInputError: the file is none of this version, or of another run.
+        UserInputError: the file cannot be read as this record, or belongs to another run.
     """
     if not os.path.lexists(path):
         return None

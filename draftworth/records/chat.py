@@ -1,7 +1,7 @@
-"""What a chat request carries beside its settings: messages of text, tools, the form of an answer.
+"""Checks the messages, tools and response format of a chat request.
 
-Everything is kept and sent as it was given; what no server of ours could answer is refused: images,
-audio, roles that chat templates drop without a word. Standard library only.
+Everything is kept and sent as it was given. Contents that our servers cannot answer are refused:
+images, audio, and roles that chat templates drop silently. Standard library only.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from draftworth.untrusted import one_line
 
 ROLES = ("system", "user", "assistant", "tool")
 TOOL_CHOICES = ("none", "auto", "required")
-# Types of content parts that are no text, in words for counts.
+# Types of content parts that are not text, with the words that follow a count.
 _MEDIA = {
     **dict.fromkeys(("image_url", "input_image", "image"), "with images"),
     **dict.fromkeys(("input_audio", "audio_url", "audio"), "with audio"),
@@ -28,9 +28,9 @@ Message = Mapping[str, Any]
 
 
 class NotSendableError(ValueError):
-    """A part of a request cannot be sent; the message never has the user's text.
+    """A part of a request cannot be sent; the message never contains the user's text.
 
-    kind: what it is, in words that fit after a count, the same for all of its kind.
+    kind: the reason in words that follow a count, as in "3 with images".
     """
 
     def __init__(self, kind: str, message: str) -> None:
@@ -39,7 +39,7 @@ class NotSendableError(ValueError):
 
 
 def checked_messages(value: object) -> tuple[Message, ...]:
-    """Messages as they are; raises NotSendableError."""
+    """Return the messages unchanged; raise NotSendableError if they cannot be sent."""
     if not isinstance(value, list) or not value:
         raise _wrong_form("messages: allowed: a list of messages, at least one")
     for index, message in enumerate(value):
@@ -49,7 +49,7 @@ def checked_messages(value: object) -> tuple[Message, ...]:
 
 
 def checked_tools(value: object) -> tuple[Mapping[str, Any], ...]:
-    """Tools as they are; raises NotSendableError."""
+    """Return the tools unchanged; raise NotSendableError if they cannot be sent."""
     if not isinstance(value, list) or not value or not all(map(_is_function, value)):
         raise _wrong_form(
             "tools: allowed: a list of functions, at least one, as in "
@@ -60,7 +60,7 @@ def checked_tools(value: object) -> tuple[Mapping[str, Any], ...]:
 
 
 def checked_tool_choice(value: object) -> Any:
-    """One of the words or a function by name, as it is; raises NotSendableError."""
+    """Return the choice unchanged; raise NotSendableError if it cannot be sent."""
     if not (value in TOOL_CHOICES if isinstance(value, str) else _is_function(value)):
         raise _wrong_form(
             f"tool_choice: given {_shown(value)}, allowed: {', '.join(TOOL_CHOICES)}, or "
@@ -71,7 +71,7 @@ def checked_tool_choice(value: object) -> Any:
 
 
 def checked_response_format(value: object) -> Mapping[str, Any]:
-    """The form of the answer, as it is; raises NotSendableError."""
+    """Return the response format unchanged; raise NotSendableError if it cannot be sent."""
     if not isinstance(value, dict) or not isinstance(value.get("type"), str):
         raise _wrong_form(
             f"response_format: given {_shown(value)}, allowed: an object with a type, as in "
@@ -82,14 +82,14 @@ def checked_response_format(value: object) -> Mapping[str, Any]:
 
 
 def texts_of(messages: Sequence[Message]) -> Iterator[str]:
-    """What the messages say, piece by piece, without tool calls."""
+    """Yield the texts of the messages, without tool calls."""
     for message in messages:
         content = message.get("content") or ()
         yield from [content] if isinstance(content, str) else (part["text"] for part in content)
 
 
 def check_plain(value: object, where: str) -> None:
-    """Raise NotSendableError for NUL in a text, or for more levels than JSON is written with."""
+    """Raise NotSendableError for the character NUL in a text, or for too many nested levels."""
     levels = [value]
     for _ in range(_MAX_DEPTH):
         if any(isinstance(item, str) and "\x00" in item for item in levels):
@@ -178,5 +178,5 @@ def _wrong_form(message: str) -> NotSendableError:
 
 
 def _shown(value: object) -> str:
-    """What kind of value: its text is the user's."""
+    """Return the type alone: the text is the user's, and stays out of messages."""
     return "null" if value is None else type(value).__name__

@@ -1,17 +1,12 @@
-"""Staged checkpoints: their files, their markers, and whether two tokenizers agree.
+"""Staged checkpoints: their files, their markers and the fingerprints of their tokenizers.
 
-Standard library only.
-
-Standard library only: the stager's pod and the capacity controller use it. In the checkpoints
-bucket:
+Standard library only: the stager's pod, the serving pods and the capacity controller use it. In
+the checkpoints bucket:
 
     MODEL/REVISION/FILE           the checkpoint's files, as the hub has them
-    MODEL/REVISION/_STAGING.json  the commit that staging began with: who resumes takes the same
-    MODEL/REVISION/_READY.json    what was staged; written last, so a model that has it is whole
-    MODEL/REVISION/_FAILED.json   why staging was given up; of the newest Job that did
-
-Standard library only: the stager computes a fingerprint, the capacity controller compares two.
-Apart from `staging`, which the serving pods' programs carry with them.
+    MODEL/REVISION/_STAGING.json  the commit that staging began with; a resumed staging takes it too
+    MODEL/REVISION/_READY.json    the staged files; written last, so a model that has it is whole
+    MODEL/REVISION/_FAILED.json   why the newest Job that failed gave up staging
 """
 
 from __future__ import annotations
@@ -32,9 +27,9 @@ SERVED_WEIGHTS = ("safetensors", "bin", "pt", "pth")
 
 @dataclass(frozen=True, kw_only=True)
 class StoredFile:
-    """One file; `path` counts from its folder and cannot lead out of it.
+    """One file. Its `path` starts at the folder and cannot lead out of it.
 
-    Paths are opened, and objects deleted by them.
+    Programs open files and delete objects by this path.
     """
 
     path: str
@@ -53,32 +48,32 @@ class StoredFile:
 
 
 def is_below(path: str) -> bool:
-    """Whether a path is a plain relative one, without `..`."""
+    """Tell whether a path is relative and has no `..`."""
     parts = PurePosixPath(path).parts
     return str(PurePosixPath(path)) == path and bool(parts) and not {"..", "/", "."} & set(parts)
 
 
 def check_files(files: Sequence[StoredFile]) -> None:
-    """Raise ValueError unless there is a file, and each path once."""
+    """Raise ValueError if there is no file, or if a path occurs twice."""
     if not files or len({file.path for file in files}) != len(files):
         raise ValueError("files: allowed: one or more, each path once")
 
 
 def sha256_of(path: Path) -> str:
-    """The SHA-256 of a file's content, in hexadecimal."""
+    """Return the SHA-256 of a file's content in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def replace_file(path: Path, data: bytes) -> Path:
-    """Write all of a file, or leave the one that was there before: never a half."""
+    """Write a file atomically: after a failure the file that was there before is unchanged."""
     partial = path.with_name(f".{path.name}.partial")
     partial.write_bytes(data)
     return partial.replace(path)
 
 
-# Kubernetes' count of a Job's pods that failed, on each pod, and the variable that carries it into
-# the program: the pod that knows of as many as there are retries is the last one.
+# Kubernetes writes into this annotation of each pod how many pods of its Job have failed, and the
+# variable hands that number to the program. A pod that reads the number of retries is the last one.
 FAILURES_ANNOTATION = "batch.kubernetes.io/job-index-failure-count"
 FAILURES_VARIABLE = "DRAFTWORTH_EARLIER_FAILURES"
 
@@ -91,13 +86,12 @@ FAILED_MARKER = "_FAILED.json"
 
 @dataclass(frozen=True, kw_only=True)
 class ReadyModel:
-    """`_READY.json`: every file named here was in the bucket, whole and checked, when it was put.
+    """`_READY.json`: all files were in the bucket and checked before this was written.
 
-    revision: as the experiment has it, a branch, tag or commit; `commit`: what it stood for when
-        staging began. A branch that moved since is not staged again.
-    tokenizer_fingerprint: of the vocabulary (`tokenizers.tokenizer_fingerprint`); None where the
-        checkpoint brings none, as EAGLE heads may.
-    staging_seconds: from the stager's start, files that an earlier try had staged not included.
+    revision: the branch, tag or commit in the experiment. commit: the commit that the revision
+        named when staging began; a branch that has moved since is not staged again.
+    tokenizer_fingerprint: None if the checkpoint has no tokenizer, as some EAGLE heads.
+    staging_seconds: from the stager's start, without files that an earlier try has staged.
     """
 
     schema: str = READY_SCHEMA
@@ -114,13 +108,12 @@ class ReadyModel:
 
     @property
     def size_bytes(self) -> int:
-        """All files together."""
         return sum(file.size_bytes for file in self.files)
 
 
 @dataclass(frozen=True, kw_only=True)
 class StagingPlan:
-    """`_STAGING.json`: written before the first file; a resumed staging mixes no commits."""
+    """`_STAGING.json`: written before the first file, so a resumed staging mixes no commits."""
 
     schema: str = PLAN_SCHEMA
     model: str
@@ -130,10 +123,10 @@ class StagingPlan:
 
 @dataclass(frozen=True, kw_only=True)
 class FailedModel:
-    """`_FAILED.json`: a staging Job gave up and will not be tried again by itself.
+    """`_FAILED.json`: a staging Job gave up, and Kubernetes does not start it again.
 
-    It says nothing beside a `_READY.json`, nor of a deploy that came after `failed_at_unix_s`.
-    reason: what failed, for people, with the next step.
+    Readers ignore it beside a `_READY.json`, and if the deploy is newer than `failed_at_unix_s`.
+    reason: the error and the next step, for people.
     """
 
     schema: str = "draftworth.staging-failed/1"
@@ -144,70 +137,42 @@ class FailedModel:
 
 
 def checkpoint_prefix(model: str, revision: str) -> str:
-    """A checkpoint's folder in the bucket, without a trailing slash."""
+    """Return a checkpoint's folder in the bucket, without a trailing slash."""
     return f"{model}/{revision}"
 
 
 def ready_key(model: str, revision: str) -> str:
-    """Object key of a checkpoint's `_READY.json`."""
+    """Return the object key of `_READY.json`."""
     return f"{checkpoint_prefix(model, revision)}/{READY_MARKER}"
 
 
 def plan_key(model: str, revision: str) -> str:
-    """Object key of a checkpoint's `_STAGING.json`."""
+    """Return the object key of `_STAGING.json`."""
     return f"{checkpoint_prefix(model, revision)}/{PLAN_MARKER}"
 
 
 def failed_key(model: str, revision: str) -> str:
-    """Object key of a checkpoint's `_FAILED.json`."""
+    """Return the object key of `_FAILED.json`."""
     return f"{checkpoint_prefix(model, revision)}/{FAILED_MARKER}"
 
 
 TOKENIZER_FILE = "tokenizer.json"
 VOCABULARY_FILE = "vocab.json"
 TOKENIZER_LIMIT_BYTES = 64 * MIB  # the largest known are half as large
-# Where tokens and their ids can stand. Of a checkpoint with none of the first two, they are in a
-# form that is not read here.
+# The files that can hold tokens and their ids. A checkpoint with neither of the first two stores
+# them in a form that is not read here.
 TOKENIZER_FILES = (TOKENIZER_FILE, VOCABULARY_FILE, "added_tokens.json", "tokenizer_config.json")
 
 
-def tokenizer_mismatch(
-    target: ReadyModel, draft: ReadyModel, *, draft_may_lack_tokenizer: bool = False
-) -> str | None:
-    """Why a draft's token ids do not mean the target's; None when they do.
-
-    A target verifies the ids that a draft proposes: with another vocabulary, or the same one in
-    another order, it would reject nearly everything, or worse, take one word for another.
-    `draft_may_lack_tokenizer` is for EAGLE heads, which are trained on the target's ids and often
-    published without a tokenizer; a draft model has ids of its own.
-    """
-    if target.tokenizer_fingerprint == draft.tokenizer_fingerprint is not None:
-        return None
-    if draft.tokenizer_fingerprint is None and draft_may_lack_tokenizer:
-        return None
-    return (
-        "the tokenizers of target and draft differ, so the target cannot verify the draft's token "
-        f"ids: target {_tokenizer_of(target)}, draft {_tokenizer_of(draft)}; next: give the "
-        "variant a draft of the target's own family and deploy again"
-    )
-
-
-def _tokenizer_of(ready: ReadyModel) -> str:
-    name = f"{ready.model} at {ready.revision} (commit {ready.commit[:12]})"
-    if ready.tokenizer_fingerprint is None:
-        return f"{name} has no {TOKENIZER_FILE} and no {VOCABULARY_FILE}"
-    return f"{name} has vocabulary {ready.tokenizer_fingerprint[:12]}"
-
-
 def tokenizer_fingerprint(folder: Path) -> str | None:
-    """SHA-256 over the sorted (token, id) pairs of a checkpoint's vocabulary, added tokens too.
+    """Return the SHA-256 of the sorted (token, id) pairs of a vocabulary with its added tokens.
 
-    Equal exactly when every token has the same id, in whatever order and file they stand. Read from
+    Two fingerprints are equal exactly if every token has the same id. The pairs are read from
     `tokenizer.json`, else from `vocab.json` with `added_tokens.json` and the added tokens of
-    `tokenizer_config.json`; None where neither is there.
+    `tokenizer_config.json`; None if neither file exists.
 
     Raises:
-        RecordError: a file is there and is not a vocabulary.
+        RecordError: a file is not a vocabulary.
     """
     if (folder / TOKENIZER_FILE).is_file():
         pairs = set(_tokenizer_pairs(_read_object(folder / TOKENIZER_FILE)))
@@ -225,7 +190,7 @@ Pair = tuple[str, int]
 
 
 def _tokenizer_pairs(tokenizer: dict[str, Any]) -> Iterator[Pair]:
-    """Of Hugging Face's `tokenizer.json`: BPE, WordPiece and WordLevel map, Unigram lists."""
+    """Read Hugging Face's `tokenizer.json`: Unigram has a list, all other models a mapping."""
     model = tokenizer.get("model")
     vocabulary = model.get("vocab") if isinstance(model, dict) else None
     if isinstance(vocabulary, dict):

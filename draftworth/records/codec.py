@@ -1,18 +1,16 @@
 """The one codec of records: frozen dataclasses to strict JSON and back, every type checked.
 
 A record's fields are text, numbers, true or false, `Literal`, None, tuples, mappings with text as
-keys, other records, and unions of records, of which the key `kind` says which one it is. Standard
-library only.
+keys, other records, and unions of records, whose key `kind` names the record. Standard library
+only.
 
-The field `schema` is `draftworth.NAME/MAJOR`, and a record is read only where it is given as it is
-written today. Within a major version the codec ignores a key that it does not know, and a field
-that is missing has its default. So a field that is added later must have a default, and a change
-that such a reader cannot take raises MAJOR (decision record 30).
+The field `schema` is `draftworth.NAME/MAJOR`; the codec reads only the major version of today. It
+ignores a key that it does not know, and gives a missing field its default. So a field that is added
+later must have a default, and a change that such a reader cannot handle raises MAJOR (decision
+record 30).
 
-Bytes can be anything: numbers are finite and whole ones fit 64 bits, text fits UTF-8, and what is
-wrong is told in a few words however large it is.
-
-All bytes that come from another program enter through `load_value`.
+All bytes that come from another program enter through `load_value`, whatever they contain: numbers
+must be finite, whole numbers must fit 64 bits, text must fit UTF-8, and error messages stay short.
 """
 
 from __future__ import annotations
@@ -34,9 +32,9 @@ from draftworth.errors import DraftworthError
 T = TypeVar("T")
 
 INT64 = range(-(2**63), 2**63)
-# In JSON, half of a surrogate pair can only be written as an escape.
+# JSON can only hold half of a surrogate pair as an escape.
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
-# Deep or long values in messages: some of each level, some levels.
+# Messages show a few levels of a deep value, and a part of a long one.
 _short = reprlib.Repr()
 _short.maxstring = _short.maxother = 60
 _short.maxlist = _short.maxtuple = 20
@@ -50,7 +48,7 @@ _SCALARS: dict[Any, tuple[tuple[type, ...], str]] = {
 
 
 class RecordError(DraftworthError):
-    """Bytes are not the record that was expected; the message says where and why."""
+    """The bytes are not the expected record; the message says where and why."""
 
 
 class OtherVersionError(RecordError):
@@ -58,29 +56,29 @@ class OtherVersionError(RecordError):
 
 
 def dump_record(record: Any, *, indent: int | None = None) -> bytes:
-    """A record as the bytes of a file: one line, or indented for people."""
+    """Return a record as the bytes of a file: one line, or indented for people."""
     return dump_json(asdict(record), indent=indent)
 
 
 def dump_text(record: Any) -> str:
-    """A record as a value of something else: a property, a part of a ConfigMap."""
+    """Return a record as text, for a property or a ConfigMap."""
     return dump_record(record).decode().rstrip()
 
 
 def dump_json(value: object, *, indent: int | None = None) -> bytes:
-    """Strict JSON, with a line end; raises ValueError for a number that JSON does not have."""
+    """Return strict JSON with a line end; raise ValueError for a number that JSON cannot hold."""
     separators = (",", ": " if indent else ":")
     text = json.dumps(value, indent=indent, separators=separators, allow_nan=False)
     return text.encode() + b"\n"
 
 
 def load_record(kind: type[T], data: bytes | str) -> T:
-    """Read a record; raises RecordError, of another schema OtherVersionError."""
+    """Read a record; raise RecordError, or OtherVersionError for another schema."""
     return cast(T, _convert_record(kind, load_object(data), ""))
 
 
 def load_object(data: bytes | str) -> dict[str, Any]:
-    """An object of strict JSON; raises RecordError."""
+    """Read an object of strict JSON; raise RecordError for anything else."""
     value = load_value(data)
     if not isinstance(value, dict):
         raise RecordError(f"given {type(value).__name__}, allowed: an object")
@@ -88,7 +86,7 @@ def load_object(data: bytes | str) -> dict[str, Any]:
 
 
 def load_value(data: bytes | str) -> Any:
-    """Strict JSON, whatever it is; raises RecordError."""
+    """Read any value of strict JSON; raise RecordError for other bytes."""
     try:
         text = data.decode() if isinstance(data, bytes) else data
         with _without_collector():
@@ -104,7 +102,7 @@ def load_value(data: bytes | str) -> Any:
 
 @contextmanager
 def _without_collector() -> Iterator[None]:
-    """JSON has no cycles: looking for them while it is read takes most of the time."""
+    """JSON has no cycles, and looking for them would take most of the reading time."""
     collecting = gc.isenabled()
     gc.disable()
     try:
@@ -115,7 +113,7 @@ def _without_collector() -> Iterator[None]:
 
 
 def _reason(error: Exception) -> str:
-    """What is wrong, without the text that it is wrong in."""
+    """Describe the error without quoting the text."""
     if isinstance(error, UnicodeError):
         return "text that UTF-8 cannot hold"
     return "too deep" if isinstance(error, RecursionError) else f"{error}"
@@ -123,16 +121,16 @@ def _reason(error: Exception) -> str:
 
 def _finite(text: str) -> float:
     if not math.isfinite(value := float(text)):
-        raise ValueError(f"{text:.20} is more than a number can hold")
+        raise ValueError(f"{text:.20} is too large for a number")
     return value
 
 
 def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON number")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def _convert(kind: Any, value: Any, where: str) -> Any:
-    """`value` as `kind`, checked at every step; JSON's lists become tuples, its objects records."""
+    """Check a value and convert it to `kind`; lists become tuples, and objects become records."""
     if kind is Any:
         return value
     if kind in _SCALARS:
@@ -161,14 +159,14 @@ def _convert_scalar(kind: Any, value: Any, where: str) -> Any:
 
 def _convert_list(inner: Any, value: Any, where: str) -> tuple[Any, ...]:
     _checked(isinstance(value, list), value, where, "a list")
-    # Thousands of chunk times a request: no call for each.
+    # A request has thousands of chunk times, and a call for each would be slow.
     if inner in (int, str) and all(type(item) is inner for item in value) and _all_fit(value):
         return tuple(value)
     return tuple(_convert(inner, item, f"{where}[{i}]") for i, item in enumerate(value))
 
 
 def _all_fit(items: list[Any]) -> bool:
-    """Whether whole numbers, all of them, fit 64 bits; text always does."""
+    """Tell whether all items fit 64 bits; text always does."""
     return not items or isinstance(items[0], str) or (min(items) in INT64 and max(items) in INT64)
 
 
@@ -200,7 +198,7 @@ def _convert_record(kind: Any, value: dict[str, Any], where: str) -> Any:
     }
     try:
         return kind(**converted)
-    except ValueError as error:  # of its own rules
+    except ValueError as error:  # the record checks its own values
         raise RecordError(f"{where}.{error}" if where else str(error)) from error
 
 
@@ -218,7 +216,7 @@ def _check_schema(allowed: str, value: dict[str, Any], where: str) -> None:
 
 @cache
 def _required(kind: Any) -> frozenset[str]:
-    """The names of the fields that have no default."""
+    """Return the names of the fields that have no default."""
     return frozenset(
         field.name
         for field in fields(kind)

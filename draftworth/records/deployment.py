@@ -1,12 +1,11 @@
-"""Records that the programs of one deployment exchange: the capacity plan and the canary.
+"""Records that the programs of one deployment exchange: the capacity plan and the canary's report.
 
-A canary is a Job on a CPU node that does, before any accelerator exists, what a variant's server
-will do first: it mounts the same volumes with the same service account, reads a file of each and
-reaches the results bucket. It reports there; each try writes over the one before. Standard library
-only.
+A canary is a Job on a CPU node that tries, before any accelerator exists, the first steps of a
+variant's server: it mounts the same volumes with the same service account, reads a file of each and
+writes its report into the results bucket. Each try overwrites the report of the try before.
 
-Standard library only. The plan is a property of a CloudFormation custom resource, as JSON text:
-CloudFormation would hand numbers on as text.
+The plan is JSON text in a property of a CloudFormation custom resource, because CloudFormation
+turns numbers into text. Standard library only.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ class CanaryReport:
     """`control/canary/JOB/VARIANT.json`: the last try of one variant's canary.
 
     job_name: the measuring Job of the deploy that the canary belongs to.
-    ok: everything was read and reached.
-    text: what was done, or what failed and the next step.
-    last_lines: of the canary's log, the newest last.
+    ok: the canary has read every volume and reached the bucket.
+    text: the steps that succeeded, or the error and the next step.
+    last_lines: the end of the canary's log, the newest line last.
     """
 
     schema: str = "draftworth.canary/1"
@@ -40,21 +39,21 @@ class CanaryReport:
 
 
 def canary_key(job_name: str, variant: str) -> str:
-    """Object key of a canary's report."""
+    """Return the object key of a canary's report."""
     return f"{CANARIES_FOLDER}{job_name}/{variant}.json"
 
 
 PLAN_SCHEMA = "draftworth.capacity-plan/5"
-# What the controller knows: deployments, their spend, the last decision.
+# The controller's state: deployments, their spend, the last decision.
 STATE_KEY = f"{CONTROL_PREFIX}capacity.json"
-# Which state a mail has called unreadable.
+# This object names the unreadable state that a mail has reported.
 TOLD_KEY = f"{CONTROL_PREFIX}unreadable-state.txt"
 # While an object of this name exists, the accelerator nodes stay at zero.
 STOP_KEY = f"{CONTROL_PREFIX}stop"
 
 # A minute of accelerator time costs more than a month of heartbeats.
 HEARTBEAT_MINUTES = 2
-# Of the EventBridge schedule that invokes the controller at the deadline.
+# The name of the EventBridge schedule that invokes the controller at the deadline.
 DEADLINE_SCHEDULE = "deadline"
 
 # EKS scales a group in a Capacity Block down 40 minutes before its end, EC2 ends instances from 30
@@ -81,8 +80,7 @@ class ModelRef:
 class DraftRef:
     """A draft model or EAGLE head.
 
-    vocabulary: whether it must bring a tokenizer of its own, equal to the target's, or may come
-        without one, as heads that are trained on the target's ids do.
+    vocabulary: a head that is trained on the target's ids may come without a tokenizer.
     """
 
     checkpoint: ModelRef
@@ -93,16 +91,15 @@ class DraftRef:
 class CapacityPlan:
     """When the accelerator nodes of one deployment may exist, and how many of them.
 
-    job_name: the measuring Job; its runs lie below `runs/JOB_NAME-`. A new name is a new deployment
-        with a deadline and a spend of its own.
+    job_name: the measuring Job; the keys of its runs begin with `runs/JOB_NAME-`. A new name is a
+        new deployment with a deadline and a spend of its own.
     nodes: accelerator nodes that the placement needs.
-    variants: names of those that have a canary.
-    servers: names of those that the run needs; each reports its starts. Not all of them run at the
-        same time.
-    startup_minutes: paid for each node, without any server ready, before the nodes go.
-    nodegroup_tags: tags by which the controller knows that the node group is its own.
+    variants: names of the variants that have a canary.
+    servers: names of the servers that the run needs; not all of them run at the same time.
+    startup_minutes: how long each node may be paid for without any server ready.
+    nodegroup_tags: tags by which the controller recognizes its own node group.
     deadline_minutes: from the deployment of this Job to the end of its nodes.
-    reservation_id: of the Capacity Block, None for other kinds.
+    reservation_id: that of the Capacity Block; None for other kinds of capacity.
     """
 
     schema: str = PLAN_SCHEMA
@@ -137,23 +134,23 @@ class CapacityPlan:
             words = "nodes, startup_minutes, budget and price"
             raise ValueError(f"{words}: given {amounts}, allowed: above 0")
         if not self.variants or not self.servers:
-            raise ValueError("variants and servers: given none, allowed: one or more")
+            raise ValueError("variants, servers: given an empty list, allowed: one or more")
 
     @property
     def models(self) -> tuple[ModelRef, ...]:
-        """Every checkpoint that must be staged, each once."""
+        """The checkpoints that must be staged, without duplicates."""
         return tuple(dict.fromkeys((self.target, *(draft.checkpoint for draft in self.drafts))))
 
 
 def spent_usd(
     price_usd_per_node_hour: float, *, node_seconds: float, block_node_seconds: float | None
 ) -> float:
-    """What nodes have cost so far; a Capacity Block costs all of it, up front."""
+    """Return the cost of the nodes so far; a Capacity Block is paid in full and in advance."""
     return max(node_seconds, block_node_seconds or 0.0) / 3600 * price_usd_per_node_hour
 
 
 def size_command(*, region: str, cluster: str, nodegroup: str, size: int) -> str:
-    """What sets the number of nodes by hand, where the controller cannot."""
+    """Return the AWS CLI command that sets the number of nodes by hand."""
     return (
         f"aws eks update-nodegroup-config --region {region} --cluster-name {cluster} "
         f"--nodegroup-name {nodegroup} "

@@ -1,11 +1,8 @@
-"""What a complete run found: its verdict and its step-cost card, beside `run.json`.
+"""The findings of a complete run: `verdict.json` and `step_costs.json`, written before `run.json`.
 
-`step_costs.json` beside the `verdict.json` of a complete run. A forecast for other prompts or loads
-reads it: how long a step takes depends on the server, on how many requests are in it and on how
-long they are, and hardly on what they say. Standard library only.
-
-The measuring pod writes it before `run.json`, the capacity controller quotes it in the mail that
-says that the run is over. The report says the same and more. Standard library only.
+The capacity controller quotes the verdict in its mail at the end of the run. A forecast for other
+prompts or loads reads the step costs: the time of a step depends on the server, on the number of
+requests in it and on their length, and hardly on their text. Standard library only.
 """
 
 from __future__ import annotations
@@ -23,7 +20,8 @@ from draftworth.untrusted import TooLargeError, one_line, read_file
 
 STEP_COSTS_FILE = "step_costs.json"
 
-# What shows a step: a chunk, a token of a server that yields one a step, or the server's own count.
+# How steps are counted: by chunks, by the tokens of a server that yields one a step, or by the
+# server itself.
 StepsBy = Literal["chunks", "tokens", "verification steps"]
 
 
@@ -31,11 +29,11 @@ StepsBy = Literal["chunks", "tokens", "verification steps"]
 class StepCost:
     """One variant at one load, over all its prompt classes.
 
-    mean_context_tokens: of a step: the request's input tokens and half of its output; None: the
-        server counts no input tokens.
+    mean_context_tokens: the input tokens of a request and half of its output tokens; None: the
+        server does not count input tokens.
     step_latency_s: sum of (last chunk - first chunk) / sum of steps, with its 95% interval; None:
         chunks came merged, and the server does not count its steps.
-    requests, steps: that it was computed of.
+    requests, steps: the sample that the latency was computed from.
     """
 
     variant: str
@@ -54,8 +52,8 @@ class StepCost:
 class StepCostCard:
     """`step_costs.json`.
 
-    content_sha256: of everything else in the card, by which it can be named.
-    serving: None: nobody knows what serves these endpoints.
+    content_sha256: the hash of everything else in the card.
+    serving: None if the servers behind the endpoints are not known.
     """
 
     schema: str = "draftworth.step-costs/2"
@@ -66,21 +64,21 @@ class StepCostCard:
     costs: tuple[StepCost, ...]
 
     def sealed(self) -> StepCostCard:
-        """The same card with the hash of its content."""
+        """Return the card with the hash of its content."""
         return replace(self, content_sha256=_sha256_of_content(dump_record(self)))
 
 
 def _sha256_of_content(data: bytes) -> str:
-    """The hash of a card as it is written, so keys that another version wrote are part of it."""
+    """Hash the bytes of a card, with keys that this version does not know."""
     content = {**load_object(data), "content_sha256": ""}
     return hashlib.sha256(dump_json(content)).hexdigest()
 
 
 def read_step_costs(path: Path) -> StepCostCard:
-    """Read a card: a file, or the folder of the run that it is in.
+    """Read a card from its file or from the folder of its run.
 
     Raises:
-        UserInputError: there is none, it is no card of this version, or it was changed.
+        UserInputError: the file is missing, was changed, or is not a card of this version.
     """
     file = path / STEP_COSTS_FILE if path.is_dir() else path
     shown = one_line(str(file))
@@ -90,7 +88,7 @@ def read_step_costs(path: Path) -> StepCostCard:
     except OSError as error:
         raise UserInputError(
             f"{shown}: no step-cost card there ({error.strerror}); allowed: {STEP_COSTS_FILE}, or "
-            "the folder of a complete run, which holds it"
+            "the folder of a complete run"
         ) from error
     except (RecordError, TooLargeError) as error:
         raise UserInputError(f"{shown}: no step-cost card of this version: {error}") from error
@@ -104,10 +102,10 @@ def read_step_costs(path: Path) -> StepCostCard:
 
 
 VERDICT_SCHEMA = "draftworth.verdict/2"
-# All runs of a results bucket lie below this folder.
+# The folder of all runs in a results bucket.
 RUNS_FOLDER = "runs"
 VERDICT_FILE = "verdict.json"
-# Below a run's folder: the report that the measuring Job writes when the run is over.
+# The folder, below a run's, of the report that the measuring Job writes when the run is over.
 REPORT_FOLDER = "report"
 REPORT_PAGE = "report.html"
 
@@ -125,12 +123,12 @@ Judgement = Literal[
 class Finding:
     """One variant against a baseline in one traffic: a prompt class or the traffic mix, at a load.
 
-    cost_ratio: variant / baseline of the cost of an output token, with its 95% interval; None:
-        there is none.
-    sentence: the same for people.
-    noise_floor_low, noise_floor_high: the 95% interval of the same ratio of two servers without
-        speculation; None: not measured. clears_noise_floor: whether a verdict on the cost lies
-        beside it; None: there is either not.
+    cost_ratio: variant / baseline of the cost of an output token, with its 95% interval; None if
+        it is not known.
+    sentence: the finding in words.
+    noise_floor_low, noise_floor_high: the 95% interval of the cost ratio of two servers without
+        speculation; None if it was not measured. clears_noise_floor: whether the verdict's interval
+        lies outside of it; None if one of the two is not known.
     """
 
     traffic: str
@@ -149,10 +147,10 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """`verdict.json`: the answer in one sentence, what it rests on, and what to know before that.
+    """`verdict.json`: the answer in one sentence, its findings, and notes on how far to trust it.
 
-    findings: of the traffic mix first, in the order of the report.
-    notes: the highest rates within the limits, and what a reader must know before believing.
+    findings: in the order of the report, those of the traffic mix first.
+    notes: the highest rates within the limits, and doubts about the figures.
     """
 
     schema: str = VERDICT_SCHEMA
@@ -164,5 +162,5 @@ class Verdict:
 
     @property
     def key(self) -> str:
-        """Its object key in a results bucket."""
+        """The object key in a results bucket."""
         return f"{RUNS_FOLDER}/{self.run_id}/{VERDICT_FILE}"

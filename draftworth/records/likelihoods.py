@@ -1,8 +1,8 @@
-"""What a model says of each side's outputs: whether they are the target's, and what it predicted.
+"""A model's readings of a run: the likelihoods of its outputs, and predicted tokens a step.
 
-`rehearse` and `estimate` write `likelihoods.json` (`draftworth/estimate/likelihood.py` has the
-methods) and `predictions.json` into the run's folder when the run is over, and the report shows
-them. Standard library only.
+`rehearse` and `estimate` write `likelihoods.json` and `predictions.json` into the run's folder when
+the run is over, on a machine that has the models. The methods are in `draftworth/estimate/`, the
+judgement is in `draftworth/analysis/likelihoods.py`. Standard library only.
 """
 
 from __future__ import annotations
@@ -10,48 +10,27 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import NormalDist
-from typing import Literal, Protocol
+from typing import Literal
 
 from draftworth.records.beside import read_beside
 
 LIKELIHOODS_FILE = "likelihoods.json"
-# False alarms: in this part of right servers.
-FALSE_ALARMS = 0.01
-# Two tokens of which one is so much less likely, in nats, are a near tie: another way to round may
-# say either. The target's two best lay at most 0.06 apart where rounding parted outputs; a token
-# that the target would not have said lies mostly several nats below.
+# A token that is at most so much less likely than the best, in nats, is a near tie, which rounding
+# can decide. If rounding parted outputs, the target's two best tokens lay at most 0.06 apart; a
+# token that the target would not have chosen mostly lies several nats below.
 NEAR_TIE_NATS = 0.5
-# Both sides are equally likely under a draft where they differ by at most so much a token, in nats.
-# One token in fifty drawn from nothing showed 0.8 under the draft of the rehearsal, the draft's own
-# token in the place of one in five 0.4.
+# Both sides are equally likely under a draft if they differ by at most so much a token, in nats.
+# Under the draft of the rehearsal, one random token in fifty showed 0.8, and the draft's own token
+# in the place of one in five showed 0.4.
 DRAFT_MARGIN_NATS = 0.25
-
-_NOT_THE_TARGETS = "its answers are not the target's"
-
-
-class AnswersCheck(Protocol):
-    """One look at whether a variant's outputs are the target's."""
-
-    @property
-    def variant(self) -> str:
-        """Whose outputs."""
-
-    @property
-    def is_the_targets(self) -> bool | None:
-        """False: they are shown not to be; True: nothing shows it; None: cannot be told."""
-
-    @property
-    def words(self) -> str:
-        """What is wrong or not known, for a reader; empty where nothing is."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Likelihood:
     """One variant's sampled outputs under the target.
 
-    deviation: of the log-likelihood from what the target expects, in standard errors.
-    per_token: the same a token, in nats: below 0 the tokens are less likely than the target's own.
+    deviation: of the log-likelihood from its expected value, in standard errors.
+    per_token: the deviation a token, in nats: below 0 the tokens are less likely than the target's.
     """
 
     kind: Literal["sampled_by_target"] = "sampled_by_target"
@@ -64,32 +43,14 @@ class Likelihood:
     def __post_init__(self) -> None:
         _check_finite(deviation=self.deviation, per_token=self.per_token)
 
-    @property
-    def is_the_targets(self) -> bool:
-        """Nothing shows that the outputs are not drawn from the target."""
-        return abs(self.deviation) <= NormalDist().inv_cdf(1 - FALSE_ALARMS / 2)
-
-    @property
-    def words(self) -> str:
-        """What is wrong, for a reader; empty where nothing is."""
-        if self.is_the_targets:
-            return ""
-        less = "less" if self.deviation < 0 else "more"
-        return (
-            f"{self.variant}: {_NOT_THE_TARGETS}: their tokens are "
-            f"{abs(self.per_token):.2f} nats {less} likely than what the target draws "
-            f"({abs(self.deviation):.1f} standard errors, {self.outputs} "
-            f"output{'s' * (self.outputs != 1)})"
-        )
-
 
 @dataclass(frozen=True, kw_only=True)
 class GreedyLikelihood:
     """One variant's greedy outputs under the target, one of each prompt.
 
     beyond: outputs with a token further than a near tie below the target's most likely one.
-    farthest: the furthest that any token lies below it, nats.
-    chance: that a right server has so many beyond, or more.
+    farthest: the largest distance of a token below the most likely one, in nats.
+    chance: probability that a correct server has so many `beyond`, or more.
     """
 
     kind: Literal["greedy_by_target"] = "greedy_by_target"
@@ -103,30 +64,14 @@ class GreedyLikelihood:
     def __post_init__(self) -> None:
         _check_finite(farthest=self.farthest, chance=self.chance)
 
-    @property
-    def is_the_targets(self) -> bool:
-        """Nothing shows that the target would not have said them."""
-        return self.chance > FALSE_ALARMS
-
-    @property
-    def words(self) -> str:
-        """What is wrong, for a reader; empty where nothing is."""
-        if self.is_the_targets:
-            return ""
-        return (
-            f"{self.variant}: {_NOT_THE_TARGETS}: {self.beyond} of {self.outputs} have a token "
-            f"that the target would not have said, and rounding does not explain (up to "
-            f"{self.farthest:.1f} nats below its most likely one; a near tie: {NEAR_TIE_NATS:g})"
-        )
-
 
 @dataclass(frozen=True, kw_only=True)
 class DraftLikelihood:
     """One variant's outputs in one class and the baseline's under a draft, which favours neither.
 
-    draft: what read them. difference: variant - baseline of the mean log-likelihood a token, nats,
-        over prompts; low, high: its interval, 99% for all classes of the variant together, None
-        with too few prompts.
+    draft: the model that read them. difference: variant - baseline of the mean log-likelihood a
+        token, in nats, over prompts. low, high: its interval, 99% for all classes of the variant
+        together; None with too few prompts.
     """
 
     kind: Literal["by_draft"] = "by_draft"
@@ -142,42 +87,12 @@ class DraftLikelihood:
     def __post_init__(self) -> None:
         _check_finite(difference=self.difference, low=self.low or 0.0, high=self.high or 0.0)
 
-    @property
-    def is_the_targets(self) -> bool | None:
-        """True where the whole interval lies within the margin; else False where it is all on one
-        side of 0, which of right servers 1% show."""
-        if self.low is None or self.high is None:
-            return None
-        if self.low >= -DRAFT_MARGIN_NATS and self.high <= DRAFT_MARGIN_NATS:
-            return True
-        return False if self.low > 0 or self.high < 0 else None
-
-    @property
-    def words(self) -> str:
-        """What is wrong or not known, for a reader; empty where nothing is."""
-        if self.is_the_targets:
-            return ""
-        prompts = f"{self.prompts} prompt{'s' * (self.prompts != 1)} of {self.prompt_class}"
-        if self.low is None or self.high is None:
-            return f"{self.variant}: {_NOT_KNOWN}: {prompts} are too few to tell"
-        found = (
-            f"under {self.draft} their tokens are {self.low:+.2f} to {self.high:+.2f} nats beside "
-            f"the baseline's ({prompts}; equal: within {DRAFT_MARGIN_NATS:g})"
-        )
-        if self.is_the_targets is None:
-            return f"{self.variant}: {_NOT_KNOWN}: {found}: too few prompts to tell"
-        return f"{self.variant}: {_NOT_THE_TARGETS}: {found}"
-
-
-_NOT_KNOWN = "whether its answers are the target's is not known"
-
 
 def _check_finite(**values: float) -> None:
     if not all(map(math.isfinite, values.values())):
         raise ValueError(f"{', '.join(values)}: allowed: finite numbers")
 
 
-# What a model says of one variant's outputs.
 ModelsCheck = Likelihood | GreedyLikelihood | DraftLikelihood
 
 
@@ -191,11 +106,7 @@ class Likelihoods:
 
 
 def read_likelihoods(folder: Path, run_id: str) -> tuple[ModelsCheck, ...]:
-    """Those of a run; none where nobody wrote any.
-
-    Raises:
-        UserInputError: the file is none of this version, or of another run.
-    """
+    """Read a run's likelihoods; empty if it has no file; raise UserInputError as `read_beside`."""
     found = read_beside(Likelihoods, folder / LIKELIHOODS_FILE, run_id, what="likelihoods")
     return found.likelihoods if found else ()
 
@@ -207,9 +118,9 @@ PREDICTIONS_FILE = "predictions.json"
 class Prediction:
     """One variant in one prompt class.
 
-    requests: of the variant, to prompts whose output was read. predicted, measured: tokens a step,
-    over the same requests. shown: requests whose chunks show each step, none merged on the way;
-    same_sequence: those of them whose steps are the predicted ones, each and in order.
+    requests: the variant's requests to prompts whose output was read. predicted, measured: tokens
+    a step over these requests. shown: requests whose chunks each show a step;
+    same_sequence: those of them whose steps all are the predicted ones, in order.
     """
 
     variant: str
@@ -240,10 +151,6 @@ class Predictions:
 
 
 def read_predictions(folder: Path, run_id: str) -> tuple[Prediction, ...]:
-    """Those of a run; none where nobody wrote any.
-
-    Raises:
-        UserInputError: the file is none of this version, or of another run.
-    """
+    """Read a run's predictions; empty if it has no file; raise UserInputError as `read_beside`."""
     found = read_beside(Predictions, folder / PREDICTIONS_FILE, run_id, what="predictions")
     return found.predictions if found else ()

@@ -1,9 +1,9 @@
 """Load shapes: how many requests are in flight, when each may be sent, and how long prompts are.
 
-A load is what a server gets: so many requests at once, of so long prompts. Its shape is a type that
-knows its limits, label, schedule, duration and whether its tokens have a cost; nobody asks for its
-class. Another shape is a class here, in `Load`, its form in the experiment file (`shapes` in
-`experiment/workload.py`) and its option of `draftworth measure`. Standard library only.
+A load shape is a class that knows its limits, label, schedule, duration and whether its tokens have
+a cost; no other code asks for its class. A new shape needs a class here, a place in `Load`, its
+form in the experiment file (`shapes` in `experiment/workload.py`) and an option of `draftworth
+measure`. Standard library only.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from dataclasses import dataclass
 from itertools import accumulate, repeat
 from typing import Literal
 
-# Sends the requests: one asyncio process, or llmperf's library on Ray.
+# The sender of requests: one asyncio process, or llmperf's library on Ray.
 LoadGenerator = Literal["asyncio", "llmperf"]
-# llmperf has a process of about 50 MiB for each request in flight, which takes half a second of two
-# cores to start; Ray itself takes 400 MiB. This many fit into half of the pod's memory.
+# llmperf starts a process of about 50 MiB for each request in flight, which takes half a second of
+# two cores; Ray itself takes 400 MiB. This many processes fit into half of the pod's memory.
 MAX_LLMPERF_IN_FLIGHT = 32
 
 
 def _check_input_tokens(input_tokens: int | None) -> None:
     if input_tokens is not None and input_tokens < 1:
-        raise ValueError(f"input_tokens: given {input_tokens}, allowed: 1 or more, or none")
+        raise ValueError(f"input_tokens: given {input_tokens}, allowed: 1 or more")
 
 
 def _length_label(input_tokens: int | None) -> str:
@@ -35,7 +35,7 @@ def _length_label(input_tokens: int | None) -> str:
 class ConcurrencyLoad:
     """A constant number of requests in flight: the next one is sent when another has ended.
 
-    input_tokens: of every prompt, chat template included; None: prompts keep their own lengths.
+    input_tokens: length of every prompt with its chat template; None: prompts keep their lengths.
     """
 
     kind: Literal["concurrency"] = "concurrency"
@@ -63,17 +63,16 @@ class ConcurrencyLoad:
 
     @property
     def order(self) -> tuple[int, float]:
-        """Loads are sorted by it: the shortest prompts first, then the lightest load."""
+        """The key by which loads are sorted: the shortest prompts first, then the lightest load."""
         return self.input_tokens or 0, self.concurrency
 
     @property
     def in_flight(self) -> int:
-        """Requests in flight at every moment."""
         return self.concurrency
 
     @property
     def has_cost_per_token(self) -> bool:
-        """Whether a faster server spends less time on a token: here it always has work."""
+        """Whether a faster server spends less time on a token: this one always has work."""
         return True
 
     def server_seconds(
@@ -82,7 +81,7 @@ class ConcurrencyLoad:
         *,
         span_seconds: float,  # noqa: ARG002 (a server that is always full needs no clock)
     ) -> float:
-        """Seconds of the server that requests took; each had its part of it (Little's law).
+        """Return the server's seconds that requests took; each had its part (Little's law).
 
         span_seconds: from the first start to the last end of all requests.
         """
@@ -100,9 +99,9 @@ class ConcurrencyLoad:
     def warmup_shares(self, wanted: int) -> tuple[float, ...]:
         """Return the warm-up requests of a block, each as the part of an output that it asks for.
 
-        There are at least as many as are in flight, so the load is whole before the first measured
-        request. The first ones start together and ask for 1/c, 2/c ... of an output: they end one
-        after the other, so the prefills of the next requests do not meet.
+        There are at least as many as are in flight, so the load is complete before the first
+        measured request. The first ones start together and ask for 1/c, 2/c ... of an output: they
+        end one after the other, so the prefills of the next requests do not coincide.
         """
         if self.concurrency == 1:
             return (1.0,) * wanted
@@ -128,7 +127,7 @@ class ConcurrencyLoad:
 class PoissonLoad:
     """Requests at random times at a mean rate, whatever is still in flight.
 
-    input_tokens: of every prompt, chat template included; None: prompts keep their own lengths.
+    input_tokens: length of every prompt with its chat template; None: prompts keep their lengths.
     """
 
     kind: Literal["poisson"] = "poisson"
@@ -165,7 +164,7 @@ class PoissonLoad:
 
     @property
     def has_cost_per_token(self) -> bool:
-        """Whether a faster server spends less time on a token: here it waits for requests."""
+        """Whether a faster server spends less time on a token: this one waits for requests."""
         return False
 
     def server_seconds(
@@ -174,7 +173,7 @@ class PoissonLoad:
         *,
         span_seconds: float,
     ) -> float:
-        """Seconds in which requests were served."""
+        """Return the seconds in which requests were served."""
         return span_seconds
 
     @property
@@ -183,7 +182,7 @@ class PoissonLoad:
         return 1
 
     def most_in_flight(self, requests: int) -> int:
-        """Return all of them: a server may be slow enough."""
+        """Return all of them, because a server may be slow enough."""
         return requests
 
     def warmup_shares(self, wanted: int) -> tuple[float, ...]:

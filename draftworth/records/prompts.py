@@ -6,9 +6,9 @@ without a chat template `{"id": "text-01", "text_to_continue": "Once upon"}`. It
 `max_tokens`, and where it is a chat `tools`, `tool_choice` and `response_format`. Standard library
 only: the load generator's pod reads prompts with this module too.
 
-They are what a model said in the past, `{"id": "chat-000017", "text": "..."}`; no run sends them.
-They lie in a folder of their own, because every JSON Lines file of a class's folder is a case.
-Standard library only.
+An answer is an output of a model in the past, `{"id": "chat-000017", "text": "..."}`; no run sends
+it. Answers lie in a folder of their own, because every JSON Lines file of a class's folder is a
+case.
 """
 
 from __future__ import annotations
@@ -37,28 +37,28 @@ from draftworth.records.codec import RecordError, load_object, load_record
 from draftworth.untrusted import MIB, one_line, open_file
 
 CASE_SUFFIX = ".jsonl"
-# Of all prompts of an experiment, as JSON: the load generator's memory holds them several times
-# while it reads them.
+# The limit for all prompts of an experiment as JSON: the load generator holds them several times in
+# memory while it reads them.
 MAX_PROMPT_BYTES = 128 * MIB
 _EXAMPLE = 'a line is {"id": "count-01", "prompt": "Count from 1 to 200."}'
-# A line is a conversation as long as a context of a million tokens.
+# One line can hold a conversation of a million tokens.
 MAX_LINE_BYTES = 4 * MIB
 MAX_FILE_BYTES = 64 * MIB
 MAX_LINES = 100_000
-# Parts of the names of result files, of object keys, and dimensions of metrics.
+# These names become parts of file names, of object keys and of metrics' dimensions.
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,63}")
 PLAIN_NAME_WORDS = (
     "1 to 64 letters, digits, spaces, dots, hyphens and underscores of ASCII, a letter or digit "
     "first"
 )
-# What is asked, of which a line has one; and what a line may have beside it.
+# A line has one of the first keys, and may have the others beside it.
 _ASKED = ("prompt", "messages", "text_to_continue")
-_OF_A_CHAT: Mapping[str, Callable[[object], Any]] = {
+_CHAT_KEYS: Mapping[str, Callable[[object], Any]] = {
     "tools": checked_tools,
     "tool_choice": checked_tool_choice,
     "response_format": checked_response_format,
 }
-# More than any model's context, as in an experiment file.
+# This is more than any model's context; an experiment file has the same limit.
 _MOST_TOKENS = 10_000_000
 
 
@@ -66,10 +66,10 @@ _MOST_TOKENS = 10_000_000
 class Prompt:
     """One prompt of a case: a conversation to be answered, or a text to be continued.
 
-    messages: the conversation; empty where there is a text to continue.
-    text_to_continue: sent as it is, without a chat template.
-    max_tokens: of this prompt's output; None: the experiment's.
-    tools, tool_choice, response_format: sent as they are; None: not sent.
+    messages: the conversation; empty if there is a text to continue.
+    text_to_continue: sent unchanged, without a chat template.
+    max_tokens: the limit of this prompt's output; None: the experiment's limit holds.
+    tools, tool_choice, response_format: sent unchanged; None: not sent.
     """
 
     id: str
@@ -88,7 +88,7 @@ class Prompt:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """What is said to the model, without tools."""
+        """The texts that the model reads, without tools."""
         if self.text_to_continue is not None:
             return (self.text_to_continue,)
         return tuple(texts_of(self.messages))
@@ -106,13 +106,10 @@ class Case:
 def load_case(path: Path, *, prompt_class: str, most_tokens: int | None = None) -> Case:
     """Read one prompt file.
 
-    Args:
-        path: the file.
-        prompt_class: the folder's name.
-        most_tokens: a line's own `max_tokens` may be no more; None: whatever it is.
+    most_tokens: the highest `max_tokens` that a line may have; None: any.
 
     Raises:
-        PromptSetError: with file, line, what was given and what is allowed.
+        PromptSetError: the file or a line is wrong.
     """
     _check_names(path, prompt_class)
     try:
@@ -135,7 +132,7 @@ def load_case(path: Path, *, prompt_class: str, most_tokens: int | None = None) 
 
 
 def is_plain_name(text: str) -> bool:
-    """Whether a name can be a part of file names, of object keys and of metrics."""
+    """Tell whether a name can be a part of file names, of object keys and of metrics."""
     return _PLAIN_NAME.fullmatch(text) is not None
 
 
@@ -150,10 +147,10 @@ def _check_names(path: Path, prompt_class: str) -> None:
 
 
 def lines_of(file: BinaryIO, path: Path) -> Iterator[tuple[str, bytes]]:
-    """Every line that is not empty, with its place in the file; never much more than one line.
+    """Yield every line that is not empty, with its place in the file; read one line at a time.
 
     Raises:
-        PromptSetError: a line or the file is longer than any of prompts.
+        PromptSetError: a line or the file exceeds the limits of prompt sets.
     """
     size_bytes = 0
     for number in count(1):
@@ -186,7 +183,7 @@ def _parse_line(line: bytes, where: str, most_tokens: int | None) -> Prompt:
 
 
 def prompt_of(value: Mapping[str, Any], *, most_tokens: int | None = None) -> Prompt:
-    """The prompt of a file's line; raises NotSendableError, which never has the prompt's text."""
+    """Return the prompt of a line; raise NotSendableError, which never quotes the prompt's text."""
     _check_keys(value)
     prompt_id = value["id"]
     if not (isinstance(prompt_id, str) and prompt_id.isprintable() and 0 < len(prompt_id) <= 200):
@@ -198,26 +195,26 @@ def prompt_of(value: Mapping[str, Any], *, most_tokens: int | None = None) -> Pr
         id=prompt_id,
         **_asked(value),
         max_tokens=_max_tokens(value, most_tokens),
-        **{name: check(value[name]) for name, check in _OF_A_CHAT.items() if name in value},
+        **{name: check(value[name]) for name, check in _CHAT_KEYS.items() if name in value},
     )
 
 
 def _check_keys(value: Mapping[str, Any]) -> None:
     asked = [name for name in _ASKED if name in value]
-    beside = {"max_tokens"} | ({*_OF_A_CHAT} if asked != ["text_to_continue"] else set())
+    beside = {"max_tokens"} | ({*_CHAT_KEYS} if asked != ["text_to_continue"] else set())
     if "id" not in value or len(asked) != 1 or value.keys() - {"id", *asked} - beside:
         raise NotSendableError(
             "of another form",
             f"given: {one_line(', '.join(sorted(value)))}; allowed: the keys id and prompt, or id "
             "and messages, or id and text_to_continue, each with max_tokens beside it, and the "
-            f"first two with {', '.join(_OF_A_CHAT)}; {_EXAMPLE}",
+            f"first two with {', '.join(_CHAT_KEYS)}; {_EXAMPLE}",
         )
     if "tool_choice" in value and "tools" not in value:
         raise NotSendableError("of another form", "tool_choice: allowed: only beside tools")
 
 
 def _asked(value: Mapping[str, Any]) -> dict[str, Any]:
-    """The conversation or the text, by field of a Prompt."""
+    """Return the conversation or the text as a field of `Prompt`."""
     if "messages" in value:
         return {"messages": checked_messages(value["messages"])}
     name = "prompt" if "prompt" in value else "text_to_continue"
@@ -239,7 +236,7 @@ def _max_tokens(value: Mapping[str, Any], most: int | None) -> int | None:
     if type(given) is not int or not 1 <= given <= allowed:
         reason = "" if most is None else ", which output_tokens says of every request"
         raise NotSendableError(
-            "with a max_tokens that is no number of tokens",
+            "with a max_tokens that is not a number of tokens",
             f"max_tokens: given {_shown(given)}; allowed: a whole number from 1 to "
             f"{allowed:,}{reason}",
         )
@@ -254,23 +251,23 @@ ANSWERS_FOLDER = "answers"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
-    """What was answered to the prompt with this id: content, then calls of tools."""
+class LoggedAnswer:
+    """A logged answer to the prompt of this id: its content, then its tool calls."""
 
     id: str
     text: str
 
 
 def answers_path(case: Path) -> Path:
-    """Where the answers to the prompts of a case's file are."""
+    """Return the file of the answers to a case's prompts."""
     return case.parent / ANSWERS_FOLDER / case.name
 
 
 def load_answers(path: Path, prompt_ids: Iterable[str]) -> Mapping[str, str]:
-    """The texts of a file by prompt id; a prompt may have none.
+    """Read the answers of a file by prompt id; a prompt may have no answer.
 
     Raises:
-        PromptSetError: with file, line, what was given and what is allowed.
+        PromptSetError: the file or a line is wrong.
     """
     known = {*prompt_ids}
     found: dict[str, str] = {}
@@ -289,9 +286,9 @@ def load_answers(path: Path, prompt_ids: Iterable[str]) -> Mapping[str, str]:
     return found
 
 
-def _answer(line: bytes, where: str) -> Answer:
+def _answer(line: bytes, where: str) -> LoggedAnswer:
     try:
-        return load_record(Answer, line)
+        return load_record(LoggedAnswer, line)
     except RecordError as error:
         raise PromptSetError(
             f'{where}: {error}; a line is {{"id": "chat-000017", "text": "Count to 200."}}'

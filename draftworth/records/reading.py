@@ -1,7 +1,7 @@
-"""Reading a run back from its folder, and the address of one in S3.
+"""Reads a run from its folder, and parses the address of a run in S3.
 
-A folder may come from anybody, and people copy files: what is read are the files that `run.json`
-lists, each with its own run and block in it, and none larger than any of ours.
+A folder may come from anybody, and people copy files. So only the files that `run.json` lists are
+read, each must name its own run and block, and a file that is larger than ours is refused.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from draftworth.records.results import (
 from draftworth.records.search import SearchResult, read_search
 from draftworth.untrusted import DOCUMENT_LIMIT_BYTES, TooLargeError, one_line, read_file
 
-# Of one name, in bytes: every file system of today.
+# The limit of today's file systems for one name.
 _LONGEST_NAME_BYTES = 255
 
 T = TypeVar("T")
@@ -34,11 +34,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """A run's end and its blocks, in the order of measuring.
+    """A run that is over, with its blocks in the order of measuring.
 
-    unlisted: result files that lie beside the run's and are not the run's; nothing of them is used.
-    likelihoods: whether each side's outputs are the target's, where somebody looked.
-    search: what it found, where it was one.
+    unlisted: result files in the folder that `run.json` does not list; they are not read.
+    likelihoods: what models say about the outputs; empty if no model has read them.
+    search: the result of the run's search; None if it had none.
     """
 
     result: RunResult
@@ -49,7 +49,7 @@ class Run:
 
     @property
     def is_pool(self) -> bool:
-        """Whether it is several runs put together."""
+        """Whether several runs were merged into this one."""
         return any(block.run_id != self.result.run_id for block in self.blocks)
 
 
@@ -79,7 +79,7 @@ def read_run(folder: Path) -> Run:
 
 
 def read_end(folder: Path) -> RunResult:
-    """A run's `run.json` alone, with names that are safe to open; raises UserInputError."""
+    """Read `run.json` alone and check that its names are safe to open; raise UserInputError."""
     file = folder / RUN_FILE
     if not os.path.isfile(file):  # unlike Path's, no error for a path that is too long
         raise UserInputError(
@@ -88,7 +88,7 @@ def read_end(folder: Path) -> RunResult:
         )
     result = _read(RunResult, file, DOCUMENT_LIMIT_BYTES)
     if len(set(result.blocks)) < len(result.blocks):
-        raise UserInputError(f"{file}: blocks: given one twice, allowed: each block once")
+        raise UserInputError(f"{file}: blocks: allowed: each block once")
     for stem in result.blocks:
         if not is_file_name(f"{stem}{TRANSCRIPT_SUFFIX}"):
             raise UserInputError(
@@ -99,7 +99,7 @@ def read_end(folder: Path) -> RunResult:
 
 
 def is_file_name(name: str) -> bool:
-    """Whether a name is one of a file in its own folder, and neither hidden nor too long."""
+    """Tell whether a name stays in its folder and is neither hidden nor too long."""
     fits = len(os.fsencode(name)) <= _LONGEST_NAME_BYTES
     return fits and name.isprintable() and "/" not in name and not name.startswith(".")
 
@@ -109,7 +109,7 @@ def _result_file(folder: Path, stem: str) -> Path:
 
 
 def _read_block(folder: Path, run: RunResult, stem: str) -> BlockResult:
-    """A listed block; its file may be another's under its name."""
+    """Read a listed block and check that the file belongs to this run and this name."""
     file = _result_file(folder, stem)
     block = _read(BlockResult, file, RESULT_LIMIT_BYTES)
     for name, given, allowed in (
@@ -140,7 +140,7 @@ def _read(kind: type[T], file: Path, limit_bytes: int) -> T:
 
 
 def parse_s3_url(url: str) -> tuple[str, str]:
-    """Bucket and prefix of `s3://BUCKET/PREFIX`; raises UserInputError when it is not one."""
+    """Split `s3://BUCKET/PREFIX` into bucket and prefix; raise UserInputError for other text."""
     bucket, _, prefix = url.removeprefix("s3://").partition("/")
     if not url.startswith("s3://") or not bucket:
         raise UserInputError(

@@ -1,7 +1,7 @@
-"""What a model says of outputs that exist, and the outputs: JSON Lines, one line for each output.
+"""Outputs of a target model, and a model's readings of them: JSON Lines, one line for each output.
 
-A pass of a model over outputs of the target (teacher forcing, `draftworth/estimate`) shows for
-every token whether the model would have said it, and how likely it was. Standard library only.
+A pass of a model over outputs (teacher forcing, `draftworth/estimate`) shows for every token
+whether the model would have chosen it, and how likely it was. Standard library only.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from draftworth.records.codec import dump_record
 
 @dataclass(frozen=True, kw_only=True)
 class Output:
-    """One output of the target, with what it answers.
+    """One output of the target, with its prompt.
 
     id: unique in its file. asked: `messages` (and `tools`) for the chat template, or `prompt`.
-    token_ids: of the output; None where they are not known, and the text is tokenized again.
+    token_ids: those of the output; None: they are not known, and the text is tokenized again.
     """
 
     id: str
@@ -33,14 +33,14 @@ class Output:
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """What one model says of one output.
+    """One model's reading of one output.
 
-    hits: a character for each output token after the first: `1` where it is the model's most likely
-        next token, `0` where another one is.
-    log_likelihood: of all output tokens, nats. entropy: the sum of the model's own entropies at
-        their positions, nats; what is sampled from the model has, on average, a log-likelihood of
-        minus that. variance: of the log-likelihood then, nats squared.
-    farthest: how far any output token lies below the model's most likely one, nats; 0: each is it.
+    hits: a character for each output token after the first: `1` if it is the model's most likely
+        next token, else `0`.
+    log_likelihood: sum over all output tokens, in nats. entropy: sum of the model's entropies at
+        their positions, in nats; an output that is sampled from the model has, on average, a
+        log-likelihood of minus that. variance: of that log-likelihood, in nats squared.
+    farthest: the largest distance, in nats, of an output token from the model's most likely one.
     """
 
     id: str
@@ -59,18 +59,17 @@ class Reading:
 
     @property
     def flags(self) -> tuple[bool, ...]:
-        """The hits, for arithmetic."""
         return tuple(hit == "1" for hit in self.hits)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pass:
-    """The first line of a file of readings: what was read by what; another one is another file.
+    """The first line of a file of readings: the model, the outputs and the settings of the pass.
 
-    model: folder name of the model; model_sha256: of its weights and configuration.
-    tokenizer_sha256: of the target's tokenizer and chat template, which make the tokens.
-    outputs_sha256: of the file that was read. temperature: of the model's distribution; greedy
-    outputs are read at 1.
+    model: folder name of the model. model_sha256: hash of its weights and configuration.
+    tokenizer_sha256: hash of the target's tokenizer and chat template, which make the tokens.
+    outputs_sha256: hash of the file that was read. temperature: that of the model's distribution;
+    greedy outputs are read at 1.
     """
 
     schema: str = "draftworth.readings/2"
@@ -83,5 +82,5 @@ class Pass:
 
     @property
     def file_name(self) -> str:
-        """Of its readings: other weights, tokens, outputs or settings have another file."""
+        """The readings' file: other weights, tokens, outputs or settings need another."""
         return f"{self.model}-{hashlib.sha256(dump_record(self)).hexdigest()[:16]}.readings.jsonl"

@@ -1,21 +1,21 @@
-"""The result format: ONE definition, for the writer (pod), the reader (function) and the report.
+"""The result format: one definition for the pod that writes it and for all readers.
 
 Standard library only. A run is a folder (or S3 prefix) named by its run id:
 
     <run id>/blocks/0003-structured-count-baseline-r1.result.json     the result file, written once
-    <run id>/blocks/0003-..._individual_responses.json, ..._summary.json   the same for llmperf
+    <run id>/blocks/0003-..._individual_responses.json, ..._summary.json   llmperf's own files
     <run id>/blocks/0003-....transcript.jsonl.gz    each request's text and chunk times, raw
-    <run id>/verdict.json                           of a complete run with something to compare
-    <run id>/search.json                            of a search: what it found
-    <run id>/step_costs.json                        of a complete run: what a step takes
+    <run id>/verdict.json                           the verdict of a complete run, if it compares
+    <run id>/search.json                            the result of a search
+    <run id>/step_costs.json                        the step times of a complete run
     <run id>/run.json                               written last: the run is over, complete or not
-    <run id>/report/report.html, ...                what the measuring Job's pod writes after that
+    <run id>/report/report.html, ...                written by the measuring Job's pod after that
 
-and, where servers were lost, or where the run belongs to a Job whose pods continue it:
+and, if servers were lost, or if another pod of the Job continued the run:
 
     <run id>/interrupted/0004-....block.json, ....transcript.jsonl.gz   evidence of blocks that
-                                                    count for nothing and were measured again
-    <run id>/journal/0002-0003-measured.json        what the second pod did from when to when
+                                                    do not count and were measured again
+    <run id>/journal/0002-0003-measured.json        what the second pod did, with its times
 
 A block is one case against one variant in one round. Rounds are numbered over a run's repetitions,
 between which all servers are started again. Seconds everywhere; `started_at_unix_s` is wall-clock
@@ -43,40 +43,41 @@ LLMPERF_RESPONSES_SUFFIX = "_individual_responses.json"
 LLMPERF_SUMMARY_SUFFIX = "_summary.json"
 BLOCKS_FOLDER = "blocks"
 INTERRUPTED_FOLDER = "interrupted"
-# Not RESULT_SUFFIX: files that end so are published.
+# Not RESULT_SUFFIX, because files with that suffix are published.
 INTERRUPTED_SUFFIX = ".block.json"
 RUN_FILE = "run.json"
-# Keys of what the metrics publisher publishes.
+# Patterns of the keys that the metrics publisher publishes.
 PUBLISHED_FILES = (
     f"{RUNS_FOLDER}/*{RESULT_SUFFIX}",
     f"{RUNS_FOLDER}/*/{VERDICT_FILE}",
 )
-# EventBridge's word for an object that is there now.
+# EventBridge's name of the event.
 OBJECT_CREATED = "Object Created"
-# What of each result file is in CloudWatch; outside of RUNS_FOLDER, so that it raises no event.
+# Claims say how much of each result file is in CloudWatch. They lie outside of RUNS_FOLDER, so that
+# they raise no event.
 CLAIMS_FOLDER = "published"
-# Deliveries of a result file's event, before it is a dead letter. A delivery that meets another's
-# claim comes back; five leave room for that and for throttling.
+# An event becomes a dead letter after so many deliveries. One that finds its file claimed comes
+# again; five leave room for that and for throttling.
 MAX_RECEIVE_COUNT = 5
 
-# A block of more would make a file that the publisher cannot hold: 11 MiB of JSON are up to 280 MiB
-# of objects. A request takes 600 bytes, one that failed at most 1 KiB of ordinary text.
+# A larger block would make a file that exceeds the publisher's memory: 11 MiB of JSON become up to
+# 280 MiB of objects. A request takes 600 bytes, one that failed at most 1 KiB of ordinary text.
 MAX_REQUESTS_PER_BLOCK = 10_000
 RESULT_LIMIT_BYTES = 11 * MIB
-# The variant that decodes without speculation as the engine does when it is told nothing: what a
-# buyer would run, beside the baseline, which is told whatever the speculative side needs.
+# A variant without speculation and with the engine's own defaults, as a buyer would run it. The
+# baseline has the settings that the speculative side needs.
 AS_SHIPPED: Final = "baseline-as-shipped"
-# The baseline once more, in another slot: what differs between the two is no effect of speculation.
+# The baseline once more, in another slot: a difference between the two is no effect of speculation.
 CONTROL: Final = "control"
-# Each has a server of its own; every one more makes a report slower.
+# Each has a server of its own, and makes a report slower.
 MAX_VARIANTS = 100
 
-# Of figures that mean something. What is shorter or longer makes ratios that no number holds.
+# Shorter or longer times make ratios that a number cannot hold.
 MIN_SECONDS, MAX_SECONDS = 1e-18, 1e9
 MAX_UNIX_S = 253_402_300_799.0  # the end of the year 9999
 
-# Of sampled outputs. vLLM takes a lower one for its least, with a line in its log; OpenAI's API has
-# none above.
+# The limits for sampled outputs: vLLM replaces a lower temperature by its own minimum, and OpenAI's
+# API allows no higher one.
 MIN_TEMPERATURE, MAX_TEMPERATURE = 0.01, 2.0
 
 UsageSource = Literal["every_chunk", "last_chunk", "none"]
@@ -85,7 +86,7 @@ InterruptionKind = Literal["servers", "load generator"]
 
 
 def result_file_events(bucket: str) -> dict[str, Any]:
-    """EventBridge's pattern of the events that a bucket's result files and verdicts raise."""
+    """Return EventBridge's pattern for the result files and verdicts of a bucket."""
     files = [{"wildcard": name} for name in PUBLISHED_FILES]
     return {
         "source": ["aws.s3"],
@@ -96,20 +97,19 @@ def result_file_events(bucket: str) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class RequestRecord:
-    """One request; a failed one has no figure.
+    """One request; a failed one has no figures.
 
     The first nine fields are llmperf's, named as its token_benchmark_ray.py at f1d6bed does.
     inter_token_latency_s: (last chunk - first chunk) / (output tokens - tokens of the first chunk).
     tokens_per_step: output tokens after the first chunk / chunks after the first.
     run_queue_wait_s: how long the client was ready to run but had no core during this request.
-    excluded: why the timing cannot be trusted, None if it can.
-    llmperf_inter_token_latency_s: what llmperf would call inter-token latency, for comparison only.
-    verification_steps, drafted_tokens, accepted_tokens: what the server says of this request's
-        drafts, where it does; also of tokens that the end of the output cut off.
-    seed: that was sent with it. The other variants' requests of the same prompt in the same round
-        have the same one, other requests of the prompt others; None: none is known.
-    timed_out_after_s: of a request that was given up: how long it had been waited for, which is the
-        least that its end-to-end latency would have been.
+    excluded: why the timing cannot be trusted; None if it can.
+    llmperf_inter_token_latency_s: inter-token latency by llmperf's definition, for comparison only.
+    verification_steps, drafted_tokens, accepted_tokens: the server's counts for this request, with
+        tokens after the end of the output; None if the server does not report them.
+    seed: the seed of the request, which all variants share for a prompt in a round; None: unknown.
+    timed_out_after_s: how long the client waited before it gave up; the end-to-end latency would
+        have been longer.
     """
 
     error_code: int | None
@@ -153,22 +153,22 @@ class RequestRecord:
 
     @property
     def failed(self) -> bool:
-        """No figures: the request ended in an error."""
+        """Whether the request ended in an error."""
         return self.error_code is not None
 
     @property
     def counts(self) -> bool:
-        """Its figures may enter statistics."""
+        """Whether the figures may enter statistics."""
         return not self.failed and self.excluded is None
 
     @property
     def took_s(self) -> float:
-        """Seconds that the server worked on it; if it timed out, as long as it was waited for."""
+        """Seconds from the request to its end or its time-out."""
         return self.timed_out_after_s or self.end_to_end_latency_s or 0.0
 
     @property
     def tokens_per_verification(self) -> float | None:
-        """Output tokens a step by the server's count of steps; the first token is the prefill's."""
+        """Output tokens a step by the server's count, without the prefill's first token."""
         if not self.verification_steps or not self.number_output_tokens:
             return None
         return (self.number_output_tokens - 1) / self.verification_steps
@@ -188,28 +188,28 @@ _ROUNDING = 1e-6
 
 
 def _check(name: str, value: float | None, *, least: float, most: float) -> None:
-    """Raise ValueError for a value out of range; 0 and None are in it."""
+    """Raise ValueError for a value out of range; 0 and None are allowed."""
     if value and not least <= value <= most:
         allowed = f"0, or {least:g} to {most:g}" if least else f"0 to {most:.0f}"
         raise ValueError(f"{name}: given {value}, allowed: {allowed}")
 
 
 def check_unix_s(name: str, value: float) -> None:
-    """Raise ValueError for what is no date."""
+    """Raise ValueError if the value is not a date."""
     _check(name, value, least=0.0, most=MAX_UNIX_S)
 
 
-def _check_times(of: BlockResult | RunResult) -> None:
-    """That both are dates; not their order: a wall clock may be set back."""
-    check_unix_s("started_at_unix_s", of.started_at_unix_s)
-    check_unix_s("ended_at_unix_s", of.ended_at_unix_s)
+def _check_times(record: BlockResult | RunResult) -> None:
+    """Check that both are dates, in any order: a wall clock may be set back."""
+    check_unix_s("started_at_unix_s", record.started_at_unix_s)
+    check_unix_s("ended_at_unix_s", record.ended_at_unix_s)
 
 
 @dataclass(frozen=True, kw_only=True)
 class SpeculationCounters:
     """The server's own counters over one block (vLLM `spec_decode_num_*_total`), as differences.
 
-    accepted_per_position: accepted tokens at draft position 0, 1, ...; empty where not counted.
+    accepted_per_position: accepted tokens at draft position 0, 1, ...; empty if not counted.
     """
 
     drafts: int
@@ -243,10 +243,10 @@ class ServerTimings:
 
 @dataclass(frozen=True, kw_only=True)
 class OtherRequests:
-    """A block's requests that are not measured and yet in the server's histograms: those of the
-    warm-up and the fillers that ended by themselves.
+    """Requests of a block that are in the server's histograms but are not measured.
 
-    Sum over, and count of, those that have an inter-token latency.
+    These are the warm-up and the fillers that ended by themselves, as far as they have an
+    inter-token latency.
     """
 
     inter_token_latency_sum_s: float = 0.0
@@ -262,14 +262,14 @@ class BlockResult:
     """One result file: one case against one variant in one round.
 
     repetition: from 1; all servers are started again before the next one.
-    slot: where the server ran: the number of its slot, counted over the nodes; None: nobody said.
-    started_at_unix_s: of the warm-up.
-    warmup_requests, fillers: that were sent before the measured ones, and while the last of them
-        ran, so that the load was always whole; neither is in `requests`.
-    others: what the cross-check with the server's histograms needs of both.
-    max_tokens_per_step: what a step of the server can yield, 1 without speculation; None: nobody
-        said. In `run.json` too; here for who has this file alone.
-    event_loop_lag_s: the longest that the client's event loop came late during the block.
+    slot: the number of the server's slot, counted over the nodes; None: unknown.
+    started_at_unix_s: the start of the warm-up.
+    warmup_requests, fillers: requests that were sent before the measured ones, and while the last
+        of them ran, so that the load was always complete; `requests` has neither.
+    others: sums over both, for the cross-check with the server's histograms.
+    max_tokens_per_step: the most tokens that a step can yield, 1 without speculation; None:
+        unknown. `run.json` has it too.
+    event_loop_lag_s: the longest delay of the client's event loop during the block.
     """
 
     schema: str = RESULT_SCHEMA
@@ -321,7 +321,7 @@ class BlockResult:
 
     @property
     def output_tokens(self) -> int:
-        """Of the measured requests that did not fail."""
+        """Output tokens of the measured requests that did not fail."""
         return sum(r.number_output_tokens or 0 for r in self.requests if not r.failed)
 
     @property
@@ -339,7 +339,7 @@ class BlockResult:
 
     @property
     def output_throughput_token_per_s(self) -> float | None:
-        """Output tokens / the time that they took of the server; None if no request finished."""
+        """Output tokens / the server's seconds that they took; None if no request finished."""
         if all(r.failed for r in self.requests) or self.output_seconds <= 0:
             return None
         return self.output_tokens / self.output_seconds
@@ -347,10 +347,10 @@ class BlockResult:
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What the user's service must keep; a variant that does not is no choice, whatever it costs.
+    """The limits of the user's service; a variant that exceeds them is not a choice at any cost.
 
-    ttft_p95_s, itl_p95_s, e2e_p95_s: of all requests, at most; None: no limit.
-    failed_share: of all requests, those that may fail.
+    ttft_p95_s, itl_p95_s, e2e_p95_s: upper limits over all requests; None: no limit.
+    failed_share: the part of all requests that may fail.
     """
 
     ttft_p95_s: float | None = None
@@ -372,9 +372,9 @@ class Limits:
 
 @dataclass(frozen=True, kw_only=True)
 class Price:
-    """What the slots of a run cost: a node's dated price and each variant's share of a node.
+    """The dated price of a node, and each variant's share of a node.
 
-    nodes: accelerator nodes that the placement uses, all billed while the run lasts.
+    nodes: accelerator nodes of the placement, all billed while the run lasts.
     """
 
     usd_per_node_hour: float
@@ -392,12 +392,11 @@ class Price:
 
 @dataclass(frozen=True, kw_only=True)
 class Interruption:
-    """Something that a run lost on its way, and went on without.
+    """A loss of servers or of the load generator, after which the run went on.
 
     servers: they stopped answering during the `blocks`, which were measured again.
     load generator: its pod ended before the run did; another one went on at the next block.
-    lost_s: time whose work counts for nothing: the blocks that were cut off, and for a pod the time
-        until the next one started.
+    lost_s: time of the blocks that were cut off, and for a pod the time until the next one started.
     """
 
     kind: InterruptionKind
@@ -407,17 +406,17 @@ class Interruption:
     reason: str
 
     def __post_init__(self) -> None:
-        _check("at_unix_s", self.at_unix_s, least=0.0, most=MAX_UNIX_S)
+        check_unix_s("at_unix_s", self.at_unix_s)
 
 
 @dataclass(frozen=True, kw_only=True)
 class TimeAccount:
-    """Where a run's time went, seconds; together from its first start to its end.
+    """The parts of a run's time, in seconds, from its first start to its end.
 
     measuring_s: blocks that count, with their warm-ups.
-    waiting_s: for servers to be ready: image pull, load, compile, as far as the run saw it.
-    lost_s: as in the interruptions.
-    idle_s: all the rest: reading the servers' metrics, writing files, statistics.
+    waiting_s: waiting for servers, while they pull images, load and compile.
+    lost_s: the sum over the interruptions.
+    idle_s: the rest: reading the servers' metrics, writing files, statistics.
     """
 
     measuring_s: float = 0.0
@@ -428,10 +427,10 @@ class TimeAccount:
 
 @dataclass(frozen=True, kw_only=True)
 class ServerStart:
-    """What a server says of its own last start; None: it does not say.
+    """A server's own figures of its last start; None: it does not report them.
 
-    startup_s: from the start of its workers until it was ready. compilation_s: of all graphs, those
-    found in a cache among them; graphs: how many. load_s, load_bytes: weights, host to devices.
+    startup_s: from the start of its workers until it was ready. compilation_s: time of all graphs,
+    with those found in a cache. graphs: their number. load_s, load_bytes: weights, host to devices.
     """
 
     startup_s: float | None = None
@@ -451,17 +450,17 @@ class ServerStart:
 class RunResult:
     """`run.json`: written last, so its presence means that the run is over.
 
-    What has a default is not known of a run that failed before it began.
+    A run that failed before it began has the defaults.
 
     class_weights: each prompt class's part of the user's traffic; the parts add up to 1.
-    temperature: that outputs were sampled at; 0: greedy, so both sides should say the same.
-    scheduling: the scheduling class that the client got, in words.
-    repetitions: as many as were asked for. shortened: why the run ended with fewer, or before the
-        last of them was whole; what it had by then is complete in itself.
-    started_at_unix_s: of the first pod, where a Job resumed the run.
-    server_starts: by variant, of the servers that say how they started.
-    serving: None: nobody knows what serves the endpoints.
-    draftworth_version: of the program that wrote it; a reader that refuses its schema names it.
+    temperature: 0 is greedy, so that both sides should give the same outputs.
+    scheduling: the scheduling class of the client's process, in words.
+    repetitions: the number that was asked for. shortened: why the run ended before the last of them
+        was complete; empty if it did not.
+    started_at_unix_s: the start of the first pod, if several pods measured the run.
+    server_starts: by variant; a server that does not report its start is missing.
+    serving: None if the servers behind the endpoints are not known.
+    draftworth_version: the version that wrote the file; a reader that refuses its schema names it.
     """
 
     schema: str = RUN_SCHEMA
@@ -506,16 +505,16 @@ class RunResult:
 
 
 def check_temperature(value: float) -> None:
-    """Raise ValueError for one that is neither 0, greedy, nor one that servers take as it is."""
+    """Raise ValueError for a temperature that is neither 0 nor one that servers use unchanged."""
     _check("temperature", value, least=MIN_TEMPERATURE, most=MAX_TEMPERATURE)
 
 
 def claim_key(key: str) -> str:
-    """Where it stands what of this result file is published."""
+    """Return the object key of a result file's claim."""
     return f"{CLAIMS_FOLDER}/{key}.json"
 
 
 def values_of(records: Sequence[RequestRecord], field: str) -> list[float]:
-    """One figure of the requests that count, without those that do not have it."""
+    """Return one figure of the requests that count, without those that lack it."""
     values = (getattr(record, field) for record in records if record.counts)
     return [float(value) for value in values if value is not None]

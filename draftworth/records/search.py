@@ -1,18 +1,17 @@
-"""What a search may measure, and what it found: `search.json` in the run's folder.
+"""A search: the candidates that it may measure, and its result, `search.json` in the run's folder.
 
-The candidates and the rule by which it ends are a part of the run specification; what was found is
-written when the run is over, just before its `run.json`. Standard library only.
+The candidates and the rule by which the search ends are a part of the run specification. The result
+is written when the run is over, just before its `run.json`. Standard library only.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from draftworth.records.beside import read_beside
-from draftworth.records.load import Load
 
 SEARCH_FILE = "search.json"
 
@@ -22,10 +21,9 @@ class Candidate:
     """A speculative variant that a search may measure.
 
     draft: its folder or hub id. draft_size: its weights / those of the first candidate's draft.
-    window: `num_speculative_tokens`. checked: drafted tokens that a step checks; a step yields one
-        token more at most.
-    is_asked_for: it is measured whatever the others show, as a variant that the experiment lists by
-        hand.
+    window: `num_speculative_tokens`. checked: drafted tokens that a step checks; a step yields at
+        most one token more.
+    is_asked_for: the experiment lists the variant by hand, so it is measured in any case.
     """
 
     variant: str
@@ -38,19 +36,17 @@ class Candidate:
 
 @dataclass(frozen=True, kw_only=True)
 class Search:
-    """Candidates, and when enough of them are measured.
+    """The candidates, and the rule by which no further one is measured.
 
     candidates: the one that is measured first comes first.
-    drafts_read_text: a pass of each draft over the baseline's outputs predicts what it yields: so
-        with draft models, which know nothing but the text; not so with heads that read the target's
-        hidden states.
-    step_cost_per_draft: what each drafted token adds to a step, published, in baseline steps.
-    within: a candidate that may be better by this part of the cost, or less, is not measured.
-    forecast: tokens a step that are expected, by prompt class, of candidates by their names; empty:
-        nobody has estimated them.
-    hours, usd: of the whole run, after which no further candidate is begun. tokens_per_day, days:
-        output tokens of the traffic that the answer is for, and for how long: a candidate is not
-        measured that costs more than it can be expected to save.
+    drafts_read_text: the drafts are models that read nothing but the text, so a pass over the
+        baseline's outputs predicts their tokens a step. Heads read the target's hidden states.
+    step_cost_per_draft: published cost of each drafted token, in baseline steps.
+    within: a candidate that can be better by at most this part of the cost is not measured.
+    forecast: expected tokens a step by candidate and prompt class; empty without an estimate.
+    hours, usd: limits of the whole run, after which no further candidate begins.
+    tokens_per_day, days: output tokens of the future traffic, and its duration: a candidate is not
+        measured if that costs more than the candidate is expected to save.
     """
 
     candidates: tuple[Candidate, ...]
@@ -65,7 +61,7 @@ class Search:
 
     def __post_init__(self) -> None:
         if not self.candidates:
-            raise ValueError("candidates: given none, allowed: one or more")
+            raise ValueError("candidates: given an empty list, allowed: one or more")
         if not 0 < self.within < 1:
             raise ValueError(f"within: given {self.within:g}, allowed: above 0, below 1")
         low, high = self.step_cost_per_draft
@@ -75,23 +71,13 @@ class Search:
             raise ValueError("forecast: allowed: 1 token a step or more")
 
     def candidate(self, variant: str) -> Candidate:
-        """By its name; raises StopIteration for another variant's."""
+        """Return the candidate of this name; raise StopIteration if there is none."""
         return next(c for c in self.candidates if c.variant == variant)
 
 
-def drafts_can_tell(search: Search, loads: Iterable[Load], temperature: float) -> bool:
-    """Whether a pass of the drafts over the baseline's outputs predicts what they yield.
-
-    Of drafts that read text, where outputs are the target's most likely ones, to prompts as they
-    are: those that were made longer or shorter for a load are kept nowhere.
-    """
-    as_they_are = any(load.input_tokens is None for load in loads)
-    return search.drafts_read_text and not temperature and as_they_are
-
-
 @dataclass(frozen=True, kw_only=True)
-class Range:
-    """A figure with its 95% interval."""
+class CostInterval:
+    """A cost with its 95% interval."""
 
     value: float
     low: float
@@ -100,21 +86,21 @@ class Range:
 
 @dataclass(frozen=True, kw_only=True)
 class CandidateResult:
-    """One candidate at the end.
+    """One candidate at the end of the search.
 
-    cost: of a token / the baseline's, in the traffic; of a measured one by all that was measured,
-        of another one predicted. cost_by_class: the same in each prompt class, without an interval.
-    measured: the cost that its own blocks showed, by themselves; None: it was not measured.
-    predicted: what was expected of it when it was chosen; None where nothing could be.
+    cost: cost of a token / that of the baseline, in the traffic: estimated from all measurements if
+        the candidate was measured, else predicted. cost_by_class: in each prompt class.
+    measured: the cost by its own blocks alone; None: it was not measured.
+    predicted: the cost that was expected when it was chosen; None: nothing was known.
     step_cost: in baseline steps. tokens_per_step: by prompt class.
-    chance: that it is cheaper than the best by more than `within`.
+    chance: probability that it is cheaper than the best by more than `within`.
     """
 
     variant: str
-    cost: Range
+    cost: CostInterval
     cost_by_class: Mapping[str, float]
-    measured: Range | None = None
-    predicted: Range | None = None
+    measured: CostInterval | None = None
+    predicted: CostInterval | None = None
     step_cost: float
     tokens_per_step: Mapping[str, float]
     chance: float
@@ -130,13 +116,13 @@ class CandidateResult:
 class SearchResult:
     """`search.json`.
 
-    load: label of the load that it was done at. results: of each candidate that was measured or can
-        be predicted, in the order of the experiment. order: of measuring.
-    best: the cheapest that was measured; empty where none was. expected_to_pay: the middle of its
-        cost's interval is below 1; whether that is shown, the interval says.
-    sureness: no candidate is cheaper than the best, or than no draft, by more than `within`: at
-        least so likely.
-    ended: why no further candidate was measured. failed: why one could not be, by its name.
+    load: label of the load. results: every candidate that was measured or can be predicted, in the
+        order of the experiment. order: the candidates in the order of measuring.
+    best: the cheapest measured candidate; empty if none was measured. expected_to_pay: its cost is
+        below 1 in the middle of the interval.
+    sureness: a lower limit of the probability that no candidate is cheaper than the best, or than
+        the baseline, by more than `within`.
+    ended: why no further candidate was measured. failed: the errors of candidates, by name.
     """
 
     schema: str = "draftworth.search/1"
@@ -166,14 +152,10 @@ class SearchResult:
                 raise ValueError("results: allowed: the same prompt classes in each")
 
     def result(self, variant: str) -> CandidateResult:
-        """By its name; raises StopIteration for one of which nothing is known."""
+        """Return the result of a candidate; raise StopIteration if nothing is known about it."""
         return next(result for result in self.results if result.variant == variant)
 
 
 def read_search(folder: Path, run_id: str) -> SearchResult | None:
-    """What a run's search found; None where it was none.
-
-    Raises:
-        UserInputError: the file is none of this version, or of another run.
-    """
+    """Read a run's search; None if it had none; raise UserInputError as `read_beside`."""
     return read_beside(SearchResult, folder / SEARCH_FILE, run_id, what="a search")

@@ -1,13 +1,9 @@
-"""Servers of a run: the facts that every variant shares, and what a server says of its starts.
+"""Servers of a run: the facts that all variants share, and the state that each server reports.
 
-Apart from `capacity`, because the serving pods' programs travel in a ConfigMap, where every file
-counts twice.
-
-Standard library only.
-
-Written into the results bucket by the program that stays the parent of vLLM, each time something
-changed, over what was there: the capacity controller and the measuring pod must learn that a server
-will not get healthy, and nobody else can tell them. Standard library only.
+The program that starts vLLM writes the server's state into the results bucket after every change,
+over the one before. From it the capacity controller and the measuring pod learn that a server will
+not become healthy. Standard library only, and apart from `deployment`: the serving pods' programs
+travel in a ConfigMap, whose size is limited.
 """
 
 from __future__ import annotations
@@ -24,26 +20,25 @@ CONTROL_PREFIX = "control/"
 
 @dataclass(frozen=True, kw_only=True)
 class Decoding:
-    """How one variant decodes; method `none`, without window and draft: no speculation.
+    """How one variant decodes; the method `none` has no window and no draft.
 
     draft: hub id or folder.
-    artifact_key: of its compiled graphs, which stands for the flags and revisions that they follow;
-        None: no Neuron devices. Two variants decode alike whatever their keys are.
+    artifact_key: the key of its compiled graphs; None without Neuron devices.
     """
 
     method: str
     window: int | None = None
     draft: str | None = None
-    # A step-cost card is of use beside graphs of another key too.
+    # Not compared: a step-cost card can be used with graphs of another key too.
     artifact_key: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServingFacts:
-    """What a step's time depends on beside the load.
+    """Everything that the time of a step depends on beside the load.
 
-    image: None: the engine is not in one. target_model: hub id or folder.
-    instance_type, tensor_parallel_size, lnc, slot_devices: None: no Neuron devices.
+    image: None if the engine does not run in a container. target_model: hub id or folder.
+    instance_type, tensor_parallel_size, lnc, slot_devices: None without Neuron devices.
     decoding: by variant.
     """
 
@@ -62,24 +57,24 @@ class ServingFacts:
 
 
 SERVERS_FOLDER = f"{CONTROL_PREFIX}serving/"
-# Variables that tell the program which server it is.
+# Environment variables that tell the program the names of its server.
 VARIANT_VARIABLE = "DRAFTWORTH_VARIANT"
 SERVER_VARIABLE = "DRAFTWORTH_SERVER"
 POD_VARIABLE = "DRAFTWORTH_POD"
-# What a server's starts may take, from its pod's first one without health: where there are compiled
-# graphs, and where there are none. Then it is given up. `plan` assumes at most 10 for a load; with
-# the ten that a node may take to start, one that never ends has cost half an hour.
+# A server that is not healthy so long after its pod's first start is given up, with compiled graphs
+# and without. `plan` assumes at most 10 minutes for a load; with the ten that a node may take to
+# start, a load that never ends costs half an hour.
 LOAD_LIMIT_MINUTES = 20
 COMPILE_LIMIT_MINUTES = 120
-# For who waits for a server that has never answered: the longer of these, and a node that joins and
-# pulls its image before the start begins.
+# How long to wait for a server's first answer: the longer of these, and the time in which a node
+# joins and pulls its image.
 START_ALLOWANCE_MINUTES = COMPILE_LIMIT_MINUTES + 10
 
-# Of a server's log: enough for the traceback that ended it.
+# So many lines of a server's log hold the traceback that ended it.
 LAST_LINES = 50
 
-# starting: vLLM runs and has not answered yet. healthy: it has. ended: it is no more, and is
-# started again. given_up: it is not worth another start; the nodes may go.
+# starting: vLLM runs and has not answered yet. healthy: it has answered. ended: its process has
+# ended and is started again. given_up: it is not started again, and the nodes may go.
 ServerPhase = Literal["starting", "healthy", "ended", "given_up"]
 
 
@@ -87,14 +82,13 @@ ServerPhase = Literal["starting", "healthy", "ended", "given_up"]
 class ServerState:
     """`control/serving/SERVER.json`: the last change of one server.
 
-    server: its name, which is its Deployment's; a variant has two where servers start and stop. One
-        that was stopped has ended, or was killed and says what it said last: neither means that it
-        should run.
-    pod: its name; another pod counts its starts anew.
+    server: the name of its Deployment; a variant has two servers if servers swap slots. A server
+        that was stopped on purpose has the phase `ended`, or its last one if it was killed.
+    pod: the pod's name; another pod counts its starts from 1 again.
     start: number of this start in its pod, from 1.
     since_unix_s: when the phase began.
-    exit_code: of the server, 128 + the number of a signal; None while it runs.
-    last_lines: of its log, the newest last.
+    exit_code: 128 + the number of a signal if a signal ended it; None while it runs.
+    last_lines: the end of its log, the newest line last.
     reason: why it was given up; empty in every other phase.
     """
 
@@ -113,14 +107,14 @@ class ServerState:
         if self.start < 1:
             raise ValueError(f"start: given {self.start}, allowed: 1 or more")
         if bool(self.reason) != (self.phase == "given_up"):
-            raise ValueError("reason: there is one exactly where the phase is given_up")
+            raise ValueError("reason: allowed: text in the phase given_up, empty in every other")
 
 
 def server_state_key(server: str) -> str:
-    """Object key of a server's state."""
+    """Return the object key of a server's state."""
     return f"{SERVERS_FOLDER}{server}.json"
 
 
 def last_lines(log: tuple[str, ...]) -> tuple[str, ...]:
-    """The end of a log as a record holds it: printable, each on one line."""
+    """Return the end of a log, with every line printable."""
     return tuple(one_line(line) for line in log[-LAST_LINES:])

@@ -15,12 +15,13 @@ from draftworth.records.codec import RecordError, dump_record, load_record
 from draftworth.records.results import BLOCKS_FOLDER, TRANSCRIPT_SUFFIX, BlockResult
 from draftworth.untrusted import MIB, TooLargeError, one_line, open_file
 
-# Compressed, of a block of the most requests with 6,000 chunks each.
+# This holds a block of the most requests with 6,000 chunks each, compressed.
 FILE_LIMIT_BYTES = 256 * MIB
 # One request with 100,000 chunks takes 2 MiB.
 LINE_LIMIT_BYTES = 4 * MIB
-# Times of chunks compress to a third, repeated text to less: what holds far more than its size was
-# made to fill a memory. So much is free, for short runs of a server that says one thing only.
+# Chunk times compress to a third, and repeated text to less. A file that grows far beyond this
+# ratio was made to fill the memory. The first bytes are free, because short runs of a server that
+# repeats one text compress well.
 MAX_RATIO = 20
 FREE_BYTES = 8 * MIB
 
@@ -29,9 +30,9 @@ FREE_BYTES = 8 * MIB
 class Transcript:
     """One request's text and when its chunks came, in microseconds since it was sent.
 
-    chunk_tokens: tokens of each chunk; None where the server does not count them by chunk.
+    chunk_tokens: tokens of each chunk; None if the server does not count them by chunk.
     chunk_characters: length of each chunk's text.
-    token_ids: of the output tokens; None where they were not asked for, or not all told.
+    token_ids: those of the output; None if they were not asked for, or are incomplete.
     """
 
     request_id: str
@@ -43,13 +44,13 @@ class Transcript:
 
     @property
     def step_latencies_s(self) -> list[float]:
-        """Times between consecutive chunks: what a step of the server took, in seconds."""
+        """Times between consecutive chunks, in seconds."""
         return [(later - earlier) / 1e6 for earlier, later in pairwise(self.chunk_offsets_us)]
 
     def tokens_before(self, position: int) -> int | None:
-        """Output tokens before the chunk that has the character at a position; None: not known.
+        """Return the number of output tokens before the chunk that has the character at a position.
 
-        The number of the token itself where chunks hold one, as a baseline's do.
+        None if the tokens of each chunk are not known.
         """
         if not self.chunk_tokens or len(self.chunk_tokens) != len(self.chunk_characters):
             return None
@@ -67,12 +68,12 @@ Transcripts = Mapping[str, Transcript]
 
 
 def dump_transcripts(transcripts: Iterable[Transcript]) -> bytes:
-    """The bytes of a block's file: JSON Lines, compressed."""
+    """Return a block's transcripts as compressed JSON Lines."""
     return gzip.compress(b"".join(map(dump_record, transcripts)), mtime=0)
 
 
 def read_transcripts(folder: Path, blocks: tuple[BlockResult, ...]) -> Transcripts:
-    """The transcripts of those blocks that have a file; a block without one has none.
+    """Read the transcripts of all blocks that have a file.
 
     Raises:
         UserInputError: a file is not a transcript.
@@ -97,7 +98,7 @@ def _read(path: Path, block: BlockResult) -> Transcripts:
 
 
 def _lines(file: gzip.GzipFile, limit_bytes: int) -> Iterator[bytes]:
-    """Line by line, so that no more is held than one of them."""
+    """Yield line by line, so that memory holds one line at a time."""
     while line := file.readline(min(LINE_LIMIT_BYTES, limit_bytes) + 1):
         limit_bytes -= len(line)
         if len(line) > LINE_LIMIT_BYTES or limit_bytes < 0:
@@ -109,7 +110,7 @@ def _lines(file: gzip.GzipFile, limit_bytes: int) -> Iterator[bytes]:
 
 
 def _of_block(block: BlockResult, lines: Iterable[bytes]) -> Transcripts:
-    """The transcripts of a block's own requests, each once."""
+    """Read the transcripts of a block, at most one of each request."""
     own = {record.request_id for record in block.requests}
     found: dict[str, Transcript] = {}
     for line in lines:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from draftworth.analysis.likelihoods import judged
 from draftworth.records.likelihoods import (
     DraftLikelihood,
     GreedyLikelihood,
@@ -43,7 +44,7 @@ _DRAFT_HEADINGS = (
 
 def _sampled_cells(found: Likelihood) -> tuple[str, ...]:
     return (
-        *(found.variant, yes_or_no(found.is_the_targets, no="NO")),
+        *(found.variant, yes_or_no(judged(found).is_the_targets, no="NO")),
         *(str(found.outputs), f"{found.tokens:,}"),
         *(f"{found.per_token:+.3f}", f"{found.deviation:+.1f}"),
     )
@@ -51,14 +52,14 @@ def _sampled_cells(found: Likelihood) -> tuple[str, ...]:
 
 def _greedy_cells(found: GreedyLikelihood) -> tuple[str, ...]:
     return (
-        *(found.variant, yes_or_no(found.is_the_targets, no="NO")),
+        *(found.variant, yes_or_no(judged(found).is_the_targets, no="NO")),
         *(str(found.outputs), f"{found.tokens:,}"),
         *(str(found.beyond), f"{found.farthest:.2f}"),
     )
 
 
 def _draft_cells(found: DraftLikelihood) -> tuple[str, ...]:
-    told = found.is_the_targets
+    told = judged(found).is_the_targets
     known = found.low is not None and found.high is not None
     return (
         *(found.variant, found.prompt_class),

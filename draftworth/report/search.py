@@ -19,7 +19,7 @@ from draftworth.analysis.answer import (
 )
 from draftworth.analysis.facts import RunFacts
 from draftworth.analysis.pairing import TRAFFIC_MIX
-from draftworth.records.search import CandidateResult, Range, SearchResult
+from draftworth.records.search import CandidateResult, CostInterval, SearchResult
 from draftworth.report.document import Section, Table, table
 from draftworth.report.drawing import Look, Plot, legend, look, short, themed
 from draftworth.report.verdict import compared
@@ -216,12 +216,14 @@ def _steps(found: SearchResult) -> tuple[Table, ...]:
     return table(headings, rows, names=1)
 
 
-def _predicted_and_measured(found: SearchResult) -> list[tuple[CandidateResult, Range, Range]]:
+def _predicted_and_measured(
+    found: SearchResult,
+) -> list[tuple[CandidateResult, CostInterval, CostInterval]]:
     """Return the candidates whose cost was predicted and then measured."""
     return [(r, r.predicted, r.measured) for r in found.results if r.predicted and r.measured]
 
 
-def _agree(predicted: Range, measured: Range) -> bool:
+def _agree(predicted: CostInterval, measured: CostInterval) -> bool:
     """Whether they differ by no more than chance, at 95%."""
     halves = ((known.high - known.low) / 2 for known in (predicted, measured))
     return abs(predicted.value - measured.value) <= math.hypot(*halves)
@@ -310,7 +312,7 @@ def _best_point(found: SearchResult, cost: float) -> Point:
     return Point(window=found.search.candidate(found.best).window, cost=cost)
 
 
-def _point(window: int, cost: Range) -> Point:
+def _point(window: int, cost: CostInterval) -> Point:
     return Point(window=window, cost=cost.value, low=cost.low, high=cost.high)
 
 

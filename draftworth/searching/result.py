@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from draftworth.records.search import Candidate, CandidateResult, Range, SearchResult
+from draftworth.records.search import Candidate, CandidateResult, CostInterval, SearchResult
 from draftworth.searching.policy import NORMAL_95, CandidateForecast, SearchState
 
 
@@ -53,13 +53,13 @@ def _result(
     )
 
 
-def _range(forecast: CandidateForecast) -> Range:
-    return Range(value=forecast.cost, low=forecast.low, high=forecast.high)
+def _range(forecast: CandidateForecast) -> CostInterval:
+    return CostInterval(value=forecast.cost, low=forecast.low, high=forecast.high)
 
 
-def _measured(state: SearchState, candidate: Candidate) -> Range | None:
+def _measured(state: SearchState, candidate: Candidate) -> CostInterval | None:
     seen = state.measured.get(candidate)
     if seen is None:
         return None
     factor = math.exp(NORMAL_95 * seen.deviation)
-    return Range(value=seen.cost, low=seen.cost / factor, high=seen.cost * factor)
+    return CostInterval(value=seen.cost, low=seen.cost / factor, high=seen.cost * factor)

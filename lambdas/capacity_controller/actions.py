@@ -1,10 +1,10 @@
-"""What the controller does after a decision, and what it answers.
+"""The controller's actions after a decision, and its response to CloudFormation.
 
-Every function raises ClientError or BotoCoreError where AWS refuses.
+Every function raises ClientError or BotoCoreError if AWS refuses.
 
 Protocol: "CloudFormation custom resource request and response reference", CloudFormation User
-Guide: the response is a PUT of at most 4096 bytes to a presigned URL; none means waiting for the
-resource's `ServiceTimeout` and then a failure.
+Guide. The response is a PUT of at most 4096 bytes to a presigned URL; without one CloudFormation
+waits for the resource's `ServiceTimeout` and then fails.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ BUSY = {"ResourceInUseException", "InvalidRequestException"}
 
 
 def set_desired_size(plan: CapacityPlan, clients: Clients, size: int) -> None:
-    """Ask for this many nodes; EKS takes no maximum below 1."""
+    """Ask EKS for this many nodes; it accepts no maximum below 1."""
     clients.eks.update_nodegroup_config(
         clusterName=plan.cluster_name,
         nodegroupName=plan.nodegroup_name,
@@ -46,9 +46,8 @@ def set_desired_size(plan: CapacityPlan, clients: Clients, size: int) -> None:
 def end_drain(nodes: NodeGroup, clients: Clients, instance: str) -> None:
     """End the drain of a node that is not needed any more.
 
-    EKS tries to evict each pod of such a node for about a quarter of an hour, all of it where a
-    disruption budget refuses. The node is paid for all the time, and there is nothing left on it to
-    save.
+    EKS tries to evict the pods of such a node for up to a quarter of an hour. The node is paid for
+    all the time, and nothing on it needs to be saved.
     """
     clients.autoscaling.complete_lifecycle_action(
         AutoScalingGroupName=nodes.auto_scaling_group,
@@ -66,10 +65,10 @@ def schedule_deadline(
     at_unix_s: float | None,
     function_arn: str,
 ) -> None:
-    """Have the function invoked once at this time; None: not any more.
+    """Schedule one invocation of the function at this time; None deletes the schedule.
 
     A schedule deletes itself when it has fired. It carries the plan, so that the deadline holds
-    where the state cannot be read.
+    even if the state cannot be read.
     """
     scheduler, missing = clients.scheduler, "ResourceNotFoundException"
     name = {"Name": DEADLINE_SCHEDULE, "GroupName": settings.schedule_group}
@@ -96,7 +95,7 @@ def schedule_deadline(
 
 
 def _done(call: Callable[..., object], request: dict[str, Any], *, unless: str) -> bool:
-    """False where AWS answers with this error."""
+    """Call AWS; return False if it answers with this error."""
     try:
         call(**request)
     except ClientError as error:
@@ -107,7 +106,7 @@ def _done(call: Callable[..., object], request: dict[str, Any], *, unless: str) 
 
 
 def publish(notification: Notification, clients: Clients, settings: Settings) -> None:
-    """Send a notification to everybody who subscribed."""
+    """Send a notification to all subscribers."""
     clients.sns.publish(
         TopicArn=settings.topic_arn, Subject=notification.subject, Message=notification.text
     )
@@ -116,13 +115,13 @@ def publish(notification: Notification, clients: Clients, settings: Settings) ->
 RESPONSE_ATTEMPTS = 3
 RESPONSE_TIMEOUT_SECONDS = 10
 MAX_REASON_CHARACTERS = 1000
-# Of AWS's partitions: commercial and GovCloud, China, the European Sovereign Cloud.
+# Domains of AWS's partitions: commercial and GovCloud, China, the European Sovereign Cloud.
 _DOMAINS = ("amazonaws.com", "amazonaws.com.cn", "amazonaws.eu")
 _VISIBLE = re.compile(r"[!-~]+")  # ASCII without blanks
 
 
 class NotCloudFormationError(Exception):
-    """The URL for the answer is not one of CloudFormation's."""
+    """The URL for the response does not belong to CloudFormation."""
 
 
 def send_response(
@@ -131,8 +130,8 @@ def send_response(
     """Tell CloudFormation how its request ended.
 
     Raises:
-        NotCloudFormationError: it wants to be told elsewhere.
-        OSError, HTTPException: it could not be told.
+        NotCloudFormationError: the URL of the response is not CloudFormation's.
+        OSError, HTTPException: the response could not be sent.
     """
     url, stack_id = event["ResponseURL"], str(event["StackId"])
     if not is_cloudformations(url, stack_id):
@@ -153,10 +152,10 @@ def send_response(
 
 
 def is_cloudformations(url: object, stack_id: str) -> bool:
-    """Whether a URL is that of CloudFormation's own bucket in the stack's region, over https.
+    """Tell whether a URL belongs to CloudFormation's own bucket in the stack's region, with https.
 
     The bucket's name is documented ("Access CloudFormation using an interface endpoint",
-    considerations); of S3's addresses all forms without a port or a user.
+    considerations). All forms of S3's addresses without a port or a user are accepted.
     """
     region, bucket = _region(stack_id), _bucket(stack_id)
     try:
@@ -176,18 +175,18 @@ def _bucket(stack_id: str) -> str:
 
 
 def _region(stack_id: str) -> str:
-    """`arn:PARTITION:cloudformation:REGION:ACCOUNT:stack/NAME/ID`, or "" where it is none."""
+    """Return the region of `arn:PARTITION:cloudformation:REGION:...`, or "" for other text."""
     parts = stack_id.split(":")
     return parts[3] if len(parts) > 3 else ""
 
 
 def _host(url: object) -> str:
-    """For the log: no signature, and not much of anything."""
+    """Return the part of the URL that may be logged: without its signature, and short."""
     return str(url).partition("?")[0][:100]
 
 
 def _put(url: str, body: bytes, opener: OpenerDirector) -> None:
-    """Urllib follows no redirect of a PUT."""
+    """Send the response; urllib does not follow redirects of a PUT."""
     # The URL is signed for an empty content type; urllib would give one of its own.
     request = Request(url, data=body, method="PUT", headers={"Content-Type": ""})  # noqa: S310 - https
     for number in range(1, RESPONSE_ATTEMPTS + 1):

@@ -7,8 +7,8 @@ and so may have acted on an older observation, reconciles again too. Notificatio
 state's outbox until they are sent: an invocation that dies in between leaves them to a later one.
 
 Deadline and budget follow from the state alone. Once one is reached, nothing else is looked at but
-the node group, and the nodes go also where the state cannot be written. Where it cannot be read,
-`without_state` holds.
+the node group, and the nodes go even if the state cannot be written. If it cannot be read,
+`without_state` decides.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ from lambdas.runtime import Log
 from lambdas.s3_document import ConflictError, DocumentError, S3Document, Stored, error_code
 
 MAX_ATTEMPTS = 12
-# A notification that is this old was left by an invocation that died.
+# A notification of this age was left by an invocation that died.
 UNSENT_AFTER_SECONDS = 600.0
 # EKS is busy for minutes at times; a size that it refuses for so long is worth a notification.
 REPORT_REFUSED_SIZE_AFTER_SECONDS = 600.0
 BUSY_PAUSE_SECONDS = 5.0
-# Clocks of AWS's machines differ by milliseconds: a state from later than this is not ours.
+# Clocks of AWS's machines differ by milliseconds; a state from later than this is refused.
 MAX_CLOCK_DIFFERENCE_SECONDS = 3600.0
 _LONGEST_PAUSE_SECONDS = 0.5
 
@@ -68,7 +68,6 @@ class Controller:
 
     @property
     def document(self) -> S3Document[State]:
-        """The state, as it lies in the results bucket."""
         return S3Document(
             s3=self.clients.s3,
             bucket=self.settings.results_bucket,
@@ -78,11 +77,11 @@ class Controller:
         )
 
     def reconcile(self, trigger: str, *, function_arn: str) -> bool:
-        """Observe AWS and do what follows; False where no deployment is known.
+        """Observe AWS, decide and act; return False if no deployment is known.
 
         Raises:
             ClientError, BotoCoreError: AWS failed; a later invocation can succeed.
-            DocumentError: the state is none.
+            DocumentError: the state cannot be read as one.
             TooManyConflictsError: other invocations keep changing the state.
         """
         for _ in range(MAX_ATTEMPTS):
@@ -101,7 +100,7 @@ class Controller:
         raise TooManyConflictsError(f"the state changed {MAX_ATTEMPTS} times during {trigger}")
 
     def _enforce_limits(self, deployment: Deployment) -> None:
-        """Whatever keeps the state from being written: nodes go at their limit."""
+        """Take the nodes to zero at their limit, although the state cannot be written."""
         if any(limits_reached(deployment, self.clock())):
             self._is_at_zero(deployment.plan)
 
@@ -117,16 +116,16 @@ class Controller:
         )
 
     def pause(self) -> None:
-        """A moment of random length, so that two that collided do not collide again."""
+        """Wait for a random time, so that two invocations that collided do not collide again."""
         self.sleep(random.uniform(0, _LONGEST_PAUSE_SECONDS))  # noqa: S311 - no secret
 
     def tell_hourly(self, notification: Notification) -> None:
-        """For what cannot be remembered as told: in the first minutes of an hour."""
+        """Send a notification once an hour, for problems that cannot be remembered as reported."""
         if self.clock() % 3600 < HEARTBEAT_MINUTES * 60:
             actions.publish(notification, self.clients, self.settings)
 
     def scale_to_zero(self, plan: CapacityPlan, *, until_unix_s: float) -> None:
-        """Take the nodes to zero, and wait until EKS has accepted it; NotZeroError if not."""
+        """Take the nodes to zero and wait until EKS accepts it; raise NotZeroError."""
         while True:
             failure: Exception | None = None
             try:
@@ -139,7 +138,7 @@ class Controller:
             self.sleep(BUSY_PAUSE_SECONDS)
 
     def _is_at_zero(self, plan: CapacityPlan) -> bool:
-        """Whether no nodes of ours are desired; if some are, this asks for none."""
+        """Tell whether no nodes of ours are desired; if some are, ask EKS for zero."""
         nodes = node_group(plan, self.clients, since=self.clock())
         if nodes.ownership == "ours" and nodes.desired_size != 0:
             actions.set_desired_size(plan, self.clients, 0)
@@ -150,7 +149,7 @@ class Controller:
     def _reconcile_once(
         self, stored: Stored[State], deployment: Deployment, trigger: str, function_arn: str
     ) -> bool:
-        """True when no other invocation wrote the state meanwhile."""
+        """Reconcile once; return False if another invocation wrote the state meanwhile."""
         observation = self._observe(stored, deployment)
         now, nodes = self.clock(), observation.nodes
         step = transition(stored.document, deployment, observation, now=now)
@@ -176,7 +175,7 @@ class Controller:
         return undisturbed
 
     def _check_not_from_the_future(self, stored: Stored[State], deployment: Deployment) -> None:
-        """It would have a deadline that never comes."""
+        """Refuse a state from the future, because its deadline would never come."""
         latest = max(deployment.deployed_at_unix_s, deployment.node_time.observed_at_unix_s)
         if latest > self.clock() + MAX_CLOCK_DIFFERENCE_SECONDS:
             raise DocumentError(
@@ -184,7 +183,7 @@ class Controller:
             )
 
     def _observe(self, stored: Stored[State], deployment: Deployment) -> Observation:
-        """AWS as it is; of a deployment whose time or money is over, the node group alone."""
+        """Observe AWS; after the deadline or the budget, observe the node group alone."""
         state, plan, now = stored.document, deployment.plan, self.clock()
         last, time_so_far = state.last_decision, deployment.node_time
         counted = time_so_far.observed(time_so_far.instances, were_desired=False, now=now)
@@ -202,7 +201,7 @@ class Controller:
     def _report_nodes_not_seen(
         self, stored: Stored[State], deployment: Deployment, error: Exception
     ) -> None:
-        """Once: nodes that may still be up cannot be shown to be ours, and so are not touched."""
+        """Report once that nodes may still be up, but cannot be shown to be ours."""
         state, now = stored.document, self.clock()
         last = state.last_decision
         at_zero = last and last.desired_size == 0 and not deployment.node_time.instances
@@ -220,7 +219,7 @@ class Controller:
     def _write_first(
         self, step: Transition, stored: Stored[State], nodes: NodeGroup
     ) -> Stored[State]:
-        """The state before anything is done about it; but nodes that must go wait for no bucket."""
+        """Write the state before acting; if that fails, nodes that must go still go."""
         try:
             return self.document.write(step.state, over=stored)
         except (ClientError, BotoCoreError, DocumentError):
@@ -231,7 +230,7 @@ class Controller:
     def _attempt(
         self, action: Callable[[], object], event: str, **fields: object
     ) -> Exception | None:
-        """Do something that a later invocation can make up for; a failure is logged."""
+        """Do something that a later invocation can repeat; log and return a failure."""
         try:
             action()
         except (ClientError, BotoCoreError) as error:
@@ -241,7 +240,7 @@ class Controller:
         return None
 
     def _log_decision(self, step: Transition, nodes: NodeGroup, trigger: str) -> None:
-        """One line a decision; nothing where nothing changed."""
+        """Log a new decision, or that nothing could be decided."""
         deployment, decision = step.deployment, step.decision
         if not step.is_new and decision.reason != "unknown":
             return
@@ -264,7 +263,7 @@ class Controller:
         )
 
     def _resize(self, step: Transition, nodes: NodeGroup) -> tuple[bool, Exception | None]:
-        """Whether the size was changed, and the error that kept it from changing."""
+        """Set the size; return whether it was changed, and the error if EKS refused."""
         size = step.decision.desired_size
         if size is None or size == nodes.desired_size:
             return False, None
@@ -277,15 +276,14 @@ class Controller:
         return error is None, error
 
     def end_drains(self, nodes: NodeGroup) -> None:
-        """End the drains of nodes that are not needed any more."""
         for instance in nodes.draining:
             end = functools.partial(actions.end_drain, nodes, self.clients, instance)
             self._attempt(end, "drain not ended", instance=instance)
 
     def _schedule(self, step: Transition, function_arn: str) -> float | None:
-        """Bring the deadline's schedule up to date; what it is set to now.
+        """Update the deadline's schedule and return the time that it is set to now.
 
-        After a failure the next invocation tries again; the heartbeat sees the deadline pass.
+        After a failure the next invocation tries again, and the heartbeat keeps the deadline.
         """
         wanted, current = step.schedule_at_unix_s, step.state.schedule_at_unix_s
         if wanted == current:
@@ -311,7 +309,7 @@ class Controller:
         problems: tuple[str, ...],
         schedule_at_unix_s: float | None,
     ) -> bool:
-        """Remember what was done; True if no other invocation wrote the state meanwhile."""
+        """Write the actions into the state; return False if another invocation changed it."""
         undisturbed = True
         for _ in range(MAX_ATTEMPTS):
             state = stored.document
@@ -340,7 +338,7 @@ class Controller:
     def _refused_size(
         self, state: State, error: Exception | None, now: float
     ) -> tuple[Notification, ...]:
-        """A notification, once, of a size that EKS refuses for long."""
+        """Return a notification, once, if EKS has refused the size for long."""
         deployment, last = state.deployment, state.last_decision
         if not error or not deployment or not last or last.desired_size is None:
             return ()
@@ -352,8 +350,11 @@ class Controller:
     def _claim_left_over(
         self, stored: Stored[State], now: float
     ) -> tuple[Stored[State], tuple[Notification, ...]]:
-        """What another invocation left unsent, for this one to send: written first, so that a state
-        that cannot be written does not have it sent at each heartbeat."""
+        """Claim the notifications that another invocation left unsent.
+
+        The claim is written first: otherwise a state that cannot be written would send them at each
+        heartbeat.
+        """
         state = stored.document
         claimed = tuple(
             replace(n, made_at_unix_s=now) if n.made_at_unix_s < now - UNSENT_AFTER_SECONDS else n
@@ -365,7 +366,7 @@ class Controller:
         return self.document.write(replace(state, outbox=claimed), over=stored), left
 
     def _send(self, notifications: Iterable[Notification]) -> set[str]:
-        """Send these; ids of what was sent."""
+        """Send notifications; return the ids of those that were sent."""
         send = functools.partial(actions.publish, clients=self.clients, settings=self.settings)
         return {
             one.id

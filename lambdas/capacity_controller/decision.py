@@ -1,7 +1,7 @@
 """The decision: how many accelerator nodes are desired now, and why. No AWS here.
 
-What ends a run comes first, and needs as little of the observation as it can: deadline and budget
-need none of it.
+Reasons that end a run come first and need as little of the observation as possible: deadline and
+budget need none of it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lambdas.capacity_controller.observation import (
 )
 from lambdas.capacity_controller.state import Deployment, Status
 
-# As a mail's subject has them, with spaces; docs/operations.md has a row for each but `unknown`,
+# Mail subjects show these reasons with spaces. docs/operations.md has a row for each but `unknown`,
 # which is only logged.
 Reason = Literal[
     "ready",
@@ -45,13 +45,13 @@ Reason = Literal[
     "foreign_node_group",
     "unknown",
 ]
-# A node is ready some minutes after its start, and a measuring pod's first act is to write a file.
-# Nodes that are paid for so long without one serve nobody: the pod has no image or no memory.
+# A node is ready some minutes after its start, and a measuring pod first writes a file. If nodes
+# are paid for so long without such a file, the pod has no image or no memory.
 BEGIN_WITHIN_NODE_SECONDS = 45 * 60
-# A canary takes a minute where its image is there, and says something of whatever it meets. Where a
-# mount fails, no container starts that could say anything.
+# A canary takes a minute once its image is there, and reports every error. If a mount fails, no
+# container starts that could report it.
 CANARY_SILENT_AFTER_SECONDS = 10 * 60
-# What ends a run, or keeps one from beginning, and can be put right by another deploy.
+# Reasons that another deploy can put right.
 _HELD_IN_A_BLOCK: frozenset[Reason] = frozenset(
     {
         "server_gave_up",
@@ -72,9 +72,9 @@ _BLOCK_NOT_STARTED = {"scheduled", "pending", "payment-pending", "assessing", "d
 class Decision:
     """A desired size and its reason.
 
-    desired_size: None: leave the node group as it is.
-    text: the reason in words, for people.
-    last_lines: of a log, where they say more.
+    desired_size: None leaves the node group as it is.
+    text: the reason in words.
+    last_lines: the end of a log that explains the reason.
     """
 
     desired_size: int | None
@@ -86,7 +86,7 @@ class Decision:
 def decide(
     deployment: Deployment, status: Status, observation: Observation, *, now: float
 ) -> Decision:
-    """The size that the node group must have now."""
+    """Decide the size that the node group must have now."""
     for decision in _reasons_against(deployment, status, observation, now):
         return _held(decision, observation, now)
     unknowns = [part.why for part in vars(observation).values() if isinstance(part, Unknown)]
@@ -105,9 +105,9 @@ def decide(
 def decide_without_state(
     deployment: Deployment, observation: Observation, *, now: float
 ) -> Decision | None:
-    """What takes nodes to zero where the deployment is made of its plan alone; None: they stay.
+    """Decide whether nodes go to zero, for a deployment that is known by its plan alone.
 
-    Reasons that ask what was said since the deploy are left out: nobody knows when that was.
+    None: they stay. Reports since the deploy are not asked for, because its time is not known.
     """
     for decision in _reasons_without_state(deployment, observation, now):
         held = _held(decision, observation, now)
@@ -126,7 +126,7 @@ def _reasons_without_state(
 
 
 def deadline_unix_s(deployment: Deployment, observation: Observation) -> float:
-    """The experiment's own end, or that of a Capacity Block's nodes if it is sooner."""
+    """Return the experiment's deadline, or the end of a Capacity Block's nodes if sooner."""
     own = deployment.own_deadline_unix_s
     if isinstance(observation.block, CapacityBlock):
         return min(own, observation.block.ends_at_unix_s - BLOCK_MARGIN_SECONDS)
@@ -134,14 +134,14 @@ def deadline_unix_s(deployment: Deployment, observation: Observation) -> float:
 
 
 def utc(unix_s: float) -> str:
-    """A time for people: `2026-11-21 10:20 UTC`."""
+    """Format a time as `2026-11-21 10:20 UTC`."""
     return datetime.fromtimestamp(unix_s, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def _reasons_against(
     deployment: Deployment, status: Status, observation: Observation, now: float
 ) -> Iterator[Decision]:
-    """Reasons for no nodes, the strongest first."""
+    """Yield the reasons for zero nodes, the strongest first."""
     yield from _without_a_node_group(deployment, observation)
     if status == "ended":
         yield _zero("ended", "the deployment was deleted")
@@ -158,14 +158,14 @@ def _reasons_against(
 
 
 def _held(decision: Decision, observation: Observation, now: float) -> Decision:
-    """Nodes of a Capacity Block are paid for: they stay for another deploy, until the block's end.
+    """Keep nodes of a Capacity Block, which are paid for, until the block's end for another deploy.
 
-    Nothing that was at zero comes up by this.
+    A node group that is at zero stays there.
     """
     block = observation.block
     if decision.reason not in _HELD_IN_A_BLOCK or not observation.nodes.desired_size:
         return decision
-    if isinstance(block, Unknown):  # EKS and EC2 end its nodes, whoever knows of it here
+    if isinstance(block, Unknown):  # EKS and EC2 end its nodes in any case
         return replace(decision, desired_size=None)
     if not isinstance(block, CapacityBlock) or any(_outside_the_block(block, now)):
         return decision
@@ -184,7 +184,7 @@ def _without_a_node_group(deployment: Deployment, observation: Observation) -> I
         wanted = ", ".join(f"{k}={v}" for k, v in plan.nodegroup_tags.items())
         text = (
             f"node group {name} does not carry the tags of this experiment ({wanted}): "
-            "it is another's and is left alone"
+            "it belongs to something else and is left alone"
         )
         yield Decision(desired_size=None, reason="foreign_node_group", text=text)
 
@@ -207,7 +207,7 @@ def _failed(observation: Observation) -> Iterator[Decision]:
 
 
 def _server_gave_up(deployment: Deployment, observation: Observation) -> Iterator[Decision]:
-    """Before the run's own failure, which comes of it and does not quote the server's log."""
+    """This comes before the run's own failure, which does not quote the server's log."""
     if deployment.servers.gave_up:
         servers = observation.servers
         lines = () if isinstance(servers, Unknown) else servers.last_lines
@@ -215,9 +215,9 @@ def _server_gave_up(deployment: Deployment, observation: Observation) -> Iterato
 
 
 def limits_reached(deployment: Deployment, now: float) -> Iterator[Decision]:
-    """The deadline and the budget, which follow from what is remembered alone.
+    """Yield the deadline and the budget, which follow from the state alone.
 
-    A Capacity Block is paid for up front: no node that goes brings anything of it back.
+    A Capacity Block is paid in advance, so the budget does not end its nodes.
     """
     plan, own = deployment.plan, deployment.own_deadline_unix_s
     if now >= own:
@@ -241,12 +241,12 @@ def _not_begun(deployment: Deployment, observation: Observation) -> Iterator[Dec
         yield _zero(
             "not_begun",
             f"{paid / 60:.0f} node minutes are paid for and Job {plan.job_name} has not begun: "
-            "there is no file of a run of it",
+            "it has written no file of a run",
         )
 
 
 def _no_server_ready(deployment: Deployment, observation: Observation) -> Iterator[Decision]:
-    """Of its own, whatever the Job does: it may be the one that hangs."""
+    """This does not depend on the Job, which may hang."""
     plan, waited = deployment.plan, deployment.without_server_seconds
     if isinstance(observation.servers, Unknown) or isinstance(observation.run, Unknown):
         return
@@ -294,7 +294,7 @@ def _not_staged(observation: Observation) -> Iterator[Decision]:
 
 
 def _not_tried(deployment: Deployment, observation: Observation, now: float) -> Iterator[Decision]:
-    """Nodes that are up are not given back for a minute in which a new Job's canaries run."""
+    """Nodes that are up stay for the minute in which a new Job's canaries run."""
     canaries, nodes_up = observation.canaries, observation.nodes.desired_size
     if isinstance(canaries, Unknown) or canaries.state == "ok":
         return
@@ -308,13 +308,13 @@ def _not_tried(deployment: Deployment, observation: Observation, now: float) -> 
 
 
 def canary_is_silent(deployment: Deployment, observation: Observation, now: float) -> bool:
-    """Whether a canary has said nothing for long, since there was something to be tried."""
+    """Tell whether a canary has not reported for long, although its models are staged."""
     canaries, models = observation.canaries, observation.models
     if isinstance(canaries, Unknown) or isinstance(models, Unknown):
         return False
     if canaries.state != "missing" or models.staging != "ready":
         return False
-    # A marker is another program's: a time that is to come does not count.
+    # Another program writes the marker, so a time in the future does not count.
     times = (deployment.deployed_at_unix_s, models.staged_at_unix_s)
     since = max((at for at in times if at <= now), default=now)
     return now - since >= CANARY_SILENT_AFTER_SECONDS

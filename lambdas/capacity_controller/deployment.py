@@ -1,8 +1,8 @@
-"""CloudFormation's custom resource: a deployment is created, updated, deleted.
+"""Handles CloudFormation's custom resource: a deployment is created, updated, deleted.
 
-One resource for the life of the stack, whatever Job it holds: its physical id never
-changes, so CloudFormation sends no Delete for an old Job. A rolled back deploy is an Update back to
-the old plan, whose deployment is still known with its deadline and its spend.
+The stack has one resource for all its Jobs. Its physical id never changes, so CloudFormation sends
+no Delete for an old Job. A rolled back deploy is an Update to the old plan, whose deployment is
+still known with its deadline and its spend.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from lambdas.s3_document import ConflictError
 
 RequestType = Literal["Create", "Update", "Delete"]
 MAX_ATTEMPTS = 20
-# Of the invocation's time, for the response.
+# Time of the invocation that is kept for the response.
 RESERVE_SECONDS = 20.0
 # CloudFormation repeats a request at most a few times.
 REMEMBERED_REQUESTS = 20
 
 
 class DeploymentError(Exception):
-    """The request cannot be done; CloudFormation shows the message."""
+    """The request cannot be fulfilled; CloudFormation shows the message."""
 
 
 def handle_request(
     event: Mapping[str, Any], controller: Controller, *, function_arn: str, ends_unix_s: float
 ) -> None:
-    """Do one request of CloudFormation, or DeploymentError; `ends_unix_s` ends the invocation."""
+    """Fulfil a request of CloudFormation before the invocation ends; raise DeploymentError."""
     plan, kind = _plan(event), event["RequestType"]
     if kind == "Delete":
         _delete(event, plan, controller, function_arn, ends_unix_s)
@@ -51,11 +51,11 @@ def handle_request(
 
 
 def with_deployed(state: State, plan: CapacityPlan, request: RequestType, *, now: float) -> State:
-    """The state with this plan deployed.
+    """Return the state with this plan deployed.
 
-    A Job that is known keeps the time of its deploy, and so its deadline: a changed
-    `deadline_minutes` moves the deadline, a repeated or rolled back request does not. Only a stack
-    that is created anew has a new deadline. What was spent on a Job is never forgotten.
+    A known Job keeps the time of its deploy, so that only a changed `deadline_minutes` moves its
+    deadline, not a repeated or rolled back request. A stack that is created anew gets a new
+    deadline. The spend of a Job is never forgotten.
     """
     known, before = state.deployments.get(plan.job_name), state.deployment
     new = NodeTime(node_seconds=0.0, instances=0, observed_at_unix_s=now)
@@ -80,7 +80,7 @@ def with_deployed(state: State, plan: CapacityPlan, request: RequestType, *, now
 def _server_wait(
     state: State, known: Deployment | None, plan: CapacityPlan, node_time: NodeTime, now: float
 ) -> ServerWait:
-    """A Job that returns waits anew, unless one of its servers was given up."""
+    """A Job that is deployed again waits anew, but a server that was given up stays so."""
     new = ServerWait(from_node_seconds=node_time.node_seconds, nodes_since_unix_s=now)
     if known is None:
         return new
@@ -90,14 +90,14 @@ def _server_wait(
 
 
 def _plan(event: Mapping[str, Any]) -> CapacityPlan | None:
-    """The plan of the request; a broken one must not keep a stack from being deleted."""
+    """Read the plan; an invalid one must not prevent a stack from being deleted."""
     text = event["ResourceProperties"].get("Plan")
     try:
         return None if text is None else load_record(CapacityPlan, text)
     except RecordError as error:
         if event["RequestType"] == "Delete":
             return None
-        raise DeploymentError(f"the resource's Plan is none: {error}") from error
+        raise DeploymentError(f"the resource's Plan is invalid: {error}") from error
 
 
 def _update_state(
@@ -126,7 +126,7 @@ def _delete(
     function_arn: str,
     ends_unix_s: float,
 ) -> None:
-    """No nodes any more. Only nodes that are still there may keep a stack from being deleted."""
+    """Take all nodes to zero; only remaining nodes may prevent a stack from being deleted."""
     plans = [] if plan is None else [plan]
     try:
         _update_state(controller, event["RequestId"], lambda state: replace(state, status="ended"))

@@ -1,10 +1,10 @@
-"""The Lambda handler: one event.
+"""The Lambda handler of the capacity controller.
 
 Events: CloudFormation's custom resource requests, S3 events by EventBridge, Auto Scaling events by
 EventBridge, EventBridge Scheduler's heartbeat and deadline. All but the first only trigger a
-reconciliation. Environment: `settings.Settings`.
+reconciliation. Environment: `state.Settings`.
 
-The log has one JSON line for each decision, and for whatever failed. An error ends the invocation,
+The log has one JSON line for each decision and each failure. An error ends the invocation,
 so that Lambda counts it and tries again; the next heartbeat reconciles anyway.
 """
 
@@ -46,7 +46,7 @@ def handle(
     controller: Controller,
     opener: OpenerDirector | None = None,
 ) -> None:
-    """Do what an event asks for; `opener` sends the answer to CloudFormation."""
+    """Handle one event; `opener` sends the response to CloudFormation."""
     arn = context.invoked_function_arn
     if "RequestType" not in event:
         _reconcile(event, arn, controller)
@@ -61,12 +61,12 @@ def handle(
     try:
         send_response(event, error=error, opener=opener)
     except NotCloudFormationError as refused:
-        # Logged and no more: Lambda would bring the event again.
+        # An exception would make Lambda deliver the event again.
         controller.log_failure("CloudFormation was not answered", refused)
 
 
 def _reconcile(event: Mapping[str, Any], arn: str, controller: Controller) -> None:
-    """Decide by the state; where that cannot be done, keep to the limits of the event's plan."""
+    """Decide by the state, or by the limits of the event's plan if the state cannot be used."""
     try:
         if not controller.reconcile(trigger_of(event), function_arn=arn):
             _keep_to_limits(event, controller, None)
@@ -86,7 +86,7 @@ def _keep_to_limits(
 
 
 def trigger_of(event: Mapping[str, Any]) -> str:
-    """What invoked the function, for the log."""
+    """Describe what invoked the function, for the log."""
     detail = event.get("detail")
     name = str(event.get("trigger") or event.get("detail-type") or "unknown event")
     if isinstance(detail, dict) and isinstance(detail.get("object"), dict):
@@ -96,7 +96,7 @@ def trigger_of(event: Mapping[str, Any]) -> str:
 
 @functools.cache
 def _controller() -> Controller:
-    """Made at the first event, kept while Lambda keeps the process."""
+    """Made at the first event and kept as long as Lambda keeps the process."""
     names = ("s3", "eks", "autoscaling", "ec2", "scheduler", "sns")
     clients: dict[str, Any] = {
         name: boto3.client(name, config=CLIENT_CONFIG)  # type: ignore[call-overload]

@@ -1,4 +1,4 @@
-"""The notifications: what was decided, why, what it has cost, and what can be done about it."""
+"""Notifications: a decision or problem, its reason, the cost so far and the next step."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from lambdas.capacity_controller.state import Deployment, LastDecision, Notifica
 MAX_SUBJECT_CHARACTERS = 99
 _RUN_AGAIN = "To measure again, raise `rerun` in the experiment and deploy."
 _RESUMES = "A run whose run.json does not say failed by then goes on where it stopped."
-# Only for who has access to the cluster: a default one is private.
+# This needs access to the cluster, which is private by default.
 _KUBECTL = (
     "with access to the cluster (aws.public_access_cidrs and aws.admin_principal_arns) "
     "`kubectl -n draftworth describe pods`"
@@ -31,9 +31,9 @@ _KUBECTL = (
 
 
 class Subject(StrEnum):
-    """What a mail that tells no decision and no missing nodes is about.
+    """Subjects of mails other than those of decisions and of missing nodes.
 
-    docs/operations.md has a row for each, for each decision and for each kind of problem.
+    docs/operations.md has a row for each of them.
     """
 
     LOST_NODES = "{number} accelerator node(s) lost"
@@ -46,7 +46,7 @@ class Subject(StrEnum):
     LOST_STATE = "state lost"
 
 
-# By the decision's reason; what is not here needs nothing but its text.
+# Next steps by the decision's reason.
 NEXT: Mapping[Reason, str] = {
     "ready": "nothing. The nodes start, the servers compile or load, the run begins.",
     "ended": "nothing.",
@@ -86,7 +86,7 @@ def of_decision(
     before: LastDecision | None,
     now: float,
 ) -> Notification:
-    """A decision, desired size and reason."""
+    """Report a decision with its size and reason."""
     was = "-" if before is None or before.desired_size is None else before.desired_size
     size = "unchanged" if decision.desired_size is None else str(decision.desired_size)
     lines = [
@@ -103,7 +103,7 @@ def of_decision(
 
 
 def _answer(observation: Observation) -> Iterator[str]:
-    """What the run was for, and where there is more of it."""
+    """Yield the verdict of a run and the place of its report."""
     run = observation.run
     if isinstance(run, Unknown) or not run.answer:
         return
@@ -117,7 +117,7 @@ def _answer(observation: Observation) -> Iterator[str]:
 
 
 def of_problem(deployment: Deployment, problem: Problem, *, now: float) -> Notification:
-    """Desired nodes are missing."""
+    """Report that desired nodes are missing."""
     lines = [
         f"The accelerator nodes of {deployment.plan.experiment} do not start: {problem.text}",
         "",
@@ -129,7 +129,7 @@ def of_problem(deployment: Deployment, problem: Problem, *, now: float) -> Notif
 def of_lost_nodes(
     deployment: Deployment, lost: int, observation: Observation, *, now: float
 ) -> Notification:
-    """Nodes were terminated although they were desired."""
+    """Report that nodes were terminated although they were desired."""
     plan = deployment.plan
     lines = [
         f"{plan.experiment} lost {lost} of {plan.nodes} accelerator nodes:",
@@ -144,7 +144,7 @@ def of_lost_nodes(
 
 
 def of_refused_size(deployment: Deployment, size: int, error: str, *, now: float) -> Notification:
-    """EKS refuses the desired size."""
+    """Report that EKS refuses the desired size."""
     plan = deployment.plan
     lines = [
         f"The accelerator nodes of {plan.experiment} should be {size}, but EKS refuses it:",
@@ -158,7 +158,7 @@ def of_refused_size(deployment: Deployment, size: int, error: str, *, now: float
 def of_silent_canary(
     deployment: Deployment, observation: Observation, *, now: float
 ) -> Notification:
-    """A canary has said nothing for long."""
+    """Report that a canary has been silent for long."""
     plan, canaries = deployment.plan, observation.canaries
     silent = "" if isinstance(canaries, Unknown) else canaries.text
     lines = [
@@ -174,7 +174,7 @@ def of_silent_canary(
 
 
 def of_more_nodes(deployment: Deployment, observation: Observation, *, now: float) -> Notification:
-    """More nodes exist than are desired."""
+    """Report that more nodes exist than are desired."""
     plan, nodes = deployment.plan, observation.nodes
     lines = [
         f"{nodes.instances} accelerator nodes of {plan.experiment} exist and are paid for,",
@@ -192,7 +192,7 @@ def of_more_nodes(deployment: Deployment, observation: Observation, *, now: floa
 def of_remaining_nodes(
     deployment: Deployment, observation: Observation, *, now: float
 ) -> Notification:
-    """The size is zero, and nodes are still there."""
+    """Report that the size is zero and nodes still exist."""
     nodes = observation.nodes
     lines = [
         f"The accelerator nodes of {deployment.plan.experiment} should be 0 for half an hour,",
@@ -206,7 +206,7 @@ def of_remaining_nodes(
 
 
 def of_nodes_not_seen(deployment: Deployment, error: str, *, now: float) -> Notification:
-    """Nodes should be at zero, and nobody knows whose the node group is."""
+    """Report that nodes should be at zero, but the node group cannot be read."""
     plan = deployment.plan
     lines = [
         f"The accelerator nodes of {plan.experiment} should be 0, but their node group cannot be",
@@ -231,7 +231,7 @@ def _size_command(plan: CapacityPlan, size: int) -> str:
 def of_lost_state(
     plan: CapacityPlan, why: str, nodes: NodeGroup, end: Decision | None, *, now: float
 ) -> Notification:
-    """The state cannot be used; the nodes go to zero for a reason, or stay as they are."""
+    """Report that the state cannot be used; without an `end` the nodes stay as they are."""
     modified = nodes.modified_at_unix_s
     since = "a time that EKS does not tell" if modified is None else utc(modified)
     what = f"go to zero: {end.text}." if end else "stay as they are, and none starts."
@@ -273,7 +273,7 @@ def _facts(deployment: Deployment, deadline: float) -> list[str]:
 
 
 def _notification(plan: CapacityPlan, subject: str, lines: list[str], now: float) -> Notification:
-    """The time is part of the id: the same text at another time is another notification."""
+    """The id contains the time: the same text at another time is another notification."""
     subject = f"draftworth {plan.experiment}: {subject}"[:MAX_SUBJECT_CHARACTERS]
     text = "\n".join(lines)
     identity = hashlib.sha256(f"{subject}{text}{now}".encode()).hexdigest()[:16]

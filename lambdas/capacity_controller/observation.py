@@ -19,18 +19,18 @@ from draftworth.records.deployment import CapacityKind, CapacityPlan
 
 @dataclass(frozen=True, kw_only=True)
 class Unknown:
-    """Could not be observed at this moment: neither yes nor no follows from it."""
+    """Something that could not be observed: neither yes nor no follows from it."""
 
     why: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class Models:
-    """The checkpoints that are needed; `text` names those missing, or the two that do not match.
+    """The needed checkpoints; `text` names those missing, or the two that do not match.
 
-    failed: a staging Job gave one up since the deploy; `text` is its reason.
-    unreadable: a marker is not one of ours, which starts nothing and ends no run.
-    staged_at_unix_s: when the last of them was; 0 while one is missing.
+    failed: a staging Job has given up since the deploy; `text` is its reason.
+    unreadable: a marker is not one of ours, which starts no node and ends no run.
+    staged_at_unix_s: when the last of them was staged; 0 while one is missing.
     """
 
     staging: Literal["ready", "missing", "failed", "mismatch", "unreadable"]
@@ -40,10 +40,10 @@ class Models:
 
 @dataclass(frozen=True, kw_only=True)
 class Canaries:
-    """What every variant's canary reported since the deploy.
+    """The reports of all canaries since the deploy.
 
-    missing: `text` names those that have said nothing. failed: `text` is what one of them found,
-    and `last_lines` the end of its log. unreadable: a report is none of ours.
+    missing: `text` names the variants without a report. failed: `text` is the error of one of them,
+    and `last_lines` the end of its log. unreadable: a report is not one of ours.
     """
 
     state: Literal["ok", "missing", "failed", "unreadable"]
@@ -53,11 +53,10 @@ class Canaries:
 
 @dataclass(frozen=True, kw_only=True)
 class Servers:
-    """What the servers that are needed said since the deploy; one that said nothing is not there.
+    """The states that the needed servers have reported since the deploy.
 
-    gave_up: why one of them is not worth another start, empty while none is; `last_lines`: the end
-        of its log.
-    healthy_since_unix_s: since when one has been; of several the newest, None: none is.
+    gave_up: why one of them was given up, empty if none was; `last_lines`: the end of its log.
+    healthy_since_unix_s: when the newest healthy server became healthy; None: no server is.
     """
 
     gave_up: str = ""
@@ -66,12 +65,12 @@ class Servers:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run:
-    """Whether a run of the deployed Job has begun, and is over; `text` is its own reason.
+class ObservedRun:
+    """The run of the deployed Job; `text` is the run's own reason.
 
-    address: of its files, of a run that is over. answer: of one that is complete, what its verdict
-        says, a sentence a line, or why that is not known.
-    measured_at_unix_s: of the newest result of a run that is not over; None: there is none.
+    address: the folder of a run that is over. answer: the sentences of a complete run's verdict, or
+        why they are not known.
+    measured_at_unix_s: the time of the newest result while the run goes on; None: no result.
     """
 
     state: Literal["none", "begun", "complete", "failed"]
@@ -94,14 +93,14 @@ class CapacityBlock:
 
 @dataclass(frozen=True, kw_only=True)
 class NoCapacityBlock:
-    """There is no such Capacity Block; `why` says what EC2 answered."""
+    """There is no such Capacity Block; `why` quotes EC2."""
 
     why: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """Why desired nodes are missing. Each kind is reported once, until the nodes are there."""
+    """A reason for missing nodes. Each kind is reported once, until the nodes are there."""
 
     kind: str
     text: str
@@ -111,8 +110,8 @@ class Problem:
 class NodeGroup:
     """The accelerator node group.
 
-    desired_size: what EKS was last told; None where it does not say.
-    instances: that exist and are paid for, whatever their state; None where they cannot be seen.
+    desired_size: the size that EKS was last asked for; None: unknown.
+    instances: number of instances that exist and are paid for; None: they cannot be seen.
     draining: ids of instances that wait for their drain before they are terminated.
     """
 
@@ -127,7 +126,7 @@ class NodeGroup:
 
 @dataclass(frozen=True, kw_only=True)
 class Observation:
-    """Everything that a decision follows from, besides the plan and the time.
+    """Everything that a decision depends on, besides the plan, the state and the time.
 
     stopped: the object `control/stop` exists.
     block: None when the plan has no Capacity Block.
@@ -136,7 +135,7 @@ class Observation:
     models: Models | Unknown
     canaries: Canaries | Unknown
     servers: Servers | Unknown
-    run: Run | Unknown
+    run: ObservedRun | Unknown
     stopped: bool | Unknown
     block: CapacityBlock | NoCapacityBlock | Unknown | None
     nodes: NodeGroup
@@ -168,10 +167,10 @@ def problems_of(
     activities: Sequence[dict[str, Any]],
     since: float,
 ) -> tuple[Problem, ...]:
-    """Why nodes are missing, one problem a kind.
+    """Return why nodes are missing, one problem for each kind.
 
-    issues: the node group's health. activities: of its Auto Scaling group, the newest first; those
-    from before `since`, Unix seconds, do not matter any more.
+    issues: the node group's health. activities: those of its Auto Scaling group, the newest first.
+    since: older activities are ignored.
     """
     found = [*_failed_launch(plan, activities, since)] or [*_health_issues(plan, issues)]
     return tuple({problem.kind: problem for problem in found}.values())
@@ -180,7 +179,7 @@ def problems_of(
 def _failed_launch(
     plan: CapacityPlan, activities: Sequence[dict[str, Any]], since: float
 ) -> Iterator[Problem]:
-    """The newest finished launch alone: one that succeeded ends the problem of those before."""
+    """Look at the newest finished launch alone: after a success earlier failures do not count."""
     for activity in activities:
         recent = activity["StartTime"].timestamp() >= since
         if not recent or activity["StatusCode"] == "Successful":
@@ -227,7 +226,7 @@ def _problem(plan: CapacityPlan, kind: str, message: str, zone: str) -> Problem:
 
 
 def _zone(activity: dict[str, Any]) -> str | None:
-    """Auto Scaling writes an activity's details as JSON text."""
+    """Return the zone in an activity's details, which are JSON text."""
     try:
         zone = json.loads(activity.get("Details") or "{}").get("Availability Zone")
     except ValueError:

@@ -1,12 +1,9 @@
 """Reads what the controller observes out of AWS: node groups, instances, objects in S3.
 
-All of it is theirs, and may be anything: it is read up to a limit and decoded strictly, and what is
-said of it is printable. What cannot be read at this moment (S3 refuses, a timeout) is raised.
-
-What a decision can do without is `Unknown` where it cannot be read, whatever the reason: other
-programs write those objects, and none of them may end the function that limits what is spent. The
-node group is not such a part: without knowing whose it is nothing can be done. Its error ends the
-invocation, and the next one observes again.
+Other programs write these objects, and none of them may end the function that limits the spend. So
+objects are read up to a limit and decoded strictly, quoted text is made printable, and a part that
+cannot be observed is `Unknown`. Only an error of the node group ends the invocation: without its
+owner nothing can be decided, and the next invocation observes again.
 """
 
 from __future__ import annotations
@@ -20,14 +17,22 @@ from botocore.exceptions import ClientError
 
 from draftworth.records.checkpoints import (
     READY_MARKER,
+    TOKENIZER_FILE,
+    VOCABULARY_FILE,
     FailedModel,
     ReadyModel,
     failed_key,
     ready_key,
-    tokenizer_mismatch,
 )
 from draftworth.records.codec import RecordError, load_record
-from draftworth.records.deployment import STOP_KEY, CanaryReport, CapacityPlan, ModelRef, canary_key
+from draftworth.records.deployment import (
+    STOP_KEY,
+    CanaryReport,
+    CapacityPlan,
+    DraftTokenizer,
+    ModelRef,
+    canary_key,
+)
 from draftworth.records.findings import VERDICT_FILE, Verdict
 from draftworth.records.results import (
     BLOCKS_FOLDER,
@@ -45,7 +50,7 @@ from lambdas.capacity_controller.observation import (
     NoCapacityBlock,
     NodeGroup,
     Observation,
-    Run,
+    ObservedRun,
     Servers,
     Unknown,
     problems_of,
@@ -56,8 +61,8 @@ from lambdas.s3_document import error_code, read_object
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
-# Of a log or a verdict, in a notification: Amazon SNS takes 256 KiB, and 50 of them wait in the
-# state.
+# Lines of a log or a verdict in a notification: Amazon SNS takes 256 KiB, and up to 50 of them wait
+# in the state.
 QUOTED_LINES = 20
 # A Job has one run for each Job object of its name, and a page has a thousand keys.
 MAX_RUNS = 100
@@ -67,11 +72,13 @@ R = TypeVar("R")
 
 
 def models_of(s3: S3Client, bucket: str, plan: CapacityPlan, *, since: float) -> Models:
-    """The checkpoints; a staging that was given up before `since` may have been put right."""
+    """Observe the checkpoints; a staging that was given up before `since` is ignored."""
     try:
         found = {model: _ready(s3, bucket, model) for model in plan.models}
     except (RecordError, TooLargeError) as error:
-        return Models(staging="unreadable", text=one_line(f"{READY_MARKER} is none: {error}"))
+        return Models(
+            staging="unreadable", text=one_line(f"{READY_MARKER} cannot be read: {error}")
+        )
     ready = {model: marker for model, marker in found.items() if marker is not None}
     missing = [model for model in plan.models if model not in ready]
     for model in missing:
@@ -80,15 +87,38 @@ def models_of(s3: S3Client, bucket: str, plan: CapacityPlan, *, since: float) ->
     if missing:
         return Models(staging="missing", text=", ".join(_name(model) for model in missing))
     for draft in plan.drafts:
-        mismatch = tokenizer_mismatch(
-            ready[plan.target],
-            ready[draft.checkpoint],
-            draft_may_lack_tokenizer=draft.vocabulary == "own_or_none",
-        )
+        mismatch = tokenizer_mismatch(ready[plan.target], ready[draft.checkpoint], draft.vocabulary)
         if mismatch:
             return Models(staging="mismatch", text=one_line(mismatch))
     staged_at = max(marker.staged_at_unix_s for marker in ready.values())
     return Models(staging="ready", staged_at_unix_s=staged_at)
+
+
+def tokenizer_mismatch(
+    target: ReadyModel, draft: ReadyModel, vocabulary: DraftTokenizer
+) -> str | None:
+    """Describe why a draft's token ids do not mean the target's; None if they do.
+
+    A target verifies the ids that a draft proposes. With another vocabulary, or the same one in
+    another order, it would reject nearly all of them, or take one word for another.
+    """
+    fingerprint = draft.tokenizer_fingerprint
+    if fingerprint is None and vocabulary == "own_or_none":
+        return None
+    if fingerprint is not None and fingerprint == target.tokenizer_fingerprint:
+        return None
+    return (
+        "the tokenizers of target and draft differ, so the target cannot verify the draft's token "
+        f"ids: target {_tokenizer_of(target)}, draft {_tokenizer_of(draft)}; next: give the "
+        "variant a draft of the target's own family and deploy again"
+    )
+
+
+def _tokenizer_of(ready: ReadyModel) -> str:
+    name = f"{ready.model} at {ready.revision} (commit {ready.commit[:12]})"
+    if ready.tokenizer_fingerprint is None:
+        return f"{name} has no {TOKENIZER_FILE} and no {VOCABULARY_FILE}"
+    return f"{name} has vocabulary {ready.tokenizer_fingerprint[:12]}"
 
 
 def _ready(s3: S3Client, bucket: str, model: ModelRef) -> ReadyModel | None:
@@ -96,7 +126,7 @@ def _ready(s3: S3Client, bucket: str, model: ModelRef) -> ReadyModel | None:
 
 
 def _given_up(s3: S3Client, bucket: str, model: ModelRef, *, since: float) -> str:
-    """Why its staging Job gave up since the deploy; empty: it did not, or has not said so."""
+    """Return why its staging Job gave up since the deploy; empty if it has not."""
     try:
         failed = read_record(FailedModel, s3, bucket, failed_key(model.model, model.revision))
     except (RecordError, TooLargeError):
@@ -111,13 +141,13 @@ def _name(model: ModelRef) -> str:
 
 
 def canaries_of(s3: S3Client, bucket: str, plan: CapacityPlan, *, since: float) -> Canaries:
-    """What the canaries of the plan's Job reported since this time."""
+    """Observe the reports of the Job's canaries since this time."""
     silent = []
     for variant in plan.variants:
         try:
             report = _report(s3, bucket, plan.job_name, variant)
         except (RecordError, TooLargeError) as error:
-            text = one_line(f"the report of {variant}'s canary is none: {error}")
+            text = one_line(f"the report of {variant}'s canary cannot be read: {error}")
             return Canaries(state="unreadable", text=text)
         if report is None or report.reported_at_unix_s < since:
             silent.append(variant)
@@ -128,23 +158,22 @@ def canaries_of(s3: S3Client, bucket: str, plan: CapacityPlan, *, since: float) 
 
 
 def _report(s3: S3Client, bucket: str, job_name: str, variant: str) -> CanaryReport | None:
-    """None where there is none of this Job and variant, whatever stands at its key."""
+    """Return the report, or None if it is missing or names another Job or variant."""
     report = read_record(CanaryReport, s3, bucket, canary_key(job_name, variant))
     ours = report is not None and (report.job_name, report.variant) == (job_name, variant)
     return report if ours else None
 
 
 def servers_of(s3: S3Client, bucket: str, names: Iterable[str], *, since: float) -> Servers:
-    """What the servers of these names said since this time.
+    """Observe the states of these servers since this time.
 
-    One that was stopped on purpose has ended: that says nothing either, for servers start and stop
-    while a run lasts, and which of them should run is known to the run alone. Bytes that are no
-    state of a server's say nothing; the paid minutes go on counting.
+    The phase `ended` is ignored: a run starts and stops servers on purpose. An unreadable state is
+    ignored too, and the paid minutes go on counting.
     """
     found = [_server(s3, bucket, server) for server in names]
     states = [state for state in found if state is not None and state.since_unix_s >= since]
-    # Of a variant's two servers the one that spoke last: one that was killed when it was stopped
-    # has left a word that nobody takes back.
+    # Of a variant's two servers the newest state counts: a server that was killed when it was
+    # stopped leaves its last state behind.
     newest = {s.variant: s for s in sorted(states, key=lambda state: state.since_unix_s)}
     healthy = [state.since_unix_s for state in newest.values() if state.phase == "healthy"]
     healthy_since = max(healthy, default=None)
@@ -166,7 +195,7 @@ def _server(s3: S3Client, bucket: str, server: str) -> ServerState | None:
 
 
 def read_record(record_type: type[R], s3: S3Client, bucket: str, key: str) -> R | None:
-    """None where there is no object of this key; raises for one that is no such record."""
+    """Read a record, or None if there is no such object; raise RecordError or TooLargeError."""
     data = read_object(s3, bucket, key)
     return None if data is None else load_record(record_type, data)
 
@@ -175,8 +204,8 @@ def _quoted(lines: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(one_line(line) for line in lines[-QUOTED_LINES:])
 
 
-def run_of(s3: S3Client, bucket: str, job_name: str) -> Run:
-    """The first of the Job's runs that is over. It may have several: one for each Job object.
+def run_of(s3: S3Client, bucket: str, job_name: str) -> ObservedRun:
+    """Observe the first of the Job's runs that is over; each Job object of the name has one.
 
     `run.json` is written last: its presence alone means that the run is over.
     """
@@ -191,9 +220,9 @@ def run_of(s3: S3Client, bucket: str, job_name: str) -> Run:
             run = read_record(RunResult, s3, bucket, f"{folder}{RUN_FILE}")
         except (RecordError, TooLargeError) as error:
             text = one_line(f"its {RUN_FILE} cannot be read: {error}")
-            return Run(state="failed", run_id=run_id, text=text)
+            return ObservedRun(state="failed", run_id=run_id, text=text)
         if run is not None:
-            return Run(
+            return ObservedRun(
                 state=run.status,
                 run_id=run_id,
                 text=one_line(run.reason),
@@ -204,17 +233,17 @@ def run_of(s3: S3Client, bucket: str, job_name: str) -> Run:
         raise ValueError(f"Job {job_name} has more than {MAX_RUNS} runs")
     measured = [_newest_result(s3, bucket, folder) for folder in folders]
     newest = max((at for at in measured if at is not None), default=None)
-    return Run(state="begun" if folders else "none", measured_at_unix_s=newest)
+    return ObservedRun(state="begun" if folders else "none", measured_at_unix_s=newest)
 
 
 def _answer(s3: S3Client, bucket: str, folder: str) -> tuple[str, ...]:
-    """What the verdict of a run says, the headline first; whatever is wrong with it, in words.
+    """Return the sentences of a run's verdict, the headline first, or why they are not known.
 
-    The run is over with or without it: nothing about it may keep nodes up.
+    The run is over with or without a verdict, so no error here may keep nodes up.
     """
     try:
         verdict = read_record(Verdict, s3, bucket, f"{folder}{VERDICT_FILE}")
-    except Exception as error:  # noqa: BLE001 - of another program's object, which decides nothing
+    except Exception as error:  # noqa: BLE001 - another program's object decides nothing
         why = str(error) or type(error).__name__
         return (one_line(f"The verdict is not known here: {VERDICT_FILE} cannot be read: {why}"),)
     if verdict is None:
@@ -228,7 +257,7 @@ def _answer(s3: S3Client, bucket: str, folder: str) -> tuple[str, ...]:
 
 
 def _newest_result(s3: S3Client, bucket: str, folder: str) -> float | None:
-    """When S3 got the newest result file of a run; its contents are not looked at."""
+    """Return when S3 received the newest result file of a run."""
     pages = s3.get_paginator("list_objects_v2").paginate(
         Bucket=bucket, Prefix=f"{folder}{BLOCKS_FOLDER}/", Delimiter="/"
     )
@@ -260,7 +289,7 @@ class Clients:
 def observe(
     deployment: Deployment, clients: Clients, settings: Settings, *, since: float
 ) -> Observation:
-    """AWS as it is now. `since`: launches that failed before this time do not matter any more."""
+    """Observe AWS. Launches that failed before `since` are ignored."""
     plan, deployed = deployment.plan, deployment.deployed_at_unix_s
     s3, results = clients.s3, settings.results_bucket
     checkpoints = settings.checkpoints_bucket
@@ -276,7 +305,7 @@ def observe(
 
 
 def observe_nodes(plan: CapacityPlan, clients: Clients, *, since: float) -> Observation:
-    """The node group alone: enough where a limit is reached, whatever the rest would say."""
+    """Observe the node group alone, which is enough once a limit is reached."""
     return Observation(
         models=_NOT_LOOKED_AT,
         canaries=_NOT_LOOKED_AT,
@@ -325,7 +354,7 @@ def _block(clients: Clients, plan: CapacityPlan) -> CapacityBlock | NoCapacityBl
 
 
 def node_group(plan: CapacityPlan, clients: Clients, *, since: float) -> NodeGroup:
-    """The node group and its instances."""
+    """Observe the node group and its instances."""
     try:
         group = clients.eks.describe_nodegroup(
             clusterName=plan.cluster_name, nodegroupName=plan.nodegroup_name
@@ -335,7 +364,7 @@ def node_group(plan: CapacityPlan, clients: Clients, *, since: float) -> NodeGro
             return NodeGroup(ownership="missing")
         raise
     if not plan.nodegroup_tags.items() <= (group.get("tags") or {}).items():
-        # Whether its instances were started for this experiment, its tags do not say.
+        # Its tags do not tell whether its instances were started for this experiment.
         return NodeGroup(ownership="foreign", instances=None)
     desired_size = _or_else(None, lambda: int(group["scalingConfig"]["desiredSize"]))
     name = _or_else("", lambda: str(group["resources"]["autoScalingGroups"][0]["name"]))
@@ -349,7 +378,7 @@ def node_group(plan: CapacityPlan, clients: Clients, *, since: float) -> NodeGro
         draining=tuple(i for i, state in (states or {}).items() if state == _DRAINING),
         auto_scaling_group=name,
         modified_at_unix_s=_or_else(None, lambda: float(group["modifiedAt"].timestamp())),
-        # They explain missing nodes, and are not worth ending an invocation.
+        # Problems only explain missing nodes, so an error here must not end the invocation.
         problems=_or_else(
             (),
             lambda: problems_of(
@@ -363,14 +392,13 @@ def node_group(plan: CapacityPlan, clients: Clients, *, since: float) -> NodeGro
 
 
 def _lifecycle_states(clients: Clients, name: str) -> dict[str, str]:
-    """Of each instance of the group, by its id; raises where there is no such group."""
+    """Return each instance's state by its id; raise if there is no such group."""
     answer = clients.autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=[name])
     (group,) = answer["AutoScalingGroups"]
     return {i["InstanceId"]: i["LifecycleState"] for i in group["Instances"]}
 
 
 def _activities(clients: Clients, name: str) -> list[dict[str, Any]]:
-    """The newest first."""
     answer = clients.autoscaling.describe_scaling_activities(
         AutoScalingGroupName=name, MaxRecords=10
     )

@@ -12,7 +12,7 @@ from lambdas.s3_document import Document
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Names of AWS resources. The variable of a field is its name in capital letters.
+    """Names of AWS resources, each read from the variable of its name in capital letters.
 
     schedule_group: the EventBridge Scheduler group that holds the deadline's schedule.
     schedule_role_arn: the role with which that schedule invokes the function.
@@ -35,7 +35,7 @@ def load_settings(environment: Mapping[str, str]) -> Settings:
 
 
 Status = Literal["active", "ended"]
-# A rollback returns to the one before. The state is read up to 1 MiB: 30 of them take 30 KiB.
+# A rollback needs the deployment before. The state is read up to 1 MiB; 30 deployments take 30 KiB.
 MAX_OTHER_DEPLOYMENTS = 30
 _YEAR_2100_UNIX_S = 4_102_444_800
 
@@ -47,11 +47,7 @@ def _check_time(unix_s: float) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class NodeTime:
-    """Node time so far.
-
-    node_seconds: paid up to the last observation.
-    instances: that existed then.
-    """
+    """The paid node time up to the last observation, and the number of instances then."""
 
     node_seconds: float
     instances: int
@@ -65,12 +61,12 @@ class NodeTime:
     def observed(
         self, instances: int | None, *, were_desired: bool, now: float, unseen: int = 0
     ) -> NodeTime:
-        """With one observation more; the time in between is counted at the higher of both numbers.
+        """Add the time since the last observation, counted at the higher of both numbers.
 
-        instances: None where they could not be seen: then those seen last are remembered, and
-            `unseen` ones counted where that is more.
+        instances: None if they could not be seen: then the last number is kept, and `unseen`
+            instances are counted if that is more.
         were_desired: nodes were desired since the last observation. Without that, and without any
-            instance before or now, nothing is paid and nothing need be written.
+            instance before or now, nothing is paid and nothing must be written.
         """
         paid = max(self.instances, unseen) if instances is None else instances
         instances = self.instances if instances is None else instances
@@ -87,13 +83,13 @@ class NodeTime:
 
 @dataclass(frozen=True, kw_only=True)
 class ServerWait:
-    """How long nodes have been paid for without a server.
+    """The node time that is paid without a ready server.
 
-    from_node_seconds: of the node time, what was paid when a server was last ready, a node was last
-        lost or nodes were last asked for: each has the whole allowance for its start.
-    nodes_since_unix_s: what a server said before is of a node that is gone.
-    gave_up: why a server was given up; empty: none was. It stays: another pod's first words are
-        written over it, and nodes would come and go.
+    from_node_seconds: the node time when a server was last ready, a node was last lost or nodes
+        were last asked for; from then on a start has its whole allowance.
+    nodes_since_unix_s: an earlier state of a server belongs to a node that is gone.
+    gave_up: why a server was given up; empty if none was. It is kept here, because another pod
+        overwrites the server's state, and nodes would come and go.
     """
 
     from_node_seconds: float = 0.0
@@ -110,7 +106,7 @@ class ServerWait:
 class Deployment:
     """One measuring Job's deployment; its deadline counts from `deployed_at_unix_s`.
 
-    block_node_seconds: of the whole Capacity Block, once it was seen; None for other capacity.
+    block_node_seconds: node time of the whole Capacity Block, once it was seen; else None.
     """
 
     plan: CapacityPlan
@@ -129,7 +125,7 @@ class Deployment:
 
     @property
     def spent_usd(self) -> float:
-        """What the nodes have cost so far, at the plan's price."""
+        """The cost of the nodes so far, at the plan's price."""
         return spent_usd(
             self.plan.price_usd_per_node_hour,
             node_seconds=self.node_time.node_seconds,
@@ -138,11 +134,11 @@ class Deployment:
 
     @property
     def without_server_seconds(self) -> float:
-        """Node time that was paid in waiting for a server."""
+        """Node time that was paid while no server was ready."""
         return self.node_time.node_seconds - self.servers.from_node_seconds
 
     def with_whole_allowance(self) -> Deployment:
-        """From here on, a start may take as long as any."""
+        """Give the next start of a server its whole allowance."""
         wait = replace(self.servers, from_node_seconds=self.node_time.node_seconds)
         return replace(self, servers=wait)
 
@@ -174,8 +170,8 @@ class State(Document):
     current: name of the deployed Job; None before the first deployment.
     deployments: by Job name; old ones stay, because a rolled back deploy returns to one.
     problems: kinds that were reported since the nodes were last there.
-    schedule_at_unix_s: when the deadline's schedule is set to; None: there is none.
-    requests: CloudFormation requests that were done.
+    schedule_at_unix_s: the time of the deadline's schedule; None: there is no schedule.
+    requests: ids of CloudFormation requests that were fulfilled.
     """
 
     schema: str = "draftworth.capacity-state/5"
@@ -194,11 +190,10 @@ class State(Document):
 
     @property
     def deployment(self) -> Deployment | None:
-        """The current deployment."""
         return None if self.current is None else self.deployments[self.current]
 
     def with_deployment(self, deployment: Deployment) -> State:
-        """With this deployment as the current one, and as many others as may return."""
+        """Make this deployment the current one, and keep the latest others."""
         name = deployment.plan.job_name
         others = [(job, known) for job, known in self.deployments.items() if job != name]
         kept = dict(others[-MAX_OTHER_DEPLOYMENTS:])

@@ -1,4 +1,4 @@
-"""One transition: state + observation + time -> the next state, and what to do. No AWS here."""
+"""One transition: from state, observation and time to the next state. No AWS here."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from lambdas.capacity_controller.state import (
 )
 
 _MINUTE_SECONDS = 60
-# A problem of the controller's own, beside those of the node group.
+# Problems that the controller finds itself, beside those of the node group.
 SIZE_NOT_SET = "size_not_set"
 NODES_NOT_SEEN = "nodes_not_seen"
 NODES_REMAIN = "nodes_remain"
@@ -36,23 +36,22 @@ _OWN_PROBLEMS = {
 }
 # A drain that nobody ends takes a quarter of an hour.
 REMAIN_AFTER_SECONDS = 30 * 60
-# Of notifications that cannot be sent; the state is read up to 1 MiB.
+# So many unsent notifications are kept; the state is read up to 1 MiB.
 MAX_OUTBOX = 50
-# What a limit that is reached later does not change. It is not looked at any more, either.
+# A limit that is reached after one of these reasons does not change the reason.
 _RUN_OVER = {"complete", "failed", "server_gave_up"}
 _LIMITS = {"deadline", "budget"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Transition:
-    """What an observation leads to.
+    """The result of an observation.
 
-    state: the next one; equal to the one before when nothing is to be remembered.
-    deployment: the state's current one.
-    decision: what holds now.
+    state: the next state; equal to the one before if nothing changed.
+    deployment: the state's current deployment.
     is_new: the decision's size or reason differs from the last one's.
-    notifications: that come of it; they are in the state's outbox too.
-    schedule_at_unix_s: when the deadline's schedule must be set to; None: there must be none.
+    notifications: new notifications, which are in the state's outbox too.
+    schedule_at_unix_s: the time for the deadline's schedule; None: there must be no schedule.
     """
 
     state: State
@@ -66,7 +65,7 @@ class Transition:
 def transition(
     state: State, deployment: Deployment, observation: Observation, *, now: float
 ) -> Transition:
-    """What follows from an observation at this time."""
+    """Return the transition that follows from an observation at this time."""
     last, nodes = state.last_decision, observation.nodes
     were_desired = (last.desired_size if last else None) or 0
     lost = _nodes_lost(deployment, nodes.instances, of=were_desired)
@@ -74,8 +73,8 @@ def transition(
     decision = decide(deployment, state.status, observation, now=now)
     current, is_new = _current_decision(last, deployment, decision, now)
     if is_new and decision.desired_size:
-        # Node time counts from here, not from whenever the last node was seen; and so does a start,
-        # unless its nodes were there all the while, in a group that was taken for another's.
+        # Node time counts from now, not from the time when the last node was seen. So does a start,
+        # unless its nodes existed all the time in a group that looked foreign.
         counted = replace(deployment.node_time, observed_at_unix_s=now)
         deployment = replace(deployment, node_time=counted)
         another_job = last is None or last.job_name != deployment.plan.job_name
@@ -108,7 +107,7 @@ def transition(
 def _current_decision(
     last: LastDecision | None, deployment: Deployment, decision: Decision, now: float
 ) -> tuple[LastDecision | None, bool]:
-    """What is remembered as the last decision, and whether that is a new one."""
+    """Return the last decision to remember, and whether it is a new one."""
     current = LastDecision(
         job_name=deployment.plan.job_name,
         desired_size=decision.desired_size,
@@ -126,7 +125,7 @@ def _current_decision(
 def _observed(
     deployment: Deployment, observation: Observation, *, were_desired: bool, now: float
 ) -> Deployment:
-    """With what is remembered of one observation more: node time, servers, the block's size."""
+    """Add an observation's node time, servers and block to the deployment."""
     nodes, block = observation.nodes, observation.block
     node_time = deployment.node_time.observed(
         nodes.instances, were_desired=were_desired, now=now, unseen=nodes.desired_size or 0
@@ -155,18 +154,18 @@ def _server_wait(
 
 
 def _is_ready(wait: ServerWait, observation: Observation, *, last_seen_unix_s: float) -> bool:
-    """Whether a server is known to be ready, or was between two observations."""
+    """Tell whether a server is ready, or was between two observations."""
     servers, run = observation.servers, observation.run
     healthy = None if isinstance(servers, Unknown) else servers.healthy_since_unix_s
     measured = None if isinstance(run, Unknown) else run.measured_at_unix_s
     if healthy is not None and healthy >= wait.nodes_since_unix_s:
         return True
-    # A result says that there was a server then, not that there is one now.
+    # A result proves that a server was ready then, not that one is ready now.
     return measured is not None and measured > last_seen_unix_s
 
 
 def _nodes_lost(deployment: Deployment, instances: int | None, *, of: int) -> int:
-    """How many of so many nodes went; one that is replaced beforehand is not lost."""
+    """Count the lost nodes; one that was replaced before it went is not lost."""
     if instances is None:
         return 0
     return max(min(deployment.node_time.instances, of) - min(instances, of), 0)
@@ -179,7 +178,7 @@ def _problems(
     observation: Observation,
     now: float,
 ) -> tuple[str, ...]:
-    """The kinds of problems that have been reported, until the nodes are there or not desired."""
+    """Return the kinds of problems that hold, until the nodes exist or are not desired."""
     nodes, desired = observation.nodes, decision.desired_size
     if decision.reason == "unknown" or nodes.instances is None:
         return state.problems
@@ -214,7 +213,7 @@ def _zero_for_long(state: State, now: float) -> bool:
 def _schedule(
     state: State, deployment: Deployment, decision: Decision, observation: Observation, now: float
 ) -> float | None:
-    """The deadline as a full minute, not before it: schedules are exact to a minute."""
+    """Round the deadline up to a full minute, because schedules are exact to a minute."""
     if decision.reason == "unknown":
         return state.schedule_at_unix_s
     end = deadline_unix_s(deployment, observation)

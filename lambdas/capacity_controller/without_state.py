@@ -1,9 +1,8 @@
-"""What holds where the controller's state is not there or cannot be read.
+"""Keeps to the limits if the controller's state is missing or cannot be read.
 
-The heartbeat and the deadline's schedule carry the plan, which is the last one known. Nothing
-starts by it. Nodes that are up stay up, so that an unreadable object ends no run; they go at the
-deadline, where their cost reaches the budget, and where a run is over, a Capacity Block ends or
-somebody stops them (decision record 5).
+The heartbeat and the deadline's schedule carry the last known plan. It starts no nodes. Nodes that
+are up stay up, so that an unreadable object ends no run; they go at the deadline, at the budget, if
+the run is over, if the Capacity Block ends, and if somebody stops them (decision record 5).
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from lambdas.capacity_controller.observing import node_group, observe
 from lambdas.capacity_controller.state import Deployment, NodeTime, Notification, ServerWait
 from lambdas.s3_document import DocumentError, read_object
 
-# A minute: a state that cannot be read for so long is not one read that fails.
+# With the pauses these take a minute, so that one failing read does not count.
 STATE_READS = 12
 _NO_STATE = "none"
 
@@ -30,13 +29,13 @@ _NO_STATE = "none"
 def keep_to_limits(
     controller: Controller, plan: CapacityPlan, error: Exception | None, *, is_deadline: bool
 ) -> None:
-    """Take nodes to zero that have reached a limit, and tell once that the state is lost.
+    """Take nodes that have reached a limit to zero, and report once that the state is lost.
 
-    error: why there was no decision; None: there is no state.
+    error: the reason without a decision; None: there is no state.
     is_deadline: the deadline's schedule has fired.
     """
     if error and not isinstance(error, DocumentError) and _can_be_read(controller):
-        return  # what failed is for the next invocation
+        return  # the next invocation can decide
     nodes, end = node_group(plan, controller.clients, since=controller.clock()), None
     if nodes.ownership != "ours":
         return
@@ -58,9 +57,9 @@ def keep_to_limits(
 def _tell(
     controller: Controller, lost: Notification, nodes: NodeGroup, error: Exception | None
 ) -> None:
-    """Tell of a state that cannot be read, and of nodes that are up without one.
+    """Report a state that cannot be read, and nodes that are up without one.
 
-    Before the first deploy there is none, and where S3 fails for now, the function's alarm tells.
+    Before the first deploy there is no state. If S3 fails, the function's alarm reports it.
     """
     if isinstance(error, DocumentError):
         _tell_once(controller, lost, about=error.etag)
@@ -71,7 +70,7 @@ def _tell(
 
 
 def _can_be_read(controller: Controller) -> bool:
-    """Whether the state can be read within a minute."""
+    """Tell whether the state can be read within a minute."""
     for _ in range(STATE_READS):
         with contextlib.suppress(Exception):
             controller.document.read()
@@ -83,9 +82,9 @@ def _can_be_read(controller: Controller) -> bool:
 def _end(
     controller: Controller, plan: CapacityPlan, nodes: NodeGroup, *, is_deadline: bool
 ) -> Decision | None:
-    """Why nodes that are up must go; None: they stay."""
+    """Return why nodes that are up must go; None: they stay."""
     if is_deadline:
-        return Decision(desired_size=0, reason="deadline", text="their deadline has come")
+        return Decision(desired_size=0, reason="deadline", text="their deadline has passed")
     now = controller.clock()
     deployment = _deployment(plan, nodes, now)
     observation = observe(deployment, controller.clients, controller.settings, since=now)
@@ -93,8 +92,7 @@ def _end(
 
 
 def _deployment(plan: CapacityPlan, nodes: NodeGroup, now: float) -> Deployment:
-    """The deployment as far as the node group tells: it began, and all its nodes came up, when the
-    group was last changed."""
+    """Assume that the deployment and all its nodes began when the group was last changed."""
     since = min(nodes.modified_at_unix_s or now, now)
     count = max(nodes.instances or 0, nodes.desired_size or plan.nodes)
     return Deployment(
@@ -108,7 +106,7 @@ def _deployment(plan: CapacityPlan, nodes: NodeGroup, now: float) -> Deployment:
 
 
 def _tell_once(controller: Controller, notification: Notification, *, about: str) -> None:
-    """Tell of a state that was not told of before; that is remembered beside it."""
+    """Report each unreadable state once, by a note in the bucket."""
     s3, bucket = controller.clients.s3, controller.settings.results_bucket
     try:
         if read_object(s3, bucket, TOLD_KEY) == about.encode():

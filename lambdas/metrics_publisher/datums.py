@@ -49,7 +49,7 @@ Call = tuple["MetricDatumTypeDef", ...]
 class Plan:
     """The calls that publish one file. The minutes are Unix seconds, None without any data.
 
-    words: of a verdict: its answer, then what was found, in sentences.
+    words: a verdict's headline, then the sentences of its findings.
     """
 
     calls: tuple[Call, ...]
@@ -60,14 +60,14 @@ class Plan:
 
 
 def plan_block(block: BlockResult) -> Plan:
-    """The calls that publish a block; UnusableError for what CloudWatch does not take."""
+    """Plan the calls for a block; raise UnusableError if CloudWatch would refuse them."""
     groups = _groups(block)
     dimensions = _dimensions(dimension_values(block))
     return _plan(_data(groups, dimensions), [minute for minute, _ in groups])
 
 
 def plan_verdict(verdict: Verdict, *, written_at_unix_s: float) -> Plan:
-    """The same of a verdict's cost ratios, which have no time but that of their file."""
+    """Plan the calls for a verdict's cost ratios, at the time when its file was written."""
     minute = _minute(written_at_unix_s)
     found = [*definitions.published_findings(verdict)]
     data = (
@@ -101,7 +101,7 @@ def _minute(unix_s: float) -> int:
 
 
 def _groups(block: BlockResult) -> _Groups:
-    """How often each value occurs, by minute and metric."""
+    """Count how often each value occurs, by minute and metric."""
     groups: defaultdict[tuple[int, Metric], Counter[float]] = defaultdict(Counter)
 
     def add(unix_s: float, metric: Metric, value: float | None) -> None:

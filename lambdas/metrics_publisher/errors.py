@@ -1,23 +1,23 @@
-"""Why a message is not done. SQS delivers it again; after enough tries it is a dead letter."""
+"""Errors of a message. SQS delivers it again; after enough tries it is a dead letter."""
 
 from __future__ import annotations
 
 
 class PublishError(Exception):
-    """The message is not done; the text is the reason that goes to the log."""
+    """The message is not done; the text is logged."""
 
     retry_helps = False
 
 
 class UnusableError(PublishError):
-    """The message, the file it names or the age of its figures is at fault."""
+    """The message, its file or the age of its figures cannot be used."""
 
 
 class NotNowError(PublishError):
-    """The next delivery of the message can do it."""
+    """The next delivery of the message can succeed."""
 
     retry_helps = True
 
 
 class ClaimedError(NotNowError):
-    """Another delivery of the same file is being published at this moment."""
+    """Another delivery publishes the same file at this moment."""

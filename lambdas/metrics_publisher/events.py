@@ -1,7 +1,7 @@
 """SQS message bodies: S3 events as EventBridge sends them.
 
-Source: "EventBridge event message structure", Amazon S3 User Guide. A body is about one object,
-whose key stands there as it is.
+Source: "EventBridge event message structure", Amazon S3 User Guide. A body names one
+object, whose key is not escaped.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class ObjectCreated:
 
 
 def created_object(body: str) -> ObjectCreated:
-    """The object that a message is about; raises UnusableError for other messages."""
+    """Return the object of a message; raise UnusableError for other messages."""
     try:
         event = load_object(body)
     except RecordError as error:

@@ -1,12 +1,12 @@
-"""The Lambda handler: every message of a batch on its own.
+"""The Lambda handler of the metrics publisher: it handles every message of a batch alone.
 
 Environment: `RESULTS_BUCKET`, the bucket whose result files are published. The event source mapping
 must report batch item failures (`ReportBatchItemFailures`): a message that failed comes back alone,
 and becomes a dead letter when the queue's `maxReceiveCount` is reached.
 
 The log has one JSON line for each file (and one for a message without a file), with the message id,
-bucket, key, and the reason of a failure; of a verdict also its words, which the dashboard shows
-from there.
+bucket, key, and the reason of a failure. The line of a verdict has its words, which the dashboard
+shows.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from botocore.exceptions import BotoCoreError, ClientError
 from draftworth.untrusted import one_line
 from lambdas.metrics_publisher.errors import PublishError
 from lambdas.metrics_publisher.events import ObjectCreated, created_object
-from lambdas.metrics_publisher.publisher import Outcome, Publisher
+from lambdas.metrics_publisher.publisher import Publication, Publisher
 from lambdas.runtime import CLIENT_CONFIG, Context, Log, log_line
 
 BUCKET_VARIABLE = "RESULTS_BUCKET"
-# Where there is no Lambda to end the invocation (the rehearsal).
+# For the rehearsal, where no Lambda ends the invocation.
 DEFAULT_INVOCATION_SECONDS = 60.0
-# Of a log line: the dashboard asks for lines that have them.
+# Fields of a log line, which the dashboard queries.
 HEADLINE_FIELD, FINDINGS_FIELD = "verdict", "findings"
-# A key has up to 1024, and a file may say that it is of any other.
+# A reason can quote two keys of up to 1024 characters.
 REASON_CHARACTERS = 2000
 
 
@@ -49,7 +49,7 @@ def handler(event: Mapping[str, Any], context: Context | None) -> BatchResponse:
 def handle_batch(
     event: Mapping[str, Any], context: Context | None, *, publisher: Publisher, log: Log = log_line
 ) -> BatchResponse:
-    """Publish what the messages of an SQS batch are about; the answer names those not done."""
+    """Publish the files of an SQS batch; the response names the messages that are not done."""
     seconds = (
         DEFAULT_INVOCATION_SECONDS
         if context is None
@@ -63,7 +63,7 @@ def handle_batch(
 
 
 def _handle_message(message: Mapping[str, Any], publish: Callable[..., bool], log: Log) -> bool:
-    """Whether the message is done. One failure must not hold up its neighbours."""
+    """Handle one message and tell whether it is done; a failure must not stop the others."""
     about = {"message_id": message["messageId"]}
     try:
         source = created_object(message["body"])
@@ -104,8 +104,8 @@ def _publish(
     return True
 
 
-def _verdict_words(outcome: Outcome) -> dict[str, str]:
-    """The answer, and the sentences below it, as CloudWatch Logs Insights finds them."""
+def _verdict_words(outcome: Publication) -> dict[str, str]:
+    """Return the headline and the findings as fields for CloudWatch Logs Insights."""
     if not outcome.words:
         return {}
     headline, *findings = outcome.words
@@ -130,7 +130,7 @@ def _failure(about: Mapping[str, str], error: Exception) -> dict[str, Any]:
 
 @functools.cache
 def _publisher() -> Publisher:
-    """Made at the first event, kept while Lambda keeps the process."""
+    """Made at the first event and kept as long as Lambda keeps the process."""
     bucket = os.environ.get(BUCKET_VARIABLE)
     if not bucket:
         raise RuntimeError(f"environment variable {BUCKET_VARIABLE} is not set on the function")

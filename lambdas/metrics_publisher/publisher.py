@@ -1,4 +1,4 @@
-"""One result file into CloudWatch, counted once.
+"""Publishes one result file to CloudWatch, and counts it once.
 
 What is promised: however often and however concurrently a file is delivered, each of its
 PutMetricData calls is repeated only if nobody can know whether it succeeded. The claim
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from mypy_boto3_cloudwatch import CloudWatchClient
     from mypy_boto3_s3 import S3Client
 
-# What CloudWatch takes (API reference of PutMetricData), less a little for the way there.
+# The oldest and newest time that CloudWatch takes (API reference of PutMetricData), less a minute.
 OLDEST_SECONDS = 14 * 24 * 3600 - 60
 NEWEST_SECONDS = 2 * 3600 - 60
 # No call is begun later than this before the invocation ends.
@@ -57,13 +57,13 @@ F = TypeVar("F", BlockResult, Verdict)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
-    """What one delivery of a file did.
+class Publication:
+    """The result of one delivery of a file.
 
     calls: PutMetricData calls made by this delivery; 0 when the file was published already.
     already_done: calls that earlier deliveries had made.
     may_repeat_a_call: the file was taken over from an invocation that died while publishing.
-    words: of a verdict, its sentences.
+    words: the sentences of a verdict.
     """
 
     calls: int
@@ -81,7 +81,7 @@ class Publisher:
     bucket: str
     clock: Callable[[], float] = time.time
 
-    def publish(self, source: ObjectCreated, *, deadline_unix_s: float) -> Outcome:
+    def publish(self, source: ObjectCreated, *, deadline_unix_s: float) -> Publication:
         """Publish one file, unless it is published; `deadline_unix_s` ends the invocation.
 
         Raises:
@@ -104,7 +104,7 @@ class Publisher:
             raise UnusableError(str(error)) from error
 
     def _read(self, key: str) -> tuple[bytes, float]:
-        """The file, and when it was written."""
+        """Return the file and the time when it was written."""
         try:
             found = self.s3.get_object(Bucket=self.bucket, Key=key)
             data = read_at_most(found["Body"], RESULT_LIMIT_BYTES)
@@ -116,7 +116,9 @@ class Publisher:
         except TooLargeError as error:
             raise UnusableError(f"not a result file: {error}") from error
 
-    def _publish_once(self, key: str, data: bytes, plan: Plan, deadline_unix_s: float) -> Outcome:
+    def _publish_once(
+        self, key: str, data: bytes, plan: Plan, deadline_unix_s: float
+    ) -> Publication:
         claims = claim_document(self.s3, self.bucket, key)
         stored, done = claims.read(), 0
         sha256 = hashlib.sha256(data).hexdigest()
@@ -124,7 +126,7 @@ class Publisher:
             done = stored.document.calls_done
             _check_same_file(key, stored.document, sha256)
             if done == stored.document.calls:
-                return Outcome(calls=0, already_done=done, may_repeat_a_call=False)
+                return Publication(calls=0, already_done=done, may_repeat_a_call=False)
         self._check_timestamps(plan)
         if stored is not None:
             self._check_free(key, stored.document, plan)
@@ -136,7 +138,7 @@ class Publisher:
             lease_until_unix_s=deadline_unix_s + CLOCK_SKEW_SECONDS,
         )
         self._put(claims, claims.write(claim, over=stored), plan, deadline_unix_s)
-        return Outcome(
+        return Publication(
             calls=len(plan.calls) - done,
             already_done=done,
             may_repeat_a_call=stored is not None and stored.document.lease_until_unix_s > 0,
@@ -160,7 +162,7 @@ class Publisher:
     def _put(
         self, claims: S3Document[Claim], held: Stored[Claim], plan: Plan, deadline_unix_s: float
     ) -> None:
-        """Each call that is not done yet; the claim says so after each."""
+        """Make each call that is not done yet, and update the claim after each."""
         claim, failures = held.document, (PublishError, ConflictError, ClientError, BotoCoreError)
         try:
             for call in plan.calls[claim.calls_done :]:
@@ -213,7 +215,7 @@ def _plan(key: str, data: bytes, written_at_unix_s: float) -> Plan:
 
 
 def _load(kind: type[F], key: str, data: bytes) -> F:
-    """The file, under its own key: a copy under another name would count twice."""
+    """Read the file and check its key: a copy under another name would count twice."""
     try:
         found = load_record(kind, data)
     except RecordError as error:

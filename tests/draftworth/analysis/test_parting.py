@@ -12,10 +12,12 @@ import pytest
 from draftworth.analysis.answer import headline
 from draftworth.analysis.attention import attention_of
 from draftworth.analysis.facts import facts_of
+from draftworth.analysis.likelihoods import FALSE_ALARMS
+from draftworth.analysis.likelihoods import judged as judged_likelihood
 from draftworth.analysis.outputs import ROUNDING_PER_TOKEN, Parting, partings
 from draftworth.analysis.statistics import at_least
 from draftworth.analysis.verdict import without_control
-from draftworth.records.likelihoods import FALSE_ALARMS, GreedyLikelihood
+from draftworth.records.likelihoods import GreedyLikelihood
 from draftworth.records.load import ConcurrencyLoad
 from draftworth.records.reading import Run
 from draftworth.records.results import CONTROL
@@ -122,7 +124,7 @@ def test_what_the_target_says_of_the_outputs_takes_the_place_of_it(
     run = replace(with_control(make_run()), likelihoods=(read,))
     (found,) = facts_of(run, transcripts_of(run, {VARIANT: 0.5})).answers
 
-    assert found is read
+    assert found == judged_likelihood(read)
     assert found.is_the_targets is right
 
 

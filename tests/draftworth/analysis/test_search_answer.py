@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from draftworth.analysis.answer import course, headline, next_step, search_answer, verdict_of
-from draftworth.records.search import Candidate, Range, SearchResult
+from draftworth.records.search import Candidate, CostInterval, SearchResult
 from tests.draftworth.report.runs import make_facts
 from tests.draftworth.report.searches import (
     make_candidate_result,
@@ -22,7 +22,7 @@ SURE = "at least 93% sure that no other candidate is cheaper by more than 3%"
 
 def with_best(low: float, high: float, **overrides: Any) -> SearchResult:
     """The best one costs so much."""
-    cost = Range(value=(low + high) / 2, low=low, high=high)
+    cost = CostInterval(value=(low + high) / 2, low=low, high=high)
     found = make_search_result()
     results = (make_candidate_result("a-k6", cost=cost), found.result("a-k8"))
     return make_search_result(results=results, **overrides)

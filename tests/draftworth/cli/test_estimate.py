@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from draftworth.analysis.likelihoods import judged
 from draftworth.cli import estimate, main
 from draftworth.estimate.reader import Reader
 from draftworth.records.codec import dump_record
@@ -71,7 +72,7 @@ def test_a_pass_over_the_baselines_outputs_predicts_what_every_window_yields(
     capsys.readouterr()
     greedy = read_likelihoods(run, run.name)
     assert [k.variant for k in greedy] == ["b", "k3", "k12"]
-    assert all(k.is_the_targets for k in greedy), greedy
+    assert all(judged(k).is_the_targets for k in greedy), greedy
 
     code = main(
         [
@@ -123,8 +124,8 @@ def test_the_broken_sampler_of_the_cpu_engine_is_caught_by_name(
     assert code == 0
     (run,) = runs.iterdir()
     found = {k.variant: k for k in read_likelihoods(run, run.name) if isinstance(k, Likelihood)}
-    assert found["baseline"].is_the_targets, found
-    assert not found["tiny-draft-k7"].is_the_targets
+    assert judged(found["baseline"]).is_the_targets, found
+    assert not judged(found["tiny-draft-k7"]).is_the_targets
     assert found["tiny-draft-k7"].per_token < -1
     output = capsys.readouterr().out
     assert "inconclusive; tiny-draft-k7: its answers are not the target's" in output
@@ -149,7 +150,7 @@ def caught_by_the_draft_too(experiment: Path, run: Path, tokenizer: Path, engine
     # one class, and in both together, but not in each.
     by_class = read_likelihoods(run, run.name)
     assert all(isinstance(found, DraftLikelihood) for found in by_class)
-    assert False in {found.is_the_targets for found in by_class}, by_class
+    assert False in {judged(found).is_the_targets for found in by_class}, by_class
 
 
 @pytest.mark.engine

@@ -543,7 +543,7 @@ def test_a_search_without_a_price_has_hours_and_no_usd(
     text = searched(tmp_path, capsys, drop("aws", "price"))
     assert line(text, "certainly measured  ").split()[2:7] == ["2", "0.9", "to", "3.8", "-"]
     assert "search.stop: no candidate begins later than 360.0 minutes after" in text
-    note = "search.stop.usd: without aws.price nobody knows what a candidate costs"
+    note = "search.stop.usd: without aws.price the cost of a candidate is not known"
     assert note in text
     assert note not in searched(tmp_path, capsys)
 

@@ -54,8 +54,8 @@ def test_it_says_what_was_written_and_what_was_left_out_and_nothing_of_a_text(
     )
     left_out = (
         "9 left out: 1 with images (line 3), 4 of another form (the first: line 4), 1 with a "
-        "max_tokens that is no number of tokens (line 6), 1 without messages or prompt (line 9), "
-        "2 not a JSON object (the first: line 10)"
+        "max_tokens that is not a number of tokens (line 6), 1 without messages or prompt "
+        "(line 9), 2 not a JSON object (the first: line 10)"
     )
     own_lengths = (
         "note: prompts have max_tokens of their own, up to 900: workload.output_tokens must be at "

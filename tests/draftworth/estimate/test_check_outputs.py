@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from draftworth.analysis.likelihoods import judged
 from draftworth.errors import UserInputError
 from draftworth.estimate.likelihood import check_outputs, checks_by_target
 from draftworth.estimate.outputs import GivenOutputs, given_outputs
@@ -98,7 +99,7 @@ def test_greedy_outputs_are_read_as_the_model_is(tmp_path: Path) -> None:
 
     assert {options["temperature"] for _, options in reader.asked} == {1.0}
     assert all(isinstance(k, GreedyLikelihood) for k in found)
-    assert all(k.is_the_targets for k in found)
+    assert all(judged(k).is_the_targets for k in found)
 
 
 @pytest.mark.parametrize("temperature", [0.0, 0.8])

@@ -11,12 +11,13 @@ from functools import cache
 import pytest
 
 from draftworth.analysis.clustering import MIN_PROMPTS
+from draftworth.analysis.likelihoods import FALSE_ALARMS, judged
 from draftworth.estimate.likelihood import (
     draft_likelihoods_of,
     greedy_likelihood_of,
     likelihood_of,
 )
-from draftworth.records.likelihoods import DRAFT_MARGIN_NATS, FALSE_ALARMS, DraftLikelihood
+from draftworth.records.likelihoods import DRAFT_MARGIN_NATS, DraftLikelihood
 from draftworth.records.readings import Reading
 from tests.support.readings import make_reading
 
@@ -130,7 +131,7 @@ def test_outputs_to_one_prompt_are_drawn_each_for_itself() -> None:
     noisy = [of_prompts(n, noise) for n in range(5)]
     assert all(abs(clustered(readings)) <= math.sqrt(4) for readings in noisy)
     read_by_target = [likelihood_of("k7", readings) for readings in noisy]
-    assert [k and k.is_the_targets for k in read_by_target] == [False] * 5
+    assert [k and judged(k).is_the_targets for k in read_by_target] == [False] * 5
 
 
 @pytest.mark.parametrize(("temperature", "least", "most"), [(0.8, 0, 1), (0.9, 19, 20)])
@@ -141,7 +142,7 @@ def test_a_temperature_that_is_off_by_a_tenth_is_caught_in_a_run_of_the_usual_si
         numbers = range(run * REQUESTS, (run + 1) * REQUESTS)
         found = likelihood_of("k7", [read(n, sampled(temperature), tokens=LENGTH) for n in numbers])
         assert found
-        return not found.is_the_targets
+        return not judged(found).is_the_targets
 
     assert least <= sum(is_caught(run) for run in range(20)) <= most
 
@@ -155,7 +156,7 @@ def test_a_wrong_sampler_is_caught(sampler: Sampler, sign: int) -> None:
     found = likelihood_of("k7", [read(n, sampler) for n in range(OUTPUTS)])
 
     assert found
-    assert not found.is_the_targets
+    assert not judged(found).is_the_targets
     assert found.deviation * sign > 0
     assert found.per_token * sign > 0
 
@@ -164,7 +165,7 @@ def test_a_right_sampler_passes() -> None:
     found = likelihood_of("k7", [read(n, sampled(0.8)) for n in range(OUTPUTS)])
 
     assert found
-    assert found.is_the_targets
+    assert judged(found).is_the_targets
     assert (found.outputs, found.tokens) == (OUTPUTS, OUTPUTS * TOKENS)
 
 
@@ -179,7 +180,7 @@ def test_one_output_is_no_outputs() -> None:
     found = likelihood_of("k7", [read(1, noise)])
 
     assert found
-    assert found.words.endswith(", 1 output)")
+    assert judged(found).words.endswith(", 1 output)")
 
 
 def greedy(number: int, farthest: float) -> Reading:
@@ -206,9 +207,9 @@ def test_greedy_outputs_are_what_the_target_would_have_said_but_for_near_ties(
     found = greedy_likelihood_of("k7", [greedy(n, f) for n, f in enumerate(farthest)])
 
     assert found
-    assert found.is_the_targets is right
+    assert judged(found).is_the_targets is right
     assert found.beyond == sum(f > 1 for f in farthest)
-    assert ("a token that the target would not have said" in found.words) is not right
+    assert ("a token that the target would not have said" in judged(found).words) is not right
 
 
 def test_of_greedy_outputs_to_one_prompt_the_first_counts() -> None:
@@ -228,7 +229,7 @@ def test_right_greedy_servers_raise_no_more_false_alarms_than_are_promised() -> 
         for _ in range(runs)
     ]
 
-    assert sum(k.is_the_targets is False for k in found if k) <= most_alarms(runs)
+    assert sum(judged(k).is_the_targets is False for k in found if k) <= most_alarms(runs)
 
 
 def by_draft(
@@ -253,7 +254,7 @@ def test_under_a_draft_right_sides_raise_no_more_false_alarms_than_are_promised(
     runs = 300
     found = [by_draft(n, sampled(0.8), tokens=30, prompts=12) for n in range(runs)]
 
-    assert sum(k.is_the_targets is False for k in found) <= most_alarms(runs)
+    assert sum(judged(k).is_the_targets is False for k in found) <= most_alarms(runs)
     # Nor does the test of no difference at all, which has no margin to be safe by.
     outside = sum(not (k.low or 0.0) <= 0 <= (k.high or 0.0) for k in found)
     assert outside <= most_alarms(runs)
@@ -265,9 +266,9 @@ def test_under_a_draft_outputs_of_another_distribution_are_caught(
 ) -> None:
     found = by_draft(1, sampler)
 
-    assert found.is_the_targets is False
+    assert judged(found).is_the_targets is False
     assert (found.difference > DRAFT_MARGIN_NATS) is (word == "more")
-    assert "k7: its answers are not the target's: under draft" in found.words
+    assert "k7: its answers are not the target's: under draft" in judged(found).words
 
 
 def in_class(name: str, readings: Sequence[Reading], *, more_likely: float = 0.0) -> list[Reading]:
@@ -294,7 +295,7 @@ def test_what_two_classes_have_against_each_other_does_not_hide_a_fault() -> Non
     found = draft_likelihoods_of("k7", noisy, baseline, draft="draft")
 
     assert [(k.prompt_class, round(k.difference)) for k in found] == [("known", -3), ("unknown", 3)]
-    assert all(k.is_the_targets is False for k in found)
+    assert all(judged(k).is_the_targets is False for k in found)
     assert all(k.prompts == k.outputs == 12 for k in found)
 
 
@@ -318,8 +319,8 @@ def test_under_a_draft_the_same_outputs_are_equal() -> None:
     readings = [read(n, sampled(0.8)) for n in range(12)]
     (found,) = draft_likelihoods_of("k7", readings, readings, draft="draft")
 
-    assert found.is_the_targets is True
-    assert found.words == ""
+    assert judged(found).is_the_targets is True
+    assert judged(found).words == ""
 
 
 def test_too_few_prompts_are_not_called_equal() -> None:
@@ -327,9 +328,9 @@ def test_too_few_prompts_are_not_called_equal() -> None:
     short = by_draft(2, sampled(0.8), prompts=MIN_PROMPTS, tokens=10)
 
     for found in (few, short):
-        assert found.is_the_targets is None
-        assert "too few" in found.words
-        assert "to tell" in found.words
+        assert judged(found).is_the_targets is None
+        assert "too few" in judged(found).words
+        assert "to tell" in judged(found).words
     assert few.low is None
 
 

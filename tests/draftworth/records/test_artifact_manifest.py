@@ -89,13 +89,13 @@ def test_the_same_inputs_have_no_differences() -> None:
     ],
 )
 def test_every_difference_is_named(asked: dict[str, Any], difference: str) -> None:
-    assert differences(MANIFEST, asked) == [difference]
+    assert differences(MANIFEST, asked, {}) == [difference]
 
 
 def test_an_empty_setting_is_not_a_missing_one() -> None:
     empty = dataclasses.replace(MANIFEST, inputs={"neuron_config": {}})
-    assert differences(empty, {"neuron_config": {}}) == []
-    assert differences(empty, {}) == ["neuron_config: compiled for {}, asked for (nothing)"]
+    assert differences(empty, {"neuron_config": {}}, {}) == []
+    assert differences(empty, {}, {}) == ["neuron_config: compiled for {}, asked for (nothing)"]
 
 
 def test_commits_are_compared_where_both_sides_know_them() -> None:

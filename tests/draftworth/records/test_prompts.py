@@ -197,7 +197,7 @@ HOSTILE = {
         r"id: given 9{56} \.\.\.; allowed: text",
     ),
     "a number of 5,000 digits": ('{"id": ' + "9" * 5_000 + "}", r":1: not JSON: Exceeds the limit"),
-    "no number": ('{"id": "a", "prompt": NaN}', r":1: not JSON: NaN is no JSON number"),
+    "no number": ('{"id": "a", "prompt": NaN}', r":1: not JSON: NaN is not a JSON number"),
     "a long id": ('{"id": "' + "a" * 201 + '", "prompt": "x"}', r"text of 1 to 200 characters"),
     "an id of two lines": ('{"id": "a\\nb", "prompt": "x"}', r"text of 1 to 200 characters"),
     "a list as a prompt": ('{"id": "a", "prompt": ["x"]}', r"prompt: given \['x'\]"),

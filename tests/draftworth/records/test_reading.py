@@ -100,7 +100,7 @@ def test_names_that_are_no_files_of_the_run_are_refused(folder: Path, name: str)
 def test_a_block_that_is_listed_twice_is_refused(folder: Path) -> None:
     stem = results(folder)[0].name.removesuffix(RESULT_SUFFIX)
     edit(folder / RUN_FILE, blocks=[stem, stem])
-    with pytest.raises(UserInputError, match="blocks: given one twice"):
+    with pytest.raises(UserInputError, match="blocks: allowed: each block once"):
         read_run(folder)
 
 

@@ -1,8 +1,7 @@
-"""Vocabularies of checkpoints: what their tokens and ids are, and whether two agree."""
+"""Fingerprints of checkpoints' vocabularies."""
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -11,45 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from draftworth.records.checkpoints import ReadyModel, tokenizer_fingerprint, tokenizer_mismatch
+from draftworth.records.checkpoints import tokenizer_fingerprint
 from draftworth.records.codec import RecordError
-from tests.draftworth.records.test_staging import READY
-
-
-def with_tokenizer(model: str, fingerprint: str | None) -> ReadyModel:
-    return dataclasses.replace(READY, model=model, tokenizer_fingerprint=fingerprint)
-
-
-def test_equal_fingerprints_are_no_mismatch() -> None:
-    draft = with_tokenizer("Qwen/Qwen3-1.7B", READY.tokenizer_fingerprint)
-    assert tokenizer_mismatch(READY, draft) is None
-
-
-def test_a_mismatch_names_both_models_and_what_to_do() -> None:
-    text = tokenizer_mismatch(READY, with_tokenizer("acme/other", "4" * 64))
-    assert text is not None
-    for part in ("Qwen/Qwen3-32B at main", "acme/other at main", "333333", "444444", "next: "):
-        assert part in text
-
-
-@pytest.mark.parametrize(
-    ("draft", "may_lack", "mismatch"),
-    [(None, True, False), (None, False, True), ("4" * 64, True, True), ("3" * 64, True, False)],
-)
-def test_only_a_head_may_come_without_a_tokenizer_and_none_with_another(
-    draft: str | None, may_lack: bool, mismatch: bool
-) -> None:
-    text = tokenizer_mismatch(
-        READY, with_tokenizer("acme/head", draft), draft_may_lack_tokenizer=may_lack
-    )
-    assert (text is not None) is mismatch
-
-
-def test_two_models_without_tokenizers_cannot_be_said_to_agree() -> None:
-    text = tokenizer_mismatch(with_tokenizer("acme/a", None), with_tokenizer("acme/b", None))
-    assert text is not None
-    assert "acme/a at main (commit aaaaaaaaaaaa) has no tokenizer.json and no vocab.json" in text
-
 
 Vocabulary = dict[str, int]
 FORMS = ("BPE", "Unigram", "slow")

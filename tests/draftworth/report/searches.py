@@ -12,7 +12,7 @@ from draftworth.records.search import (
     SEARCH_FILE,
     Candidate,
     CandidateResult,
-    Range,
+    CostInterval,
     Search,
     SearchResult,
 )
@@ -38,8 +38,8 @@ ORDER = ("a-k6", "a-k4", "b-k4")
 FACTORS = {"a-k6": 0.6, "a-k4": 0.7, "b-k4": 1.2}
 
 
-def around(cost: float, *, half: float = 0.02) -> Range:
-    return Range(value=cost, low=cost - half, high=cost + half)
+def around(cost: float, *, half: float = 0.02) -> CostInterval:
+    return CostInterval(value=cost, low=cost - half, high=cost + half)
 
 
 def make_candidate_result(variant: str, **overrides: Any) -> CandidateResult:

@@ -10,6 +10,7 @@ import pytest
 from draftworth.analysis.answer import headline
 from draftworth.analysis.attention import attention_of
 from draftworth.analysis.facts import RunFacts, facts_of
+from draftworth.analysis.likelihoods import judged
 from draftworth.cli import main
 from draftworth.records.codec import dump_record
 from draftworth.records.likelihoods import (
@@ -89,7 +90,7 @@ def test_only_what_is_shown_not_to_be_the_targets_has_no_verdict(
     unread = facts_of(make_run(temperature=temperature), {})
     judgements = [v.comparison and v.comparison.judgement for v in shown.speculative]
 
-    assert found.is_the_targets is right
+    assert judged(found).is_the_targets is right
     if right is False:
         assert set(judgements) == {"inconclusive"}
         assert "its answers are not the target's" in headline(shown)

@@ -14,7 +14,7 @@ from lambdas.capacity_controller.observation import (
     Models,
     NodeGroup,
     Observation,
-    Run,
+    ObservedRun,
     Servers,
 )
 from lambdas.capacity_controller.state import Deployment, NodeTime, ServerWait
@@ -89,7 +89,7 @@ def make_observation(**overrides: Any) -> Observation:
         "models": Models(staging="ready"),
         "canaries": Canaries(state="ok"),
         "servers": Servers(),
-        "run": Run(state="begun"),
+        "run": ObservedRun(state="begun"),
         "stopped": False,
         "block": None,
         "nodes": make_nodes(),

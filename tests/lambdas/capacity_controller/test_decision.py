@@ -14,7 +14,7 @@ from lambdas.capacity_controller.observation import (
     Models,
     NoCapacityBlock,
     Observation,
-    Run,
+    ObservedRun,
     Unknown,
 )
 from lambdas.capacity_controller.state import Deployment, NodeTime, ServerWait
@@ -129,7 +129,7 @@ def test_a_staging_that_was_given_up_keeps_the_nodes_away() -> None:
 
 @pytest.mark.parametrize("state", ["complete", "failed"])
 def test_a_run_that_is_over_ends_the_nodes(state: Any) -> None:
-    observation = make_observation(run=Run(state=state, run_id="RUN", text="why"))
+    observation = make_observation(run=ObservedRun(state=state, run_id="RUN", text="why"))
     assert outcome(observation) == (0, state)
     assert "RUN" in decided(observation).text
 
@@ -161,7 +161,7 @@ def test_nodes_on_which_no_run_begins_are_not_desired(
 ) -> None:
     node_time = NodeTime(node_seconds=minutes * MINUTE, instances=nodes, observed_at_unix_s=NOW)
     deployment = make_deployment(make_plan(nodes=nodes), node_time=node_time)
-    decision = decided(make_observation(run=Run(state=state)), deployment)
+    decision = decided(make_observation(run=ObservedRun(state=state)), deployment)
     assert decision.desired_size == size
     assert (decision.reason == "not_begun") is (size == 0)
 
@@ -188,7 +188,7 @@ def test_the_stop_object_takes_the_nodes_to_zero() -> None:
 
 
 @pytest.mark.parametrize(("ownership", "word"), [("foreign", "tags"), ("missing", "no node group")])
-@pytest.mark.parametrize("against", [{}, {"stopped": True}, {"run": Run(state="complete")}])
+@pytest.mark.parametrize("against", [{}, {"stopped": True}, {"run": ObservedRun(state="complete")}])
 def test_a_node_group_that_is_not_ours_is_given_no_size_whatever_else_holds(
     ownership: str, word: str, against: dict[str, Any]
 ) -> None:
@@ -214,7 +214,10 @@ def test_deadline_budget_and_deletion_hold_whatever_is_not_known(seen: str) -> N
 
 
 def test_a_run_that_is_over_counts_although_models_are_not_known() -> None:
-    assert outcome(make_observation(models=UNKNOWN, run=Run(state="complete"))) == (0, "complete")
+    assert outcome(make_observation(models=UNKNOWN, run=ObservedRun(state="complete"))) == (
+        0,
+        "complete",
+    )
 
 
 def test_an_active_capacity_block_has_nodes() -> None:

@@ -122,7 +122,7 @@ def test_the_deadline_holds_to_the_minute_by_its_own_schedule() -> None:
         invoke(aws, **event)
     assert aws.desired == 0
     assert aws.sent == [LOST, ZERO]
-    assert "their deadline has come" in aws.texts[-1]
+    assert "their deadline has passed" in aws.texts[-1]
 
 
 def test_a_deadline_whose_event_was_lost_holds_from_the_last_change_of_the_nodes() -> None:

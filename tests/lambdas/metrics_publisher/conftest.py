@@ -18,7 +18,7 @@ from draftworth.records.codec import dump_record
 from draftworth.records.results import MAX_RECEIVE_COUNT, BlockResult, claim_key, result_file_events
 from lambdas.metrics_publisher.events import ObjectCreated
 from lambdas.metrics_publisher.handler import BatchResponse, handle_batch
-from lambdas.metrics_publisher.publisher import Outcome, Publisher
+from lambdas.metrics_publisher.publisher import Publication, Publisher
 from tests.support.blocks import START_UNIX_S
 
 BUCKET = "results-111122223333"
@@ -92,7 +92,7 @@ class Aws:
         self.s3.put_object(Bucket=BUCKET, Key=key, Body=data)
         return key
 
-    def publish(self, key: str, *, seconds: float = 60.0) -> Outcome:
+    def publish(self, key: str, *, seconds: float = 60.0) -> Publication:
         source = ObjectCreated(bucket=BUCKET, key=key)
         return self.publisher.publish(source, deadline_unix_s=self.now + seconds)
 

@@ -1,0 +1,109 @@
+"""Judges by a model's likelihoods whether a variant's outputs are the target's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Protocol
+
+from draftworth.records.likelihoods import (
+    DRAFT_MARGIN_NATS,
+    NEAR_TIE_NATS,
+    DraftLikelihood,
+    GreedyLikelihood,
+    Likelihood,
+    ModelsCheck,
+)
+
+# The share of correct servers that a check may call wrong.
+FALSE_ALARMS = 0.01
+
+_WRONG = "its answers are not the target's"
+_NOT_KNOWN = "whether its answers are the target's is not known"
+
+
+class AnswersCheck(Protocol):
+    """A check of whether a variant's outputs are the target's."""
+
+    @property
+    def variant(self) -> str: ...
+
+    @property
+    def is_the_targets(self) -> bool | None:
+        """False if they are shown not to be; True if nothing shows it; None if not known."""
+
+    @property
+    def words(self) -> str:
+        """The reason; empty if the outputs are the target's."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgedLikelihood:
+    """The judgement on one variant's likelihoods, as `AnswersCheck` defines it."""
+
+    variant: str
+    is_the_targets: bool | None
+    words: str
+
+
+def judged(found: ModelsCheck) -> JudgedLikelihood:
+    """Judge the likelihoods of one variant."""
+    is_the_targets: bool | None
+    match found:
+        case Likelihood():
+            is_the_targets, reason = _sampled(found)
+        case GreedyLikelihood():
+            is_the_targets, reason = _greedy(found)
+        case DraftLikelihood():
+            is_the_targets, reason = _by_draft(found)
+    problem = _NOT_KNOWN if is_the_targets is None else _WRONG
+    words = "" if is_the_targets else f"{found.variant}: {problem}: {reason}"
+    return JudgedLikelihood(variant=found.variant, is_the_targets=is_the_targets, words=words)
+
+
+def judged_variants(found: Iterable[ModelsCheck]) -> set[str]:
+    """Return the variants about whose outputs a model could tell."""
+    return {check.variant for check in map(judged, found) if check.is_the_targets is not None}
+
+
+def _sampled(found: Likelihood) -> tuple[bool, str]:
+    less = "less" if found.deviation < 0 else "more"
+    reason = (
+        f"their tokens are {abs(found.per_token):.2f} nats {less} likely than what the target "
+        f"draws ({abs(found.deviation):.1f} standard errors, {_counted(found.outputs, 'output')})"
+    )
+    return abs(found.deviation) <= NormalDist().inv_cdf(1 - FALSE_ALARMS / 2), reason
+
+
+def _greedy(found: GreedyLikelihood) -> tuple[bool, str]:
+    reason = (
+        f"{found.beyond} of {found.outputs} have a token that the target would not have said, and "
+        f"rounding does not explain (up to {found.farthest:.1f} nats below its most likely one; a "
+        f"near tie: {NEAR_TIE_NATS:g})"
+    )
+    return found.chance > FALSE_ALARMS, reason
+
+
+def _by_draft(found: DraftLikelihood) -> tuple[bool | None, str]:
+    """Outputs are wrong if the whole interval lies on one side of 0 and not within the margin.
+
+    Of correct servers 1% show that.
+    """
+    low, high = found.low, found.high
+    prompts = f"{_counted(found.prompts, 'prompt')} of {found.prompt_class}"
+    if low is None or high is None:
+        return None, f"{prompts} are too few to tell"
+    reason = (
+        f"under {found.draft} their tokens are {low:+.2f} to {high:+.2f} nats beside the "
+        f"baseline's ({prompts}; equal: within {DRAFT_MARGIN_NATS:g})"
+    )
+    if low >= -DRAFT_MARGIN_NATS and high <= DRAFT_MARGIN_NATS:
+        return True, reason
+    if low > 0 or high < 0:
+        return False, reason
+    return None, f"{reason}: too few prompts to tell"
+
+
+def _counted(number: int, name: str) -> str:
+    return f"{number} {name}" if number == 1 else f"{number} {name}s"
