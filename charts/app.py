@@ -11,7 +11,7 @@ from charts.canary import CanaryChart
 from charts.checkpoint_stager import StagingChart
 from charts.foundation import FoundationChart
 from charts.graph_scripts import GraphScriptsChart
-from charts.measuring import LoadGeneratorChart
+from charts.measuring import MeasuringChart
 from charts.names import Bindings
 from charts.serving import CandidateChart, ServingChart
 from charts.storage import StorageChart
@@ -25,7 +25,7 @@ def benchmark_charts(experiment: ResolvedNeuron, bindings: Bindings) -> tuple[cd
     """
     scope = cdk8s.App()
     serving = ServingChart(scope, "serving", experiment=experiment, bindings=bindings)
-    measuring = LoadGeneratorChart(
+    measuring = MeasuringChart(
         scope, "load-generator", experiment=experiment, bindings=bindings, serving=serving
     )
     return (

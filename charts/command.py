@@ -19,7 +19,7 @@ from charts.files import placeholder, write_files, yaml_text
 from charts.measuring import RunSpecFile, run_spec_file
 from charts.names import (
     CPU_NODE_LABELS,
-    LOAD_GENERATOR_SERVICE_ACCOUNT,
+    MEASURING_JOB_SERVICE_ACCOUNT,
     NAMESPACE,
     STAGER_SERVICE_ACCOUNT,
     Bindings,
@@ -68,7 +68,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--artifacts-bucket", help="bucket with compiled graphs")
     parser.add_argument("--results-bucket", help="bucket for run specification and result files")
     parser.add_argument(
-        "--llmperf-image", help="load generator image; left out: the experiment's, if it has one"
+        "--llmperf-image",
+        help="the measuring Job's image; left out: the experiment's, if it has one",
     )
     add_winner_arguments(parser)
 
@@ -173,7 +174,7 @@ def _cluster_needs() -> str:
     text = Path(__file__).with_name("cluster_needs.txt").read_text(encoding="utf-8")
     return text.rstrip("\n").format(
         serving=f"{NAMESPACE}/{service_name('VARIANT')}",
-        load_generator=f"{NAMESPACE}/{LOAD_GENERATOR_SERVICE_ACCOUNT}",
+        measuring_job=f"{NAMESPACE}/{MEASURING_JOB_SERVICE_ACCOUNT}",
         stager=f"{NAMESPACE}/{STAGER_SERVICE_ACCOUNT}",
         label=",".join(f"{key}={value}" for key, value in CPU_NODE_LABELS.items()),
     )

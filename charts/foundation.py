@@ -10,8 +10,8 @@ from constructs import Construct
 from charts import k8s
 from charts.names import (
     CANARY_COMPONENT,
-    LOAD_GENERATOR_COMPONENT,
-    LOAD_GENERATOR_SERVICE_ACCOUNT,
+    MEASURING_JOB_COMPONENT,
+    MEASURING_JOB_SERVICE_ACCOUNT,
     NAMESPACE,
     SERVING_COMPONENT,
     STAGER_COMPONENT,
@@ -40,7 +40,7 @@ class FoundationChart(cdk8s.Chart):
         super().__init__(scope, id_, labels=experiment_labels(experiment))
         self._namespace()
         serving = [service_name(variant.name) for variant in experiment.variants]
-        for name in (STAGER_SERVICE_ACCOUNT, *serving, LOAD_GENERATOR_SERVICE_ACCOUNT):
+        for name in (STAGER_SERVICE_ACCOUNT, *serving, MEASURING_JOB_SERVICE_ACCOUNT):
             # Only a measuring Job that starts and stops servers calls the Kubernetes API, and its
             # pod asks for the token. Pod Identity and the S3 driver bring tokens of their own.
             k8s.KubeServiceAccount(
@@ -62,7 +62,7 @@ class FoundationChart(cdk8s.Chart):
         out = [_dns(), servers, _credentials(), _public_https()]
         if experiment.spec.changes_servers:
             out.append(_kubernetes_api())
-        self._policy("load-generator", LOAD_GENERATOR_COMPONENT, ingress=[], egress=out)
+        self._policy("load-generator", MEASURING_JOB_COMPONENT, ingress=[], egress=out)
 
     def _namespace(self) -> None:
         # `baseline`, not `restricted`: the Neuron images run as root.
@@ -70,7 +70,7 @@ class FoundationChart(cdk8s.Chart):
         k8s.KubeNamespace(self, "namespace", metadata=k8s.ObjectMeta(name=NAMESPACE, labels=level))
 
     def _serving_policy(self) -> None:
-        """Let the load generator in; let name look-ups, credentials and S3 out.
+        """Let the measuring Job in; let name look-ups, credentials and S3 out.
 
         The kubelet's probes come from the pod's own node, which a network policy never shuts out.
         Checkpoints and artifacts are read by the S3 driver's pods, not through this pod's network.
@@ -79,7 +79,7 @@ class FoundationChart(cdk8s.Chart):
         node's credentials, stay shut.
         """
         ingress = k8s.NetworkPolicyIngressRule(
-            from_=[_pods(LOAD_GENERATOR_COMPONENT)], ports=[_port(SERVING_PORT)]
+            from_=[_pods(MEASURING_JOB_COMPONENT)], ports=[_port(SERVING_PORT)]
         )
         egress = [_dns(), _credentials(), _public_https()]
         self._policy("serving", SERVING_COMPONENT, ingress=[ingress], egress=egress)

@@ -17,7 +17,7 @@ from constructs import Construct
 from charts import k8s
 from charts.jobs import ProgramJob, add_job, on_exit
 from charts.names import (
-    LOAD_GENERATOR_SERVICE_ACCOUNT,
+    MEASURING_JOB_SERVICE_ACCOUNT,
     NAMESPACE,
     SERVING_COMPONENT,
     Bindings,
@@ -99,12 +99,12 @@ SCALING_ROLE = "scale-servers"
 # Time to finish an upload and write the journal after SIGTERM.
 TERMINATION_GRACE_SECONDS = 60
 
-LOAD_GENERATOR_CPUS = 2
-LOAD_GENERATOR_MEMORY_GIB = 4
+MEASURING_JOB_CPUS = 2
+MEASURING_JOB_MEMORY_GIB = 4
 WRITABLE_FOLDER_GIB = 5
 
 
-class LoadGeneratorChart(cdk8s.Chart):
+class MeasuringChart(cdk8s.Chart):
     """The Job, named by its content and never changed in place, and its deadline.
 
     job_name: the keys of its runs begin with `runs/<job name>-`.
@@ -148,7 +148,7 @@ class LoadGeneratorChart(cdk8s.Chart):
         )
         role = k8s.RoleRef(api_group="rbac.authorization.k8s.io", kind="Role", name=SCALING_ROLE)
         account = k8s.Subject(
-            kind="ServiceAccount", name=LOAD_GENERATOR_SERVICE_ACCOUNT, namespace=NAMESPACE
+            kind="ServiceAccount", name=MEASURING_JOB_SERVICE_ACCOUNT, namespace=NAMESPACE
         )
         k8s.KubeRoleBinding(
             self,
@@ -177,7 +177,7 @@ def _job(experiment: ResolvedNeuron, bindings: Bindings, serving: ServingChart) 
             field_variable(JOB_NAME_VARIABLE, f"metadata.labels['{JOB_NAME_LABEL}']"),
             field_variable(JOB_UID_VARIABLE, f"metadata.labels['{JOB_UID_LABEL}']"),
         ],
-        service_account=LOAD_GENERATOR_SERVICE_ACCOUNT,
+        service_account=MEASURING_JOB_SERVICE_ACCOUNT,
         labels=load_generator_labels(experiment),
         # Part of the Job's content and so of its name: a change of the servers, or a raised rerun,
         # makes another Job, which measures again.
@@ -186,7 +186,7 @@ def _job(experiment: ResolvedNeuron, bindings: Bindings, serving: ServingChart) 
             "draftworth/rerun": str(experiment.spec.rerun),
         },
         # No CPU limit: a throttled client would report its own waiting as latency.
-        resources=resources(cpus=LOAD_GENERATOR_CPUS, memory_gib=LOAD_GENERATOR_MEMORY_GIB),
+        resources=resources(cpus=MEASURING_JOB_CPUS, memory_gib=MEASURING_JOB_MEMORY_GIB),
         volumes=_volumes(),
         mounts=[
             # The folder and not the file: a file that is mounted alone is never updated.

@@ -39,7 +39,7 @@ class Bindings:
 # One experiment at a time: its Services are named by variant only.
 NAMESPACE = PROJECT
 # EKS Pod Identity associates an IAM role with each of these and with each variant's `service_name`.
-LOAD_GENERATOR_SERVICE_ACCOUNT = "llmperf"
+MEASURING_JOB_SERVICE_ACCOUNT = "llmperf"
 STAGER_SERVICE_ACCOUNT = "stager"
 
 # Labels that the node groups carry.
@@ -49,7 +49,7 @@ ACCELERATOR_NODE_LABELS: Mapping[str, str] = {"draftworth/node-group": "accelera
 ACCELERATOR_TAINT_KEY = "aws.amazon.com/neuron"
 
 SERVING_COMPONENT: Mapping[str, str] = {"app.kubernetes.io/component": "serving"}
-LOAD_GENERATOR_COMPONENT: Mapping[str, str] = {"app.kubernetes.io/component": "load-generator"}
+MEASURING_JOB_COMPONENT: Mapping[str, str] = {"app.kubernetes.io/component": "load-generator"}
 STAGER_COMPONENT: Mapping[str, str] = {"app.kubernetes.io/component": "checkpoint-stager"}
 CANARY_COMPONENT: Mapping[str, str] = {"app.kubernetes.io/component": "canary"}
 
@@ -112,8 +112,8 @@ def server_labels(experiment: ResolvedNeuron, slot: PlacedSlot) -> dict[str, str
 
 
 def load_generator_labels(experiment: ResolvedNeuron) -> dict[str, str]:
-    """Return the labels of the load generator's objects."""
-    return _labels("llmperf", LOAD_GENERATOR_COMPONENT, experiment)
+    """Return the labels of the measuring Job's objects."""
+    return _labels("llmperf", MEASURING_JOB_COMPONENT, experiment)
 
 
 def stager_labels(experiment: ResolvedNeuron) -> dict[str, str]:

@@ -41,7 +41,7 @@ class CandidateChart(cdk8s.Chart):
 class ServingChart(cdk8s.Chart):
     """Every variant's server, and a second one for its other slot where servers start and stop.
 
-    The first one runs from the start, in its variant's home; the other one when the load generator
+    The first one runs from the start, in its variant's home; the other one when the measuring Job
     scales it (`pods/measuring/kubernetes_servers.py`). A search's candidates but the first do so
     too. Their servers are in `candidates`; the claims of all are here.
 

@@ -49,7 +49,7 @@ SERVING_POD = (
     "pods/log.py",
     "pods/compiled_graphs",
 )
-# One image for the load generator, the checkpoint stager and the canary.
+# One image for the measuring Job, the checkpoint stager and the canary.
 MEASURING_IMAGE = (
     *_RECORDS,
     "draftworth/speculation.py",
@@ -72,7 +72,7 @@ SHIPPED: Mapping[str, tuple[str, ...]] = {
     "capacity controller": CAPACITY_CONTROLLER,
     "metrics publisher": METRICS_PUBLISHER,
     "serving pods": SERVING_POD,
-    "load generator, checkpoint stager and canary": MEASURING_IMAGE,
+    "measuring Job, checkpoint stager and canary": MEASURING_IMAGE,
 }
 
 _ENDINGS = ("*.py", "*.toml", "*.jinja", "*.mplstyle")

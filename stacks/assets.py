@@ -26,8 +26,8 @@ def function_code(shipped: tuple[str, ...]) -> aws_lambda.Code:
     )
 
 
-def load_generator_image(scope: Construct, id_: str) -> aws_ecr_assets.DockerImageAsset:
-    """Return the load generator's image, built from `MEASURING_IMAGE` and its Dockerfile alone."""
+def measuring_image(scope: Construct, id_: str) -> aws_ecr_assets.DockerImageAsset:
+    """Return the measuring Job's image, built from `MEASURING_IMAGE` and its Dockerfile alone."""
     return aws_ecr_assets.DockerImageAsset(
         scope,
         id_,

@@ -10,11 +10,11 @@ from aws_cdk import aws_eks_v2 as eks
 from constructs import IConstruct
 
 from charts.app import benchmark_charts, in_steps
-from charts.measuring import LoadGeneratorChart, run_spec_file
+from charts.measuring import MeasuringChart, run_spec_file
 from charts.names import Bindings
 from draftworth.experiment.naming import RUNS_PREFIX
 from draftworth.planning.resolved import ResolvedNeuron
-from stacks.assets import load_generator_image, run_spec_asset
+from stacks.assets import measuring_image, run_spec_asset
 from stacks.base import StackPart
 from stacks.capacity_plan import capacity_plan
 from stacks.cluster import Cluster
@@ -58,7 +58,7 @@ class Benchmark(StackPart):
         bindings = self._bindings(run_spec_url=run_spec.s3_object_url, run_spec_sha256=file.sha256)
         *charts, canary = benchmark_charts(experiment, bindings)
         applied = self._apply_charts(cluster.cluster, charts, after=self.roles)
-        (measuring,) = (chart for chart in charts if isinstance(chart, LoadGeneratorChart))
+        (measuring,) = (chart for chart in charts if isinstance(chart, MeasuringChart))
         self.capacity = CapacityController(
             self,
             "CapacityController",
@@ -90,7 +90,7 @@ class Benchmark(StackPart):
         given = self._experiment.spec.aws.load_generator_image
         image, fingerprint = given or "", ""
         if given is None:
-            asset = load_generator_image(self, "LoadGenerator")
+            asset = measuring_image(self, "LoadGenerator")
             image, fingerprint = asset.image_uri, asset.asset_hash
         return Bindings(
             region=self._experiment.spec.aws.region,

@@ -32,7 +32,7 @@ class Network(StackPart):
     def node_subnets(self) -> aws_ec2.SubnetSelection:
         """Return the private subnet of the accelerators' zone.
 
-        Every node is there, so no traffic between load generator and servers crosses zones.
+        Every node is there, so no traffic between the measuring Job and servers crosses zones.
         """
         return aws_ec2.SubnetSelection(
             subnet_type=aws_ec2.SubnetType.PRIVATE_WITH_EGRESS,

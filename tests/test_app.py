@@ -64,7 +64,7 @@ def shipped_context() -> dict[str, Any]:
 
 
 def test_synthesis_needs_no_credentials_and_builds_no_image(tmp_path: Path) -> None:
-    """`cdk destroy` synthesizes first; the load generator's image is built by a deploy alone."""
+    """`cdk destroy` synthesizes first; the measuring Job's image is built by a deploy alone."""
     result = run_app("experiments/qwen3-32b.yaml", tmp_path)
     assert result.exit_code == 0, result.stderr
     names = [file.name.partition(".")[0] for file in result.folder.glob("*.template.json")]

@@ -171,7 +171,7 @@ class Aws(StrictModel):
     keep_results: bool = True
     """true: the results bucket, transcripts included, outlives `cdk destroy`; false: it goes"""
     load_generator_image: str | None = None
-    """image URI of the load generator; left out: built by CDK"""
+    """image URI of the measuring Job; left out: built by CDK"""
     deadline_minutes: int = Field(
         default=240,
         ge=1,
@@ -192,7 +192,7 @@ class Aws(StrictModel):
             yield f"aws.load_generator_image {self.load_generator_image}"
 
 
-# Four vCPUs: the load generator asks for two whole ones, which a two-vCPU node cannot give after
+# Four vCPUs: the measuring Job asks for two whole ones, which a two-vCPU node cannot give after
 # what the system keeps. Two nodes: cluster services find room beside it and survive one's loss.
 CPU_INSTANCE_TYPE = "m7i.xlarge"
 CPU_INSTANCE_VCPUS = 4

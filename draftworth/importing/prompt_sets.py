@@ -159,7 +159,7 @@ def _sample(read: Imported, case: str, order: ImportOrder) -> PromptSample:
 
 
 def _check_size(order: ImportOrder, read: Imported) -> None:
-    """Keep the samples within memory, a prompt file and the load generator."""
+    """Keep the samples within memory, a prompt file and the measuring Job."""
     sizes = [sample.size_bytes for sample in read.samples.values()]
     if max(sizes) > MAX_FILE_BYTES or sum(sizes) > MAX_PROMPT_BYTES:
         raise PromptSetError(

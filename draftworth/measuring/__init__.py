@@ -1,5 +1,5 @@
-"""Measuring: the client, the runner and what they share with the pod that runs them.
+"""The client that sends requests, and the run that measures them.
 
-Runs in the load generator's pod as well as on a laptop, so it needs the standard library and
-`httptools` only.
+It runs in the measuring Job's pod as well as on a laptop, so it imports nothing but the standard
+library and `httptools`.
 """

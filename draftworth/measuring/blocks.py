@@ -13,7 +13,7 @@ from draftworth.measuring.client import Client, Measured, max_tokens_of, request
 from draftworth.measuring.clock import EventLoopLag, WallClock
 from draftworth.measuring.context import ContextCases
 from draftworth.measuring.counters import (
-    Reading,
+    ServerMetrics,
     read_metrics,
     restarted,
     server_start,
@@ -32,9 +32,10 @@ from draftworth.records.results import BlockResult, OtherRequests, ServerStart
 
 @dataclass(frozen=True, kw_only=True)
 class Sent:
-    """A block that was sent. `lost` says why its figures count for nothing; empty: they count.
+    """A block that was sent.
 
-    start: what its server says of its own start.
+    lost: why its figures do not count; empty: they count.
+    start: how the server started, in its own figures.
     """
 
     block: BlockResult
@@ -45,7 +46,7 @@ class Sent:
 
 @dataclass(frozen=True, kw_only=True)
 class CaseRound:
-    """A case's part of a round: every variant of its stage is measured in it once."""
+    """A case's part of a round: it measures every variant of its stage once."""
 
     case: Case
     turn: Round
@@ -69,7 +70,7 @@ class BlockSender:
     wall_clock: WallClock
 
     async def send(self, case_round: CaseRound, endpoint: Endpoint, *, number: int) -> Sent:
-        """Send one block; `number` is its own in the run."""
+        """Send one block, which gets this number in the run."""
         shape = self.spec.shape
         turn = case_round.turn
         client = self.make_client(base_url=endpoint.base_url, shape=shape, api_key=self.api_key)
@@ -105,11 +106,11 @@ class BlockSender:
         return Sent(block=block, measured=outcome.measured, lost=lost, start=start)
 
     async def _why_lost(
-        self, endpoint: Endpoint, block: BlockResult, before: Reading, after: Reading
+        self, endpoint: Endpoint, block: BlockResult, before: ServerMetrics, after: ServerMetrics
     ) -> str:
-        """Why a block with failed requests counts for nothing: its server is not there any more.
+        """Why a block with failed requests does not count: its server is gone.
 
-        Empty for a server that is: requests that fail there are failures, with their reasons.
+        Empty where the server still runs: there, failed requests are results.
         """
         if not any(record.failed for record in block.requests):
             return ""
@@ -121,10 +122,10 @@ class BlockSender:
         return ""
 
     def _batch(self, case_round: CaseRound, number: int) -> Batch:
-        """The case's prompts in turn: each round measures on where the last one ended.
+        """The case's prompts in turn: each round begins where the last one ended.
 
-        The warm-up has the ones before, the fillers those that follow: as far as there are so many,
-        a server with a prefix cache does not know what is measured.
+        The warm-up gets the prompts before the measured ones, and the fillers those after them:
+        with enough prompts, no measured prompt is in a server's prefix cache.
         """
         sampling, shape = self.spec.sampling, self.spec.shape
         measured = sampling.requests_per_round
@@ -151,7 +152,7 @@ class BlockSender:
 
 
 def _shortened(shape: RequestShape, prompt: Prompt, share: float) -> Prompt:
-    """A part of its output. Of fewer than two tokens neither side has a time per token."""
+    """The prompt with a part of its output: at least two tokens, or there is no time per token."""
     tokens = max_tokens_of(shape, prompt)
     return replace(prompt, max_tokens=min(tokens, max(2, math.ceil(tokens * share))))
 
@@ -165,35 +166,41 @@ def _latencies(others: Sequence[Measured]) -> OtherRequests:
 
 
 def first_error(block: BlockResult) -> str:
-    """Code and message of a block's first failure, cut to a line."""
+    """Code and message of a block's first failure, cut to one line."""
     failed = next(r for r in block.requests if r.failed)
     return f"{failed.error_code}: {' '.join(failed.error_msg.split())[:200]}"
 
 
 def describe(block: BlockResult) -> str:
-    """A block in one line: what it was, and its figures or failures."""
+    """One line about a block, with its figures or failures."""
     counted = [r for r in block.requests if r.counts]
     latencies = sorted(r.inter_token_latency_s for r in counted if r.inter_token_latency_s)
     middle = f"{latencies[len(latencies) // 2] * 1e3:.2f} ms/token" if latencies else "no figures"
     failed = sum(r.failed for r in block.requests)
     excluded = sum(r.excluded is not None for r in block.requests)
-    notes = [f"{failed} failed: {first_error(block)}"] if failed else []
-    notes += [f"{excluded} excluded"] * bool(excluded)
+    notes = []
+    if failed:
+        notes.append(f"{failed} failed: {first_error(block)}")
+    if excluded:
+        notes.append(f"{excluded} excluded")
     suffix = f" ({', '.join(notes)})" if notes else ""
     return f"{block.prompt_class}/{block.case} {block.load.label} {block.variant}: {middle}{suffix}"
 
 
-# A block whose servers are lost so often may make them fail.
+# A block whose servers are lost this often may be what makes them fail.
 MAX_LOSSES_OF_A_BLOCK = 3
 
 
 @dataclass(kw_only=True)
 class Measurer:
-    """Has the servers of a stage run, sends its blocks, writes their files.
+    """Starts the servers of a stage, sends its blocks and writes their files.
 
-    earlier: blocks that earlier pods measured, which are taken as they are. numbers: of blocks that
-    no file has. blocks: what is measured, in the order of measuring. stage: the one that it is at;
-    doing: in words. replayed: the last stage that an earlier pod has measured something of.
+    earlier: the blocks that earlier pods measured, which are taken as they are.
+    numbers: the block numbers that no file has yet.
+    blocks: the blocks that are measured, in the order of measuring.
+    stage: the current stage.
+    replayed: the last stage of which an earlier pod measured a block.
+    doing: in words, what is going on.
     """
 
     spec: RunSpec
@@ -212,10 +219,10 @@ class Measurer:
     doing: str = ""
 
     async def measure(self, turn: Round) -> None:
-        """Every case of its classes against every variant, one variant loaded at a time.
+        """Measure every case of the round's classes against every variant, one variant at a time.
 
-        The order turns around from case to case and from round to round (ABBA), so that a drift of
-        the machine falls on both variants alike.
+        The order of the variants is reversed from case to case and from round to round (ABBA), so
+        that a drift of the machine affects both variants alike.
         """
         for index, case in enumerate(self.spec.cases):
             if case.prompt_class not in turn.classes:
@@ -227,17 +234,17 @@ class Measurer:
                 await self._measure_together(CaseRound(case=case, turn=turn), loaded)
 
     def _was_begun(self, turn: Round) -> bool:
-        """Whether servers of its stage have answered an earlier pod: in a round before it, or in
-        it, for rounds at a load are numbered over all stages."""
+        """Whether servers of the round's stage have answered an earlier pod, in a round before it
+        or in this one (rounds at a load are numbered over all stages)."""
         return self.replayed == turn.stage or any(
             (block.load, block.round) == (turn.load, turn.number) for block in self.earlier.values()
         )
 
     async def _prepare(self, turn: Round) -> None:
-        """Have the stage's servers run, alone and ready; those of a new stage are new, but for a
-        search's baseline.
+        """Run the stage's servers and no others, and wait until they are ready.
 
-        In a control too: a server that has met the prompts before would have them in its cache.
+        A new stage, a control too, gets new servers, because a server that has seen the prompts has
+        them in its cache. Only the baseline of a search stays up.
         """
         stage = turn.stage
         if self.stage == stage:
@@ -254,7 +261,8 @@ class Measurer:
             await self.servers.change(stage.running, restart=restart)
 
     async def _measure_together(self, case_round: CaseRound, endpoints: Sequence[Endpoint]) -> None:
-        """The variants that are loaded at once, unless they are measured; again when lost."""
+        """Measure variants under load at the same time, unless they are measured already; measure
+        them again where a server was lost."""
         keys = [case_round.key(endpoint) for endpoint in endpoints]
         if all(key in self.earlier for key in keys):
             self.blocks += [self.earlier[key] for key in keys]
@@ -270,8 +278,8 @@ class Measurer:
             await self.servers.again(stage.running)
             started_at_unix_s = self.clock()
             sent = await self._send_together(case_round, endpoints)
-        # A variant that was measured before the pod ended, and the one loaded beside it was not,
-        # has been loaded again and nothing more.
+        # An earlier pod may have measured only one of two variants that are loaded together: then
+        # its earlier figures count, and it was loaded again only for the sake of the other one.
         new = [s for s, key in zip(sent, keys, strict=True) if key not in self.earlier]
         self.blocks += [self.earlier.get(k, s.block) for s, k in zip(sent, keys, strict=True)]
         for s in new:
@@ -282,7 +290,7 @@ class Measurer:
         self.journal.note("measured", started_at_unix_s, blocks=stems, starts=starts)
 
     async def _case(self, case_round: CaseRound) -> Case:
-        """With prompts as long as the load wants them; all are made before the first block."""
+        """The case with prompts as long as the load wants them."""
         running = case_round.turn.stage.running
         return await self.context.of(
             case_round.case,
@@ -305,12 +313,13 @@ class Measurer:
         try:
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(send) for send in sends]
-        except ExceptionGroup as errors:  # one block's, as if it had been loaded alone
+        except ExceptionGroup as errors:  # the first one, as if its block had been sent alone
             raise errors.exceptions[0] from errors
         return [task.result() for task in tasks]
 
     async def _give_up(self, sent: Sequence[Sent], started_at_unix_s: float, reason: str) -> None:
-        """Keep the evidence of blocks whose servers were lost, and count."""
+        """Keep the evidence of blocks whose servers were lost; raise DraftworthError after several
+        losses of the same block."""
         for s in sent:
             await in_thread(self.files.write_lost, s.block, s.measured)
         stems = tuple(s.block.stem for s in sent)

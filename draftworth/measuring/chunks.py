@@ -1,13 +1,13 @@
-"""From the bytes of an OpenAI-compatible stream to chunks with tokens and arrival times.
+"""Reads the bytes of an OpenAI-compatible stream as chunks with tokens and arrival times.
 
 A chunk is a server-sent event that carries at least one output token: of an answer, of reasoning,
 of a tool call, or of a continued text. Tokens are counted from the server's own usage: with
 `stream_options.continuous_usage_stats` (vLLM) every event says how many tokens there are so far, so
 the tokens of each chunk are exact. A server that sends usage only at the end gives exact totals;
-its chunks are then the events with text, and the first one is taken to hold one token. Role-only
-and empty events are no chunks.
+its chunks are then the events with text, and the first one is taken to hold one token. Events that
+are empty or have only a role are not chunks.
 
-A stream is bounded by the tokens that were asked for: its bytes, its events, its text, its counts.
+The tokens that were asked for limit a stream: its bytes, its events, its text and its counts.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _CALL_FIELDS = ("name", "arguments")
 
 @dataclass(frozen=True, kw_only=True)
 class Acceptance:
-    """What a server says of one request's drafts (vLLM's `metrics.speculative_decoding`)."""
+    """A server's figures about one request's drafts (vLLM's `metrics.speculative_decoding`)."""
 
     steps: int
     drafted: int
@@ -52,12 +52,12 @@ class BadStreamError(HttpError):
 
 @dataclass(kw_only=True)
 class Timeline:
-    """What a stream brought: arrival times (ns), tokens of each chunk, text, totals, all events.
+    """The content of a stream: arrival times (ns), tokens of each chunk, text, totals, all events.
 
-    `chunk_tokens` is None where the server did not count tokens chunk by chunk. `chunk_characters`
-    are the lengths of the chunks' texts: with both, a place in the text is a token. `acceptance` is
-    None where the server does not tell it, or tells what cannot be. `token_ids` are None unless the
-    server told the id of every output token.
+    chunk_tokens: None where the server did not count tokens chunk by chunk.
+    chunk_characters: the length of each chunk's text.
+    acceptance: None where the server sent no such figures, or impossible ones.
+    token_ids: None unless the server sent the id of every output token.
     """
 
     chunk_times_ns: list[int] = field(default_factory=list)
@@ -81,18 +81,18 @@ class Timeline:
 
 
 def most_bytes(max_tokens: int) -> int:
-    """Of a stream of at most so many tokens, with its headers."""
+    """The most bytes of a stream of so many tokens, with its headers."""
     return _MORE_BYTES + _BYTES_PER_TOKEN * max_tokens
 
 
 class ChunkReader:
-    """Feed it the body as it arrives; `timeline()` says what it was."""
+    """Takes the body as it arrives by `feed`; `timeline()` returns its content."""
 
     def __init__(self, max_tokens: int) -> None:
         self._max_tokens = max_tokens
         self._most_events = _MORE_EVENTS + _EVENTS_PER_TOKEN * max_tokens
         self._characters_left = _MORE_CHARACTERS + _CHARACTERS_PER_TOKEN * max_tokens
-        self._held: list[bytes] = []  # of an event whose end has not come
+        self._held: list[bytes] = []  # the bytes of an event whose end has not come
         self._held_bytes = 0
         self._after_cr = False
         self._so_far = Timeline()  # its chunks are the events with text or tokens
@@ -107,7 +107,7 @@ class ChunkReader:
         if not data:  # the second half of a line end that was cut in two
             return
         if self._held:
-            # Only what completes an event is put together: one byte at a time costs no more.
+            # Pieces are joined only when an event is complete: one byte at a time costs no more.
             if b"\n\n" not in self._held[-1][-1:] + data:
                 self._hold(data)
                 return
@@ -194,7 +194,7 @@ class ChunkReader:
         return BadStreamError(f"more {what} than {self._max_tokens:,} tokens can have")
 
     def _usage(self, usage: dict[str, Any] | None, *, in_stream: bool) -> int | None:
-        """Tokens that this event adds; None when it does not say."""
+        """The tokens that this event adds; None where it has no usage."""
         if not usage:
             return None
         line = self._so_far
@@ -213,7 +213,7 @@ class ChunkReader:
 
     @property
     def has_chunks(self) -> bool:
-        """At least one output token has come."""
+        """Whether at least one output token has come."""
         return bool(self._tokens)
 
     def timeline(self) -> Timeline:
@@ -232,10 +232,10 @@ class ChunkReader:
 
 
 def _text_of(choice: dict[str, Any]) -> str:
-    """What a chunk says: of a chat its content, reasoning and tool calls, else its text."""
+    """The text of a chunk: in a chat its content, reasoning and tool calls."""
     delta = choice.get("delta")
     if delta is None:
-        return "".join([choice.get("text") or ""])  # TypeError for what is no text
+        return "".join([choice.get("text") or ""])  # TypeError where it is not text
     said = [delta.get(name) or "" for name in _TEXT_FIELDS]
     for call in delta.get("tool_calls") or ():
         function = call.get("function") or {}
@@ -244,7 +244,7 @@ def _text_of(choice: dict[str, Any]) -> str:
 
 
 def _count(name: str, value: Any, most: int) -> int:
-    """A count of tokens as it may be; raises BadStreamError."""
+    """Check a count of tokens; raises BadStreamError."""
     if type(value) is not int or not 0 <= value <= most:
         given = one_line(reprlib.repr(value), characters=40)
         raise BadStreamError(f"{name}: given {given}, allowed: a whole number from 0 to {most:,}")
@@ -252,7 +252,8 @@ def _count(name: str, value: Any, most: int) -> int:
 
 
 def _acceptance(told: Any, most: int) -> Acceptance | None:
-    """Steps and drafts as they may be; its form is experimental, so another one is no failure."""
+    """Steps and drafts; None where they are impossible or have another form: vLLM calls the form
+    experimental, so that is not a failure."""
     of_drafts = told.get("speculative_decoding") if isinstance(told, dict) else None
     if not isinstance(of_drafts, dict):
         return None
@@ -267,7 +268,6 @@ def _acceptance(told: Any, most: int) -> Acceptance | None:
 
 
 def _finish(reason: Any) -> str | None:
-    """Text, or nothing."""
     if not isinstance(reason, str):
         return None
     return one_line(reason, characters=_MAX_FINISH_REASON_CHARACTERS)

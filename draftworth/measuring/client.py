@@ -1,4 +1,4 @@
-"""The client: one streamed completion, measured. The Job, `measure` and `rehearse` use it.
+"""The client measures one streamed completion. The Job, `measure` and `rehearse` use it.
 
 Definitions (`docs/metrics.md` has them with their reasons): TTFT, request sent to the first chunk
 that carries an output token; ITL, (last chunk - first chunk) / (output tokens - tokens of the first
@@ -45,27 +45,28 @@ from draftworth.untrusted import one_line
 
 
 def max_tokens_of(shape: RequestShape, prompt: Prompt) -> int:
-    """Most tokens of a prompt's output: its own number, else that of every request."""
+    """The most tokens of a prompt's output: its own number, else that of all requests."""
     return shape.output_tokens if prompt.max_tokens is None else prompt.max_tokens
 
 
 def request_path(prompt: Prompt) -> str:
-    """A text to be continued goes where no chat template is put around it."""
+    """The path of a request: a text to be continued goes where the server adds no chat template."""
     return "/v1/chat/completions" if prompt.text_to_continue is None else "/v1/completions"
 
 
 def request_seed(shape: RequestShape, place: int) -> int:
     """The seed of the request at a place in a case's sequence of requests.
 
-    Every variant gets it at that place, so both requests of a pair have it; a prompt that comes
-    again has another one, so that a sampled output is drawn anew. 31 bits: any server takes them.
+    Every variant gets the same seed at that place, so both requests of a pair have it. A prompt
+    that comes again gets another one, so that its output is sampled anew. Any server accepts 31
+    bits.
     """
     digest = hashlib.sha256(f"{shape.seed}/{place}".encode()).digest()
     return int.from_bytes(digest[:4]) >> 1
 
 
 def request_body(shape: RequestShape, prompt: Prompt, *, seed: int) -> bytes:
-    """The body; nothing in it is of a variant."""
+    """The body of a request; it is the same for every variant."""
     max_tokens = max_tokens_of(shape, prompt)
     body: dict[str, Any] = {
         "model": shape.model,
@@ -86,7 +87,7 @@ def request_body(shape: RequestShape, prompt: Prompt, *, seed: int) -> bytes:
 
 
 def asked_of(prompt: Prompt) -> dict[str, Any]:
-    """The conversation with its tools, or the text."""
+    """The fields of a request's body with the conversation and its tools, or the text."""
     if prompt.text_to_continue is not None:
         return {"prompt": prompt.text_to_continue}
     beside = {
@@ -105,9 +106,9 @@ ERROR_BROKEN_STREAM = -3
 ERROR_BAD_STREAM = -4
 ERROR_NO_TOKENS = -5
 ERROR_LOST_ACTOR = -6  # on Ray: the process that had the request ended
-ERROR_UNEXPECTED = -7  # a defect of the client, which an answer brought to light
+ERROR_UNEXPECTED = -7  # a defect of the client, which an answer triggered
 
-# Read of an answer that is no stream of tokens, for its record.
+# How much is read of an answer that is not a stream of tokens, for its record.
 _REFUSAL_BYTES = 2_000
 
 
@@ -121,7 +122,7 @@ class Measured:
 
 @dataclass(frozen=True, kw_only=True)
 class Client:
-    """Measures requests against one server. Clocks and the wait reader are for tests to replace."""
+    """Measures requests against one server. Tests replace the clocks and the wait reader."""
 
     base_url: str
     shape: RequestShape
@@ -174,11 +175,11 @@ class Client:
 
 
 class _RefusedError(HttpError):
-    """Enough was read of an answer that is no stream of tokens."""
+    """Enough was read of an answer that is not a stream of tokens."""
 
 
 class _Stream:
-    """Collects one response; knows the client's waiting before the first chunk and after it."""
+    """Collects one response, with the client's waits before the first chunk and after it."""
 
     def __init__(self, read_wait: WaitReader, max_tokens: int) -> None:
         self.reader = ChunkReader(max_tokens)
@@ -206,7 +207,7 @@ class _Stream:
 
     @property
     def refused(self) -> tuple[int, str] | None:
-        """The error of an answer that is no stream of tokens, as far as it came."""
+        """The error of an answer that is not a stream of tokens; None for a stream."""
         head, body = self._refusal, self._refusal_body
         if head is None:
             return None
@@ -215,7 +216,7 @@ class _Stream:
         return head.status, refusal(head, body)
 
     def verdict(self, response: Response) -> tuple[int, str] | None:
-        """The error of a response that ended as HTTP says, None if it is a whole completion."""
+        """The error of a response that ended as HTTP asks; None for a whole completion."""
         timeline = self.timeline
         if self.refused:
             return self.refused
@@ -229,13 +230,13 @@ class _Stream:
 
     @cached_property
     def timeline(self) -> Timeline:
-        """Everything that came, once nothing comes any more."""
+        """Everything that came; asked for when the response has ended."""
         return self.reader.timeline()
 
     @cached_property
     def waits_ns(self) -> tuple[int, int] | None:
-        """Run-queue wait before the first chunk and after it, until this is first asked for; None
-        where the system does not count it."""
+        """The run-queue waits before the first chunk and after it, until this is first read; None
+        where the system does not count them."""
         end = self._read_wait()
         start, first = self._wait_at_start_ns, self._wait_at_first_ns
         if start is None or first is None or end is None:
@@ -243,13 +244,13 @@ class _Stream:
         return first - start, end - first
 
     def excluded(self, response: Response) -> str | None:
-        """Why a whole completion's timing cannot be trusted, None if it can."""
+        """Why a whole completion's timing cannot be trusted; None: it can."""
         waits = self.waits_ns
         if waits is None:
             return None
         times = self.timeline.chunk_times_ns
         first_ns, last_ns = times[0], times[-1]
-        # Chunks that were read together have one time, that of the last.
+        # Chunks that were read together all have the time of the last one.
         alone = len(times) == 1 or times[1] > first_ns
         return exclusion_reason(
             Waits(
@@ -265,7 +266,7 @@ class _Stream:
 
 
 def _error_of(failure: Exception) -> tuple[int, str]:
-    """Code and reason of what ended a request."""
+    """The code and reason of a failure that ended a request."""
     reason = one_line(str(failure))
     if isinstance(failure, ConnectError):
         return ERROR_CONNECT, reason
@@ -275,7 +276,7 @@ def _error_of(failure: Exception) -> tuple[int, str]:
 
 
 def unexpected(failure: Exception) -> tuple[int, str]:
-    """Code and reason of an exception that no answer should bring about."""
+    """The code and reason of an exception that no answer should cause."""
     return ERROR_UNEXPECTED, one_line(f"unexpected {type(failure).__name__}: {failure}")
 
 
@@ -322,7 +323,7 @@ def _measured(
 
 
 def _drafts_of(timeline: Timeline) -> dict[str, Any]:
-    """What the server says of the request's drafts, by field in the record."""
+    """The server's figures about the request's drafts, by their field in the record."""
     told = timeline.acceptance
     if told is None:
         return {}

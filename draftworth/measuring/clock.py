@@ -1,14 +1,14 @@
 """Clocks: Unix time, and how long the client itself waited for a core.
 
-The time of a machine may jump by hours (a wrong zone put right, the first answer of an NTP server).
-Durations, deadlines and throughput are differences of times, so all of a run come from this clock.
-What it does not count is the time that a machine was suspended.
+The time of a machine may jump by hours (a corrected time zone, the first answer of an NTP server).
+Durations, deadlines and throughput are differences of times, so all times of a run come from this
+clock, which does not jump. It does not count the time that a machine was suspended.
 
-A client that shares its machine with a busy engine is left on the run queue, sometimes for a whole
-request, and then reads everything at once: a TTFT of half a second and no time per token, both
-false. Linux counts that waiting (`/proc/thread-self/schedstat`, second field, nanoseconds; kernel
-documentation "Scheduler Statistics"), so it is recorded for every request; and a client that may,
-raises its scheduling class so that it hardly happens.
+A client that shares its machine with a busy engine waits on the run queue, sometimes for a whole
+request, and then reads everything at once. Its TTFT is then too long and its time per token is
+missing. Linux counts that wait (`/proc/thread-self/schedstat`, second field, nanoseconds; kernel
+documentation "Scheduler Statistics"), so it is recorded for every request. A client that has the
+right to raises its scheduling class, so that it hardly ever waits.
 """
 
 from __future__ import annotations
@@ -30,17 +30,18 @@ WallClock = Callable[[], float]
 
 @dataclass(frozen=True)
 class UnixClock:
-    """The Unix time at which `time.perf_counter_ns` was 0, and the machine where it was.
+    """The Unix time at which `time.perf_counter_ns` was 0, and the machine where that was.
 
-    Pickled into another process of the same machine it goes on with the same anchor, for the
-    monotonic clock is the machine's (CLOCK_MONOTONIC); elsewhere it is that machine's own.
+    Pickled into another process of the same machine it keeps its anchor, because the processes of a
+    machine share the monotonic clock (CLOCK_MONOTONIC). On another machine it becomes that
+    machine's own clock.
     """
 
     anchor_ns: int
     machine: str
 
     def __call__(self) -> float:
-        """Now."""
+        """Return the time now."""
         return (self.anchor_ns + time.perf_counter_ns()) / _NANOSECONDS
 
     def __reduce__(self) -> tuple[Callable[[int, str], UnixClock], tuple[int, str]]:
@@ -53,7 +54,7 @@ def _here(anchor_ns: int, machine: str) -> UnixClock:
 
 
 def _machine() -> str:
-    """This machine since it was started; empty where the system does not say."""
+    """An id of this machine since its last boot; empty where the system has none."""
     try:
         return _BOOT_ID.read_text(encoding="ascii").strip()
     except (OSError, ValueError):
@@ -66,14 +67,14 @@ unix_clock = UnixClock(time.time_ns() - time.perf_counter_ns(), _machine())
 
 _SCHEDSTAT = Path("/proc/thread-self/schedstat")
 
-# Waiting above this share of the interval that it falls into excludes the sample.
+# A wait longer than this share of the interval in which it happens excludes the sample.
 MAX_WAIT_SHARE = 0.05
 
 WaitReader = Callable[[], int | None]
 
 
 def run_queue_wait_ns() -> int | None:
-    """Total run-queue wait of the calling thread, nanoseconds; None where it is not counted."""
+    """The calling thread's total run-queue wait, nanoseconds; None where it is not counted."""
     try:
         return int(_SCHEDSTAT.read_text().split()[1])
     except (OSError, ValueError, IndexError):
@@ -81,10 +82,10 @@ def run_queue_wait_ns() -> int | None:
 
 
 def raise_scheduling_class() -> str:
-    """Ask for real-time scheduling of the calling thread; gives the class it got, in words.
+    """Ask for real-time scheduling of the calling thread; return the class it got, in words.
 
-    The client sleeps in epoll nearly all the time, so it takes no core from the engine. Children do
-    not inherit the class.
+    The client sleeps in epoll nearly all the time, so it takes no core from the engine. Child
+    processes do not inherit the class.
     """
     if not hasattr(os, "sched_setscheduler"):
         return "ordinary (this system has no scheduling classes)"
@@ -99,9 +100,9 @@ def raise_scheduling_class() -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Waits:
-    """A request's waits for a core beside the intervals that they fall into, nanoseconds.
+    """A request's waits for a core, and the intervals in which they happened, nanoseconds.
 
-    first_is_exact, last_is_exact: the kernel stamped that chunk alone, whatever the client did.
+    first_is_exact, last_is_exact: the kernel stamped that chunk by itself, so no wait moved it.
     """
 
     sending_ns: int
@@ -114,10 +115,11 @@ class Waits:
 
 
 def exclusion_reason(waits: Waits) -> str | None:
-    """Why a request's timing cannot be trusted, None if it can.
+    """Why a request's timing cannot be trusted; None: it can.
 
-    A chunk that the kernel did not stamp alone may have come as long before its time as the client
-    waited for a core: too long when that is more than `MAX_WAIT_SHARE` of TTFT or of the decoding.
+    A chunk that the kernel did not stamp by itself may have come earlier than its time, by as much
+    as the client waited for a core. More than `MAX_WAIT_SHARE` of TTFT or of the decoding time is
+    too much.
     """
     most_before = MAX_WAIT_SHARE * min(waits.to_first_ns, waits.after_first_ns or waits.to_first_ns)
     if waits.sending_ns > MAX_WAIT_SHARE * waits.to_first_ns:
@@ -134,10 +136,10 @@ def exclusion_reason(waits: Waits) -> str | None:
 
 
 class EventLoopLag:
-    """How late the event loop came, at worst, while the block ran: `with EventLoopLag() as lag`.
+    """Measures the event loop's longest delay during a block: `with EventLoopLag() as lag`.
 
-    A callback every `INTERVAL_SECONDS` notes by how much it was late: so long no arrival was
-    stamped where the kernel does not.
+    A callback every `INTERVAL_SECONDS` notes how late it was. Where the kernel does not stamp
+    arrivals, they may be stamped late by as much.
     """
 
     INTERVAL_SECONDS = 0.02

@@ -1,10 +1,10 @@
-"""Connections that know when bytes arrived, plain and TLS.
+"""Connections, plain and TLS, that note when bytes arrived.
 
-A load generator's own error must be far below what it measures. On Linux and plain HTTP the kernel
-stamps bytes as they come (`SO_TIMESTAMPNS`, socket(7)), so that no figure contains the client's way
-to them: not a busy event loop, not the wait for a core. The kernel stamps only while some socket
-wants it, and switches this on in the background: one socket wants it as long as the process lives.
-TLS has no such stamps, nor have other systems: there bytes are stamped in the transport callback.
+The client's own error must be far smaller than what it measures. On Linux and plain HTTP the kernel
+stamps bytes as they come (`SO_TIMESTAMPNS`, socket(7)), so that no figure contains a delay of the
+client's event loop or a wait for a core. The kernel stamps only while a socket asks for it, and
+switches this on in the background, so one socket asks for it as long as the process lives. TLS and
+other systems have no such stamps: there bytes are stamped in the transport callback.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ _SO_TIMESTAMPNS = 35  # Linux, asm-generic/socket.h; not in the socket module
 _TIMESPEC = struct.Struct("qq")
 _ANCILLARY_BYTES = socket.CMSG_SPACE(_TIMESPEC.size)
 _NANOSECONDS = 1_000_000_000
-# Reading two clocks takes less; a machine whose wall clock is set moves them apart by more.
+# Reading two clocks takes less time than this; setting the wall clock moves them apart by more.
 _CLOCKS_APART_NS = 100_000
-# A busy machine was seen to take 17 ms; one that takes longer than this gets no wait for it.
+# A busy machine took 17 ms; a machine that takes longer than this is not waited for.
 _STAMPING_DEADLINE_SECONDS = 1.0
 
 
 class Receiver(Protocol):
-    """Takes what a connection brings."""
+    """Takes the bytes of a connection."""
 
     def arrived(self, at_ns: int, data: bytes) -> None:
-        """Bytes, and when they came."""
+        """Take bytes that came at a time."""
 
     def closed(self, exc: Exception | None) -> None:
-        """The server closed the connection, or it broke."""
+        """Note that the server closed the connection, or that it broke."""
 
 
 class _PlainConnection:
@@ -84,7 +84,7 @@ class _PlainConnection:
         self._receiver.arrived(self._stamp(ancillary), self._buffer[:count].tobytes())
 
     def _stamp(self, ancillary: list[tuple[int, int, bytes]]) -> int:
-        """The kernel's time on our clock: as long ago as it is by the kernel's own."""
+        """The kernel's time of arrival, on our clock."""
         for level, kind, data in ancillary:
             if level == socket.SOL_SOCKET and kind == _SO_TIMESTAMPNS:
                 now_ns, wall_ns, same = self._clocks()
@@ -96,10 +96,10 @@ class _PlainConnection:
         return self._clock()
 
     def _clocks(self) -> tuple[int, int, bool]:
-        """Both clocks at one moment; whether they are as far apart as before.
+        """Both clocks at one moment, and whether they are as far apart as before.
 
-        If not, the wall clock was set, maybe after the kernel had stamped by it; or this thread
-        lost its core between the two, which the second try puts right.
+        If they are not, the wall clock was set, maybe after the kernel used it; or this thread lost
+        its core between the two readings, which the second try corrects.
         """
         for _ in range(2):
             now_ns, wall_ns = self._clock(), time.time_ns()
@@ -119,10 +119,10 @@ class _PlainConnection:
 
 
 class _TlsConnection(asyncio.BufferedProtocol):
-    """A TLS connection, stamped as its bytes are decrypted.
+    """A TLS connection that stamps bytes when they are decrypted.
 
-    Buffered, because asyncio makes room for 256 KiB before every read of an ordinary protocol: that
-    takes four times as long as reading one event does.
+    It is a buffered protocol, because for any other one asyncio allocates 256 KiB before every
+    read, which takes four times as long as reading one event.
     """
 
     kernel_stamped = False
@@ -162,7 +162,7 @@ Connection = _PlainConnection | _TlsConnection
 async def connect(
     receiver: Receiver, host: str, port: int, *, secure: bool, clock: Clock
 ) -> Connection:
-    """Connect directly, whatever the proxy variables say; raises OSError or ValueError."""
+    """Connect directly, without regard to proxy variables; raises OSError or ValueError."""
     if secure:
         loop = asyncio.get_running_loop()
         _, tls = await loop.create_connection(
@@ -174,7 +174,7 @@ async def connect(
 
 @cache
 def tls_context() -> ssl.SSLContext:
-    """Certificate authorities of this machine, or of SSL_CERT_FILE; reading them takes 15 ms."""
+    """The certificate authorities of this machine, or of SSL_CERT_FILE; it takes 15 ms to read."""
     return ssl.create_default_context()
 
 
@@ -185,11 +185,11 @@ def _stamped(wanted: socket.socket) -> socket.socket:
 
 @cache
 def keep_stamping() -> socket.socket:
-    """Switch the kernel's stamps on for the life of this process; returns when they come.
+    """Switch the kernel's stamps on for the life of this process, and return when they come.
 
-    The first socket that asks has them switched on by deferred work (Linux, net_enable_timestamp),
-    the last one that closes has them switched off again: of lone connections, every fifth had a
-    first packet without a stamp, on a busy machine every third (`docs/metrics.md`).
+    Linux switches them on in the background when the first socket asks (net_enable_timestamp), and
+    off when the last one closes. Without this, every fifth lone connection had a first packet
+    without a stamp, and every third on a busy machine (`docs/metrics.md`).
     """
     keeper = _stamped(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
     atexit.register(keeper.close)
@@ -206,7 +206,7 @@ def keep_stamping() -> socket.socket:
 
 
 async def _plain_socket(host: str, port: int) -> socket.socket:
-    """A connected socket; the first address that answers, in the resolver's order."""
+    """Connect to the first address that answers, in the resolver's order."""
     loop = asyncio.get_running_loop()
     if sys.platform == "linux":
         keep_stamping()

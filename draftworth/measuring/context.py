@@ -1,11 +1,10 @@
-"""Prompts made as long as a load wants them: the same questions with more or less before them.
+"""Prompts made as long as a load wants them: the same questions with more or less text before.
 
-What a prompt gets is the end of one long text: the case's other prompts, again and again, and its
-own text last. A short end cuts the prompt from the front, a long one pads it there, and the
-question at its end stays. Of a conversation it is the last message of the user; system prompts,
-tools and earlier messages stay as they are. How long is long enough the server's own tokenizer
-says, which vLLM offers as `POST /tokenize`; the same server always makes the same prompts, so a run
-that is continued goes on with its own.
+A prompt becomes the end of one long text, which repeats the case's other prompts and ends with its
+own. A short end cuts the prompt at its front, a long end pads it there, and the question at its end
+stays. In a conversation only the user's last message changes. The server's own tokenizer, in vLLM
+`POST /tokenize`, tells the length. The same server always makes the same prompts, so a
+run that is continued goes on with the same ones.
 """
 
 from __future__ import annotations
@@ -26,19 +25,19 @@ from draftworth.records.load import Load
 from draftworth.records.prompts import Case, Prompt
 from draftworth.untrusted import one_line
 
-# A prompt is no longer than was asked for, and this part of it, or so many tokens, shorter at most.
+# A prompt is never longer than was asked for, and shorter by at most this share or these tokens.
 TOLERANCE, TOLERANCE_TOKENS = 0.01, 8
 _SEPARATOR = "\n\n"
-# Of the server, while prompts are made.
+# How often the server may be lost while prompts are made.
 MOST_LOSSES = 3
 _TIMEOUT_SECONDS = 60.0
-# The answer lists the ids: up to eight bytes each with comma, and their number.
+# The answer lists the token ids: up to eight bytes each with a comma, and their number.
 _LIMIT_BYTES, _LIMIT_BYTES_A_TOKEN = 64 * 1024, 16
-# Tokens of one character, at most: a tokenizer that falls back to bytes has as many.
+# The most tokens of one character: a tokenizer that falls back to bytes has as many.
 _MOST_TOKENS_A_CHARACTER = 8
-# Of text that is worth measuring; blanks may be more.
+# The most characters of one token in ordinary text; a token of blanks may have more.
 _MOST_CHARACTERS_A_TOKEN = 200
-# Every third one halves the distance; a text has less than 2^30 characters.
+# Every third step halves the distance, and a text has less than 2^30 characters.
 _MOST_STEPS = 90
 
 
@@ -51,10 +50,10 @@ class Tokenizer:
     api_key: str | None
 
     async def count(self, prompt: Prompt) -> int:
-        """Tokens with chat template and tools.
+        """The tokens of a prompt, with chat template and tools.
 
         Raises:
-            DraftworthError: the server does not say.
+            DraftworthError: the server's answer has no count.
             HttpError, TimeoutError: it does not answer.
         """
         characters = sum(map(len, prompt.texts))
@@ -106,7 +105,7 @@ class ContextCases:
     async def of(
         self, case: Case, load: Load, *, baseline: Endpoint, wait: Callable[[], Awaitable[None]]
     ) -> Case:
-        """A case for a load; `wait`: until a server that was lost meanwhile is there again.
+        """A case with prompts as long as a load wants; `wait` waits for a server that was lost.
 
         Raises:
             DraftworthError: a prompt cannot be made so long, or the server does not count tokens.
@@ -136,7 +135,7 @@ class ContextCases:
 async def fitted_cases(
     spec: RunSpec, tokenizer: Tokenizer, progress: Callable[[str], None]
 ) -> dict[int | None, tuple[Case, ...]]:
-    """The cases by the length of their prompts; None: as they are.
+    """The cases by the length of their prompts; None: the prompts as they are.
 
     Raises:
         DraftworthError: a prompt cannot be made so long, or the server does not count tokens.
@@ -154,7 +153,7 @@ async def fitted_cases(
 
 
 def _most_prompts(spec: RunSpec) -> int:
-    """Of a case, that a run can send: more would be made for nothing."""
+    """The most prompts of a case that a run can send: more of them need not be made."""
     rounds = most_rounds(spec.sampling, repetitions=spec.repetitions, loads=len(spec.loads))
     return rounds * spec.sampling.requests_per_round
 
@@ -177,7 +176,7 @@ async def _fitted_case(case: Case, length: int, tokenizer: Tokenizer, most: int)
 
 
 def _own_text(prompt: Prompt) -> str | None:
-    """What is made longer or shorter; None: there is nothing."""
+    """The text that is made longer or shorter; None: the prompt has no message of a user."""
     if prompt.text_to_continue is not None:
         return prompt.text_to_continue
     asked = [message for message in prompt.messages if message["role"] == "user"]
@@ -195,7 +194,7 @@ def _with_text(prompt: Prompt, text: str) -> Prompt:
 
 @dataclass(frozen=True, kw_only=True)
 class _Fit:
-    """One prompt: its own text, and what is put before it."""
+    """One prompt with its own text, and the text that is put before it."""
 
     prompt: Prompt
     text: str
@@ -203,7 +202,7 @@ class _Fit:
     tokenizer: Tokenizer
 
     async def to(self, length: int, where: str) -> Prompt:
-        """The prompt with the most characters that are no more tokens, to the tolerance."""
+        """The prompt with as many characters as fit into so many tokens, within the tolerance."""
         low, low_count = 1, await self._count(1)
         if low_count > length:
             raise DraftworthError(
@@ -217,7 +216,8 @@ class _Fit:
                 return _with_text(self.prompt, self._end(low))
             if high - low <= 1:
                 break
-            # Half of the tolerance below: what is too long is no use. By halves now and then.
+            # Half a tolerance below the length, because a prompt that is too long cannot be used;
+            # every third step halves the distance, so that the search ends.
             wanted = length * (1 - TOLERANCE / 2) - low_count
             share = wanted / (high_count - low_count) if step % 3 < 2 else 0.5
             tried = min(high - 1, max(low + 1, low + round((high - low) * share)))
@@ -232,7 +232,7 @@ class _Fit:
         )
 
     async def _too_long(self, length: int, where: str) -> tuple[int, int]:
-        """So many characters are more tokens; and how many."""
+        """A number of characters that is too long, and its tokens."""
         characters = 2 * length
         while (count := await self._count(characters)) <= length:
             if characters > _MOST_CHARACTERS_A_TOKEN * length:
@@ -247,7 +247,7 @@ class _Fit:
         return await self.tokenizer.count(_with_text(self.prompt, self._end(characters)))
 
     def _end(self, characters: int) -> str:
-        """So many characters of the end of the long text."""
+        """The last characters of the long text."""
         missing = characters - len(self.text) - len(_SEPARATOR)
         if missing <= 0:
             return f"{_SEPARATOR}{self.text}"[-characters:]

@@ -2,9 +2,9 @@
 
 vLLM V1 publishes speculation counters (`vllm:spec_decode_num_*_total`) and histograms of TTFT and
 of the time per output token; the V0 Neuron fork does not promise them. vLLM Neuron has gauges of
-its own start: the whole of it, each graph's compilation, the weights' way to the devices. What a
-server does not have is None, and the reader says so. So is a metric of which one line cannot be
-read: a sum without it would be wrong.
+its own start: the whole of it, each graph's compilation, the weights' way to the devices. A
+metric that a server does not have is None. So is a metric with a line that cannot be read, because
+its sum would be wrong.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from draftworth.records.results import ServerStart, ServerTimings, SpeculationCo
 from draftworth.untrusted import MIB
 
 _TIMEOUT_SECONDS = 10.0
-# vLLM's is about 0.1 MiB.
+# The page of vLLM has about 0.1 MiB.
 _LIMIT_BYTES = 4 * MIB
-# Draft tokens of a step that are counted apart; windows are a tenth of it.
+# The positions of draft tokens that are counted one by one: ten times the usual window.
 _MAX_POSITIONS = 64
-# Counts fit the 64 bits that a record has for them.
+# A record keeps counts in 64 bits.
 _COUNT_LIMIT = 2.0**63
-# Totals at one moment, by metric, summed over labels; positions apart. Empty: nothing to read.
-Reading = Mapping[str, float]
+# Totals by metric at one moment, summed over all labels but the position. Empty: no metrics.
+ServerMetrics = Mapping[str, float]
 
 DRAFTS = "vllm:spec_decode_num_drafts_total"
 _DRAFT_TOKENS = "vllm:spec_decode_num_draft_tokens_total"
@@ -49,7 +49,7 @@ _REST = re.compile(r"(?:\{.*\})?[ \t]+([0-9.eE+-]+)(?:[ \t]+-?[0-9]+)?[ \t]*")
 _POSITION = re.compile(r'[{,][ \t]*position="([0-9]{1,2})"')
 
 
-def parse_metrics(text: str) -> Reading:
+def parse_metrics(text: str) -> ServerMetrics:
     """The metrics that matter here, from Prometheus text."""
     totals: defaultdict[str, float] = defaultdict(float)
     unreadable = set()
@@ -68,7 +68,7 @@ def parse_metrics(text: str) -> Reading:
 
 
 def _key(name: str, line: str) -> str | None:
-    """What a line's value adds to, None for a position that no window has."""
+    """The total to which a line belongs; None for a position that no window has."""
     if name != _ACCEPTED_AT:
         return name
     found = _POSITION.search(line)
@@ -76,7 +76,7 @@ def _key(name: str, line: str) -> str | None:
 
 
 def _value(rest: str) -> float | None:
-    """What a line says after its name; None where that is no count of anything."""
+    """The value after a metric's name; None where it is not a count."""
     found = _REST.fullmatch(rest)
     try:
         value = float(found[1]) if found else math.nan
@@ -89,8 +89,8 @@ def _accepted_at(position: int) -> str:
     return f"{_ACCEPTED_AT} {position}"
 
 
-async def read_metrics(base_url: str, *, api_key: str | None = None) -> Reading:
-    """The server's metrics now; none where it has no such endpoint, or no end of them."""
+async def read_metrics(base_url: str, *, api_key: str | None = None) -> ServerMetrics:
+    """Read the server's metrics; empty where it has no such endpoint, or sends too many bytes."""
     try:
         answer = await get_text(
             f"{base_url}/metrics",
@@ -103,14 +103,14 @@ async def read_metrics(base_url: str, *, api_key: str | None = None) -> Reading:
     return parse_metrics(answer.text) if answer.head.status == 200 else {}
 
 
-def restarted(before: Reading, after: Reading) -> bool:
-    """Whether the server counts less than before: it is not the process that it was."""
+def restarted(before: ServerMetrics, after: ServerMetrics) -> bool:
+    """Whether the server restarted between two readings: then it counts less than before."""
     counted = ((name, total) for name, total in before.items() if name.split()[0] not in _GAUGES)
     return any(after.get(name, total) < total for name, total in counted)
 
 
-def server_start(reading: Reading) -> ServerStart | None:
-    """What the server says of its start; None when it says nothing, or what cannot be."""
+def server_start(reading: ServerMetrics) -> ServerStart | None:
+    """How the server started, in its own figures; None where they are missing or impossible."""
     if not any(name in reading for name in _GAUGES):
         return None
     graphs = reading.get(_GRAPHS)
@@ -126,11 +126,11 @@ def server_start(reading: Reading) -> ServerStart | None:
         return None
 
 
-def speculation_between(before: Reading, after: Reading) -> SpeculationCounters | None:
-    """What was drafted and accepted between two readings.
+def speculation_between(before: ServerMetrics, after: ServerMetrics) -> SpeculationCounters | None:
+    """The tokens that were drafted and accepted between two readings.
 
-    None when the server does not count, counts less than before (then it was restarted), or counts
-    what cannot be: more accepted than drafted.
+    None where the server does not count, was restarted in between, or has impossible counts (more
+    tokens accepted than drafted).
     """
     added = _added(before, after, _COUNTERS)
     positions = [_accepted_at(position) for position in range(_MAX_POSITIONS)]
@@ -149,8 +149,8 @@ def speculation_between(before: Reading, after: Reading) -> SpeculationCounters 
         return None
 
 
-def timings_between(before: Reading, after: Reading) -> ServerTimings | None:
-    """The server's own latencies between two readings; None when it has no histograms."""
+def timings_between(before: ServerMetrics, after: ServerMetrics) -> ServerTimings | None:
+    """The server's own latencies between two readings; None where it has no histograms."""
     added = _added(before, after, _TIMINGS)
     if added is None:
         return None
@@ -162,7 +162,9 @@ def timings_between(before: Reading, after: Reading) -> ServerTimings | None:
     )
 
 
-def _added(before: Reading, after: Reading, names: Sequence[str]) -> dict[str, float] | None:
+def _added(
+    before: ServerMetrics, after: ServerMetrics, names: Sequence[str]
+) -> dict[str, float] | None:
     if any(name not in reading for name in names for reading in (before, after)):
         return None
     added = {name: after[name] - before[name] for name in names}

@@ -1,8 +1,7 @@
 """The end of a run: `run.json`, `verdict.json` and `step_costs.json`.
 
-Who sees `run.json` looks for the verdict at once, so it must be there by then. And accelerator
-nodes are paid for until `run.json` is there, so it waits for the findings a moment only, and for
-those that fail not at all.
+A reader of `run.json` looks for the verdict at once, so the verdict is written before. But
+accelerator nodes are paid for until `run.json` is there, so it waits only a moment for them.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ from draftworth.records.results import CONTROL, BlockResult, RunResult, RunStatu
 
 
 def shortfall_reason(blocks: Sequence[BlockResult]) -> str:
-    """Why a run that measured every block is not complete; empty if it is.
+    """Why a run that measured every block is not complete; empty: it is complete.
 
-    A control that fails leaves the variants' figures as they are: its report says that it has none.
+    A control that fails does not change the variants' figures, so such a run is complete.
     """
     measured, _ = without_control(blocks)
     empty = [b for b in measured if all(r.failed for r in b.requests)]
@@ -52,7 +51,7 @@ def run_result(
     scheduling: str,
     shortened: str,
 ) -> RunResult:
-    """What `run.json` says. reason: why the run failed; empty: it is complete."""
+    """The content of `run.json`. reason: why the run failed; empty: it is complete."""
     status: RunStatus = "failed" if reason else "complete"
     variants = [e.variant for e in spec.variants]
     if spec.search:  # most candidates are not measured
@@ -93,14 +92,14 @@ def run_result(
     )
 
 
-# A thousand requests take a fifth of a second.
+# The findings of a thousand requests take a fifth of a second.
 WAIT_SECONDS = 2.0
 
 
 def write_findings(run: Run, files: RunFiles, *, wait_seconds: float = WAIT_SECONDS) -> None:
-    """Write the findings, and return when they are there, have failed, or the time is over.
+    """Write the findings, and return when they are written, have failed, or the time is over.
 
-    In a thread that goes on when the time is over: a verdict that is late is still one.
+    A thread goes on writing when the time is over, because a late verdict is better than none.
     """
     pool = ThreadPoolExecutor(max_workers=1)
     writing = pool.submit(_write_all, run, files)

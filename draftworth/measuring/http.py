@@ -1,11 +1,11 @@
 """HTTP/1.1 over asyncio, with the time at which bytes arrived.
 
-Bytes are parsed (by llhttp, `httptools`) only when every socket that had some has been read. A
-request has a connection of its own, opened before the clock starts: no figure contains a
-handshake, and no request meets a connection that the server is about to close.
+Bytes are parsed (by llhttp, `httptools`) only when every socket that has some was read. A request
+has its own connection, which is opened before the clock starts: no figure contains a handshake, and
+no request uses a connection that the server is about to close.
 
-A server may send anything. What it sends is bounded, headers and all, and the connection ends at
-once where it sends more.
+A server may send anything, so its bytes are limited, with the headers. The connection ends at once
+where it sends more.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _USER_INFO = re.compile("//[^/]*@")
 
 
 class HttpError(Exception):
-    """The exchange did not end as HTTP says; the text says how."""
+    """An exchange broke the rules of HTTP; the text says how."""
 
 
 class ConnectError(HttpError):
-    """No connection."""
+    """There is no connection to the server."""
 
 
 class BrokenStreamError(HttpError):
@@ -50,7 +50,7 @@ class TooLongAnswerError(HttpError):
 
 @dataclass(frozen=True, kw_only=True)
 class Head:
-    """Status and headers of a response; only those headers that say what to make of its body."""
+    """The status of a response, and the headers that are needed to read its body."""
 
     status: int
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -62,10 +62,10 @@ BodyCallback = Callable[[bytes, int], None]
 
 @dataclass(frozen=True, kw_only=True)
 class Response:
-    """What came back, and when the request was sent (nanoseconds of the clock).
+    """The head of a response, and when the request was sent (nanoseconds of the clock).
 
-    sending_ns: how long the first write took, which is how uncertain the time of sending is.
-    kernel_stamped: every arrival time is the kernel's.
+    sending_ns: how long the first write took: so uncertain is the time of sending.
+    kernel_stamped: whether every arrival time is the kernel's.
     """
 
     head: Head
@@ -75,12 +75,12 @@ class Response:
 
 
 class _Exchange:
-    """One response: what has arrived, with its times. The parser calls the `on_*` methods."""
+    """Reads one response with its times. The parser calls the `on_*` methods."""
 
     def __init__(self, on_head: HeadCallback, on_body: BodyCallback, limit_bytes: int) -> None:
         self._loop = asyncio.get_running_loop()
         self.done: asyncio.Future[None] = self._loop.create_future()
-        # An error that nobody waits for, because sending failed first, is no error of asyncio's.
+        # Where sending failed first nobody reads this error, and asyncio must not report it.
         self.done.add_done_callback(lambda done: done.cancelled() or done.exception())
         self.head: Head | None = None
         self._arrived: list[tuple[int, bytes]] = []
@@ -93,7 +93,7 @@ class _Exchange:
         self._parser = httptools.HttpResponseParser(self)
 
     def arrived(self, at_ns: int, data: bytes) -> None:
-        """Keep bytes; the loop parses them after the sockets that are readable now."""
+        """Keep bytes; they are parsed when all sockets that are readable now were read."""
         self._arrived.append((at_ns, data))
         if len(self._arrived) == 1:
             self._loop.call_soon(self._parse)
@@ -147,7 +147,7 @@ class _Exchange:
             self._finish(None)
 
     def closed(self, exc: Exception | None) -> None:
-        """The server closed the connection, or it broke."""
+        """Note that the server closed the connection, or that it broke."""
         self._parse()
         if self.head and self._ends_with_connection and exc is None:
             self._finish(None)  # RFC 9112, 6.3: a body without length or chunks ends here
@@ -159,7 +159,7 @@ class _Exchange:
     def _finish(self, error: BaseException | None) -> None:
         if self.done.done():
             return
-        self._tell_body = lambda *_: None  # what comes after an answer is none
+        self._tell_body = lambda *_: None  # bytes after the end of an answer are ignored
         if error is None:
             self.done.set_result(None)
         else:
@@ -177,8 +177,8 @@ async def exchange(
     headers: Mapping[str, str] | None = None,
     clock: Clock = time.perf_counter_ns,
 ) -> Response:
-    """Send one request; the head of the response goes to `on_head`, then every piece of its body
-    to `on_body` with its arrival time. What either raises ends the exchange.
+    """Send one request. The head of the response goes to `on_head`, then every piece of its body
+    to `on_body` with its arrival time. An exception of either ends the exchange.
 
     Raises:
         ConnectError: no connection within `CONNECT_TIMEOUT_SECONDS`.
@@ -250,7 +250,7 @@ def _request_bytes(method: str, url: str, headers: Mapping[str, str], body: byte
 
 
 def bearer(api_key: str | None) -> dict[str, str]:
-    """The header that carries an API key, none without one; raises UserInputError."""
+    """The header with an API key; empty without a key. Raises UserInputError."""
     if api_key and not (api_key.isascii() and api_key.isprintable() and " " not in api_key):
         raise UserInputError(
             f"environment variable {API_KEY_VARIABLE}: given a key (not shown) with a line break, "
@@ -261,8 +261,8 @@ def bearer(api_key: str | None) -> dict[str, str]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
-    """A response that was read whole."""
+class WholeResponse:
+    """The head and the whole body of a response."""
 
     head: Head
     text: str
@@ -270,7 +270,7 @@ class Answer:
 
 async def get_text(
     url: str, *, timeout_seconds: float, limit_bytes: int, api_key: str | None = None
-) -> Answer:
+) -> WholeResponse:
     """The answer to a GET; raises HttpError or TimeoutError."""
     return await ask(
         "GET", url, timeout_seconds=timeout_seconds, limit_bytes=limit_bytes, api_key=api_key
@@ -285,7 +285,7 @@ async def ask(
     limit_bytes: int,
     api_key: str | None = None,
     body: bytes = b"",
-) -> Answer:
+) -> WholeResponse:
     """The answer to a request, whose body is JSON where it has one; raises as `get_text` does."""
     pieces: list[bytes] = []
     content_type = {"Content-Type": "application/json"} if body else {}
@@ -298,7 +298,7 @@ async def ask(
             limit_bytes=limit_bytes,
             headers=bearer(api_key) | content_type,
         )
-    return Answer(head=response.head, text=b"".join(pieces).decode("utf-8", "replace"))
+    return WholeResponse(head=response.head, text=b"".join(pieces).decode("utf-8", "replace"))
 
 
 _TOO_MANY_REQUESTS = 429
@@ -307,7 +307,7 @@ _WORDS_CHARACTERS = 200
 
 
 def refusal(head: Head, body: bytes = b"") -> str:
-    """An answer whose status is not 200, with the beginning of what it says."""
+    """One line about an answer whose status is not 200, with the beginning of its body."""
     said = _said(head, body)
     location, retry_after = _words(head, "location"), _words(head, "retry-after")
     if 300 <= head.status < 400 and location:
@@ -325,9 +325,9 @@ def refusal(head: Head, body: bytes = b"") -> str:
 
 
 def why_no_stream(head: Head) -> str:
-    """Why the body of a 200 cannot be read as a stream of events; empty if it can.
+    """Why the body of a 200 cannot be read as a stream of events; empty: it can.
 
-    Without a content type it is tried. A wrong one ends it, as the standard of event streams asks.
+    A body without a content type is read. The standard of event streams refuses a wrong one.
     """
     if encoding := _encoding(head):
         return (

@@ -47,9 +47,9 @@ UNRECORDED_END = "its pod ended and recorded no reason: killed, out of memory, o
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """One stretch of time. `blocks` are stems; `reason` says why something was lost or ended.
+    """One period of time. `blocks` are stems; `reason` says why something was lost or ended.
 
-    starts: by variant, what the servers of the blocks say of their own starts.
+    starts: by variant, how the servers of the blocks started, in their own figures.
     """
 
     schema: str = JOURNAL_SCHEMA
@@ -69,13 +69,13 @@ class Entry:
 
     @property
     def seconds(self) -> float:
-        """How long it took; never negative, whatever was done to the clock."""
+        """How long it took; never negative, even where the clock was set back."""
         return max(0.0, self.ended_at_unix_s - self.started_at_unix_s)
 
 
 @dataclass(kw_only=True)
 class Journal:
-    """The entries of all pods, this one's among them. `write` keeps one for the pods to come."""
+    """The entries of all pods, with this one's. `write` stores an entry for later pods."""
 
     entries: list[Entry]
     attempt: int
@@ -97,7 +97,7 @@ class Journal:
         reason: str = "",
         starts: Mapping[str, ServerStart] | None = None,
     ) -> None:
-        """What was done from then until now; without a start, a moment."""
+        """Add an entry for the time from a start until now; without a start, for this moment."""
         now = self.clock()
         entry = Entry(
             attempt=self.attempt,
@@ -114,7 +114,7 @@ class Journal:
 
 
 def unrecorded_ends(entries: Sequence[Entry]) -> int:
-    """Pods that began, did not finish the run and recorded no reason."""
+    """The number of pods that began, did not finish the run and recorded no reason."""
     recorded = {entry.attempt for entry in entries if entry.kind == "ended"}
     return len({entry.attempt for entry in entries} - recorded)
 
@@ -126,17 +126,17 @@ def times_lost(entries: Sequence[Entry], subject: str) -> int:
 
 
 def subject_of(stem: str) -> str:
-    """A block's stem without its number: what it measures, however often that is tried."""
+    """A block's stem without its number: each attempt to measure the block has the same."""
     return stem.partition("-")[2]
 
 
 def server_starts(entries: Sequence[Entry]) -> dict[str, ServerStart]:
-    """By variant, what its servers say of their last start."""
+    """How the servers started last, by variant."""
     return {variant: start for entry in entries for variant, start in entry.starts.items()}
 
 
 def account(entries: Sequence[Entry], *, ended_at_unix_s: float) -> TimeAccount:
-    """Where the time went from the first entry to the end of the run."""
+    """How the time from the first entry to the end of the run was spent."""
     total_s = elapsed_seconds(entries, until_unix_s=ended_at_unix_s)
     measuring_s = sum(e.seconds for e in entries if e.kind == "measured")
     waiting_s = sum(e.seconds for e in entries if e.kind == "waited")
@@ -152,8 +152,8 @@ def account(entries: Sequence[Entry], *, ended_at_unix_s: float) -> TimeAccount:
 def elapsed_seconds(entries: Sequence[Entry], *, until_unix_s: float) -> float:
     """From the first entry until a time of the last pod's clock.
 
-    Each pod's part is by its own clock, so where the clocks of two machines differ only the gap
-    between them can be wrong; one that would be negative counts as none.
+    Each pod's part is measured by its own clock, so where the clocks of two machines differ, only
+    the gap between two pods can be wrong. A negative gap counts as 0.
     """
     *earlier, last = _pods(entries)
     ends = [max(entry.ended_at_unix_s for entry in pod) for pod in earlier]
@@ -202,7 +202,7 @@ _PARALLEL_READS = 8
 
 
 class BlockKey(NamedTuple):
-    """What a block measures: no two blocks of a run have the same."""
+    """Identifies what a block measures: no two blocks of a run have the same key."""
 
     load: Load
     round: int
@@ -212,13 +212,16 @@ class BlockKey(NamedTuple):
 
     @classmethod
     def of(cls, block: BlockResult) -> BlockKey:
-        """The key of a block that was measured."""
         return cls._make(getattr(block, field) for field in cls._fields)
 
 
 @dataclass(frozen=True, kw_only=True)
 class History:
-    """A run so far. `result` is there when it is over; `names` are relative to the run's folder."""
+    """A run so far.
+
+    result: None while the run is not over.
+    names: of all its files, relative to the run's folder.
+    """
 
     result: RunResult | None = None
     blocks: tuple[BlockResult, ...] = ()
@@ -237,7 +240,7 @@ class History:
 
 
 def read_history(store: Store, run_id: str) -> History:
-    """Read what there is of a run; empty where nothing was started.
+    """Read a run so far; empty where nothing was started.
 
     Raises:
         SinkError: the store cannot be read.
@@ -268,7 +271,7 @@ def read_history(store: Store, run_id: str) -> History:
 
 
 def _kind(name: str) -> type[RunResult | BlockResult | Entry] | None:
-    """What a file of a run holds; None for what only tools and people read."""
+    """The record that a file holds; None for a file that the run itself does not read."""
     if name == RUN_FILE:
         return RunResult
     if name.startswith(f"{JOURNAL_FOLDER}/"):
@@ -286,7 +289,7 @@ def _numbers(names: frozenset[str]) -> Iterator[int]:
 
 
 def _without_entry(blocks: Sequence[BlockResult], entries: Sequence[Entry]) -> Iterator[Entry]:
-    """Entries of blocks whose pod ended between the result file and the journal."""
+    """Make entries of blocks whose pod ended between the result file and the journal."""
     known = {stem for entry in entries for stem in entry.blocks}
     for block in blocks:
         before = [e for e in entries if e.started_at_unix_s <= block.started_at_unix_s]

@@ -1,13 +1,13 @@
-"""Load engines: what sends a block's requests, and keeps the load whole while they are measured.
+"""Load engines: they send a block's requests and keep the load constant while it is measured.
 
-`AsyncioEngine` sends from one process; the Job's pod may use llmperf's on Ray
+`AsyncioEngine` sends from one process; the measuring Job's pod may use llmperf on Ray instead
 (`pods/measuring/ray_engine.py`). Both send what `keep_load` says, by the same client.
 
-A load is what it says from before the first measured request is sent until the last one has ended:
-measured requests start as those of the warm-up end, and when all are sent, fillers follow. What is
-still in flight at the end is cancelled: its connection is closed, at which vLLM ends the request
-within a step and counts it in no histogram of finished requests. To let it end would keep devices
-busy that nothing is measured on, and on a machine that two servers share, disturb the other one
+The load is complete before the first measured request is sent and until the last one has ended:
+measured requests start as those of the warm-up end, and when all are sent, fillers follow. Requests
+that are still in flight at the end are cancelled: vLLM ends a request whose connection is closed
+within a step and counts it in no histogram of finished requests. Requests that went on would keep
+devices busy, and would disturb another server on the same machine
 (`docs/decisions/0014-whole-loads.md`).
 """
 
@@ -25,7 +25,7 @@ from draftworth.records.prompts import Prompt
 
 @dataclass(frozen=True, kw_only=True)
 class Planned:
-    """One request to be sent. seed: its own, of what the server draws."""
+    """One request to be sent. seed: from which the server samples its output."""
 
     request_id: str
     prompt: Prompt
@@ -34,9 +34,9 @@ class Planned:
 
 @dataclass(frozen=True, kw_only=True)
 class Batch:
-    """What one block sends, in this order.
+    """The requests of one block, in the order in which they are sent.
 
-    fillers: as many as it takes until the last measured request has ended; may have no end.
+    fillers: sent until the last measured request has ended; there may be infinitely many.
     """
 
     warmup: Sequence[Planned] = ()
@@ -45,11 +45,12 @@ class Batch:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
-    """What came of a batch. `measured` has the order of the plan.
+class SentBatch:
+    """The results of a batch.
 
-    others: of warm-up and fillers, those that ended before they were cancelled.
-    fillers: how many were sent.
+    measured: the measured requests, in the order of the batch.
+    others: the requests of the warm-up and the fillers that ended before they were cancelled.
+    fillers: the number of fillers that were sent.
     """
 
     measured: Sequence[Measured]
@@ -60,19 +61,17 @@ class Outcome:
 class LoadEngine(Protocol):
     """Sends requests in a load shape."""
 
-    async def send(self, client: Client, batch: Batch, load: Load, *, seed: int) -> Outcome:
-        """Measure every request that is to be measured; a failed one is a record too."""
+    async def send(self, client: Client, batch: Batch, load: Load, *, seed: int) -> SentBatch:
+        """Send a batch; a request that fails has a record too."""
 
 
 Measure = Callable[[Planned], Awaitable[Measured]]
 
 
 class AsyncioEngine:
-    """All requests from one event loop."""
+    """Sends all requests from one event loop."""
 
-    async def send(self, client: Client, batch: Batch, load: Load, *, seed: int) -> Outcome:
-        """Send a batch when the load says so; `seed` draws what is random."""
-
+    async def send(self, client: Client, batch: Batch, load: Load, *, seed: int) -> SentBatch:
         async def measure(request: Planned) -> Measured:
             return await client.measure(
                 request.prompt, request_id=request.request_id, seed=request.seed
@@ -81,17 +80,18 @@ class AsyncioEngine:
         return await keep_load(measure, batch, load, seed=seed)
 
 
-async def keep_load(measure: Measure, batch: Batch, load: Load, *, seed: int) -> Outcome:
-    """Send a batch through `measure`, which makes a record of whatever happens."""
+async def keep_load(measure: Measure, batch: Batch, load: Load, *, seed: int) -> SentBatch:
+    """Send a batch through `measure`, at the times and in the numbers that the load asks for.
+
+    seed: of random arrival times.
+    """
     return await _Sending(measure, batch, load).run(seed)
 
 
-_Part = Literal["warm-up", "measured", "filler"]
+_RequestKind = Literal["warm-up", "measured", "filler"]
 
 
 class _Sending:
-    """One batch on its way."""
-
     def __init__(self, measure: Measure, batch: Batch, load: Load) -> None:
         self._measure, self._batch, self._load = measure, batch, load
         most = load.most_in_flight(len(batch.warmup) + len(batch.measured))
@@ -104,19 +104,19 @@ class _Sending:
         if not batch.measured:
             self._over.set()
 
-    async def run(self, seed: int) -> Outcome:
+    async def run(self, seed: int) -> SentBatch:
         async with asyncio.TaskGroup() as group:
             self._tasks.append(group.create_task(self._send(group, seed)))
             await self._over.wait()
             for task in self._tasks:
                 task.cancel()
-        return Outcome(
+        return SentBatch(
             measured=[self._measured[request.request_id] for request in self._batch.measured],
             others=self._others,
             fillers=self._fillers,
         )
 
-    def _in_order(self) -> Iterator[tuple[_Part, Planned]]:
+    def _in_order(self) -> Iterator[tuple[_RequestKind, Planned]]:
         batch = self._batch
         yield from (("warm-up", request) for request in batch.warmup)
         yield from (("measured", request) for request in batch.measured)
@@ -126,25 +126,25 @@ class _Sending:
         loop = asyncio.get_running_loop()
         began_seconds = loop.time()
         due = self._load.due_seconds(seed)
-        for (part, request), due_seconds in zip(self._in_order(), due, strict=False):
+        for (kind, request), due_seconds in zip(self._in_order(), due, strict=False):
             early_seconds = began_seconds + due_seconds - loop.time()
             if early_seconds > 0:
                 await asyncio.sleep(early_seconds)
             await self._free.acquire()
             if self._over.is_set():
                 return
-            self._fillers += part == "filler"
-            self._tasks.append(group.create_task(self._one(part, request)))
+            self._fillers += kind == "filler"
+            self._tasks.append(group.create_task(self._one(kind, request)))
 
-    async def _one(self, part: _Part, request: Planned) -> None:
+    async def _one(self, kind: _RequestKind, request: Planned) -> None:
         measured = await self._measure(request)
-        if part == "measured":
+        if kind == "measured":
             self._measured[request.request_id] = measured
         else:
             self._others.append(measured)
         if len(self._measured) == len(self._batch.measured):
             self._over.set()
-        # A server that refuses everything is not asked without end: no other filler follows a
-        # failed one.
-        if part != "filler" or not measured.record.failed:
+        # After a filler that failed no other one follows: otherwise a server that refuses every
+        # request would be asked without end.
+        if kind != "filler" or not measured.record.failed:
             self._free.release()

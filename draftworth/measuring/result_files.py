@@ -1,7 +1,7 @@
-"""Result files: they are written once, whole, in a fixed order, and again when writing fails.
+"""Result files: each is written once and as a whole, and tried again when that fails.
 
-Flat keys as `token_benchmark_ray.py` at f1d6bed writes them. The figures are OURS (llmperf's own
-inter-token latency divides by chunks); only the names are llmperf's.
+llmperf's two files have the names and flat keys of `token_benchmark_ray.py` at f1d6bed. The figures
+in them are ours, because llmperf's own inter-token latency divides by chunks.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ R = TypeVar("R")
 
 
 async def in_thread(work: Callable[P, R], *arguments: P.args, **named: P.kwargs) -> R:
-    """Let a thread work, so that a signal reaches the run meanwhile; what it returns.
+    """Do work in a thread, so that a signal reaches the run meanwhile, and return its result.
 
     A run that is cancelled meanwhile ends when the work is done.
     """
@@ -73,12 +73,12 @@ class Store(Sink, Protocol):
         """Names of all files below a folder, sorted; raises SinkError."""
 
     def read(self, name: str, *, limit_bytes: int = RESULT_LIMIT_BYTES) -> bytes:
-        """One file, no larger than a result file can be, or than is said; raises SinkError."""
+        """Read one file; raises SinkError, also for one that is larger than the limit."""
 
 
 @dataclass
 class FolderSink:
-    """Writes below a local folder, and reads back."""
+    """Writes and reads files below a local folder."""
 
     folder: Path
 
@@ -111,12 +111,11 @@ class FolderSink:
                 partial.unlink(missing_ok=True)
 
     def names(self, folder: str) -> list[str]:
-        """Whole files only: what a killed writer left half done begins with a dot."""
+        """Names of whole files only: one that was not written to its end begins with a dot."""
         paths = (self.folder / folder).rglob("[!.]*")
         return sorted(p.relative_to(self.folder).as_posix() for p in paths if p.is_file())
 
     def read(self, name: str, *, limit_bytes: int = RESULT_LIMIT_BYTES) -> bytes:
-        """One file."""
         path = self.folder / name
         try:
             return read_file(path, limit_bytes)
@@ -144,7 +143,7 @@ class Tee:
 
 
 _QUANTILES = (25, 50, 75, 90, 95, 99)
-# What llmperf summarizes of a request.
+# The fields of a request that llmperf summarizes.
 _SUMMARIZED = (
     "inter_token_latency_s",
     "ttft_s",
@@ -156,14 +155,14 @@ _SUMMARIZED = (
 
 
 def llmperf_responses(block: BlockResult) -> bytes:
-    """The block as llmperf's `*_individual_responses.json`: its fields, then ours."""
+    """llmperf's `*_individual_responses.json` for a block: its fields, then ours."""
     names = ("experiment", "variant", "prompt_class", "case", "round", "run_id")
     context = {name: getattr(block, name) for name in names}
     return dump_json([{**asdict(record), **context} for record in block.requests])
 
 
 def llmperf_summary(block: BlockResult) -> bytes:
-    """The bytes of the summary file of a block."""
+    """llmperf's `*_summary.json` for a block."""
     count, failed = len(block.requests), sum(record.failed for record in block.requests)
     codes = Counter(str(r.error_code) for r in block.requests if r.failed)
     seconds = block.output_seconds
@@ -203,7 +202,7 @@ def _statistics(name: str, values: Sequence[float]) -> dict[str, float | None]:
     }
 
 
-# Of all outputs together: some 50 MB of memory.
+# The token ids of all outputs together: some 50 MB of memory.
 MOST_KEPT_IDS = 1_000_000
 
 
@@ -211,7 +210,7 @@ MOST_KEPT_IDS = 1_000_000
 class RunFiles:
     """Writes below the run's folder. A file that cannot be written now is kept for `flush`.
 
-    token_ids: of the outputs that were written, by request, for the verdict at the end; none where
+    token_ids: the token ids of the outputs by request, for the verdict at the end; empty where
         there are more than `MOST_KEPT_IDS`.
     """
 
@@ -235,14 +234,14 @@ class RunFiles:
         self.sink.write(f"{self.run_id}/{name}", data)
 
     def flush(self) -> list[str]:
-        """Try again what could not be written; the names that still cannot."""
+        """Try failed files again, and return the names of those that failed again."""
         kept, self._unwritten = self._unwritten, {}
         for name, data in kept.items():
             self.write(name, data)
         return list(self._unwritten)
 
     def write_block(self, block: BlockResult, measured: Sequence[Measured]) -> None:
-        """Raw evidence first, then the result file, then what is derived from it."""
+        """Write the raw evidence, then the result file, then the files derived from it."""
         stem = f"{BLOCKS_FOLDER}/{block.stem}"
         self.write(f"{stem}{TRANSCRIPT_SUFFIX}", _transcripts(measured))
         self._keep_ids(m.transcript for m in measured if m.transcript.token_ids)
@@ -260,18 +259,18 @@ class RunFiles:
         if self._kept_ids > MOST_KEPT_IDS:
             self.token_ids.clear()
             self.progress(
-                f"more than {MOST_KEPT_IDS:,} token ids: whether greedy outputs differ by rounding "
-                "alone is not in the verdict of the run's end, and in its report"
+                f"more than {MOST_KEPT_IDS:,} token ids: the report says whether greedy outputs "
+                "differ by rounding alone, the verdict at the run's end does not"
             )
 
     def write_lost(self, block: BlockResult, measured: Sequence[Measured]) -> None:
-        """The evidence of a block whose figures count for nothing."""
+        """Write the evidence of a block whose figures do not count."""
         stem = f"{INTERRUPTED_FOLDER}/{block.stem}"
         self.write(f"{stem}{TRANSCRIPT_SUFFIX}", _transcripts(measured))
         self.write(f"{stem}{INTERRUPTED_SUFFIX}", dump_record(block))
 
     def complete(self, blocks: Sequence[BlockResult], names: frozenset[str]) -> None:
-        """Write the derived files that an earlier pod did not come to write."""
+        """Write the derived files that an earlier pod has not written."""
         for name, data in (file for block in blocks for file in _derived(block)):
             if name not in names:
                 self.write(name, data)

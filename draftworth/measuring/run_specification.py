@@ -1,6 +1,7 @@
 """The run specification: everything that the measuring Job has to know, as one JSON document.
 
-Made from an experiment on the side that has it, read in the pod: standard library only.
+The command line makes it from an experiment and the Job's pod reads it, so this module imports
+only the standard library.
 """
 
 from __future__ import annotations
@@ -22,9 +23,11 @@ RUN_SPEC_SCHEMA = "draftworth.runspec/10"
 class Endpoint:
     """A variant's OpenAI-compatible server in one slot.
 
-    base_url: without the trailing `/v1`. max_tokens_per_step: None for a server that nobody knows.
-    slot: None where it is not known. server: by what name it is started and stopped
-        (`servers.Servers`); empty: it is there already, and stays.
+    base_url: without the trailing `/v1`.
+    max_tokens_per_step: None for a server of which nothing is known.
+    slot: None where it is not known.
+    server: the name by which it is started and stopped (`servers.Servers`); empty: it runs already,
+        and stays.
     """
 
     variant: str
@@ -37,12 +40,12 @@ class Endpoint:
 
 @dataclass(frozen=True, kw_only=True)
 class RequestShape:
-    """What every request has in common.
+    """The settings that all requests share.
 
-    output_tokens: most tokens of an output; a prompt's own `max_tokens` is no more.
-    fixed_output_length: every output has as many, whether the model has ended it or not.
-    seed: of random arrivals, and of the seed that each request has of its own (`request_seed`).
-    token_ids: the ids of output tokens are asked for.
+    output_tokens: the most tokens of an output; a prompt's own `max_tokens` is not larger.
+    fixed_output_length: every output has as many tokens, even where the model ended it before.
+    seed: from which random arrivals and the seeds of requests are drawn (`request_seed`).
+    token_ids: whether the server is asked for the ids of output tokens.
     """
 
     model: str
@@ -60,7 +63,7 @@ class RequestShape:
 
 @dataclass(frozen=True, kw_only=True)
 class Sampling:
-    """How many requests: a consequence of how narrow the speedup's interval has to be.
+    """How many requests are sent, which follows from how narrow the interval has to be.
 
     All counts are of measured requests of one case and variant. A round adds `requests_per_round`
     at one load; rounds continue until every class has `min_requests` at every load and an interval
@@ -77,16 +80,17 @@ class Sampling:
 
 @dataclass(frozen=True, kw_only=True)
 class RunSpec:
-    """What to measure: every case against every variant, in every load and repetition.
+    """A run: it measures every case against every variant, in every load and repetition.
 
-    endpoints: all servers that there are, one for each variant and slot, each variant's first slot
-        first (`stages`).
-    control: the baseline is measured against itself in its other slot too.
-    search: which of the other variants are measured, in turn, beside the baseline; None: all.
-    serving: what serves the endpoints; None: nobody knows.
-    ready_deadline_seconds: how long servers are waited for; None: as the run's deadline says.
+    endpoints: all servers, one for each variant and slot; the first one of a variant is in its
+        first slot (`stages`).
+    control: whether the baseline is also measured against itself in its other slot.
+    search: the candidates that are measured one by one beside the baseline; None: every variant is
+        measured.
+    serving: the software that serves the endpoints; None: it is not known.
+    ready_deadline_seconds: how long servers are waited for; None: until the run's deadline.
     start_allowance_seconds: how long servers that have never answered are waited for, from the
-        run's start; None: as long as any.
+        run's start; None: as long as all others.
     """
 
     schema: str = RUN_SPEC_SCHEMA
@@ -119,7 +123,6 @@ class RunSpec:
                 )
 
     def _check_servers(self) -> None:
-        """Servers that change must be such that somebody here can start and stop them."""
         if self.repetitions < 1:
             raise ValueError(f"repetitions: given {self.repetitions}, allowed: 1 or more")
         if self.changes_servers and not all(endpoint.server for endpoint in self.endpoints):
@@ -165,23 +168,22 @@ class RunSpec:
         return next(e.variant for e in self.endpoints if e.is_baseline)
 
 
-# Labels that the Job controller puts on its pods.
+# The labels that Kubernetes' Job controller puts on pods.
 JOB_NAME_LABEL = "batch.kubernetes.io/job-name"
 JOB_UID_LABEL = "batch.kubernetes.io/controller-uid"
-# The variables that carry them into the program.
+# The environment variables that give them to the program.
 JOB_NAME_VARIABLE = "DRAFTWORTH_JOB_NAME"
 JOB_UID_VARIABLE = "DRAFTWORTH_JOB_UID"
 _UID_CHARACTERS = 8
 
-# A pod that hangs is ended by then, for another to go on.
+# A pod that hangs is ended after this time, so that another pod can go on.
 POD_DEADLINE_SECONDS = 24 * 3600
 
-# After so many pods that ended and recorded no reason, the next one does not try what may have
-# ended them: it records that the run has failed.
+# After so many pods that ended and recorded no reason, the next one does not measure, because that
+# may have ended them: it records that the run has failed.
 MAX_UNRECORDED_ENDS = 3
-# Pods that the Job starts for those that ended by themselves: those above, the one that records it,
-# and those that could not reach S3, which with Kubernetes' growing waits (10 s, 20 s, ... 6
-# minutes) may be away for half an hour.
+# How often the Job replaces a pod that failed: as often as above, once to record that, and while S3
+# cannot be reached: with Kubernetes' growing waits (10 s, 20 s, ... 6 minutes) for half an hour.
 POD_RETRIES = 10
 
 EXIT_COMPLETE = 0
@@ -195,10 +197,10 @@ EXIT_INTERRUPTED = 75
 
 
 def job_run_id(environment: Mapping[str, str]) -> str | None:
-    """The run of this pod's Job, the same for each of its pods; None outside of a Job.
+    """The run's id, which is the same for each pod of a Job; None outside of a Job.
 
-    `<job name>-<first characters of the Job's uid>`: a Job that is deleted and created again under
-    its name is another run.
+    It is `<job name>-<first characters of the Job's uid>`: a Job that is deleted and created again
+    with the same name is another run.
     """
     name, uid = environment.get(JOB_NAME_VARIABLE), environment.get(JOB_UID_VARIABLE)
     return f"{name}-{uid[:_UID_CHARACTERS]}" if name and uid else None

@@ -1,11 +1,11 @@
 """The schedule of a run: its stages, their rounds, and whether another round is needed.
 
-A repetition is what one start of all servers measures. What differs between two starts (the node,
-its neighbours, the slot) is in no single one, so a run that repeats starts its servers again, and
-in every second repetition each variant has its other slot: with two variants, they swap.
+A repetition is measured after one start of all servers. A single start cannot show the differences
+between two starts (the node, its neighbours, the slot), so a run that repeats starts its servers
+again, and in every second repetition each variant has its other slot: with two variants, they swap.
 
-In a search each candidate has a stage of its own beside the baseline, which stays up. Which
-candidates, and in which order, is decided while it lasts (`search`).
+In a search each candidate has its own stage beside the baseline, which stays up. The candidates and
+their order are decided while the search lasts (`search`).
 
 In a control the baseline is measured against itself: its second server takes its other slot, and
 the variant that has that slot is down meanwhile. Both servers are new then.
@@ -13,12 +13,13 @@ the variant that has that slot is down meanwhile. Both servers are new then.
 A round sends so many requests of each case to each variant at one load. `max_requests` is a budget:
 in each repetition every load and class first gets what `min_requests` asks for, and then one round
 after the other goes where the interval is widest, until all are narrow enough or the repetition's
-part of the budget is spent. Only widths decide, never what they are around (`precision`).
+part of the budget is spent. Only widths decide, never the figures themselves (`Precision`).
 """
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -31,6 +32,7 @@ from draftworth.analysis.summary import Group
 from draftworth.measuring.run_specification import Endpoint, RunSpec, Sampling
 from draftworth.records.load import Load
 from draftworth.records.results import CONTROL, BlockResult
+from draftworth.records.search import SearchResult
 from draftworth.searching.step_costs import first_candidate
 
 
@@ -38,8 +40,9 @@ from draftworth.searching.step_costs import first_candidate
 class Stage:
     """A part of a run in which the same servers run.
 
-    running: the endpoints of all servers that run. measured: those that get requests.
-    candidate: of a search, whose stage it is.
+    running: the endpoints of all servers that run.
+    measured: the endpoints that get requests.
+    candidate: the candidate of a search that is measured; empty: the run has no search.
     """
 
     repetition: int
@@ -50,21 +53,21 @@ class Stage:
 
     @property
     def label(self) -> str:
-        """`repetition 2, control`; of a search, the candidate."""
+        """`repetition 2, control`, or the candidate of a search."""
         if self.candidate:
             return f"candidate {self.candidate}"
         return f"repetition {self.repetition}{', control' if self.is_control else ''}"
 
 
 def first_stage(spec: RunSpec) -> Stage:
-    """What a run begins with: where it gets no further, there is no answer."""
+    """The stage with which a run begins: a run that does not get further has no answer."""
     if spec.search:
         return candidate_stage(spec, first_candidate(spec.search.candidates).variant)
     return next(stages(spec))
 
 
 def candidate_stage(spec: RunSpec, variant: str) -> Stage:
-    """A candidate of a search beside the baseline."""
+    """The stage of a search that measures a candidate beside the baseline."""
     (stage,) = stages(spec.beside_baseline(variant))
     return replace(stage, candidate=variant)
 
@@ -97,8 +100,8 @@ def _control(spec: RunSpec, repetition: int, running: tuple[Endpoint, ...]) -> S
 class Precision:
     """Compares the intervals of the cost ratios with the width that the specification wants.
 
-    Only widths are looked at, never which way a ratio lies: a run that stops when it likes what it
-    sees would be right less often than it says. What looking at widths costs is in the calibration
+    Only widths are compared, never the ratios: a run that stopped at a ratio that it likes would be
+    right less often than its intervals claim. The calibration shows what stopping by widths costs
     (`benchmarks/calibration.py`).
     """
 
@@ -106,9 +109,9 @@ class Precision:
     progress: Callable[[str], None]
 
     def is_enough(self, blocks: Sequence[BlockResult], group: Group, *, requests: int) -> bool:
-        """Whether a group needs no more than the requests it has of each case and variant.
+        """Whether a group has enough requests of each case and variant.
 
-        Never with less than what `min_requests` asks of one repetition.
+        It never has before one repetition's part of `min_requests` is sent.
         """
         if requests < self.spec.sampling.min_requests / self.spec.repetitions:
             return False
@@ -125,12 +128,12 @@ class Precision:
         return self._is_at_its_best(group, missing, requests)
 
     def width(self, blocks: Sequence[BlockResult], group: Group) -> float:
-        """Of the widest interval of a group, relative; infinite where there is one to come."""
+        """The relative width of a group's widest interval; infinite where one is still missing."""
         widths = [r.relative_width if r else None for r in self._ratios(blocks, group).values()]
         return max((math.inf if width is None else width for width in widths), default=0.0)
 
     def report_missing(self, blocks: Sequence[BlockResult], group: Group) -> None:
-        """Report how well a group is known that got all its requests, and what more would take."""
+        """Report the precision of a group that got all its requests, and what more would take."""
         target = self.spec.sampling.target_interval_width
         for variant, ratio in self._ratios(blocks, group).items():
             width = ratio.relative_width if ratio else None
@@ -145,8 +148,8 @@ class Precision:
         missing: Sequence[tuple[Estimate | None, Shortfall | None]],
         requests: int,
     ) -> bool:
-        """Whether every interval that is too wide is so because of the prompts, which have all
-        been sent, or because of the repetitions, which rounds do not change."""
+        """Whether more rounds cannot help: all prompts are sent, and intervals are too wide because
+        of them or of too few repetitions."""
         target = self.spec.sampling.target_interval_width
         cases = [case for case in self.spec.cases if case.prompt_class == group.prompt_class]
         if any(requests < len(case.prompts) for case in cases):
@@ -174,14 +177,14 @@ class Precision:
 
 
 def least_rounds(sampling: Sampling, *, repetitions: int, loads: int) -> int:
-    """Rounds of each load in each repetition, whatever they show; at least one."""
+    """The rounds that each load gets in each repetition in any case; at least one."""
     needed = math.ceil(sampling.min_requests / sampling.requests_per_round)
     room = sampling.max_requests // sampling.requests_per_round
     return max(1, min(math.ceil(needed / repetitions), room // (repetitions * loads)))
 
 
 def further_rounds(sampling: Sampling, *, repetition: int, repetitions: int, loads: int) -> int:
-    """Rounds that a repetition may send beside the least, after ones that sent all they may."""
+    """The most rounds of a repetition beyond the least ones, where earlier ones sent their most."""
     parts = {"repetitions": repetitions, "loads": loads}
     most = most_rounds(sampling, **parts)
     own = most * repetition // repetitions - most * (repetition - 1) // repetitions
@@ -189,7 +192,7 @@ def further_rounds(sampling: Sampling, *, repetition: int, repetitions: int, loa
 
 
 def most_rounds(sampling: Sampling, *, repetitions: int, loads: int) -> int:
-    """Rounds of a class at all loads, in all repetitions together."""
+    """The most rounds of a class, at all loads and in all repetitions together."""
     room = sampling.max_requests // sampling.requests_per_round
     least = least_rounds(sampling, repetitions=repetitions, loads=loads)
     return max(room, least * repetitions * loads)
@@ -197,7 +200,10 @@ def most_rounds(sampling: Sampling, *, repetitions: int, loads: int) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class Round:
-    """One round: the cases of `classes` at a load. number: of all rounds at this load, from 1."""
+    """One round: the cases of `classes` at a load.
+
+    number: counts all rounds at this load, from 1.
+    """
 
     stage: Stage
     load: Load
@@ -205,12 +211,36 @@ class Round:
     classes: frozenset[str]
 
 
-@dataclass(kw_only=True)
-class Rounds:
-    """The rounds of a run.
+class Plan(ABC):
+    """The rounds of a run, each of which depends on what was measured in those before."""
 
-    blocks: what has been measured; it grows while rounds are asked for. numbers: of the last round
-    at each load. stages: whose rounds these are.
+    @abstractmethod
+    def __iter__(self) -> Iterator[Round]:
+        """Give one round after the other; each is asked for when the one before is measured."""
+
+    @abstractmethod
+    def has_answer(self, stage: Stage) -> bool:
+        """Whether a run that gets no further than this stage has measured enough."""
+
+    def leave_out(self, _stage: Stage, _reason: str) -> bool:
+        """Whether the run goes on without a stage that cannot be measured."""
+        return False
+
+    def left_out(self) -> Mapping[str, str]:
+        """The variants that could not be measured, and why."""
+        return {}
+
+    def search_result(self, _run_id: str) -> SearchResult | None:
+        """What a search found; None for a run without a search."""
+        return None
+
+
+@dataclass(kw_only=True)
+class Rounds(Plan):
+    """The rounds of given stages.
+
+    blocks: all that are measured; they become more while rounds are asked for.
+    numbers: the number of the last round at each load.
     """
 
     spec: RunSpec
@@ -221,7 +251,6 @@ class Rounds:
     _measured: Counter[Group] = field(default_factory=Counter)
 
     def __iter__(self) -> Iterator[Round]:
-        """One round after the other; each is asked for when the one before is measured."""
         for stage in self.stages:
             yield from self._least(stage)
             if not stage.is_control:
@@ -229,6 +258,10 @@ class Rounds:
         for group in self._groups:
             if not self._is_enough(group, self.spec.repetitions):
                 self.precision.report_missing(self.blocks, group)
+
+    def has_answer(self, stage: Stage) -> bool:
+        """Whether the first stage is whole: later ones only make its figures narrower."""
+        return stage != self.stages[0]
 
     @property
     def _classes(self) -> frozenset[str]:
@@ -241,7 +274,7 @@ class Rounds:
 
     @property
     def _parts(self) -> dict[str, int]:
-        """What the budget is divided over."""
+        """The parts into which the budget is divided."""
         return {"repetitions": self.spec.repetitions, "loads": len(self.spec.loads)}
 
     def _least(self, stage: Stage) -> Iterator[Round]:
@@ -250,7 +283,7 @@ class Rounds:
                 yield self._next(stage, load, self._classes)
 
     def _more(self, stage: Stage) -> Iterator[Round]:
-        """Where the interval is widest; a group that is known well enough stays so."""
+        """Send rounds where the interval is widest. A group with enough precision gets no more."""
         open_groups = self._groups
         changed = set(self.spec.loads)
         while True:
@@ -280,7 +313,7 @@ class Rounds:
         return spent < most * repetition // self.spec.repetitions
 
     def _is_enough(self, group: Group, repetition: int) -> bool:
-        """By now: the repetitions to come bring their own part of `min_requests`."""
+        """Whether a group has enough by now: later repetitions have their own part of the least."""
         sampling = self.spec.sampling
         requests = self._measured[group] * sampling.requests_per_round
         if requests < sampling.min_requests * repetition / self.spec.repetitions:
@@ -288,7 +321,7 @@ class Rounds:
         return self.precision.is_enough(self.blocks, group, requests=requests)
 
     def _widest(self, groups: Sequence[Group]) -> Group:
-        """Of groups as wide as each other, the one with the fewest rounds."""
+        """The group with the widest interval; where several have it, the one with fewest rounds."""
         if len({group.load for group in groups}) == 1:
             return groups[0]
         return max(groups, key=lambda g: (self.precision.width(self.blocks, g), -self._measured[g]))

@@ -1,9 +1,8 @@
-"""A search while it is measured: candidate after candidate, and what each one costs.
+"""The plan of a search: it measures candidate after candidate, and learns what each one costs.
 
-What is known follows from the blocks that were measured, and of draft models from a forecast, or
-from what they say of the baseline's outputs. A pod that goes on with a run first follows the
-candidates that earlier pods have begun, in their order. That time or money is over comes from
-outside.
+It decides by the blocks that are measured, and by what a forecast, or the drafts themselves, say of
+the baseline's outputs. A pod that continues a run first measures the candidates that earlier pods
+began, in their order.
 """
 
 from __future__ import annotations
@@ -15,8 +14,9 @@ from dataclasses import dataclass, field
 from draftworth.analysis.acceptance import yields
 from draftworth.analysis.limits import limit_check, why_not_comparable
 from draftworth.analysis.pairing import Traffic
+from draftworth.errors import DraftworthError
 from draftworth.measuring.run_specification import RunSpec
-from draftworth.measuring.schedule import Precision, Round, Rounds, candidate_stage
+from draftworth.measuring.schedule import Plan, Precision, Round, Rounds, Stage, candidate_stage
 from draftworth.metrics.cost import SECONDS_PER_HOUR, nodes_usd_per_second, usd_per_million_tokens
 from draftworth.records.load import Load
 from draftworth.records.readings import Reading
@@ -35,7 +35,10 @@ from draftworth.searching.yields import Yield, from_measured
 
 @dataclass(frozen=True, kw_only=True)
 class Spending:
-    """elapsed_s: since the run began, with all that its servers took to start."""
+    """Decides whether a search has time and money for another candidate.
+
+    elapsed_s: the time since the run began, with all starts of servers.
+    """
 
     spec: RunSpec
     elapsed_s: float
@@ -43,7 +46,7 @@ class Spending:
     def why_over(self, expected: CandidateForecast | None, state: SearchState) -> str:
         """Why no further candidate may be begun; empty: one may.
 
-        expected: of the next one; None where nothing can be expected yet.
+        expected: the next candidate's forecast; None where there is no forecast yet.
         """
         hours, limit = self.elapsed_s / SECONDS_PER_HOUR, state.search
         if limit.hours is not None and hours >= limit.hours:
@@ -70,7 +73,7 @@ class Spending:
         )
 
     def _traffic_usd(self, state: SearchState) -> float | None:
-        """What the user's tokens cost without a draft; None where it is not known."""
+        """The cost of the user's tokens without a draft; None where it is not known."""
         in_flight, a_day = self.spec.loads[0].in_flight, state.search.tokens_per_day
         if a_day is None or in_flight is None:
             return None
@@ -80,29 +83,30 @@ class Spending:
 
     @property
     def _usd_per_second(self) -> float:
-        """All nodes; 0 without a price."""
+        """The price of all nodes; 0 where it is not known."""
         return nodes_usd_per_second(self.spec.price) or 0.0
 
 
-# What drafts say of the baseline's outputs in these blocks, by `Candidate.draft`. It is asked after
-# each candidate until it says something.
+# Returns how well drafts predict the baseline's outputs in blocks, by `Candidate.draft`. A search
+# calls it after each candidate until it returns something.
 ReadOutputs = Callable[[Sequence[BlockResult]], Mapping[str, Sequence[Reading]]]
-# Why no further candidate may be begun, by what is expected of the next one; empty: it may.
-WhyOver = Callable[[CandidateForecast | None, SearchState], str]
 
-# Each may take as long as a server is waited for, at the price of the nodes.
+# Each failure may take as long as a server is waited for, at the price of the nodes.
 MAX_FAILURES_IN_A_ROW = 2
 SURE = "no other candidate is likely to be cheaper by more than {within:.0%}"
 ALL_MEASURED = "every candidate that could be is measured"
 
 
 @dataclass(kw_only=True)
-class SearchRounds:
+class SearchRounds(Plan):
     """The rounds of a search.
 
-    blocks: what has been measured; it grows while rounds are asked for. begun: candidates that
-    earlier pods have measured or begun to, in their order. failed: candidates that could not be
-    measured, and why. order: of measuring. ended: why no further one is; empty: it goes on.
+    blocks: all that are measured; they become more while rounds are asked for.
+    elapsed_seconds: the time since the run began, with all that its servers took to start.
+    begun: the variants that earlier pods have measured or begun to measure, in their order.
+    order: the candidates that are measured, in their order.
+    failed: the candidates that could not be measured, and why.
+    ended: why no further candidate is measured; empty: the search goes on.
     """
 
     spec: RunSpec
@@ -110,7 +114,7 @@ class SearchRounds:
     blocks: Sequence[BlockResult]
     progress: Callable[[str], None]
     read_outputs: ReadOutputs
-    why_over: WhyOver
+    elapsed_seconds: Callable[[], float]
     begun: Sequence[str] = ()
     order: list[Candidate] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
@@ -121,27 +125,44 @@ class SearchRounds:
     _readings: Mapping[str, Sequence[Reading]] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[Round]:
-        """One round after the other; each is asked for when the one before is measured."""
         while due := self._due():
-            yield from self._rounds(due)
-            self._read()
-            if reason := self._why_no_figure(due):
-                self._leave_out(due.variant, reason)
-                continue
-            self.order.append(due)
+            for turn in self._rounds(due):
+                yield turn
+                if due.variant in self.failed:
+                    break
+            else:
+                self._note_measured(due)
+        if not self.order:
+            reasons = "; ".join(f"{name}: {why}" for name, why in self.failed.items())
+            raise DraftworthError(f"no candidate could be measured: {reasons}")
+
+    def _note_measured(self, candidate: Candidate) -> None:
+        self._read()
+        if reason := self._why_no_figure(candidate):
+            self._leave_out(candidate.variant, reason)
+        else:
+            self.order.append(candidate)
             self._failed_in_a_row = 0
 
-    def give_up(self, variant: str, reason: str) -> bool:
-        """Leave out a candidate that cannot be measured; ask for the rounds again then.
+    def has_answer(self, _stage: Stage) -> bool:
+        """Whether a candidate is measured."""
+        return bool(self.order)
 
-        False where the ones before could not be measured either: then it is not the candidate.
+    def leave_out(self, stage: Stage, reason: str) -> bool:
+        """Leave out the candidate of a stage that cannot be measured.
+
+        False where the ones before failed too: then the candidate is not the reason.
         """
-        self._leave_out(variant, reason)
+        self._leave_out(stage.candidate, reason)
         self._failed_in_a_row += 1
         return self._failed_in_a_row < MAX_FAILURES_IN_A_ROW
 
-    def result(self, run_id: str) -> SearchResult:
-        """What the search has found by now."""
+    def left_out(self) -> Mapping[str, str]:
+        """The candidates that could not be measured, and why."""
+        return self.failed
+
+    def search_result(self, run_id: str) -> SearchResult:
+        """The findings of the search by now."""
         return search_result(
             self.state(),
             run_id=run_id,
@@ -153,7 +174,7 @@ class SearchRounds:
         )
 
     def state(self) -> SearchState:
-        """What is known by now."""
+        """The state of the search, from the blocks that are measured by now."""
         measured = {c: found for c in self.order if (found := self._measured(c))}
         baseline = self._class_times()
         return SearchState(
@@ -170,7 +191,7 @@ class SearchRounds:
 
     @property
     def _traffic(self) -> Traffic:
-        """A search has one load (`experiment/rules/search.py`)."""
+        """The traffic at the one load of a search (`experiment/rules/search.py`)."""
         return Traffic(weights=self.spec.class_weights, load=self.spec.loads[0])
 
     def _read(self) -> None:
@@ -192,7 +213,7 @@ class SearchRounds:
         )
 
     def _why_unknown(self, candidate: Candidate) -> str:
-        """Why its step costs nothing that is known; empty: it does."""
+        """Why a candidate's step cost is not known; empty: it is known."""
         found = self._measured(candidate)
         if found is None:
             return "nothing compares it with the baseline"
@@ -209,14 +230,14 @@ class SearchRounds:
         )
 
     def _due(self) -> Candidate | None:
-        """What to measure now; None: the search is over, and `ended` says why."""
+        """The candidate to measure now; None: the search is over, and `ended` says why."""
         state = self.state()
         due = self._next(state)
         expected = {forecast.candidate: forecast for forecast in state.forecasts}
         if due is None:
             is_sure = len(state.measured) < len(state.candidates)
             self.ended = SURE.format(within=self.search.within) if is_sure else ALL_MEASURED
-        elif state.measured and (reason := self.why_over(expected.get(due), state)):
+        elif state.measured and (reason := self._why_over(expected.get(due), state)):
             due, self.ended = None, reason
         if self.ended:
             self.progress(f"the search ends: {self.ended}")
@@ -228,14 +249,19 @@ class SearchRounds:
             )
         return due
 
+    def _why_over(self, expected: CandidateForecast | None, state: SearchState) -> str:
+        spending = Spending(spec=self.spec, elapsed_s=self.elapsed_seconds())
+        return spending.why_over(expected, state)
+
     def _next(self, state: SearchState) -> Candidate | None:
-        done = {candidate.variant for candidate in self.order} | self.failed.keys()
-        if left := [variant for variant in self.begun if variant not in done]:
-            return self.search.candidate(left[0])
+        due = {c.variant: c for c in self._open if c not in self.order}
+        for variant in self.begun:
+            if variant in due:
+                return due[variant]
         return state.next
 
     def _rounds(self, candidate: Candidate) -> Iterator[Round]:
-        """As a run of two variants has them."""
+        """The same rounds as in a run of the baseline and this candidate."""
         spec = self.spec.beside_baseline(candidate.variant)
         yield from Rounds(
             spec=spec,
@@ -248,7 +274,7 @@ class SearchRounds:
     def _yields(
         self, measured: Mapping[Candidate, MeasuredCandidate], classes: Mapping[str, ClassTimes]
     ) -> dict[Candidate, Yield]:
-        """Of those whose tokens a step are known in every class: by the text, or by others."""
+        """The yields of candidates that are known in every class, from text or from others."""
         if not measured:
             return {}
         steps = {
@@ -260,7 +286,7 @@ class SearchRounds:
         return {c: y for c, y in found if y and y.tokens.keys() >= classes.keys()}
 
     def _by_text(self, candidate: Candidate) -> Yield | None:
-        """By a forecast, else by what the draft says of this run's own outputs."""
+        """The yield from a forecast, or from how the draft predicts this run's own outputs."""
         if tokens := self.search.forecast.get(candidate.variant):
             return Yield(tokens=tokens)
         readings = self._readings.get(candidate.draft)

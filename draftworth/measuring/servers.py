@@ -1,7 +1,7 @@
 """Servers of a run: how they are started and stopped, and whether they are ready.
 
-In a cluster the load generator scales Deployments (`pods/measuring`), a rehearsal has a process
-manager (`rehearsal`); what is there already, and stays, needs nothing.
+In a cluster the measuring Job scales Deployments (`pods/measuring`), and a rehearsal has a process
+manager (`rehearsal`). Servers that run already, and stay, are neither started nor stopped.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from draftworth.records.servers import ServerState
 from draftworth.untrusted import one_line
 
 READY = "ready"
-# Between two looks at what servers say of themselves: each is a request of S3.
+# Seconds between two reads of a server's state: each is a request to S3.
 STATE_SECONDS = 15.0
-# Of the log of a server that was given up, in a run's reason.
+# The last lines of the log of a server that was given up, quoted in a run's reason.
 _QUOTED_LINES = 3
 _WORDS_CHARACTERS = 2000
 _TIMEOUT_SECONDS = 5.0
@@ -38,7 +38,7 @@ class GivenUpError(DraftworthError):
     """A server will not be ready: it was given up where it runs."""
 
 
-# What a server of this name said of itself last; None where nothing is known.
+# Returns the last state that the server of this name reported; None: it reported none.
 ReadServerState = Callable[[str], ServerState | None]
 
 
@@ -46,7 +46,7 @@ ReadServerState = Callable[[str], ServerState | None]
 class Readiness:
     """Asks servers for their health.
 
-    server_state: may take its time; asked in a thread.
+    server_state: called in a thread, because it may take long.
     """
 
     api_key: str | None
@@ -67,28 +67,28 @@ class Readiness:
         Args:
             endpoints: the servers.
             at_most_seconds: None: without an end.
-            since_unix_s: what a server said of itself before was of another life of it.
+            since_unix_s: states from before this time are those of an earlier start.
 
         Raises:
             NotReadyError: one was not ready in time.
-            GivenUpError: one will never be.
+            GivenUpError: one will never be ready.
         """
         waiting = asyncio.ensure_future(self._wait(endpoints, at_most_seconds))
         watching = asyncio.ensure_future(self._watch(endpoints, since_unix_s))
         try:
             await asyncio.wait((waiting, watching), return_when=asyncio.FIRST_COMPLETED)
-            # Of servers that are all ready, none was given up.
+            # Where all servers are ready, none of them was given up.
             (waiting if waiting.done() else watching).result()
         finally:
             await _cancelled(waiting, watching)
 
     async def _watch(self, endpoints: Sequence[Endpoint], since_unix_s: float) -> None:
-        """Look whether a server was given up, until it was; raises GivenUpError."""
+        """Raise GivenUpError as soon as a server was given up."""
         while True:
             for endpoint in endpoints:
                 state = await asyncio.to_thread(self.server_state, endpoint.server)
                 if state and state.phase == "given_up" and state.since_unix_s >= since_unix_s:
-                    raise GivenUpError(_words_of(state))
+                    raise GivenUpError(_why_given_up(state))
             await asyncio.sleep(STATE_SECONDS)
 
     async def _wait(self, endpoints: Sequence[Endpoint], at_most_seconds: float | None) -> None:
@@ -105,7 +105,7 @@ class Readiness:
                 await asyncio.sleep(self.poll_seconds)
 
     async def health(self, endpoint: Endpoint) -> str:
-        """`READY`, or the answer of a server that is not; raises NotReadyError without a key."""
+        """Return `READY`, or why the server is not; raise NotReadyError where it wants a key."""
         try:
             answer = await get_text(
                 f"{endpoint.base_url}/health",
@@ -123,12 +123,11 @@ class Readiness:
                 f"{endpoint.variant} at {endpoint.base_url} answers HTTP {status}: set the "
                 f"environment variable {API_KEY_VARIABLE} to its key"
             )
-        # Servers without a health endpoint answer 404: they answer.
+        # A server without a health endpoint answers 404, so it does answer.
         return READY if status in (200, 404) else refusal(answer.head)
 
 
-def _words_of(state: ServerState) -> str:
-    """Why it was given up, and how its log ends."""
+def _why_given_up(state: ServerState) -> str:
     lines = " | ".join(state.last_lines[-_QUOTED_LINES:])
     log = f"; its log ends: {lines}" if lines else ""
     return one_line(
@@ -153,12 +152,12 @@ class Servers(Protocol):
     async def run_only(self, endpoints: Sequence[Endpoint], *, restart: bool) -> None:
         """Stop every server that is not one of these, then start those of them that do not run.
 
-        To call it again changes nothing. It returns when all starts are asked for: whether a
-        server is ready, its health says.
+        A second call changes nothing. It returns when all starts are asked for, before the servers
+        are ready.
 
         Args:
             endpoints: whose servers are to run.
-            restart: every server that runs is stopped first, these too.
+            restart: whether these are stopped first, too.
 
         Raises:
             ServersError: a server cannot be started or stopped.
@@ -166,15 +165,15 @@ class Servers(Protocol):
 
 
 class FixedServers:
-    """Servers that are there already, and stay."""
+    """Servers that run already, and stay."""
 
     async def run_only(self, endpoints: Sequence[Endpoint], *, restart: bool) -> None:
-        """Nothing: `RunSpec` refuses to change servers that nobody can start."""
+        """Do nothing: `RunSpec` refuses a run that changes servers which nobody can start."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StageServers:
-    """Has servers run, and waits for them; the journal has the time that it takes."""
+    """Starts servers and waits for them, and notes in the journal how long that took."""
 
     spec: RunSpec
     servers: Servers
@@ -183,10 +182,10 @@ class StageServers:
     clock: WallClock
 
     async def find(self, endpoints: Sequence[Endpoint]) -> None:
-        """Have these servers run, and no others, when the run or its next pod begins.
+        """Run these servers and no others when the run, or its next pod, begins.
 
-        Servers that have never answered are waited for no longer than a start may take, from the
-        run's own start on: whatever keeps them, it is not that they are slow.
+        Servers that have never answered are waited for until a start's longest time has passed
+        since the run began: if they take longer, slowness is not the reason.
 
         Raises:
             ServersError: one cannot be started or stopped.
@@ -200,22 +199,21 @@ class StageServers:
         await self._wait(endpoints, allowance_seconds)
 
     async def change(self, endpoints: Sequence[Endpoint], *, restart: bool) -> None:
-        """The same in the middle of a run: a start may take as long from now on."""
+        """Do the same in the middle of a run: the time for a start begins now."""
         await self.servers.run_only(endpoints, restart=restart)
         await self._wait(endpoints, self.spec.start_allowance_seconds)
 
     async def again(self, endpoints: Sequence[Endpoint]) -> None:
-        """The same after one of them was lost, as long as the run's deadline allows."""
+        """Do the same after a server was lost, and wait as long as the run's deadline allows."""
         await self.servers.run_only(endpoints, restart=False)
         await self._wait(endpoints, None)
 
     def seconds_left(self, total: float) -> float:
-        """Of so many from the run's start."""
-        return max(0.0, total - self.elapsed_seconds)
+        """How much is left of a total that began with the run."""
+        return max(0.0, total - self.elapsed_seconds())
 
-    @property
     def elapsed_seconds(self) -> float:
-        """Since the run's start."""
+        """The time since the run began."""
         return elapsed_seconds(self.journal.entries, until_unix_s=self.clock())
 
     async def _wait(self, endpoints: Sequence[Endpoint], allowance_seconds: float | None) -> None:

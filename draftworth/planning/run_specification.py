@@ -1,4 +1,4 @@
-"""The run specification of an experiment, which the load generator reads."""
+"""The run specification of an experiment, which the measuring Job reads."""
 
 from __future__ import annotations
 

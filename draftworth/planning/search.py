@@ -1,4 +1,4 @@
-"""Makes the load generator's search from the one in the experiment file."""
+"""Makes the measuring Job's search from the one in the experiment file."""
 
 from __future__ import annotations
 

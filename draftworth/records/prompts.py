@@ -4,7 +4,7 @@ A line is `{"id": "count-01", "prompt": "Count from ..."}`, for a conversation
 `{"id": "chat-01", "messages": [{"role": "user", "content": "..."}]}`, or for a text that is sent
 without a chat template `{"id": "text-01", "text_to_continue": "Once upon"}`. It may have
 `max_tokens`, and where it is a chat `tools`, `tool_choice` and `response_format`. Standard library
-only: the load generator's pod reads prompts with this module too.
+only: the measuring Job's pod reads prompts with this module too.
 
 An answer is an output of a model in the past, `{"id": "chat-000017", "text": "..."}`; no run sends
 it. Answers lie in a folder of their own, because every JSON Lines file of a class's folder is a
@@ -37,7 +37,7 @@ from draftworth.records.codec import RecordError, load_object, load_record
 from draftworth.untrusted import MIB, one_line, open_file
 
 CASE_SUFFIX = ".jsonl"
-# The limit for all prompts of an experiment as JSON: the load generator holds them several times in
+# The limit for all prompts of an experiment as JSON: the measuring Job holds them several times in
 # memory while it reads them.
 MAX_PROMPT_BYTES = 128 * MIB
 _EXAMPLE = 'a line is {"id": "count-01", "prompt": "Count from 1 to 200."}'

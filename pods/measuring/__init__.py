@@ -1,3 +1,3 @@
-"""The load generator: the program of the measuring Job."""
+"""The program of the measuring Job."""
 
 from __future__ import annotations

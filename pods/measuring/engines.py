@@ -1,6 +1,6 @@
 """The load engine that the experiment names: llmperf's library on Ray, or one asyncio process.
 
-Nothing here needs Ray until an engine on it is opened.
+Only opening an engine on Ray imports Ray.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _NEEDED_MODULES = ("ray", "llmperf.requests_launcher")
 def open_engine(
     ray_address: str | None, spec: RunSpec, progress: Progress
 ) -> Iterator[tuple[LoadEngine, str]]:
-    """The engine of a run, with the scheduling class that its requests are measured in.
+    """Open the engine of a run; it comes with the scheduling class of its requests.
 
     Raises:
-        UserInputError: the engine cannot be had here.
+        UserInputError: this engine cannot be used here.
         DraftworthError: Ray did not start, or its cluster has no room.
     """
     if spec.load_generator == "asyncio":
@@ -80,7 +80,7 @@ def _on_ray(
 def why_not_llmperf(
     spec: RunSpec, ray_address: str | None, *, find: Callable[[str], object] = find_spec
 ) -> str:
-    """Why llmperf cannot be used for a run here, empty if it can."""
+    """Why llmperf cannot be used for a run here; empty: it can."""
     missing = [name for name in _NEEDED_MODULES if not _is_found(name, find)]
     if missing:
         return f"not installed: {', '.join(missing)}"
@@ -101,10 +101,10 @@ def _is_found(name: str, find: Callable[[str], object]) -> bool:
 
 
 def actors_needed(spec: RunSpec, ray_address: str | None) -> int:
-    """Most requests that the run can have in flight at once, over all its loads.
+    """The most requests that a run can have in flight at once, over all its loads.
 
-    A load that could have a whole block in flight, and need not, gets on one machine what fits in
-    `MAX_LLMPERF_IN_FLIGHT`; how many requests had to wait for an actor is reported.
+    A load that could have a whole block in flight, but need not, gets no more actors on one machine
+    than `MAX_LLMPERF_IN_FLIGHT`. The engine reports how many requests had to wait for an actor.
     """
     at_once = len(spec.endpoints) if spec.parallel else 1
     block = spec.sampling.requests_per_round + spec.sampling.warmup_requests

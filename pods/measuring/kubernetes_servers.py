@@ -1,8 +1,8 @@
-"""Servers as Deployments: scaled, waited for, and their states read from S3.
+"""Servers as Deployments: they are scaled, and their states are read from S3.
 
-All that this program may ask of Kubernetes is to change the `scale` of these Deployments
-(`charts/measuring.py`). So it looks at nothing: the answer to a change says how many pods
-there are. urllib3, which boto3 brings, and not a client of Kubernetes: it is one request.
+Kubernetes lets this program do nothing but change the `scale` of these Deployments
+(`charts/measuring.py`), and the answer to a change has the number of pods. For this one request
+urllib3 is enough, which boto3 brings.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 @dataclass
 class ServerStates:
-    """Reads states, one at a time; a failure is logged once and ends nothing.
+    """Reads the states of servers. A failure is logged once, and the run goes on.
 
-    Of an object that is not there S3 says "denied": this role may not list the folder.
+    S3 answers "denied" for an object that is not there, because this role may not list the folder.
     """
 
     client: S3Client
@@ -43,7 +43,7 @@ class ServerStates:
     _told: set[str] = field(default_factory=set)
 
     def read(self, server: str) -> ServerState | None:
-        """A server's state; None where there is none that can be read, or it is another's."""
+        """A server's state; None where it is missing, cannot be read or names another server."""
         key = server_state_key(server)
         try:
             body = self.client.get_object(Bucket=self.bucket, Key=key)["Body"]
@@ -51,7 +51,7 @@ class ServerStates:
         except (RecordError, TooLargeError) as error:
             self._tell(key, error)
             return None
-        except Exception as error:  # noqa: BLE001 (whatever it was, the servers may still come)
+        except Exception as error:  # noqa: BLE001 (the servers may get ready all the same)
             if _code(error) not in ("NoSuchKey", "AccessDenied"):
                 self._tell(key, error)
             return None
@@ -68,18 +68,18 @@ def _code(error: Exception) -> str:
     return str(response.get("Error", {}).get("Code", ""))
 
 
-# What Kubernetes gives a pod that may call it. The token is replaced while the pod lives.
+# The folder with a pod's credentials for Kubernetes; it replaces the token while the pod lives.
 POD_FOLDER = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 HOST_VARIABLE, PORT_VARIABLE = "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"
 
-# With the pauses between them some two minutes, as long as a control plane is away for.
+# With the pauses between them, two minutes: a control plane is rarely away for longer.
 TRIES = 8
 PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 30.0
 _TIMEOUT = Timeout(connect=10.0, read=30.0)
-# Too many requests, a change that met another one, and a server's own trouble.
+# Too many requests, two changes at the same time, and errors of the API server itself.
 _PASSING = (409, 429, 500, 502, 503, 504)
-# Kubernetes counts a pod no more as soon as it has to end: this takes seconds.
+# Kubernetes stops counting a pod as soon as the pod is told to end, which takes seconds.
 STOPPED_WITHIN_SECONDS = 120.0
 STOPPED_POLL_SECONDS = 1.0
 _WORDS_BYTES = 16 * 1024
@@ -87,9 +87,9 @@ _WORDS_BYTES = 16 * 1024
 
 @dataclass(frozen=True, kw_only=True)
 class KubernetesApi:
-    """The API server, as a pod meets it.
+    """The API server, as a pod reaches it.
 
-    pause_seconds: before the second try; it doubles.
+    pause_seconds: the pause before the second try; later ones are twice as long each.
     """
 
     url: str
@@ -100,7 +100,7 @@ class KubernetesApi:
     def of_this_pod(
         cls, environment: Mapping[str, str], folder: Path | None = None
     ) -> KubernetesApi:
-        """Raises ServersError where this is no pod that may call it."""
+        """The API server of this pod's cluster; raises ServersError outside of a cluster."""
         folder = folder or POD_FOLDER
         host, port = (environment.get(name) for name in (HOST_VARIABLE, PORT_VARIABLE))
         if not host or not port or not (folder / "token").is_file():
@@ -114,7 +114,7 @@ class KubernetesApi:
         return cls(url=f"https://{shown}:{port}", folder=folder)
 
     def scale(self, deployment: str, replicas: int) -> int:
-        """Ask for so many replicas; how many there are now.
+        """Ask for a number of replicas, and return how many there are now.
 
         Raises:
             ServersError: refused, or not answered after all tries.
@@ -126,13 +126,13 @@ class KubernetesApi:
 
     @property
     def namespace(self) -> str:
-        """This pod's."""
+        """The namespace of this pod."""
         return self._read("namespace")
 
     def _patch(
         self, path: str, body: Mapping[str, Any], asked: str
     ) -> tuple[urllib3.BaseHTTPResponse, str]:
-        """Merge the body into an object; the answer, and what was asked, in words."""
+        """Merge the body into an object; return the answer, and the request in words."""
         what = f"PATCH {self.url}/{path} {asked}"
         headers = {
             "Authorization": f"Bearer {self._read('token')}",
@@ -161,7 +161,7 @@ class KubernetesApi:
 
     @cached_property
     def _pool(self) -> urllib3.PoolManager:
-        # The same change twice changes nothing: whatever got lost may be asked again.
+        # To make the same change twice is harmless, so a request that got lost is sent again.
         retries = Retry(
             total=TRIES - 1,
             redirect=False,
@@ -179,9 +179,9 @@ class KubernetesApi:
 
 @dataclass(frozen=True, kw_only=True)
 class KubernetesServers:
-    """The servers of a run: Deployments by the name `Endpoint.server`.
+    """The servers of a run: Deployments with the names in `Endpoint.server`.
 
-    names: of all of them.
+    names: the names of all servers.
     """
 
     api: KubernetesApi
@@ -191,10 +191,8 @@ class KubernetesServers:
     stopped_within_seconds: float = STOPPED_WITHIN_SECONDS
 
     async def run_only(self, endpoints: Sequence[Endpoint], *, restart: bool) -> None:
-        """As `Servers` says. A run that is cancelled ends when it is done.
-
-        Between the last stop and the first start there is no server, and so no place where another
-        pod of this Job could be: it is placed beside them.
+        """Do what `Servers` says. A run that is cancelled meanwhile ends when this is done:
+        otherwise no server might run, and another pod of this Job is only placed beside servers.
         """
         wanted = tuple(endpoint.server for endpoint in endpoints)
         await in_thread(self._run_only, wanted, restart=restart)
@@ -208,10 +206,10 @@ class KubernetesServers:
             self.api.scale(name, 1)
 
     def _stop(self, names: Iterable[str]) -> None:
-        """Until none of them has a pod that is not ending.
+        """Stop servers, and return when all of their pods are ending.
 
-        A server whose number went from one to none and to one again at once would go on. Whether a
-        pod has ended cannot be seen from here; the devices that it holds go to nobody before.
+        A Deployment that is scaled to 0 and to 1 at once may keep its pod. This program cannot see
+        whether a pod has ended, but its devices go to another pod only then.
         """
         running = list(names)
         give_up_at_seconds = time.monotonic() + self.stopped_within_seconds
@@ -228,7 +226,8 @@ class KubernetesServers:
 def servers_of(
     spec: RunSpec, environment: Mapping[str, str], log: Callable[[str], None]
 ) -> Servers:
-    """Who starts and stops the servers of a run; raises ServersError where nobody can."""
+    """Make what starts and stops the servers of a run; raises ServersError where they must change
+    and this is not a pod of a cluster."""
     if not spec.changes_servers:
         return FixedServers()
     names = tuple(dict.fromkeys(endpoint.server for endpoint in spec.endpoints))
@@ -236,9 +235,9 @@ def servers_of(
 
 
 async def go_home(servers: Servers, spec: RunSpec, log: Callable[[str], None]) -> None:
-    """Have those servers run that a deploy starts: the next Job begins with them.
+    """Start the servers that a deploy starts, because the next Job begins with them.
 
-    The run is over, with an answer or without: what fails here is a line in the log.
+    A failure is only logged: the run is over.
     """
     try:
         await servers.run_only(first_stage(spec).running, restart=False)
@@ -247,7 +246,7 @@ async def go_home(servers: Servers, spec: RunSpec, log: Callable[[str], None]) -
 
 
 def _refusal(answer: urllib3.BaseHTTPResponse, path: str) -> str:
-    """What Kubernetes said, and what to do."""
+    """The refusal of Kubernetes, and the next step."""
     said = f"HTTP {answer.status}: {_message(answer)}"
     namespace, kind, name, *part = path.partition("/namespaces/")[2].split("/")
     match answer.status:
@@ -268,7 +267,7 @@ def _refusal(answer: urllib3.BaseHTTPResponse, path: str) -> str:
 
 
 def _message(answer: urllib3.BaseHTTPResponse) -> str:
-    """Of a `Status`, else how the body begins."""
+    """The message of a `Status`, else the beginning of the body."""
     text = answer.data[:_WORDS_BYTES].decode("utf-8", "replace")
     try:
         said = json.loads(text)["message"]

@@ -1,8 +1,9 @@
-"""The program of the measuring Job: what it is given, what it runs, and how it ends.
+"""The program of the measuring Job: its arguments, its run and its exit codes.
 
-In a Job's pod the run belongs to the Job: a pod that is terminated leaves it open, and the next one
-continues at the first block that is not measured. Whatever else ends it, `run.json` says so: the
-capacity controller keeps the servers' nodes until it does. Elsewhere a run ends with its process.
+In a Job's pod the run belongs to the Job: a pod that is terminated leaves the run open, and the
+next pod continues at the first block that is not measured. Every other end is written to
+`run.json`, because the capacity controller keeps the servers' nodes until then. Outside of a Job a
+run ends with its process.
 
 Exit codes: 0 the run is complete, 1 it failed (its `run.json` says why), 2 the input is wrong,
 3 the specification or the results cannot be read or written, 75 terminated before the run was over.
@@ -18,6 +19,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -28,6 +30,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from draftworth import __version__
 from draftworth.errors import DraftworthError, UserInputError
+from draftworth.measuring.assembly import make_runner
 from draftworth.measuring.clock import unix_clock
 from draftworth.measuring.journal import read_history, unrecorded_ends
 from draftworth.measuring.result_files import FolderSink, SinkError, Store
@@ -40,7 +43,7 @@ from draftworth.measuring.run_specification import (
     RunSpec,
     job_run_id,
 )
-from draftworth.measuring.runner import DEFECT, Runner, new_run_id
+from draftworth.measuring.runner import DEFECT, Environment, Runner, new_run_id
 from draftworth.measuring.servers import ReadServerState
 from draftworth.records.codec import RecordError, dump_record, load_record
 from draftworth.records.prompts import MAX_PROMPT_BYTES
@@ -60,10 +63,10 @@ T = TypeVar("T")
 
 
 def read_again(path: Path, read: Callable[[Path], T]) -> Callable[[], T]:
-    """Reads the file at each call; one that cannot be read later is taken as it was before.
+    """Return a function that reads the file at each call, and keeps the last value while it fails.
 
     Raises:
-        UserInputError: it cannot be read now.
+        UserInputError: the file cannot be read now.
     """
     known = read(path)
 
@@ -76,7 +79,7 @@ def read_again(path: Path, read: Callable[[Path], T]) -> Callable[[], T]:
     return again
 
 
-# All prompts that an experiment may have, and what stands around them.
+# All prompts that an experiment may have, and the rest of a specification.
 LIMIT_BYTES = MAX_PROMPT_BYTES + MIB
 
 
@@ -85,12 +88,12 @@ def read_spec(address: str, sha256: str | None, make_client: Callable[[], S3Clie
 
     Args:
         address: where it is.
-        sha256: of its bytes, in hex digits; None: not compared.
+        sha256: of its bytes, in hex digits; None: any.
         make_client: makes the client of S3, where one is needed.
 
     Raises:
-        UserInputError: it is not there, or is not what was announced.
-        SinkError: S3 did not give it; another pod may succeed.
+        UserInputError: it is missing, or not the announced one.
+        SinkError: S3 did not return it; another pod may succeed.
     """
     try:
         data = _read(address, make_client)
@@ -157,10 +160,10 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _end_on_signal() -> None:
-    """Before the run has handlers of its own, and after: a process with the id 1 ignores SIGTERM
-    otherwise.
+    """Exit on SIGTERM before and after the run has its own handlers: otherwise a process with the
+    id 1 ignores it.
 
-    Ray's own handler, which takes this one's place when Ray starts, exits as well.
+    Ray replaces this handler when it starts, by one that exits too.
     """
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(number))
 
@@ -170,36 +173,32 @@ def _measure(arguments: argparse.Namespace, run_id: str | None) -> RunResult:
     store = _store(arguments.results)
     history = read_history(store, run_id) if run_id else None
     servers = servers_of(spec, os.environ, log_line)
-    make_runner = partial(
-        Runner,
-        spec=spec,
-        sink=store,
-        run_id=run_id or new_run_id(spec.experiment),
+    environment = Environment(
         progress=log_line,
-        history=history,
         deadline_seconds=_deadline(arguments.deadline_minutes_file),
         server_state=_server_states(arguments.results),
         servers=servers,
     )
+    make = partial(make_runner, spec, store, run_id or new_run_id(spec.experiment), history=history)
     if history and history.result:
         log_line(f"run {run_id} is over already; to measure again, raise `rerun`")
         return history.result
     if history and (ends := unrecorded_ends(history.entries)) >= MAX_UNRECORDED_ENDS:
-        return make_runner().fail(
+        return make(environment).fail(
             f"{ends} pods ended and recorded no reason, as when they need more memory than they get"
         )
-    # Before the event loop: Ray sets signal handlers, and the run's own must be the last.
+    # Before the event loop, because Ray sets signal handlers and the run's own must be set last.
     opened = open_engine(arguments.ray_address, spec, log_line)
     try:
         with opened as (engine, scheduling):
-            runner = make_runner(engine=engine, scheduling=scheduling)
+            runner = make(replace(environment, engine=engine, scheduling=scheduling))
             result = asyncio.run(_until_signal(runner))
     except SinkError:
         raise
-    except DraftworthError as error:  # of the engine: the run's own are in its result
+    except DraftworthError as error:  # the engine's; those of the run are in its result
         if history is None:
             raise
-        return make_runner().fail(str(error))
+        return make(environment).fail(str(error))
     asyncio.run(go_home(servers, spec, log_line))
     return result
 
@@ -215,7 +214,7 @@ async def _until_signal(runner: Runner) -> RunResult:
 
 
 def _record_failure(arguments: argparse.Namespace, run_id: str, reason: str) -> bool:
-    """End a run of which nothing but its id may be known; False: another pod may succeed."""
+    """Write the `run.json` of a run that could not begin; False: another pod may succeed."""
     now = unix_clock()
     result = RunResult(
         run_id=run_id,
@@ -265,7 +264,7 @@ def _store(results: str) -> Store:
 
 
 def _server_states(results: str) -> ReadServerState:
-    """Servers report into the bucket that the results go to."""
+    """Read states from the bucket of the results, into which servers report."""
     if "://" not in results:
         return lambda _: None
     bucket, _ = parse_s3_url(results)
@@ -277,7 +276,7 @@ def _s3() -> S3Client:
 
 
 def _deadline(path: Path | None) -> Callable[[], float | None]:
-    """Reads the deadline, in seconds."""
+    """Return a function that reads the deadline, in seconds."""
     return read_again(path, _read_deadline) if path else lambda: None
 
 

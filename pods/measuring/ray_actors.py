@@ -1,4 +1,4 @@
-"""Our client as llmperf's, in Ray actors. Import this only where Ray and llmperf are installed.
+"""Our client in llmperf's form, in Ray actors. Only importable with Ray and llmperf installed.
 
 llmperf's pool hands out results only when every request of a pool has ended (its commit f1d6bed),
 and drops a request for which no actor is free. So every actor has a launcher of its own, as in
@@ -28,16 +28,16 @@ from draftworth.measuring.clock import raise_scheduling_class
 from draftworth.measuring.load import Planned
 from pods.measuring.ray_engine import lost_request
 
-# Ray's smallest; results are a few kilobytes and travel with the reply.
+# The smallest that Ray accepts; results are a few kilobytes and come with the reply.
 OBJECT_STORE_BYTES: Final = 80 * 1024 * 1024
 # Ray keeps an idle process for each of its CPUs; the actors here ask for none.
 LOCAL_CPUS: Final = 1
-# A share of a core, so that a cluster's autoscaler sees a demand; a client sleeps nearly always.
+# A part of a core, so that a cluster's autoscaler sees a demand; a client nearly always sleeps.
 CLUSTER_ACTOR_CPUS: Final = 0.1
 START_DEADLINE_SECONDS: Final = 300.0
 RESTART_DEADLINE_SECONDS: Final = 60.0
 
-# What the actors import from.
+# The folder from which the actors import.
 _ROOT = Path(__file__).resolve().parents[2]
 
 _CLIENT = "draftworth_client"
@@ -50,7 +50,7 @@ _CONTROL = "control"
 class MeasuringClient(LLMClient):  # type: ignore[misc]  # llmperf has no types
     """Measures with the client that comes with each request.
 
-    One thread measures, another one takes what concerns the request that is being measured.
+    One thread measures, and another one takes calls about the request that is being measured.
     """
 
     def __init__(self) -> None:
@@ -58,9 +58,9 @@ class MeasuringClient(LLMClient):  # type: ignore[misc]  # llmperf has no types
         self._measuring: dict[str, asyncio.Task[Measured]] = {}
 
     def scheduling(self) -> str:
-        """The class that requests are measured in; an answer also means that the actor is ready.
+        """Set and return the scheduling class of the thread that measures.
 
-        Asked for here, because it is that of the thread which measures.
+        An answer also means that the actor is ready.
         """
         return raise_scheduling_class()
 
@@ -96,7 +96,7 @@ class LaunchedActor:
         self._launcher = RequestsLauncher([handle])
 
     def measure(self, client: Client, request: Planned) -> Measured | None:
-        """Block until the request has ended; a lost actor is a record, and Ray restarts it."""
+        """Block until the request has ended. A lost actor gives a record, and Ray restarts it."""
         started_at_unix_s = client.wall_clock()
         try:
             self._launcher.launch_requests(request_config(client, request))
@@ -112,7 +112,7 @@ class LaunchedActor:
         self.handle.cancel.remote(request.request_id)
 
     def _await_restart(self) -> None:
-        """So that the next request is not lost too."""
+        """Wait for the actor's restart, so that the next request is not lost too."""
         with suppress(RayError):
             ray.get(self.handle.scheduling.remote(), timeout=RESTART_DEADLINE_SECONDS)
 
@@ -134,7 +134,7 @@ class RayActors:
     """Actors on a Ray that is started here, or on the cluster at an address."""
 
     def __init__(self, count: int, address: str | None) -> None:
-        """Returns when all are ready.
+        """Start the actors, and return when all are ready.
 
         Raises:
             DraftworthError: Ray did not start, or did not start the actors in time.
@@ -172,7 +172,7 @@ class RayActors:
             raise DraftworthError(
                 f"Ray at {address or 'this machine'} did not start {len(asked)} actors within "
                 f"{START_DEADLINE_SECONDS:g} s: {error}\n"
-                f"A cluster must have {CLUSTER_ACTOR_CPUS} CPU for each, and the load generator's "
+                f"A cluster must have {CLUSTER_ACTOR_CPUS} CPU for each, and the measuring Job's "
                 "own image on every node."
             ) from error
         return " or ".join(sorted(set(answers)))
@@ -184,9 +184,9 @@ class RayActors:
                 ray.kill(actor.handle)
 
     def close(self) -> None:
-        """Leave Ray, or end it where it was started here. No thread may still call an actor.
+        """Leave Ray, or end it where it was started here.
 
-        A call after this would start another Ray.
+        No thread may call an actor afterwards, because that would start another Ray.
         """
         ray.shutdown()
         if self._folder is not None:
@@ -194,7 +194,7 @@ class RayActors:
 
 
 def _start_local(folder: str) -> None:
-    """Ray with everything it writes below `folder`; it needs neither /dev/shm nor this HOME."""
+    """Start Ray, which writes below `folder` only, and not to /dev/shm or to HOME."""
     path = os.pathsep.join([str(_ROOT), *os.environ.get("PYTHONPATH", "").split(os.pathsep)])
     with _environment(HOME=folder, PYTHONPATH=path.rstrip(os.pathsep)):
         ray.init(
@@ -221,7 +221,7 @@ def _create(count: int, cpus: float) -> list[LaunchedActor]:
 
 @contextmanager
 def _environment(**values: str) -> Iterator[None]:
-    """Processes that are started inside have these variables."""
+    """Give these variables to the processes that are started inside."""
     before = {name: os.environ.get(name) for name in values}
     os.environ.update(values)
     try:

@@ -1,8 +1,8 @@
 """The load engine that drives llmperf's own library on Ray.
 
-One actor carries one request at a time, as in llmperf itself. Load shapes are those of the asyncio
-engine, which drives actors here instead of sockets: what is sent, when, and what is recorded is the
-same. Nothing in this module needs Ray; `pods/measuring/ray_actors.py` does.
+One actor carries one request at a time, as in llmperf itself. The load shapes are those of the
+asyncio engine, with actors in the place of sockets: requests, their times and their records are the
+same. This module does not need Ray; `pods/measuring/ray_actors.py` does.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from draftworth.measuring.client import ERROR_LOST_ACTOR, Client, Measured, unexpected
-from draftworth.measuring.load import Batch, Outcome, Planned, keep_load
+from draftworth.measuring.load import Batch, Planned, SentBatch, keep_load
 from draftworth.records.load import Load
 from draftworth.records.results import RequestRecord
 from draftworth.records.transcripts import Transcript
@@ -29,18 +29,18 @@ class Actor(Protocol):
     """Carries one request at a time, in a process of its own."""
 
     def measure(self, client: Client, request: Planned) -> Measured | None:
-        """Block until the request has ended; whatever happens is a record, but None for one that
-        was cancelled."""
+        """Block until the request has ended, and return its record, also of a failure; None for a
+        request that was cancelled."""
 
     def cancel(self, request: Planned) -> None:
-        """Have `measure` return soon, if it still carries this request; does not block."""
+        """Make `measure` return soon, if it still carries this request, without blocking."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _ThroughActors:
-    """Measures in whichever actor is idle. Notes how long requests had to wait.
+    """Measures in any idle actor, and notes how long requests had to wait for one.
 
-    cancelled: requests that an actor has been asked to end, and may still carry.
+    cancelled: the requests that actors were asked to end, and may still carry.
     """
 
     client: Client
@@ -71,13 +71,14 @@ class _ThroughActors:
         return measured
 
     async def last_answers(self) -> list[Measured]:
-        """Wait for the actors that were asked to end a request; of those that ended before."""
+        """Wait for the actors that were asked to end a request, and return the records of requests
+        that ended before."""
         answers = await asyncio.gather(*self.cancelled, return_exceptions=True)
         return [answer for answer in answers if isinstance(answer, Measured)]
 
 
 class RayEngine:
-    """Requests from as many processes as there are requests in flight."""
+    """Sends requests from as many processes as there are requests in flight."""
 
     def __init__(self, actors: Sequence[Actor], progress: Progress) -> None:
         self._count = len(actors)
@@ -88,7 +89,7 @@ class RayEngine:
         for actor in actors:
             self._idle.put_nowait(actor)
 
-    async def send(self, client: Client, batch: Batch, load: Load, *, seed: int) -> Outcome:
+    async def send(self, client: Client, batch: Batch, load: Load, *, seed: int) -> SentBatch:
         """Send a batch as the asyncio engine does, and return when every actor is idle again.
 
         Raises:
@@ -102,7 +103,7 @@ class RayEngine:
             outcome = await keep_load(through.measure, batch, load, seed=seed)
             late = await through.last_answers()
         except asyncio.CancelledError:
-            # The run is over: nobody waits for the threads, and they have no loop to report to.
+            # The run is over, so the threads are not waited for and have no loop to report to.
             for carried in through.cancelled:
                 carried.cancel()
             raise
@@ -130,7 +131,7 @@ def lost_request(request: Planned, started_at_unix_s: float, reason: str) -> Mea
 
 
 def failed_request(request: Planned, started_at_unix_s: float, code: int, message: str) -> Measured:
-    """The record of a request of which nothing is known but why."""
+    """The record of a failed request of which only the reason is known."""
     record = RequestRecord(
         error_code=code,
         error_msg=message,

@@ -1,7 +1,7 @@
-"""The report of a run that is over, beside its files: what `python -m draftworth report` writes.
+"""Writes the report of a run beside its files, the same as `python -m draftworth report`.
 
-Made of the files as they lie in the results, by the same code, after `run.json`: accelerator nodes
-do not wait for plots. A pod that ends meanwhile leaves it to the next one.
+It is made after `run.json`, so that accelerator nodes do not wait for plots, from the files in the
+results. A pod that ends meanwhile leaves it to the next one.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from draftworth.untrusted import MIB
 Log = Callable[[str], None]
 
 _PARALLEL_FILES = 8
-# Of all transcripts, compressed: read, they take some thirty times as much, and the pod has 4 GiB.
-# One that ran out of memory here would be replaced by another that does.
+# The limit of all compressed transcripts: in memory they take thirty times as much, and the pod has
+# 4 GiB. A pod that ran out of memory would be replaced by another one that does, too.
 MAX_TRANSCRIPT_BYTES = 48 * MIB
 
 
@@ -44,7 +44,7 @@ def add_report(store: Store, run_id: str, log: Log) -> None:
 
 
 def _render(store: Store, run_id: str, names: Iterable[str], folder: Path, log: Log) -> bool:
-    """Into the folder, from a copy of the run; False where nothing was measured."""
+    """Write the report into a folder, from a copy of the run; False where nothing was measured."""
     (folder / BLOCKS_FOLDER).mkdir()
     copy = partial(_copy, store, run_id, folder)
     copy(RUN_FILE)
@@ -56,7 +56,7 @@ def _render(store: Store, run_id: str, names: Iterable[str], folder: Path, log: 
         list(pool.map(copy, files & {*names}))
     if not stems:
         return False
-    # Loaded here: templates and plotting take memory and a second, which measuring has no use for.
+    # Imported here, because templates and plots take memory and a second, which measuring needs.
     from draftworth.report.contents import document_of
     from draftworth.report.writing import write_report
 
@@ -73,8 +73,8 @@ def _fit(folder: Path, log: Log) -> bool:
     if size_bytes > MAX_TRANSCRIPT_BYTES:
         log(
             f"transcripts of {size_bytes:,} bytes, allowed here: {MAX_TRANSCRIPT_BYTES:,}; the "
-            "report comes without what is made of them: `python -m draftworth report` on a machine "
-            "with more memory has it"
+            "report is made without them; next: `python -m draftworth report` on a machine with "
+            "more memory"
         )
     return size_bytes <= MAX_TRANSCRIPT_BYTES
 
@@ -84,7 +84,7 @@ def _copy(store: Store, run_id: str, folder: Path, name: str) -> None:
 
 
 def _upload(store: Store, run_id: str, names: Iterable[str], folder: Path) -> None:
-    """The page last: where it is, all is. What an earlier pod wrote stays."""
+    """Write the missing files, and the page last: where it is, the report is complete."""
     found = {f"{REPORT_FOLDER}/{file.name}": file for file in folder.iterdir()}
     page = found.pop(f"{REPORT_FOLDER}/{REPORT_PAGE}")
     for name in sorted(found.keys() - {*names}):

@@ -1,4 +1,4 @@
-"""Result files into S3, each under a name that is written once, and back."""
+"""Writes result files to S3, each name once, and reads them back."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class S3Sink:
     def write(self, name: str, data: bytes) -> None:
         """Put one object; S3 refuses a name that is taken (`If-None-Match: *`).
 
-        When the answer to a PUT is lost, botocore sends it again and S3 then refuses our own
-        object: a name that is taken by these very bytes is written.
+        When the answer to a PUT is lost, botocore sends it again, and S3 refuses our own object:
+        so a name that is taken by the same bytes counts as written.
         """
         key = self._key(name)
         try:
@@ -56,7 +56,6 @@ class S3Sink:
             raise SinkError(f"s3://{self.bucket}/{start}: cannot be listed: {error}") from error
 
     def read(self, name: str, *, limit_bytes: int = RESULT_LIMIT_BYTES) -> bytes:
-        """One object, no larger than a result file can be, or than is said."""
         return self._get(name, limit_bytes)
 
     def _get(self, name: str, limit_bytes: int) -> bytes:

@@ -1,4 +1,4 @@
-"""The CPU nodes: cluster services, checkpoint stagers and the load generator."""
+"""The CPU nodes: cluster services, checkpoint stagers and the measuring Job."""
 
 from __future__ import annotations
 

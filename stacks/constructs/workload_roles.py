@@ -9,7 +9,7 @@ from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct
 
 from charts.names import (
-    LOAD_GENERATOR_SERVICE_ACCOUNT,
+    MEASURING_JOB_SERVICE_ACCOUNT,
     NAMESPACE,
     STAGER_SERVICE_ACCOUNT,
     server_name,
@@ -73,16 +73,16 @@ class WorkloadRoles(Construct):
         return server
 
     def _build_load_generator(self, results: aws_s3.IBucket, run_spec_arn: str) -> None:
-        """Let the load generator write results, and get and list them as well.
+        """Let the measuring Job write results, and get and list them as well.
 
         A new pod goes on where the one before stopped. Where the answer to a put was lost, the
         writer looks whether the object is its own.
         """
-        load_generator = self._role(LOAD_GENERATOR_SERVICE_ACCOUNT, "read prompts, write results")
+        measuring_job = self._role(MEASURING_JOB_SERVICE_ACCOUNT, "read prompts, write results")
         runs, servers = f"{RUNS_PREFIX}*", f"{SERVERS_FOLDER}*"
         objects = [results.arn_for_objects(runs)]
         grant(
-            load_generator,
+            measuring_job,
             # Of this deploy alone. The bucket's key needs no right: S3's own and the one of
             # `cdk bootstrap` let everybody in the account use them through S3.
             allow("ReadRunSpecification", ["s3:GetObject"], [run_spec_arn]),
@@ -97,7 +97,7 @@ class WorkloadRoles(Construct):
                 {"StringLike": {"s3:prefix": runs}},
             ),
         )
-        accept_folders(load_generator, results, runs, servers)
+        accept_folders(measuring_job, results, runs, servers)
 
     def _role(self, service_account: str, purpose: str) -> aws_iam.Role:
         role = pod_role(

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.synth
 def names(
     experiment: ResolvedNeuron | None = None, bindings: Bindings = BINDINGS
 ) -> dict[str, str]:
-    """Names by kind: the load generator's, of the others the first."""
+    """Names by kind: the measuring Job's, of the others the first."""
     charts = charts_of(experiment, bindings)
     measuring = charts["load-generator"]
     objects = [*measuring, *(item for items in charts.values() for item in items)]

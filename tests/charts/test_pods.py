@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from charts.measuring import run_spec_file
-from charts.names import LOAD_GENERATOR_SERVICE_ACCOUNT, server_names
+from charts.names import MEASURING_JOB_SERVICE_ACCOUNT, server_names
 from draftworth.measuring.run_specification import (
     EXIT_FAILED,
     EXIT_INTERRUPTED,
@@ -40,7 +40,7 @@ pytestmark = pytest.mark.synth
 def what_is_too_free(template: Object) -> list[str]:
     """Rights of a pod that none of ours needs; the one that scales servers needs a token."""
     pod = template["spec"]
-    scales = pod["serviceAccountName"] == LOAD_GENERATOR_SERVICE_ACCOUNT
+    scales = pod["serviceAccountName"] == MEASURING_JOB_SERVICE_ACCOUNT
     token = pod.get("automountServiceAccountToken", True)
     found = ["API token"] if token and not scales else []
     found += [key for key in ("hostNetwork", "hostPID", "hostIPC") if pod.get(key)]
@@ -61,7 +61,7 @@ def test_pods_have_no_rights_they_do_not_need(name: str) -> None:
     experiment = resolved(name)
     pods = len(server_names(experiment)) + len(experiment.canaries) + len(experiment.spec.models)
     found = [what_is_too_free(template) for template in pod_templates(name)]
-    assert found == [[]] * (pods + 1), "the load generator's too"
+    assert found == [[]] * (pods + 1), "the measuring Job's too"
 
 
 @pytest.mark.parametrize(("repetitions", "control"), [(1, False), (1, True), (2, False)])
@@ -73,7 +73,7 @@ def test_a_token_and_its_right_are_there_where_servers_change_and_nowhere_else(
     changing = repetitions > 1 or control
     pods = [o["spec"]["template"]["spec"] for o in objects if "template" in o.get("spec", {})]
     holders = [p["serviceAccountName"] for p in pods if p["automountServiceAccountToken"]]
-    assert holders == [LOAD_GENERATOR_SERVICE_ACCOUNT] * changing
+    assert holders == [MEASURING_JOB_SERVICE_ACCOUNT] * changing
     assert len([o for o in objects if o["kind"] in ("Role", "RoleBinding")]) == 2 * changing
 
 
@@ -130,7 +130,7 @@ def test_the_load_generator_runs_as_nobody_on_a_read_only_disk() -> None:
 
 
 def argument(name: str, option: str) -> str:
-    """What follows an option on the load generator's command line."""
+    """What follows an option on the measuring Job's command line."""
     (container,) = load_generator(name)["spec"]["template"]["spec"]["containers"]
     return str(container["args"][container["args"].index(option) + 1])
 

@@ -12,7 +12,7 @@ import pytest
 
 from charts.measuring import run_spec_file
 from charts.names import (
-    LOAD_GENERATOR_SERVICE_ACCOUNT,
+    MEASURING_JOB_SERVICE_ACCOUNT,
     NAMESPACE,
     SERVER_LABEL,
     SERVING_COMPONENT,
@@ -242,7 +242,7 @@ def test_no_server_lands_on_a_node_of_another_type(
 @pytest.fixture
 def kubernetes(api: Api, applied: Nodes, tmp_path: Path) -> KubernetesServers:
     """What the measuring pod has: its account's token, and the names of all servers."""
-    path = f"{path_of('ServiceAccount', LOAD_GENERATOR_SERVICE_ACCOUNT)}/token"
+    path = f"{path_of('ServiceAccount', MEASURING_JOB_SERVICE_ACCOUNT)}/token"
     request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
     (tmp_path / "token").write_text(api.ask("POST", path, request)["status"]["token"])
     (tmp_path / "namespace").write_text(NAMESPACE)

@@ -14,7 +14,7 @@ import pytest
 import requests
 
 from charts.names import (
-    LOAD_GENERATOR_SERVICE_ACCOUNT,
+    MEASURING_JOB_SERVICE_ACCOUNT,
     NAMESPACE,
     STAGER_SERVICE_ACCOUNT,
     server_names,
@@ -30,7 +30,7 @@ from tests.support.experiments import resolved
 pytestmark = [pytest.mark.synth]
 
 ACCOUNTS = (
-    LOAD_GENERATOR_SERVICE_ACCOUNT,
+    MEASURING_JOB_SERVICE_ACCOUNT,
     STAGER_SERVICE_ACCOUNT,
     *(service_name(variant.name) for variant in resolved().variants),
 )
@@ -120,14 +120,14 @@ def test_no_account_has_more_rights_than_everybody_who_is_known(
     plane: ControlPlane, applied: Api, account: str
 ) -> None:
     own = {f"patch apps/deployments/scale {server}" for server in SERVERS}
-    measures = account == LOAD_GENERATOR_SERVICE_ACCOUNT
+    measures = account == MEASURING_JOB_SERVICE_ACCOUNT
     assert listed(plane, account) - OF_EVERYBODY == (own if measures else set())
 
 
 @pytest.fixture
 def measuring(applied: Api) -> Api:
     """The API as the measuring pod meets it: with a token of its account."""
-    path = f"{path_of('ServiceAccount', LOAD_GENERATOR_SERVICE_ACCOUNT)}/token"
+    path = f"{path_of('ServiceAccount', MEASURING_JOB_SERVICE_ACCOUNT)}/token"
     request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
     token = applied.ask("POST", path, request)["status"]["token"]
     return Api(url=applied.url, token=token, certificate=applied.certificate)
@@ -180,7 +180,7 @@ def test_every_pod_runs_as_one_of_these_accounts_and_only_the_measuring_one_hold
     assert kinds.count("ServiceAccount") == len(ACCOUNTS)
     for pod in pods:
         tokens = [v for v in pod["spec"]["volumes"] if "projected" in v or "secret" in v]
-        measures = pod["spec"]["serviceAccountName"] == LOAD_GENERATOR_SERVICE_ACCOUNT
+        measures = pod["spec"]["serviceAccountName"] == MEASURING_JOB_SERVICE_ACCOUNT
         assert len(tokens) == measures
 
 

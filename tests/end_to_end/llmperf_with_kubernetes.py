@@ -1,4 +1,4 @@
-"""The load generator's program where Kubernetes' files for a pod lie elsewhere: in `POD_FOLDER`."""
+"""The measuring Job's program where Kubernetes' files for a pod lie elsewhere: in `POD_FOLDER`."""
 
 import os
 import sys

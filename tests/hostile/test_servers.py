@@ -26,7 +26,6 @@ from draftworth.measuring.counters import (
 )
 from draftworth.measuring.result_files import FolderSink, llmperf_responses, llmperf_summary
 from draftworth.measuring.run_specification import Endpoint, RequestShape
-from draftworth.measuring.runner import Runner
 from draftworth.measuring.servers import Readiness
 from draftworth.records.codec import dump_record, load_object, load_record
 from draftworth.records.prompts import Prompt
@@ -52,6 +51,7 @@ from tests.hostile.server_modes import (
 )
 from tests.support.blocks import make_block
 from tests.support.certificates import own_authority
+from tests.support.runners import make_runner
 from tests.support.stream_server import DONE, HEADERS, Request, Step, stream_server
 
 PROMPT = Prompt(id="p1", messages=({"role": "user", "content": "count"},))
@@ -330,11 +330,9 @@ def turning_hostile(after: int) -> Any:
 def test_a_server_that_turns_hostile_ends_in_a_run_that_is_read(tmp_path: Path) -> None:
     requests = 150
     with stream_server(turning_hostile(10)) as running:
-        runner = Runner(
-            spec=spec(running.base_url, cases=[case("count"), case("repeat")], requests=requests),
-            sink=FolderSink(tmp_path),
-            run_id="test-1",
-            progress=lambda line: None,
+        runner = make_runner(
+            spec(running.base_url, cases=[case("count"), case("repeat")], requests=requests),
+            FolderSink(tmp_path),
             make_client=functools.partial(Client, read_wait=lambda: None),
         )
         result = undisturbed(runner.run())

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from charts.names import (
-    LOAD_GENERATOR_SERVICE_ACCOUNT,
+    MEASURING_JOB_SERVICE_ACCOUNT,
     NAMESPACE,
     STAGER_SERVICE_ACCOUNT,
     server_name,
@@ -159,7 +159,7 @@ def test_each_service_account_has_a_role_of_its_own(name: str) -> None:
     found = of_type(benchmark(name), "AWS::EKS::PodIdentityAssociation").values()
     roles = {a["Properties"]["ServiceAccount"]: a["Properties"]["RoleArn"] for a in found}
     servers = {service_name(variant.name) for variant in experiments()[name].variants}
-    assert set(roles) == {*servers, LOAD_GENERATOR_SERVICE_ACCOUNT, STAGER_SERVICE_ACCOUNT}
+    assert set(roles) == {*servers, MEASURING_JOB_SERVICE_ACCOUNT, STAGER_SERVICE_ACCOUNT}
     assert len({json.dumps(role) for role in roles.values()}) == len(found)
     assert {a["Properties"]["Namespace"] for a in found} == {NAMESPACE}
 

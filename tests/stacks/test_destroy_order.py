@@ -96,7 +96,7 @@ def test_drivers_outlive_the_pods_that_the_kubelet_ends_with_their_help(name: st
 
 @pytest.mark.parametrize("name", NAMES)
 def test_roles_of_pods_outlive_the_pods(name: str) -> None:
-    """A pod that ends still writes: the load generator its last result and `run.json`."""
+    """A pod that ends still writes: the measuring Job its last result and `run.json`."""
     associations = nodes(name, "benchmark", "AWS::EKS::PodIdentityAssociation")
     roles = nodes(name, "benchmark", "AWS::IAM::Role", "WorkloadRoles")
     pods = manifests(name, POD_OWNERS)

@@ -83,7 +83,7 @@ def container_engine(situation: Situation) -> CheckResult:
     if answer[0] != 0:
         last = (answer[1].strip().splitlines() or ["no output"])[-1]
         return failed(f"the image must be built, and `{engine} info` fails: {last}", other)
-    return passed(f"`{engine}` answers, for the load generator's image")
+    return passed(f"`{engine}` answers, for the measuring Job's image")
 
 
 # The values of aws-cdk-lib's default synthesizer; `tests/stacks/test_every_stack.py` compares both

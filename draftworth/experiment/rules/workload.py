@@ -64,7 +64,7 @@ def _load_generator_can_send(experiment: Experiment) -> Iterator[Problem]:
             key=key,
             given=f"{work.load_generator} with {in_flight} requests in flight",
             allowed=f"at most {MAX_LLMPERF_IN_FLIGHT} in flight, or asyncio",
-            reason="llmperf has a process for each of them, and the load generator's pod has no "
+            reason="llmperf has a process for each of them, and the measuring Job's pod has no "
             "memory for more",
         )
 
@@ -176,14 +176,14 @@ COMMON = (
 
 
 def _prompts_fit_the_load_generator(cases: Sequence[Case]) -> Iterator[Problem]:
-    """The load generator's pod would refuse more, when the accelerator nodes are up already."""
+    """The measuring Job's pod would refuse more, when the accelerator nodes are up already."""
     size = sum(len(dump_json(asdict(case))) for case in cases)
     if size > MAX_PROMPT_BYTES:
         yield Problem(
             key=("workload", "classes"),
             given=f"{size:,} bytes of prompts, written as JSON",
             allowed=f"at most {MAX_PROMPT_BYTES:,} bytes in all classes together",
-            reason="the load generator holds them in memory; take a sample of your prompts, or "
+            reason="the measuring Job holds them in memory; take a sample of your prompts, or "
             "fewer cases (workload.classes[].cases)",
         )
 

@@ -669,7 +669,7 @@ TAKEN = {
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Where the rows' files lie, with their prompts; a load generator holds 1 MB here."""
+    """Where the rows' files lie, with their prompts; a measuring Job holds 1 MB here."""
     root = tmp_path_factory.mktemp("experiments")
     good: dict[str, object] = {"prompt": "x"}
     for name, line in {**PROMPTS, "misnamed": good, "empty": good}.items():

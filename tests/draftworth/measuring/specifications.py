@@ -41,20 +41,26 @@ def sampling(**overrides: Any) -> Sampling:
     return Sampling(**{**fields, **overrides})
 
 
+def shape(**overrides: Any) -> RequestShape:
+    """Short greedy outputs of a fixed length."""
+    fields: dict[str, Any] = {
+        "model": "tiny",
+        "output_tokens": 4,
+        "fixed_output_length": True,
+        "temperature": 0.0,
+        "seed": 0,
+        "enable_thinking": False,
+        "timeout_seconds": 60.0,
+    }
+    return RequestShape(**{**fields, **overrides})
+
+
 def specification(endpoints: tuple[Endpoint, ...], **overrides: Any) -> RunSpec:
     """One class at one load."""
     fields: dict[str, Any] = {
         "experiment": "x",
         "endpoints": endpoints,
-        "shape": RequestShape(
-            model="tiny",
-            output_tokens=4,
-            fixed_output_length=True,
-            temperature=0.0,
-            seed=0,
-            enable_thinking=False,
-            timeout_seconds=60.0,
-        ),
+        "shape": shape(),
         "cases": (case("structured"),),
         "loads": (ConcurrencyLoad(concurrency=1),),
         "load_generator": "asyncio",

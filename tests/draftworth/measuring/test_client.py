@@ -19,9 +19,9 @@ from draftworth.measuring.chunks import BadStreamError, ChunkReader, Timeline
 from draftworth.measuring.client import Client, Measured, figures_of, request_body
 from draftworth.measuring.clock import MAX_WAIT_SHARE
 from draftworth.measuring.http import Head, Response
-from draftworth.measuring.run_specification import RequestShape
 from draftworth.records.prompts import Prompt
 from draftworth.records.results import RequestRecord
+from tests.draftworth.measuring.specifications import shape
 from tests.support.stream_server import (
     DONE,
     HEADERS,
@@ -38,22 +38,14 @@ from tests.support.stream_server import (
     usage_event,
 )
 
-SHAPE = RequestShape(
-    model="tiny",
-    output_tokens=64,
-    fixed_output_length=True,
-    temperature=0.0,
-    seed=3,
-    enable_thinking=False,
-    timeout_seconds=60.0,
-)
+SHAPE = shape(output_tokens=64, seed=3)
 PROMPT = Prompt(id="p1", messages=({"role": "user", "content": "count"},))
 
 
 def measure(script: Script, *, timeout_seconds: float = 5.0) -> tuple[Measured, StreamServer]:
-    shape = RequestShape(**{**vars(SHAPE), "timeout_seconds": timeout_seconds})
+    given = replace(SHAPE, timeout_seconds=timeout_seconds)
     with stream_server(script) as server:
-        client = Client(base_url=server.base_url, shape=shape, read_wait=lambda: 0)
+        client = Client(base_url=server.base_url, shape=given, read_wait=lambda: 0)
         return asyncio.run(client.measure(PROMPT, request_id="r1", seed=0)), server
 
 
@@ -300,8 +292,7 @@ def test_the_request_carries_the_shape_and_nothing_of_the_variant() -> None:
 
 
 def test_natural_length_leaves_the_end_to_the_model() -> None:
-    shape = RequestShape(**{**vars(SHAPE), "fixed_output_length": False})
-    body = json.loads(request_body(shape, PROMPT, seed=0))
+    body = json.loads(request_body(replace(SHAPE, fixed_output_length=False), PROMPT, seed=0))
     assert "ignore_eos" not in body
     assert "min_tokens" not in body
 

@@ -12,11 +12,11 @@ import pytest
 from draftworth.measuring import servers
 from draftworth.measuring.journal import Entry, History
 from draftworth.measuring.result_files import FolderSink
-from draftworth.measuring.runner import Runner
 from draftworth.records.reading import read_run
 from draftworth.records.results import RunResult
 from draftworth.records.servers import ServerState
 from tests.draftworth.measuring.test_runner import case, server, spec
+from tests.support.runners import make_runner
 from tests.support.stream_server import plain, stream_server
 
 LOADING = plain("503 Service Unavailable", b"")
@@ -56,22 +56,18 @@ def run(
     history: History | None = None,
 ) -> RunResult:
     given = spec(url, cases=[case("count")])
-    made = Runner(
-        spec=replace(
+    made = make_runner(
+        replace(
             given,
             endpoints=tuple(replace(e, server=f"vllm-{e.variant}") for e in given.endpoints),
             ready_deadline_seconds=None,
             start_allowance_seconds=allowance_seconds,
         ),
-        sink=FolderSink(folder),
-        run_id="test-1",
-        progress=lambda line: None,
-        scheduling="ordinary",
+        FolderSink(folder),
         history=history or History(),
         deadline_seconds=lambda: 10 * 24 * 3600.0,
         wall_clock=Clock(),
         server_state=state,
-        ready_poll_seconds=0.01,
     )
     return asyncio.run(made.run())
 

@@ -10,23 +10,15 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from draftworth.measuring.client import Client, Measured
-from draftworth.measuring.load import AsyncioEngine, Batch, Outcome, Planned, keep_load
-from draftworth.measuring.run_specification import RequestShape
+from draftworth.measuring.load import AsyncioEngine, Batch, Planned, SentBatch, keep_load
 from draftworth.records.load import ConcurrencyLoad, Load, PoissonLoad
 from draftworth.records.prompts import Prompt
 from draftworth.records.transcripts import Transcript
+from tests.draftworth.measuring.specifications import shape
 from tests.support.blocks import make_failed_record, make_record
 from tests.support.stream_server import Request, Step, completion, stream_server
 
-SHAPE = RequestShape(
-    model="tiny",
-    output_tokens=4,
-    fixed_output_length=True,
-    temperature=0.0,
-    seed=0,
-    enable_thinking=False,
-    timeout_seconds=60.0,
-)
+SHAPE = shape()
 TURNS_TO_SETTLE = 20
 PATIENCE_SECONDS = 30.0
 
@@ -93,10 +85,10 @@ async def settle() -> None:
 
 def ended_one_by_one(
     load: Load, sent: Batch, choose: Callable[[Sequence[str]], str]
-) -> tuple[ByHand, Outcome, list[list[str]]]:
+) -> tuple[ByHand, SentBatch, list[list[str]]]:
     """What was in flight each time before a request was ended, the one that `choose` says."""
 
-    async def play() -> tuple[ByHand, Outcome, list[list[str]]]:
+    async def play() -> tuple[ByHand, SentBatch, list[list[str]]]:
         hand, seen = ByHand(), []
         sending = asyncio.ensure_future(keep_load(hand.measure, sent, load, seed=1))
         await settle()
@@ -173,7 +165,7 @@ def test_one_at_a_time_has_no_fillers() -> None:
 
 
 def test_arrivals_at_random_times_go_on_until_the_last_measured_request_has_ended() -> None:
-    async def play() -> tuple[list[str], Outcome]:
+    async def play() -> tuple[list[str], SentBatch]:
         hand = ByHand()
         load = PoissonLoad(requests_per_second=500.0)
         sent = batch(warmup=1, measured=2)
@@ -211,7 +203,7 @@ def test_arrivals_that_the_server_does_not_end_are_not_sent_without_end() -> Non
 
 
 def test_a_server_that_refuses_fillers_is_not_asked_again_and_again() -> None:
-    async def play() -> Outcome:
+    async def play() -> SentBatch:
         both_slots = asyncio.Event()
         refused = 0
 
@@ -279,7 +271,7 @@ class WatchingServer:
             self.most.append(self._now)
 
 
-def send(server: WatchingServer, load: Load, sent: Batch) -> Outcome:
+def send(server: WatchingServer, load: Load, sent: Batch) -> SentBatch:
     with stream_server(server) as running:
         client = Client(base_url=running.base_url, shape=SHAPE, read_wait=lambda: None)
         return asyncio.run(AsyncioEngine().send(client, sent, load, seed=1))

@@ -14,7 +14,6 @@ from draftworth.measuring.blocks import MAX_LOSSES_OF_A_BLOCK
 from draftworth.measuring.client import Client
 from draftworth.measuring.journal import History
 from draftworth.measuring.result_files import FolderSink
-from draftworth.measuring.runner import Runner
 from draftworth.records.codec import load_record
 from draftworth.records.reading import Run, read_run
 from draftworth.records.results import (
@@ -26,6 +25,7 @@ from draftworth.records.results import (
     RunResult,
 )
 from tests.draftworth.measuring.test_runner import COUNTERS, case, spec
+from tests.support.runners import make_runner
 from tests.support.stream_server import Request, Reset, Step, completion, plain, stream_server
 
 NOT_FOUND = plain("404 Not Found", b"")
@@ -95,11 +95,8 @@ def test_a_server_that_wants_a_key_midway_fails_the_run_with_the_next_step(
 ) -> None:
     with stream_server(refusing_after(3)) as first, stream_server(Server()) as second:
         urls = first.base_url, second.base_url
-        runner = Runner(
-            spec=spec(*urls, cases=[case("count")], parallel=parallel),
-            sink=FolderSink(tmp_path),
-            run_id="test-1",
-            progress=lambda line: None,
+        runner = make_runner(
+            spec(*urls, cases=[case("count")], parallel=parallel), FolderSink(tmp_path)
         )
         result = asyncio.run(runner.run())
 
@@ -116,12 +113,9 @@ def run(
         stream_server(servers[-1]) as second,
     ):
         urls = [first.base_url, second.base_url][: len(servers)]
-        made = Runner(
-            spec=spec(*urls, cases=[case("count")], parallel=parallel, deadline_s=deadline_s),
-            sink=FolderSink(folder),
-            run_id="test-1",
-            progress=lambda line: None,
-            scheduling="ordinary",
+        made = make_runner(
+            spec(*urls, cases=[case("count")], parallel=parallel, deadline_s=deadline_s),
+            FolderSink(folder),
             history=History(),
             make_client=functools.partial(Client, read_wait=lambda: None),
             ready_poll_seconds=0.02,

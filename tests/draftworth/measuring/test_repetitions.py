@@ -13,11 +13,11 @@ from draftworth.errors import DraftworthError
 from draftworth.measuring.journal import read_history
 from draftworth.measuring.result_files import FolderSink
 from draftworth.measuring.run_specification import Endpoint
-from draftworth.measuring.runner import Runner
 from draftworth.records.findings import VERDICT_FILE
 from draftworth.records.reading import Run, read_run
 from tests.draftworth.measuring.specifications import endpoint, sampling, specification
 from tests.draftworth.measuring.test_resume import FakeEngine
+from tests.support.runners import make_runner
 from tests.support.stream_server import StreamServer, plain, stream_server
 
 FOUR_ROUNDS = sampling(min_requests=16, max_requests=16)
@@ -57,14 +57,12 @@ def run(
         endpoint(variant, slot, base_url=f"{url}/{variant}/..")
         for variant, slot in (("baseline", 0), ("k7", 1), ("baseline", 1), ("k7", 0))
     )
-    made = Runner(
-        spec=specification(endpoints, **asked),
-        sink=FolderSink(folder),
+    made = make_runner(
+        specification(endpoints, **asked),
+        FolderSink(folder),
         run_id=RUN_ID,
-        progress=lambda line: None,
         history=read_history(FolderSink(folder), RUN_ID),
         engine=FakeEngine(happen, at=at),
-        ready_poll_seconds=0.01,
         servers=servers,
     )
     try:

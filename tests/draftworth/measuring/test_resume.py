@@ -12,12 +12,14 @@ import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from draftworth.measuring.client import Client, Measured
+from draftworth.measuring.clock import unix_clock
 from draftworth.measuring.journal import (
     JOURNAL_FOLDER,
     UNRECORDED_END,
@@ -26,17 +28,18 @@ from draftworth.measuring.journal import (
     Journal,
     read_history,
 )
-from draftworth.measuring.load import Batch, Outcome, Planned
+from draftworth.measuring.load import Batch, Planned, SentBatch
 from draftworth.measuring.result_files import FolderSink, Sink, SinkError
-from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSpec, Sampling
+from draftworth.measuring.run_specification import RunSpec
 from draftworth.measuring.runner import TERMINATED, Runner
 from draftworth.records.codec import dump_record
 from draftworth.records.load import ConcurrencyLoad, Load
-from draftworth.records.prompts import Case, Prompt
 from draftworth.records.reading import Run, read_run
 from draftworth.records.results import RUN_FILE, BlockResult, RunResult
 from draftworth.records.transcripts import Transcript
+from tests.draftworth.measuring.specifications import case, endpoint, sampling, specification
 from tests.support.blocks import make_record
+from tests.support.runners import make_runner
 from tests.support.stream_server import StreamServer, plain, stream_server
 
 RUN_ID = "llmperf-x-00000000-01234567"
@@ -62,57 +65,17 @@ def healthy() -> Iterator[StreamServer]:
         yield server
 
 
-def case(prompt_class: str) -> Case:
-    prompts = (
-        Prompt(id=f"{prompt_class}-{i}", messages=({"role": "user", "content": prompt_class},))
-        for i in range(PROMPTS)
-    )
-    return Case(prompt_class=prompt_class, name="case", prompts=tuple(prompts))
-
-
-def spec(
-    url: str,
-    *,
-    parallel: bool = False,
-    loads: tuple[Load, ...] = ONE,
-    start_allowance_seconds: float | None = None,
-) -> RunSpec:
-    return RunSpec(
-        experiment="x",
-        endpoints=tuple(
-            Endpoint(
-                variant=name,
-                base_url=f"{url}/{name}/..",
-                max_tokens_per_step=8,
-                is_baseline=name == "baseline",
-            )
-            for name in ("baseline", "k7")
+def spec(url: str, **overrides: Any) -> RunSpec:
+    fields: dict[str, Any] = {
+        "cases": tuple(case(name, prompts=PROMPTS) for name in SPREAD),
+        "loads": ONE,
+        "sampling": sampling(
+            min_requests=REQUESTS, max_requests=REQUESTS * MAX_ROUNDS, warmup_requests=1
         ),
-        shape=RequestShape(
-            model="tiny",
-            output_tokens=4,
-            fixed_output_length=True,
-            temperature=0.0,
-            seed=0,
-            enable_thinking=False,
-            timeout_seconds=60.0,
-        ),
-        cases=tuple(case(name) for name in SPREAD),
-        loads=loads,
-        load_generator="asyncio",
-        sampling=Sampling(
-            requests_per_round=REQUESTS,
-            min_requests=REQUESTS,
-            max_requests=REQUESTS * MAX_ROUNDS,
-            target_interval_width=0.1,
-            warmup_requests=1,
-        ),
-        parallel=parallel,
-        class_weights=dict.fromkeys(SPREAD, 0.5),
-        price=None,
-        ready_deadline_seconds=None,
-        start_allowance_seconds=start_allowance_seconds,
-    )
+        "class_weights": dict.fromkeys(SPREAD, 0.5),
+    }
+    endpoints = tuple(endpoint(name, 0, base_url=f"{url}/{name}/..") for name in ("baseline", "k7"))
+    return specification(endpoints, **{**fields, **overrides})
 
 
 class FakeEngine:
@@ -130,7 +93,7 @@ class FakeEngine:
         load: Load,
         *,
         seed: int,
-    ) -> Outcome:
+    ) -> SentBatch:
         self.calls += 1
         if self._happen and self.calls == self._at:
             happening = self._happen()
@@ -138,7 +101,7 @@ class FakeEngine:
                 await happening
         await asyncio.sleep(0)
         answers = [measured(client, request, load) for request in batch.measured]
-        return Outcome(measured=answers, others=(), fillers=0)
+        return SentBatch(measured=answers, others=(), fillers=0)
 
 
 def measured(client: Client, request: Planned, load: Load) -> Measured:
@@ -188,15 +151,12 @@ def runner(
     engine: FakeEngine | None = None,
     **shape: Any,
 ) -> Runner:
-    return Runner(
-        spec=spec(url, **shape),
-        sink=sink or FolderSink(folder),
+    return make_runner(
+        spec(url, **shape),
+        sink or FolderSink(folder),
         run_id=RUN_ID,
-        progress=lambda line: None,
-        scheduling="ordinary",
         history=history(folder),
         engine=engine or FakeEngine(),
-        ready_poll_seconds=0.01,
     )
 
 
@@ -433,7 +393,7 @@ def test_only_the_first_wait_has_less_than_the_deadline(
         journal.note("lost", blocks=("0001-a",), reason="gone")
     with stream_server(lambda _: plain("503 Service Unavailable", b"")) as loading:
         made = runner(loading.base_url, tmp_path, start_allowance_seconds=1.0)
-        made.deadline_seconds = lambda: 4.0
+        made.environment = replace(made.environment, deadline_seconds=lambda: 4.0)
         result = run_pod(made)
 
     assert result
@@ -452,16 +412,7 @@ def test_a_run_that_cannot_be_recorded_is_not_measured(
             raise SinkError("no space")
 
     engine = FakeEngine()
-    made = runner(healthy.base_url, tmp_path, engine=engine)
-    made = Runner(
-        spec=made.spec,
-        sink=FullSink(tmp_path),
-        run_id=RUN_ID,
-        progress=lambda line: None,
-        scheduling="ordinary",
-        history=History(),
-        engine=engine,
-    )
+    made = runner(healthy.base_url, tmp_path, sink=FullSink(tmp_path), engine=engine)
     with pytest.raises(SinkError, match="no space"):
         asyncio.run(made.run())
     assert engine.calls == 0
@@ -470,16 +421,13 @@ def test_a_run_that_cannot_be_recorded_is_not_measured(
 def test_the_deadline_counts_from_the_first_pod(healthy: StreamServer, tmp_path: Path) -> None:
     assert run_pod(runner(healthy.base_url, tmp_path, sink=DyingSink(tmp_path, at=20))) is None
     measured_before = len(history(tmp_path).blocks)
-    late = runner(healthy.base_url, tmp_path)
-    started = late.wall_clock()
+    started = unix_clock()
     result = run_pod(
-        Runner(
-            spec=late.spec,
-            sink=late.sink,
+        make_runner(
+            spec(healthy.base_url),
+            FolderSink(tmp_path),
             run_id=RUN_ID,
-            progress=lambda line: None,
-            scheduling="ordinary",
-            history=late.history,
+            history=history(tmp_path),
             engine=FakeEngine(),
             deadline_seconds=lambda: 600.0,
             wall_clock=lambda: started + 601.0,
@@ -500,8 +448,11 @@ def test_a_deadline_may_be_moved_while_the_run_lasts(healthy: StreamServer, tmp_
     def result_with(later: float, folder: Path) -> RunResult | None:
         asked = itertools.count()
         made = runner(healthy.base_url, folder, engine=FakeEngine(long, at=1))
-        made.deadline_seconds = lambda: 2.0 if next(asked) < 2 else later
-        made.deadline_poll_seconds = 0.05
+        made.environment = replace(
+            made.environment,
+            deadline_seconds=lambda: 2.0 if next(asked) < 2 else later,
+            deadline_poll_seconds=0.05,
+        )
         return run_pod(made)
 
     extended = result_with(60.0, tmp_path / "extended")

@@ -15,14 +15,16 @@ import pytest
 from draftworth.analysis.checks import server_check
 from draftworth.measuring.client import Client
 from draftworth.measuring.counters import parse_metrics, restarted, server_start
-from draftworth.measuring.result_files import FolderSink, SinkError, llmperf_summary
-from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSpec, Sampling
-from draftworth.measuring.runner import Runner, new_run_id
+from draftworth.measuring.result_files import FolderSink, Sink, SinkError, llmperf_summary
+from draftworth.measuring.run_specification import Endpoint, RunSpec
+from draftworth.measuring.runner import new_run_id
 from draftworth.records.load import ConcurrencyLoad, Load, PoissonLoad
 from draftworth.records.prompts import Case, Prompt
 from draftworth.records.reading import Run, read_run
 from draftworth.records.results import RESULT_SUFFIX, RunResult, ServerStart
+from tests.draftworth.measuring.specifications import sampling, shape, specification
 from tests.support.blocks import make_block, make_record
+from tests.support.runners import make_runner
 from tests.support.stream_server import (
     Request,
     Script,
@@ -124,25 +126,16 @@ def spec(
     parallel: bool = False,
 ) -> RunSpec:
     names = ("baseline", "k7")
-    return RunSpec(
-        experiment="test",
-        endpoints=tuple(
+    return specification(
+        tuple(
             Endpoint(variant=n, base_url=u, max_tokens_per_step=8, is_baseline=n == "baseline")
             for n, u in zip(names, urls, strict=False)
         ),
-        shape=RequestShape(
-            model="tiny",
-            output_tokens=8,
-            fixed_output_length=True,
-            temperature=0.0,
-            seed=0,
-            enable_thinking=False,
-            timeout_seconds=60.0,
-        ),
+        experiment="test",
+        shape=shape(output_tokens=8),
         cases=tuple(cases),
         loads=loads,
-        load_generator="asyncio",
-        sampling=Sampling(
+        sampling=sampling(
             requests_per_round=requests,
             min_requests=requests,
             max_requests=requests * max_rounds,
@@ -150,22 +143,16 @@ def spec(
             warmup_requests=1,
         ),
         parallel=parallel,
-        class_weights={"structured": 1.0},
-        price=None,
         ready_deadline_seconds=deadline_s,
     )
 
 
-def run(run_spec: RunSpec, folder: Path, sink: object = None) -> RunResult:
-    runner = Runner(
-        spec=run_spec,
-        sink=sink or FolderSink(folder),  # type: ignore[arg-type]
-        run_id="test-1",
-        progress=lambda line: None,
-        scheduling="ordinary",
+def run(run_spec: RunSpec, folder: Path, sink: Sink | None = None) -> RunResult:
+    runner = make_runner(
+        run_spec,
+        sink or FolderSink(folder),
         # The test's machine may be busy; excluded samples have tests of their own.
         make_client=functools.partial(Client, read_wait=lambda: None),
-        ready_poll_seconds=0.05,
     )
     return asyncio.run(runner.run())
 
@@ -479,14 +466,7 @@ def test_a_file_that_cannot_be_written_fails_the_run_by_name(tmp_path: Path) -> 
 
 def test_a_cancelled_run_still_says_that_it_is_over(tmp_path: Path) -> None:
     async def cancel_soon(run_spec: RunSpec) -> None:
-        runner = Runner(
-            spec=run_spec,
-            sink=FolderSink(tmp_path),
-            run_id="test-1",
-            progress=lambda line: None,
-            scheduling="ordinary",
-        )
-        task = asyncio.ensure_future(runner.run())
+        task = asyncio.ensure_future(make_runner(run_spec, FolderSink(tmp_path)).run())
         await asyncio.sleep(0.3)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -15,10 +15,10 @@ import pytest
 from draftworth.analysis.acceptance import yields
 from draftworth.measuring.client import Client, Measured
 from draftworth.measuring.journal import read_history
-from draftworth.measuring.load import Batch, Outcome, Planned
+from draftworth.measuring.load import Batch, Planned, SentBatch
 from draftworth.measuring.result_files import FolderSink
 from draftworth.measuring.run_specification import RunSpec
-from draftworth.measuring.runner import Runner, reads_nothing
+from draftworth.measuring.runner import reads_nothing
 from draftworth.records.findings import VERDICT_FILE
 from draftworth.records.load import Load
 from draftworth.records.reading import read_run
@@ -32,6 +32,7 @@ from tests.draftworth.measuring.test_repetitions import RUN_ID, RecordingServers
 from tests.draftworth.searching.candidates import candidate
 from tests.support.blocks import make_failed_record, make_record
 from tests.support.readings import make_reading
+from tests.support.runners import make_runner
 from tests.support.stream_server import StreamServer, plain, stream_server
 
 TOKENS = 101
@@ -64,13 +65,13 @@ class PlantedEngine:
         self._happen = happen
         self._at = at
 
-    async def send(self, client: Client, batch: Batch, load: Load, *, seed: int) -> Outcome:
+    async def send(self, client: Client, batch: Batch, load: Load, *, seed: int) -> SentBatch:
         self.calls += 1
         if self._happen and self.calls == self._at:
             self._happen()
         await asyncio.sleep(0)
         answers = [self._measured(client, request) for request in batch.measured]
-        return Outcome(measured=answers, others=(), fillers=0)
+        return SentBatch(measured=answers, others=(), fillers=0)
 
     def _measured(self, client: Client, request: Planned) -> Measured:
         variant = re.findall(r"/(\w[^/]*)/\.\.", client.base_url)[0]
@@ -139,15 +140,13 @@ def run(
     """One pod of a run; None when it was terminated."""
     fields: dict[str, Any] = {
         "read_outputs": readings,
-        "progress": lambda line: None,
         "engine": PlantedEngine(happen, at=at),
     }
-    made = Runner(
-        spec=spec,
-        sink=FolderSink(folder),
+    made = make_runner(
+        spec,
+        FolderSink(folder),
         run_id=RUN_ID,
         history=read_history(FolderSink(folder), RUN_ID),
-        ready_poll_seconds=0.01,
         servers=servers,
         **{**fields, **overrides},
     )

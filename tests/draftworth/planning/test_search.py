@@ -1,4 +1,4 @@
-"""The search that the load generator does, of the shipped experiments."""
+"""The search that the measuring Job does, of the shipped experiments."""
 
 from __future__ import annotations
 

@@ -25,20 +25,18 @@ from draftworth.measuring.run_specification import (
     JOB_NAME_VARIABLE,
     JOB_UID_VARIABLE,
     MAX_UNRECORDED_ENDS,
-    Endpoint,
-    RequestShape,
     RunSpec,
-    Sampling,
 )
 from draftworth.records.codec import dump_record, dump_text, load_record
 from draftworth.records.findings import REPORT_FOLDER, REPORT_PAGE
-from draftworth.records.load import ConcurrencyLoad, LoadGenerator
+from draftworth.records.load import LoadGenerator
 from draftworth.records.prompts import Case, Prompt
 from draftworth.records.reading import read_run
 from draftworth.records.results import RUN_FILE, RunResult
 from draftworth.records.servers import ServerState, server_state_key
 from pods.measuring.program import main
 from tests.conftest import ROOT
+from tests.draftworth.measuring.specifications import endpoint, sampling, shape, specification
 from tests.support.emulator import emulated_account
 from tests.support.shipped import lay_out
 from tests.support.stream_server import (
@@ -130,33 +128,13 @@ CASE = Case(
 
 
 def spec_for(url: str, *, load_generator: LoadGenerator = "asyncio") -> RunSpec:
-    return RunSpec(
+    return specification(
+        (endpoint("baseline", 0, base_url=url, server=""),),
         experiment="test",
-        endpoints=(
-            Endpoint(variant="baseline", base_url=url, max_tokens_per_step=1, is_baseline=True),
-        ),
-        shape=RequestShape(
-            model="tiny",
-            output_tokens=2,
-            fixed_output_length=True,
-            temperature=0.0,
-            seed=0,
-            enable_thinking=False,
-            timeout_seconds=60.0,
-        ),
+        shape=shape(output_tokens=2),
         cases=(CASE,),
-        loads=(ConcurrencyLoad(concurrency=1),),
         load_generator=load_generator,
-        sampling=Sampling(
-            requests_per_round=2,
-            min_requests=2,
-            max_requests=2,
-            target_interval_width=0.1,
-            warmup_requests=0,
-        ),
-        parallel=False,
-        class_weights={"structured": 1.0},
-        price=None,
+        sampling=sampling(requests_per_round=2, min_requests=2, max_requests=2),
         ready_deadline_seconds=60.0,
     )
 

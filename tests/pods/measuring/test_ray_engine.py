@@ -13,8 +13,8 @@ import pytest
 
 from draftworth.errors import UserInputError
 from draftworth.measuring.client import ERROR_LOST_ACTOR, ERROR_UNEXPECTED, Client, Measured
-from draftworth.measuring.load import AsyncioEngine, Batch, Outcome, Planned
-from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSpec, Sampling
+from draftworth.measuring.load import AsyncioEngine, Batch, Planned, SentBatch
+from draftworth.measuring.run_specification import RunSpec
 from draftworth.records.load import (
     MAX_LLMPERF_IN_FLIGHT,
     ConcurrencyLoad,
@@ -22,20 +22,13 @@ from draftworth.records.load import (
     LoadGenerator,
     PoissonLoad,
 )
-from draftworth.records.prompts import Case, Prompt
+from draftworth.records.prompts import Prompt
 from pods.measuring import engines
 from pods.measuring.engines import actors_needed, open_engine, why_not_llmperf
 from pods.measuring.ray_engine import RayEngine, lost_request
+from tests.draftworth.measuring.specifications import endpoint, sampling, shape, specification
 
-SHAPE = RequestShape(
-    model="tiny",
-    output_tokens=2,
-    fixed_output_length=True,
-    temperature=0.0,
-    seed=0,
-    enable_thinking=False,
-    timeout_seconds=60.0,
-)
+SHAPE = shape(output_tokens=2)
 CLIENT = Client(base_url="http://127.0.0.1:9", shape=SHAPE)
 POISSON = PoissonLoad(requests_per_second=200.0)
 
@@ -59,27 +52,18 @@ def spec(
     parallel: bool = False,
     load_generator: LoadGenerator = "llmperf",
 ) -> RunSpec:
-    return RunSpec(
-        experiment="test",
-        endpoints=tuple(
-            Endpoint(variant=f"v{n}", base_url="", max_tokens_per_step=1, is_baseline=n == 0)
-            for n in range(endpoints)
-        ),
+    return specification(
+        tuple(endpoint(f"v{n}", n, is_baseline=n == 0) for n in range(endpoints)),
         shape=SHAPE,
-        cases=(Case(prompt_class="c", name="n", prompts=(planned(1)[0].prompt,)),),
         loads=loads,
         load_generator=load_generator,
-        sampling=Sampling(
+        sampling=sampling(
             requests_per_round=requests,
             min_requests=requests,
             max_requests=requests,
-            target_interval_width=0.1,
             warmup_requests=1,
         ),
         parallel=parallel,
-        class_weights={"c": 1.0},
-        price=None,
-        ready_deadline_seconds=30.0,
     )
 
 
@@ -132,7 +116,7 @@ def send_batch(
     batch: Batch,
     load: Load,
     told: Callable[[str], None] = print,
-) -> Outcome:
+) -> SentBatch:
     engine = RayEngine(actors, told)
     try:
         return asyncio.run(engine.send(CLIENT, batch, load, seed=1))

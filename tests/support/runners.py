@@ -1,0 +1,29 @@
+"""Runs of tests: each states only what it cares about."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from draftworth.measuring import assembly
+from draftworth.measuring.journal import History
+from draftworth.measuring.result_files import Sink
+from draftworth.measuring.run_specification import RunSpec
+from draftworth.measuring.runner import Environment, Runner
+
+
+def make_runner(
+    spec: RunSpec,
+    sink: Sink,
+    *,
+    run_id: str = "test-1",
+    history: History | None = None,
+    **environment: Any,
+) -> Runner:
+    """A run that says nothing and asks its servers often."""
+    fields: dict[str, Any] = {
+        "progress": lambda line: None,
+        "scheduling": "ordinary",
+        "ready_poll_seconds": 0.01,
+    }
+    made = Environment(**{**fields, **environment})
+    return assembly.make_runner(spec, sink, run_id, made, history)
