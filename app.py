@@ -6,8 +6,6 @@ Its exit code is 2 if the experiment file, the CDK command line or the Python is
 says which is right. The CDK command line's own exit code is then 1.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 import sys

@@ -10,8 +10,6 @@ the number of rounds, and how often a TTFT that is exactly at its margin is call
 draw has a seed, so the table is the same each time.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor

@@ -19,8 +19,6 @@ CPU and memory are of the client and its children, start-up included. Peers that
 or that fail are rows of the table, with the reason.
 """
 
-from __future__ import annotations
-
 import argparse
 import dataclasses
 import json

@@ -8,8 +8,6 @@ into a file, and the file's own tests are run. A mutant counts as caught when a 
 not end in time. Mutants of annotations are left out, because no program evaluates them.
 """
 
-from __future__ import annotations
-
 import argparse
 import random
 import sqlite3

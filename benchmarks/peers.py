@@ -14,8 +14,6 @@ server-side token counts where it can use them. "ITL" is the figure of each that
   chat.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

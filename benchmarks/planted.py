@@ -6,8 +6,6 @@ lasts from the first block to the last, upwards in half of the runs. A start of 
 every case: log-normal over repetitions with a mean of 1.
 """
 
-from __future__ import annotations
-
 import math
 import random
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Child processes of a benchmark: bounded in time, ended with their children, and measured."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

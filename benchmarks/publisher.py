@@ -8,8 +8,6 @@ for grouping. Requests that lie further apart spread over more minutes, hence mo
 runs in a process of its own, so that its memory is its own.
 """
 
-from __future__ import annotations
-
 import argparse
 import io
 import random

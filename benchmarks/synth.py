@@ -21,8 +21,6 @@ took 1.9 with the same settings, by profiles of both processes:
 - 0.2 s modules: pydantic and the experiment's rules, nine more of `aws_cdk`.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import statistics

@@ -1,7 +1,5 @@
 """All charts of an experiment, in the order in which they are applied."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 

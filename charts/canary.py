@@ -1,7 +1,5 @@
 """The canaries: Jobs on CPU nodes that read what servers will read, before capacity is bought."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import asdict
 

@@ -1,7 +1,5 @@
 """One Job a checkpoint: from the model hub into the bucket, before any accelerator exists."""
 
-from __future__ import annotations
-
 import math
 import re
 

@@ -4,8 +4,6 @@ The run specification, which holds the prompts, is a file of its own beside them
 the winner of a run instead, to be served elsewhere (`charts/winner`).
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 import shlex

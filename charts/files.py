@@ -1,7 +1,5 @@
 """Kubernetes objects as YAML files for people, with placeholders for values that are not known."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Namespace, service accounts and network policies, which every other chart needs."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import cdk8s

@@ -5,8 +5,6 @@ built on theirs. Python runs a zip file as it is and puts nothing on the path of
 starts (docs/decisions/0006-compiled-graphs.md).
 """
 
-from __future__ import annotations
-
 import base64
 import io
 from functools import cache

@@ -1,7 +1,5 @@
 """Jobs on CPU nodes, named by their content and never changed in place."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

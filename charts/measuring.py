@@ -4,8 +4,6 @@ The specification is in no manifest and no template: prompts may be personal, ma
 hold text that CloudFormation or `envsubst` would replace.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Names in the account are in `draftworth.experiment.naming`.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

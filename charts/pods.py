@@ -1,7 +1,5 @@
 """Parts of objects and pods that several charts share; names and labels are in `names.py`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from charts import k8s

@@ -1,7 +1,5 @@
 """The vLLM services: a Deployment and a Service for each variant and slot, with devices by DRA."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import cdk8s

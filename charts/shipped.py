@@ -6,8 +6,6 @@ nothing but the standard library; `draftworth/measuring` also needs `httptools`,
 `draftworth/report` jinja2 and matplotlib, which are loaded when a run is over.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 

@@ -7,8 +7,6 @@ start reads each checkpoint once, from end to end, and a cache would write every
 its way.
 """
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 
 import cdk8s

@@ -4,8 +4,6 @@ The variant decides the speculation flags, the draft mount, the artifact key and
 comes from the experiment, which the variants share, so the comparison is fair.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping

@@ -8,8 +8,6 @@ DraftworthError             something asked for failed: exit code 1
 An error says where, what was given, what is allowed, why, and what to do next.
 """
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

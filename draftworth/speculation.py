@@ -16,8 +16,6 @@ The cost of a step is counted in baseline steps, each of which yields one token.
 costs 2.3 of them breaks even at 2.3 tokens.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 # Up to this many tokens of a step (checked drafts and the one after them) its cost is not known to

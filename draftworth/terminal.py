@@ -1,7 +1,5 @@
 """Output for a terminal: text without control characters, and tables without colours or markup."""
 
-from __future__ import annotations
-
 import io
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence

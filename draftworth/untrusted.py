@@ -4,8 +4,6 @@ The data is from a server, a bucket or a file of unknown origin. `draftworth/rec
 decodes it strictly. This module uses the standard library only.
 """
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -1,7 +1,5 @@
 """Shared by all functions: the limits of AWS clients, the log, Lambda's context object."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Callable, Mapping

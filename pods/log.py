@@ -1,7 +1,5 @@
 """A pod's log: its standard error, as text only."""
 
-from __future__ import annotations
-
 import sys
 
 from draftworth.untrusted import printable

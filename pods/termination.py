@@ -1,7 +1,5 @@
 """The end of a pod's program that may end anywhere: at once, when Kubernetes asks for it."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

@@ -5,8 +5,6 @@ verdict of the deployed app, and an embedded AWS. Where the engine cannot be ins
 and offers the endpoints; it never invents a number.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import tempfile

@@ -1,7 +1,5 @@
 """The two servers of a rehearsal: local engines, or the user's own endpoints."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager

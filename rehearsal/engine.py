@@ -1,7 +1,5 @@
 """The real engine of a rehearsal: vLLM servers on CPU, run as child processes."""
 
-from __future__ import annotations
-
 import http.client
 import os
 import shutil

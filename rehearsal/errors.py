@@ -1,7 +1,5 @@
 """Errors while a rehearsal gets its engine ready."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -9,8 +9,6 @@ with gigabytes of memory; a pipe closes however its writer ends.
 Stdlib only, and started with ``python -I -S``: nothing of the project is imported here.
 """
 
-from __future__ import annotations
-
 import os
 import select
 import signal

@@ -1,7 +1,5 @@
 """Sends a run's result files through the publisher function and reads its metrics back."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any

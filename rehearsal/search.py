@@ -1,7 +1,5 @@
 """Lets the drafts of a search read the baseline's outputs while the search is measured."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

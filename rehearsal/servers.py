@@ -4,8 +4,6 @@ A cluster scales Deployments for this; here they are processes. A slot is only a
 share this machine's cores.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack, contextmanager

@@ -4,8 +4,6 @@ One stack, because `cdk deploy` and `cdk destroy` without a name take no app tha
 (docs/decisions/0009-plain-cdk.md).
 """
 
-from __future__ import annotations
-
 from aws_cdk import DefaultStackSynthesizer, Environment, Stack
 from constructs import Construct
 

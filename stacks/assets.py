@@ -5,8 +5,6 @@ repository's root, so that packages keep their import paths. The patterns are Do
 is excluded, then the named files are included again, and CDK does not even walk into other folders.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from tempfile import TemporaryDirectory
 

@@ -1,7 +1,5 @@
 """The parts of the one stack of an experiment, and their order."""
 
-from __future__ import annotations
-
 from aws_cdk import CfnOutput, CfnWaitConditionHandle, Stack, Tags
 from constructs import Construct
 

@@ -1,7 +1,5 @@
 """The benchmark: the experiment's Kubernetes objects, the metrics publisher and the dashboard."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import cdk8s

@@ -1,7 +1,5 @@
 """The capacity controller's plan of an experiment."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from charts.names import server_name

@@ -1,7 +1,5 @@
 """The cluster: control plane, add-ons, Neuron driver, CPU and accelerator nodes."""
 
-from __future__ import annotations
-
 from typing import cast
 
 from aws_cdk import Stack

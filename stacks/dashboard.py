@@ -4,8 +4,6 @@ It is plain data without CDK, so tests read it as CloudWatch does. Where section
 load would be too much for a dashboard, it has one section and lists to pick from.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
 from typing import Any

@@ -6,8 +6,6 @@ CloudFormation invokes the function asynchronously, so Lambda's limit for such e
 (AWS Lambda API reference, Invoke, 2026), and 256 KiB before October 2025.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """The network: nodes in private subnets of one zone, one NAT gateway, S3 without it."""
 
-from __future__ import annotations
-
 from typing import cast
 
 from aws_cdk import Stack, aws_ec2, aws_logs

@@ -3,8 +3,6 @@
 Without a price it can only be destroyed.
 """
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 from aws_cdk import Annotations, Stack

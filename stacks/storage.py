@@ -1,7 +1,5 @@
 """Storage: buckets for checkpoints, compiled artifacts and results, and the queue of results."""
 
-from __future__ import annotations
-
 from aws_cdk import Stack
 
 from draftworth.experiment.naming import (

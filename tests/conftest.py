@@ -1,7 +1,5 @@
 """A hermetic environment for every test."""
 
-from __future__ import annotations
-
 import gc
 import os
 import signal

@@ -6,8 +6,6 @@ The multiple hardly depends on the machine. The loop is written as the first pro
 writes: it stands outside a function, as a program of its own.
 """
 
-from __future__ import annotations
-
 import resource
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """`app.py` and `cdk.json`."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

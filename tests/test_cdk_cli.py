@@ -3,8 +3,6 @@
 Emulated is everything but what a change set would make: moto has no EKS worth deploying.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 from dataclasses import dataclass

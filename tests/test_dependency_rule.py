@@ -1,7 +1,5 @@
 """The dependency rule: who may import whom (`docs/architecture.md`)."""
 
-from __future__ import annotations
-
 import ast
 import subprocess
 import sys

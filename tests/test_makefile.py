@@ -1,7 +1,5 @@
 """What `make` hands on to the commands that it calls."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 

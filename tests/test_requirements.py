@@ -1,7 +1,5 @@
 """What is installed for whom: a deployer, the rehearsal, tests and checks."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

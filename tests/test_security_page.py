@@ -1,7 +1,5 @@
 """What `docs/security.md` says is tested is tested."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -6,8 +6,6 @@ No failure handling, no checks, no limits: what any asyncio client must pay. Pri
 that `observed.Observed` reads.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sys

@@ -8,8 +8,6 @@ cores. Prints one JSON line that `observed.Observed` reads, and how many samples
 excluded; those are in the figures all the same, like every sample of every other client.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sys

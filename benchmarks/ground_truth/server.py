@@ -8,8 +8,6 @@ one `send`, stamped right after it, and the kernel's receive time of a request (
 tells when it was there, whatever the server was doing.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import gc

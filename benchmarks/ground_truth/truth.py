@@ -4,8 +4,6 @@ No code of the client under test takes part in them. Times are nanoseconds of CL
 every process of a Linux machine shares (`time.perf_counter_ns` reads it too).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 

@@ -10,8 +10,6 @@ usually scraped by a Prometheus Operator, which reads this object; Prometheus it
 Managed Service for Prometheus take the part below `spec` as a rule file.
 """
 
-from __future__ import annotations
-
 import json
 
 from charts.winner.annotations import ratio_words

@@ -3,8 +3,6 @@
 Values of annotations are text: a figure for each traffic and load, with its unit in the name.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 

@@ -5,8 +5,6 @@ keeps the measured one. Mode `Standard` (KServe before 0.16 calls it `RawDeploym
 Knative takes no pod with a resource claim.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 from charts.files import placeholder

@@ -1,7 +1,5 @@
 """`draftworth manifests --winner` writes the winner of a run for other clusters."""
 
-from __future__ import annotations
-
 import argparse
 import re
 from collections.abc import Iterator, Mapping, Sequence

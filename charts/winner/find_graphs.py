@@ -6,8 +6,6 @@ that it has to be able to write. This file imports nothing of ours, because its 
 pod's own object. It runs on Python 3.10 and later.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys

@@ -3,8 +3,6 @@
 The run must be one of the experiment, which says how the winner is served.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any

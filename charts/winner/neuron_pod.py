@@ -10,8 +10,6 @@ measured. The checkpoints were folders on the measuring machine; they are expect
 the reader's own.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator
 from dataclasses import replace

@@ -6,8 +6,6 @@ Neuron devices are asked of the device plugin instead. Source: helm/ of
 github.com/vllm-project/production-stack, chart version 0.1.12.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 

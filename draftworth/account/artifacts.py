@@ -5,8 +5,6 @@ uploads that were cut off. Exit code 0: done; 1: AWS refused or has no such buck
 an experiment file is wrong.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set

@@ -4,8 +4,6 @@ Botocore raises late: a client without credentials is made without complaint and
 call. So calls stand in `explained`, which turns every such failure into one sentence.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager

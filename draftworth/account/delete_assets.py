@@ -8,8 +8,6 @@ Exit code 0: nothing is there any more; 1: the stack that reads it still exists,
 the experiment file is wrong.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 from collections.abc import Iterator, Mapping

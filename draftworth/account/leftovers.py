@@ -6,8 +6,6 @@ Reads only. Exit code 0: nothing is there but what stays on purpose; 1: somethin
 not be looked at; 2: the experiment file is wrong.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What a resource that was left behind costs a month, from dated list prices."""
 
-from __future__ import annotations
-
 from datetime import date
 from functools import cache
 from importlib.resources import files

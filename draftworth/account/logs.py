@@ -6,8 +6,6 @@ their node is gone, and kept as long as their log group. Exit code 0: printed; 1
 there is no such log group; 2: wrong usage.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 import time

@@ -4,8 +4,6 @@ Reads only. Exit code 0: nothing fails (warnings are for people); 1: something d
 experiment file is wrong.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import re

@@ -4,8 +4,6 @@ The price is kept in `cdk.context.json` for every deploy, until `--again` asks f
 Exit code 0: there is a price; 1: AWS has none, or cannot be asked; 2: the experiment file is wrong.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """How the commands of this room print: lines, sizes, durations and times."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Kinds of resources: how each is listed, recognised, priced and removed."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace

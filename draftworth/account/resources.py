@@ -1,7 +1,5 @@
 """The existing resources of an experiment, by the table of kinds and by the tag index."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any

@@ -4,8 +4,6 @@ Only `run.json` is read of a run, as strictly as its report reads it. A bucket m
 the number of folders is limited, and a folder without a valid name or `run.json` is named as such.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterator, Sequence

@@ -4,8 +4,6 @@ A download can be interrupted: a file gets its name once it is complete and chec
 call downloads the others.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """One experiment in one account and region, and how its resources are recognised."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

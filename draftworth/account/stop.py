@@ -7,8 +7,6 @@ Exit code 0: the nodes are gone (or may come again); 1: they are still there aft
 or AWS refused; 2: the experiment file is wrong.
 """
 
-from __future__ import annotations
-
 import argparse
 import time
 from collections.abc import Iterator, Mapping

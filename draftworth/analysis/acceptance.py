@@ -1,7 +1,5 @@
 """Tokens per step of a draft for every window, with intervals over prompts."""
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence

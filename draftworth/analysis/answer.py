@@ -1,7 +1,5 @@
 """The answer of a run or a search in sentences: for the report, `verdict.json`, the mail."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 

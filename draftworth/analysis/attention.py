@@ -1,7 +1,5 @@
 """What a reader must know before believing a run's figures, one sentence each."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from draftworth.analysis.checks import ACCEPTANCE_TOLERANCE, SERVER_TOLERANCE, AcceptanceCheck

@@ -8,8 +8,6 @@ itself, so tokens per step = 1 + acceptance x (m - 1) (Leviathan et al. 2023, "F
 Transformers via Speculative Decoding", with the rate taken over all checked drafts).
 """
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

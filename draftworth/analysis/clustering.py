@@ -18,8 +18,6 @@ How often these intervals cover a planted truth: `benchmarks/calibration.py`, do
 Why not others: docs/decisions/0019-between-repetitions.md.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Iterable, Sequence

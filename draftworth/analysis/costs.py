@@ -7,8 +7,6 @@ times / the sum of steps is the mean step latency. Inter-token latency = step la
 step is the time that a reader waits for a token.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Everything that a report says about a run, computed once."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property

@@ -5,8 +5,6 @@ on. The tokens a step yields depend on the traffic, and a live server counts the
 step does not.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -5,8 +5,6 @@ measured. Each load above has its own judgement: between two measured loads noth
 inconclusive one decides nothing.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Judges by a model's likelihoods whether a variant's outputs are the target's."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import NormalDist

@@ -11,8 +11,6 @@ nothing alone; but rounding does not change one token after another. Why it is j
 docs/decisions/0025-whose-answers.md.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 import statistics

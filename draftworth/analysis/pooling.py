@@ -1,7 +1,5 @@
 """Several runs that measured the same, as one run with the repetitions of all."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields, replace
 

@@ -1,7 +1,5 @@
 """Repetitions: the figures of each one, and how much more to measure for a narrow interval."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Two runs side by side: did the cost of a token change, or what does it cost elsewhere?"""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

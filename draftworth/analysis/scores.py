@@ -1,7 +1,5 @@
 """Scores of outputs by a program of the user's, compared in pairs and with an interval."""
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence

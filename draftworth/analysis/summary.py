@@ -1,7 +1,5 @@
 """The figures of one variant in one group: a prompt class at one load."""
 
-from __future__ import annotations
-
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence

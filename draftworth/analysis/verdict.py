@@ -8,8 +8,6 @@ The noise floor is the cost ratio of two servers without speculation (the contro
 has to clear it: docs/decisions/0019-between-repetitions.md.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

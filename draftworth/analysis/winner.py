@@ -5,8 +5,6 @@ Where every comparison is decided and none is cheaper, the baseline has won. Whi
 could be cheaper is undecided, there is no winner: people would take one by default for measured.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -8,8 +8,6 @@ A command's module is imported when it is called, so that the domain does not im
 the rehearsal. It has `add_arguments(parser)` and `run(arguments) -> exit code`.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import os

@@ -1,7 +1,5 @@
 """Types and checks of arguments of several commands. A message never shows a secret."""
 
-from __future__ import annotations
-
 import argparse
 import os
 from datetime import UTC, date, datetime, timedelta

@@ -4,8 +4,6 @@ Each draft reads the target's own outputs, of a past run or a log, once, on this
 readings show the tokens per step at every window, and with the cost of a step what a token costs.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import sys

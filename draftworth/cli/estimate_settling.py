@@ -3,8 +3,6 @@
 Each sentence has the figures that its result was computed from.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 

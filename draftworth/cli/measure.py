@@ -1,7 +1,5 @@
 """`draftworth measure`: measures one OpenAI-compatible endpoint with the client of the Job."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """`draftworth plan`: shows what an experiment runs and costs, before anything is built."""
 
-from __future__ import annotations
-
 import argparse
 import shlex
 from collections.abc import Iterator, Sequence

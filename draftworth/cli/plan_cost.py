@@ -1,7 +1,5 @@
 """`draftworth plan`: the cost of a run, at best and at worst."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from draftworth.experiment.aws import CapacityBlock

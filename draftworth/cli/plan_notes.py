@@ -1,7 +1,5 @@
 """Settings that are allowed, but probably not intended: `plan`'s notes and CDK's warnings."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from datetime import date
 

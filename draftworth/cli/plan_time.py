@@ -1,7 +1,5 @@
 """`draftworth plan`: the time of each phase, and the number of candidates of a search."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from draftworth.experiment.aws import CapacityBlock

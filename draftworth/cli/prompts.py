@@ -1,7 +1,5 @@
 """`draftworth prompts import`: prompt sets from a service's logs or from public sets."""
 
-from __future__ import annotations
-
 import argparse
 import re
 import sys

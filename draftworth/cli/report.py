@@ -1,7 +1,5 @@
 """`draftworth report`: the verdict of one run or of several put together; or which runs exist."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Arguments that name a run in a folder or in S3, or a place with many runs."""
 
-from __future__ import annotations
-
 import importlib
 import tempfile
 from collections.abc import Iterator

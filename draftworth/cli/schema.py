@@ -1,7 +1,5 @@
 """`draftworth schema`: the JSON Schema of experiment files."""
 
-from __future__ import annotations
-
 import argparse
 import json
 

@@ -5,8 +5,6 @@ answers each with a line `{"baseline": 0.8, "variant": 0.9}` on its standard out
 order. A score may be of any kind: of an evaluation, a likelihood, 1 for a valid answer.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import shlex

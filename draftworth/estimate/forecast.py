@@ -5,8 +5,6 @@ token with a draft costs step cost / tokens per step. The cost of a step depends
 tokens depend on two models and a text, and have an interval over the prompts that were read.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

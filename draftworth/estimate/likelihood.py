@@ -29,8 +29,6 @@ both classes that may add up to nothing. A draft sees less than the target does:
 texts equally likely, it cannot tell them apart.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections import defaultdict

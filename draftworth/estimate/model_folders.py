@@ -3,8 +3,6 @@
 The engine's interpreter imports this module, so it needs the standard library only.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The target's own outputs, which drafts read: of a run, of a folder, or of a log."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Tokens a step that a draft's readings predict, compared with those of the servers that had it."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Runs teacher forcing in the engine's interpreter, as a process of its own."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import subprocess

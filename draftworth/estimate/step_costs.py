@@ -1,7 +1,5 @@
 """What a speculative step costs, in steps of the baseline: as published, or of a run's card."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise

@@ -7,8 +7,6 @@ was interrupted. Standard output gets one line: the path of that file.
 Exit codes: 0 everything is read, 1 it failed, 2 the input is wrong.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import sys

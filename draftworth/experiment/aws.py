@@ -3,8 +3,6 @@
 The stacks build it, and preflight checks whether the account can have it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import date
 from typing import Annotated, Any, Literal

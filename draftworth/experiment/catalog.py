@@ -1,7 +1,5 @@
 """The catalogue of releases, models and instances: types for the facts of `catalog.yaml`."""
 
-from __future__ import annotations
-
 from functools import cache
 from importlib.resources import files
 from typing import Annotated, Any, Final, Literal

@@ -4,8 +4,6 @@
 keys that a search needs are read here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Annotated, Self

@@ -4,8 +4,6 @@ Problems of shape (`validation_errors`), of the prompt files and of meaning (`ru
 each with its line in the file.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator, Mapping

@@ -8,8 +8,6 @@ Rules that need two keys, the catalogue or the disk are in `rules`; `loading.loa
 a file. Users read the descriptions below when a key is missing or wrong, and in their editors.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Names of AWS and Kubernetes objects that are made from an experiment's name."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Slots onto nodes: which variant runs on which node, and how many nodes are needed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

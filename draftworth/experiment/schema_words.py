@@ -1,7 +1,5 @@
 """The meaning and the allowed values of a key, in words, from the JSON Schema."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import cache
 from typing import Any

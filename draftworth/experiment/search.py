@@ -3,8 +3,6 @@
 It expands to named candidates: variants like those by hand, which take one slot in turn.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ Strict (a string is not a number), frozen, and closed: an unknown key is an erro
 misspelt key that is ignored runs another experiment than the one in the file.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from typing import Annotated, Any, TypeVar

@@ -1,7 +1,5 @@
 """Problems in the words of the file's author, from pydantic's errors."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace

@@ -4,8 +4,6 @@ A variant's type answers for its method: whether it has a window, and a draft of
 machine. No other module asks for the type itself.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Discriminator, Field, Tag

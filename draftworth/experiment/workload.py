@@ -1,7 +1,5 @@
 """The experiment file's workload: the requests that every variant gets, and how they are sent."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Annotated, Literal, cast
 

@@ -4,8 +4,6 @@ The parser's events are checked one by one, before a value is built: a file that
 reader (by depth, aliases of aliases, tags) is refused there, with its line.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

@@ -1,7 +1,5 @@
 """A request to an OpenAI-compatible server, and its response, as logs have them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -5,8 +5,6 @@ endpoints; SPEED-Bench, data card (question_id, category, turns) and NeMo-Skills
 writes messages instead of turns; Spec-Bench, question.jsonl (question_id, category, turns).
 """
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Callable, Mapping
 from typing import Any

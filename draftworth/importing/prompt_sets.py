@@ -1,7 +1,5 @@
 """From a log to the prompt files of a class: read, checked, sampled, written."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Mapping

@@ -5,8 +5,6 @@ different prompt has the same chance however often it comes, the order of the lo
 and the same log and seed give the same sample.
 """
 
-from __future__ import annotations
-
 import hashlib
 import heapq
 from collections.abc import Mapping

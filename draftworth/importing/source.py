@@ -4,8 +4,6 @@ An entry that is not an object becomes a record with a problem; a file that cann
 is an error. No message contains text of the file.
 """
 
-from __future__ import annotations
-
 import codecs
 import json
 import os

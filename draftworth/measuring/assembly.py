@@ -1,7 +1,5 @@
 """How a run is put together: the objects that measure it, its files, its journal and its plan."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import os

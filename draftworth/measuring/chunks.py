@@ -10,8 +10,6 @@ are empty or have only a role are not chunks.
 The tokens that were asked for limit a stream: its bytes, its events, its text and its counts.
 """
 
-from __future__ import annotations
-
 import json
 import reprlib
 from dataclasses import dataclass, field, replace

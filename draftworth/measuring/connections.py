@@ -7,8 +7,6 @@ switches this on in the background, so one socket asks for it as long as the pro
 other systems have no such stamps: there bytes are stamped in the transport callback.
 """
 
-from __future__ import annotations
-
 import asyncio
 import atexit
 import socket

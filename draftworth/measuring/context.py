@@ -7,8 +7,6 @@ stays. In a conversation only the user's last message changes. The server's own 
 run that is continued goes on with the same ones.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace

@@ -7,8 +7,6 @@ metric that a server does not have is None. So is a metric with a line that cann
 its sum would be wrong.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections import defaultdict

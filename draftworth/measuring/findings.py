@@ -4,8 +4,6 @@ A reader of `run.json` looks for the verdict at once, so the verdict is written 
 accelerator nodes are paid for until `run.json` is there, so it waits only a moment for them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any

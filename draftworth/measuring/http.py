@@ -8,8 +8,6 @@ A server may send anything, so its bytes are limited, with the headers. The conn
 where it sends more.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 import ssl

@@ -11,8 +11,6 @@ devices busy, and would disturb another server on the same machine
 (`docs/decisions/0014-whole-loads.md`).
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ llmperf's two files have the names and flat keys of `token_benchmark_ray.py` at 
 in them are ours, because llmperf's own inter-token latency divides by chunks.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -7,8 +7,6 @@ pod measured are taken as they are, in their places, so every decision is that o
 interruptions; and a pod that is terminated leaves the run open for the next one.
 """
 
-from __future__ import annotations
-
 import asyncio
 import secrets
 from collections.abc import Callable, Mapping, Sequence

@@ -16,8 +16,6 @@ after the other goes where the interval is widest, until all are narrow enough o
 part of the budget is spent. Only widths decide, never the figures themselves (`Precision`).
 """
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from collections import Counter

@@ -5,8 +5,6 @@ the baseline's outputs. A pod that continues a run first measures the candidates
 began, in their order.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ In a cluster the measuring Job scales Deployments (`pods/measuring`), and a rehe
 manager (`rehearsal`). Servers that run already, and stay, are neither started nor stopped.
 """
 
-from __future__ import annotations
-
 import asyncio
 import math
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """US dollars of tokens, slots and nodes, from the price of a run."""
 
-from __future__ import annotations
-
 from draftworth.records.results import Price
 
 SECONDS_PER_HOUR = 3600.0

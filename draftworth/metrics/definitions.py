@@ -5,8 +5,6 @@ A new figure of a request is a field of `RequestRecord` (`records.results`), its
 the report's tables, plots and CSV files then have it. Records have seconds, tokens and parts of 1.
 """
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@
 deploy has the same price until a user asks again (docs/decisions/0013-price-lookup.md).
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace

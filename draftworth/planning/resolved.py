@@ -4,8 +4,6 @@ Charts, stacks, planning, rehearsal and the account's commands receive it, and d
 placement, an artifact key or a price again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """The run specification of an experiment, which the measuring Job reads."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 

@@ -1,7 +1,5 @@
 """Makes the measuring Job's search from the one in the experiment file."""
 
-from __future__ import annotations
-
 from draftworth.experiment.catalog import catalog
 from draftworth.experiment.forecast import Forecast
 from draftworth.experiment.model import Experiment

@@ -4,8 +4,6 @@ Each takes the slot beside the baseline in turn: its graph is compiled if the bu
 server loads, and both are measured as in a run of two variants.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass

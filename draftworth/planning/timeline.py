@@ -4,8 +4,6 @@ The lengths of its phases come from the experiment and from stated assumptions, 
 once in the worst case.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection
 from dataclasses import dataclass, field

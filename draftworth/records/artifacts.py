@@ -12,8 +12,6 @@ A server checks its graphs before it starts. Its canary runs the same check on a
 any accelerator exists.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 from collections.abc import Iterator, Mapping

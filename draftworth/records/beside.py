@@ -1,7 +1,5 @@
 """Reads the optional files of a run, written when it is over. Standard library only."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Protocol, TypeVar

@@ -4,8 +4,6 @@ Everything is kept and sent as it was given. Contents that our servers cannot an
 images, audio, and roles that chat templates drop silently. Standard library only.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 

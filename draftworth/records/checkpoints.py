@@ -9,8 +9,6 @@ the checkpoints bucket:
     MODEL/REVISION/_FAILED.json   why the newest Job that failed gave up staging
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterator, Sequence

@@ -13,8 +13,6 @@ All bytes that come from another program enter through `load_value`, whatever th
 must be finite, whole numbers must fit 64 bits, text must fit UTF-8, and error messages stay short.
 """
 
-from __future__ import annotations
-
 import gc
 import json
 import math

@@ -8,8 +8,6 @@ The plan is JSON text in a property of a CloudFormation custom resource, because
 turns numbers into text. Standard library only.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal

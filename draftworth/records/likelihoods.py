@@ -5,8 +5,6 @@ the run is over, on a machine that has the models. The methods are in `draftwort
 judgement is in `draftworth/analysis/likelihoods.py`. Standard library only.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from pathlib import Path

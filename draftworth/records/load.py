@@ -6,8 +6,6 @@ form in the experiment file (`shapes` in `experiment/workload.py`) and an option
 measure`. Standard library only.
 """
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Iterable, Iterator

@@ -11,8 +11,6 @@ it. Answers lie in a folder of their own, because every JSON Lines file of a cla
 case.
 """
 
-from __future__ import annotations
-
 import codecs
 import re
 from collections import Counter

@@ -4,8 +4,6 @@ A folder may come from anybody, and people copy files. So only the files that `r
 read, each must name its own run and block, and a file that is larger than ours is refused.
 """
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 from pathlib import Path

@@ -4,8 +4,6 @@ A pass of a model over outputs (teacher forcing, `draftworth/estimate`) shows fo
 whether the model would have chosen it, and how likely it was. Standard library only.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field

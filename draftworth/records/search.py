@@ -4,8 +4,6 @@ The candidates and the rule by which the search ends are a part of the run speci
 is written when the run is over, just before its `run.json`. Standard library only.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -6,8 +6,6 @@ not become healthy. Standard library only, and apart from `deployment`: the serv
 travel in a ConfigMap, whose size is limited.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal

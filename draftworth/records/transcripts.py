@@ -1,7 +1,5 @@
 """The texts and chunk times of a block's requests: a compressed file beside its result file."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import zlib

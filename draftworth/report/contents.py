@@ -3,8 +3,6 @@
 Tables of figures and cross-checks are in `figures`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 

@@ -1,7 +1,5 @@
 """A report as a document of sentences, tables and plots, and its text for a terminal."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The report's tables of figures, of their cross-checks, and of outputs that differ."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 
 from draftworth.analysis.checks import (

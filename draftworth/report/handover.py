@@ -1,7 +1,5 @@
 """The handover: one page for the people who take a run's decision into production."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Tables of what models say about outputs, and of what was predicted from it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from draftworth.analysis.likelihoods import judged

@@ -1,7 +1,5 @@
 """Shows where a run's time and money went, and what it lost."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 from draftworth.analysis.costs import run_parts, total

@@ -5,8 +5,6 @@ would take for a formula begins with an apostrophe, and control characters are e
 error messages are not ours.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence

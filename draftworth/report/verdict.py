@@ -1,7 +1,5 @@
 """The verdict in a report: every comparison, the repetitions and the control."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 
 from draftworth.analysis.answer import NO_COMPARISON, findings, rate_sentences, reach_sentences

@@ -1,7 +1,5 @@
 """Figures and verdicts as text, the same in the terminal, in Markdown, in HTML and in plots."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Writes a report's files into a folder: Markdown, one HTML file, plots and CSV files."""
 
-from __future__ import annotations
-
 import base64
 import re
 from collections.abc import Callable, Iterator, Mapping

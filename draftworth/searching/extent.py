@@ -1,7 +1,5 @@
 """How many candidates a search measures: certainly, on average in the simulated study, at most."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import dataclass
 

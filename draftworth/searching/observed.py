@@ -1,7 +1,5 @@
 """The figures of a run's blocks that a search uses: the baseline, candidates, their steps."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Sequence
 

@@ -9,8 +9,6 @@ ends. At first, no draft is the best, at a cost of 1. (`benchmarks/search.py` sh
 short such searches are. Choosing by the largest expected improvement was as good and took longer.)
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The result of a search, for `search.json`."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 

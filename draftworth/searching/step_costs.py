@@ -7,8 +7,6 @@ tile; and some unevenness from window to window. Two or three measured windows s
 the last.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from draftworth.records.search import Candidate, Search

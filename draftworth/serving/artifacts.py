@@ -4,8 +4,6 @@ Same key, same graph. The engines ignore flags that differ from those of an arti
 loads any that is there), so a folder of compiled graphs is named by everything that changes them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

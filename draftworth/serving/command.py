@@ -5,8 +5,6 @@ that only speculation reads): two variants cannot differ in anything else. Setti
 would change by itself are given to all variants but the baseline as shipped (`dialects`).
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass

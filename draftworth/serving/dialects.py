@@ -4,8 +4,6 @@ Sources are named in the modules; `docs/decisions/0004-fair-flags.md` lists the 
 not be confirmed without the hardware.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Protocol
 

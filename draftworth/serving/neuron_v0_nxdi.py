@@ -1,7 +1,5 @@
 """Neuron SDK 2.26.1, vLLM 0.9.1 fork on NxD Inference: a draft model, fused, or EAGLE v1."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from draftworth.experiment.model import NeuronExperiment

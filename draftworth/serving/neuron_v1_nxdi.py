@@ -1,7 +1,5 @@
 """Neuron SDK 2.28 to 2.31: the V1 plugin on NxD Inference, EAGLE v1 and v3."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from draftworth.experiment.model import NeuronExperiment

@@ -6,8 +6,6 @@ Reloaded artifacts read `global_topk` at each request.
 Source: vLLM 0.9.x model_loader/neuronx_distributed.py; NxD Inference 0.6 models/config.py.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -4,8 +4,6 @@ No default depends on speculation: on CPU vLLM 0.32 schedules synchronously what
 (platforms/cpu.py), and prefix caching and the size of a batch are said below.
 """
 
-from __future__ import annotations
-
 from draftworth.experiment.model import LocalExperiment
 from draftworth.experiment.variants import Variant
 from draftworth.serving.command import (

@@ -6,8 +6,6 @@ Sources: vLLM Neuron features guide, async scheduling, speculative decoding and 
 examples (examples/vllm_neuron/models/llama3/dflash).
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from draftworth.experiment.model import NeuronExperiment

@@ -7,8 +7,6 @@ Guide. The response is a PUT of at most 4096 bytes to a presigned URL; without o
 waits for the resource's `ServiceTimeout` and then fails.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Mapping

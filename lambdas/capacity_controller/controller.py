@@ -11,8 +11,6 @@ the node group, and the nodes go even if the state cannot be written. If it cann
 `without_state` decides.
 """
 
-from __future__ import annotations
-
 import functools
 import random
 import time

@@ -4,8 +4,6 @@ Reasons that end a run come first and need as little of the observation as possi
 budget need none of it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime

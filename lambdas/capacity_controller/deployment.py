@@ -5,8 +5,6 @@ no Delete for an old Job. A rolled back deploy is an Update to the old plan, who
 still known with its deadline and its spend.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Literal

@@ -8,8 +8,6 @@ The log has one JSON line for each decision and each failure. An error ends the 
 so that Lambda counts it and tries again; the next heartbeat reconciles anyway.
 """
 
-from __future__ import annotations
-
 import functools
 import os
 from collections.abc import Mapping

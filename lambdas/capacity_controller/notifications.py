@@ -1,7 +1,5 @@
 """Notifications: a decision or problem, its reason, the cost so far and the next step."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator, Mapping
 from enum import StrEnum

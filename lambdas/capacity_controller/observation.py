@@ -6,8 +6,6 @@ failures are EC2's, as people quote them ("There is no Spot capacity available t
 request", "We currently do not have sufficient trn2.48xlarge capacity in the Availability Zone").
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Sequence

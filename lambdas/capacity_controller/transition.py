@@ -1,7 +1,5 @@
 """One transition: from state, observation and time to the next state. No AWS here."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

@@ -5,8 +5,6 @@ are up stay up, so that an unreadable object ends no run; they go at the deadlin
 the run is over, if the Capacity Block ends, and if somebody stops them (decision record 5).
 """
 
-from __future__ import annotations
-
 import contextlib
 
 from botocore.exceptions import BotoCoreError, ClientError

@@ -1,7 +1,5 @@
 """Errors of a message. SQS delivers it again; after enough tries it is a dead letter."""
 
-from __future__ import annotations
-
 
 class PublishError(Exception):
     """The message is not done; the text is logged."""

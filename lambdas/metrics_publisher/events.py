@@ -4,8 +4,6 @@ Source: "EventBridge event message structure", Amazon S3 User Guide. A body name
 object, whose key is not escaped.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -9,8 +9,6 @@ bucket, key, and the reason of a failure. The line of a verdict has its words, w
 shows.
 """
 
-from __future__ import annotations
-
 import functools
 import os
 import time

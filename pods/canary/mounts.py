@@ -1,7 +1,5 @@
 """The canary reads what a server will read: files of each mounted checkpoint, and the artifacts."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass

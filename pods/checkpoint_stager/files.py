@@ -4,8 +4,6 @@ Servers read one set of weights, the configuration and the tokenizer. Repositori
 same weights in other formats, training state, pictures, and code, which no server may run.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

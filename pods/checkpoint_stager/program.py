@@ -6,8 +6,6 @@ pod of the Job will try again.
 Exit codes: 0 the model is READY, 1 a failure that may pass, 2 the input is wrong.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 from collections.abc import Sequence

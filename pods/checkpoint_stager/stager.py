@@ -5,8 +5,6 @@ parts that S3 drops after a day, and no `_READY.json`; the next try takes the sa
 those files alone.
 """
 
-from __future__ import annotations
-
 import tempfile
 import threading
 import time

@@ -1,7 +1,5 @@
 """`start ...` or `upload ...`."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Mapping
 

@@ -10,8 +10,6 @@ healthy, and where a start takes too long. A server that was healthy and ends is
 the kubelet, as often as that happens: the measuring Job counts what it loses.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

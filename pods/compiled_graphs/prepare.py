@@ -9,8 +9,6 @@ does
   the rest.
 """
 
-from __future__ import annotations
-
 import shutil
 import time
 import uuid

@@ -10,8 +10,6 @@ clock
 - `compiled-whole.json` marks the graphs of a start as whole, once the server was healthy.
 """
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping

@@ -4,8 +4,6 @@ As process 1 of its container this program becomes the parent of every orphan. E
 the orphans of its own family (`PR_SET_CHILD_SUBREAPER`), so that it behaves the same.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import re

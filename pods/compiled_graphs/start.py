@@ -1,7 +1,5 @@
 """The program of vLLM's container reads its command line and becomes the parent of vLLM."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

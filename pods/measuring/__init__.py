@@ -1,3 +1,1 @@
 """The program of the measuring Job."""
-
-from __future__ import annotations

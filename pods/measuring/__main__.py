@@ -1,7 +1,5 @@
 """`python -m pods.measuring`."""
 
-from __future__ import annotations
-
 import sys
 
 from pods.measuring.program import main

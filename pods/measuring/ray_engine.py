@@ -5,8 +5,6 @@ asyncio engine, with actors in the place of sockets: requests, their times and t
 same. This module does not need Ray; `pods/measuring/ray_actors.py` does.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Callable, Sequence

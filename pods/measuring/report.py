@@ -4,8 +4,6 @@ It is made after `run.json`, so that accelerator nodes do not wait for plots, fr
 results. A pod that ends meanwhile leaves it to the next one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial

@@ -1,7 +1,5 @@
 """The accelerator nodes: every EFA interface that their type has, bought as the experiment says."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, cast
 

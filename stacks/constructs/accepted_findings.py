@@ -1,7 +1,5 @@
 """Findings of cdk-nag and of CDK's own validation that are accepted, each with its reason."""
 
-from __future__ import annotations
-
 from aws_cdk import Acknowledgment, Stack, Validations, aws_s3
 from constructs import IConstruct
 

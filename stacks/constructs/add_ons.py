@@ -3,8 +3,6 @@
 If the experiment pins no version, EKS takes the default that it tested with the cluster's version.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any

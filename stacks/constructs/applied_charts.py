@@ -3,8 +3,6 @@
 See docs/decisions/0010-what-a-change-leaves.md.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Buckets: private, TLS only, encrypted, and with a stated deletion policy."""
 
-from __future__ import annotations
-
 from typing import cast
 
 from aws_cdk import Duration, RemovalPolicy, Tags, aws_s3

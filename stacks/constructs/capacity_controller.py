@@ -1,7 +1,5 @@
 """The capacity controller: the function that sizes the accelerator node group, and its triggers."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import cast

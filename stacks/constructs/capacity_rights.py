@@ -4,8 +4,6 @@ The right to write its log comes with every function (`functions.py`), the right
 topic (`capacity_controller.py`).
 """
 
-from __future__ import annotations
-
 from aws_cdk import Stack, Token, aws_iam, aws_s3
 
 from draftworth.experiment.naming import RUNS_PREFIX, Names

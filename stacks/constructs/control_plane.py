@@ -1,7 +1,5 @@
 """The EKS control plane: its network access, its administrators and its log."""
 
-from __future__ import annotations
-
 import json
 from typing import cast
 

@@ -1,7 +1,5 @@
 """Runtime, log and role of every function of this app."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import cast
 

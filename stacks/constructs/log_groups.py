@@ -4,8 +4,6 @@ A service creates a missing log group by itself, without expiry, and nobody dele
 made first under the name that its writer uses, and deleted after its writer.
 """
 
-from __future__ import annotations
-
 from typing import cast
 
 from aws_cdk import CfnResource, RemovalPolicy, aws_logs

@@ -1,7 +1,5 @@
 """The metrics publisher: a function that empties the results queue into CloudWatch."""
 
-from __future__ import annotations
-
 from aws_cdk import Duration, aws_cloudwatch, aws_iam, aws_logs, aws_s3, aws_sqs
 from constructs import Construct
 

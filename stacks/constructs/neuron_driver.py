@@ -1,7 +1,5 @@
 """The Neuron DRA driver, by Helm."""
 
-from __future__ import annotations
-
 from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct
 

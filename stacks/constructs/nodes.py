@@ -1,7 +1,5 @@
 """Role, launch template and node group, as CPU and accelerator nodes have them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast

@@ -4,8 +4,6 @@ CloudFormation would hand the stack's tags on to them at deployment; in the temp
 them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from aws_cdk import CfnResource

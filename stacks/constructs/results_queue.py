@@ -4,8 +4,6 @@ It lives with the bucket that fills it, not with the function that empties it: r
 while the function is replaced or broken wait here.
 """
 
-from __future__ import annotations
-
 from typing import Any, cast
 
 from aws_cdk import Duration, aws_events, aws_iam, aws_s3, aws_sqs

@@ -1,7 +1,5 @@
 """IAM roles for pods through EKS Pod Identity, and the statements of every role."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 

@@ -1,7 +1,5 @@
 """Rights of the experiment's pods in AWS: each has its own part of one bucket or two."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from aws_cdk import ArnFormat, Stack, aws_iam, aws_s3

@@ -1,7 +1,5 @@
 """A cell of the calibration, small enough for every day; docs/calibration.md has them all."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

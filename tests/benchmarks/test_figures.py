@@ -4,8 +4,6 @@ What is expected is computed here with fractions, from the plan alone; nothing o
 takes part in it.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The real client over real HTTP against a server whose timeline is known."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import urllib.request

@@ -1,7 +1,5 @@
 """A part of the simulated study, small enough for every day; docs/search.md has all of it."""
 
-from __future__ import annotations
-
 from statistics import fmean
 
 import pytest

@@ -1,7 +1,5 @@
 """The objects of the shipped experiments, rendered once in a test run."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache

@@ -1,7 +1,5 @@
 """The canaries: what a server will do first, on a cheap node."""
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 

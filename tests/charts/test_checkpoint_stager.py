@@ -1,7 +1,5 @@
 """One staging Job a checkpoint: cheap, bounded, and with no token in it."""
 
-from __future__ import annotations
-
 import copy
 import json
 import math

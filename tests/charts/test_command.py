@@ -1,7 +1,5 @@
 """`draftworth manifests`: files for kubectl, and what is left to do."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -1,7 +1,5 @@
 """The synthesized claims against the devices that the driver publishes for one node."""
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 from collections.abc import Callable

@@ -5,8 +5,6 @@ Two variants' pods differ in the speculation flags, the draft mount, the artifac
 the names and in the one selector that says which slot it is.
 """
 
-from __future__ import annotations
-
 import copy
 import re
 from pathlib import Path

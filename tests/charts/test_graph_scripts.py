@@ -1,7 +1,5 @@
 """The programs before and beside vLLM: where they come from and what they are told."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re

@@ -1,7 +1,5 @@
 """Objects that cannot be changed in place: other content, other name; same content, same name."""
 
-from __future__ import annotations
-
 import dataclasses
 import shutil
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Who may talk to whom, by the meaning of the policies and not by their text."""
 
-from __future__ import annotations
-
 import copy
 import ipaddress
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """What the pods do and what they may not."""
 
-from __future__ import annotations
-
 import copy
 import hashlib
 import re

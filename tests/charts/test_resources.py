@@ -1,7 +1,5 @@
 """What the pods ask for fits the nodes that the placement plans."""
 
-from __future__ import annotations
-
 import pytest
 
 from charts.vllm_pod import UPLOADER_CPUS, UPLOADER_MEMORY_GIB, slot_resources

@@ -1,7 +1,5 @@
 """Every object is what the Kubernetes 1.35 API accepts, and has names and labels it accepts."""
 
-from __future__ import annotations
-
 import copy
 import re
 

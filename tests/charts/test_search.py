@@ -1,7 +1,5 @@
 """A search in the cluster: candidates that run in turn, each in a chart of its own."""
 
-from __future__ import annotations
-
 from itertools import chain
 from pathlib import Path
 

@@ -4,8 +4,6 @@ The other experiment's remaining charts differ in names and numbers that other t
 hold for both.
 """
 
-from __future__ import annotations
-
 import copy
 import re
 from pathlib import Path

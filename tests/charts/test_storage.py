@@ -1,7 +1,5 @@
 """Buckets as volumes: which, how, and that the pods use exactly those."""
 
-from __future__ import annotations
-
 import copy
 
 import pytest

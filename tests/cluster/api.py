@@ -1,7 +1,5 @@
 """The Kubernetes API over plain HTTPS: objects as dictionaries, warnings with each answer."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

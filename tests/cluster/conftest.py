@@ -1,7 +1,5 @@
 """One control plane for all tests of the tier, empty before each."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path

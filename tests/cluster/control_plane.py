@@ -4,8 +4,6 @@ The programs are those of the folder that KUBE_BINARIES names. They end with the
 id; where the test run itself is killed, with its process namespace (`make test-cluster`).
 """
 
-from __future__ import annotations
-
 import subprocess
 import uuid
 from collections.abc import Callable, Iterator

@@ -4,8 +4,6 @@ The handler is the one that the synthesis put beside the templates. It logs in w
 update-kubeconfig`; the `aws` on its path here writes the control plane's kubeconfig.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

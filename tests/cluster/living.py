@@ -1,7 +1,5 @@
 """What lives in a cluster, compared with what was asked for."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterable
 from typing import Any

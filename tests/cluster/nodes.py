@@ -4,8 +4,6 @@ A node is an object and a lease that is renewed; no program belongs to it. `stan
 runs what is bound to one.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

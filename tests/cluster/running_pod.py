@@ -1,7 +1,5 @@
 """One pod as a kubelet runs it: containers, restarts, probes, status, deletion."""
 
-from __future__ import annotations
-
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping

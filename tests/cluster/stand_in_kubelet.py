@@ -4,8 +4,6 @@ Whatever the pod says is what runs: command, arguments, environment, mounts, use
 hold is made up (`Images`); what comes from AWS is the emulator's.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import threading

@@ -3,8 +3,6 @@
 What CloudFormation would hand the handler is taken from the synthesized templates.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 from collections.abc import Iterator, Mapping

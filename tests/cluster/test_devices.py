@@ -1,7 +1,5 @@
 """Who gets which node and which devices: the real scheduler, a recorded trn2.48xlarge slice."""
 
-from __future__ import annotations
-
 import asyncio
 import copy
 from collections.abc import Iterable, Iterator, Mapping

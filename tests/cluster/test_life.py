@@ -4,8 +4,6 @@ Staging, capacity, serving, measuring, results, verdict, and destroy. No path, v
 name is replaced: what a chart says wrongly fails here.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """What the charts make is what the API server takes: every field known, nothing deprecated."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator
 from pathlib import Path

@@ -4,8 +4,6 @@ servers that the measuring pod starts and stops.
 What each account must be able to do is in AWS, through the role that EKS Pod Identity gives it.
 """
 
-from __future__ import annotations
-
 import copy
 import itertools
 from collections.abc import Iterator

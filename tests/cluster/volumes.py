@@ -1,7 +1,5 @@
 """A pod's volumes as folders of this machine, made of the objects that live."""
 
-from __future__ import annotations
-
 import base64
 import os
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """An experiment's account, cluster, hub and nodes, with the pods' real programs running."""
 
-from __future__ import annotations
-
 import shutil
 import signal
 import sys

@@ -1,7 +1,5 @@
 """The command line: exit codes and exact words, no traceback for a user's mistake."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

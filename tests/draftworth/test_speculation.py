@@ -1,7 +1,5 @@
 """Steps of every window, from what the draft would have said."""
 
-from __future__ import annotations
-
 import random
 from statistics import fmean
 

@@ -1,7 +1,5 @@
 """How tables look in the terminal."""
 
-from __future__ import annotations
-
 import io
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What comes from outside: bounded, printable."""
 
-from __future__ import annotations
-
 import io
 import os
 from pathlib import Path

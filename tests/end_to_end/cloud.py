@@ -10,8 +10,6 @@ The functions are the deployed ones, with the environment that the template give
 controller gets CloudFormation's requests, and the S3 events that the template's rules let through.
 """
 
-from __future__ import annotations
-
 import fnmatch
 import json
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """One experiment, its synthesized templates, an account, a hub and the pods."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

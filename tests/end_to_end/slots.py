@@ -3,8 +3,6 @@
 It starts and ends the servers, and the measuring Job's pod finds it as it finds the real one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field

@@ -6,8 +6,6 @@ What it did at its start is in the file that `SAID` names. It listens on loopbac
 `LISTEN_ON` says.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

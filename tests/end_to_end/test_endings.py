@@ -3,8 +3,6 @@
 `make test` runs these; the others of this folder are in `make test-scenarios`.
 """
 
-from __future__ import annotations
-
 import re
 import signal
 from argparse import Namespace

@@ -5,8 +5,6 @@ that fails. What takes them minutes has a shorter limit here, and costs the scen
 Before there were canaries and wrappers that report, nobody noticed such a server for 225 minutes.
 """
 
-from __future__ import annotations
-
 import json
 import signal
 from collections.abc import Mapping

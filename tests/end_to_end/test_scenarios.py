@@ -4,8 +4,6 @@ Each scenario is deployed in an emulated account of its own. Those that start wh
 something take it from one undisturbed run (`first_run`).
 """
 
-from __future__ import annotations
-
 import json
 import re
 import signal

@@ -3,8 +3,6 @@
 Deployments are scaled through a stand-in for the Kubernetes API, which starts and ends the servers.
 """
 
-from __future__ import annotations
-
 import json
 import signal
 from collections import Counter

@@ -1,7 +1,5 @@
 """How many examples are tried, and what each of them may cost."""
 
-from __future__ import annotations
-
 import functools
 import resource
 import time

@@ -4,8 +4,6 @@ An answer is raw bytes; `forever` writes its last piece until the client goes aw
 write down what the server sent, run the tests, and read what they say it became.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@ A failure that was found once is a named row of the tests that mirror the tree:
 `tests/draftworth/experiment` and `tests/draftworth/records/test_prompts.py`.
 """
 
-from __future__ import annotations
-
 import argparse
 import copy
 import json

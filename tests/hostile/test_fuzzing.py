@@ -1,7 +1,5 @@
 """The limits that every try is held to can fail."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

@@ -1,7 +1,5 @@
 """What a model hub may say of a model: it is taken, or there is one clear error."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Logs of anybody: prompt files that are read again, or one message that has nothing of a text."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import gzip

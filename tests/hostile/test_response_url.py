@@ -1,7 +1,5 @@
 """Where the capacity controller's answer may go: what is checked is what would be connected to."""
 
-from __future__ import annotations
-
 from urllib.request import Request
 
 from hypothesis import given

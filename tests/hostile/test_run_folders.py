@@ -4,8 +4,6 @@ What failed once is a row of `FOUND`: what is changed in a good run (a path of k
 `blocks` or `transcripts`), and what the report then says.
 """
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import gzip

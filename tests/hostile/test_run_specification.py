@@ -1,7 +1,5 @@
 """Prompts of any text arrive as they are; what is no run specification is one clear refusal."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Servers at their worst: each answer is one record with a reason, bounded, and read back by us."""
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import gc

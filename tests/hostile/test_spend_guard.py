@@ -5,8 +5,6 @@ in whatever way, the desired size is zero after the deadline. One exception: a n
 cannot be shown to be the project's own is not touched, and that is notified.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

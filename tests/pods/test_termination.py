@@ -1,7 +1,5 @@
 """SIGTERM ends a program whatever its main thread waits for."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The real engine: servers of the shipped rehearsal's variants."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

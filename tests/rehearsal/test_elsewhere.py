@@ -1,7 +1,5 @@
 """Or on something else: a rehearsal's run beside a server that `measure` asked the same."""
 
-from __future__ import annotations
-
 from contextlib import chdir
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The embedded AWS has nothing to do with the AWS of who rehearses."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A rehearsal against the user's own endpoints: what its run says of them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

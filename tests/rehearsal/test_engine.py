@@ -1,7 +1,5 @@
 """The engine's install and its servers, with real child processes but no real engine."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """What of a log is shown."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from rehearsal.errors import read_log_tail

@@ -1,7 +1,5 @@
 """Every form of prompt against the real server: what it takes, and what our client reads of it."""
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 import json

@@ -1,7 +1,5 @@
 """The whole rehearsal: against servers of our own making, and with the real engine."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from pathlib import Path

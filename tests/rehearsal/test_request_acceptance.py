@@ -1,7 +1,5 @@
 """What the real server tells of each request's drafts is what our client reads and counts."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A real server's log holds nothing of what it is asked, even where it logs all it can."""
 
-from __future__ import annotations
-
 import json
 import urllib.request
 from pathlib import Path

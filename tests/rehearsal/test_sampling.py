@@ -1,7 +1,5 @@
 """Above temperature 0 the real server draws by each request's own seed."""
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 from pathlib import Path

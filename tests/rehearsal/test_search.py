@@ -1,7 +1,5 @@
 """A search with the real engine: servers in turn, and what it names beside measuring all."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Servers of a rehearsal, started and stopped as a run asks, with processes that stand for vLLM."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -4,8 +4,6 @@ A type that is not in the table fails the test until somebody writes its rule he
 behind, who writes logs for it, what has to be empty before it can be deleted.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 

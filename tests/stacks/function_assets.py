@@ -1,7 +1,5 @@
 """What is in a function's package, and that it works from there alone."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

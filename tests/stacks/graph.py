@@ -3,8 +3,6 @@
 A resource is deleted after everything that refers to it or depends on it.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """Templates as text that a person reviews: intrinsics as `${...}`, boilerplate left out."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -3,8 +3,6 @@
 All stand in one CDK app under cdk-nag, with the flags of the shipped `cdk.json`.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import json

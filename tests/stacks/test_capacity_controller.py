@@ -1,7 +1,5 @@
 """The capacity controller's function, rights, events and deployment."""
 
-from __future__ import annotations
-
 import copy
 import json
 from fnmatch import fnmatchcase

@@ -1,7 +1,5 @@
 """Control plane, add-ons and nodes."""
 
-from __future__ import annotations
-
 import copy
 import json
 from email import message_from_string

@@ -1,7 +1,5 @@
 """The dashboard: what stands beside what, and what it says of itself."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Every resource is deleted as its type's rule says, and every log group has an owner."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

@@ -15,8 +15,6 @@ in the control plane; but these need something that lives on a node or in an add
   left holds its security group and its subnet.
 """
 
-from __future__ import annotations
-
 import copy
 
 import pytest

@@ -1,7 +1,5 @@
 """What holds for every resource of every stack."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """CloudFormation's event of an update fits what Lambda takes."""
 
-from __future__ import annotations
-
 import json
 from typing import Any, cast
 

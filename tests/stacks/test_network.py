@@ -1,7 +1,5 @@
 """The network: where nodes are, and what reaches them."""
 
-from __future__ import annotations
-
 import pytest
 
 from draftworth.experiment.aws import second_zone

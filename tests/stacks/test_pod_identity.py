@@ -1,7 +1,5 @@
 """Who may take on a pod's role: one service account, in one namespace, of one cluster."""
 
-from __future__ import annotations
-
 import copy
 import json
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """cdk-nag, cfn-lint and CDK's own template validation find nothing that is not meant."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """The run specification travels as a file: byte for byte, under its hash, for one role."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

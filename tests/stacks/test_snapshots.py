@@ -4,8 +4,6 @@ The other experiment's templates would be the same again but for what the other 
 hold for every experiment: zone, way of buying, kept buckets, the capacity controller's plan.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What the checkpoint stagers may do in AWS, and what they find there."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

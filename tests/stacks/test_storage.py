@@ -1,7 +1,5 @@
 """Buckets and the results queue."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Builders of result files: each test states only what it cares about."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """A certificate authority that nobody knows, and a server's certificate by it."""
 
-from __future__ import annotations
-
 import datetime
 import ipaddress
 import ssl

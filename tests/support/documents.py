@@ -1,7 +1,5 @@
 """Blocks of a document that are made by the project: between two comments, held equal by a test."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

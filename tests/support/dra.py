@@ -4,8 +4,6 @@ Enough of resource.k8s.io/v1 for claims with one exact request: device classes, 
 attributes, counts. What it does not know it refuses, so that nothing passes unseen.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

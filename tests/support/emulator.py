@@ -1,7 +1,5 @@
 """What makes an emulated AWS cheap: work that botocore and moto would repeat in every test."""
 
-from __future__ import annotations
-
 import atexit
 import functools
 import logging

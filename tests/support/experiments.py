@@ -1,7 +1,5 @@
 """Experiment files for tests: a good one, and one with a few keys changed."""
 
-from __future__ import annotations
-
 import copy
 import tempfile
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Forecasts of the shipped search, as `draftworth estimate --json` prints them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -12,8 +12,6 @@ Refusals carry the headers that the client reads (X-Error-Code, X-Error-Message)
 asked for through `Trouble`.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import threading

@@ -1,7 +1,5 @@
 """Ends a process and all that it started, as the end of a container does."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Readings and outputs, with the fields that a test does not care about filled in."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from draftworth.records.readings import Output, Reading

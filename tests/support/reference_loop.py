@@ -3,8 +3,6 @@
 A bound on CPU time is a multiple of it, so that a test holds on any machine.
 """
 
-from __future__ import annotations
-
 import time
 
 ADDITIONS = 20_000_000

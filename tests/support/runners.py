@@ -1,7 +1,5 @@
 """Runs of tests: each states only what it cares about."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from draftworth.measuring import assembly

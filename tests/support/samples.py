@@ -1,7 +1,5 @@
 """Samples of an estimate's error, by hand."""
 
-from __future__ import annotations
-
 from draftworth.analysis.clustering import Sample
 from draftworth.analysis.statistics import Estimate
 

@@ -1,7 +1,5 @@
 """A builder of what a run says of its servers: each test states only what it cares about."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from draftworth.records.servers import Decoding, ServingFacts

@@ -5,8 +5,6 @@ folder of the run, the others wait and read. The folder is below pytest's base f
 run, so nothing of an older run is ever read; pytest removes all but the last three.
 """
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

@@ -1,7 +1,5 @@
 """A folder with what travels to a pod or function, and nothing else of the project."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Places for a run's files that misbehave."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from draftworth.measuring.result_files import FolderSink, SinkError

@@ -4,8 +4,6 @@
 purpose, so that an update is never mistaken for a pass: look at the diff, then run the tests again.
 """
 
-from __future__ import annotations
-
 import difflib
 import os
 import re

@@ -4,8 +4,6 @@ It runs in a thread of its own on loopback, writes raw bytes, and notes when eac
 on the clock that the client uses, so a test compares the client's figures with what happened.
 """
 
-from __future__ import annotations
-
 import json
 import socket
 import ssl

@@ -1,7 +1,5 @@
 """The allocator is itself a claim about Kubernetes: small cases that can be judged by eye."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """A time line that can be computed by hand: the published experiment, round assumptions."""
 
-from __future__ import annotations
-
 from draftworth.planning.assumptions import assumption_data
 from tests.support.experiments import with_rounds
 

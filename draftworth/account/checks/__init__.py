@@ -1,3 +1,1 @@
 """The checks of `draftworth preflight`: each a small function from the situation to an result."""
-
-from __future__ import annotations

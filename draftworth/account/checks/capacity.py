@@ -1,7 +1,5 @@
 """Whether the accelerator nodes can be had: zone, quota, Capacity Block."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """What a check is given and returns, and the two checks that all others depend on."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial

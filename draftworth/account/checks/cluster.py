@@ -1,7 +1,5 @@
 """The checks of what the cluster needs: two zones, CPU nodes, add-ons and node images."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any

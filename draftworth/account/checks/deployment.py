@@ -1,7 +1,5 @@
 """The checks of what a deploy needs: tools, the bootstrap, earlier stacks and graphs, the token."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The checks of price and budget, and of whether a later run can be compared with this one."""
 
-from __future__ import annotations
-
 from draftworth.account.checks.check import CheckResult, Situation, failed, passed, skipped, warned
 from draftworth.account.market.prices import spot_prices
 from draftworth.experiment.aws import Spot

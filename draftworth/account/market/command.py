@@ -3,8 +3,6 @@
 Reads only. Exit code 0: something can be bought; 1: nothing that was found can.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Collection, Iterator, Sequence
 from datetime import UTC, datetime

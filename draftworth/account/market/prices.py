@@ -1,7 +1,5 @@
 """Offers and prices that AWS lists: Capacity Blocks, on demand, Spot."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterator, Mapping

@@ -5,8 +5,6 @@ so that it goes wrong here instead, in a second and for nothing. A new rule is a
 module of its section, named in that module's tuple; its name is the code of its problems.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path

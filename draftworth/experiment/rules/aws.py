@@ -1,7 +1,5 @@
 """Rules of the AWS section: zones, price, access, secrets, versions, images."""
 
-from __future__ import annotations
-
 import ipaddress
 import re
 from collections.abc import Iterator

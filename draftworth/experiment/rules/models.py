@@ -1,7 +1,5 @@
 """Rules of target and draft: models of the right kind, with the same token ids."""
 
-from __future__ import annotations
-
 import filecmp
 import os
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Rules of a search: candidates with different names, on one load, within budget and deadline."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from draftworth.errors import Problem, suggestion

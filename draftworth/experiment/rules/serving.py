@@ -1,7 +1,5 @@
 """Rules of serving: slots that exist, cores that are used, lengths that fit."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from draftworth.errors import Problem

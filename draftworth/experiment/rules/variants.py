@@ -1,7 +1,5 @@
 """Rules of variants: one baseline, names and methods that differ, windows that speculate."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 

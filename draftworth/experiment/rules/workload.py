@@ -1,7 +1,5 @@
 """Rules of the workload: how outputs are sampled, how requests are sent, which prompts fit."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence

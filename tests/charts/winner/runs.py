@@ -1,7 +1,5 @@
 """Runs of shipped experiments, built as if they had been measured, and what is exported of them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The winner's alarms: they ring below the measured break-even, in the words of each system."""
 
-from __future__ import annotations
-
 import copy
 import json
 import re

@@ -1,7 +1,5 @@
 """`manifests --winner`: files to apply elsewhere, and clear words where there are none."""
 
-from __future__ import annotations
-
 import copy
 import json
 from dataclasses import replace

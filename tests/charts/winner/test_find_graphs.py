@@ -1,7 +1,5 @@
 """What the init container does: the program as it travels, run against a folder for a bucket."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The InferenceService is one by KServe's own models."""
 
-from __future__ import annotations
-
 import copy
 import importlib.util
 import json

@@ -1,7 +1,5 @@
 """The values are ones that the production-stack's chart reads, and make the measured command."""
 
-from __future__ import annotations
-
 import copy
 from functools import cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Things of an experiment in an emulated account, made one by one as a test needs them."""
 
-from __future__ import annotations
-
 import functools
 import io
 import json

@@ -1,7 +1,5 @@
 """An AWS account for tests: moto where it can answer, given answers where it cannot."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The artifacts command, with real calls to an emulated account."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from collections.abc import Iterator

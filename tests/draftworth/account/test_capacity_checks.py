@@ -1,7 +1,5 @@
 """Zone, quota and Capacity Block."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

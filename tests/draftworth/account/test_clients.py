@@ -1,7 +1,5 @@
 """Botocore's errors, each with what to do next."""
 
-from __future__ import annotations
-
 import boto3
 import pytest
 from botocore import exceptions as boto

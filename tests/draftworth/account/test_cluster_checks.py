@@ -1,7 +1,5 @@
 """Zones of the control plane, CPU nodes, add-ons and node images."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What deploys uploaded is deleted in every version, once nothing reads it any more."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Bootstrap, stacks of an earlier deploy, the hub token; and the tools of this machine."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import shutil

@@ -1,7 +1,5 @@
 """What is left of an experiment is found, told from others' things, and priced."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Iterator
 from datetime import timedelta

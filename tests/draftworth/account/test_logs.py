@@ -1,7 +1,5 @@
 """`draftworth logs`, with real calls to an emulated account."""
 
-from __future__ import annotations
-
 import json
 import re
 import time

@@ -1,7 +1,5 @@
 """The command: order, gates, table, exit codes; and the checks of money."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from datetime import timedelta

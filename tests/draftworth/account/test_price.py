@@ -1,7 +1,5 @@
 """`draftworth price`: what AWS is asked, what is kept, and what is not asked again."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The calls of the commands before a deploy only read, and the page lists their rights."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

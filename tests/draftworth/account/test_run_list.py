@@ -1,7 +1,5 @@
 """The runs of a bucket and of an experiment are listed, whatever else lies there."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any

@@ -1,7 +1,5 @@
 """A staged checkpoint comes into a folder: whole and checked files, what is needed, once."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator
 from pathlib import Path

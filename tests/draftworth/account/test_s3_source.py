@@ -1,7 +1,5 @@
 """A run in S3 comes into a folder: what the report reads of it, and nothing else."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

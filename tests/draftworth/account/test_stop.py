@@ -1,7 +1,5 @@
 """`draftworth stop` where no controller acts; both together are in `tests/end_to_end`."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """How durations and sizes look in the terminal."""
 
-from __future__ import annotations
-
 import pytest
 
 from draftworth.account.printing import duration_text, size_text

@@ -1,7 +1,5 @@
 """The answer in one sentence, and the record that carries it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Cross-checks: when both sources agree, when they do not, and when there is only one."""
 
-from __future__ import annotations
-
 import dataclasses
 import random
 from dataclasses import replace

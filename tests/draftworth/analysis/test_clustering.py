@@ -1,7 +1,5 @@
 """Errors of sums by hand; how often they are right: `tests/benchmarks/test_calibration.py`."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The noise floor: what two servers without speculation differ by, beside every verdict."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """What the report says of the traffic mix and of missing requests."""
 
-from __future__ import annotations
-
 import pytest
 
 from draftworth.analysis.answer import missing_requests, mix_sentence

@@ -1,7 +1,5 @@
 """Goodput by hand: requests that keep every limit, of one server at its load."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Break-even and yield, by hand."""
 
-from __future__ import annotations
-
 import pytest
 
 from draftworth.analysis.handover import handover_of

@@ -1,7 +1,5 @@
 """Where it stops paying: planted judgements, and runs at several loads."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Output lengths: of requests that did not fail, with what ended them; and prompts' lengths."""
 
-from __future__ import annotations
-
 import pytest
 
 from draftworth.analysis.summary import OutputLengths, output_lengths, wrong_input_tokens

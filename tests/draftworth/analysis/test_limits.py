@@ -1,7 +1,5 @@
 """What must hold before a cost means anything: requests that succeed, and the service's limits."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """A metric is declared once: everything that stores, shows or documents metrics has it by that."""
 
-from __future__ import annotations
-
 from dataclasses import fields, replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Transcripts and where outputs begin to differ."""
 
-from __future__ import annotations
-
 import gzip
 from collections.abc import Sequence
 from dataclasses import replace

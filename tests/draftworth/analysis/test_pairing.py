@@ -1,7 +1,5 @@
 """Which requests are compared, and what of them is a sample."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from draftworth.analysis.pairing import MANY_CASES, Traffic, counting, paired

@@ -1,7 +1,5 @@
 """Greedy outputs that part: by rounding, as right servers' do, and by what rounding cannot do."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Runs whose truth is known and misleads: what they cost is not what their median latency says."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Runs put together: which may be, and what they are then."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Two runs side by side, and runs that may not be put side by side."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

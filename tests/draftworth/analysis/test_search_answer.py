@@ -1,7 +1,5 @@
 """What a search says of itself: never more than it shows."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

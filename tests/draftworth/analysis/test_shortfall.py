@@ -1,7 +1,5 @@
 """What an interval lacks, by hand."""
 
-from __future__ import annotations
-
 import pytest
 
 from draftworth.analysis.repetitions import Shortfall, more_rounds_help, shortfall

@@ -1,7 +1,5 @@
 """Intervals by hand; how often they hold the truth is in `tests/benchmarks/test_calibration.py`."""
 
-from __future__ import annotations
-
 import math
 import random
 

@@ -1,7 +1,5 @@
 """The step-cost card by hand, and as a file that is read back or refused."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

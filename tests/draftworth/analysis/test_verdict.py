@@ -1,7 +1,5 @@
 """The verdict: pairs, intervals and judgements."""
 
-from __future__ import annotations
-
 import hashlib
 import statistics
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The winner: what the headline answers, with the figures to watch it by."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

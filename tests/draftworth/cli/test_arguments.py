@@ -1,7 +1,5 @@
 """What arguments allow: each mistake its own sentence, exit code 2, no request, no secret shown."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, timedelta

@@ -1,7 +1,5 @@
 """The command, with models that read nothing; with the engine, beside servers with a draft."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

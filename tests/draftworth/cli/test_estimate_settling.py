@@ -1,7 +1,5 @@
 """Sentences on what an accelerator hour would settle, cost and save."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import date
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Messages name commands as a reader can type them: there is no program `draftworth`."""
 
-from __future__ import annotations
-
 import ast
 import tomllib
 from collections.abc import Iterator

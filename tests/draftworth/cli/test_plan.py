@@ -1,7 +1,5 @@
 """`plan`'s time line: a golden table, its options, and what it warns of."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 from datetime import date
 from pathlib import Path

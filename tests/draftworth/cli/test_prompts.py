@@ -1,7 +1,5 @@
 """`prompts import`: what it says, and what it must not say."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

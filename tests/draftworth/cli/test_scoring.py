@@ -1,7 +1,5 @@
 """Outputs that a program of the user's scores: real programs, as they are named on the line."""
 
-from __future__ import annotations
-
 import shlex
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Signals end a command as Ctrl-C does: real processes, real signals."""
 
-from __future__ import annotations
-
 import os
 import pty
 import signal

@@ -1,7 +1,5 @@
 """Checks of a run's outputs: which model reads them, and where the findings are written."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Estimates as a document (the conclusion comes first, and no name is markup) and as JSON."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Forecasts and conclusions from planted hits and planted step costs."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Right samplers of planted models pass the check of their outputs, and wrong ones are caught."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Callable, Sequence

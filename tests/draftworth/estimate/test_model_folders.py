@@ -1,7 +1,5 @@
 """Folders that cannot hold a model are refused; a model has to fit into memory."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

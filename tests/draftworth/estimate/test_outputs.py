@@ -1,7 +1,5 @@
 """Which outputs are read, and which are refused before or after that."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

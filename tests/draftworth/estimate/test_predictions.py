@@ -1,7 +1,5 @@
 """Predictions are compared over the same requests, and step by step if the chunks show steps."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

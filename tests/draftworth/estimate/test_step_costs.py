@@ -1,7 +1,5 @@
 """Step costs of a card: measured windows, other windows, and cards that are refused."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

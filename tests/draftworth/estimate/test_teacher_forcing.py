@@ -1,7 +1,5 @@
 """The pass of a real model over outputs, in the engine's environment."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Runs in a folder whose variants answered a few prompts of an experiment."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The catalogue's facts, and what is computed from them."""
 
-from __future__ import annotations
-
 import pytest
 
 from draftworth.experiment.catalog import ArtifactFolder, CompilerCache, catalog

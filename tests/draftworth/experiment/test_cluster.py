@@ -1,7 +1,5 @@
 """The cluster's second zone."""
 
-from __future__ import annotations
-
 import pytest
 
 from draftworth.experiment.aws import second_zone

@@ -1,7 +1,5 @@
 """The forecast that a search names: what is read of it, and what is refused."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace

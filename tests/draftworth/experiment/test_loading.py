@@ -1,7 +1,5 @@
 """Reading whole experiment files: what they give, and files that cannot be read."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Slots onto nodes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

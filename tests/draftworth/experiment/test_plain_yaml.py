@@ -1,7 +1,5 @@
 """YAML that no experiment uses, each with its line and reason; and what is read of plain YAML."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

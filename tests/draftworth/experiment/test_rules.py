@@ -3,8 +3,6 @@
 `refused.txt` has the words: every problem of every row, read by people in a diff.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 from collections.abc import Iterator

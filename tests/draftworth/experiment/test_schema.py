@@ -1,7 +1,5 @@
 """The JSON Schema that editors read: the published file is the model's."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What is said of a key's meaning and values, where it is missing or wrong."""
 
-from __future__ import annotations
-
 import pytest
 
 from draftworth.errors import Key

@@ -1,7 +1,5 @@
 """A search: what it expands to, and what it may not ask for."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A variant answers for its method."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Files that cannot be read, each told in one sentence at once; and how problems read."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

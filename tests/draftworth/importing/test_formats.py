@@ -1,7 +1,5 @@
 """What each form of log means: what was asked, what was answered, what cannot be used."""
 
-from __future__ import annotations
-
 import base64
 import json
 from typing import Any

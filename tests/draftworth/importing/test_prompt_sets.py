@@ -1,7 +1,5 @@
 """From a log to the files of a class, which are read again as any others."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

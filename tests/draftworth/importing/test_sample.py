@@ -1,7 +1,5 @@
 """Samples: of different prompts, the same each time, fair, and all accounted for."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 

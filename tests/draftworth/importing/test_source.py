@@ -1,7 +1,5 @@
 """Reading logs: lines, arrays and folders of any size; what is no JSON is told with its place."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

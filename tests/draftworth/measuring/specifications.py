@@ -1,7 +1,5 @@
 """Run specifications: each test states only what it cares about."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSpec, Sampling

@@ -1,7 +1,5 @@
 """The client against a real server that streams, stalls, sends wrong data and ends."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import json

@@ -1,7 +1,5 @@
 """A wall clock that jumps while a run is measured."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import pickle

@@ -1,7 +1,5 @@
 """Prompts made as long as a load wants them, by a server's own tokenizer."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Iterable

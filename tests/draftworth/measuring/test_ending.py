@@ -1,7 +1,5 @@
 """Why a run that measured every block is not complete."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from draftworth.measuring.findings import shortfall_reason

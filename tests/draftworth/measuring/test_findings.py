@@ -1,7 +1,5 @@
 """What stands beside `run.json`: there before it, and never in its way."""
 
-from __future__ import annotations
-
 import threading
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The first wait: how long for servers that have never answered, and what ends it sooner."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace

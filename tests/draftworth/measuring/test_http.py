@@ -1,7 +1,5 @@
 """When bytes are stamped, and that they all arrive: against real sockets, plain and TLS."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import socket

@@ -1,7 +1,5 @@
 """Where a run's time went, over all the pods that it took."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

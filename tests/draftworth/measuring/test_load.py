@@ -1,7 +1,5 @@
 """A load is what it says from the first measured request to the last; by hand and over HTTP."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Servers that are lost within a block: its figures count for nothing, and it is measured again."""
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import threading

@@ -1,7 +1,5 @@
 """Whether a class needs another round: by widths alone, and not where only prompts would help."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

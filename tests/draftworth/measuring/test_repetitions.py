@@ -1,7 +1,5 @@
 """A run that starts its servers again: what runs when, what is recorded, what a loss costs."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path

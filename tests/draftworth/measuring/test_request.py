@@ -1,7 +1,5 @@
 """The seed of each request: one for both variants, and another when the prompt comes again."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

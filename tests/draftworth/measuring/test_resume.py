@@ -4,8 +4,6 @@ The figures come from a fake engine, a function of what is asked: so two runs me
 the decisions that hang on the figures must be the same too.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import itertools

@@ -1,7 +1,5 @@
 """Which rounds a run measures: the least of everything, then where the interval is widest."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any

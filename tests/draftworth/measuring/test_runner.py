@@ -1,7 +1,5 @@
 """The runner: order, files, failures; against real HTTP servers."""
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import gzip

@@ -1,7 +1,5 @@
 """which waits exclude a sample."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

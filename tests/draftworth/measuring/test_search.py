@@ -1,7 +1,5 @@
 """A search while it is measured: what runs when, what is chosen, what an interruption changes."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import re

@@ -1,7 +1,5 @@
 """Files in a folder, written once and read back."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

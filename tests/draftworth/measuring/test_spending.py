@@ -1,7 +1,5 @@
 """What a search may spend: the arithmetic that its reader can check."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Which servers run when, and which of them are measured."""
 
-from __future__ import annotations
-
 import pytest
 
 from draftworth.measuring.run_specification import Endpoint

@@ -1,7 +1,5 @@
 """Assumptions: strict data, each with its source, and a user's values instead."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from importlib.resources import files
 from typing import Any

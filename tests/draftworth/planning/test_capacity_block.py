@@ -1,7 +1,5 @@
 """A Capacity Block as it is billed: by hand, and at the edges."""
 
-from __future__ import annotations
-
 import pytest
 
 from draftworth.experiment.aws import CapacityBlock

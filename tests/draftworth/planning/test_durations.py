@@ -1,7 +1,5 @@
 """How long requests take: hand-computed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A price that the experiment leaves out: where it comes from, and what happens without one."""
 
-from __future__ import annotations
-
 import json
 from datetime import date, timedelta
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a limit leaves of a run: by hand."""
 
-from __future__ import annotations
-
 import pytest
 
 from draftworth.planning.schedule import TEARDOWN, Schedule, Span

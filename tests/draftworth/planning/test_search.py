@@ -1,7 +1,5 @@
 """The search that the measuring Job does, of the shipped experiments."""
 
-from __future__ import annotations
-
 import pytest
 
 from draftworth.planning.resolved import load

@@ -1,7 +1,5 @@
 """The time line of a search: one example by hand, its stop, and what a run after it finds."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The time line: one example by hand, and what holds for all of them."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Answers of a log: paired with prompts by id, or refused with their line."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

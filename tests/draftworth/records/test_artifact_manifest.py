@@ -1,7 +1,5 @@
 """The manifest: read back as written, refused when it is something else, compared in full."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from typing import Any

@@ -1,7 +1,5 @@
 """What a canary found."""
 
-from __future__ import annotations
-
 from draftworth.records.codec import dump_record, load_record
 from draftworth.records.deployment import CanaryReport, canary_key
 

@@ -1,7 +1,5 @@
 """The capacity plan: what the stack writes is what the function reads."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,8 +1,6 @@
 """The codec of all records: what is written is read back, of the same major version too, and what
 is not the record is refused by key."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass

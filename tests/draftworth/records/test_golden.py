@@ -1,7 +1,5 @@
 """Documents that earlier versions wrote are read, and what a reader cannot take is refused."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Mapping

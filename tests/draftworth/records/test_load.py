@@ -1,7 +1,5 @@
 """Load shapes: their limits, labels, schedules and durations."""
 
-from __future__ import annotations
-
 from argparse import ArgumentParser
 from dataclasses import dataclass, replace
 from itertools import islice, pairwise

@@ -1,7 +1,5 @@
 """A load answers for itself: nobody asks for its class, so a new shape gets no wrong figures."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Prompt files: the shipped ones, and wrong ones."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A run's folder: the files that `run.json` lists, each the run's own, and nothing hangs."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The result format: what is written is read, what is not a result file is refused by key."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import asdict

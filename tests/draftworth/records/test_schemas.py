@@ -4,8 +4,6 @@
 choice that no golden document has.
 """
 
-from __future__ import annotations
-
 from dataclasses import MISSING, Field, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints

@@ -1,7 +1,5 @@
 """What a server says of its starts."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

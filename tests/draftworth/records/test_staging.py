@@ -1,7 +1,5 @@
 """Markers of staged checkpoints."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from typing import Any

@@ -1,7 +1,5 @@
 """Fingerprints of checkpoints' vocabularies."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

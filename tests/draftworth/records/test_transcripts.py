@@ -1,7 +1,5 @@
 """Transcripts are read as a stream: what was made to fill a memory is refused for little."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import zlib

@@ -4,8 +4,6 @@
 holds is read by every later version within the same major version (`test_golden.py`).
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Runs built for the report: a baseline and one variant in two classes, figures that add up."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Mapping

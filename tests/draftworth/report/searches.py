@@ -1,7 +1,5 @@
 """A search built for the report: two drafts, of which one does not pay, and a failed candidate."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

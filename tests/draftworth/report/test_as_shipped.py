@@ -1,7 +1,5 @@
 """The baseline as shipped in a report: named, beside the fair baseline, and never in its place."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

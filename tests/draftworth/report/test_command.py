@@ -1,7 +1,5 @@
 """`python -m draftworth report`: files, exit codes, runs in S3."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

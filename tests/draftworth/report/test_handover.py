@@ -1,7 +1,5 @@
 """The handover: what was decided for which traffic, what to watch, what is missing."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import replace

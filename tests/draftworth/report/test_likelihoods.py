@@ -1,7 +1,5 @@
 """Whose outputs they are: shown, said first, and no verdict on what is not the target's."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

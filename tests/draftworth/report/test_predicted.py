@@ -1,7 +1,5 @@
 """Predictions beside a run: read from its folder, shown, refused where they are another run's."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

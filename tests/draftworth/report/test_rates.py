@@ -1,7 +1,5 @@
 """Requests that come at rates: the answer is how many a second each variant can take."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from draftworth.records.load import PoissonLoad

@@ -1,7 +1,5 @@
 """The document as Markdown and HTML: complete, self-contained, and safe with any name."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from html.parser import HTMLParser

@@ -1,7 +1,5 @@
 """Repetitions and the control in the report."""
 
-from __future__ import annotations
-
 import csv
 import io
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What the report of a search shows, from the file in the run's folder to the page."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Where a run's time and money went, stated apart from the cost of its tokens."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

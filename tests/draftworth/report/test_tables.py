@@ -1,7 +1,5 @@
 """The CSV files: what a notebook reads is what was recorded."""
 
-from __future__ import annotations
-
 import csv
 import io
 from dataclasses import asdict

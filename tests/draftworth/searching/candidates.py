@@ -1,7 +1,5 @@
 """Searches of one draft and what they know: each test states only what it cares about."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from draftworth.records.search import Candidate, Search

@@ -1,7 +1,5 @@
 """How many candidates a search measures: what is certain, and that no search measures fewer."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import pytest

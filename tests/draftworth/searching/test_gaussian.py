@@ -1,7 +1,5 @@
 """Conditioning: against the textbook's two-dimensional case, and its limits."""
 
-from __future__ import annotations
-
 import math
 from statistics import NormalDist
 

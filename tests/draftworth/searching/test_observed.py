@@ -1,7 +1,5 @@
 """What blocks show of a search, against sums by hand."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """What is measured next, when it ends, and what is said of the candidates."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """What is assumed of steps, and what is measured first."""
 
-from __future__ import annotations
-
 import pytest
 
 from draftworth.searching.step_costs import first_candidate, step_costs_before

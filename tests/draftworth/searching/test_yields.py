@@ -1,7 +1,5 @@
 """Tokens a step of windows that nobody measured, from those that somebody did."""
 
-from __future__ import annotations
-
 import pytest
 
 from draftworth.searching.yields import from_measured

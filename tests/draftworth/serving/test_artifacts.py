@@ -3,8 +3,6 @@
 Both tables together hold every field of an experiment, so a new field has to be put into one.
 """
 
-from __future__ import annotations
-
 import re
 import typing
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Serving flags: the same for both sides but for speculation, in every dialect."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 from functools import cache

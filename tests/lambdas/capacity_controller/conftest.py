@@ -5,8 +5,6 @@ no scaling activities, no drain and no Capacity Blocks, and refuses no change of
 answers are put into boto3's own pipeline by event hooks, in the shapes of botocore's models.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import threading

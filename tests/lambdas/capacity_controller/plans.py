@@ -1,7 +1,5 @@
 """Builders of plans and staged models: each test states only what it cares about."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from draftworth.records.checkpoints import FailedModel, ReadyModel, StoredFile

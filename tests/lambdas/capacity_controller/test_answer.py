@@ -1,7 +1,5 @@
 """The mail that says that a run is complete brings its answer, and comes without one too."""
 
-from __future__ import annotations
-
 import pytest
 
 from draftworth.records.codec import dump_record

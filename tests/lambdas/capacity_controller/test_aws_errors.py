@@ -1,7 +1,5 @@
 """AWS errors: what is tried again, what is reported, what ends the invocation."""
 
-from __future__ import annotations
-
 import pytest
 from botocore.exceptions import ClientError
 

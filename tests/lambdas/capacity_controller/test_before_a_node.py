@@ -1,7 +1,5 @@
 """What is said before an accelerator exists: by canaries, and by stagings that were given up."""
 
-from __future__ import annotations
-
 import pytest
 
 from lambdas.capacity_controller.decision import CANARY_SILENT_AFTER_SECONDS

@@ -1,7 +1,5 @@
 """A Capacity Block is paid up front: what it costs, and which ends leave its nodes up."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Any
 

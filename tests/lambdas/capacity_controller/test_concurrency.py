@@ -1,7 +1,5 @@
 """Several invocations at once, and one that is overtaken by another."""
 
-from __future__ import annotations
-
 import threading
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Each rule of the decision, and its opposite."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

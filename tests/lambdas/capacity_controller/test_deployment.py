@@ -1,7 +1,5 @@
 """CloudFormation's requests: a deployment begins, changes, is rolled back, ends."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

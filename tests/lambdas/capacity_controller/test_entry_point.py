@@ -1,7 +1,5 @@
 """The function's environment and its entry point."""
 
-from __future__ import annotations
-
 import time
 from types import SimpleNamespace
 from typing import Any

@@ -4,8 +4,6 @@ Random sequences of events and of changes in AWS, with a clock that jumps, EKS t
 S3 that does not answer, and second invocations that run between two calls of the first.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import json

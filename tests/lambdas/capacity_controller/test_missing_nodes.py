@@ -1,7 +1,5 @@
 """Desired nodes that are missing, and nodes that are lost."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.lambdas.capacity_controller.conftest import (

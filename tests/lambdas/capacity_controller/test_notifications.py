@@ -1,7 +1,5 @@
 """Every mail has its row in docs/operations.md, in the words of its subject."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from typing import get_args

@@ -1,7 +1,5 @@
 """Launch failures in AWS's own words, as people quote them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

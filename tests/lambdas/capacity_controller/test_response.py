@@ -1,7 +1,5 @@
 """CloudFormation alone is answered."""
 
-from __future__ import annotations
-
 import pytest
 
 from lambdas.capacity_controller.actions import RESPONSE_ATTEMPTS, is_cloudformations

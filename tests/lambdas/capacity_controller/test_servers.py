@@ -1,7 +1,5 @@
 """Servers that do not get healthy: given up by their wrapper, or paid for too long without one."""
 
-from __future__ import annotations
-
 import pytest
 
 from draftworth.records.servers import server_state_key

@@ -1,7 +1,5 @@
 """A draft must have the token ids of its target."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

@@ -1,7 +1,5 @@
 """Every transition through the handler, with real boto3 calls and events of the real shape."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A state that cannot be read ends no run, starts none, and lifts neither deadline nor budget."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 from types import SimpleNamespace

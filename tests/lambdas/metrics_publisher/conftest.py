@@ -1,7 +1,5 @@
 """The publisher's part of AWS, emulated: bucket, EventBridge, queues, metrics."""
 
-from __future__ import annotations
-
 import functools
 import json
 from collections.abc import Callable, Iterator

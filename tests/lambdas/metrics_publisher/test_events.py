@@ -1,7 +1,5 @@
 """What a message of the results queue is about."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A batch, and the whole chain: bucket, EventBridge, queue, function, metrics, dead letters."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """One file into an emulated CloudWatch, counted once whatever happens on the way."""
 
-from __future__ import annotations
-
 import io
 from dataclasses import replace
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """A verdict's cost ratios into an emulated CloudWatch, once and with both ends of the interval."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """The canary against an emulated S3: in this process, and as a process from the image."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Which files are staged, and which downloads are taken for what they should be."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the hub's refusals and failures mean, through its own client against real HTTP."""
 
-from __future__ import annotations
-
 import errno
 from pathlib import Path
 from typing import Any

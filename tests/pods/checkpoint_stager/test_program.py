@@ -1,7 +1,5 @@
 """The Job's program as a process, from the files that the image has, against AWS in a server."""
 
-from __future__ import annotations
-
 import functools
 import os
 import re

@@ -1,7 +1,5 @@
 """One model from a hub into a bucket: the real client of the hub, real boto3 calls."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import threading

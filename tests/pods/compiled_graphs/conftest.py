@@ -1,7 +1,5 @@
 """An emulated S3 with an empty artifacts bucket, over HTTP: the processes are real ones."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol

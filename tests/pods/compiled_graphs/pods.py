@@ -1,7 +1,5 @@
 """A serving pod as two processes: `start`, the parent of a stand-in for vLLM, and `upload`."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket

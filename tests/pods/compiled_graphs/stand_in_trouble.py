@@ -3,8 +3,6 @@
 It answers at /health once it is healthy, so it may also stand in for one that is slow.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

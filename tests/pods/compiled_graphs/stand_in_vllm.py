@@ -5,8 +5,6 @@ it holds has to be whole; a cache is looked through entry by entry. Behaviour by
 `SECONDS_A_FILE` a compiled file takes, `CRASH_AFTER` so many files the process dies.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import time

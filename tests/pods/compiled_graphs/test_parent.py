@@ -1,7 +1,5 @@
 """The parent of vLLM: with real child processes, real signals and an emulated S3."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

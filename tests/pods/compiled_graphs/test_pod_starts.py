@@ -1,7 +1,5 @@
 """First start, second start, two at once, a kill, a mismatch: with real processes and S3 calls."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """What is prepared for a start; the inputs and the commits of the checkpoints are compared."""
 
-from __future__ import annotations
-
 import dataclasses
 from hashlib import sha256
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Uploading: whatever fails where, no manifest without all of its files."""
 
-from __future__ import annotations
-
 import threading
 import time
 from argparse import Namespace

@@ -3,8 +3,6 @@
 Prints its address on standard output.
 """
 
-from __future__ import annotations
-
 import os
 import threading
 import time

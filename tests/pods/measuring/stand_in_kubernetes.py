@@ -1,7 +1,5 @@
 """An API server that knows Deployments and Jobs, over TLS, and may misbehave."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Callable, Iterator

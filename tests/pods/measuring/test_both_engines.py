@@ -3,8 +3,6 @@
 Needs an interpreter with Ray and llmperf: `make test-llmperf`.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

@@ -1,7 +1,5 @@
 """Servers that are started and stopped through Kubernetes: a real HTTPS API, that may misbehave."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The Job's program, run as the image runs it: from the files that the Dockerfile copies."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

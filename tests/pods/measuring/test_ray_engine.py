@@ -1,7 +1,5 @@
 """The Ray engine without Ray: actors that are threads, and the choice between engines."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import threading

@@ -1,7 +1,5 @@
 """The Job's program with llmperf on Ray. Needs an interpreter with both: `make test-llmperf`."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

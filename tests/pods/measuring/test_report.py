@@ -1,7 +1,5 @@
 """The report that the Job's pod writes: the command's own, once, and never in the run's way."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import boto3

@@ -1,7 +1,5 @@
 """Result files into S3: real boto3 calls against an emulated S3."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import boto3

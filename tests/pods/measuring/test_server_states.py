@@ -1,7 +1,5 @@
 """What servers say of themselves, read from a bucket that may hold anything."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The run specification from S3 and from a file: bounded, compared with its hash, then decoded."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What is offered: order, sums, what is in the way, what could not be asked, what to paste."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
