@@ -103,7 +103,7 @@ def test_a_manifest_of_another_key_is_refused(tmp_path: Path) -> None:
     put_graphs(tmp_path, commit=None)
     text = (tmp_path / "mounted" / manifest_key(KEY)).read_text()
     (tmp_path / "mounted" / manifest_key(KEY)).write_text(text.replace(KEY, "f" * 24))
-    with pytest.raises(RefusedGraphsError, match=r"the manifest is of f{24}"):
+    with pytest.raises(RefusedGraphsError, match=r"the manifest belongs to f{24}"):
         prepare(an_order(tmp_path))
 
 
