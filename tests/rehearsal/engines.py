@@ -45,8 +45,8 @@ def engine_server(
 @contextmanager
 def serve_together(servers: Sequence[EngineServer]) -> Iterator[None]:
     """All servers, healthy; ended on leaving."""
-    by_name = {server.name: server for server in servers}
-    with process_servers(by_name, by_name.keys()):
+    by_place = {f"{place}-{server.name}": server for place, server in enumerate(servers)}
+    with process_servers(by_place, by_place.keys()):
         yield
 
 
