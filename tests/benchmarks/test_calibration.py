@@ -9,11 +9,11 @@ from benchmarks.planted import Cell
 from draftworth.analysis.clustering import Sample
 from draftworth.analysis.pairing import Pair
 
-RUNS = 60
+RUNS = 150
 # What prompts have in common is most of the error here, and drift the rest.
 CELL = Cell(cost_ratio=BOUNDARY, spread=0.2, drift=0.3)
-# Of 60 runs with a true share of 95%, 85% or fewer cover in one of a thousand such tests.
-LEAST_COVERAGE = 0.85
+# Of 150 runs with a true share of 95%, 89% or fewer cover in one of a thousand such tests.
+LEAST_COVERAGE = 0.89
 
 
 def coverage(cell: Cell = CELL) -> float:
@@ -37,9 +37,9 @@ def test_without_clustering_it_would_not(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_cheaper_is_rarely_said_of_what_is_not() -> None:
-    """At the boundary: nominally 2.5%, of 60 runs at most 7."""
+    """At the boundary: nominally 2.5%, of 150 runs at most 12."""
     found = [outcome.comparison.judgement for outcome in outcomes(CELL, RUNS)]
-    assert found.count("cheaper per token") <= 7
+    assert found.count("cheaper per token") <= 12
     cheap = [o.comparison.judgement for o in outcomes(replace(CELL, cost_ratio=0.5), 20)]
     assert cheap.count("cheaper per token") == 20
 

@@ -132,7 +132,7 @@ def alarms(hazards: Callable[[int], Hazards], runs: int) -> int:
 
 def test_right_servers_raise_no_more_false_alarms_than_are_promised() -> None:
     """Both sides round: the variant at the highest rate that right ones have, the control less."""
-    runs = 100
+    runs = 300
     found = alarms(lambda n: {VARIANT: ROUNDING_PER_TOKEN, CONTROL: n % 3 * 0.01}, runs)
 
     assert found <= runs * FALSE_ALARMS + 3 * math.sqrt(runs * FALSE_ALARMS)
