@@ -12,25 +12,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from charts import names
 from charts.app import benchmark_charts
 from charts.files import placeholder, write_files, yaml_text
 from charts.measuring import RunSpecFile, run_spec_file
-from charts.names import (
-    CPU_NODE_LABELS,
-    MEASURING_JOB_SERVICE_ACCOUNT,
-    NAMESPACE,
-    STAGER_SERVICE_ACCOUNT,
-    Bindings,
-    service_name,
-)
+from charts.winner import command
 from charts.winner.building import BUCKETS
-from charts.winner.command import (
-    WINNER_OPTIONS,
-    add_winner_arguments,
-    option,
-    refuse,
-    write_winner,
-)
 from draftworth.errors import UserInputError
 from draftworth.experiment.rules.aws import PINNED_IMAGE_WORDS, is_pinned_image
 from draftworth.planning.prices import with_looked_up_price
@@ -69,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--llmperf-image",
         help="the measuring Job's image; left out: the experiment's, if it has one",
     )
-    add_winner_arguments(parser)
+    command.add_winner_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -77,11 +64,11 @@ def run(arguments: argparse.Namespace) -> int:
     _check_buckets(arguments)
     if arguments.winner is not None:
         unused = {name: getattr(arguments, name) for name in VARIABLES if name not in BUCKETS}
-        refuse("--winner", "allowed: without it", **unused)
-        sys.stdout.write(write_winner(arguments))
+        command.refuse("--winner", "allowed: without it", **unused)
+        sys.stdout.write(command.write_winner(arguments))
         return 0
-    options = {name: getattr(arguments, name) for name in WINNER_OPTIONS}
-    refuse("no --winner", "allowed: with it", **options)
+    options = {name: getattr(arguments, name) for name in command.WINNER_OPTIONS}
+    command.refuse("no --winner", "allowed: with it", **options)
     given = {field: value for field in VARIABLES if (value := getattr(arguments, field))}
     if arguments.llmperf_image and not is_pinned_image(arguments.llmperf_image):
         raise UserInputError(
@@ -99,7 +86,8 @@ def _check_buckets(arguments: argparse.Namespace) -> None:
         value = getattr(arguments, name)
         if name.endswith("_bucket") and value is not None and not _BUCKET.fullmatch(value):
             raise UserInputError(
-                f"{option(name)}: given {one_line(value)!r}, allowed: a bucket's name by S3's "
+                f"{command.option(name)}: given {one_line(value)!r}, allowed: a bucket's name by "
+                f"S3's "
                 "rules: 3 to 63 lower-case letters, digits, hyphens and dots, a letter or digit "
                 "first and last, no two dots together, no IP address"
             )
@@ -135,12 +123,14 @@ def write_manifests(
     )
 
 
-def _bindings(experiment: ResolvedNeuron, file: RunSpecFile, given: Mapping[str, str]) -> Bindings:
+def _bindings(
+    experiment: ResolvedNeuron, file: RunSpecFile, given: Mapping[str, str]
+) -> names.Bindings:
     values = {field: placeholder(variable) for field, variable in VARIABLES.items()}
     if experiment.spec.aws.load_generator_image:
         values["llmperf_image"] = experiment.spec.aws.load_generator_image
     values |= given
-    return Bindings(
+    return names.Bindings(
         region=experiment.spec.aws.region,
         run_spec_url=f"s3://{values['results_bucket']}/{RUN_SPEC_FOLDER}/{file.name}",
         run_spec_sha256=file.sha256,
@@ -171,8 +161,8 @@ def _next_steps(written: Written) -> str:
 def _cluster_needs() -> str:
     text = Path(__file__).with_name("cluster_needs.txt").read_text(encoding="utf-8")
     return text.rstrip("\n").format(
-        serving=f"{NAMESPACE}/{service_name('VARIANT')}",
-        measuring_job=f"{NAMESPACE}/{MEASURING_JOB_SERVICE_ACCOUNT}",
-        stager=f"{NAMESPACE}/{STAGER_SERVICE_ACCOUNT}",
-        label=",".join(f"{key}={value}" for key, value in CPU_NODE_LABELS.items()),
+        serving=f"{names.NAMESPACE}/{names.service_name('VARIANT')}",
+        measuring_job=f"{names.NAMESPACE}/{names.MEASURING_JOB_SERVICE_ACCOUNT}",
+        stager=f"{names.NAMESPACE}/{names.STAGER_SERVICE_ACCOUNT}",
+        label=",".join(f"{key}={value}" for key, value in names.CPU_NODE_LABELS.items()),
     )

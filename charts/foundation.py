@@ -5,18 +5,7 @@ from collections.abc import Mapping
 import cdk8s
 from constructs import Construct
 
-from charts import k8s
-from charts.names import (
-    CANARY_COMPONENT,
-    MEASURING_JOB_COMPONENT,
-    MEASURING_JOB_SERVICE_ACCOUNT,
-    NAMESPACE,
-    SERVING_COMPONENT,
-    STAGER_COMPONENT,
-    STAGER_SERVICE_ACCOUNT,
-    experiment_labels,
-    service_name,
-)
+from charts import k8s, names
 from charts.pods import metadata
 from draftworth.planning.resolved import ResolvedNeuron
 from draftworth.serving.command import SERVING_PORT
@@ -35,10 +24,10 @@ class FoundationChart(cdk8s.Chart):
     """The objects that all others need."""
 
     def __init__(self, scope: Construct, id_: str, *, experiment: ResolvedNeuron) -> None:
-        super().__init__(scope, id_, labels=experiment_labels(experiment))
+        super().__init__(scope, id_, labels=names.experiment_labels(experiment))
         self._namespace()
-        serving = [service_name(variant.name) for variant in experiment.variants]
-        for name in (STAGER_SERVICE_ACCOUNT, *serving, MEASURING_JOB_SERVICE_ACCOUNT):
+        serving = [names.service_name(variant.name) for variant in experiment.variants]
+        for name in (names.STAGER_SERVICE_ACCOUNT, *serving, names.MEASURING_JOB_SERVICE_ACCOUNT):
             # Only a measuring Job that starts and stops servers calls the Kubernetes API, and its
             # pod asks for the token. Pod Identity and the S3 driver bring tokens of their own.
             k8s.KubeServiceAccount(
@@ -51,21 +40,23 @@ class FoundationChart(cdk8s.Chart):
         # Nobody in. Out: name look-ups, credentials and the Internet, for hubs have no fixed
         # addresses.
         out = [_dns(), _credentials(), _public_https()]
-        self._policy("stager", STAGER_COMPONENT, ingress=[], egress=out)
-        self._policy("canary", CANARY_COMPONENT, ingress=[], egress=out)
+        self._policy("stager", names.STAGER_COMPONENT, ingress=[], egress=out)
+        self._policy("canary", names.CANARY_COMPONENT, ingress=[], egress=out)
         self._serving_policy()
         # Nobody in. Out: name look-ups, servers, credentials, S3, and the Kubernetes API where the
         # Job starts and stops servers.
-        servers = _to(_pods(SERVING_COMPONENT), ports=[_port(SERVING_PORT)])
+        servers = _to(_pods(names.SERVING_COMPONENT), ports=[_port(SERVING_PORT)])
         out = [_dns(), servers, _credentials(), _public_https()]
         if experiment.spec.changes_servers:
             out.append(_kubernetes_api())
-        self._policy("load-generator", MEASURING_JOB_COMPONENT, ingress=[], egress=out)
+        self._policy("load-generator", names.MEASURING_JOB_COMPONENT, ingress=[], egress=out)
 
     def _namespace(self) -> None:
         # `baseline`, not `restricted`: the Neuron images run as root.
         level = {"pod-security.kubernetes.io/enforce": "baseline"}
-        k8s.KubeNamespace(self, "namespace", metadata=k8s.ObjectMeta(name=NAMESPACE, labels=level))
+        k8s.KubeNamespace(
+            self, "namespace", metadata=k8s.ObjectMeta(name=names.NAMESPACE, labels=level)
+        )
 
     def _serving_policy(self) -> None:
         """Let the measuring Job in; let name look-ups, credentials and S3 out.
@@ -77,10 +68,10 @@ class FoundationChart(cdk8s.Chart):
         node's credentials, stay shut.
         """
         ingress = k8s.NetworkPolicyIngressRule(
-            from_=[_pods(MEASURING_JOB_COMPONENT)], ports=[_port(SERVING_PORT)]
+            from_=[_pods(names.MEASURING_JOB_COMPONENT)], ports=[_port(SERVING_PORT)]
         )
         egress = [_dns(), _credentials(), _public_https()]
-        self._policy("serving", SERVING_COMPONENT, ingress=[ingress], egress=egress)
+        self._policy("serving", names.SERVING_COMPONENT, ingress=[ingress], egress=egress)
 
     def _policy(
         self,

@@ -6,15 +6,8 @@ from typing import Any
 
 import cdk8s
 
-from charts import k8s
+from charts import k8s, pods
 from charts.names import CPU_NODE_LABELS, Bindings, content_name, has_cdk_token
-from charts.pods import (
-    aws_environment,
-    metadata,
-    no_rights,
-    ordinary_user,
-    variables,
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +34,7 @@ class ProgramJob:
     mounts: Sequence[k8s.VolumeMount]
     retries: int
     failure_rules: Sequence[k8s.PodFailurePolicyRule]
-    security_context: k8s.PodSecurityContext = field(default_factory=ordinary_user)
+    security_context: k8s.PodSecurityContext = field(default_factory=pods.ordinary_user)
     calls_kubernetes: bool = False
     job_settings: Mapping[str, Any] = field(default_factory=dict)
     pod_settings: Mapping[str, Any] = field(default_factory=dict)
@@ -61,7 +54,7 @@ def add_job(chart: cdk8s.Chart, job: ProgramJob, bindings: Bindings) -> str:
         "image": bindings.llmperf_image_fingerprint,
     }
     name = content_name(job.prefix, content)
-    k8s.KubeJob(chart, f"job-{name}", metadata=metadata(name), spec=spec)
+    k8s.KubeJob(chart, f"job-{name}", metadata=pods.metadata(name), spec=spec)
     return name
 
 
@@ -115,15 +108,15 @@ def _pod_spec(job: ProgramJob, bindings: Bindings) -> k8s.PodSpec:
 
 
 def _container(job: ProgramJob, bindings: Bindings) -> k8s.Container:
-    environment = {**aws_environment(bindings.region), **job.environment}
+    environment = {**pods.aws_environment(bindings.region), **job.environment}
     return k8s.Container(
         name=job.container,
         image=bindings.llmperf_image,
         image_pull_policy="IfNotPresent",
         command=list(job.command),
         args=[part for pair in job.arguments.items() for part in pair],
-        env=[*variables(environment), *job.more_variables],
+        env=[*pods.variables(environment), *job.more_variables],
         resources=job.resources,
-        security_context=no_rights(),
+        security_context=pods.no_rights(),
         volume_mounts=list(job.mounts),
     )

@@ -12,19 +12,8 @@ from functools import cached_property
 import cdk8s
 from constructs import Construct
 
-from charts import k8s
+from charts import k8s, names
 from charts.jobs import ProgramJob, add_job, on_exit
-from charts.names import (
-    MEASURING_JOB_SERVICE_ACCOUNT,
-    NAMESPACE,
-    SERVING_COMPONENT,
-    Bindings,
-    base_url,
-    load_generator_labels,
-    server_name,
-    server_names,
-    stable_hash,
-)
 from charts.pods import empty_folder, field_variable, metadata, resources
 from charts.serving import ServingChart
 from draftworth.experiment.naming import dns_label
@@ -79,10 +68,10 @@ def run_spec_file(experiment: ResolvedNeuron) -> RunSpecFile:
 
 
 def _server(experiment: ResolvedNeuron, slot: PlacedSlot) -> Server:
-    name = server_name(slot)
+    name = names.server_name(slot)
     # The claims of servers that stay take whatever is free, so their slot is not known.
     number = slot.number if experiment.spec.changes_servers else None
-    return Server(base_url=base_url(name), slot=number, name=name)
+    return Server(base_url=names.base_url(name), slot=number, name=name)
 
 
 CONTAINER_NAME = "llmperf"
@@ -114,13 +103,13 @@ class MeasuringChart(cdk8s.Chart):
         id_: str,
         *,
         experiment: ResolvedNeuron,
-        bindings: Bindings,
+        bindings: names.Bindings,
         serving: ServingChart,
     ) -> None:
-        super().__init__(scope, id_, labels=load_generator_labels(experiment))
+        super().__init__(scope, id_, labels=names.load_generator_labels(experiment))
         # First in the chart, and so in the cluster before the pod that needs it.
         if experiment.spec.changes_servers:
-            self._let_scale(server_names(experiment))
+            self._let_scale(names.server_names(experiment))
         k8s.KubeConfigMap(
             self,
             "deadline",
@@ -146,7 +135,9 @@ class MeasuringChart(cdk8s.Chart):
         )
         role = k8s.RoleRef(api_group="rbac.authorization.k8s.io", kind="Role", name=SCALING_ROLE)
         account = k8s.Subject(
-            kind="ServiceAccount", name=MEASURING_JOB_SERVICE_ACCOUNT, namespace=NAMESPACE
+            kind="ServiceAccount",
+            name=names.MEASURING_JOB_SERVICE_ACCOUNT,
+            namespace=names.NAMESPACE,
         )
         k8s.KubeRoleBinding(
             self,
@@ -157,7 +148,7 @@ class MeasuringChart(cdk8s.Chart):
         )
 
 
-def _job(experiment: ResolvedNeuron, bindings: Bindings, serving: ServingChart) -> ProgramJob:
+def _job(experiment: ResolvedNeuron, bindings: names.Bindings, serving: ServingChart) -> ProgramJob:
     return ProgramJob(
         prefix=f"llmperf-{dns_label(experiment.name)}",
         container=CONTAINER_NAME,
@@ -175,12 +166,12 @@ def _job(experiment: ResolvedNeuron, bindings: Bindings, serving: ServingChart) 
             field_variable(JOB_NAME_VARIABLE, f"metadata.labels['{JOB_NAME_LABEL}']"),
             field_variable(JOB_UID_VARIABLE, f"metadata.labels['{JOB_UID_LABEL}']"),
         ],
-        service_account=MEASURING_JOB_SERVICE_ACCOUNT,
-        labels=load_generator_labels(experiment),
+        service_account=names.MEASURING_JOB_SERVICE_ACCOUNT,
+        labels=names.load_generator_labels(experiment),
         # Part of the Job's content and so of its name: a change of the servers, or a raised rerun,
         # makes another Job, which measures again.
         annotations={
-            "draftworth/serving-content": stable_hash(serving.content, length=16),
+            "draftworth/serving-content": names.stable_hash(serving.content, length=16),
             "draftworth/rerun": str(experiment.spec.rerun),
         },
         # No CPU limit: a throttled client would report its own waiting as latency.
@@ -232,6 +223,6 @@ def _beside_the_servers() -> k8s.PodAffinity:
     """
     term = k8s.PodAffinityTerm(
         topology_key="topology.kubernetes.io/zone",
-        label_selector=k8s.LabelSelector(match_labels=dict(SERVING_COMPONENT)),
+        label_selector=k8s.LabelSelector(match_labels=dict(names.SERVING_COMPONENT)),
     )
     return k8s.PodAffinity(required_during_scheduling_ignored_during_execution=[term])

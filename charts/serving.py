@@ -5,15 +5,7 @@ from typing import Any
 import cdk8s
 from constructs import Construct
 
-from charts import k8s
-from charts.names import (
-    Bindings,
-    content_name,
-    experiment_labels,
-    selector_labels,
-    server_labels,
-    server_name,
-)
+from charts import k8s, names
 from charts.pods import metadata
 from charts.vllm_pod import pod_template, service_port
 from draftworth.experiment.naming import dns_label
@@ -51,9 +43,9 @@ class ServingChart(cdk8s.Chart):
     """
 
     def __init__(
-        self, scope: Construct, id_: str, *, experiment: ResolvedNeuron, bindings: Bindings
+        self, scope: Construct, id_: str, *, experiment: ResolvedNeuron, bindings: names.Bindings
     ) -> None:
-        super().__init__(scope, id_, labels=experiment_labels(experiment))
+        super().__init__(scope, id_, labels=names.experiment_labels(experiment))
         self._experiment = experiment
         self.candidates: list[CandidateChart] = []
         self.content: list[Any] = []
@@ -76,7 +68,7 @@ class ServingChart(cdk8s.Chart):
         chart = CandidateChart(
             scope,
             f"candidate-{dns_label(variant.name)}",
-            labels=experiment_labels(self._experiment),
+            labels=names.experiment_labels(self._experiment),
         )
         self.candidates.append(chart)
         return chart
@@ -91,7 +83,7 @@ class ServingChart(cdk8s.Chart):
             return self._claim_templates[place]
         spec = claim_template_spec(self._experiment, place)
         of_place, id_ = ("", "devices") if place is None else (f"-{place}", f"devices-{place}")
-        name = content_name(
+        name = names.content_name(
             f"neuron-{self._experiment.spec.serving.slot_devices}-devices{of_place}",
             k8s.KubeResourceClaimTemplate.manifest(spec=spec),
         )
@@ -100,26 +92,26 @@ class ServingChart(cdk8s.Chart):
         return name
 
     def _deployment(self, chart: cdk8s.Chart, slot: PlacedSlot, spec: k8s.DeploymentSpec) -> None:
-        labels = server_labels(self._experiment, slot)
+        labels = names.server_labels(self._experiment, slot)
         startup = (
             f"up to {COMPILE_LIMIT_MINUTES} minutes: a start that finds no compiled graphs "
             "compiles the model first"
         )
         k8s.KubeDeployment(
             chart,
-            f"deployment-{server_name(slot)}",
-            metadata=metadata(server_name(slot), labels, {"draftworth/startup": startup}),
+            f"deployment-{names.server_name(slot)}",
+            metadata=metadata(names.server_name(slot), labels, {"draftworth/startup": startup}),
             spec=spec,
         )
 
     def _service(self, chart: cdk8s.Chart, slot: PlacedSlot) -> None:
-        labels = server_labels(self._experiment, slot)
+        labels = names.server_labels(self._experiment, slot)
         k8s.KubeService(
             chart,
-            f"service-{server_name(slot)}",
-            metadata=metadata(server_name(slot), labels),
+            f"service-{names.server_name(slot)}",
+            metadata=metadata(names.server_name(slot), labels),
             spec=k8s.ServiceSpec(
-                type="ClusterIP", selector=selector_labels(slot), ports=[service_port()]
+                type="ClusterIP", selector=names.selector_labels(slot), ports=[service_port()]
             ),
         )
 
@@ -133,7 +125,7 @@ def _deployment_spec(
         strategy=k8s.DeploymentStrategy(type="Recreate"),
         revision_history_limit=1,
         progress_deadline_seconds=60 * (COMPILE_LIMIT_MINUTES + ROLLOUT_MARGIN_MINUTES),
-        selector=k8s.LabelSelector(match_labels=selector_labels(slot)),
+        selector=k8s.LabelSelector(match_labels=names.selector_labels(slot)),
         template=template,
     )
 

@@ -9,24 +9,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from charts import k8s
+from charts import k8s, names, pods
 from charts.graph_scripts import graph_scripts_mount, graph_scripts_volume, program
-from charts.names import (
-    ACCELERATOR_TAINT_KEY,
-    SERVER_LABEL,
-    VARIANT_LABEL,
-    Bindings,
-    server_labels,
-    service_name,
-)
-from charts.pods import (
-    aws_environment,
-    empty_folder,
-    field_variable,
-    no_rights,
-    resources,
-    variables,
-)
 from charts.storage import ARTIFACTS_PATH, pod_mounts, pod_volumes
 from draftworth.experiment.catalog import ArtifactFolder, CompilerCache
 from draftworth.experiment.placement import PlacedSlot
@@ -126,7 +110,7 @@ def pod_template(
     experiment: ResolvedNeuron,
     variant: NeuronVariant,
     slot: PlacedSlot,
-    bindings: Bindings,
+    bindings: names.Bindings,
     *,
     claim_template: str,
 ) -> k8s.PodTemplateSpec:
@@ -140,13 +124,13 @@ def pod_template(
     )
     spec = k8s.PodSpec(
         # Each variant has its own, so no server can change another one's compiled graphs.
-        service_account_name=service_name(variant.name),
+        service_account_name=names.service_name(variant.name),
         automount_service_account_token=False,
         # Otherwise a Service called vllm-x puts VLLM_X_... into the engine's own namespace.
         enable_service_links=False,
         node_selector={"node.kubernetes.io/instance-type": experiment.spec.instance_type},
         tolerations=[
-            k8s.Toleration(key=ACCELERATOR_TAINT_KEY, operator="Exists", effect="NoSchedule")
+            k8s.Toleration(key=names.ACCELERATOR_TAINT_KEY, operator="Exists", effect="NoSchedule")
         ],
         resource_claims=[claim],
         termination_grace_period_seconds=TERMINATION_GRACE_SECONDS,
@@ -160,7 +144,7 @@ def pod_template(
         ],
         volumes=_volumes(experiment, variant, bindings),
     )
-    labels = server_labels(experiment, slot)
+    labels = names.server_labels(experiment, slot)
     # A server that was given up stays so as long as its pod: a raised rerun makes new pods.
     annotations = {"draftworth/rerun": str(experiment.spec.rerun)}
     metadata = k8s.ObjectMeta(labels=labels, annotations=annotations)
@@ -168,7 +152,7 @@ def pod_template(
 
 
 def _container(
-    experiment: ResolvedNeuron, variant: NeuronVariant, bindings: Bindings
+    experiment: ResolvedNeuron, variant: NeuronVariant, bindings: names.Bindings
 ) -> k8s.Container:
     slot = slot_resources(experiment)
     return k8s.Container(
@@ -178,11 +162,11 @@ def _container(
         command=_start_command(experiment, bindings),
         args=list(variant.command.arguments),
         env=[
-            *variables(_engine_environment(variant)),
+            *pods.variables(_engine_environment(variant)),
             # Read from labels, so that two variants' pods differ in nothing else.
-            field_variable(VARIANT_VARIABLE, f"metadata.labels['{VARIANT_LABEL}']"),
-            field_variable(SERVER_VARIABLE, f"metadata.labels['{SERVER_LABEL}']"),
-            field_variable(POD_VARIABLE, "metadata.name"),
+            pods.field_variable(VARIANT_VARIABLE, f"metadata.labels['{names.VARIANT_LABEL}']"),
+            pods.field_variable(SERVER_VARIABLE, f"metadata.labels['{names.SERVER_LABEL}']"),
+            pods.field_variable(POD_VARIABLE, "metadata.name"),
         ],
         ports=[k8s.ContainerPort(name=PORT_NAME, container_port=SERVING_PORT, protocol="TCP")],
         startup_probe=_probe(
@@ -193,7 +177,7 @@ def _container(
         readiness_probe=_probe(period_seconds=10, failures=6),
         # Five minutes: a restart costs a reload, or an hour of compiling.
         liveness_probe=_probe(period_seconds=30, failures=10),
-        resources=resources(
+        resources=pods.resources(
             cpus=slot.cpus,
             memory_gib=slot.memory_gib,
             ephemeral_storage_gib=slot.ephemeral_storage_gib,
@@ -210,7 +194,7 @@ def _container(
     )
 
 
-def _start_command(experiment: ResolvedNeuron, bindings: Bindings) -> list[str]:
+def _start_command(experiment: ResolvedNeuron, bindings: names.Bindings) -> list[str]:
     """Return the same command for every variant; `start` stays the parent of vLLM.
 
     It replaces the images' ENTRYPOINT, which only runs its arguments and passes no signals on.
@@ -246,7 +230,7 @@ def _compiled_graphs_flags(experiment: ResolvedNeuron) -> list[str]:
             )
 
 
-def _uploader(experiment: ResolvedNeuron, bindings: Bindings) -> k8s.Container:
+def _uploader(experiment: ResolvedNeuron, bindings: names.Bindings) -> k8s.Container:
     """Return the container that uploads compiled graphs: the same for all variants.
 
     It is a container and no Job, because the graphs are on this pod's disk, and a Job that compiled
@@ -263,14 +247,14 @@ def _uploader(experiment: ResolvedNeuron, bindings: Bindings) -> k8s.Container:
             f"--bucket={bindings.artifacts_bucket}",
             f"--health-url={HEALTH_URL}",
         ],
-        env=variables(aws_environment(bindings.region)),
-        resources=resources(
+        env=pods.variables(pods.aws_environment(bindings.region)),
+        resources=pods.resources(
             cpus=UPLOADER_CPUS,
             memory_gib=UPLOADER_MEMORY_GIB,
             ephemeral_storage_gib=UPLOADER_EPHEMERAL_STORAGE_GIB,
             limit_cpus=True,
         ),
-        security_context=no_rights(),
+        security_context=pods.no_rights(),
         volume_mounts=[
             k8s.VolumeMount(name="scratch", mount_path=SCRATCH_PATH),
             graph_scripts_mount(),
@@ -306,18 +290,18 @@ def _probe(*, period_seconds: int, failures: int) -> k8s.Probe:
 
 
 def _volumes(
-    experiment: ResolvedNeuron, variant: NeuronVariant, bindings: Bindings
+    experiment: ResolvedNeuron, variant: NeuronVariant, bindings: names.Bindings
 ) -> list[k8s.Volume]:
     slot = slot_resources(experiment)
     return [
         *pod_volumes(experiment, variant, bindings),
-        empty_folder("scratch", size_gib=slot.scratch_gib),
-        empty_folder("shared-memory", size_gib=slot.shared_memory_gib, medium="Memory"),
+        pods.empty_folder("scratch", size_gib=slot.scratch_gib),
+        pods.empty_folder("shared-memory", size_gib=slot.shared_memory_gib, medium="Memory"),
         graph_scripts_volume(),
     ]
 
 
-def _mounts(variant: NeuronVariant, bindings: Bindings) -> list[k8s.VolumeMount]:
+def _mounts(variant: NeuronVariant, bindings: names.Bindings) -> list[k8s.VolumeMount]:
     return [
         *pod_mounts(variant, bindings),
         k8s.VolumeMount(name="scratch", mount_path=SCRATCH_PATH),

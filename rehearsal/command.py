@@ -24,14 +24,8 @@ from draftworth.measuring.assembly import measure_here
 from draftworth.measuring.result_files import FolderSink, Tee
 from draftworth.measuring.runner import Progress, ReadRunsOutputs, reads_nothing
 from draftworth.planning.resolved import ResolvedLocal, ResolvedNeuron, load
+from draftworth.records import likelihoods
 from draftworth.records.codec import dump_record
-from draftworth.records.likelihoods import (
-    LIKELIHOODS_FILE,
-    PREDICTIONS_FILE,
-    Likelihoods,
-    Prediction,
-    Predictions,
-)
 from draftworth.records.reading import read_run
 from draftworth.records.results import RUNS_FOLDER, RunResult
 from draftworth.records.transcripts import read_transcripts
@@ -94,7 +88,7 @@ def run(arguments: argparse.Namespace) -> int:
         )
         result = rehearsal.measure()
         run_folder = arguments.out / result.run_id
-        predictions: tuple[Prediction, ...] = ()
+        predictions: tuple[likelihoods.Prediction, ...] = ()
         try:
             predictions = rehearsal.read_outputs(result.run_id)
         except KeyboardInterrupt:
@@ -144,7 +138,7 @@ class _Rehearsal:
             publish(emulator, read_run(given.out / result.run_id), progress)
         return result
 
-    def read_outputs(self, run_id: str) -> tuple[Prediction, ...]:
+    def read_outputs(self, run_id: str) -> tuple[likelihoods.Prediction, ...]:
         """Let the local models read the outputs; write what they say beside the run's files.
 
         The target says whether the outputs are its own, and each draft what it would have proposed.
@@ -156,13 +150,17 @@ class _Rehearsal:
         try:
             run = read_run(run_folder)
             checks = checks_by_target(local, run, read_transcripts(run_folder, run.blocks), reader)
-            said = Likelihoods(run_id=run_id, likelihoods=tuple(checks))
-            self.folder.write(f"{run_id}/{LIKELIHOODS_FILE}", dump_record(said, indent=2))
+            said = likelihoods.Likelihoods(run_id=run_id, likelihoods=tuple(checks))
+            self.folder.write(
+                f"{run_id}/{likelihoods.LIKELIHOODS_FILE}", dump_record(said, indent=2)
+            )
             if local.spec.workload.temperature:
                 return ()
             predicted = predict(local, run_folder, reader)
-            record = Predictions(run_id=run_id, predictions=predicted)
-            self.folder.write(f"{run_id}/{PREDICTIONS_FILE}", dump_record(record, indent=2))
+            record = likelihoods.Predictions(run_id=run_id, predictions=predicted)
+            self.folder.write(
+                f"{run_id}/{likelihoods.PREDICTIONS_FILE}", dump_record(record, indent=2)
+            )
         except DraftworthError as error:  # the run is measured, whatever came after it
             self.progress(f"its outputs are not read: {error}")
             return ()

@@ -2,15 +2,7 @@
 
 from aws_cdk import Stack
 
-from draftworth.experiment.naming import (
-    ARTIFACTS,
-    ARTIFACTS_OUTPUT,
-    CHECKPOINTS,
-    CHECKPOINTS_OUTPUT,
-    RESULTS,
-    RESULTS_OUTPUT,
-    RUNS_PREFIX,
-)
+from draftworth.experiment import naming
 from draftworth.planning.resolved import ResolvedNeuron
 from draftworth.records.deployment import STOP_KEY
 from stacks.base import StackPart
@@ -29,10 +21,10 @@ class Storage(StackPart):
     def __init__(self, scope: Stack, *, experiment: ResolvedNeuron) -> None:
         super().__init__(scope, "storage", experiment=experiment)
         aws = experiment.spec.aws
-        self.checkpoints = private_bucket(self, holds=CHECKPOINTS, kept=aws.keep_checkpoints)
-        self.artifacts = private_bucket(self, holds=ARTIFACTS, kept=False)
+        self.checkpoints = private_bucket(self, holds=naming.CHECKPOINTS, kept=aws.keep_checkpoints)
+        self.artifacts = private_bucket(self, holds=naming.ARTIFACTS, kept=False)
         self.results = private_bucket(
-            self, holds=RESULTS, kept=aws.keep_results, rarely_read=RUNS_PREFIX
+            self, holds=naming.RESULTS, kept=aws.keep_results, rarely_read=naming.RUNS_PREFIX
         )
         self.results_queue = ResultsQueue(self, "ResultsQueue", bucket=self.results)
         # The capacity controller decides anew when a model is staged and when a run is over.
@@ -46,18 +38,18 @@ class Storage(StackPart):
 
     def _build_outputs(self) -> None:
         self.output(
-            CHECKPOINTS_OUTPUT,
+            naming.CHECKPOINTS_OUTPUT,
             f"s3://{self.checkpoints.bucket_name}/",
             "Checkpoints as the staging Jobs put them; whole ones have a _READY.json",
         )
         self.output(
-            ARTIFACTS_OUTPUT,
+            naming.ARTIFACTS_OUTPUT,
             f"s3://{self.artifacts.bucket_name}/",
             "Compiled graphs, a folder a key: python -m draftworth artifacts FILE",
         )
         self.output(
-            RESULTS_OUTPUT,
-            f"s3://{self.results.bucket_name}/{RUNS_PREFIX}",
+            naming.RESULTS_OUTPUT,
+            f"s3://{self.results.bucket_name}/{naming.RUNS_PREFIX}",
             "One folder a run: python -m draftworth report LOCATION/RUN",
         )
         stop = f"--region {self.region} --bucket {self.results.bucket_name} --key {STOP_KEY}"

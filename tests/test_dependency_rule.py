@@ -101,25 +101,27 @@ def imported_names(source: str) -> Iterator[str]:
 
 def imported_rooms(source: str) -> set[str]:
     """Rooms of `draftworth` that a module imports."""
-    return {
-        node.module.split(".")[1]
-        for node in ast.walk(ast.parse(source))
-        if isinstance(node, ast.ImportFrom)
-        and node.module
-        and node.module.startswith("draftworth.")
-    }
+    names = (module.split(".") for module in imported_modules(source))
+    return {parts[1] for parts in names if parts[0] == "draftworth" and len(parts) > 1}
 
 
 def imported_modules(source: str) -> set[str]:
     """Our own modules, in full, that a module imports when it is loaded or run."""
     return {
-        node.module
+        module
         for node in ast.walk(ast.parse(source))
-        if isinstance(node, ast.ImportFrom)
-        and node.module
-        and node.module.split(".")[0] in PACKAGES
-        and node.module not in PACKAGES
+        if isinstance(node, ast.ImportFrom) and node.module
+        for module in _modules_of(node.module, node.names)
+        if module.split(".")[0] in PACKAGES and module not in PACKAGES
     }
+
+
+def _modules_of(parent: str, names: list[ast.alias]) -> Iterator[str]:
+    """The modules among what is imported from a parent; the parent where a name is of itself."""
+    for name in names:
+        path = ROOT.joinpath(*parent.split("."), name.name)
+        is_module = path.is_dir() or path.with_suffix(".py").is_file()
+        yield f"{parent}.{name.name}" if is_module else parent
 
 
 def room_files(room: str) -> list[Path]:

@@ -21,19 +21,10 @@ from dataclasses import asdict, replace
 from functools import cache
 from typing import Any
 
-from benchmarks.ground_truth.timeline import (
-    MODEL,
-    POOL,
-    Api,
-    Event,
-    TimelineSpec,
-    Usage,
-    events_of,
-    plan_of,
-)
+from benchmarks.ground_truth import timeline
 from benchmarks.ground_truth.truth import RequestTruth
 
-_APIS: dict[str, Api] = {"/v1/chat/completions": "chat", "/v1/completions": "completion"}
+_APIS: dict[str, timeline.Api] = {"/v1/chat/completions": "chat", "/v1/completions": "completion"}
 _STREAM_HEAD = (
     b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\n"
     b"Transfer-Encoding: chunked\r\n\r\n"
@@ -45,19 +36,21 @@ _TIMESPEC = struct.Struct("qq")
 class Server:
     """The events to send, and the requests that were served."""
 
-    def __init__(self, spec: TimelineSpec) -> None:
+    def __init__(self, spec: timeline.TimelineSpec) -> None:
         self.spec = spec
         self.requests: list[RequestTruth] = []
         self.events = cache(self._events)
         for api in _APIS.values():
-            for index in range(POOL):
+            for index in range(timeline.POOL):
                 self.events(api, spec.usage, index)
 
-    def _events(self, api: Api, usage: Usage, index: int) -> tuple[Event, ...]:
-        events = events_of(plan_of(self.spec, index), api=api, usage=usage)
+    def _events(
+        self, api: timeline.Api, usage: timeline.Usage, index: int
+    ) -> tuple[timeline.Event, ...]:
+        events = timeline.events_of(timeline.plan_of(self.spec, index), api=api, usage=usage)
         return tuple(replace(event, data=_framed(event.data)) for event in events)
 
-    def usage_for(self, options: dict[str, Any]) -> Usage:
+    def usage_for(self, options: dict[str, Any]) -> timeline.Usage:
         """Return the usage that the request asks for, as far as this server tells it."""
         if self.spec.usage == "off" or not options.get("include_usage"):
             return "off"
@@ -116,7 +109,12 @@ class _Connection:
         elif path == "/truth":
             self._plain(json.dumps([asdict(truth) for truth in self._server.requests]).encode())
         elif path == "/v1/models":
-            model = {"id": MODEL, "object": "model", "created": 0, "owned_by": "draftworth"}
+            model = {
+                "id": timeline.MODEL,
+                "object": "model",
+                "created": 0,
+                "owned_by": "draftworth",
+            }
             self._plain(json.dumps({"object": "list", "data": [model]}).encode())
         elif path in ("/health", "/metrics"):
             self._plain(b"", "text/plain")
@@ -127,11 +125,11 @@ class _Connection:
         head = f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n"
         self._send(head.encode() + body)
 
-    def _stream(self, api: Api, body: bytes) -> None:
+    def _stream(self, api: timeline.Api, body: bytes) -> None:
         server = self._server
         request = json.loads(body)
         usage = server.usage_for(request.get("stream_options") or {})
-        events = server.events(api, usage, len(server.requests) % POOL)
+        events = server.events(api, usage, len(server.requests) % timeline.POOL)
         prompt = _prompt(request)
         handled_ns = time.monotonic_ns()
         arrived_ns = self._arrived_ns or handled_ns
@@ -140,7 +138,7 @@ class _Connection:
         self._send(_STREAM_HEAD)
         self._play(events, 0, truth)
 
-    def _play(self, events: tuple[Event, ...], position: int, truth: RequestTruth) -> None:
+    def _play(self, events: tuple[timeline.Event, ...], position: int, truth: RequestTruth) -> None:
         """Write what is due, then wait for what is not."""
         while position < len(events):
             event = events[position]
@@ -205,7 +203,7 @@ def _prompt(value: dict[str, Any]) -> str:
     return (text if isinstance(text, str) else json.dumps(text))[:64]
 
 
-async def serve(spec: TimelineSpec, port: int) -> None:
+async def serve(spec: timeline.TimelineSpec, port: int) -> None:
     """Serve on loopback until cancelled; print the port."""
     with socket.create_server(("127.0.0.1", port), backlog=1024) as listener:
         listener.setblocking(False)  # noqa: FBT003 (its only form)
@@ -224,7 +222,7 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=0, help="0, the default, takes a free one")
     parser.add_argument("--timeline", default="{}", help="JSON: fields of timeline.TimelineSpec")
     options = parser.parse_args()
-    asyncio.run(serve(TimelineSpec.from_json(options.timeline), options.port))
+    asyncio.run(serve(timeline.TimelineSpec.from_json(options.timeline), options.port))
 
 
 if __name__ == "__main__":

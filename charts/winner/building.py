@@ -7,15 +7,8 @@ Knative takes no pod with a resource claim.
 
 from collections.abc import Iterator, Mapping
 
+from charts import names
 from charts.files import placeholder
-from charts.names import (
-    SERVER_LABEL,
-    SERVING_COMPONENT,
-    VARIANT_LABEL,
-    Bindings,
-    experiment_labels,
-    service_name,
-)
 from charts.vllm_pod import PORT_NAME
 from charts.winner.alarms import watched, why_no_alarm
 from charts.winner.annotations import annotations_of
@@ -28,12 +21,7 @@ from charts.winner.neuron_pod import (
     service_account,
     volumes,
 )
-from draftworth.planning.resolved import (
-    NeuronVariant,
-    ResolvedExperiment,
-    ResolvedLocal,
-    ResolvedNeuron,
-)
+from draftworth.planning import resolved
 from draftworth.serving.command import SERVING_PORT, served_model_name
 
 # The buckets that a server reads: fields of Bindings, and the environment variable in place of
@@ -45,7 +33,7 @@ BUCKETS: Mapping[str, str] = {
 
 
 def export_of(
-    experiment: ResolvedExperiment,
+    experiment: resolved.ResolvedExperiment,
     measured: MeasuredWinner,
     *,
     namespace: str,
@@ -57,16 +45,18 @@ def export_of(
     given: names of buckets; the others get placeholders.
     """
     variant = measured.variant
-    name = service_name(variant.name)
+    name = names.service_name(variant.name)
     templates: tuple[Object, ...] = ()
-    if isinstance(experiment, ResolvedNeuron) and isinstance(variant, NeuronVariant):
+    if isinstance(experiment, resolved.ResolvedNeuron) and isinstance(
+        variant, resolved.NeuronVariant
+    ):
         bindings = _bindings(experiment, given)
         pod = neuron_pod(experiment, variant, bindings, namespace)
         needs = tuple(volumes(experiment, variant, bindings, namespace))
         templates = (claim_template(experiment, namespace),)
         devices, command = experiment.spec.serving.slot_devices, variant.command
     else:
-        assert isinstance(experiment, ResolvedLocal)  # noqa: S101 (the only other kind)
+        assert isinstance(experiment, resolved.ResolvedLocal)  # noqa: S101 (the only other kind)
         command = local_command(experiment, variant)
         pod = local_pod(variant, command, image, service_account=name)
         needs, devices = (), 0
@@ -76,8 +66,8 @@ def export_of(
         labels={
             "app.kubernetes.io/name": "vllm",
             **_selector(name),
-            **experiment_labels(experiment),
-            VARIANT_LABEL: variant.name,
+            **names.experiment_labels(experiment),
+            names.VARIANT_LABEL: variant.name,
         },
         selector=_selector(name),
         annotations=annotations_of(measured, experiment, image),
@@ -92,13 +82,13 @@ def export_of(
 
 
 def _selector(name: str) -> dict[str, str]:
-    return {**SERVING_COMPONENT, SERVER_LABEL: name}
+    return {**names.SERVING_COMPONENT, names.SERVER_LABEL: name}
 
 
-def _bindings(experiment: ResolvedNeuron, given: Mapping[str, str]) -> Bindings:
+def _bindings(experiment: resolved.ResolvedNeuron, given: Mapping[str, str]) -> names.Bindings:
     """Bind the two buckets that a server reads; no exported object needs the others."""
     values = {field: placeholder(variable) for field, variable in BUCKETS.items()}
-    return Bindings(
+    return names.Bindings(
         region=experiment.spec.aws.region,
         **{**values, **given},
         results_bucket="",

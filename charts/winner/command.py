@@ -6,16 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from charts.files import placeholder, write_files, yaml_text
+from charts.winner import production_stack
 from charts.winner.alarms import break_even_words, cloudwatch_alarm, prometheus_rule, watched
 from charts.winner.building import BUCKETS, deployment, export_of, inference_service
 from charts.winner.measured import Export, MeasuredWinner, Object, measured_winner
 from charts.winner.neuron_pod import checkpoints_claim
-from charts.winner.production_stack import (
-    CHART_REPOSITORY,
-    CHART_VERSION,
-    DEVICE_RESOURCE,
-    production_stack_values,
-)
 from draftworth.errors import UserInputError
 from draftworth.experiment.rules.aws import PINNED_IMAGE_WORDS, is_pinned_image
 from draftworth.planning.resolved import NeuronVariant, ResolvedExperiment, ResolvedLocal, load
@@ -131,13 +126,14 @@ def _header(export: Export, measured: MeasuredWinner, name: str) -> str:
     ]
     if name == STACK_FILE:
         lines.append(
-            f"By the keys of chart version {CHART_VERSION}, which adds a host and environment of "
+            f"By the keys of chart version {production_stack.CHART_VERSION}, which adds a host "
+            f"and environment of "
             "its own."
         )
     if name == STACK_FILE and export.devices:
         lines.append(
             "The chart has no place for a resource claim: devices are asked of the Neuron device "
-            f"plugin ({DEVICE_RESOURCE}), which the run did not use."
+            f"plugin ({production_stack.DEVICE_RESOURCE}), which the run did not use."
         )
     if name in (RULE_FILE, ALARM_FILE) and (found := watched(measured)):
         lines.append(break_even_words(*found))
@@ -160,7 +156,7 @@ def _objects(export: Export, measured: MeasuredWinner) -> dict[str, Sequence[Obj
         COMMON_FILE: export.needs,
         DEPLOYMENT_FILE: tuple(deployment(export)),
         KSERVE_FILE: (*export.claim_templates, inference_service(export)),
-        STACK_FILE: (production_stack_values(export),),
+        STACK_FILE: (production_stack.production_stack_values(export),),
     }
     if at := watched(measured):
         _, break_even = at
@@ -203,8 +199,9 @@ def _next_steps(
     yield f"  kubectl apply -f {common} -f {plain}"
     yield f"  kubectl apply -f {common} -f {kserve}"
     yield (
-        f"  kubectl apply -f {common} && helm repo add vllm {CHART_REPOSITORY} && "
-        f"helm install NAME vllm/vllm-stack --version {CHART_VERSION} {namespace} --values {stack}"
+        f"  kubectl apply -f {common} && helm repo add vllm {production_stack.CHART_REPOSITORY} && "
+        f"helm install NAME vllm/vllm-stack --version {production_stack.CHART_VERSION} "
+        f"{namespace} --values {stack}"
     )
     yield "NAME must not begin with vllm: its Services' variables would be taken for vLLM's own."
     if alarms:

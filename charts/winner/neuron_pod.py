@@ -16,23 +16,12 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
-from charts import k8s
+from charts import k8s, vllm_pod
 from charts.graph_scripts import VOLUME_NAME as SCRIPTS
 from charts.names import Bindings, content_name, service_name
 from charts.pods import no_rights, resources
 from charts.serving import claim_template_spec
 from charts.storage import ARTIFACTS_PATH, bucket_volumes, claim_spec, volume_spec
-from charts.vllm_pod import (
-    CONTAINER_NAME,
-    PORT_NAME,
-    SCRATCH_PATH,
-    STARTUP_PERIOD_SECONDS,
-    UPLOADER_CPUS,
-    UPLOADER_EPHEMERAL_STORAGE_GIB,
-    UPLOADER_MEMORY_GIB,
-    graph_environment,
-    pod_template,
-)
 from charts.winner.measured import Object
 from draftworth.experiment.catalog import ArtifactFolder, CompilerCache
 from draftworth.experiment.variants import Speculative
@@ -71,13 +60,13 @@ def local_pod(
     if isinstance(variant.spec, Speculative):
         roles["draft"] = ModelPaths().draft
     server: Object = {
-        "name": CONTAINER_NAME,
+        "name": vllm_pod.CONTAINER_NAME,
         "image": image,
         "imagePullPolicy": "IfNotPresent",
         "command": ["vllm", "serve"],
         "args": list(command.arguments),
         "env": [{"name": n, "value": v} for n, v in sorted(command.environment.items())],
-        "ports": [{"name": PORT_NAME, "containerPort": SERVING_PORT, "protocol": "TCP"}],
+        "ports": [{"name": vllm_pod.PORT_NAME, "containerPort": SERVING_PORT, "protocol": "TCP"}],
         "startupProbe": _probe(_STARTUP_SECONDS // _PERIOD_SECONDS),
         "readinessProbe": _probe(6),
         "livenessProbe": _probe(30),
@@ -105,14 +94,14 @@ def checkpoints_claim(name: str) -> str:
 
 def _probe(failures: int) -> Object:
     return {
-        "httpGet": {"path": "/health", "port": PORT_NAME, "scheme": "HTTP"},
+        "httpGet": {"path": "/health", "port": vllm_pod.PORT_NAME, "scheme": "HTTP"},
         "periodSeconds": _PERIOD_SECONDS,
         "timeoutSeconds": 10,
         "failureThreshold": failures,
     }
 
 
-GRAPHS_PATH = f"{SCRATCH_PATH}/graphs"
+GRAPHS_PATH = f"{vllm_pod.SCRATCH_PATH}/graphs"
 INIT_NAME = "find-graphs"
 _PROGRAM = Path(__file__).with_name("find_graphs.py")
 # For the engine to start serving after its graphs are loaded or compiled.
@@ -123,7 +112,7 @@ def neuron_pod(
     experiment: ResolvedNeuron, variant: NeuronVariant, bindings: Bindings, namespace: str
 ) -> Object:
     """Return the spec of the pod."""
-    template = pod_template(
+    template = vllm_pod.pod_template(
         experiment,
         variant,
         variant.slot,
@@ -131,8 +120,8 @@ def neuron_pod(
         claim_template=_claim_template_name(experiment),
     )
     pod = copy.deepcopy(_plain(template)["spec"])
-    server = next(c for c in pod["containers"] if c["name"] == CONTAINER_NAME)
-    own = {VARIANT_VARIABLE, SERVER_VARIABLE, POD_VARIABLE, *graph_environment(variant)}
+    server = next(c for c in pod["containers"] if c["name"] == vllm_pod.CONTAINER_NAME)
+    own = {VARIANT_VARIABLE, SERVER_VARIABLE, POD_VARIABLE, *vllm_pod.graph_environment(variant)}
     found = [{"name": n, "value": v} for n, v in _graph_variables(experiment)]
     server |= {
         "command": ["vllm", "serve"],
@@ -141,7 +130,7 @@ def neuron_pod(
         "volumeMounts": [m for m in server["volumeMounts"] if m["name"] != SCRIPTS],
     }
     server["startupProbe"]["failureThreshold"] = _startup_minutes(experiment) * (
-        60 // STARTUP_PERIOD_SECONDS
+        60 // vllm_pod.STARTUP_PERIOD_SECONDS
     )
     names = _volume_names(experiment, variant, bindings, namespace)
     for volume in pod["volumes"]:
@@ -249,16 +238,16 @@ def _find_graphs(experiment: ResolvedNeuron, variant: NeuronVariant) -> Object:
         command=["python3", "-c", _PROGRAM.read_text(encoding="utf-8")],
         args=[ARTIFACTS_PATH, variant.artifact_key, target, way],
         resources=resources(
-            cpus=UPLOADER_CPUS,
-            memory_gib=UPLOADER_MEMORY_GIB,
-            ephemeral_storage_gib=UPLOADER_EPHEMERAL_STORAGE_GIB,
+            cpus=vllm_pod.UPLOADER_CPUS,
+            memory_gib=vllm_pod.UPLOADER_MEMORY_GIB,
+            ephemeral_storage_gib=vllm_pod.UPLOADER_EPHEMERAL_STORAGE_GIB,
             limit_cpus=True,
         ),
         security_context=no_rights(),
         termination_message_policy="FallbackToLogsOnError",
         volume_mounts=[
             k8s.VolumeMount(name="artifacts", mount_path=ARTIFACTS_PATH, read_only=True),
-            k8s.VolumeMount(name="scratch", mount_path=SCRATCH_PATH),
+            k8s.VolumeMount(name="scratch", mount_path=vllm_pod.SCRATCH_PATH),
         ],
     )
     return _plain(container)

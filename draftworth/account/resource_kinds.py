@@ -15,14 +15,8 @@ from draftworth.account.delete_assets import is_asset_bucket, stored_versions
 from draftworth.account.list_prices import GIB, monthly_usd
 from draftworth.account.printing import size_text, utc_text
 from draftworth.account.scope import Scope, of_stack
+from draftworth.experiment import naming
 from draftworth.experiment.aws import CapacityBlock
-from draftworth.experiment.naming import (
-    CHECKPOINTS,
-    EXPERIMENT_TAG,
-    HOLDS_TAG,
-    RESULTS,
-    RUNS_PREFIX,
-)
 from draftworth.experiment.strict import StrictModel, read_yaml
 from draftworth.planning.assumptions import HOURS_A_MONTH
 
@@ -108,17 +102,17 @@ _FUNCTION_LOGS = "/aws/lambda/"
 
 # Filters by name, as EC2 takes them.
 FILTERS: Mapping[str, Callable[[Scope], Mapping[str, Sequence[str]]]] = {
-    "tagged": lambda scope: {f"tag:{EXPERIMENT_TAG}": [scope.experiment.name]},
+    "tagged": lambda scope: {f"tag:{naming.EXPERIMENT_TAG}": [scope.experiment.name]},
     "of cluster": lambda scope: {"tag-key": [f"kubernetes.io/cluster/{scope.names.cluster}"]},
     "of node groups": lambda scope: {"tag:eks:cluster-name": [scope.names.cluster]},
     # Everything inside the experiment's networks is its own, tagged or not.
     "in network": lambda scope: {"vpc-id": scope.vpc_ids},
-    "tag entry": lambda scope: {"key": [EXPERIMENT_TAG], "value": [scope.experiment.name]},
+    "tag entry": lambda scope: {"key": [naming.EXPERIMENT_TAG], "value": [scope.experiment.name]},
 }
 
 
 def _is_tagged(scope: Scope, entry: Entry) -> bool:
-    return tags_of(entry).get(EXPERIMENT_TAG) == scope.experiment.name
+    return tags_of(entry).get(naming.EXPERIMENT_TAG) == scope.experiment.name
 
 
 def _schedule_is_ours(scope: Scope, entry: Entry) -> bool:
@@ -212,12 +206,12 @@ def _why_kept(scope: Scope, name: str) -> str:
     An empty results bucket stays too: CloudFormation cannot look into a bucket before it keeps it.
     """
     s3, aws = scope.client("s3"), scope.experiment.spec.aws
-    holds = tags_of_bucket(s3, name).get(HOLDS_TAG)
-    if holds == CHECKPOINTS and aws.keep_checkpoints:
+    holds = tags_of_bucket(s3, name).get(naming.HOLDS_TAG)
+    if holds == naming.CHECKPOINTS and aws.keep_checkpoints:
         return "aws.keep_checkpoints is true"
-    if holds != RESULTS or not aws.keep_results:
+    if holds != naming.RESULTS or not aws.keep_results:
         return ""
-    runs = s3.list_objects_v2(Bucket=name, Prefix=RUNS_PREFIX, MaxKeys=1)
+    runs = s3.list_objects_v2(Bucket=name, Prefix=naming.RUNS_PREFIX, MaxKeys=1)
     if "Contents" in runs:
         return f"aws.keep_results is true; its runs: python -m draftworth report s3://{name}"
     return "aws.keep_results is true; it holds no run: of no use once its stack is gone"

@@ -16,26 +16,9 @@ from s3transfer.exceptions import RetriesExceededError
 from draftworth.account.clients import AwsError, client, explained, listed, or_none
 from draftworth.account.printing import size_text
 from draftworth.errors import DraftworthError, UserInputError
-from draftworth.records.checkpoints import (
-    FAILED_MARKER,
-    PLAN_MARKER,
-    READY_MARKER,
-    FailedModel,
-    ReadyModel,
-    StoredFile,
-    checkpoint_prefix,
-    is_below,
-    sha256_of,
-)
+from draftworth.records import checkpoints, results
 from draftworth.records.codec import RecordError, dump_record, load_record
 from draftworth.records.reading import is_file_name, parse_s3_url, read_end
-from draftworth.records.results import (
-    BLOCKS_FOLDER,
-    RESULT_LIMIT_BYTES,
-    RESULT_SUFFIX,
-    RUN_FILE,
-    TRANSCRIPT_SUFFIX,
-)
 from draftworth.records.search import SEARCH_FILE
 from draftworth.records.transcripts import FILE_LIMIT_BYTES
 from draftworth.untrusted import DOCUMENT_LIMIT_BYTES, TooLargeError, one_line, read_at_most
@@ -43,8 +26,8 @@ from draftworth.untrusted import DOCUMENT_LIMIT_BYTES, TooLargeError, one_line, 
 _PARALLEL_DOWNLOADS = 8
 # The largest allowed file, by the first of these ends that its name has.
 _LIMITS_BYTES = {
-    RESULT_SUFFIX: RESULT_LIMIT_BYTES,
-    TRANSCRIPT_SUFFIX: FILE_LIMIT_BYTES,
+    results.RESULT_SUFFIX: results.RESULT_LIMIT_BYTES,
+    results.TRANSCRIPT_SUFFIX: FILE_LIMIT_BYTES,
     ".json": DOCUMENT_LIMIT_BYTES,
 }
 
@@ -62,7 +45,7 @@ def download_run(url: str, folder: Path) -> None:
     """
     bucket, prefix = parse_s3_url(url)
     start = f"{prefix.strip('/')}/".lstrip("/")
-    (folder / BLOCKS_FOLDER).mkdir(parents=True, exist_ok=True)
+    (folder / results.BLOCKS_FOLDER).mkdir(parents=True, exist_ok=True)
     with explained(f"read {url}"), ThreadPoolExecutor(_PARALLEL_DOWNLOADS) as pool:
         s3 = client("s3")
         sizes = _sizes(s3, bucket, start)
@@ -71,11 +54,11 @@ def download_run(url: str, folder: Path) -> None:
             _check_size(f"s3://{bucket}/{start}{name}", sizes[name])
             s3.download_file(bucket, f"{start}{name}", str(folder / name))
 
-        if RUN_FILE in sizes:
-            download(RUN_FILE)
+        if results.RUN_FILE in sizes:
+            download(results.RUN_FILE)
             listed_names = _listed_names(folder)
             list(pool.map(download, [name for name in sizes if name in listed_names]))
-            for name in sizes.keys() - listed_names - {RUN_FILE}:
+            for name in sizes.keys() - listed_names - {results.RUN_FILE}:
                 (folder / name).touch()
 
 
@@ -85,8 +68,10 @@ def _sizes(s3: Any, bucket: str, start: str) -> Mapping[str, int]:
     for entry in listed(s3, "list_objects_v2", "Contents", Bucket=bucket, Prefix=start):
         name = entry["Key"].removeprefix(start)
         folder, _, file = name.rpartition("/")
-        of_block = folder == BLOCKS_FOLDER and file.endswith((RESULT_SUFFIX, TRANSCRIPT_SUFFIX))
-        if name in (RUN_FILE, SEARCH_FILE) or (of_block and is_file_name(file)):
+        of_block = folder == results.BLOCKS_FOLDER and file.endswith(
+            (results.RESULT_SUFFIX, results.TRANSCRIPT_SUFFIX)
+        )
+        if name in (results.RUN_FILE, SEARCH_FILE) or (of_block and is_file_name(file)):
             found[name] = entry["Size"]
     return found
 
@@ -97,8 +82,8 @@ def _listed_names(folder: Path) -> set[str]:
         stems = read_end(folder).blocks
     except UserInputError:
         return set()
-    ends = (RESULT_SUFFIX, TRANSCRIPT_SUFFIX)
-    of_blocks = {f"{BLOCKS_FOLDER}/{stem}{end}" for stem in stems for end in ends}
+    ends = (results.RESULT_SUFFIX, results.TRANSCRIPT_SUFFIX)
+    of_blocks = {f"{results.BLOCKS_FOLDER}/{stem}{end}" for stem in stems for end in ends}
     return {SEARCH_FILE} | of_blocks
 
 
@@ -124,7 +109,7 @@ def download_checkpoint(
     """
     bucket, prefix = parse_s3_url(url)
     start = prefix.strip("/")
-    if not is_below(start):
+    if not checkpoints.is_below(start):
         raise UserInputError(f"given {url!r}, allowed: {_FORM}")
     with explained(f"read {url}"):
         s3 = client("s3")
@@ -147,19 +132,19 @@ def download_checkpoint(
     return place
 
 
-def _ready(s3: Any, bucket: str, start: str, url: str) -> ReadyModel:
-    data = _marker(s3, bucket, f"{start}/{READY_MARKER}")
+def _ready(s3: Any, bucket: str, start: str, url: str) -> checkpoints.ReadyModel:
+    data = _marker(s3, bucket, f"{start}/{checkpoints.READY_MARKER}")
     if data is None:
         raise UserInputError(f"{url}: {_unready(s3, bucket, start)}")
     try:
-        ready = load_record(ReadyModel, data)
+        ready = load_record(checkpoints.ReadyModel, data)
     except RecordError as error:
         raise UserInputError(
-            f"{url}/{READY_MARKER}: {error}; next: delete it and stage the model again"
+            f"{url}/{checkpoints.READY_MARKER}: {error}; next: delete it and stage the model again"
         ) from error
-    if not f"/{start}".endswith(f"/{checkpoint_prefix(ready.model, ready.revision)}"):
+    if not f"/{start}".endswith(f"/{checkpoints.checkpoint_prefix(ready.model, ready.revision)}"):
         raise UserInputError(
-            f"{url}/{READY_MARKER}: given: the marker of {one_line(ready.model)} at "
+            f"{url}/{checkpoints.READY_MARKER}: given: the marker of {one_line(ready.model)} at "
             f"{one_line(ready.revision)}, allowed: of the checkpoint that lies there; next: give "
             "that one's address"
         )
@@ -168,18 +153,26 @@ def _ready(s3: Any, bucket: str, start: str, url: str) -> ReadyModel:
 
 def _unready(s3: Any, bucket: str, start: str) -> str:
     """Say why a checkpoint has no `_READY.json`, and what to do."""
-    if failed := _marker(s3, bucket, f"{start}/{FAILED_MARKER}"):
+    if failed := _marker(s3, bucket, f"{start}/{checkpoints.FAILED_MARKER}"):
         try:
-            return f"staging was given up: {one_line(load_record(FailedModel, failed).reason)}"
+            return (
+                f"staging was given up: "
+                f"{one_line(load_record(checkpoints.FailedModel, failed).reason)}"
+            )
         except RecordError:
-            return f"staging was given up; {FAILED_MARKER} there, which should say why, is damaged"
-    if _marker(s3, bucket, f"{start}/{PLAN_MARKER}"):
+            return (
+                f"staging was given up; {checkpoints.FAILED_MARKER} there, which should say "
+                f"why, is damaged"
+            )
+    if _marker(s3, bucket, f"{start}/{checkpoints.PLAN_MARKER}"):
         return (
-            f"this checkpoint is not whole: its staging has begun and not ended (no {READY_MARKER} "
+            f"this checkpoint is not whole: its staging has begun and not ended (no "
+            f"{checkpoints.READY_MARKER} "
             "yet); next: wait for it (`make logs` shows the stager), or deploy the experiment again"
         )
     return (
-        f"no staged checkpoint there (no {READY_MARKER}); allowed: {_FORM}; next: list the bucket "
+        f"no staged checkpoint there (no {checkpoints.READY_MARKER}); allowed: {_FORM}; next: "
+        f"list the bucket "
         f"(aws s3 ls s3://{bucket}/), or deploy an experiment with this model, which stages it"
     )
 
@@ -192,13 +185,17 @@ def _marker(s3: Any, bucket: str, key: str) -> bytes | None:
         raise UserInputError(f"s3://{bucket}/{key}: no marker of a checkpoint: {error}") from error
 
 
-def _is_whole(path: Path, file: StoredFile) -> bool:
+def _is_whole(path: Path, file: checkpoints.StoredFile) -> bool:
     return (
-        path.is_file() and path.stat().st_size == file.size_bytes and sha256_of(path) == file.sha256
+        path.is_file()
+        and path.stat().st_size == file.size_bytes
+        and checkpoints.sha256_of(path) == file.sha256
     )
 
 
-def _download_checked(s3: Any, bucket: str, key: str, path: Path, file: StoredFile) -> None:
+def _download_checked(
+    s3: Any, bucket: str, key: str, path: Path, file: checkpoints.StoredFile
+) -> None:
     address = f"s3://{bucket}/{key}"
     partial = path.with_name(f".{path.name}.partial")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -211,8 +208,8 @@ def _download_checked(s3: Any, bucket: str, key: str, path: Path, file: StoredFi
     if not _is_whole(partial, file):
         partial.unlink()
         raise DraftworthError(
-            f"{address}: given: another content than {READY_MARKER} beside it says "
+            f"{address}: given: another content than {checkpoints.READY_MARKER} beside it says "
             f"({file.size_bytes:,} bytes, SHA-256 {file.sha256[:12]}); next: delete "
-            f"{READY_MARKER} and stage the model again"
+            f"{checkpoints.READY_MARKER} and stage the model again"
         )
     partial.replace(path)

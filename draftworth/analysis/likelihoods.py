@@ -5,14 +5,7 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Protocol
 
-from draftworth.records.likelihoods import (
-    DRAFT_MARGIN_NATS,
-    NEAR_TIE_NATS,
-    DraftLikelihood,
-    GreedyLikelihood,
-    Likelihood,
-    ModelsCheck,
-)
+from draftworth.records import likelihoods
 
 # The share of correct servers that a check may call wrong.
 FALSE_ALARMS = 0.01
@@ -45,27 +38,27 @@ class JudgedLikelihood:
     words: str
 
 
-def judged(found: ModelsCheck) -> JudgedLikelihood:
+def judged(found: likelihoods.ModelsCheck) -> JudgedLikelihood:
     """Judge the likelihoods of one variant."""
     is_the_targets: bool | None
     match found:
-        case Likelihood():
+        case likelihoods.Likelihood():
             is_the_targets, reason = _sampled(found)
-        case GreedyLikelihood():
+        case likelihoods.GreedyLikelihood():
             is_the_targets, reason = _greedy(found)
-        case DraftLikelihood():
+        case likelihoods.DraftLikelihood():
             is_the_targets, reason = _by_draft(found)
     problem = _NOT_KNOWN if is_the_targets is None else _WRONG
     words = "" if is_the_targets else f"{found.variant}: {problem}: {reason}"
     return JudgedLikelihood(variant=found.variant, is_the_targets=is_the_targets, words=words)
 
 
-def judged_variants(found: Iterable[ModelsCheck]) -> set[str]:
+def judged_variants(found: Iterable[likelihoods.ModelsCheck]) -> set[str]:
     """Return the variants about whose outputs a model could tell."""
     return {check.variant for check in map(judged, found) if check.is_the_targets is not None}
 
 
-def _sampled(found: Likelihood) -> tuple[bool, str]:
+def _sampled(found: likelihoods.Likelihood) -> tuple[bool, str]:
     less = "less" if found.deviation < 0 else "more"
     reason = (
         f"their tokens are {abs(found.per_token):.2f} nats {less} likely than what the target "
@@ -74,16 +67,16 @@ def _sampled(found: Likelihood) -> tuple[bool, str]:
     return abs(found.deviation) <= NormalDist().inv_cdf(1 - FALSE_ALARMS / 2), reason
 
 
-def _greedy(found: GreedyLikelihood) -> tuple[bool, str]:
+def _greedy(found: likelihoods.GreedyLikelihood) -> tuple[bool, str]:
     reason = (
         f"{found.beyond} of {found.outputs} have a token that the target would not have said, and "
         f"rounding does not explain (up to {found.farthest:.1f} nats below its most likely one; a "
-        f"near tie: {NEAR_TIE_NATS:g})"
+        f"near tie: {likelihoods.NEAR_TIE_NATS:g})"
     )
     return found.chance > FALSE_ALARMS, reason
 
 
-def _by_draft(found: DraftLikelihood) -> tuple[bool | None, str]:
+def _by_draft(found: likelihoods.DraftLikelihood) -> tuple[bool | None, str]:
     """Outputs are wrong if the whole interval lies on one side of 0 and not within the margin.
 
     Of correct servers 1% show that.
@@ -94,9 +87,9 @@ def _by_draft(found: DraftLikelihood) -> tuple[bool | None, str]:
         return None, f"{prompts} are too few to tell"
     reason = (
         f"under {found.draft} their tokens are {low:+.2f} to {high:+.2f} nats beside the "
-        f"baseline's ({prompts}; equal: within {DRAFT_MARGIN_NATS:g})"
+        f"baseline's ({prompts}; equal: within {likelihoods.DRAFT_MARGIN_NATS:g})"
     )
-    if low >= -DRAFT_MARGIN_NATS and high <= DRAFT_MARGIN_NATS:
+    if low >= -likelihoods.DRAFT_MARGIN_NATS and high <= likelihoods.DRAFT_MARGIN_NATS:
         return True, reason
     if low > 0 or high < 0:
         return False, reason

@@ -13,15 +13,9 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from draftworth.analysis import statistics
 from draftworth.analysis.clustering import Sample, spread
 from draftworth.analysis.pairing import Pair, Traffic
-from draftworth.analysis.statistics import (
-    CONFIDENCE,
-    Estimate,
-    ends_of_ratio,
-    quantile_estimate,
-    ratio_estimate,
-)
 from draftworth.records.results import RequestRecord
 
 # Returns what a request adds to both sums; None: its pair is left out.
@@ -63,8 +57,8 @@ class LogRatio:
         """Return the logarithm of the ratio x a factor."""
         return replace(self, value=self.value + math.log(factor))
 
-    def estimate(self, *, confidence: float = CONFIDENCE) -> Estimate:
-        return ratio_estimate(
+    def estimate(self, *, confidence: float = statistics.CONFIDENCE) -> statistics.Estimate:
+        return statistics.ratio_estimate(
             self.value, spread(self.parts), samples=len(self.parts), confidence=confidence
         )
 
@@ -174,8 +168,8 @@ def log_cost_ratio(pairs: Sequence[Pair], traffic: Traffic) -> LogRatio | None:
 
 
 def ratio_of_typical(
-    pairs: Sequence[Pair], field: str, *, confidence: float = CONFIDENCE
-) -> Estimate | None:
+    pairs: Sequence[Pair], field: str, *, confidence: float = statistics.CONFIDENCE
+) -> statistics.Estimate | None:
     """Return variant / baseline of one figure: the geometric mean of the pairs' ratios.
 
     Logarithms let no single request decide it. None where no pair has the figure.
@@ -194,15 +188,15 @@ def ratio_of_typical(
 
 def ratio_of_quantiles(
     plain: Sequence[Sample], drafted: Sequence[Sample], share: float, *, confidence: float
-) -> Estimate | None:
+) -> statistics.Estimate | None:
     """Return variant / baseline of a quantile; None without a sample or where one is 0.
 
     Both have the same prompts, which the error leaves out: it is too wide, not too narrow.
     """
     if not plain or not drafted:
         return None
-    one = quantile_estimate(plain, share, confidence=confidence)
-    other = quantile_estimate(drafted, share, confidence=confidence)
+    one = statistics.quantile_estimate(plain, share, confidence=confidence)
+    other = statistics.quantile_estimate(drafted, share, confidence=confidence)
     if not one.value or not other.value:
         return None
     half_widths = [
@@ -212,8 +206,8 @@ def ratio_of_quantiles(
     ]
     value = other.value / one.value
     half = math.hypot(*half_widths) if len(half_widths) == 2 else math.inf
-    low, high = ends_of_ratio(value, half)
-    return Estimate(
+    low, high = statistics.ends_of_ratio(value, half)
+    return statistics.Estimate(
         value=value,
         low=low,
         high=high,

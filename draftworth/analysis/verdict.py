@@ -11,18 +11,12 @@ has to clear it: docs/decisions/0019-between-repetitions.md.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from draftworth.analysis import ratios
 from draftworth.analysis.clustering import MANY_REPETITIONS, MIN_PROMPTS
 from draftworth.analysis.likelihoods import AnswersCheck
 from draftworth.analysis.limits import LimitCheck, limit_check, why_not_comparable
 from draftworth.analysis.outputs import Likeness, likeness, output_pairs
 from draftworth.analysis.pairing import Pair, Traffic, counting, paired, weighted
-from draftworth.analysis.ratios import (
-    log_cost_ratio,
-    log_ratio_of_sums,
-    mean_of,
-    ratio_of_quantiles,
-    ratio_of_typical,
-)
 from draftworth.analysis.statistics import Estimate, interval_of, within
 from draftworth.metrics import definitions
 from draftworth.metrics.definitions import COST, INTER_TOKEN_LATENCY, TTFT, Metric
@@ -249,8 +243,10 @@ def compare(
         identical_outputs=sum(output.identical for output in outputs),
         cost_ratio=ratio,
         speedups={m: _speedup(pairs, traffic, m) for m in definitions.with_speedup()},
-        ttft_ratio=ratio_of_typical(pairs, TTFT.field, confidence=TTFT_CONFIDENCE),
-        ttft_p95_ratio=ratio_of_quantiles(plain, drafted, TTFT_TAIL, confidence=TTFT_CONFIDENCE),
+        ttft_ratio=ratios.ratio_of_typical(pairs, TTFT.field, confidence=TTFT_CONFIDENCE),
+        ttft_p95_ratio=ratios.ratio_of_quantiles(
+            plain, drafted, TTFT_TAIL, confidence=TTFT_CONFIDENCE
+        ),
         baseline_usd=weighted(blocks, traffic, baseline, COST, price=price),
         variant_usd=weighted(blocks, traffic, variant, COST, price=price),
         judgement=judgement,
@@ -271,7 +267,7 @@ def cost_ratio(
 ) -> Estimate | None:
     """Return variant / baseline of the cost of an output token, with its interval."""
     pairs = paired(blocks, traffic, variant=variant, baseline=baseline)
-    known = log_cost_ratio(pairs, traffic)
+    known = ratios.log_cost_ratio(pairs, traffic)
     return known.times(_share_ratio(price, variant, baseline)).estimate() if known else None
 
 
@@ -298,7 +294,7 @@ def _judged(
 
 
 def _speedup(pairs: Sequence[Pair], traffic: Traffic, metric: Metric) -> Estimate | None:
-    found = log_ratio_of_sums(pairs, traffic.weights, mean_of(metric.field))
+    found = ratios.log_ratio_of_sums(pairs, traffic.weights, ratios.mean_of(metric.field))
     if found is None:
         return None
     ratio = found.estimate()

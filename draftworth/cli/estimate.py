@@ -16,16 +16,11 @@ from draftworth.cli.arguments import whole_number
 from draftworth.cli.estimate_settling import settling, token_prices
 from draftworth.cli.runs import S3_SCHEME, local_run
 from draftworth.errors import UserInputError
+from draftworth.estimate import outputs
 from draftworth.estimate.document import document_of, json_text
 from draftworth.estimate.forecast import DraftEstimate, estimate_of
 from draftworth.estimate.likelihood import check_outputs
 from draftworth.estimate.model_folders import check_model, check_tokenizer, shown
-from draftworth.estimate.outputs import (
-    GivenOutputs,
-    check_classes,
-    check_lengths,
-    given_outputs,
-)
 from draftworth.estimate.predictions import compare, draft_folders, keep_predictions
 from draftworth.estimate.reader import Reader
 from draftworth.estimate.step_costs import (
@@ -141,14 +136,14 @@ def _estimates(
     target = _target(experiment, arguments.target, arguments.out)
     given = _given_outputs(experiment, arguments.answers)
     weights = {c.name: c.weight for c in experiment.spec.workload.classes}
-    check_classes(weights, given.outputs)
+    outputs.check_classes(weights, given.outputs)
     # The drafts come last, because a download may be large.
     drafts = _drafts(experiment, arguments.draft, arguments.out)
     reader = _reader(experiment, target, arguments)
     predicted: list[Prediction] = []
     for draft in drafts:
         readings = reader.readings(draft, given.outputs)
-        check_lengths(weights, readings)
+        outputs.check_lengths(weights, readings)
         predictions = tuple(compare(experiment, given, draft, readings))
         predicted += predictions
         for costs in step_costs:
@@ -208,11 +203,11 @@ def _step_costs(card: StepCostCard | None, method: str) -> Sequence[StepCosts]:
     return [PublishedStepCosts(per_drafted_token=CostRange(low=low, high=high), source=source)]
 
 
-def _given_outputs(experiment: ResolvedExperiment, place: str | None) -> GivenOutputs:
+def _given_outputs(experiment: ResolvedExperiment, place: str | None) -> outputs.GivenOutputs:
     if place is None or not place.startswith(S3_SCHEME):
-        return given_outputs(experiment, None if place is None else Path(place))
+        return outputs.given_outputs(experiment, None if place is None else Path(place))
     with local_run(place) as folder:
-        return replace(given_outputs(experiment, folder), folder=None)
+        return replace(outputs.given_outputs(experiment, folder), folder=None)
 
 
 def _target(experiment: ResolvedNeuron | ResolvedLocal, place: str | None, out: Path) -> Path:

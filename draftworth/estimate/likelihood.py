@@ -44,16 +44,8 @@ from draftworth.estimate.model_folders import can_read, shown
 from draftworth.estimate.outputs import GivenOutputs, outputs_of_variant
 from draftworth.estimate.reader import Reader
 from draftworth.planning.resolved import ResolvedExperiment
+from draftworth.records import likelihoods
 from draftworth.records.codec import dump_record
-from draftworth.records.likelihoods import (
-    LIKELIHOODS_FILE,
-    NEAR_TIE_NATS,
-    DraftLikelihood,
-    GreedyLikelihood,
-    Likelihood,
-    Likelihoods,
-    ModelsCheck,
-)
 from draftworth.records.reading import Run
 from draftworth.records.readings import Output, Reading
 from draftworth.records.transcripts import Transcripts
@@ -79,22 +71,24 @@ def check_outputs(
         return
     by_target = can_read(reader.target)
     # The target's check says more than a draft's, so a draft does not replace it.
-    if not by_target and any(not isinstance(f, DraftLikelihood) for f in given.run.likelihoods):
+    if not by_target and any(
+        not isinstance(f, likelihoods.DraftLikelihood) for f in given.run.likelihoods
+    ):
         return
     check = checks_by_target if by_target else partial(_checks_by_draft, draft=draft)
     try:
         found = tuple(check(experiment, given.run, given.transcripts, reader))
         _tell(found, progress)
         if found and given.folder:
-            path = given.folder / LIKELIHOODS_FILE
-            record = Likelihoods(run_id=given.run.result.run_id, likelihoods=found)
+            path = given.folder / likelihoods.LIKELIHOODS_FILE
+            record = likelihoods.Likelihoods(run_id=given.run.result.run_id, likelihoods=found)
             path.write_bytes(dump_record(record, indent=2))
             progress(f"written to {path}, which `report` shows")
     except (DraftworthError, OSError) as error:
         progress(f"whose answers the run has is not told: {error}")
 
 
-def _tell(found: Sequence[ModelsCheck], progress: Callable[[str], None]) -> None:
+def _tell(found: Sequence[likelihoods.ModelsCheck], progress: Callable[[str], None]) -> None:
     for check in found:
         nothing = f"{check.variant}: nothing shows that its answers are not the target's"
         progress(judged(check).words or nothing)
@@ -102,7 +96,7 @@ def _tell(found: Sequence[ModelsCheck], progress: Callable[[str], None]) -> None
 
 def checks_by_target(
     experiment: ResolvedExperiment, run: Run, transcripts: Transcripts, reader: Reader
-) -> Iterator[ModelsCheck]:
+) -> Iterator[likelihoods.ModelsCheck]:
     """Yield what the target says of each variant's outputs.
 
     Raises:
@@ -123,7 +117,7 @@ def checks_by_target(
 
 def _checks_by_draft(
     experiment: ResolvedExperiment, run: Run, transcripts: Transcripts, reader: Reader, draft: Path
-) -> Iterator[DraftLikelihood]:
+) -> Iterator[likelihoods.DraftLikelihood]:
     """Yield the checks of the variants whose outputs are not the same as the baseline's."""
     fixed = experiment.spec.workload.fixed_output_length
     read = partial(reader.readings, draft, fixed_length=fixed)
@@ -149,13 +143,13 @@ def _said(outputs: Sequence[Output]) -> set[tuple[object, ...]]:
     return {(o.prompt_class, o.case, o.prompt_id, o.token_ids or o.text) for o in outputs}
 
 
-def likelihood_of(variant: str, readings: Sequence[Reading]) -> Likelihood | None:
+def likelihood_of(variant: str, readings: Sequence[Reading]) -> likelihoods.Likelihood | None:
     """Check sampled outputs; None if the target leaves nothing to chance."""
     variance = math.fsum(r.variance for r in readings)
     if variance <= 0:
         return None
     surplus, tokens = math.fsum(r.log_likelihood + r.entropy for r in readings), _tokens(readings)
-    return Likelihood(
+    return likelihoods.Likelihood(
         variant=variant,
         outputs=len(readings),
         tokens=tokens,
@@ -164,13 +158,15 @@ def likelihood_of(variant: str, readings: Sequence[Reading]) -> Likelihood | Non
     )
 
 
-def greedy_likelihood_of(variant: str, readings: Sequence[Reading]) -> GreedyLikelihood | None:
+def greedy_likelihood_of(
+    variant: str, readings: Sequence[Reading]
+) -> likelihoods.GreedyLikelihood | None:
     """Check the first greedy output of each prompt; None if there is none."""
     firsts = [*{_prompt(r): r for r in reversed(readings)}.values()]
     if not firsts:
         return None
-    beyond = sum(r.farthest > NEAR_TIE_NATS for r in firsts)
-    return GreedyLikelihood(
+    beyond = sum(r.farthest > likelihoods.NEAR_TIE_NATS for r in firsts)
+    return likelihoods.GreedyLikelihood(
         variant=variant,
         outputs=len(firsts),
         tokens=_tokens(firsts),
@@ -182,7 +178,7 @@ def greedy_likelihood_of(variant: str, readings: Sequence[Reading]) -> GreedyLik
 
 def draft_likelihoods_of(
     variant: str, readings: Sequence[Reading], baseline: Sequence[Reading], *, draft: str
-) -> list[DraftLikelihood]:
+) -> list[likelihoods.DraftLikelihood]:
     """Compare a variant's readings with the baseline's, class by class; `draft` made both."""
     own, others = _by_prompt(readings), _by_prompt(baseline)
     differences: defaultdict[str, list[float]] = defaultdict(list)
@@ -210,14 +206,14 @@ def _draft_likelihood(
     prompt_class: str,
     draft: str,
     outputs: int,
-) -> DraftLikelihood:
+) -> likelihoods.DraftLikelihood:
     """Return the difference in one class; it has no interval if there are too few prompts."""
     count, mean = len(differences), statistics.fmean(differences)
     half = None
     if count >= MIN_PROMPTS:
         t = student_t(1 - false_alarms / 2, count - 1)
         half = t * statistics.stdev(differences) / math.sqrt(count)
-    return DraftLikelihood(
+    return likelihoods.DraftLikelihood(
         variant=variant,
         prompt_class=prompt_class,
         draft=draft,

@@ -10,21 +10,8 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_core import PydanticKnownError
 
+from draftworth.experiment import strict
 from draftworth.experiment.catalog import catalog
-from draftworth.experiment.strict import (
-    ADD_ON_VERSION_PATTERN,
-    ADMIN_ARN_PATTERN,
-    EMAIL_PATTERN,
-    EXAMPLE_ACCOUNT,
-    EXAMPLE_RESERVATION,
-    NODE_RELEASE_PATTERN,
-    REGION_PATTERN,
-    RESERVATION_PATTERN,
-    SECRET_NAME_PATTERN,
-    EachOnce,
-    PositiveFloat,
-    StrictModel,
-)
 from draftworth.records.deployment import MAX_DEADLINE_MINUTES
 
 S3_ADD_ON = "aws-mountpoint-s3-csi-driver"
@@ -42,24 +29,24 @@ ADD_ONS = (
 )
 
 
-class OnDemand(StrictModel):
+class OnDemand(strict.StrictModel):
     """Nodes at the public price, when there are any."""
 
     kind: Literal["on_demand"]
 
 
-class Spot(StrictModel):
+class Spot(strict.StrictModel):
     """Nodes from spare capacity, taken back at two minutes' notice."""
 
     kind: Literal["spot"]
 
 
-class CapacityBlock(StrictModel):
+class CapacityBlock(strict.StrictModel):
     """Nodes from a Capacity Block for ML, paid in advance for a window of time."""
 
     kind: Literal["capacity_block"]
     reservation_id: str = Field(
-        pattern=RESERVATION_PATTERN,
+        pattern=strict.RESERVATION_PATTERN,
         description="id of the Capacity Block, cr- and 17 hex digits: without it EC2 launches "
         "nothing into the block",
     )
@@ -82,10 +69,10 @@ def _day(given: Any) -> Any:
         return given  # a date already, or pydantic refuses it
 
 
-class Price(StrictModel):
+class Price(strict.StrictModel):
     """The price of an accelerator node: data with a date, because prices move."""
 
-    usd_per_hour: PositiveFloat = Field(
+    usd_per_hour: strict.PositiveFloat = Field(
         description="US dollars a node and hour; of a Capacity Block its fee / (hours x instances)"
     )
     as_of: Annotated[date, BeforeValidator(_day)] = Field(
@@ -94,7 +81,7 @@ class Price(StrictModel):
     source: str = Field(min_length=1, description="where it was looked up")
 
 
-class Pins(StrictModel):
+class Pins(strict.StrictModel):
     """Versions that a deploy takes as they stand here; EKS chooses those that are left out.
 
     EKS chooses anew on each day: two deploys of one file may differ in them.
@@ -103,11 +90,11 @@ class Pins(StrictModel):
 
     node_release: str | None = Field(
         default=None,
-        pattern=NODE_RELEASE_PATTERN,
+        pattern=strict.NODE_RELEASE_PATTERN,
         description="release of the node images, of CPU and accelerator nodes, as in "
         "1.35.2-20261102; change it in a deploy that changes nothing else of the nodes",
     )
-    add_ons: dict[str, Annotated[str, Field(pattern=ADD_ON_VERSION_PATTERN)]] = Field(
+    add_ons: dict[str, Annotated[str, Field(pattern=strict.ADD_ON_VERSION_PATTERN)]] = Field(
         default_factory=dict,
         description="EKS add-on to its version, as in vpc-cni: v1.21.1-eksbuild.3",
     )
@@ -119,13 +106,13 @@ def _known_instance_type(name: str) -> str:
     return name
 
 
-AdminArn = Annotated[str, Field(pattern=ADMIN_ARN_PATTERN)]
+AdminArn = Annotated[str, Field(pattern=strict.ADMIN_ARN_PATTERN)]
 
 
-class Aws(StrictModel):
+class Aws(strict.StrictModel):
     """Region, nodes, access, price and limits of a deploy."""
 
-    region: str = Field(pattern=REGION_PATTERN, description="AWS region, e.g. us-east-2")
+    region: str = Field(pattern=strict.REGION_PATTERN, description="AWS region, e.g. us-east-2")
     availability_zone: str = Field(
         examples=["us-east-2c"],
         description="the one zone of the accelerator nodes, e.g. us-east-2c: EFA, placement group "
@@ -141,9 +128,11 @@ class Aws(StrictModel):
     """quoted; DRA needs 1.34 or later, 1.35 is what is supported here"""
     pins: Pins = Pins()
     """versions of add-ons and node images; left out: what EKS gives on the day"""
-    public_access_cidrs: Annotated[tuple[str, ...], Field(max_length=40), EachOnce] = ()
+    public_access_cidrs: Annotated[tuple[str, ...], Field(max_length=40), strict.EachOnce] = ()
     """IPv4 ranges that may reach the Kubernetes API from outside; none: private"""
-    admin_principal_arns: Annotated[tuple[AdminArn, ...], Field(max_length=40), EachOnce] = ()
+    admin_principal_arns: Annotated[
+        tuple[AdminArn, ...], Field(max_length=40), strict.EachOnce
+    ] = ()
     """IAM roles or users who get cluster administrator access; no session (sts)"""
     second_zone: str | None = None
     """the EKS control plane's other zone, where no node runs; left out: zone a, or b beside a"""
@@ -153,13 +142,13 @@ class Aws(StrictModel):
         description="price of one accelerator node; left out: `python -m draftworth price` asks "
         "AWS, which knows Spot and on-demand prices, but no Capacity Block's once it is bought",
     )
-    budget_usd: PositiveFloat
+    budget_usd: strict.PositiveFloat
     """accelerator nodes go to zero when their hours x price reach this, US dollars"""
-    notify_email: str | None = Field(default=None, pattern=EMAIL_PATTERN)
+    notify_email: str | None = Field(default=None, pattern=strict.EMAIL_PATTERN)
     """gets each decision about the accelerator nodes, once the address is confirmed"""
     hub_token_secret: str | None = Field(
         default=None,
-        pattern=SECRET_NAME_PATTERN,
+        pattern=strict.SECRET_NAME_PATTERN,
         max_length=512,
         description="NAME of the Secrets Manager secret that holds the hub token, for gated "
         "models; the token itself belongs in no file",
@@ -181,12 +170,15 @@ class Aws(StrictModel):
     def example_values(self) -> Iterator[str]:
         """Keys whose value was copied from an example: `aws.capacity.reservation_id cr-...`."""
         capacity = self.capacity
-        if isinstance(capacity, CapacityBlock) and capacity.reservation_id == EXAMPLE_RESERVATION:
-            yield f"aws.capacity.reservation_id {EXAMPLE_RESERVATION}"
+        if (
+            isinstance(capacity, CapacityBlock)
+            and capacity.reservation_id == strict.EXAMPLE_RESERVATION
+        ):
+            yield f"aws.capacity.reservation_id {strict.EXAMPLE_RESERVATION}"
         for arn in self.admin_principal_arns:
-            if f"::{EXAMPLE_ACCOUNT}:" in arn:
+            if f"::{strict.EXAMPLE_ACCOUNT}:" in arn:
                 yield f"aws.admin_principal_arns {arn}"
-        if (self.load_generator_image or "").startswith(f"{EXAMPLE_ACCOUNT}."):
+        if (self.load_generator_image or "").startswith(f"{strict.EXAMPLE_ACCOUNT}."):
             yield f"aws.load_generator_image {self.load_generator_image}"
 
 

@@ -13,15 +13,8 @@ from pydantic import BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
 from draftworth.errors import Key
+from draftworth.experiment import strict
 from draftworth.experiment.catalog import catalog
-from draftworth.experiment.strict import (
-    MAX_NAME_LENGTH,
-    PERCENT_PATTERN,
-    WINDOWS_PATTERN,
-    EachOnce,
-    PositiveFloat,
-    StrictModel,
-)
 from draftworth.experiment.variants import (
     HubModel,
     HubSpeculative,
@@ -52,7 +45,7 @@ class Place:
 def _windows(given: Any) -> Any:
     if not isinstance(given, str):
         return given
-    if not re.fullmatch(WINDOWS_PATTERN, given):
+    if not re.fullmatch(strict.WINDOWS_PATTERN, given):
         raise _wrong_windows()
     first, last = map(int, given.split(".."))
     if not 1 <= first <= last <= MAX_WINDOW:
@@ -71,42 +64,42 @@ def _wrong_windows() -> PydanticCustomError:
 def _share(given: Any) -> Any:
     if not isinstance(given, str):
         return given
-    if not re.fullmatch(PERCENT_PATTERN, given):
+    if not re.fullmatch(strict.PERCENT_PATTERN, given):
         raise PydanticCustomError("share", "a share such as 3% or 0.03, at most 50%")
     return float(given.removesuffix("%")) / 100
 
 
 Window = Annotated[int, Field(ge=1, le=MAX_WINDOW)]
-WindowsText = Annotated[str, Field(pattern=WINDOWS_PATTERN)]
+WindowsText = Annotated[str, Field(pattern=strict.WINDOWS_PATTERN)]
 WindowList = Annotated[tuple[Window, ...], Field(min_length=1)]
 Windows = Annotated[
     WindowList,
-    EachOnce,
+    strict.EachOnce,
     BeforeValidator(_windows, json_schema_input_type=WindowsText | WindowList),
 ]
 Share = Annotated[float, Field(ge=0.001, le=0.5)]
-ShareText = Annotated[str, Field(pattern=PERCENT_PATTERN)]
+ShareText = Annotated[str, Field(pattern=strict.PERCENT_PATTERN)]
 
 
-class Stop(StrictModel):
+class Stop(strict.StrictModel):
     """Conditions of which the first one ends a search."""
 
-    usd: PositiveFloat | None = None
+    usd: strict.PositiveFloat | None = None
     """accelerator nodes have cost so much since the search began, US dollars"""
-    hours: PositiveFloat | None = None
+    hours: strict.PositiveFloat | None = None
     """the search has lasted so long"""
     within: Annotated[Share, BeforeValidator(_share, json_schema_input_type=ShareText | Share)] = (
         0.03
     )
     """no other candidate is likely to be cheaper than the best by more than this part of its cost
     per token, e.g. 3%"""
-    tokens_per_day: PositiveFloat | None = None
+    tokens_per_day: strict.PositiveFloat | None = None
     """output tokens of your traffic in a day: a search costs no more than it may save"""
-    days: PositiveFloat = 30
+    days: strict.PositiveFloat = 30
     """days over which savings are counted"""
 
 
-class Search(StrictModel):
+class Search(strict.StrictModel):
     """A search over each draft with each window."""
 
     method: str = Field(json_schema_extra={"enum": [*catalog().methods]})
@@ -184,4 +177,4 @@ def name_stem(draft: str) -> str:
     stem = re.sub(r"[^a-z0-9.-]+", "-", PurePosixPath(draft).name.lower()).strip(".-")
     if not re.match(r"[a-z]", stem):
         stem = f"draft-{stem}"
-    return stem[: MAX_NAME_LENGTH - len(f"-k{MAX_WINDOW}")].rstrip(".-")
+    return stem[: strict.MAX_NAME_LENGTH - len(f"-k{MAX_WINDOW}")].rstrip(".-")

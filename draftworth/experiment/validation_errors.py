@@ -9,14 +9,8 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from draftworth.errors import Key, Problem, suggestion
+from draftworth.experiment import schema_words
 from draftworth.experiment.catalog import NO_SPECULATION, catalog
-from draftworth.experiment.schema_words import (
-    description,
-    fields_at,
-    kinds,
-    nodes_at,
-    values_in_words,
-)
 from draftworth.experiment.strict import PATTERN_WORDS
 from draftworth.experiment.variants import methods_on, unserved_method
 from draftworth.experiment.workload import ONE_LENGTH, SEVERAL_LENGTHS
@@ -85,14 +79,16 @@ def _problem(detail: ErrorDetails, data: Any, model: type[BaseModel]) -> Problem
         return Problem(
             key=key,
             given="nothing",
-            allowed=values_in_words(model, key),
-            reason="; ".join(filter(None, ("this key is required", description(model, key)))),
+            allowed=schema_words.values_in_words(model, key),
+            reason="; ".join(
+                filter(None, ("this key is required", schema_words.description(model, key)))
+            ),
         )
     return Problem(
         key=key,
         given=shown(_at(data, key)),
         allowed=_allowed(detail, model, key),
-        reason=description(model, key) or detail["msg"],
+        reason=schema_words.description(model, key) or detail["msg"],
     )
 
 
@@ -128,11 +124,11 @@ def _unknown_kind(key: Key, data: Any, model: type[BaseModel]) -> Problem:
     if name == "method":
         known, allowed = [NO_SPECULATION, *catalog().methods], methods_on(data["release"])
     else:
-        known = kinds(model, key)
+        known = schema_words.kinds(model, key)
         allowed = ", ".join(known)
     reason = (
-        description(model, (*key, name))
-        or description(model, key)
+        schema_words.description(model, (*key, name))
+        or schema_words.description(model, key)
         or f"the {name} decides which other keys there are"
     )
     if name in keys:
@@ -145,14 +141,14 @@ def _unknown_kind(key: Key, data: Any, model: type[BaseModel]) -> Problem:
 def _allowed(detail: ErrorDetails, model: type[BaseModel], key: Key) -> str:
     kind, limits = detail["type"], detail.get("ctx", {})
     if kind in _OTHER_TYPE:
-        return values_in_words(model, key) + _OTHER_TYPE[kind]
+        return schema_words.values_in_words(model, key) + _OTHER_TYPE[kind]
     if kind == "string_pattern_mismatch":
         return PATTERN_WORDS[limits["pattern"]]
     return _ALLOWED[kind].format(**limits) if kind in _ALLOWED else detail["msg"]
 
 
 def _unknown_key(key: Key, data: Any, model: type[BaseModel]) -> Problem:
-    nodes, around = nodes_at(model, key[:-1]), _at(data, key[:-1])
+    nodes, around = schema_words.nodes_at(model, key[:-1]), _at(data, key[:-1])
     known = sorted(name for n in nodes if _is_meant(n, around) for name in n.get("properties", {}))
     return Problem(
         key=key,
@@ -174,10 +170,10 @@ def _is_meant(node: dict[str, Any], data: Any) -> bool:
 
 
 def _where_it_belongs(name: str | int, model: type[BaseModel]) -> str:
-    top = fields_at(model, ())
+    top = schema_words.fields_at(model, ())
     if name in top:
         return f"; {name!r} belongs to the top level"
-    sections = [section for section in top if name in fields_at(model, (section,))]
+    sections = [section for section in top if name in schema_words.fields_at(model, (section,))]
     return f"; {name!r} belongs into {' or '.join(sections)}" if sections else ""
 
 

@@ -9,26 +9,20 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Discriminator, Field, Tag
 
 from draftworth.errors import Key, Problem
+from draftworth.experiment import strict
 from draftworth.experiment.catalog import NO_SPECULATION, ModelFacts, catalog
-from draftworth.experiment.strict import (
-    HUB_ID_PATTERN,
-    MAX_HUB_ID_LENGTH,
-    MAX_REVISION_LENGTH,
-    REVISION_PATTERN,
-    Name,
-    PositiveInt,
-    StrictModel,
-)
 from draftworth.records.checkpoints import checkpoint_prefix
 from draftworth.records.results import AS_SHIPPED
 
 
-class HubModel(StrictModel):
+class HubModel(strict.StrictModel):
     """A checkpoint of the model hub, staged in the checkpoints bucket."""
 
-    model: str = Field(pattern=HUB_ID_PATTERN, max_length=MAX_HUB_ID_LENGTH)
+    model: str = Field(pattern=strict.HUB_ID_PATTERN, max_length=strict.MAX_HUB_ID_LENGTH)
     """hub id, OWNER/NAME, as in Qwen/Qwen3-32B"""
-    revision: str = Field(default="main", pattern=REVISION_PATTERN, max_length=MAX_REVISION_LENGTH)
+    revision: str = Field(
+        default="main", pattern=strict.REVISION_PATTERN, max_length=strict.MAX_REVISION_LENGTH
+    )
     """branch, tag or commit; a commit makes runs comparable over months"""
     tokenizer_family: str | None = None
     """needed only for a model the catalogue does not know: models of one family share token ids"""
@@ -55,7 +49,7 @@ class HubModel(StrictModel):
         return checkpoint_prefix(self.model, self.revision)
 
 
-class LocalModel(StrictModel):
+class LocalModel(strict.StrictModel):
     """A checkpoint folder on this machine."""
 
     path: str = Field(description="checkpoint folder, relative to the experiment file")
@@ -65,7 +59,7 @@ class LocalModel(StrictModel):
         return self.path
 
 
-class _Method(StrictModel):
+class _Method(strict.StrictModel):
     is_baseline: ClassVar[bool] = False
     keeps_engine_defaults: ClassVar[bool] = False
 
@@ -93,7 +87,7 @@ class Baseline(_WithoutSpeculation):
     """Decoding without speculation."""
 
     is_baseline = True
-    name: Name = Field(description="DNS name, unique in the experiment")
+    name: strict.Name = Field(description="DNS name, unique in the experiment")
     method: Literal["none"] = Field(description="`none` is the baseline; there is exactly one")
 
 
@@ -111,10 +105,10 @@ class AsShipped(_WithoutSpeculation):
 class Speculative(_Method):
     """Decoding with drafts that the target verifies."""
 
-    name: Name = Field(description="DNS name, unique in the experiment")
+    name: strict.Name = Field(description="DNS name, unique in the experiment")
     method: str = Field(json_schema_extra={"enum": [*catalog().methods]})
     """how tokens are drafted"""
-    window: PositiveInt
+    window: strict.PositiveInt
     """num_speculative_tokens: tokens drafted for each verification step"""
 
 

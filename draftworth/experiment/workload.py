@@ -6,14 +6,7 @@ from typing import Annotated, Literal, cast
 from pydantic import Discriminator, Field, Tag
 
 from draftworth.errors import Key
-from draftworth.experiment.strict import (
-    MAX_NAME_LENGTH,
-    SET_NAME_PATTERN,
-    EachOnce,
-    PositiveFloat,
-    PositiveInt,
-    StrictModel,
-)
+from draftworth.experiment import strict
 from draftworth.records import load as load_shapes
 from draftworth.records.codec import INT64
 from draftworth.records.results import MAX_REQUESTS_PER_BLOCK, MAX_TEMPERATURE
@@ -28,28 +21,28 @@ ONE_LENGTH, SEVERAL_LENGTHS = "one length", "several lengths"
 # A chat template takes a dozen tokens, and room for a question must be left.
 Length = Annotated[int, Field(ge=32)]
 InputTokens = Annotated[
-    Annotated[PositiveInt, Tag(ONE_LENGTH)]
-    | Annotated[tuple[Length, ...], Field(min_length=1), EachOnce, Tag(SEVERAL_LENGTHS)],
+    Annotated[strict.PositiveInt, Tag(ONE_LENGTH)]
+    | Annotated[tuple[Length, ...], Field(min_length=1), strict.EachOnce, Tag(SEVERAL_LENGTHS)],
     Discriminator(_length_tag),
 ]
 
 
-class PromptClass(StrictModel):
+class PromptClass(strict.StrictModel):
     """A kind of traffic: a folder of cases."""
 
-    name: Annotated[str, Field(pattern=SET_NAME_PATTERN, max_length=MAX_NAME_LENGTH)]
+    name: Annotated[str, Field(pattern=strict.SET_NAME_PATTERN, max_length=strict.MAX_NAME_LENGTH)]
     """folder below prompts_dir, e.g. structured"""
-    cases: Annotated[tuple[str, ...], Field(min_length=1), EachOnce] | None = None
+    cases: Annotated[tuple[str, ...], Field(min_length=1), strict.EachOnce] | None = None
     """file stems in the folder; all of them when left out"""
-    weight: PositiveFloat = 1.0
+    weight: strict.PositiveFloat = 1.0
     """this class's part of your output tokens, relative to the others'"""
 
 
-class ConcurrencyLoad(StrictModel):
+class ConcurrencyLoad(strict.StrictModel):
     """A fixed number of requests in flight."""
 
     kind: Literal["concurrency"]
-    concurrency: PositiveInt = Field(description="requests in flight")
+    concurrency: strict.PositiveInt = Field(description="requests in flight")
 
     def shapes(self) -> tuple[load_shapes.Load, ...]:
         return (load_shapes.ConcurrencyLoad(concurrency=self.concurrency),)
@@ -59,11 +52,11 @@ class ConcurrencyLoad(StrictModel):
         return ("concurrency",)
 
 
-class PoissonLoad(StrictModel):
+class PoissonLoad(strict.StrictModel):
     """Requests at random times, whatever is still in flight."""
 
     kind: Literal["poisson"]
-    requests_per_second: PositiveFloat = Field(description="mean rate")
+    requests_per_second: strict.PositiveFloat = Field(description="mean rate")
 
     def shapes(self) -> tuple[load_shapes.Load, ...]:
         return (load_shapes.PoissonLoad(requests_per_second=self.requests_per_second),)
@@ -72,11 +65,11 @@ class PoissonLoad(StrictModel):
         return ("requests_per_second",)
 
 
-class LadderLoad(StrictModel):
+class LadderLoad(strict.StrictModel):
     """One concurrency after the other."""
 
     kind: Literal["ladder"]
-    concurrencies: Annotated[tuple[PositiveInt, ...], Field(min_length=1), EachOnce]
+    concurrencies: Annotated[tuple[strict.PositiveInt, ...], Field(min_length=1), strict.EachOnce]
     """requests in flight on each rung"""
 
     def shapes(self) -> tuple[load_shapes.Load, ...]:
@@ -86,11 +79,11 @@ class LadderLoad(StrictModel):
         return ("concurrencies", index)
 
 
-class RatesLoad(StrictModel):
+class RatesLoad(strict.StrictModel):
     """One Poisson rate after the other: the answer is the highest that keeps `limits`."""
 
     kind: Literal["poisson_ladder"]
-    rates: Annotated[tuple[PositiveFloat, ...], Field(min_length=1), EachOnce]
+    rates: Annotated[tuple[strict.PositiveFloat, ...], Field(min_length=1), strict.EachOnce]
     """mean requests a second on each rung"""
 
     def shapes(self) -> tuple[load_shapes.Load, ...]:
@@ -111,21 +104,21 @@ LoadSpec = Annotated[
 ]
 
 
-class ServiceLimits(StrictModel):
+class ServiceLimits(strict.StrictModel):
     """Limits of your service: a verdict holds only inside them."""
 
-    ttft_p95_ms: PositiveFloat | None = None
+    ttft_p95_ms: strict.PositiveFloat | None = None
     """time to first token that 95% of requests stay below"""
-    itl_p95_ms: PositiveFloat | None = None
+    itl_p95_ms: strict.PositiveFloat | None = None
     """inter-token latency that 95% of requests stay below"""
-    e2e_p95_ms: PositiveFloat | None = None
+    e2e_p95_ms: strict.PositiveFloat | None = None
     """end-to-end latency that 95% of requests stay below; one that timed out counts as long as it
     was waited for"""
     failures: Annotated[float, Field(ge=0, le=1)] = 0.02
     """part of the requests that may fail; above it no verdict is given"""
 
 
-class Workload(StrictModel):
+class Workload(strict.StrictModel):
     """The requests that every variant gets."""
 
     prompts_dir: str
@@ -135,7 +128,7 @@ class Workload(StrictModel):
     input_tokens: InputTokens
     """longest prompt, chat template included, tokens; used to check max_model_len. A list: every
     prompt is made so long, one length after the other, by padding or cutting"""
-    output_tokens: PositiveInt = Field(
+    output_tokens: strict.PositiveInt = Field(
         description="max_tokens of every request; a prompt's own max_tokens is no more"
     )
     fixed_output_length: bool = False
@@ -152,9 +145,9 @@ class Workload(StrictModel):
     )
     requests_per_round: Annotated[int, Field(ge=1, le=MAX_REQUESTS_PER_BLOCK)] = 8
     """measured requests of each case and variant in one round"""
-    min_requests: PositiveInt = 16
+    min_requests: strict.PositiveInt = 16
     """measured requests of each case and variant at each load, at least"""
-    max_requests: PositiveInt = 64
+    max_requests: strict.PositiveInt = 64
     """measured requests of each case and variant, at most: at all loads and in all repetitions
     together; what no load needs goes where the interval is widest"""
     target_interval_width: Annotated[float, Field(gt=0, le=1)] = Field(

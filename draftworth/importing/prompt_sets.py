@@ -12,16 +12,9 @@ from draftworth.importing.chat_log import Logged
 from draftworth.importing.formats import FORMATS, Format
 from draftworth.importing.sample import LoggedPrompt, PromptSample
 from draftworth.importing.source import Record, records_of
+from draftworth.records import prompts
 from draftworth.records.chat import NotSendableError
 from draftworth.records.checkpoints import replace_file
-from draftworth.records.prompts import (
-    CASE_SUFFIX,
-    MAX_FILE_BYTES,
-    MAX_LINE_BYTES,
-    MAX_PROMPT_BYTES,
-    answers_path,
-    prompt_of,
-)
 from draftworth.untrusted import MIB
 
 MAX_CASES = 100
@@ -48,7 +41,7 @@ class ImportOrder:
     seed: int
 
     def path_of(self, case: str) -> Path:
-        return self.out / self.prompt_class / f"{case}{CASE_SUFFIX}"
+        return self.out / self.prompt_class / f"{case}{prompts.CASE_SUFFIX}"
 
 
 @dataclass(kw_only=True)
@@ -134,10 +127,10 @@ def _add(counts: dict[str, Count], reason: str, place: str) -> None:
 
 def _candidate(entry: Logged, record: Record) -> tuple[bytes, LoggedPrompt]:
     """Return the content that identifies a prompt, and the candidate."""
-    prompt_of({"id": "checked", **entry.line})
+    prompts.prompt_of({"id": "checked", **entry.line})
     sizes = [len(_json(part)) + _LONGEST_ID for part in (entry.line, entry.answer)]
-    if max(sizes) > MAX_LINE_BYTES:
-        raise NotSendableError(f"longer than {MAX_LINE_BYTES // MIB} MiB", "too long")
+    if max(sizes) > prompts.MAX_LINE_BYTES:
+        raise NotSendableError(f"longer than {prompts.MAX_LINE_BYTES // MIB} MiB", "too long")
     asked = {name: value for name, value in entry.line.items() if name != "max_tokens"}
     candidate = LoggedPrompt(
         number=record.number, line=entry.line, answer=entry.answer, size_bytes=sum(sizes)
@@ -159,11 +152,11 @@ def _sample(read: Imported, case: str, order: ImportOrder) -> PromptSample:
 def _check_size(order: ImportOrder, read: Imported) -> None:
     """Keep the samples within memory, a prompt file and the measuring Job."""
     sizes = [sample.size_bytes for sample in read.samples.values()]
-    if max(sizes) > MAX_FILE_BYTES or sum(sizes) > MAX_PROMPT_BYTES:
+    if max(sizes) > prompts.MAX_FILE_BYTES or sum(sizes) > prompts.MAX_PROMPT_BYTES:
         raise PromptSetError(
             f"{order.source}: --max-prompts: given {order.max_prompts:,}, and so many prompts with "
-            f"their answers take more than {MAX_FILE_BYTES // MIB} MiB in a case or "
-            f"{MAX_PROMPT_BYTES // MIB} MiB in all; next: a smaller --max-prompts"
+            f"their answers take more than {prompts.MAX_FILE_BYTES // MIB} MiB in a case or "
+            f"{prompts.MAX_PROMPT_BYTES // MIB} MiB in all; next: a smaller --max-prompts"
         )
 
 
@@ -183,7 +176,7 @@ def _as_name(text: str) -> str:
 
 
 def _refuse_existing(path: Path) -> None:
-    for file in (path, answers_path(path)):
+    for file in (path, prompts.answers_path(path)):
         if file.exists():
             raise PromptSetError(
                 f"{file}: exists already, and is not overwritten; next: another --class or "
@@ -195,7 +188,7 @@ def _write(path: Path, case: str, sample: PromptSample) -> None:
     named = [(_ID.format(case=case, number=c.number), c) for c in sample.drawn]
     _write_lines(path, [{"id": i, **c.line} for i, c in named])
     if answers := [{"id": i, "text": c.answer} for i, c in named if c.answer is not None]:
-        _write_lines(answers_path(path), answers)
+        _write_lines(prompts.answers_path(path), answers)
 
 
 def _write_lines(path: Path, values: list[dict[str, Any]]) -> None:

@@ -5,6 +5,7 @@ import itertools
 import os
 from functools import partial
 
+from draftworth.measuring import runner
 from draftworth.measuring.blocks import BlockSender, Measurer
 from draftworth.measuring.clock import raise_scheduling_class
 from draftworth.measuring.context import ContextCases
@@ -12,14 +13,6 @@ from draftworth.measuring.http import API_KEY_VARIABLE
 from draftworth.measuring.journal import BlockKey, Entry, History, Journal
 from draftworth.measuring.result_files import RunFiles, Sink
 from draftworth.measuring.run_specification import RunSpec
-from draftworth.measuring.runner import (
-    Environment,
-    Progress,
-    ReadRunsOutputs,
-    Runner,
-    new_run_id,
-    reads_nothing,
-)
 from draftworth.measuring.schedule import Plan, Precision, Rounds, stages
 from draftworth.measuring.search import SearchRounds
 from draftworth.measuring.servers import FixedServers, Readiness, Servers, StageServers
@@ -30,20 +23,20 @@ from draftworth.records.results import RunResult
 def measure_here(
     spec: RunSpec,
     sink: Sink,
-    progress: Progress,
+    progress: runner.Progress,
     *,
     servers: Servers | None = None,
-    read_outputs: ReadRunsOutputs = reads_nothing,
+    read_outputs: runner.ReadRunsOutputs = runner.reads_nothing,
 ) -> RunResult:
     """Measure a run that belongs to this process and ends with it."""
-    environment = Environment(
+    environment = runner.Environment(
         progress=progress,
         scheduling=raise_scheduling_class(),
         api_key=os.environ.get(API_KEY_VARIABLE),
         servers=servers or FixedServers(),
         read_outputs=read_outputs,
     )
-    run_id = new_run_id(spec.experiment)
+    run_id = runner.new_run_id(spec.experiment)
     return asyncio.run(make_runner(spec, sink, run_id, environment).run())
 
 
@@ -51,9 +44,9 @@ def make_runner(
     spec: RunSpec,
     sink: Sink,
     run_id: str,
-    environment: Environment,
+    environment: runner.Environment,
     history: History | None = None,
-) -> Runner:
+) -> runner.Runner:
     """Put a run together.
 
     Args:
@@ -125,7 +118,7 @@ def make_runner(
             blocks=measurer.blocks,
             stages=[*stages(spec)],
         )
-    return Runner(
+    return runner.Runner(
         spec=spec,
         run_id=run_id,
         environment=environment,

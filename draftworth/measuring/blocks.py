@@ -9,17 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from draftworth.errors import DraftworthError
+from draftworth.measuring import counters
 from draftworth.measuring.client import Client, Measured, max_tokens_of, request_seed
 from draftworth.measuring.clock import EventLoopLag, WallClock
 from draftworth.measuring.context import ContextCases
-from draftworth.measuring.counters import (
-    ServerMetrics,
-    read_metrics,
-    restarted,
-    server_start,
-    speculation_between,
-    timings_between,
-)
 from draftworth.measuring.journal import BlockKey, Journal, subject_of, times_lost
 from draftworth.measuring.load import Batch, LoadEngine, Planned
 from draftworth.measuring.result_files import RunFiles, in_thread
@@ -75,13 +68,13 @@ class BlockSender:
         turn = case_round.turn
         client = self.make_client(base_url=endpoint.base_url, shape=shape, api_key=self.api_key)
         batch = self._batch(case_round, number)
-        before = await read_metrics(endpoint.base_url, api_key=self.api_key)
+        before = await counters.read_metrics(endpoint.base_url, api_key=self.api_key)
         started_at_unix_s = self.wall_clock()
         with EventLoopLag() as lag:
             seed = shape.seed + turn.number
             outcome = await self.engine.send(client, batch, turn.load, seed=seed)
         ended_at_unix_s = self.wall_clock()
-        after = await read_metrics(endpoint.base_url, api_key=self.api_key)
+        after = await counters.read_metrics(endpoint.base_url, api_key=self.api_key)
         block = BlockResult(
             **case_round.key(endpoint)._asdict(),
             run_id=self.run_id,
@@ -96,17 +89,21 @@ class BlockSender:
             fillers=outcome.fillers,
             others=_latencies(outcome.others),
             max_tokens_per_step=endpoint.max_tokens_per_step,
-            speculation=speculation_between(before, after),
-            server=timings_between(before, after),
+            speculation=counters.speculation_between(before, after),
+            server=counters.timings_between(before, after),
             event_loop_lag_s=lag.longest_s,
             requests=tuple(m.record for m in outcome.measured),
         )
         lost = await self._why_lost(endpoint, block, before, after)
-        start = server_start(after)
+        start = counters.server_start(after)
         return Sent(block=block, measured=outcome.measured, lost=lost, start=start)
 
     async def _why_lost(
-        self, endpoint: Endpoint, block: BlockResult, before: ServerMetrics, after: ServerMetrics
+        self,
+        endpoint: Endpoint,
+        block: BlockResult,
+        before: counters.ServerMetrics,
+        after: counters.ServerMetrics,
     ) -> str:
         """Why a block with failed requests does not count: its server is gone.
 
@@ -117,7 +114,7 @@ class BlockSender:
         health = await self.readiness.health(endpoint)
         if health != READY:
             return f"{endpoint.variant} is not ready any more: {health}; {first_error(block)}"
-        if restarted(before, after):
+        if counters.restarted(before, after):
             return f"{endpoint.variant} restarted during the block; {first_error(block)}"
         return ""
 

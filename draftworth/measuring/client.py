@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from draftworth.measuring import http
 from draftworth.measuring.chunks import BadStreamError, ChunkReader, Timeline, most_bytes
 from draftworth.measuring.clock import (
     WaitReader,
@@ -25,18 +26,6 @@ from draftworth.measuring.clock import (
     unix_clock,
 )
 from draftworth.measuring.connections import Clock
-from draftworth.measuring.http import (
-    ConnectError,
-    Head,
-    HttpError,
-    Response,
-    TooLongAnswerError,
-    bearer,
-    exchange,
-    no_stream,
-    refusal,
-    why_no_stream,
-)
 from draftworth.measuring.run_specification import RequestShape
 from draftworth.records.prompts import Prompt
 from draftworth.records.results import RequestRecord
@@ -134,7 +123,7 @@ class Client:
     async def measure(self, prompt: Prompt, *, request_id: str, seed: int) -> Measured:
         """Send one request. A failure is a record with its reason, never an exception."""
         stream = _Stream(self.read_wait, max_tokens_of(self.shape, prompt))
-        response: Response | None = None
+        response: http.Response | None = None
         timed_out_after_s: float | None = None
         called_at_unix_s, called_ns = self.wall_clock(), self.clock()
         try:
@@ -157,8 +146,8 @@ class Client:
         record = replace(measured.record, seed=seed, timed_out_after_s=timed_out_after_s)
         return replace(measured, record=record)
 
-    async def _exchange(self, stream: _Stream, prompt: Prompt, seed: int) -> Response:
-        return await exchange(
+    async def _exchange(self, stream: _Stream, prompt: Prompt, seed: int) -> http.Response:
+        return await http.exchange(
             "POST",
             f"{self.base_url}{request_path(prompt)}",
             body=request_body(self.shape, prompt, seed=seed),
@@ -171,10 +160,10 @@ class Client:
 
     def _headers(self) -> dict[str, str]:
         content = {"Content-Type": "application/json", "Accept": "text/event-stream"}
-        return {**content, **bearer(self.api_key)}
+        return {**content, **http.bearer(self.api_key)}
 
 
-class _RefusedError(HttpError):
+class _RefusedError(http.HttpError):
     """Enough was read of an answer that is not a stream of tokens."""
 
 
@@ -186,12 +175,12 @@ class _Stream:
         self._read_wait = read_wait
         self._wait_at_start_ns = read_wait()
         self._wait_at_first_ns: int | None = None
-        self._refusal: Head | None = None
+        self._refusal: http.Head | None = None
         self._refusal_body = b""
         self._seen_first = False
 
-    def on_head(self, head: Head) -> None:
-        if head.status != 200 or why_no_stream(head):
+    def on_head(self, head: http.Head) -> None:
+        if head.status != 200 or http.why_no_stream(head):
             self._refusal = head
 
     def on_body(self, data: bytes, now_ns: int) -> None:
@@ -212,10 +201,10 @@ class _Stream:
         if head is None:
             return None
         if head.status == 200:
-            return ERROR_BAD_STREAM, no_stream(head, body)
-        return head.status, refusal(head, body)
+            return ERROR_BAD_STREAM, http.no_stream(head, body)
+        return head.status, http.refusal(head, body)
 
-    def verdict(self, response: Response) -> tuple[int, str] | None:
+    def verdict(self, response: http.Response) -> tuple[int, str] | None:
         """The error of a response that ended as HTTP asks; None for a whole completion."""
         timeline = self.timeline
         if self.refused:
@@ -243,7 +232,7 @@ class _Stream:
             return None
         return first - start, end - first
 
-    def excluded(self, response: Response) -> str | None:
+    def excluded(self, response: http.Response) -> str | None:
         """Why a whole completion's timing cannot be trusted; None: it can."""
         waits = self.waits_ns
         if waits is None:
@@ -268,11 +257,15 @@ class _Stream:
 def _error_of(failure: Exception) -> tuple[int, str]:
     """The code and reason of a failure that ended a request."""
     reason = one_line(str(failure))
-    if isinstance(failure, ConnectError):
+    if isinstance(failure, http.ConnectError):
         return ERROR_CONNECT, reason
-    if isinstance(failure, BadStreamError | TooLongAnswerError):
+    if isinstance(failure, BadStreamError | http.TooLongAnswerError):
         return ERROR_BAD_STREAM, reason
-    return (ERROR_BROKEN_STREAM, reason) if isinstance(failure, HttpError) else unexpected(failure)
+    return (
+        (ERROR_BROKEN_STREAM, reason)
+        if isinstance(failure, http.HttpError)
+        else unexpected(failure)
+    )
 
 
 def unexpected(failure: Exception) -> tuple[int, str]:

@@ -21,19 +21,9 @@ from typing import Literal, NamedTuple
 from draftworth.errors import DraftworthError
 from draftworth.measuring.clock import WallClock
 from draftworth.measuring.result_files import Store
+from draftworth.records import results
 from draftworth.records.codec import RecordError, load_record
 from draftworth.records.load import Load
-from draftworth.records.results import (
-    BLOCKS_FOLDER,
-    INTERRUPTED_FOLDER,
-    RESULT_SUFFIX,
-    RUN_FILE,
-    BlockResult,
-    Interruption,
-    RunResult,
-    ServerStart,
-    TimeAccount,
-)
 
 JOURNAL_SCHEMA = "draftworth.journal/2"
 JOURNAL_FOLDER = "journal"
@@ -60,7 +50,7 @@ class Entry:
     ended_at_unix_s: float
     blocks: tuple[str, ...] = ()
     reason: str = ""
-    starts: Mapping[str, ServerStart] = field(default_factory=dict)
+    starts: Mapping[str, results.ServerStart] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -95,7 +85,7 @@ class Journal:
         *,
         blocks: tuple[str, ...] = (),
         reason: str = "",
-        starts: Mapping[str, ServerStart] | None = None,
+        starts: Mapping[str, results.ServerStart] | None = None,
     ) -> None:
         """Add an entry for the time from a start until now; without a start, for this moment."""
         now = self.clock()
@@ -130,18 +120,18 @@ def subject_of(stem: str) -> str:
     return stem.partition("-")[2]
 
 
-def server_starts(entries: Sequence[Entry]) -> dict[str, ServerStart]:
+def server_starts(entries: Sequence[Entry]) -> dict[str, results.ServerStart]:
     """How the servers started last, by variant."""
     return {variant: start for entry in entries for variant, start in entry.starts.items()}
 
 
-def account(entries: Sequence[Entry], *, ended_at_unix_s: float) -> TimeAccount:
+def account(entries: Sequence[Entry], *, ended_at_unix_s: float) -> results.TimeAccount:
     """How the time from the first entry to the end of the run was spent."""
     total_s = elapsed_seconds(entries, until_unix_s=ended_at_unix_s)
     measuring_s = sum(e.seconds for e in entries if e.kind == "measured")
     waiting_s = sum(e.seconds for e in entries if e.kind == "waited")
     lost_s = sum(i.lost_s for i in interruptions(entries))
-    return TimeAccount(
+    return results.TimeAccount(
         measuring_s=measuring_s,
         waiting_s=waiting_s,
         lost_s=lost_s,
@@ -168,10 +158,10 @@ def _pods(entries: Sequence[Entry]) -> list[list[Entry]]:
     return [list(pod) for _, pod in groupby(ordered, key=lambda e: e.attempt)]
 
 
-def interruptions(entries: Sequence[Entry]) -> tuple[Interruption, ...]:
+def interruptions(entries: Sequence[Entry]) -> tuple[results.Interruption, ...]:
     """Everything that was lost on the way, in the order of time."""
     servers = (
-        Interruption(
+        results.Interruption(
             kind="servers",
             at_unix_s=entry.ended_at_unix_s,
             lost_s=entry.seconds,
@@ -184,12 +174,12 @@ def interruptions(entries: Sequence[Entry]) -> tuple[Interruption, ...]:
     return tuple(sorted((*servers, *_pods_lost(entries)), key=lambda i: i.at_unix_s))
 
 
-def _pods_lost(entries: Sequence[Entry]) -> Iterator[Interruption]:
+def _pods_lost(entries: Sequence[Entry]) -> Iterator[results.Interruption]:
     """Each pod but the last ended before the run did."""
     for pod, following in pairwise(_pods(entries)):
         last_seen = max(e.ended_at_unix_s for e in pod if e.kind != "ended")
         ends = [e for e in pod if e.kind == "ended"]
-        yield Interruption(
+        yield results.Interruption(
             kind="load generator",
             at_unix_s=ends[-1].ended_at_unix_s if ends else last_seen,
             lost_s=max(0.0, following[0].started_at_unix_s - last_seen),
@@ -211,7 +201,7 @@ class BlockKey(NamedTuple):
     variant: str
 
     @classmethod
-    def of(cls, block: BlockResult) -> BlockKey:
+    def of(cls, block: results.BlockResult) -> BlockKey:
         return cls._make(getattr(block, field) for field in cls._fields)
 
 
@@ -223,8 +213,8 @@ class History:
     names: of all its files, relative to the run's folder.
     """
 
-    result: RunResult | None = None
-    blocks: tuple[BlockResult, ...] = ()
+    result: results.RunResult | None = None
+    blocks: tuple[results.BlockResult, ...] = ()
     entries: tuple[Entry, ...] = ()
     names: frozenset[str] = frozenset()
 
@@ -249,7 +239,7 @@ def read_history(store: Store, run_id: str) -> History:
     folder = f"{run_id}/"
     names = [name.removeprefix(folder) for name in store.names(run_id)]
 
-    def load(name: str) -> RunResult | BlockResult | Entry | None:
+    def load(name: str) -> results.RunResult | results.BlockResult | Entry | None:
         kind = _kind(name)
         try:
             return load_record(kind, store.read(f"{folder}{name}")) if kind else None
@@ -258,37 +248,39 @@ def read_history(store: Store, run_id: str) -> History:
 
     with ThreadPoolExecutor(_PARALLEL_READS) as pool:
         files = list(pool.map(load, names))
-    blocks = [file for file in files if isinstance(file, BlockResult)]
+    blocks = [file for file in files if isinstance(file, results.BlockResult)]
     blocks.sort(key=lambda block: block.block)
     entries = [file for file in files if isinstance(file, Entry)]
     entries.sort(key=lambda entry: (entry.attempt, entry.number))
     return History(
-        result=next((file for file in files if isinstance(file, RunResult)), None),
+        result=next((file for file in files if isinstance(file, results.RunResult)), None),
         blocks=tuple(blocks),
         entries=(*entries, *_without_entry(blocks, entries)),
         names=frozenset(names),
     )
 
 
-def _kind(name: str) -> type[RunResult | BlockResult | Entry] | None:
+def _kind(name: str) -> type[results.RunResult | results.BlockResult | Entry] | None:
     """The record that a file holds; None for a file that the run itself does not read."""
-    if name == RUN_FILE:
-        return RunResult
+    if name == results.RUN_FILE:
+        return results.RunResult
     if name.startswith(f"{JOURNAL_FOLDER}/"):
         return Entry
-    is_block = name.startswith(f"{BLOCKS_FOLDER}/") and name.endswith(RESULT_SUFFIX)
-    return BlockResult if is_block else None
+    is_block = name.startswith(f"{results.BLOCKS_FOLDER}/") and name.endswith(results.RESULT_SUFFIX)
+    return results.BlockResult if is_block else None
 
 
 def _numbers(names: frozenset[str]) -> Iterator[int]:
     for name in names:
         folder, _, file = name.rpartition("/")
         number = file.partition("-")[0]
-        if folder in (BLOCKS_FOLDER, INTERRUPTED_FOLDER) and number.isdecimal():
+        if folder in (results.BLOCKS_FOLDER, results.INTERRUPTED_FOLDER) and number.isdecimal():
             yield int(number)
 
 
-def _without_entry(blocks: Sequence[BlockResult], entries: Sequence[Entry]) -> Iterator[Entry]:
+def _without_entry(
+    blocks: Sequence[results.BlockResult], entries: Sequence[Entry]
+) -> Iterator[Entry]:
     """Make entries of blocks whose pod ended between the result file and the journal."""
     known = {stem for entry in entries for stem in entry.blocks}
     for block in blocks:

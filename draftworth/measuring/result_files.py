@@ -20,19 +20,8 @@ from draftworth.analysis.statistics import quantile
 from draftworth.errors import DraftworthError, UserInputError
 from draftworth.measuring.client import Measured
 from draftworth.metrics import definitions
+from draftworth.records import results
 from draftworth.records.codec import dump_json, dump_record
-from draftworth.records.results import (
-    BLOCKS_FOLDER,
-    INTERRUPTED_FOLDER,
-    INTERRUPTED_SUFFIX,
-    LLMPERF_RESPONSES_SUFFIX,
-    LLMPERF_SUMMARY_SUFFIX,
-    RESULT_LIMIT_BYTES,
-    RESULT_SUFFIX,
-    TRANSCRIPT_SUFFIX,
-    BlockResult,
-    values_of,
-)
 from draftworth.records.transcripts import Transcript, dump_transcripts
 from draftworth.untrusted import TooLargeError, read_file
 
@@ -70,7 +59,7 @@ class Store(Sink, Protocol):
     def names(self, folder: str) -> list[str]:
         """Names of all files below a folder, sorted; raises SinkError."""
 
-    def read(self, name: str, *, limit_bytes: int = RESULT_LIMIT_BYTES) -> bytes:
+    def read(self, name: str, *, limit_bytes: int = results.RESULT_LIMIT_BYTES) -> bytes:
         """Read one file; raises SinkError, also for one that is larger than the limit."""
 
 
@@ -113,7 +102,7 @@ class FolderSink:
         paths = (self.folder / folder).rglob("[!.]*")
         return sorted(p.relative_to(self.folder).as_posix() for p in paths if p.is_file())
 
-    def read(self, name: str, *, limit_bytes: int = RESULT_LIMIT_BYTES) -> bytes:
+    def read(self, name: str, *, limit_bytes: int = results.RESULT_LIMIT_BYTES) -> bytes:
         path = self.folder / name
         try:
             return read_file(path, limit_bytes)
@@ -152,14 +141,14 @@ _SUMMARIZED = (
 )
 
 
-def llmperf_responses(block: BlockResult) -> bytes:
+def llmperf_responses(block: results.BlockResult) -> bytes:
     """llmperf's `*_individual_responses.json` for a block: its fields, then ours."""
     names = ("experiment", "variant", "prompt_class", "case", "round", "run_id")
     context = {name: getattr(block, name) for name in names}
     return dump_json([{**asdict(record), **context} for record in block.requests])
 
 
-def llmperf_summary(block: BlockResult) -> bytes:
+def llmperf_summary(block: results.BlockResult) -> bytes:
     """llmperf's `*_summary.json` for a block."""
     count, failed = len(block.requests), sum(record.failed for record in block.requests)
     codes = Counter(str(r.error_code) for r in block.requests if r.failed)
@@ -172,7 +161,7 @@ def llmperf_summary(block: BlockResult) -> bytes:
     }
     for metric in definitions.METRICS:
         if metric.field in _SUMMARIZED:
-            summary |= _statistics(metric.field, values_of(block.requests, metric.field))
+            summary |= _statistics(metric.field, results.values_of(block.requests, metric.field))
     summary |= {
         "results_num_requests_started": count,
         "results_error_rate": failed / count if count else None,
@@ -238,12 +227,12 @@ class RunFiles:
             self.write(name, data)
         return list(self._unwritten)
 
-    def write_block(self, block: BlockResult, measured: Sequence[Measured]) -> None:
+    def write_block(self, block: results.BlockResult, measured: Sequence[Measured]) -> None:
         """Write the raw evidence, then the result file, then the files derived from it."""
-        stem = f"{BLOCKS_FOLDER}/{block.stem}"
-        self.write(f"{stem}{TRANSCRIPT_SUFFIX}", _transcripts(measured))
+        stem = f"{results.BLOCKS_FOLDER}/{block.stem}"
+        self.write(f"{stem}{results.TRANSCRIPT_SUFFIX}", _transcripts(measured))
         self._keep_ids(m.transcript for m in measured if m.transcript.token_ids)
-        self.write(f"{stem}{RESULT_SUFFIX}", dump_record(block))
+        self.write(f"{stem}{results.RESULT_SUFFIX}", dump_record(block))
         for name, data in _derived(block):
             self.write(name, data)
 
@@ -261,23 +250,23 @@ class RunFiles:
                 "differ by rounding alone, the verdict at the run's end does not"
             )
 
-    def write_lost(self, block: BlockResult, measured: Sequence[Measured]) -> None:
+    def write_lost(self, block: results.BlockResult, measured: Sequence[Measured]) -> None:
         """Write the evidence of a block whose figures do not count."""
-        stem = f"{INTERRUPTED_FOLDER}/{block.stem}"
-        self.write(f"{stem}{TRANSCRIPT_SUFFIX}", _transcripts(measured))
-        self.write(f"{stem}{INTERRUPTED_SUFFIX}", dump_record(block))
+        stem = f"{results.INTERRUPTED_FOLDER}/{block.stem}"
+        self.write(f"{stem}{results.TRANSCRIPT_SUFFIX}", _transcripts(measured))
+        self.write(f"{stem}{results.INTERRUPTED_SUFFIX}", dump_record(block))
 
-    def complete(self, blocks: Sequence[BlockResult], names: frozenset[str]) -> None:
+    def complete(self, blocks: Sequence[results.BlockResult], names: frozenset[str]) -> None:
         """Write the derived files that an earlier pod has not written."""
         for name, data in (file for block in blocks for file in _derived(block)):
             if name not in names:
                 self.write(name, data)
 
 
-def _derived(block: BlockResult) -> Iterator[tuple[str, bytes]]:
-    stem = f"{BLOCKS_FOLDER}/{block.stem}"
-    yield f"{stem}{LLMPERF_RESPONSES_SUFFIX}", llmperf_responses(block)
-    yield f"{stem}{LLMPERF_SUMMARY_SUFFIX}", llmperf_summary(block)
+def _derived(block: results.BlockResult) -> Iterator[tuple[str, bytes]]:
+    stem = f"{results.BLOCKS_FOLDER}/{block.stem}"
+    yield f"{stem}{results.LLMPERF_RESPONSES_SUFFIX}", llmperf_responses(block)
+    yield f"{stem}{results.LLMPERF_SUMMARY_SUFFIX}", llmperf_summary(block)
 
 
 def _transcripts(measured: Sequence[Measured]) -> bytes:

@@ -6,17 +6,8 @@ from dataclasses import dataclass, fields
 from draftworth.experiment.model import LocalExperiment, NeuronExperiment
 from draftworth.experiment.variants import Speculative
 from draftworth.experiment.workload import Workload
-from draftworth.measuring.run_specification import (
-    Endpoint,
-    RequestShape,
-    RunSpec,
-    Sampling,
-)
-from draftworth.planning.resolved import (
-    NeuronVariant,
-    ResolvedExperiment,
-    ResolvedVariant,
-)
+from draftworth.measuring import run_specification
+from draftworth.planning import resolved
 from draftworth.records.results import Limits
 from draftworth.records.servers import Decoding, ServingFacts
 from draftworth.serving.command import served_model_name
@@ -32,19 +23,19 @@ class Server:
 
 
 def run_spec(
-    experiment: ResolvedExperiment,
+    experiment: resolved.ResolvedExperiment,
     *,
     servers: Mapping[str, Sequence[Server]],
     ready_deadline_seconds: float | None,
     start_allowance_seconds: float | None = None,
-) -> RunSpec:
+) -> run_specification.RunSpec:
     """Return the run specification; `servers` lists each variant's, its first slot first."""
     work = experiment.spec.workload
     all_weights = sum(c.weight for c in work.classes)
-    return RunSpec(
+    return run_specification.RunSpec(
         experiment=experiment.name,
         endpoints=tuple(
-            Endpoint(
+            run_specification.Endpoint(
                 variant=variant.name,
                 base_url=server.base_url,
                 max_tokens_per_step=variant.max_tokens_per_step,
@@ -55,7 +46,7 @@ def run_spec(
             for variant in experiment.variants
             for server in servers[variant.name]
         ),
-        shape=RequestShape(
+        shape=run_specification.RequestShape(
             model=served_model_name(experiment.spec),
             output_tokens=work.output_tokens,
             fixed_output_length=work.fixed_output_length,
@@ -82,7 +73,7 @@ def run_spec(
     )
 
 
-def serving_facts(experiment: ResolvedExperiment) -> ServingFacts:
+def serving_facts(experiment: resolved.ResolvedExperiment) -> ServingFacts:
     """Describe the servers for a reader of the results without the experiment file."""
     spec, release = experiment.spec, experiment.spec.release_facts
     neuron = spec if isinstance(spec, NeuronExperiment) else None
@@ -103,9 +94,9 @@ def serving_facts(experiment: ResolvedExperiment) -> ServingFacts:
     )
 
 
-def _decoding(variant: ResolvedVariant) -> Decoding:
+def _decoding(variant: resolved.ResolvedVariant) -> Decoding:
     window = variant.spec.window if isinstance(variant.spec, Speculative) else None
-    key = variant.artifact_key if isinstance(variant, NeuronVariant) else None
+    key = variant.artifact_key if isinstance(variant, resolved.NeuronVariant) else None
     return Decoding(
         method=variant.spec.method, window=window, draft=variant.draft, artifact_key=key
     )
@@ -119,6 +110,8 @@ def limits(work: Workload) -> Limits:
     return Limits(ttft_p95_s=ttft, itl_p95_s=itl, e2e_p95_s=e2e, failed_share=given.failures)
 
 
-def sampling(work: Workload) -> Sampling:
+def sampling(work: Workload) -> run_specification.Sampling:
     """Return the settings that decide how many requests a run sends."""
-    return Sampling(**{field.name: getattr(work, field.name) for field in fields(Sampling)})
+    return run_specification.Sampling(
+        **{field.name: getattr(work, field.name) for field in fields(run_specification.Sampling)}
+    )

@@ -21,16 +21,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from draftworth.errors import PromptSetError
-from draftworth.records.chat import (
-    Message,
-    NotSendableError,
-    check_plain,
-    checked_messages,
-    checked_response_format,
-    checked_tool_choice,
-    checked_tools,
-    texts_of,
-)
+from draftworth.records import chat
 from draftworth.records.codec import RecordError, load_object, load_record
 from draftworth.untrusted import MIB, one_line, open_file
 
@@ -52,9 +43,9 @@ PLAIN_NAME_WORDS = (
 # A line has one of the first keys, and may have the others beside it.
 _ASKED = ("prompt", "messages", "text_to_continue")
 _CHAT_KEYS: Mapping[str, Callable[[object], Any]] = {
-    "tools": checked_tools,
-    "tool_choice": checked_tool_choice,
-    "response_format": checked_response_format,
+    "tools": chat.checked_tools,
+    "tool_choice": chat.checked_tool_choice,
+    "response_format": chat.checked_response_format,
 }
 # This is more than any model's context; an experiment file has the same limit.
 _MOST_TOKENS = 10_000_000
@@ -71,7 +62,7 @@ class Prompt:
     """
 
     id: str
-    messages: tuple[Message, ...] = ()
+    messages: tuple[chat.Message, ...] = ()
     text_to_continue: str | None = None
     max_tokens: int | None = None
     tools: tuple[Mapping[str, Any], ...] | None = None
@@ -89,7 +80,7 @@ class Prompt:
         """The texts that the model reads, without tools."""
         if self.text_to_continue is not None:
             return (self.text_to_continue,)
-        return tuple(texts_of(self.messages))
+        return tuple(chat.texts_of(self.messages))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,7 +167,7 @@ def _parse_line(line: bytes, where: str, most_tokens: int | None) -> Prompt:
         return prompt_of(load_object(line), most_tokens=most_tokens)
     except RecordError as error:
         raise PromptSetError(f"{where}: {error}; {_EXAMPLE}") from error
-    except NotSendableError as error:
+    except chat.NotSendableError as error:
         raise PromptSetError(f"{where}: {error}") from error
 
 
@@ -185,7 +176,7 @@ def prompt_of(value: Mapping[str, Any], *, most_tokens: int | None = None) -> Pr
     _check_keys(value)
     prompt_id = value["id"]
     if not (isinstance(prompt_id, str) and prompt_id.isprintable() and 0 < len(prompt_id) <= 200):
-        raise NotSendableError(
+        raise chat.NotSendableError(
             "of another form",
             f"id: given {_shown(prompt_id)}; allowed: text of 1 to 200 characters; {_EXAMPLE}",
         )
@@ -201,27 +192,27 @@ def _check_keys(value: Mapping[str, Any]) -> None:
     asked = [name for name in _ASKED if name in value]
     beside = {"max_tokens"} | ({*_CHAT_KEYS} if asked != ["text_to_continue"] else set())
     if "id" not in value or len(asked) != 1 or value.keys() - {"id", *asked} - beside:
-        raise NotSendableError(
+        raise chat.NotSendableError(
             "of another form",
             f"given: {one_line(', '.join(sorted(value)))}; allowed: the keys id and prompt, or id "
             "and messages, or id and text_to_continue, each with max_tokens beside it, and the "
             f"first two with {', '.join(_CHAT_KEYS)}; {_EXAMPLE}",
         )
     if "tool_choice" in value and "tools" not in value:
-        raise NotSendableError("of another form", "tool_choice: allowed: only beside tools")
+        raise chat.NotSendableError("of another form", "tool_choice: allowed: only beside tools")
 
 
 def _asked(value: Mapping[str, Any]) -> dict[str, Any]:
     """Return the conversation or the text as a field of `Prompt`."""
     if "messages" in value:
-        return {"messages": checked_messages(value["messages"])}
+        return {"messages": chat.checked_messages(value["messages"])}
     name = "prompt" if "prompt" in value else "text_to_continue"
     text = value[name]
     if not isinstance(text, str) or not text.strip():
-        raise NotSendableError(
+        raise chat.NotSendableError(
             "without text", f"{name}: given {_shown(text)}; allowed: text; {_EXAMPLE}"
         )
-    check_plain(text, name)
+    chat.check_plain(text, name)
     if name == "prompt":
         return {"messages": ({"role": "user", "content": text},)}
     return {"text_to_continue": text}
@@ -233,7 +224,7 @@ def _max_tokens(value: Mapping[str, Any], most: int | None) -> int | None:
     given, allowed = value["max_tokens"], _MOST_TOKENS if most is None else most
     if type(given) is not int or not 1 <= given <= allowed:
         reason = "" if most is None else ", which output_tokens says of every request"
-        raise NotSendableError(
+        raise chat.NotSendableError(
             "with a max_tokens that is not a number of tokens",
             f"max_tokens: given {_shown(given)}; allowed: a whole number from 1 to "
             f"{allowed:,}{reason}",

@@ -10,17 +10,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from draftworth.errors import UserInputError
+from draftworth.records import results
 from draftworth.records.codec import OtherVersionError, RecordError, load_record
 from draftworth.records.likelihoods import ModelsCheck, read_likelihoods
-from draftworth.records.results import (
-    BLOCKS_FOLDER,
-    RESULT_LIMIT_BYTES,
-    RESULT_SUFFIX,
-    RUN_FILE,
-    TRANSCRIPT_SUFFIX,
-    BlockResult,
-    RunResult,
-)
 from draftworth.records.search import SearchResult, read_search
 from draftworth.untrusted import DOCUMENT_LIMIT_BYTES, TooLargeError, one_line, read_file
 
@@ -39,8 +31,8 @@ class Run:
     search: the result of the run's search; None if it had none.
     """
 
-    result: RunResult
-    blocks: tuple[BlockResult, ...]
+    result: results.RunResult
+    blocks: tuple[results.BlockResult, ...]
     unlisted: tuple[str, ...] = ()
     likelihoods: tuple[ModelsCheck, ...] = ()
     search: SearchResult | None = None
@@ -62,11 +54,13 @@ def read_run(folder: Path) -> Run:
     if missing:
         raise UserInputError(
             f"{folder}: {len(missing)} of {len(result.blocks)} result files are missing, the first "
-            f"is {missing[0]}{RESULT_SUFFIX}; copy the whole run"
+            f"is {missing[0]}{results.RESULT_SUFFIX}; copy the whole run"
         )
     blocks = tuple(_read_block(folder, result, stem) for stem in sorted(result.blocks))
-    listed = {f"{stem}{RESULT_SUFFIX}" for stem in result.blocks}
-    found = {file.name for file in (folder / BLOCKS_FOLDER).glob(f"*{RESULT_SUFFIX}")}
+    listed = {f"{stem}{results.RESULT_SUFFIX}" for stem in result.blocks}
+    found = {
+        file.name for file in (folder / results.BLOCKS_FOLDER).glob(f"*{results.RESULT_SUFFIX}")
+    }
     return Run(
         result=result,
         blocks=blocks,
@@ -76,22 +70,24 @@ def read_run(folder: Path) -> Run:
     )
 
 
-def read_end(folder: Path) -> RunResult:
+def read_end(folder: Path) -> results.RunResult:
     """Read `run.json` alone and check that its names are safe to open; raise UserInputError."""
-    file = folder / RUN_FILE
+    file = folder / results.RUN_FILE
     if not os.path.isfile(file):  # unlike Path's, no error for a path that is too long
         raise UserInputError(
-            f"{one_line(str(folder))}: no {RUN_FILE} there: give the folder of one run, which "
-            f"holds {RUN_FILE} and {BLOCKS_FOLDER}/; a run without {RUN_FILE} is not over"
+            f"{one_line(str(folder))}: no {results.RUN_FILE} there: give the folder of one run, "
+            f"which "
+            f"holds {results.RUN_FILE} and {results.BLOCKS_FOLDER}/; a run without "
+            f"{results.RUN_FILE} is not over"
         )
-    result = _read(RunResult, file, DOCUMENT_LIMIT_BYTES)
+    result = _read(results.RunResult, file, DOCUMENT_LIMIT_BYTES)
     if len(set(result.blocks)) < len(result.blocks):
         raise UserInputError(f"{file}: blocks: allowed: each block once")
     for stem in result.blocks:
-        if not is_file_name(f"{stem}{TRANSCRIPT_SUFFIX}"):
+        if not is_file_name(f"{stem}{results.TRANSCRIPT_SUFFIX}"):
             raise UserInputError(
                 f"{file}: blocks: given {one_line(stem, characters=80)!r}, allowed: names of files "
-                f"in {BLOCKS_FOLDER}/"
+                f"in {results.BLOCKS_FOLDER}/"
             )
     return result
 
@@ -103,13 +99,13 @@ def is_file_name(name: str) -> bool:
 
 
 def _result_file(folder: Path, stem: str) -> Path:
-    return folder / BLOCKS_FOLDER / f"{stem}{RESULT_SUFFIX}"
+    return folder / results.BLOCKS_FOLDER / f"{stem}{results.RESULT_SUFFIX}"
 
 
-def _read_block(folder: Path, run: RunResult, stem: str) -> BlockResult:
+def _read_block(folder: Path, run: results.RunResult, stem: str) -> results.BlockResult:
     """Read a listed block and check that the file belongs to this run and this name."""
     file = _result_file(folder, stem)
-    block = _read(BlockResult, file, RESULT_LIMIT_BYTES)
+    block = _read(results.BlockResult, file, results.RESULT_LIMIT_BYTES)
     for name, given, allowed in (
         ("run_id", block.run_id, run.run_id),
         ("experiment", block.experiment, run.experiment),
@@ -118,7 +114,8 @@ def _read_block(folder: Path, run: RunResult, stem: str) -> BlockResult:
         if given != allowed:
             raise UserInputError(
                 f"{file}: {name}: given {one_line(given, characters=80)!r}, allowed: "
-                f"{one_line(allowed, characters=80)!r}, as {RUN_FILE} and the file's name say; "
+                f"{one_line(allowed, characters=80)!r}, as {results.RUN_FILE} and the file's "
+                f"name say; "
                 "copy the run's own files"
             )
     return block

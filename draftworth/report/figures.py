@@ -2,12 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from draftworth.analysis.checks import (
-    ACCEPTANCE_TOLERANCE,
-    SERVER_TOLERANCE,
-    BreakEven,
-    ServerCheck,
-)
+from draftworth.analysis import checks
 from draftworth.analysis.facts import QUANTILE_SHARES, GroupFacts, RunFacts, VariantFacts
 from draftworth.analysis.outputs import Likeness, LikenessWord, tokens_before
 from draftworth.analysis.scores import ScoreComparison
@@ -121,7 +116,7 @@ def cross_checks(facts: RunFacts) -> Section:
                     "mean ITL ms, ours",
                     "the server's",
                     "difference",
-                    f"within {SERVER_TOLERANCE:.0%}",
+                    f"within {checks.SERVER_TOLERANCE:.0%}",
                 ),
                 ((v, _server_cells(v.server)) for v in facts.variants if v.server),
             ),
@@ -129,7 +124,7 @@ def cross_checks(facts: RunFacts) -> Section:
                 (
                     "acceptance, counted",
                     "estimated from tokens per step",
-                    f"within {100 * ACCEPTANCE_TOLERANCE:g} points",
+                    f"within {100 * checks.ACCEPTANCE_TOLERANCE:g} points",
                 ),
                 (
                     (v, (share(a.counted), share(a.estimated), yes_or_no(a.agrees, no="NO")))
@@ -155,7 +150,7 @@ def _llmperf_cells(group: GroupFacts, variant: VariantFacts) -> list[str]:
     return cells
 
 
-def _server_cells(check: ServerCheck) -> tuple[str, ...]:
+def _server_cells(check: checks.ServerCheck) -> tuple[str, ...]:
     return (
         str(check.requests),
         figure(INTER_TOKEN_LATENCY, check.ours_s),
@@ -165,7 +160,7 @@ def _server_cells(check: ServerCheck) -> tuple[str, ...]:
     )
 
 
-def _break_even_cells(prediction: BreakEven) -> tuple[str, ...]:
+def _break_even_cells(prediction: checks.BreakEven) -> tuple[str, ...]:
     return (
         number(prediction.step_s * 1e3, digits=2),
         figure(TOKENS_PER_STEP, prediction.tokens_per_step),

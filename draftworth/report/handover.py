@@ -13,17 +13,8 @@ from draftworth.metrics.definitions import TOKENS_PER_STEP
 from draftworth.records.load import Load
 from draftworth.records.results import Limits
 from draftworth.records.servers import ServingFacts
+from draftworth.report import words
 from draftworth.report.document import Section, Table, table
-from draftworth.report.words import (
-    ABOUT,
-    INTERVAL,
-    MISSING,
-    Code,
-    change,
-    figure,
-    interval,
-    price_words,
-)
 
 TITLE = "Handover"
 _WORD = re.compile(r"[A-Z]+")
@@ -73,13 +64,13 @@ def _sentences(facts: RunFacts, found: Handover) -> Iterator[str]:
     if facts.run.search:
         yield next_step(facts.run.search)
     if found.pays:
-        yield ABOUT["watch_counters" if found.has_counters else "watch_chunks"]
-        yield ABOUT["watch"]
+        yield words.ABOUT["watch_counters" if found.has_counters else "watch_chunks"]
+        yield words.ABOUT["watch"]
     elif not found.missing:
         if paying := [c.traffic.name for c in found.by_class if c.judgement in PAYS]:
             alone = f"Speculation pays for {', '.join(paying)} by itself"
             yield f"{alone}: such prompts could have a server of their own."
-        yield ABOUT["would_pay"]
+        yield words.ABOUT["would_pay"]
 
 
 def _decision(facts: RunFacts, found: Handover) -> str:
@@ -96,7 +87,9 @@ def _decision(facts: RunFacts, found: Handover) -> str:
 def _limits_of_decision(facts: RunFacts, found: Handover, decision: Comparison) -> Iterator[str]:
     """Say for which traffic the decision was not measured."""
     if len(found.by_class) > 1:
-        each = (f"{c.traffic.name} {c.judgement} ({change(c.cost_ratio)})" for c in found.by_class)
+        each = (
+            f"{c.traffic.name} {c.judgement} ({words.change(c.cost_ratio)})" for c in found.by_class
+        )
         yield f"Of its classes at {decision.traffic.load.label}: {', '.join(each)}."
     loads = ", ".join(at.load.label for at in found.break_evens)
     yield f"Measured at {loads}: of other loads nothing is known."
@@ -122,14 +115,14 @@ def _measured(facts: RunFacts, found: Handover) -> Iterator[tuple[str, str]]:
     several = f", {result.repetitions} repetitions" if result.repetitions > 1 else ""
     yield "run", f"{result.run_id}, {started:%Y-%m-%d}{several}"
     if result.price:
-        yield "price", price_words(result.price)
+        yield "price", words.price_words(result.price)
 
 
 def _serving(serving: ServingFacts, found: Handover) -> Iterator[tuple[str, str]]:
     yield "target model", serving.target_model
     name = found.decision.variant if found.decision else ""
     if how := serving.decoding.get(name):
-        yield "draft model", how.draft or MISSING
+        yield "draft model", how.draft or words.MISSING
         yield "method and window", f"{how.method}, {how.window}"
     yield "model revisions", "as in the experiment file; the run does not keep them"
     yield "release", f"{serving.release} (vLLM {serving.vllm_version})"
@@ -163,7 +156,7 @@ def _classes(found: Handover) -> tuple[Table, ...]:
 
 def _lengths(found: Lengths | None) -> str:
     if found is None:
-        return MISSING
+        return words.MISSING
     return f"{found.median:,.0f} ({found.fewest:,} to {found.most:,})"
 
 
@@ -171,10 +164,13 @@ def _break_evens(found: Handover) -> tuple[Table, ...]:
     several = [c.name for c in found.classes] if len(found.classes) > 1 else []
     rows = (
         (
-            *(at.load.label, at.judgement or MISSING),
-            *(figure(TOKENS_PER_STEP, at.needed.value if at.needed else None), interval(at.needed)),
-            *(figure(TOKENS_PER_STEP, at.measured), _margin(at)),
-            *(figure(TOKENS_PER_STEP, at.by_class[name]) for name in several),
+            *(at.load.label, at.judgement or words.MISSING),
+            *(
+                words.figure(TOKENS_PER_STEP, at.needed.value if at.needed else None),
+                words.interval(at.needed),
+            ),
+            *(words.figure(TOKENS_PER_STEP, at.measured), _margin(at)),
+            *(words.figure(TOKENS_PER_STEP, at.by_class[name]) for name in several),
         )
         for at in found.break_evens
     )
@@ -182,7 +178,7 @@ def _break_evens(found: Handover) -> tuple[Table, ...]:
         "load",
         "verdict",
         "tokens a step to break even",
-        INTERVAL,
+        words.INTERVAL,
         "measured",
         "may fall by",
     )
@@ -192,13 +188,13 @@ def _break_evens(found: Handover) -> tuple[Table, ...]:
 def _margin(at: BreakEvenAt) -> str:
     """Say by how much the measured tokens a step may fall before the break-even."""
     if at.needed is None or at.measured is None:
-        return MISSING
+        return words.MISSING
     fall = 1 - at.needed.value / at.measured
     return f"{fall:.0%}" if fall > 0 else "is below"
 
 
 def _steps(facts: RunFacts, found: Handover) -> tuple[Table, ...]:
-    rows = [(purpose, Code(command)) for purpose, command in _commands(facts, found)]
+    rows = [(purpose, words.Code(command)) for purpose, command in _commands(facts, found)]
     named = {word for _, command in rows for word in _WORD.findall(command)}
     places = ", ".join(f"{place}: {what}" for place, what in _PLACES.items() if place in named)
     return table(("to", f"command ({places})"), rows, names=2)

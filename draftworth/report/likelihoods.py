@@ -3,22 +3,16 @@
 from collections.abc import Sequence
 
 from draftworth.analysis.likelihoods import judged
-from draftworth.records.likelihoods import (
-    DraftLikelihood,
-    GreedyLikelihood,
-    Likelihood,
-    ModelsCheck,
-    Prediction,
-)
+from draftworth.records import likelihoods
 from draftworth.report.document import Section, Table, table
 from draftworth.report.words import ABOUT, MISSING, yes_or_no
 
 
-def likelihood_tables(found: Sequence[ModelsCheck]) -> tuple[Table, ...]:
+def likelihood_tables(found: Sequence[likelihoods.ModelsCheck]) -> tuple[Table, ...]:
     """Return one table for each kind of check."""
-    by_target = (_sampled_cells(f) for f in found if isinstance(f, Likelihood))
-    greedy = (_greedy_cells(f) for f in found if isinstance(f, GreedyLikelihood))
-    by_draft = (_draft_cells(f) for f in found if isinstance(f, DraftLikelihood))
+    by_target = (_sampled_cells(f) for f in found if isinstance(f, likelihoods.Likelihood))
+    greedy = (_greedy_cells(f) for f in found if isinstance(f, likelihoods.GreedyLikelihood))
+    by_draft = (_draft_cells(f) for f in found if isinstance(f, likelihoods.DraftLikelihood))
     return (
         *table(_SAMPLED_HEADINGS, by_target, names=2),
         *table(_GREEDY_HEADINGS, greedy, names=2),
@@ -40,7 +34,7 @@ _DRAFT_HEADINGS = (
 )
 
 
-def _sampled_cells(found: Likelihood) -> tuple[str, ...]:
+def _sampled_cells(found: likelihoods.Likelihood) -> tuple[str, ...]:
     return (
         *(found.variant, yes_or_no(judged(found).is_the_targets, no="NO")),
         *(str(found.outputs), f"{found.tokens:,}"),
@@ -48,7 +42,7 @@ def _sampled_cells(found: Likelihood) -> tuple[str, ...]:
     )
 
 
-def _greedy_cells(found: GreedyLikelihood) -> tuple[str, ...]:
+def _greedy_cells(found: likelihoods.GreedyLikelihood) -> tuple[str, ...]:
     return (
         *(found.variant, yes_or_no(judged(found).is_the_targets, no="NO")),
         *(str(found.outputs), f"{found.tokens:,}"),
@@ -56,7 +50,7 @@ def _greedy_cells(found: GreedyLikelihood) -> tuple[str, ...]:
     )
 
 
-def _draft_cells(found: DraftLikelihood) -> tuple[str, ...]:
+def _draft_cells(found: likelihoods.DraftLikelihood) -> tuple[str, ...]:
     told = judged(found).is_the_targets
     known = found.low is not None and found.high is not None
     return (
@@ -67,7 +61,7 @@ def _draft_cells(found: DraftLikelihood) -> tuple[str, ...]:
     )
 
 
-def predicted_sections(predictions: Sequence[Prediction]) -> tuple[Section, ...]:
+def predicted_sections(predictions: Sequence[likelihoods.Prediction]) -> tuple[Section, ...]:
     """Return the predictions beside the measured figures, or nothing without them."""
     rows = (
         (

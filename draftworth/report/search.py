@@ -20,18 +20,10 @@ from draftworth.analysis.answer import (
 from draftworth.analysis.facts import RunFacts
 from draftworth.analysis.pairing import TRAFFIC_MIX
 from draftworth.records.search import CandidateResult, CostInterval, SearchResult
+from draftworth.report import words
 from draftworth.report.document import Section, Table, table
 from draftworth.report.drawing import Look, Plot, legend, look, short, themed
 from draftworth.report.verdict import compared
-from draftworth.report.words import (
-    ABOUT,
-    INTERVAL,
-    MISSING,
-    change,
-    change_interval,
-    number,
-    yes_or_no,
-)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -145,7 +137,7 @@ def search_sections(facts: RunFacts) -> Iterator[Section]:
     found = facts.run.search
     if found is None:
         return
-    about = [ABOUT["search"]] if found.results else []
+    about = [words.ABOUT["search"]] if found.results else []
     usd = (cost_sentence(comparison).strip() for comparison in asked_of(facts))
     yield Section(
         title="Search",
@@ -176,16 +168,16 @@ def _costs(found: SearchResult) -> tuple[Table, ...]:
     classes = _if_several(_classes(found))
     rows = (
         (
-            *(result.variant, found.search.candidate(result.variant).draft or MISSING),
+            *(result.variant, found.search.candidate(result.variant).draft or words.MISSING),
             *(str(found.search.candidate(result.variant).window), _order_cell(found, result)),
-            *(change(result.cost), change_interval(result.cost)),
+            *(words.change(result.cost), words.change_interval(result.cost)),
             *(f"{result.cost_by_class[name] - 1:+.1%}" for name in classes),
-            MISSING if result.measured else f"{result.chance:.0%}",
+            words.MISSING if result.measured else f"{result.chance:.0%}",
         )
         for result in found.results
     )
     headings = (
-        *("candidate", "draft", "window", "measured", "cost of a token", INTERVAL),
+        *("candidate", "draft", "window", "measured", "cost of a token", words.INTERVAL),
         *(f"cost, {name}" for name in classes),
         f"chance to be more than {100 * found.search.within:g}% cheaper",
     )
@@ -204,8 +196,8 @@ def _steps(found: SearchResult) -> tuple[Table, ...]:
     rows = (
         (
             *_name_and_window(found, result),
-            number(result.step_cost, digits=2),
-            *(number(result.tokens_per_step[name], digits=2) for name in classes),
+            words.number(result.step_cost, digits=2),
+            *(words.number(result.tokens_per_step[name], digits=2) for name in classes),
         )
         for result in found.results
     )
@@ -243,16 +235,21 @@ def _predictions(found: SearchResult) -> tuple[Table, ...]:
     rows = (
         (
             *_name_and_window(found, result),
-            *(change(predicted), change_interval(predicted)),
-            *(change(measured), change_interval(measured)),
+            *(words.change(predicted), words.change_interval(predicted)),
+            *(words.change(measured), words.change_interval(measured)),
             f"{predicted.value / measured.value - 1:+.1%}",
-            yes_or_no(_agree(predicted, measured)),
+            words.yes_or_no(_agree(predicted, measured)),
         )
         for result, predicted, measured in _predicted_and_measured(found)
     )
     headings = (
-        *("candidate", "window", "cost of a token, predicted", INTERVAL),
-        *("measured by itself", INTERVAL, "predicted / measured - 1", "both intervals explain it"),
+        *("candidate", "window", "cost of a token, predicted", words.INTERVAL),
+        *(
+            "measured by itself",
+            words.INTERVAL,
+            "predicted / measured - 1",
+            "both intervals explain it",
+        ),
     )
     return table(headings, rows, names=1)
 
@@ -267,7 +264,8 @@ def _plots(facts: RunFacts, found: SearchResult) -> Iterator[Plot]:
     yield _plot(
         "search",
         f"{traffic}: {_finding(found, cost_words(best.cost))}",
-        f"Bars: {INTERVAL}s; filled: measured by itself, over these prompts; hollow: predicted, of "
+        f"Bars: {words.INTERVAL}s; filled: measured by itself, over these prompts; hollow: "
+        f"predicted, of "
         "a measured one before it was.",
         [_curve(found, draft) for draft in _drafts(found)],
         _best_point(found, best.cost.value),
@@ -277,7 +275,7 @@ def _plots(facts: RunFacts, found: SearchResult) -> Iterator[Plot]:
         yield _plot(
             f"search-class-{place:02d}",
             f"{name}: {_finding(found, apart(cost))}",
-            f"Filled: measured, bars: the verdict's {INTERVAL}; hollow: predicted.",
+            f"Filled: measured, bars: the verdict's {words.INTERVAL}; hollow: predicted.",
             [_class_curve(facts, found, draft, name) for draft in _drafts(found)],
             _best_point(found, cost),
         )

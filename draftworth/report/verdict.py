@@ -15,19 +15,9 @@ from draftworth.analysis.verdict import TTFT_CONFIDENCE, Comparison
 from draftworth.metrics import definitions
 from draftworth.metrics.definitions import COST
 from draftworth.records.results import AS_SHIPPED
+from draftworth.report import words
 from draftworth.report.document import Section, Table, table, variant_table
 from draftworth.report.plots import overview_plots
-from draftworth.report.words import (
-    ABOUT,
-    INTERVAL,
-    MISSING,
-    change,
-    change_interval,
-    figure,
-    number,
-    ratio_and_interval,
-    yes_or_no,
-)
 
 
 def _repeated_comparisons(facts: RunFacts) -> list[Comparison]:
@@ -42,8 +32,8 @@ def repetition_sections(facts: RunFacts) -> Iterator[Section]:
     headings = ("class", "load", "variant", "repetition", "slot", "baseline's slot")
     yield Section(
         title="Repetitions",
-        paragraphs=(ABOUT["repetitions"].format(many=MANY_REPETITIONS),),
-        tables=table((*headings, "cost of a token", INTERVAL), rows, names=4),
+        paragraphs=(words.ABOUT["repetitions"].format(many=MANY_REPETITIONS),),
+        tables=table((*headings, "cost of a token", words.INTERVAL), rows, names=4),
         brief=True,
     )
 
@@ -53,11 +43,13 @@ def _rows(facts: RunFacts, c: Comparison) -> Iterator[tuple[str, ...]]:
     own = [r for r in facts.repetitions if (r.traffic, r.load, r.variant) == who]
     several_runs = len({repetition.run_id for repetition in own}) > 1
     for repetition in own:
-        slots = (number(slot, digits=0) for slot in (repetition.slot, repetition.baseline_slot))
+        slots = (
+            words.number(slot, digits=0) for slot in (repetition.slot, repetition.baseline_slot)
+        )
         name = _name(repetition, of_several_runs=several_runs)
         yield (*who, name, *slots, *_cost(repetition.cost_ratio))
     if own:
-        yield (*who, _all(own), MISSING, MISSING, *_cost(c.cost_ratio))
+        yield (*who, _all(own), words.MISSING, words.MISSING, *_cost(c.cost_ratio))
 
 
 def _name(repetition: RepetitionFacts, *, of_several_runs: bool) -> str:
@@ -72,7 +64,7 @@ def _all(repetitions: Sequence[RepetitionFacts]) -> str:
 
 
 def _cost(ratio: Estimate | None) -> tuple[str, str]:
-    return change(ratio), change_interval(ratio)
+    return words.change(ratio), words.change_interval(ratio)
 
 
 def control_tables(facts: RunFacts) -> tuple[Table, ...]:
@@ -80,12 +72,12 @@ def control_tables(facts: RunFacts) -> tuple[Table, ...]:
     rows = (
         (
             *(c.traffic.name, c.traffic.load.label, c.name),
-            *(*_cost(c.floor), yes_or_no(c.clears_floor)),
+            *(*_cost(c.floor), words.yes_or_no(c.clears_floor)),
         )
         for c in _repeated_comparisons(facts)
         if c.floor
     )
-    headings = ("class", "load", "variant", "two servers without speculation", INTERVAL)
+    headings = ("class", "load", "variant", "two servers without speculation", words.INTERVAL)
     return table((*headings, "verdict clears it"), rows, names=3)
 
 
@@ -103,7 +95,7 @@ def verdict_section(facts: RunFacts) -> Section:
     of_variants = compared(facts)
     sentences = [finding.sentence for finding in findings(facts)]
     if _against_shipped(facts):
-        sentences.append(ABOUT["as_shipped"].format(name=AS_SHIPPED))
+        sentences.append(words.ABOUT["as_shipped"].format(name=AS_SHIPPED))
     if not of_variants:
         sentences = [NO_COMPARISON]
     else:
@@ -135,9 +127,9 @@ def _about_the_intervals(facts: RunFacts) -> Iterator[str]:
     for block in facts.run.blocks:
         cases.setdefault(block.prompt_class, set()).add(block.case)
     few = [f"{name} ({len(found)})" for name, found in cases.items() if len(found) < MANY_CASES]
-    yield ABOUT["cost"]
+    yield words.ABOUT["cost"]
     if few:
-        yield ABOUT["these_cases"].format(classes=", ".join(few), many=MANY_CASES)
+        yield words.ABOUT["these_cases"].format(classes=", ".join(few), many=MANY_CASES)
 
 
 def _comparisons(facts: RunFacts) -> tuple[Table, ...]:
@@ -150,10 +142,10 @@ def _comparisons(facts: RunFacts) -> tuple[Table, ...]:
         )
     ]
     named = (m.label for m in definitions.with_speedup())
-    headings = [text for label in named for text in (f"{label} speedup", INTERVAL)]
+    headings = [text for label in named for text in (f"{label} speedup", words.INTERVAL)]
     return table(
         (
-            *("class", "load", "variant", "verdict", "cost of a token", INTERVAL),
+            *("class", "load", "variant", "verdict", "cost of a token", words.INTERVAL),
             *(*headings, "prompts", "pairs"),
         ),
         rows,
@@ -180,9 +172,9 @@ def _context_cell(ladder: Ladder, variant: str, concurrency: int) -> str:
     rungs = {rung.concurrency: rung.comparisons for rung in ladder.rungs}
     comparison = rungs.get(concurrency, {}).get(variant)
     if comparison is None:
-        return MISSING
+        return words.MISSING
     ratio = comparison.cost_ratio
-    return f"{change(ratio)} ({change_interval(ratio)}), {comparison.judgement}"
+    return f"{words.change(ratio)} ({words.change_interval(ratio)}), {comparison.judgement}"
 
 
 def _goodputs(facts: RunFacts) -> tuple[Table, ...]:
@@ -190,8 +182,8 @@ def _goodputs(facts: RunFacts) -> tuple[Table, ...]:
     rows = (
         (
             *(g.traffic.name, g.traffic.load.label, g.variant),
-            *(number(g.requests_per_s, digits=2), number(g.tokens_per_s)),
-            *(f"{g.kept} of {g.requests}", figure(COST, _cost_of(g, facts, costs))),
+            *(words.number(g.requests_per_s, digits=2), words.number(g.tokens_per_s)),
+            *(f"{g.kept} of {g.requests}", words.figure(COST, _cost_of(g, facts, costs))),
         )
         for g in facts.goodputs
     )
@@ -215,19 +207,21 @@ def _cost_of(
 
 def _comparison_row(c: Comparison) -> tuple[str, ...]:
     speedups = (
-        cell for m in definitions.with_speedup() for cell in ratio_and_interval(c.speedups.get(m))
+        cell
+        for m in definitions.with_speedup()
+        for cell in words.ratio_and_interval(c.speedups.get(m))
     )
     return (
         *(c.traffic.name, c.traffic.load.label, c.name, c.judgement),
-        *(change(c.cost_ratio), change_interval(c.cost_ratio)),
+        *(words.change(c.cost_ratio), words.change_interval(c.cost_ratio)),
         *(*speedups, str(c.prompts), str(c.pairs)),
     )
 
 
 def _ttft_cells(c: Comparison) -> tuple[str, ...]:
     return (
-        *(change(c.ttft_ratio), change_interval(c.ttft_ratio)),
-        yes_or_no(c.ttft_unchanged, no="not shown"),
-        *(change(c.ttft_p95_ratio), change_interval(c.ttft_p95_ratio)),
-        yes_or_no(c.ttft_p95_unchanged, no="not shown"),
+        *(words.change(c.ttft_ratio), words.change_interval(c.ttft_ratio)),
+        words.yes_or_no(c.ttft_unchanged, no="not shown"),
+        *(words.change(c.ttft_p95_ratio), words.change_interval(c.ttft_p95_ratio)),
+        words.yes_or_no(c.ttft_p95_unchanged, no="not shown"),
     )

@@ -19,11 +19,7 @@ import boto3
 from draftworth.records.codec import load_record
 from draftworth.records.deployment import CapacityPlan
 from draftworth.untrusted import one_line
-from lambdas.capacity_controller.actions import (
-    DEADLINE_TRIGGER,
-    NotCloudFormationError,
-    send_response,
-)
+from lambdas.capacity_controller import actions
 from lambdas.capacity_controller.controller import Controller
 from lambdas.capacity_controller.deployment import handle_request
 from lambdas.capacity_controller.observing import Clients
@@ -57,8 +53,8 @@ def handle(
         controller.log_failure(f"CloudFormation {event['RequestType']} failed", failure)
         error = f"{type(failure).__name__}: {failure}"
     try:
-        send_response(event, error=error, opener=opener)
-    except NotCloudFormationError as refused:
+        actions.send_response(event, error=error, opener=opener)
+    except actions.NotCloudFormationError as refused:
         # An exception would make Lambda deliver the event again.
         controller.log_failure("CloudFormation was not answered", refused)
 
@@ -79,7 +75,7 @@ def _keep_to_limits(
     """Only the heartbeat and the deadline's schedule carry a plan."""
     if "plan" in event:
         plan = load_record(CapacityPlan, event["plan"])
-        is_deadline = event.get("trigger") == DEADLINE_TRIGGER
+        is_deadline = event.get("trigger") == actions.DEADLINE_TRIGGER
         keep_to_limits(controller, plan, error, is_deadline=is_deadline)
 
 

@@ -27,15 +27,9 @@ from typing import TYPE_CHECKING, TypeVar
 from botocore.exceptions import BotoCoreError, ClientError
 
 from draftworth.metrics.definitions import NAMESPACE
+from draftworth.records import results
 from draftworth.records.codec import RecordError, load_record
 from draftworth.records.findings import Verdict
-from draftworth.records.results import (
-    PUBLISHED_FILES,
-    RESULT_LIMIT_BYTES,
-    RESULT_SUFFIX,
-    BlockResult,
-    claim_key,
-)
 from draftworth.untrusted import TooLargeError, read_at_most
 from lambdas.metrics_publisher.claims import CLOCK_SKEW_SECONDS, Claim, claim_document
 from lambdas.metrics_publisher.datums import Plan, plan_block, plan_verdict
@@ -53,7 +47,7 @@ NEWEST_SECONDS = 2 * 3600 - 60
 # No call is begun later than this before the invocation ends.
 RESERVE_SECONDS = 5.0
 
-F = TypeVar("F", BlockResult, Verdict)
+F = TypeVar("F", results.BlockResult, Verdict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,7 +101,7 @@ class Publisher:
         """Return the file and the time when it was written."""
         try:
             found = self.s3.get_object(Bucket=self.bucket, Key=key)
-            data = read_at_most(found["Body"], RESULT_LIMIT_BYTES)
+            data = read_at_most(found["Body"], results.RESULT_LIMIT_BYTES)
             return data, found["LastModified"].timestamp()
         except self.s3.exceptions.NoSuchKey as error:
             raise UnusableError(
@@ -156,7 +150,8 @@ class Publisher:
             raise UnusableError(
                 f"{claim.calls_done} of {claim.calls} calls were made by another version of this "
                 f"function, which groups values otherwise. Deploy that version and redrive the "
-                f"message, or delete {claim_key(key)} and redrive it: those calls then count twice"
+                f"message, or delete {results.claim_key(key)} and redrive it: those calls then "
+                f"count twice"
             )
 
     def _put(
@@ -184,9 +179,10 @@ class Publisher:
     def _check_source(self, source: ObjectCreated) -> None:
         if source.bucket != self.bucket:
             raise UnusableError(f"bucket: given {source.bucket!r}, allowed: {self.bucket!r}")
-        if not any(fnmatchcase(source.key, pattern) for pattern in PUBLISHED_FILES):
+        if not any(fnmatchcase(source.key, pattern) for pattern in results.PUBLISHED_FILES):
             raise UnusableError(
-                f"key: given {source.key!r}, allowed: {', '.join(PUBLISHED_FILES)}; narrow the "
+                f"key: given {source.key!r}, allowed: {', '.join(results.PUBLISHED_FILES)}; "
+                f"narrow the "
                 "rule's pattern"
             )
 
@@ -209,8 +205,8 @@ class Publisher:
 
 
 def _plan(key: str, data: bytes, written_at_unix_s: float) -> Plan:
-    if key.endswith(RESULT_SUFFIX):
-        return plan_block(_load(BlockResult, key, data))
+    if key.endswith(results.RESULT_SUFFIX):
+        return plan_block(_load(results.BlockResult, key, data))
     return plan_verdict(_load(Verdict, key, data), written_at_unix_s=written_at_unix_s)
 
 
@@ -230,7 +226,8 @@ def _check_same_file(key: str, claim: Claim, sha256: str) -> None:
         raise UnusableError(
             f"{key} changed after {claim.calls_done} of {claim.calls} calls were published "
             f"(SHA-256 {claim.source_sha256:.12} then, {sha256:.12} now); a result file is written "
-            f"once. To publish the new one as well, delete {claim_key(key)} and redrive the message"
+            f"once. To publish the new one as well, delete {results.claim_key(key)} and redrive "
+            f"the message"
         )
 
 

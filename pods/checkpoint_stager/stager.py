@@ -16,13 +16,7 @@ from functools import cached_property
 from pathlib import Path
 
 from draftworth.errors import UserInputError
-from draftworth.records.checkpoints import (
-    PLAN_MARKER,
-    TOKENIZER_FILES,
-    ReadyModel,
-    StoredFile,
-    tokenizer_fingerprint,
-)
+from draftworth.records import checkpoints
 from draftworth.records.codec import RecordError
 from pods.checkpoint_stager.files import (
     CorruptFileError,
@@ -84,7 +78,7 @@ class Staging:
         """A model that is READY needs no hub and no token, so it is opened late."""
         return self.open_hub()
 
-    def run(self) -> ReadyModel:
+    def run(self) -> checkpoints.ReadyModel:
         """Stage what is missing, and return the model's `_READY.json`.
 
         Raises:
@@ -101,7 +95,7 @@ class Staging:
         checkpoint = self._checkpoint()
         files = self._files_that_fit(checkpoint)
         staged = self._stage_all(files, checkpoint.commit)
-        ready = ReadyModel(
+        ready = checkpoints.ReadyModel(
             model=self.model,
             revision=self.revision,
             commit=checkpoint.commit,
@@ -136,7 +130,8 @@ class Staging:
             # The experiment may be right: hubs drop commits when somebody rewrites a history.
             raise UserInputError(
                 f"{error}; that commit is where staging of {self._name()} began: where it is "
-                f"another one by now, delete {self.store.address(PLAN_MARKER)} and stage again"
+                f"another one by now, delete {self.store.address(checkpoints.PLAN_MARKER)} and "
+                f"stage again"
             ) from error
 
     def _files_that_fit(self, checkpoint: Checkpoint) -> Sequence[HubFile]:
@@ -154,7 +149,7 @@ class Staging:
             )
         return files
 
-    def _stage_all(self, files: Sequence[HubFile], commit: str) -> list[StoredFile]:
+    def _stage_all(self, files: Sequence[HubFile], commit: str) -> list[checkpoints.StoredFile]:
         """Stage several files at once, the largest first so that none is left alone at the end."""
         order = sorted(files, key=lambda file: file.size_bytes, reverse=True)
         pool = ThreadPoolExecutor(self.parallel_files, thread_name_prefix="stage")
@@ -167,7 +162,7 @@ class Staging:
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 
-    def _stage(self, file: HubFile, commit: str) -> StoredFile:
+    def _stage(self, file: HubFile, commit: str) -> checkpoints.StoredFile:
         there = self.store.staged(file)
         if there is not None:
             self.progress(f"{file.path}: there already")
@@ -195,14 +190,14 @@ class Staging:
                 self.progress(f"{error}; once more")
         raise AssertionError  # the last try returns or raises
 
-    def _fingerprint(self, staged: Sequence[StoredFile]) -> str | None:
+    def _fingerprint(self, staged: Sequence[checkpoints.StoredFile]) -> str | None:
         """Hash the tokenizer from the bucket, whichever try put it there."""
-        wanted = [file for file in staged if file.path in TOKENIZER_FILES]
+        wanted = [file for file in staged if file.path in checkpoints.TOKENIZER_FILES]
         with self.scratch.room_for(sum(file.size_bytes for file in wanted)) as folder:
             for file in wanted:
                 self.store.download(file.path, folder / file.path)
             try:
-                return tokenizer_fingerprint(folder)
+                return checkpoints.tokenizer_fingerprint(folder)
             except RecordError as error:
                 raise UserInputError(
                     f"{self._name()}: {error}; the tokenizers of target and draft cannot be "

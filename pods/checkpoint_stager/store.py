@@ -14,16 +14,7 @@ from boto3.s3.transfer import TransferConfig
 from botocore.exceptions import BotoCoreError, ClientError
 
 from draftworth.errors import DraftworthError, UserInputError
-from draftworth.records.checkpoints import (
-    FAILED_MARKER,
-    PLAN_MARKER,
-    READY_MARKER,
-    FailedModel,
-    ReadyModel,
-    StagingPlan,
-    StoredFile,
-    checkpoint_prefix,
-)
+from draftworth.records import checkpoints
 from draftworth.records.codec import RecordError, dump_record, load_record
 from draftworth.untrusted import TooLargeError, one_line, read_at_most
 from pods.checkpoint_stager.files import HubFile
@@ -45,7 +36,7 @@ TRANSFER = TransferConfig(
 _NOT_FOUND = frozenset(("404", "NoSuchKey", "NotFound"))
 # The next step stands at the end of a reason, and must not be cut off.
 _REASON_CHARACTERS = 1000
-Marker = ReadyModel | StagingPlan | FailedModel
+Marker = checkpoints.ReadyModel | checkpoints.StagingPlan | checkpoints.FailedModel
 _REFUSED = frozenset(("403", "AccessDenied", "NoSuchBucket"))
 
 
@@ -71,11 +62,11 @@ class Store:
     def address(self, path: str) -> str:
         return f"s3://{self.bucket}/{self._key(path)}"
 
-    def ready(self) -> ReadyModel | None:
+    def ready(self) -> checkpoints.ReadyModel | None:
         """The model's `_READY.json`; None where it is missing, damaged or of another model."""
         try:
-            data = self._get(READY_MARKER)
-            ready = load_record(ReadyModel, data) if data is not None else None
+            data = self._get(checkpoints.READY_MARKER)
+            ready = load_record(checkpoints.ReadyModel, data) if data is not None else None
         except (RecordError, TooLargeError):
             return None
         same = ready and (ready.model, ready.revision) == (self.model, self.revision)
@@ -88,19 +79,20 @@ class Store:
             UserInputError: the plan is damaged.
         """
         try:
-            data = self._get(PLAN_MARKER)
-            return load_record(StagingPlan, data).commit if data is not None else None
+            data = self._get(checkpoints.PLAN_MARKER)
+            return load_record(checkpoints.StagingPlan, data).commit if data is not None else None
         except (RecordError, TooLargeError) as error:
             raise UserInputError(
-                f"{self.address(PLAN_MARKER)}: {error}; this file says which commit is being "
+                f"{self.address(checkpoints.PLAN_MARKER)}: {error}; this file says which commit "
+                f"is being "
                 "staged; next: delete it and stage again"
             ) from error
 
     def plan(self, commit: str) -> str:
         """Write down the commit that staging begins with, and return the first one written."""
-        plan = StagingPlan(model=self.model, revision=self.revision, commit=commit)
+        plan = checkpoints.StagingPlan(model=self.model, revision=self.revision, commit=commit)
         try:
-            self._put(PLAN_MARKER, plan, IfNoneMatch="*")
+            self._put(checkpoints.PLAN_MARKER, plan, IfNoneMatch="*")
         except StoreError:
             # Another stager was first, or the answer to our own request was lost.
             earlier = self.planned_commit()
@@ -109,7 +101,7 @@ class Store:
             return earlier
         return commit
 
-    def staged(self, file: HubFile) -> StoredFile | None:
+    def staged(self, file: HubFile) -> checkpoints.StoredFile | None:
         """Return a file that the bucket has with the content of the hub; else None."""
         try:
             with self._failures_of("look for", file.path):
@@ -122,7 +114,7 @@ class Store:
         sha256 = known.get(SHA256)
         return _staged(file, sha256) if sha256 else None
 
-    def upload(self, path: Path, file: HubFile, sha256: str) -> StoredFile:
+    def upload(self, path: Path, file: HubFile, sha256: str) -> checkpoints.StoredFile:
         """Upload a checked file, large ones in parts. S3 checks each part's SHA-256.
 
         The object appears when its last part is there.
@@ -144,18 +136,18 @@ class Store:
                 self.bucket, self._key(path), str(target), Config=self.transfer
             )
 
-    def put_ready(self, ready: ReadyModel) -> None:
+    def put_ready(self, ready: checkpoints.ReadyModel) -> None:
         """Write that the model is whole. This comes last."""
-        self._put(READY_MARKER, ready, ContentType="application/json")
+        self._put(checkpoints.READY_MARKER, ready, ContentType="application/json")
 
     def put_failed(self, reason: str) -> None:
-        failed = FailedModel(
+        failed = checkpoints.FailedModel(
             model=self.model,
             revision=self.revision,
             reason=one_line(reason, characters=_REASON_CHARACTERS),
             failed_at_unix_s=time.time(),
         )
-        self._put(FAILED_MARKER, failed, ContentType="application/json")
+        self._put(checkpoints.FAILED_MARKER, failed, ContentType="application/json")
 
     def _put(self, path: str, record: Marker, **more: Any) -> None:
         with self._failures_of("write", path):
@@ -168,7 +160,7 @@ class Store:
             )
 
     def _key(self, path: str) -> str:
-        return f"{checkpoint_prefix(self.model, self.revision)}/{path}"
+        return f"{checkpoints.checkpoint_prefix(self.model, self.revision)}/{path}"
 
     def _get(self, path: str) -> bytes | None:
         """Return a marker; raise TooLargeError where it is too large for one."""
@@ -203,5 +195,5 @@ def _code(error: BaseException) -> str:
     return str(wrapped.response.get("Error", {}).get("Code", ""))
 
 
-def _staged(file: HubFile, sha256: str) -> StoredFile:
-    return StoredFile(path=file.path, size_bytes=file.size_bytes, sha256=sha256)
+def _staged(file: HubFile, sha256: str) -> checkpoints.StoredFile:
+    return checkpoints.StoredFile(path=file.path, size_bytes=file.size_bytes, sha256=sha256)

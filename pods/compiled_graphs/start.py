@@ -8,13 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NoReturn
 
-from draftworth.records.servers import (
-    COMPILE_LIMIT_MINUTES,
-    LOAD_LIMIT_MINUTES,
-    POD_VARIABLE,
-    SERVER_VARIABLE,
-    VARIANT_VARIABLE,
-)
+from draftworth.records import servers
 from pods.compiled_graphs.parent import GivenUpError, Parent, StartLimits
 from pods.compiled_graphs.prepare import EngineFolders, Order, say
 from pods.compiled_graphs.reports import Reports, StateBucket, StateReports
@@ -38,9 +32,9 @@ def main(argv: list[str]) -> int:
     adopt_orphans()
     states = StateReports(StateBucket(arguments.results, arguments.region).put, say)
     reports = Reports(
-        server=os.environ[SERVER_VARIABLE],
-        variant=os.environ[VARIANT_VARIABLE],
-        pod=os.environ[POD_VARIABLE],
+        server=os.environ[servers.SERVER_VARIABLE],
+        variant=os.environ[servers.VARIANT_VARIABLE],
+        pod=os.environ[servers.POD_VARIABLE],
         states=states,
     )
     parent = Parent(
@@ -115,8 +109,11 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_limits(parser: argparse.ArgumentParser) -> None:
     limits: Mapping[str, tuple[float, str]] = {
-        "--load-minutes": (LOAD_LIMIT_MINUTES, "what a start with compiled graphs may take"),
-        "--compile-minutes": (COMPILE_LIMIT_MINUTES, "what a start without may take"),
+        "--load-minutes": (
+            servers.LOAD_LIMIT_MINUTES,
+            "what a start with compiled graphs may take",
+        ),
+        "--compile-minutes": (servers.COMPILE_LIMIT_MINUTES, "what a start without may take"),
         "--health-period-seconds": (HEALTH_PERIOD_SECONDS, "time between two looks"),
         "--grace-seconds": (GRACE_SECONDS, "what vLLM may take to end when it has had its time"),
     }

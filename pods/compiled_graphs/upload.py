@@ -19,11 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from draftworth.records.artifacts import (
-    ArtifactManifest,
-    manifest_key,
-    upload_folder,
-)
+from draftworth.records import artifacts
 from draftworth.records.checkpoints import StoredFile, sha256_of
 from draftworth.records.codec import dump_record, load_record
 from draftworth.untrusted import read_at_most
@@ -65,7 +61,7 @@ class GraphBucket:
     name: str
     transfer: TransferConfig | None = None
 
-    def put_files(self, folder: Path, manifest: ArtifactManifest) -> None:
+    def put_files(self, folder: Path, manifest: artifacts.ArtifactManifest) -> None:
         """Upload the manifest's files; S3 compares the SHA-256 of each part.
 
         Raise UnfinishedError where they changed meanwhile.
@@ -82,7 +78,7 @@ class GraphBucket:
         if tuple(inventory(folder)) != manifest.files:
             raise UnfinishedError(f"{folder} changed while it was uploaded")
 
-    def put_manifest(self, manifest: ArtifactManifest) -> None:
+    def put_manifest(self, manifest: artifacts.ArtifactManifest) -> None:
         """Write the manifest unless its key has one. The caller then looks whose it is.
 
         If an answer is lost, botocore tries again and finds its own object.
@@ -90,7 +86,7 @@ class GraphBucket:
         try:
             self.client.put_object(
                 Bucket=self.name,
-                Key=manifest_key(manifest.key),
+                Key=artifacts.manifest_key(manifest.key),
                 Body=dump_record(manifest, indent=1),
                 ContentType="application/json",
                 ChecksumAlgorithm="SHA256",
@@ -100,13 +96,13 @@ class GraphBucket:
             if error.response["Error"]["Code"] not in ("PreconditionFailed", "412"):
                 raise
 
-    def manifest(self, key: str) -> ArtifactManifest | None:
+    def manifest(self, key: str) -> artifacts.ArtifactManifest | None:
         """Return the manifest of a key or None. Raise RecordError, TooLargeError."""
         try:
-            stored = self.client.get_object(Bucket=self.name, Key=manifest_key(key))
+            stored = self.client.get_object(Bucket=self.name, Key=artifacts.manifest_key(key))
         except self.client.exceptions.NoSuchKey:
             return None
-        return load_record(ArtifactManifest, read_at_most(stored["Body"]))
+        return load_record(artifacts.ArtifactManifest, read_at_most(stored["Body"]))
 
     def remove(self, folder: str) -> None:
         """Delete the objects of a folder; raise UnfinishedError where one stays."""
@@ -159,24 +155,24 @@ class Uploader:
         manifest = self.bucket.manifest(record.key)
         if manifest is None:
             return None
-        own = upload_folder(record.key, record.start_id)
+        own = artifacts.upload_folder(record.key, record.start_id)
         if manifest.folder == own:
             return f"{own} is in the bucket: {manifest.size_bytes} bytes"
         self.bucket.remove(own)
         return f"{manifest.folder} was in the bucket first; nothing of {own} is kept"
 
 
-def _manifest_of(record: StartRecord) -> ArtifactManifest:
+def _manifest_of(record: StartRecord) -> artifacts.ArtifactManifest:
     folder = Path(record.graphs)
     files = tuple(inventory(folder))
     if not files:
         raise NothingToUploadError(f"the server is healthy, but {folder} holds no compiled graphs")
     last_written_unix_s = max(path.stat().st_mtime for _, path in compiled_files(folder))
-    return ArtifactManifest(
+    return artifacts.ArtifactManifest(
         key=record.key,
         inputs=record.inputs,
         checkpoints=record.checkpoints,
-        folder=upload_folder(record.key, record.start_id),
+        folder=artifacts.upload_folder(record.key, record.start_id),
         files=files,
         compile_seconds=max(0.0, last_written_unix_s - record.started_at_unix_s),
         uploaded_at_unix_s=time.time(),

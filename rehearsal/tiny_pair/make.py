@@ -26,12 +26,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from torch.nn import functional
 from transformers import GenerationConfig, PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
-from rehearsal.tiny_pair.corpus import (
-    Example,
-    open_ended_variations,
-    shipped_examples,
-    structured_variations,
-)
+from rehearsal.tiny_pair import corpus
 
 HERE = Path(__file__).resolve().parent
 PROMPTS_DIR = HERE.parents[1] / "prompts"
@@ -107,7 +102,7 @@ def train_tokenizer(texts: list[str]) -> PreTrainedTokenizerFast:
 # --- examples as tensors -------------------------------------------------------------------------
 
 
-def encode(tokenizer: PreTrainedTokenizerFast, example: Example) -> Row:
+def encode(tokenizer: PreTrainedTokenizerFast, example: corpus.Example) -> Row:
     """Return token ids and labels of one example, the answer cut to ANSWER_TOKENS."""
     prompt: list[int] = tokenizer.apply_chat_template(
         [{"role": "user", "content": example.prompt}], add_generation_prompt=True, return_dict=False
@@ -136,8 +131,10 @@ def batches(
 
 
 def kinds_of_example(
-    shipped: list[Example], varied_structured: list[Example], varied_open: list[Example]
-) -> dict[str, list[Example]]:
+    shipped: list[corpus.Example],
+    varied_structured: list[corpus.Example],
+    varied_open: list[corpus.Example],
+) -> dict[str, list[corpus.Example]]:
     """Return the examples under the names that a stage's mix gives their shares."""
     return {
         "shipped_structured": [example for example in shipped if not example.open_ended],
@@ -237,9 +234,9 @@ def learning_rate(stage: Stage, step: int) -> float:
 def make_pair(out: Path, *, draft_only: bool) -> None:
     """Make `out/target` and `out/draft`; with `draft_only` from the target that is there."""
     rng = random.Random(SEED)  # noqa: S311 (no secret)
-    shipped = shipped_examples(PROMPTS_DIR)
-    varied_structured = list(islice(structured_variations(PROMPTS_DIR, rng), VARIATIONS))
-    varied_open = list(islice(open_ended_variations(rng), VARIATIONS))
+    shipped = corpus.shipped_examples(PROMPTS_DIR)
+    varied_structured = list(islice(corpus.structured_variations(PROMPTS_DIR, rng), VARIATIONS))
+    varied_open = list(islice(corpus.open_ended_variations(rng), VARIATIONS))
     everything = shipped * 4 + varied_structured + varied_open
     tokenizer = train_tokenizer([f"{e.prompt}\n{e.answer}" for e in everything])
     kinds = kinds_of_example(shipped, varied_structured, varied_open)

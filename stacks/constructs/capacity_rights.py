@@ -7,14 +7,8 @@ topic (`capacity_controller.py`).
 from aws_cdk import Stack, Token, aws_iam, aws_s3
 
 from draftworth.experiment.naming import RUNS_PREFIX, Names
+from draftworth.records import deployment
 from draftworth.records.checkpoints import failed_key, ready_key
-from draftworth.records.deployment import (
-    CANARIES_FOLDER,
-    STATE_KEY,
-    STOP_KEY,
-    TOLD_KEY,
-    CapacityPlan,
-)
 from draftworth.records.findings import VERDICT_FILE
 from draftworth.records.results import RUN_FILE
 from draftworth.records.servers import SERVERS_FOLDER
@@ -24,7 +18,7 @@ from stacks.constructs.roles import allow, grant
 RUN_FILES = tuple(f"{RUNS_PREFIX}*/{name}" for name in (RUN_FILE, VERDICT_FILE))
 # Reports of every Job and variant: a deploy changes these rights before the plan, a rollback after
 # it, and the controller must be able to read what its present plan names.
-REPORTS = (f"{CANARIES_FOLDER}*", f"{SERVERS_FOLDER}*")
+REPORTS = (f"{deployment.CANARIES_FOLDER}*", f"{SERVERS_FOLDER}*")
 _READ_ONLY = (
     "DescribeAutoScalingGroups, DescribeScalingActivities and DescribeCapacityReservations know no "
     "resources; they only read."
@@ -37,7 +31,7 @@ _GENERATED = (
 def grant_rights(
     role: aws_iam.Role,
     *,
-    plan: CapacityPlan,
+    plan: deployment.CapacityPlan,
     checkpoints: aws_s3.IBucket,
     results: aws_s3.IBucket,
     schedule: str,
@@ -58,7 +52,7 @@ def grant_rights(
     accept(role, *_generated_arns(role, plan), reason=_GENERATED)
 
 
-def _generated_arns(role: aws_iam.Role, plan: CapacityPlan) -> list[str]:
+def _generated_arns(role: aws_iam.Role, plan: deployment.CapacityPlan) -> list[str]:
     """Return the ids of cdk-nag's findings, in its own words for values of CloudFormation."""
     stack = Stack.of(role)
     arns = [_node_groups(role, plan), _scaling(role, plan)]
@@ -69,14 +63,14 @@ def _generated_arns(role: aws_iam.Role, plan: CapacityPlan) -> list[str]:
     return [f"AwsSolutions-IAM5[Resource::{arn}]" for arn in arns]
 
 
-def _node_groups(role: aws_iam.Role, plan: CapacityPlan) -> str:
+def _node_groups(role: aws_iam.Role, plan: deployment.CapacityPlan) -> str:
     """Match every accelerator node group of this cluster: a deploy can replace one by another."""
     stack, names = Stack.of(role), Names(experiment=plan.experiment)
     where = f"arn:{stack.partition}:eks:{stack.region}:{stack.account}"
     return f"{where}:nodegroup/{names.cluster}/{names.accelerator}-*/*"
 
 
-def _scaling(role: aws_iam.Role, plan: CapacityPlan) -> str:
+def _scaling(role: aws_iam.Role, plan: deployment.CapacityPlan) -> str:
     """Match the Auto Scaling groups that EKS makes for them, `eks-NODE_GROUP-UUID`."""
     stack = Stack.of(role)
     where = f"arn:{stack.partition}:autoscaling:{stack.region}:{stack.account}"
@@ -85,13 +79,13 @@ def _scaling(role: aws_iam.Role, plan: CapacityPlan) -> str:
 
 
 def _storage_rights(
-    plan: CapacityPlan, checkpoints: aws_s3.IBucket, results: aws_s3.IBucket
+    plan: deployment.CapacityPlan, checkpoints: aws_s3.IBucket, results: aws_s3.IBucket
 ) -> list[aws_iam.PolicyStatement]:
     markers = [
         key(model.model, model.revision) for model in plan.models for key in (ready_key, failed_key)
     ]
-    state = [results.arn_for_objects(key) for key in (STATE_KEY, TOLD_KEY)]
-    runs = [results.arn_for_objects(key) for key in (*RUN_FILES, STOP_KEY, *REPORTS)]
+    state = [results.arn_for_objects(key) for key in (deployment.STATE_KEY, deployment.TOLD_KEY)]
+    runs = [results.arn_for_objects(key) for key in (*RUN_FILES, deployment.STOP_KEY, *REPORTS)]
     return [
         allow("ReadMarkers", ["s3:GetObject"], [checkpoints.arn_for_objects(k) for k in markers]),
         allow("ReadRunsAndReports", ["s3:GetObject"], runs),
@@ -105,7 +99,9 @@ def _storage_rights(
     ]
 
 
-def _node_rights(role: aws_iam.Role, plan: CapacityPlan) -> list[aws_iam.PolicyStatement]:
+def _node_rights(
+    role: aws_iam.Role, plan: deployment.CapacityPlan
+) -> list[aws_iam.PolicyStatement]:
     reading = ["autoscaling:DescribeAutoScalingGroups", "autoscaling:DescribeScalingActivities"]
     if plan.reservation_id:
         reading.append("ec2:DescribeCapacityReservations")

@@ -6,13 +6,7 @@ from aws_cdk import ArnFormat, Stack, aws_iam, aws_s3
 from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct
 
-from charts.names import (
-    MEASURING_JOB_SERVICE_ACCOUNT,
-    NAMESPACE,
-    STAGER_SERVICE_ACCOUNT,
-    server_name,
-    service_name,
-)
+from charts import names
 from draftworth.experiment.naming import RUNS_PREFIX
 from draftworth.experiment.variants import HubModel
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
@@ -47,7 +41,7 @@ class WorkloadRoles(Construct):
         self._build_load_generator(results, run_spec_arn)
 
     def _build_stager(self, experiment: ResolvedNeuron, checkpoints: aws_s3.IBucket) -> None:
-        stager = self._role(STAGER_SERVICE_ACCOUNT, "put checkpoints into their bucket")
+        stager = self._role(names.STAGER_SERVICE_ACCOUNT, "put checkpoints into their bucket")
         models = [_objects_of(model) for model in experiment.spec.models]
         _let_read(stager, checkpoints, models)
         _let_stage(stager, checkpoints, models)
@@ -61,7 +55,9 @@ class WorkloadRoles(Construct):
 
         Variants with one key have one graph, and both may upload it.
         """
-        server = self._role(service_name(variant.name), "read checkpoints, keep compiled graphs")
+        server = self._role(
+            names.service_name(variant.name), "read checkpoints, keep compiled graphs"
+        )
         # Mounted by prefix, so every requested path is below it.
         _let_read(server, checkpoints, [_objects_of(m) for m in variant.checkpoints.values()])
         # The whole bucket is mounted, so Mountpoint asks for the folder as an object too.
@@ -76,7 +72,9 @@ class WorkloadRoles(Construct):
         A new pod goes on where the one before stopped. Where the answer to a put was lost, the
         writer looks whether the object is its own.
         """
-        measuring_job = self._role(MEASURING_JOB_SERVICE_ACCOUNT, "read prompts, write results")
+        measuring_job = self._role(
+            names.MEASURING_JOB_SERVICE_ACCOUNT, "read prompts, write results"
+        )
         runs, servers = f"{RUNS_PREFIX}*", f"{SERVERS_FOLDER}*"
         objects = [results.arn_for_objects(runs)]
         grant(
@@ -103,14 +101,14 @@ class WorkloadRoles(Construct):
             service_account,
             description=f"{service_account} pods: {purpose}",
             cluster_name=self._cluster_name,
-            namespace=NAMESPACE,
+            namespace=names.NAMESPACE,
             service_account=service_account,
         )
         eks.CfnPodIdentityAssociation(
             self,
             f"{service_account}-association",
             cluster_name=self._cluster_name,
-            namespace=NAMESPACE,
+            namespace=names.NAMESPACE,
             service_account=service_account,
             role_arn=role.role_arn,
         )
@@ -161,7 +159,7 @@ def _let_report(role: aws_iam.Role, variant: NeuronVariant, bucket: aws_s3.IBuck
     A report can only delay paid nodes or end them.
     """
     reports = canary_key("*", variant.name)
-    keys = (*(server_state_key(server_name(slot)) for slot in variant.slots), reports)
+    keys = (*(server_state_key(names.server_name(slot)) for slot in variant.slots), reports)
     objects = [bucket.arn_for_objects(key) for key in keys]
     grant(role, allow("ReportServerState", ["s3:PutObject"], objects))
     accept_folders(role, bucket, reports)

@@ -7,35 +7,29 @@ import pytest
 
 from charts.canary import RETRIES
 from pods.canary.program import ROLES, _parser
-from tests.charts.rendering import (
-    BINDINGS,
-    EXPERIMENTS,
-    Object,
-    load_generator,
-    of_kind,
-    render,
-    rendered,
-)
+from tests.charts import rendering
 from tests.charts.test_checkpoint_stager import container_of, pod_of, what_would_cost
 from tests.support.experiments import changed, changed_in, resolved
 
 pytestmark = pytest.mark.synth
 
 
-def jobs(name: str = "qwen3-32b") -> list[Object]:
-    found = rendered(name)["canary"]
+def jobs(name: str = "qwen3-32b") -> list[rendering.Object]:
+    found = rendering.rendered(name)["canary"]
     assert len(found) == len(resolved(name).canaries)
     return found
 
 
-def server_of(job: Object, name: str) -> Object:
+def server_of(job: rendering.Object, name: str) -> rendering.Object:
     """Of a variant's servers the first: all have one account."""
     account = pod_of(job)["serviceAccountName"]
-    pods: list[Object] = [d["spec"]["template"]["spec"] for d in of_kind("Deployment", name)]
+    pods: list[rendering.Object] = [
+        d["spec"]["template"]["spec"] for d in rendering.of_kind("Deployment", name)
+    ]
     return next(pod for pod in pods if pod["serviceAccountName"] == account)
 
 
-def what_differs(job: Object, name: str) -> list[str]:
+def what_differs(job: rendering.Object, name: str) -> list[str]:
     """What a server would do first and its canary does not, or does otherwise."""
     server, pod = server_of(job, name), pod_of(job)
     container, own = server["containers"][0], container_of(job)
@@ -52,7 +46,7 @@ def what_differs(job: Object, name: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.mark.parametrize("name", rendering.EXPERIMENTS)
 def test_a_canary_mounts_what_its_server_mounts_with_the_same_account(name: str) -> None:
     assert [what_differs(job, name) for job in jobs(name)] == [[]] * len(jobs(name))
     assert len({pod_of(job)["serviceAccountName"] for job in jobs(name)}) == len(jobs(name))
@@ -74,7 +68,7 @@ def test_a_canary_that_does_otherwise_is_found(planted: object, finding: str) ->
     assert what_differs(job, "qwen3-32b") == [finding]
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.mark.parametrize("name", rendering.EXPERIMENTS)
 def test_canaries_run_on_cpu_nodes_only_and_leave_room_there(name: str) -> None:
     assert [what_would_cost(job) for job in jobs(name)] == [[]] * len(jobs(name))
     for job in jobs(name):
@@ -82,17 +76,17 @@ def test_canaries_run_on_cpu_nodes_only_and_leave_room_there(name: str) -> None:
         assert job["spec"]["backoffLimit"] == RETRIES
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.mark.parametrize("name", rendering.EXPERIMENTS)
 def test_the_program_takes_its_arguments(name: str) -> None:
     for job, variant in zip(jobs(name), resolved(name).canaries, strict=True):
         given = _parser().parse_args(container_of(job)["args"])
         assert (given.variant, given.job) == (
             variant.name,
-            load_generator(name)["metadata"]["name"],
+            rendering.load_generator(name)["metadata"]["name"],
         )
         assert (given.checkpoints, given.results) == (
-            BINDINGS.checkpoints_bucket,
-            BINDINGS.results_bucket,
+            rendering.BINDINGS.checkpoints_bucket,
+            rendering.BINDINGS.results_bucket,
         )
         asked = {role: getattr(given, role) for role in ROLES if getattr(given, role)}
         assert asked == {
@@ -101,7 +95,7 @@ def test_the_program_takes_its_arguments(name: str) -> None:
         }
 
 
-def what_must_be_equal(job: Object) -> Object:
+def what_must_be_equal(job: rendering.Object) -> rendering.Object:
     """A canary without what its variant decides."""
     shared = copy.deepcopy(job)
     del shared["metadata"]["name"]
@@ -120,7 +114,7 @@ def shared_variant(arguments: list[str]) -> str:
     return arguments[arguments.index("--variant") + 1]
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.mark.parametrize("name", rendering.EXPERIMENTS)
 def test_canaries_differ_in_what_their_variants_do_only(name: str) -> None:
     first, *others = jobs(name)
     assert others
@@ -129,30 +123,32 @@ def test_canaries_differ_in_what_their_variants_do_only(name: str) -> None:
 
 
 def test_each_measuring_job_has_canaries_of_its_own() -> None:
-    again = render(changed(resolved(), rerun=2))
-    old, new = ({j["metadata"]["name"] for j in c["canary"]} for c in (rendered(), again))
+    again = rendering.render(changed(resolved(), rerun=2))
+    old, new = ({j["metadata"]["name"] for j in c["canary"]} for c in (rendering.rendered(), again))
     assert not old & new
 
 
 def test_names_of_canaries_leave_room_for_their_pods() -> None:
     baseline, drafted = resolved().spec.variants
     longest = drafted.model_copy(update={"name": "a" * 32})
-    objects = render(changed(resolved(), variants=(baseline, longest)))["canary"]
+    objects = rendering.render(changed(resolved(), variants=(baseline, longest)))["canary"]
     assert all(len(job["metadata"]["name"]) <= 57 for job in objects)
 
 
 def test_no_service_selects_a_canary() -> None:
-    for service in of_kind("Service"):
+    for service in rendering.of_kind("Service"):
         for job in jobs():
             labels = job["spec"]["template"]["metadata"]["labels"]
             assert not service["spec"]["selector"].items() <= labels.items()
 
 
 def test_another_results_bucket_is_another_canary() -> None:
-    other = render(resolved(), dataclasses.replace(BINDINGS, results_bucket="another"))["canary"]
+    other = rendering.render(
+        resolved(), dataclasses.replace(rendering.BINDINGS, results_bucket="another")
+    )["canary"]
     assert {j["metadata"]["name"] for j in other}.isdisjoint(j["metadata"]["name"] for j in jobs())
 
 
 def test_a_revision_that_changed_is_what_the_canary_asks_for() -> None:
-    other = render(changed_in(resolved(), "target", revision="v2"))["canary"]
+    other = rendering.render(changed_in(resolved(), "target", revision="v2"))["canary"]
     assert all("/models/target=Qwen/Qwen3-32B@v2" in container_of(job)["args"] for job in other)

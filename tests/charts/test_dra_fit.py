@@ -10,14 +10,7 @@ import pytest
 import yaml
 
 from charts.names import server_name
-from tests.charts.rendering import (
-    EXPERIMENTS,
-    Object,
-    all_objects,
-    homes,
-    render,
-    rendered,
-)
+from tests.charts import rendering
 from tests.support.dra import Device, UnallocatableError, allocate_all, devices_of
 from tests.support.experiments import changed, on_small_nodes, resolved, with_third_variant
 
@@ -41,16 +34,18 @@ def node() -> tuple[Device, ...]:
     return devices
 
 
-def claims_at_start(name: str) -> dict[str, Object]:
+def claims_at_start(name: str) -> dict[str, rendering.Object]:
     """By server, of those that run from the start."""
-    return claims_in(homes(all_objects(name)), all_objects(name))
+    return claims_in(rendering.homes(rendering.all_objects(name)), rendering.all_objects(name))
 
 
-def claims_of_pods(name: str = "qwen3-32b") -> list[Object]:
+def claims_of_pods(name: str = "qwen3-32b") -> list[rendering.Object]:
     return list(claims_at_start(name).values())
 
 
-def claims_in(servers: list[Object], objects: list[Object]) -> dict[str, Object]:
+def claims_in(
+    servers: list[rendering.Object], objects: list[rendering.Object]
+) -> dict[str, rendering.Object]:
     """The claim that the pod of each server gets, found the way Kubernetes finds it."""
     templates = {t["metadata"]["name"]: t for t in objects if t["kind"] == "ResourceClaimTemplate"}
     claims = {}
@@ -91,7 +86,7 @@ def test_eight_devices_of_two_groups_are_no_slot(node: tuple[Device, ...]) -> No
         allocate_all(claims_of_pods()[:1], scattered)
 
 
-def sides(objects: list[Object], node: tuple[Device, ...]) -> dict[str, set[Any]]:
+def sides(objects: list[rendering.Object], node: tuple[Device, ...]) -> dict[str, set[Any]]:
     """The devices of each server, by its number, when the two of its time run."""
     found: dict[str, set[Any]] = {}
     for at_first in (True, False):
@@ -123,7 +118,7 @@ def in_other_groups(node: tuple[Device, ...], group: Callable[[int], object]) ->
 def test_a_swap_is_a_swap_in_whatever_order_devices_and_servers_come(
     node: tuple[Device, ...], *, backwards: bool
 ) -> None:
-    objects = list(rendered()["serving"])
+    objects = list(rendering.rendered()["serving"])
     if backwards:
         objects, node = objects[::-1], node[::-1]
     low, high = set(range(8)), set(range(8, 16))
@@ -145,7 +140,7 @@ def test_a_swap_is_a_swap_in_whatever_order_devices_and_servers_come(
 )
 def test_it_is_a_swap_with_other_groups_of_eight_too(node: tuple[Device, ...], group: Any) -> None:
     other = in_other_groups(node, group)
-    found = sides(rendered()["serving"], other)
+    found = sides(rendering.rendered()["serving"], other)
     assert found["vllm-baseline"] == found["slot0-vllm-qwen3-1-7b-k7"]
     assert found["vllm-qwen3-1-7b-k7"] == found["slot1-vllm-baseline"]
     assert not found["vllm-baseline"] & found["vllm-qwen3-1-7b-k7"]
@@ -160,11 +155,11 @@ def test_numbers_that_are_others_than_the_recorded_ones_keep_no_server_out(
         attributes = {domain: dict(values) for domain, values in device.attributes.items()}
         attributes["neuron.aws.com"]["deviceId"] += 100
         other.append(dataclasses.replace(device, attributes=attributes))
-    assert len(sides(rendered()["serving"], tuple(other))) == 4
+    assert len(sides(rendering.rendered()["serving"], tuple(other))) == 4
 
 
 def test_the_control_takes_the_slot_of_the_variant_that_is_down(node: tuple[Device, ...]) -> None:
-    objects = render(changed(resolved(), repetitions=1, control=True))["serving"]
+    objects = rendering.render(changed(resolved(), repetitions=1, control=True))["serving"]
     servers = [o for o in objects if o["kind"] == "Deployment"]
     names = [server["metadata"]["name"] for server in servers]
     assert names == ["vllm-baseline", "slot1-vllm-baseline", "vllm-qwen3-1-7b-k7"]
@@ -178,7 +173,7 @@ def test_three_variants_on_two_nodes_each_have_a_slot_at_both_times(
     node: tuple[Device, ...],
 ) -> None:
     """On which of the nodes is the scheduler's choice; each node has so many of each place."""
-    objects = render(with_third_variant(resolved()))["serving"]
+    objects = rendering.render(with_third_variant(resolved()))["serving"]
     places = []
     for at_first in (1, 0):
         servers = [
@@ -190,7 +185,7 @@ def test_three_variants_on_two_nodes_each_have_a_slot_at_both_times(
 
 
 def test_where_servers_stay_a_claim_asks_for_no_slot() -> None:
-    objects = render(changed(resolved(), repetitions=1))["serving"]
+    objects = rendering.render(changed(resolved(), repetitions=1))["serving"]
     (template,) = (o for o in objects if o["kind"] == "ResourceClaimTemplate")
     assert "deviceId" not in str(template)
     assert len([o for o in objects if o["kind"] == "Deployment"]) == 2
@@ -206,8 +201,8 @@ def test_another_instance_type_is_not_taken(node: tuple[Device, ...]) -> None:
 
 def test_a_device_of_no_group_is_enough_for_a_slot_of_one() -> None:
     small = on_small_nodes(resolved("llama-3.1-8b-eagle3"))
-    objects = render(small)["serving"]
-    claims = list(claims_in(homes(objects), objects).values())
+    objects = rendering.render(small)["serving"]
+    claims = list(claims_in(rendering.homes(objects), objects).values())
     assert small.placement.nodes == len(claims) == 2
     for claim in claims:
         assert "constraints" not in claim["devices"]
@@ -219,8 +214,8 @@ def test_a_device_of_no_group_is_enough_for_a_slot_of_one() -> None:
 
 def test_a_slot_of_one_that_asked_for_a_group_would_wait_for_ever() -> None:
     small = on_small_nodes(resolved("llama-3.1-8b-eagle3"))
-    objects = render(small)["serving"]
-    claim = copy.deepcopy(next(iter(claims_in(homes(objects), objects).values())))
+    objects = rendering.render(small)["serving"]
+    claim = copy.deepcopy(next(iter(claims_in(rendering.homes(objects), objects).values())))
     (request,) = claim["devices"]["requests"]
     group = {"requests": [request["name"]], "matchAttribute": "resource.aws.com/devicegroup1_id"}
     claim["devices"]["constraints"] = [group]
@@ -228,7 +223,7 @@ def test_a_slot_of_one_that_asked_for_a_group_would_wait_for_ever() -> None:
         allocate_all([claim], node_of("trn2.3xlarge"))
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.mark.parametrize("name", rendering.EXPERIMENTS)
 def test_every_node_holds_the_slots_that_are_placed_on_it(name: str) -> None:
     placement, node = resolved(name).placement, node_of(resolved(name).spec.instance_type)
     claims = claims_at_start(name)
@@ -239,7 +234,7 @@ def test_every_node_holds_the_slots_that_are_placed_on_it(name: str) -> None:
         assert [len(a) for a in allocations] == [slot.devices for slot in slots]
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.mark.parametrize("name", rendering.EXPERIMENTS)
 def test_the_claim_sets_the_experiments_logical_cores(name: str) -> None:
     (config,) = claims_of_pods(name)[0]["devices"]["config"]
     assert config["opaque"] == {

@@ -13,15 +13,7 @@ from charts.graph_scripts import zipped
 from charts.names import server_name
 from draftworth.experiment.naming import content_hash
 from draftworth.serving.artifacts import KEY_LENGTH
-from tests.charts.rendering import (
-    BINDINGS,
-    EXPERIMENTS,
-    Object,
-    all_objects,
-    homes,
-    of_kind,
-    render,
-)
+from tests.charts import rendering
 from tests.support.experiments import changed, changed_aws, resolved
 from tests.support.waiting import HANGS_AFTER_SECONDS
 
@@ -39,7 +31,7 @@ def start(name: str, root: Path) -> tuple[int, list[str]]:
     The programs are those of the ConfigMap, where the pod's volume puts them. Returns the process
     id of the command and the lines that vllm wrote.
     """
-    pod = homes(all_objects(name))[1]["spec"]["template"]["spec"]
+    pod = rendering.homes(rendering.all_objects(name))[1]["spec"]["template"]["spec"]
     lay_out(name, pod, root)
     program = root / "vllm"
     program.write_text(FAKE_VLLM, encoding="utf-8")
@@ -61,11 +53,11 @@ def start(name: str, root: Path) -> tuple[int, list[str]]:
     return process.pid, output.splitlines()
 
 
-def lay_out(name: str, pod: Object, root: Path) -> None:
+def lay_out(name: str, pod: rendering.Object, root: Path) -> None:
     """The files of the ConfigMap volume, below `root`."""
     (volume,) = [v["configMap"] for v in pod["volumes"] if "configMap" in v]
     (config_map,) = [
-        c for c in of_kind("ConfigMap", name) if c["metadata"]["name"] == volume["name"]
+        c for c in rendering.of_kind("ConfigMap", name) if c["metadata"]["name"] == volume["name"]
     ]
     (mount,) = [
         m["mountPath"] for m in pod["containers"][0]["volumeMounts"] if m["name"] == "graph-scripts"
@@ -76,10 +68,12 @@ def lay_out(name: str, pod: Object, root: Path) -> None:
         (folder / name).write_bytes(base64.b64decode(encoded))
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.mark.parametrize("name", rendering.EXPERIMENTS)
 def test_a_server_starts_from_the_files_of_its_config_map_alone(name: str, tmp_path: Path) -> None:
     started, (graphs, pid, python_path, *arguments) = start(name, tmp_path)
-    server = homes(all_objects(name))[1]["spec"]["template"]["spec"]["containers"][0]
+    server = rendering.homes(rendering.all_objects(name))[1]["spec"]["template"]["spec"][
+        "containers"
+    ][0]
     assert graphs.startswith(f"{tmp_path}/scratch/graphs/")
     assert arguments == ["serve", *server["args"]]
     assert any(json.loads(a.partition("=")[2])["model"] for a in arguments if "specul" in a)
@@ -101,17 +95,19 @@ def test_a_server_starts_from_the_files_of_its_config_map_alone(name: str, tmp_p
     ],
 )
 def test_a_server_is_told_of_graphs_in_its_releases_way(name: str, flags: list[str]) -> None:
-    for deployment in of_kind("Deployment", name):
+    for deployment in rendering.of_kind("Deployment", name):
         command = deployment["spec"]["template"]["spec"]["containers"][0]["command"]
         assert command[command.index("--") - len(flags) : command.index("--")] == flags
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.mark.parametrize("name", rendering.EXPERIMENTS)
 def test_a_server_is_told_the_key_and_what_it_is_the_address_of(name: str) -> None:
     experiment = resolved(name)
     slots = [(variant, slot) for variant in experiment.variants for slot in variant.slots]
     assert len(slots) >= 4
-    for deployment, (variant, slot) in zip(of_kind("Deployment", name), slots, strict=True):
+    for deployment, (variant, slot) in zip(
+        rendering.of_kind("Deployment", name), slots, strict=True
+    ):
         assert deployment["metadata"]["name"] == server_name(slot)
         server = deployment["spec"]["template"]["spec"]["containers"][0]
         environment = {e["name"]: e.get("value") for e in server["env"]}
@@ -120,9 +116,9 @@ def test_a_server_is_told_the_key_and_what_it_is_the_address_of(name: str) -> No
         assert content_hash(inputs, length=KEY_LENGTH) == environment["ARTIFACT_KEY"]
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.mark.parametrize("name", rendering.EXPERIMENTS)
 def test_the_uploader_runs_beside_the_server_in_its_image_and_holds_no_devices(name: str) -> None:
-    for deployment in of_kind("Deployment", name):
+    for deployment in rendering.of_kind("Deployment", name):
         pod = deployment["spec"]["template"]["spec"]
         server, uploader = pod["containers"]
         assert "initContainers" not in pod, "it would wait for what this pod itself holds"
@@ -132,12 +128,12 @@ def test_the_uploader_runs_beside_the_server_in_its_image_and_holds_no_devices(n
         assert not {"readinessProbe", "livenessProbe", "startupProbe"} & set(uploader)
         writable = {m["name"] for m in uploader["volumeMounts"] if not m.get("readOnly")}
         assert writable == {"scratch"}
-        assert f"--bucket={BINDINGS.artifacts_bucket}" in uploader["args"]
+        assert f"--bucket={rendering.BINDINGS.artifacts_bucket}" in uploader["args"]
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.mark.parametrize("name", rendering.EXPERIMENTS)
 def test_nothing_is_compiled_onto_the_mount(name: str) -> None:
-    for deployment in of_kind("Deployment", name):
+    for deployment in rendering.of_kind("Deployment", name):
         server = deployment["spec"]["template"]["spec"]["containers"][0]
         mounts = {m["mountPath"]: m.get("readOnly", False) for m in server["volumeMounts"]}
         assert mounts["/artifacts"] is True
@@ -146,15 +142,17 @@ def test_nothing_is_compiled_onto_the_mount(name: str) -> None:
 
 def test_a_rerun_starts_the_servers_anew_also_those_that_were_given_up() -> None:
     """Their count is on the pod's own disk."""
-    again = render(changed(resolved(), rerun=2))["serving"]
+    again = rendering.render(changed(resolved(), rerun=2))["serving"]
     for server in (o for o in again if o["kind"] == "Deployment"):
-        (before,) = (d for d in of_kind("Deployment") if d["metadata"] == server["metadata"])
+        (before,) = (
+            d for d in rendering.of_kind("Deployment") if d["metadata"] == server["metadata"]
+        )
         assert before["spec"]["template"] != server["spec"]["template"]
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.mark.parametrize("name", rendering.EXPERIMENTS)
 def test_a_server_says_of_itself_which_variant_and_server_and_pod_it_is(name: str) -> None:
-    for deployment in of_kind("Deployment", name):
+    for deployment in rendering.of_kind("Deployment", name):
         template = deployment["spec"]["template"]
         server = template["spec"]["containers"][0]
         paths = {
@@ -170,16 +168,16 @@ def test_a_server_says_of_itself_which_variant_and_server_and_pod_it_is(name: st
         labels = template["metadata"]["labels"]
         assert labels["app.kubernetes.io/instance"] == deployment["metadata"]["name"]
         assert labels["draftworth/variant"] in {variant.name for variant in resolved(name).variants}
-        assert f"--results={BINDINGS.results_bucket}" in server["command"]
+        assert f"--results={rendering.BINDINGS.results_bucket}" in server["command"]
 
 
 @pytest.mark.parametrize(
     ("capacity", "starts"), [({"kind": "spot"}, 2), ({"kind": "on_demand"}, 2)]
 )
 def test_where_another_node_can_be_had_a_failing_compiler_has_two_tries(
-    capacity: Object, starts: int
+    capacity: rendering.Object, starts: int
 ) -> None:
-    objects = render(changed_aws(resolved(), capacity=capacity))["serving"]
+    objects = rendering.render(changed_aws(resolved(), capacity=capacity))["serving"]
     servers = [o for o in objects if o["kind"] == "Deployment"]
     assert servers
     for server in servers:

@@ -10,14 +10,7 @@ import pytest
 from charts import graph_scripts
 from charts.names import Bindings
 from draftworth.planning.resolved import ResolvedNeuron, load_neuron
-from tests.charts.rendering import (
-    BINDINGS,
-    Object,
-    charts_of,
-    render,
-    rendered,
-    tokens,
-)
+from tests.charts import rendering
 from tests.conftest import ROOT
 from tests.support.experiments import changed, changed_in, resolved
 
@@ -25,10 +18,10 @@ pytestmark = pytest.mark.synth
 
 
 def names(
-    experiment: ResolvedNeuron | None = None, bindings: Bindings = BINDINGS
+    experiment: ResolvedNeuron | None = None, bindings: Bindings = rendering.BINDINGS
 ) -> dict[str, str]:
     """Names by kind: the measuring Job's, of the others the first."""
-    charts = charts_of(experiment, bindings)
+    charts = rendering.charts_of(experiment, bindings)
     measuring = charts["load-generator"]
     objects = [*measuring, *(item for items in charts.values() for item in items)]
     named = [i for i in objects if not i["metadata"]["name"].startswith("graph-scripts-")]
@@ -36,7 +29,7 @@ def names(
 
 
 def with_bindings(**values: str) -> Bindings:
-    return dataclasses.replace(BINDINGS, **values)
+    return dataclasses.replace(rendering.BINDINGS, **values)
 
 
 @pytest.fixture
@@ -75,7 +68,7 @@ def test_rerun_changes_the_job_and_nothing_else() -> None:
 def test_a_deadline_that_is_moved_changes_no_name() -> None:
     """Neither the Job, which would measure anew, nor the map, which the pod reads again."""
     after = changed_in(resolved(), "aws", deadline_minutes=100)
-    assert all_names(render(after)) == all_names(rendered())
+    assert all_names(rendering.render(after)) == all_names(rendering.rendered())
 
 
 def test_another_prompt_is_another_job_and_nothing_else(copied: Path) -> None:
@@ -103,23 +96,28 @@ def test_another_slot_or_revision_is_another_claim_template_or_volume() -> None:
 
 
 def test_the_numbers_of_cdk_tokens_do_not_change_names() -> None:
-    assert names(bindings=tokens(10, "one")) == names(bindings=tokens(900, "one"))
+    assert names(bindings=rendering.tokens(10, "one")) == names(
+        bindings=rendering.tokens(900, "one")
+    )
 
 
 def test_the_fingerprint_of_an_image_behind_a_token_changes_the_job() -> None:
-    before, after = names(bindings=tokens(10, "one")), names(bindings=tokens(10, "two"))
+    before, after = (
+        names(bindings=rendering.tokens(10, "one")),
+        names(bindings=rendering.tokens(10, "two")),
+    )
     assert before.pop("Job") != after.pop("Job")
     assert before == after
 
 
 def test_an_image_behind_a_token_needs_a_fingerprint() -> None:
     with pytest.raises(ValueError, match="llmperf_image_fingerprint"):
-        names(bindings=tokens(10, ""))
+        names(bindings=rendering.tokens(10, ""))
 
 
 def test_every_image_of_every_pod_stays() -> None:
-    pods: list[Object] = []
-    for items in rendered().values():
+    pods: list[rendering.Object] = []
+    for items in rendering.rendered().values():
         pods += [i["spec"]["template"]["spec"] for i in items if "template" in i.get("spec", {})]
     images = [container["image"] for pod in pods for container in pod["containers"]]
     assert len(images) == 13
@@ -127,11 +125,11 @@ def test_every_image_of_every_pod_stays() -> None:
 
 
 def test_other_programs_are_another_config_map(monkeypatch: pytest.MonkeyPatch) -> None:
-    (before,) = rendered()["graph-scripts"]
+    (before,) = rendering.rendered()["graph-scripts"]
     changed = {**graph_scripts._sources(), "__main__.py": "other"}
     graph_scripts._name.cache_clear()
     monkeypatch.setattr(graph_scripts, "_sources", lambda: changed)
-    (after,) = render(resolved())["graph-scripts"]
+    (after,) = rendering.render(resolved())["graph-scripts"]
     graph_scripts._name.cache_clear()
     assert before["metadata"]["name"] != after["metadata"]["name"]
 
@@ -139,9 +137,9 @@ def test_other_programs_are_another_config_map(monkeypatch: pytest.MonkeyPatch) 
 def test_another_zlib_makes_other_bytes_of_the_same_programs_and_replaces_no_pod(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    before = rendered()
+    before = rendering.rendered()
     monkeypatch.setattr(graph_scripts, "zipped", lambda _: b"other bytes")
-    after = render(resolved())
+    after = rendering.render(resolved())
     assert before["serving"] == after["serving"]
     (changed,) = after["graph-scripts"]
     assert not changed.get("immutable"), "Kubernetes would refuse the other bytes"
@@ -156,12 +154,12 @@ NETWORK_POLICIES = {
 }
 
 
-def all_names(charts: Mapping[str, list[Object]]) -> list[tuple[str, str]]:
+def all_names(charts: Mapping[str, list[rendering.Object]]) -> list[tuple[str, str]]:
     items = [item for objects in charts.values() for item in objects]
     return [(item["kind"], item["metadata"]["name"]) for item in items]
 
 
-def names_of_kind(kind: str, charts: Mapping[str, list[Object]]) -> set[str]:
+def names_of_kind(kind: str, charts: Mapping[str, list[rendering.Object]]) -> set[str]:
     items = [item for objects in charts.values() for item in objects]
     return {item["metadata"]["name"] for item in items if item["kind"] == kind}
 
@@ -175,4 +173,4 @@ def test_what_guards_the_pods_and_is_never_pruned_keeps_its_name(
     experiment: ResolvedNeuron,
 ) -> None:
     """An old rule that stayed beside the new one would still allow what it allowed."""
-    assert names_of_kind("NetworkPolicy", render(experiment)) == NETWORK_POLICIES
+    assert names_of_kind("NetworkPolicy", rendering.render(experiment)) == NETWORK_POLICIES

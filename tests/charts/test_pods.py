@@ -9,33 +9,16 @@ import pytest
 
 from charts.measuring import run_spec_file
 from charts.names import MEASURING_JOB_SERVICE_ACCOUNT, server_names
-from draftworth.measuring.run_specification import (
-    EXIT_FAILED,
-    EXIT_INTERRUPTED,
-    EXIT_NOT_RECORDED,
-    EXIT_WRONG_INPUT,
-    MAX_UNRECORDED_ENDS,
-    RunSpec,
-    job_run_id,
-)
+from draftworth.measuring import run_specification
 from draftworth.records.codec import load_record
 from draftworth.records.servers import COMPILE_LIMIT_MINUTES
-from tests.charts.rendering import (
-    EXPERIMENTS,
-    Object,
-    all_objects,
-    homes,
-    load_generator,
-    of_kind,
-    pod_templates,
-    render,
-)
+from tests.charts import rendering
 from tests.support.experiments import changed, resolved
 
 pytestmark = pytest.mark.synth
 
 
-def what_is_too_free(template: Object) -> list[str]:
+def what_is_too_free(template: rendering.Object) -> list[str]:
     """Rights of a pod that none of ours needs; the one that scales servers needs a token."""
     pod = template["spec"]
     scales = pod["serviceAccountName"] == MEASURING_JOB_SERVICE_ACCOUNT
@@ -54,11 +37,11 @@ def what_is_too_free(template: Object) -> list[str]:
     return found + [v["name"] for v in pod["volumes"] if "hostPath" in v]
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.mark.parametrize("name", rendering.EXPERIMENTS)
 def test_pods_have_no_rights_they_do_not_need(name: str) -> None:
     experiment = resolved(name)
     pods = len(server_names(experiment)) + len(experiment.canaries) + len(experiment.spec.models)
-    found = [what_is_too_free(template) for template in pod_templates(name)]
+    found = [what_is_too_free(template) for template in rendering.pod_templates(name)]
     assert found == [[]] * (pods + 1), "the measuring Job's too"
 
 
@@ -66,7 +49,7 @@ def test_pods_have_no_rights_they_do_not_need(name: str) -> None:
 def test_a_token_and_its_right_are_there_where_servers_change_and_nowhere_else(
     repetitions: int, *, control: bool
 ) -> None:
-    charts = render(changed(resolved(), repetitions=repetitions, control=control))
+    charts = rendering.render(changed(resolved(), repetitions=repetitions, control=control))
     objects = [item for items in charts.values() for item in items]
     changing = repetitions > 1 or control
     pods = [o["spec"]["template"]["spec"] for o in objects if "template" in o.get("spec", {})]
@@ -75,23 +58,26 @@ def test_a_token_and_its_right_are_there_where_servers_change_and_nowhere_else(
     assert len([o for o in objects if o["kind"] in ("Role", "RoleBinding")]) == 2 * changing
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.mark.parametrize("name", rendering.EXPERIMENTS)
 def test_the_token_is_good_for_the_scale_of_the_servers_alone(name: str) -> None:
-    (role,) = of_kind("Role", name)
+    (role,) = rendering.of_kind("Role", name)
     (rule,) = role["rules"]
-    servers = [d["metadata"]["name"] for d in of_kind("Deployment", name)]
+    servers = [d["metadata"]["name"] for d in rendering.of_kind("Deployment", name)]
     assert rule == {
         "apiGroups": ["apps"],
         "resources": ["deployments/scale"],
         "resourceNames": servers,
         "verbs": ["patch"],
     }
-    (binding,) = of_kind("RoleBinding", name)
+    (binding,) = rendering.of_kind("RoleBinding", name)
     assert binding["roleRef"]["name"] == role["metadata"]["name"]
     account = {"kind": "ServiceAccount", "name": "llmperf", "namespace": "draftworth"}
     assert binding["subjects"] == [account]
     assert {
-        e.server for e in load_record(RunSpec, run_spec_file(resolved(name)).data).endpoints
+        e.server
+        for e in load_record(
+            run_specification.RunSpec, run_spec_file(resolved(name)).data
+        ).endpoints
     } == {*servers}
 
 
@@ -110,13 +96,13 @@ def test_the_token_is_good_for_the_scale_of_the_servers_alone(name: str) -> None
     ],
 )
 def test_a_right_too_many_is_found(change: Any, finding: str) -> None:
-    template = copy.deepcopy(next(pod_templates()))
+    template = copy.deepcopy(next(rendering.pod_templates()))
     change(template["spec"])
     assert what_is_too_free(template) == [finding]
 
 
 def test_the_load_generator_runs_as_nobody_on_a_read_only_disk() -> None:
-    job = load_generator()
+    job = rendering.load_generator()
     pod = job["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     assert pod["securityContext"]["runAsNonRoot"] is True
@@ -129,27 +115,27 @@ def test_the_load_generator_runs_as_nobody_on_a_read_only_disk() -> None:
 
 def argument(name: str, option: str) -> str:
     """What follows an option on the measuring Job's command line."""
-    (container,) = load_generator(name)["spec"]["template"]["spec"]["containers"]
+    (container,) = rendering.load_generator(name)["spec"]["template"]["spec"]["containers"]
     return str(container["args"][container["args"].index(option) + 1])
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.mark.parametrize("name", rendering.EXPERIMENTS)
 def test_the_load_generator_reads_a_run_specification_of_all_services(name: str) -> None:
     file = run_spec_file(resolved(name))
     assert argument(name, "--run-spec").endswith(f"/{file.sha256}.json")
     assert argument(name, "--run-spec-sha256") == hashlib.sha256(file.data).hexdigest()
-    spec = load_record(RunSpec, file.data)
-    services = [s["metadata"]["name"] for s in of_kind("Service", name)]
+    spec = load_record(run_specification.RunSpec, file.data)
+    services = [s["metadata"]["name"] for s in rendering.of_kind("Service", name)]
     assert [e.base_url for e in spec.endpoints] == [
         f"http://{service}.draftworth.svc:8000" for service in services
     ]
     assert spec.cases == resolved(name).cases
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.mark.parametrize("name", rendering.EXPERIMENTS)
 def test_the_pod_reads_a_deadline_that_may_be_moved_while_it_runs(name: str) -> None:
-    maps = {m["metadata"]["name"]: m for m in of_kind("ConfigMap", name)}
-    pod = load_generator(name)["spec"]["template"]["spec"]
+    maps = {m["metadata"]["name"]: m for m in rendering.of_kind("ConfigMap", name)}
+    pod = rendering.load_generator(name)["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     (volume,) = [v for v in pod["volumes"] if v["name"] == "deadline"]
     (mount,) = [m for m in container["volumeMounts"] if m["name"] == "deadline"]
@@ -160,13 +146,13 @@ def test_the_pod_reads_a_deadline_that_may_be_moved_while_it_runs(name: str) -> 
     assert not config_map.get("immutable", False)
     file = path.removeprefix(f"{mount['mountPath']}/")
     assert float(config_map["data"][file]) == resolved(name).spec.aws.deadline_minutes
-    spec = load_record(RunSpec, run_spec_file(resolved(name)).data)
+    spec = load_record(run_specification.RunSpec, run_spec_file(resolved(name)).data)
     assert spec.ready_deadline_seconds is None
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.mark.parametrize("name", rendering.EXPERIMENTS)
 def test_every_pod_of_the_job_has_the_same_run(name: str) -> None:
-    (container,) = load_generator(name)["spec"]["template"]["spec"]["containers"]
+    (container,) = rendering.load_generator(name)["spec"]["template"]["spec"]["containers"]
     fields = {
         e["name"]: e["valueFrom"]["fieldRef"]["fieldPath"]
         for e in container["env"]
@@ -179,10 +165,10 @@ def test_every_pod_of_the_job_has_the_same_run(name: str) -> None:
     }
     environment = {n: pod_labels[match[1]] for n, p in fields.items() if (match := label.match(p))}
 
-    assert job_run_id(environment) == "llmperf-x-1-01234567"
+    assert run_specification.job_run_id(environment) == "llmperf-x-1-01234567"
 
 
-def failure_action(job: Object, *, exit_code: int = 0, disrupted: bool = False) -> str:
+def failure_action(job: rendering.Object, *, exit_code: int = 0, disrupted: bool = False) -> str:
     """What the Job controller does about a failed pod: the first rule that matches, or a retry."""
     for rule in job["spec"]["podFailurePolicy"]["rules"]:
         if exit_code in rule.get("onExitCodes", {}).get("values", []):
@@ -195,24 +181,28 @@ def failure_action(job: Object, *, exit_code: int = 0, disrupted: bool = False) 
 @pytest.mark.parametrize(
     ("pod", "action"),
     [
-        ({"exit_code": EXIT_FAILED}, "FailJob"),
-        ({"exit_code": EXIT_FAILED, "disrupted": True}, "FailJob"),
-        ({"exit_code": EXIT_WRONG_INPUT}, "FailJob"),
-        ({"exit_code": EXIT_INTERRUPTED}, "Ignore"),
-        ({"exit_code": EXIT_INTERRUPTED, "disrupted": True}, "Ignore"),
+        ({"exit_code": run_specification.EXIT_FAILED}, "FailJob"),
+        ({"exit_code": run_specification.EXIT_FAILED, "disrupted": True}, "FailJob"),
+        ({"exit_code": run_specification.EXIT_WRONG_INPUT}, "FailJob"),
+        ({"exit_code": run_specification.EXIT_INTERRUPTED}, "Ignore"),
+        ({"exit_code": run_specification.EXIT_INTERRUPTED, "disrupted": True}, "Ignore"),
         ({"exit_code": 137, "disrupted": True}, "Ignore"),
         ({"exit_code": 137}, "Count"),
-        ({"exit_code": EXIT_NOT_RECORDED}, "Count"),
+        ({"exit_code": run_specification.EXIT_NOT_RECORDED}, "Count"),
     ],
 )
 def test_another_pod_goes_on_unless_the_run_is_over(pod: dict[str, Any], action: str) -> None:
-    job = load_generator("qwen3-32b")
+    job = rendering.load_generator("qwen3-32b")
     assert failure_action(job, **pod) == action
-    assert job["spec"]["backoffLimit"] > MAX_UNRECORDED_ENDS  # one is left to record them
+    assert (
+        job["spec"]["backoffLimit"] > run_specification.MAX_UNRECORDED_ENDS
+    )  # one is left to record them
     assert job["spec"]["podReplacementPolicy"] == "Failed"
 
 
-def what_starts_too_early_or_twice(job: Object, servers: list[Object]) -> list[str]:
+def what_starts_too_early_or_twice(
+    job: rendering.Object, servers: list[rendering.Object]
+) -> list[str]:
     """How a Job would spend time before the servers are there, start anew, or never end."""
     spec = job["spec"]
     pod = spec["template"]["spec"]
@@ -232,10 +222,10 @@ def what_starts_too_early_or_twice(job: Object, servers: list[Object]) -> list[s
     return found
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.mark.parametrize("name", rendering.EXPERIMENTS)
 def test_the_deadline_starts_when_a_server_has_its_devices(name: str) -> None:
-    job = load_generator(name)
-    assert what_starts_too_early_or_twice(job, of_kind("Deployment", name)) == []
+    job = rendering.load_generator(name)
+    assert what_starts_too_early_or_twice(job, rendering.of_kind("Deployment", name)) == []
 
 
 @pytest.mark.parametrize(
@@ -261,20 +251,22 @@ def test_the_deadline_starts_when_a_server_has_its_devices(name: str) -> None:
     ],
 )
 def test_a_job_that_would_start_early_or_twice_is_found(change: Any, finding: str) -> None:
-    job = copy.deepcopy(load_generator("qwen3-32b"))
+    job = copy.deepcopy(rendering.load_generator("qwen3-32b"))
     change(job["spec"])
-    assert what_starts_too_early_or_twice(job, homes(all_objects())) == [finding]
+    assert what_starts_too_early_or_twice(job, rendering.homes(rendering.all_objects())) == [
+        finding
+    ]
 
 
-def _terms(job_spec: Object) -> list[Object]:
+def _terms(job_spec: rendering.Object) -> list[rendering.Object]:
     affinity = job_spec["template"]["spec"]["affinity"]["podAffinity"]
-    terms: list[Object] = affinity["requiredDuringSchedulingIgnoredDuringExecution"]
+    terms: list[rendering.Object] = affinity["requiredDuringSchedulingIgnoredDuringExecution"]
     return terms
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.mark.parametrize("name", rendering.EXPERIMENTS)
 def test_a_first_start_has_two_hours_and_the_probe_is_no_sooner_than_the_program(name: str) -> None:
-    for deployment in of_kind("Deployment", name):
+    for deployment in rendering.of_kind("Deployment", name):
         container, _ = deployment["spec"]["template"]["spec"]["containers"]
         probe = container["startupProbe"]
         allowed_seconds = probe["periodSeconds"] * probe["failureThreshold"]
@@ -283,6 +275,6 @@ def test_a_first_start_has_two_hours_and_the_probe_is_no_sooner_than_the_program
         assert "120 minutes" in deployment["metadata"]["annotations"]["draftworth/startup"]
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.mark.parametrize("name", rendering.EXPERIMENTS)
 def test_no_budget_keeps_a_paid_node_from_going(name: str) -> None:
-    assert "PodDisruptionBudget" not in {item["kind"] for item in all_objects(name)}
+    assert "PodDisruptionBudget" not in {item["kind"] for item in rendering.all_objects(name)}

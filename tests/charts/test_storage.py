@@ -4,14 +4,7 @@ import copy
 
 import pytest
 
-from tests.charts.rendering import (
-    BINDINGS,
-    EXPERIMENTS,
-    Object,
-    of_kind,
-    render,
-    rendered,
-)
+from tests.charts import rendering
 from tests.support.experiments import resolved, with_third_variant
 
 pytestmark = pytest.mark.synth
@@ -24,7 +17,7 @@ def buckets(name: str) -> dict[str, tuple[str, list[str]]]:
             volume["spec"]["csi"]["volumeAttributes"]["bucketName"],
             volume["spec"]["mountOptions"],
         )
-        for volume in of_kind("PersistentVolume", name)
+        for volume in rendering.of_kind("PersistentVolume", name)
     }
 
 
@@ -42,13 +35,13 @@ def buckets(name: str) -> dict[str, tuple[str, list[str]]]:
 def test_checkpoints_are_mounted_by_model_and_revision(name: str, target: str, draft: str) -> None:
     common = ["read-only", "allow-other", "region us-east-2", "maximum-throughput-gbps 100"]
     assert buckets(name) == {
-        "target": (BINDINGS.checkpoints_bucket, [*common, f"prefix {target}/main/"]),
-        "draft": (BINDINGS.checkpoints_bucket, [*common, f"prefix {draft}/main/"]),
-        "artifacts": (BINDINGS.artifacts_bucket, common),
+        "target": (rendering.BINDINGS.checkpoints_bucket, [*common, f"prefix {target}/main/"]),
+        "draft": (rendering.BINDINGS.checkpoints_bucket, [*common, f"prefix {draft}/main/"]),
+        "artifacts": (rendering.BINDINGS.artifacts_bucket, common),
     }
 
 
-def volumes_that_could_be_written(objects: list[Object]) -> list[str]:
+def volumes_that_could_be_written(objects: list[rendering.Object]) -> list[str]:
     """Volumes and claims with another access mode than ReadOnlyMany."""
     return [
         f"{item['kind']} {item['metadata']['name']}"
@@ -58,29 +51,32 @@ def volumes_that_could_be_written(objects: list[Object]) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", ["PersistentVolume", "PersistentVolumeClaim"])
-@pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.mark.parametrize("name", rendering.EXPERIMENTS)
 def test_volumes_and_claims_are_for_reading_by_many(name: str, kind: str) -> None:
-    assert volumes_that_could_be_written(of_kind(kind, name)) == []
+    assert volumes_that_could_be_written(rendering.of_kind(kind, name)) == []
 
 
 @pytest.mark.parametrize("kind", ["PersistentVolume", "PersistentVolumeClaim"])
 def test_a_volume_or_claim_for_writing_is_found(kind: str) -> None:
-    changed = copy.deepcopy(of_kind(kind))
+    changed = copy.deepcopy(rendering.of_kind(kind))
     changed[-1]["spec"]["accessModes"].append("ReadWriteMany")
     found = volumes_that_could_be_written(changed)
     assert found == [f"{kind} {changed[-1]['metadata']['name']}"]
 
 
 def test_variants_with_the_same_draft_share_its_volume() -> None:
-    more = render(with_third_variant(resolved()))
-    assert len(more["serving"]) == len(rendered()["serving"]) + 4
-    assert more["storage"] == rendered()["storage"]
+    more = rendering.render(with_third_variant(resolved()))
+    assert len(more["serving"]) == len(rendering.rendered()["serving"]) + 4
+    assert more["storage"] == rendering.rendered()["storage"]
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.mark.parametrize("name", rendering.EXPERIMENTS)
 def test_every_volume_has_its_claim_and_the_pods_own_role(name: str) -> None:
-    claims = {claim["metadata"]["name"]: claim for claim in of_kind("PersistentVolumeClaim", name)}
-    volumes = of_kind("PersistentVolume", name)
+    claims = {
+        claim["metadata"]["name"]: claim
+        for claim in rendering.of_kind("PersistentVolumeClaim", name)
+    }
+    volumes = rendering.of_kind("PersistentVolume", name)
     assert len(volumes) == len(claims)
     for volume in volumes:
         spec = volume["spec"]
@@ -91,16 +87,16 @@ def test_every_volume_has_its_claim_and_the_pods_own_role(name: str) -> None:
         assert claim["spec"]["storageClassName"] == spec["storageClassName"] == ""
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.mark.parametrize("name", rendering.EXPERIMENTS)
 def test_pods_use_every_claim_read_only(name: str) -> None:
     used: set[str] = set()
-    for deployment in of_kind("Deployment", name):
+    for deployment in rendering.of_kind("Deployment", name):
         pod = deployment["spec"]["template"]["spec"]
         used |= set(_claims_mounted_read_only(pod))
-    assert used == {c["metadata"]["name"] for c in of_kind("PersistentVolumeClaim", name)}
+    assert used == {c["metadata"]["name"] for c in rendering.of_kind("PersistentVolumeClaim", name)}
 
 
-def _claims_mounted_read_only(pod: Object) -> list[str]:
+def _claims_mounted_read_only(pod: rendering.Object) -> list[str]:
     read_only = {m["name"] for m in pod["containers"][0]["volumeMounts"] if m.get("readOnly")}
     return [
         volume["persistentVolumeClaim"]["claimName"]
@@ -111,13 +107,13 @@ def _claims_mounted_read_only(pod: Object) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.mark.parametrize("name", rendering.EXPERIMENTS)
 def test_every_model_a_server_is_told_of_is_mounted_there(name: str) -> None:
     plain, drafted = {"target"}, {"target", "draft"}
     variants = resolved(name).variants
     wanted = [drafted if v.speculates else plain for v in variants for _ in v.slots]
     assert len(wanted) >= 4
-    for deployment, models in zip(of_kind("Deployment", name), wanted, strict=True):
+    for deployment, models in zip(rendering.of_kind("Deployment", name), wanted, strict=True):
         container, _ = deployment["spec"]["template"]["spec"]["containers"]
         mounted = {m["mountPath"]: m["name"] for m in container["volumeMounts"]}
         arguments = " ".join(container["args"])

@@ -11,13 +11,7 @@ from collections.abc import Iterator
 import pytest
 import requests
 
-from charts.names import (
-    MEASURING_JOB_SERVICE_ACCOUNT,
-    NAMESPACE,
-    STAGER_SERVICE_ACCOUNT,
-    server_names,
-    service_name,
-)
+from charts import names
 from tests.charts.rendering import all_objects, homes, of_kind
 from tests.cluster.api import KINDS, Api, Object, path_of
 from tests.cluster.conftest import empty
@@ -28,11 +22,11 @@ from tests.support.experiments import resolved
 pytestmark = [pytest.mark.synth]
 
 ACCOUNTS = (
-    MEASURING_JOB_SERVICE_ACCOUNT,
-    STAGER_SERVICE_ACCOUNT,
-    *(service_name(variant.name) for variant in resolved().variants),
+    names.MEASURING_JOB_SERVICE_ACCOUNT,
+    names.STAGER_SERVICE_ACCOUNT,
+    *(names.service_name(variant.name) for variant in resolved().variants),
 )
-SERVERS = server_names(resolved())
+SERVERS = names.server_names(resolved())
 VERBS = ("create", "delete", "get", "list", "patch", "update", "watch")
 MORE = (("", "secrets"), ("", "pods/exec"), ("", "pods/log"), ("", "serviceaccounts/token"))
 # What Kubernetes lets everybody do who is known to it: ask who they are and what they may.
@@ -51,21 +45,21 @@ def applied(plane: ControlPlane) -> Iterator[Api]:
 
 
 def user(account: str) -> str:
-    return f"system:serviceaccount:{NAMESPACE}:{account}"
+    return f"system:serviceaccount:{names.NAMESPACE}:{account}"
 
 
 def is_allowed(api: Api, account: str, verb: str, group: str, resource: str) -> bool:
     """The API server's own answer: SubjectAccessReview."""
     name, _, part = resource.partition("/")
     asked = {"verb": verb, "group": group, "resource": name, "subresource": part}
-    groups = ["system:serviceaccounts", f"system:serviceaccounts:{NAMESPACE}"]
+    groups = ["system:serviceaccounts", f"system:serviceaccounts:{names.NAMESPACE}"]
     review = {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SubjectAccessReview",
         "spec": {
             "user": user(account),
             "groups": [*groups, "system:authenticated"],
-            "resourceAttributes": {**asked, "namespace": NAMESPACE},
+            "resourceAttributes": {**asked, "namespace": names.NAMESPACE},
         },
     }
     answer = api.ask("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", review)
@@ -85,7 +79,7 @@ def allowed(api: Api, account: str) -> list[str]:
 
 def listed(plane: ControlPlane, account: str) -> set[str]:
     """`VERB RESOURCE` of each right that Kubernetes itself lists."""
-    said = plane.kubectl("auth", "can-i", "--list", "-n", NAMESPACE, "--as", user(account))
+    said = plane.kubectl("auth", "can-i", "--list", "-n", names.NAMESPACE, "--as", user(account))
     assert said.returncode == 0, said.stderr
     rows = (line.split() for line in said.stdout.splitlines()[1:])
     return {
@@ -118,14 +112,14 @@ def test_no_account_has_more_rights_than_everybody_who_is_known(
     plane: ControlPlane, applied: Api, account: str
 ) -> None:
     own = {f"patch apps/deployments/scale {server}" for server in SERVERS}
-    measures = account == MEASURING_JOB_SERVICE_ACCOUNT
+    measures = account == names.MEASURING_JOB_SERVICE_ACCOUNT
     assert listed(plane, account) - OF_EVERYBODY == (own if measures else set())
 
 
 @pytest.fixture
 def measuring(applied: Api) -> Api:
     """The API as the measuring pod meets it: with a token of its account."""
-    path = f"{path_of('ServiceAccount', MEASURING_JOB_SERVICE_ACCOUNT)}/token"
+    path = f"{path_of('ServiceAccount', names.MEASURING_JOB_SERVICE_ACCOUNT)}/token"
     request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
     token = applied.ask("POST", path, request)["status"]["token"]
     return Api(url=applied.url, token=token, certificate=applied.certificate)
@@ -178,13 +172,13 @@ def test_every_pod_runs_as_one_of_these_accounts_and_only_the_measuring_one_hold
     assert kinds.count("ServiceAccount") == len(ACCOUNTS)
     for pod in pods:
         tokens = [v for v in pod["spec"]["volumes"] if "projected" in v or "secret" in v]
-        measures = pod["spec"]["serviceAccountName"] == MEASURING_JOB_SERVICE_ACCOUNT
+        measures = pod["spec"]["serviceAccountName"] == names.MEASURING_JOB_SERVICE_ACCOUNT
         assert len(tokens) == measures
 
 
 def test_a_right_that_somebody_gave_is_seen(plane: ControlPlane, applied: Api) -> None:
-    path = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{NAMESPACE}/rolebindings"
-    subject = {"kind": "ServiceAccount", "name": "llmperf", "namespace": NAMESPACE}
+    path = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{names.NAMESPACE}/rolebindings"
+    subject = {"kind": "ServiceAccount", "name": "llmperf", "namespace": names.NAMESPACE}
     view = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}
     binding: Object = {"metadata": {"name": "x"}, "roleRef": view, "subjects": [subject]}
     applied.ask("POST", path, binding)

@@ -5,13 +5,7 @@ from statistics import fmean
 
 import pytest
 
-from draftworth.speculation import (
-    acceptance_of,
-    expected_tokens_per_step,
-    most_tokens_per_step,
-    step_cost,
-    steps_of,
-)
+from draftworth import speculation
 
 
 def flags(hits: str) -> list[bool]:
@@ -33,15 +27,15 @@ def flags(hits: str) -> list[bool]:
 def test_a_step_yields_what_is_accepted_and_one_token_more(
     hits: str, checked: int, steps: list[int]
 ) -> None:
-    assert list(steps_of(flags(hits), checked=checked)) == steps
+    assert list(speculation.steps_of(flags(hits), checked=checked)) == steps
 
 
 def test_both_conventions_differ_by_the_drafts_that_are_checked() -> None:
     """Window 3: NxD Inference checks 2 of its drafts, upstream vLLM all 3."""
     hits = flags("1110" * 100)
 
-    assert fmean(steps_of(hits, checked=2)) == 2.0  # 3 and 1
-    assert fmean(steps_of(hits, checked=3)) == 4.0
+    assert fmean(speculation.steps_of(hits, checked=2)) == 2.0  # 3 and 1
+    assert fmean(speculation.steps_of(hits, checked=3)) == 4.0
 
 
 def test_steps_agree_with_the_formula_where_hits_are_independent() -> None:
@@ -49,37 +43,39 @@ def test_steps_agree_with_the_formula_where_hits_are_independent() -> None:
     hits = [drawn.random() < 0.8 for _ in range(200_000)]
 
     for checked in (1, 6, 14):
-        expected = expected_tokens_per_step(0.8, checked=checked)
-        assert fmean(steps_of(hits, checked=checked)) == pytest.approx(expected, rel=0.01)
+        expected = speculation.expected_tokens_per_step(0.8, checked=checked)
+        assert fmean(speculation.steps_of(hits, checked=checked)) == pytest.approx(
+            expected, rel=0.01
+        )
 
 
 def test_fewer_than_no_drafts_cannot_be_checked() -> None:
     with pytest.raises(ValueError, match="0 or more"):
-        list(steps_of([True], checked=-1))
+        list(speculation.steps_of([True], checked=-1))
 
 
 @pytest.mark.parametrize("acceptance", [-0.1, 1.1])
 def test_an_acceptance_is_a_share(acceptance: float) -> None:
     with pytest.raises(ValueError, match="0 to 1"):
-        expected_tokens_per_step(acceptance, checked=3)
+        speculation.expected_tokens_per_step(acceptance, checked=3)
 
 
 def test_engines_count_a_window_in_two_ways() -> None:
     """NxD Inference checks six of seven drafts, upstream vLLM all."""
-    assert most_tokens_per_step(7, checks_all=False) == 7
-    assert most_tokens_per_step(7, checks_all=True) == 8
+    assert speculation.most_tokens_per_step(7, checks_all=False) == 7
+    assert speculation.most_tokens_per_step(7, checks_all=True) == 8
 
 
 def test_each_drafted_token_adds_to_the_cost_of_a_step() -> None:
-    assert step_cost(7, per_drafted=0.2) == pytest.approx(2.4)
+    assert speculation.step_cost(7, per_drafted=0.2) == pytest.approx(2.4)
 
 
 @pytest.mark.parametrize("right", [0.0, 0.3, 0.9, 1.0])
 def test_the_acceptance_that_yields_so_many_tokens(right: float) -> None:
-    tokens = expected_tokens_per_step(right, checked=7)
-    assert acceptance_of(tokens, checked=7) == pytest.approx(right, abs=1e-9)
+    tokens = speculation.expected_tokens_per_step(right, checked=7)
+    assert speculation.acceptance_of(tokens, checked=7) == pytest.approx(right, abs=1e-9)
 
 
 def test_more_tokens_than_a_step_can_yield_are_all_accepted() -> None:
-    assert acceptance_of(9.0, checked=7) == pytest.approx(1.0)
-    assert acceptance_of(0.5, checked=7) == pytest.approx(0.0)
+    assert speculation.acceptance_of(9.0, checked=7) == pytest.approx(1.0)
+    assert speculation.acceptance_of(0.5, checked=7) == pytest.approx(0.0)

@@ -6,14 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from draftworth.untrusted import (
-    TooLargeError,
-    encodable,
-    one_line,
-    open_file,
-    printable,
-    read_at_most,
-)
+from draftworth import untrusted
 
 
 class Dribble(io.BytesIO):
@@ -35,22 +28,22 @@ class Endless:
 
 @pytest.mark.parametrize("kind", [io.BytesIO, Dribble])
 def test_all_is_read_up_to_the_limit(kind: type[io.BytesIO]) -> None:
-    assert read_at_most(kind(b"0123456789"), 10) == b"0123456789"
-    assert read_at_most(kind(b""), 10) == b""
-    with pytest.raises(TooLargeError, match="more than 9 bytes"):
-        read_at_most(kind(b"0123456789"), 9)
+    assert untrusted.read_at_most(kind(b"0123456789"), 10) == b"0123456789"
+    assert untrusted.read_at_most(kind(b""), 10) == b""
+    with pytest.raises(untrusted.TooLargeError, match="more than 9 bytes"):
+        untrusted.read_at_most(kind(b"0123456789"), 9)
 
 
 def test_an_endless_stream_is_left_at_the_limit() -> None:
     stream = Endless()
-    with pytest.raises(TooLargeError, match="more than 1,048,576 bytes"):
-        read_at_most(stream)
+    with pytest.raises(untrusted.TooLargeError, match="more than 1,048,576 bytes"):
+        untrusted.read_at_most(stream)
     assert stream.taken == 2**20 + 1
 
 
 def test_a_regular_file_is_read_and_nothing_else(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"x")
-    with open_file(tmp_path / "file") as file:
+    with untrusted.open_file(tmp_path / "file") as file:
         assert file.read() == b"x"
     os.mkfifo(tmp_path / "pipe")
     for path, what in {
@@ -62,19 +55,22 @@ def test_a_regular_file_is_read_and_nothing_else(tmp_path: Path) -> None:
         tmp_path / ("x" * 300): "too long",
     }.items():
         with pytest.raises(OSError, match=what):
-            open_file(path)
+            untrusted.open_file(path)
 
 
 def test_only_text_reaches_a_terminal() -> None:
-    assert printable("a\x1b[2Jb\nc\r\u202ed\ud800é日") == "a\\x1b[2Jb\nc\\r\\u202ed\\ud800é日"
+    assert (
+        untrusted.printable("a\x1b[2Jb\nc\r\u202ed\ud800é日")
+        == "a\\x1b[2Jb\nc\\r\\u202ed\\ud800é日"
+    )
 
 
 def test_a_line_is_one_line_and_is_cut() -> None:
-    assert one_line("a\n\tb\x00") == "a b\\x00"
-    assert one_line("x" * 600) == "x" * 496 + " ..."
-    assert one_line("\x00" * 10**6) == "\\x00" * 99 + " ..."
-    assert one_line("é" * 100, characters=40) == "é" * 6 + " ..."
+    assert untrusted.one_line("a\n\tb\x00") == "a b\\x00"
+    assert untrusted.one_line("x" * 600) == "x" * 496 + " ..."
+    assert untrusted.one_line("\x00" * 10**6) == "\\x00" * 99 + " ..."
+    assert untrusted.one_line("é" * 100, characters=40) == "é" * 6 + " ..."
 
 
 def test_half_of_a_surrogate_pair_becomes_a_question_mark() -> None:
-    assert encodable("a\ud800é") == "a?é"
+    assert untrusted.encodable("a\ud800é") == "a?é"

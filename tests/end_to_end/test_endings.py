@@ -19,24 +19,10 @@ from draftworth.records.results import RESULT_SUFFIX
 from pods.canary.program import EXIT_FAILED as CANARY_FAILED
 from pods.canary.program import EXIT_OK as CANARY_WELL
 from pods.compiled_graphs.start import MAX_STARTS
+from tests.end_to_end import programs, test_first_hour
 from tests.end_to_end.cloud import Template
 from tests.end_to_end.conftest import DEADLINE_MINUTES, DRAFT, TARGET, Environment, FirstRun
-from tests.end_to_end.programs import (
-    hear_of_server,
-    hear_of_stager,
-    run_canaries,
-    start_server,
-    wait_for_server,
-)
 from tests.end_to_end.stand_ins import wrappers
-from tests.end_to_end.test_first_hour import (
-    COMPILATION_MINUTES,
-    begun,
-    check_ended,
-    check_nothing_paid,
-    end_run,
-    put_checkpoints,
-)
 
 pytestmark = [pytest.mark.synth, pytest.mark.emulator]
 
@@ -163,7 +149,7 @@ def test_a_rerun_that_reaches_its_deadline_keeps_no_node(
     env.put("results", first_run.contents["results"])
     cloud.now_unix_s += 3600
     cloud.update(repeated_templates)
-    run_canaries(env)
+    programs.run_canaries(env)
     assert cloud.desired_nodes == 1
     cloud.nodes_follow()
     for wrapper in wrappers(env):
@@ -186,29 +172,29 @@ def test_a_rerun_that_reaches_its_deadline_keeps_no_node(
 
 def crash(env: Environment, variant: str, start: int) -> None:
     """One start to its end, and the kubelet's wait after it."""
-    process = start_server(env, variant, trouble="crash")
+    process = programs.start_server(env, variant, trouble="crash")
     assert process.wait() != 0
     env.cloud.heartbeat(after_minutes=CRASH_MINUTES)
-    hear_of_server(env, variant)
+    programs.hear_of_server(env, variant)
     env.cloud.heartbeat(after_minutes=FIRST_BACK_OFF_MINUTES * 2 ** (start - 1))
     assert env.cloud.desired_nodes == 1
 
 
 def test_a_server_that_ends_at_every_start(env: Environment, first_run: FirstRun) -> None:
     """The Job is the first to notice: its failed run and the server's end are one mail."""
-    begun(env, first_run)
+    test_first_hour.begun(env, first_run)
     other, broken = env.ports
-    start_server(env, other, trouble="hang")
+    programs.start_server(env, other, trouble="hang")
     for start in range(1, MAX_STARTS):
         crash(env, broken, start)
-    last = start_server(env, broken, trouble="crash")
-    wait_for_server(env, broken, "given_up")
-    reason = end_run(env)
+    last = programs.start_server(env, broken, trouble="crash")
+    programs.wait_for_server(env, broken, "given_up")
+    reason = test_first_hour.end_run(env)
     assert all(words in reason for words in (broken, "was given up", CRASHED))
     env.cloud.now_unix_s += 60 * CRASH_MINUTES
-    hear_of_server(env, broken)
+    programs.hear_of_server(env, broken)
     assert last.process.poll() is None, "a container that ends is started again"
-    told = check_ended(env, at_most_minutes=CRASH_LOOP_MINUTES)
+    told = test_first_hour.check_ended(env, at_most_minutes=CRASH_LOOP_MINUTES)
     assert all(words in told for words in ("server gave up", CRASHED, broken, "ended 3 times"))
 
 
@@ -216,17 +202,17 @@ def test_a_first_compilation_that_hangs_and_nobody_says_so(
     env: Environment, first_run: FirstRun
 ) -> None:
     """No wrapper gives up, and the Job waits: the controller's own limit ends it."""
-    begun(env, first_run)
+    test_first_hour.begun(env, first_run)
     for wrapper in wrappers(env):
         wrapper.says("starting")
     minutes = 0
     while env.cloud.desired_nodes:
         # Closer looks where its end is near.
-        passed = 10 if minutes < COMPILATION_MINUTES - 30 else 2
+        passed = 10 if minutes < test_first_hour.COMPILATION_MINUTES - 30 else 2
         minutes += passed
-        assert minutes < COMPILATION_MINUTES
+        assert minutes < test_first_hour.COMPILATION_MINUTES
         env.cloud.heartbeat(after_minutes=passed)
-    told = check_ended(env, at_most_minutes=COMPILATION_MINUTES)
+    told = test_first_hour.check_ended(env, at_most_minutes=test_first_hour.COMPILATION_MINUTES)
     assert "no server ready" in told
 
 
@@ -236,23 +222,23 @@ def test_a_canary_that_fails_costs_nothing_until_a_later_try_is_well(
     staged = first_run.contents["checkpoints"]
     ours = (key for key in staged if key.startswith(f"{DRAFT}/"))
     largest = max(ours, key=lambda key: len(staged[key]))
-    put_checkpoints(env, {**staged, largest: staged[largest][:-1]})
+    test_first_hour.put_checkpoints(env, {**staged, largest: staged[largest][:-1]})
     other, broken = env.ports
-    assert run_canaries(env) == {other: CANARY_WELL, broken: CANARY_FAILED}
-    told = check_nothing_paid(env)
+    assert programs.run_canaries(env) == {other: CANARY_WELL, broken: CANARY_FAILED}
+    told = test_first_hour.check_nothing_paid(env)
     size = len(staged[largest])
     cut = f"{size} bytes were staged, {size - 1} there"
     assert all(words in told for words in ("canary failed", broken, cut))
     env.put("checkpoints", staged)
-    assert set(run_canaries(env).values()) == {CANARY_WELL}
+    assert set(programs.run_canaries(env).values()) == {CANARY_WELL}
     assert env.cloud.desired_nodes == 1
 
 
 def test_a_canary_that_is_silent_costs_nothing(env: Environment, first_run: FirstRun) -> None:
-    put_checkpoints(env, first_run.contents["checkpoints"])
+    test_first_hour.put_checkpoints(env, first_run.contents["checkpoints"])
     for _ in range(6):
         env.cloud.heartbeat(after_minutes=2)
-    told = check_nothing_paid(env)
+    told = test_first_hour.check_nothing_paid(env)
     assert all(words in told for words in ("canary is silent", "describe pods", *env.ports))
 
 
@@ -261,6 +247,6 @@ def test_a_stager_that_gives_up_costs_nothing(env: Environment) -> None:
     codes = [stager.run("checkpoint-stager") for stager in env.stagers()]
     assert sorted(codes) == [0, UserInputError.exit_code]
     env.cloud.notifications()
-    assert "no token was given" in hear_of_stager(env, TARGET).reason
-    told = check_nothing_paid(env)
+    assert "no token was given" in programs.hear_of_stager(env, TARGET).reason
+    told = test_first_hour.check_nothing_paid(env)
     assert all(words in told for words in ("staging failed", TARGET, "no token was given"))

@@ -18,16 +18,8 @@ from draftworth.records.results import RUN_FILE
 from draftworth.records.servers import COMPILE_LIMIT_MINUTES, LOAD_LIMIT_MINUTES
 from pods.canary.program import EXIT_FAILED as CANARY_FAILED
 from pods.canary.program import EXIT_OK as CANARY_WELL
+from tests.end_to_end import programs
 from tests.end_to_end.conftest import TARGET, Environment, FirstRun
-from tests.end_to_end.programs import (
-    hear_of_server,
-    hear_of_stager,
-    ledger,
-    paid_minutes,
-    run_canaries,
-    start_server,
-    wait_for_server,
-)
 from tests.end_to_end.stand_ins import wrappers
 
 pytestmark = [pytest.mark.synth, pytest.mark.emulator, pytest.mark.scenarios]
@@ -57,16 +49,16 @@ def check_ended(env: Environment, *, at_most_minutes: float) -> str:
 
     The mail about it.
     """
-    cloud, paid = env.cloud, paid_minutes(env)
+    cloud, paid = env.cloud, programs.paid_minutes(env)
     assert 0 < paid <= at_most_minutes
     price = env.experiment.node_price.usd_per_hour
-    assert ledger(env).spent_usd == pytest.approx(paid / 60 * price)
+    assert programs.ledger(env).spent_usd == pytest.approx(paid / 60 * price)
     assert cloud.desired_nodes == 0
     cloud.nodes_follow()
     cloud.heartbeat(after_minutes=2)
-    assert paid_minutes(env) == pytest.approx(paid + 2)
+    assert programs.paid_minutes(env) == pytest.approx(paid + 2)
     cloud.heartbeat(after_minutes=120)
-    assert paid_minutes(env) == pytest.approx(paid + 2)
+    assert programs.paid_minutes(env) == pytest.approx(paid + 2)
     told = cloud.notifications()
     assert len(told) == 1, told[1][:300]
     return told[0]
@@ -86,12 +78,12 @@ def test_a_compiled_graph_that_does_not_load(env: Environment, first_run: FirstR
     env.put("artifacts", first_run.contents["artifacts"])
     begun(env, first_run)
     other, broken = env.ports
-    start_server(env, other)
-    start_server(env, broken, trouble="hang", load_minutes=SHORT_MINUTES)
-    wait_for_server(env, other, "healthy")
-    wait_for_server(env, broken, "given_up")
+    programs.start_server(env, other)
+    programs.start_server(env, broken, trouble="hang", load_minutes=SHORT_MINUTES)
+    programs.wait_for_server(env, other, "healthy")
+    programs.wait_for_server(env, broken, "given_up")
     env.cloud.now_unix_s += 60 * LOAD_LIMIT_MINUTES
-    hear_of_server(env, broken)
+    programs.hear_of_server(env, broken)
     told = check_ended(env, at_most_minutes=REFUSED_LOAD_MINUTES)
     why = f"not healthy {SHORT_MINUTES} minutes after its first start"
     assert all(words in told for words in ("server gave up", broken, why))
@@ -104,10 +96,10 @@ def test_a_compiled_graph_that_does_not_load(env: Environment, first_run: FirstR
 def test_a_first_compilation_that_hangs(env: Environment, first_run: FirstRun) -> None:
     begun(env, first_run)
     _, broken = env.ports
-    start_server(env, broken, trouble="hang", compile_minutes=SHORT_MINUTES)
-    wait_for_server(env, broken, "given_up")
+    programs.start_server(env, broken, trouble="hang", compile_minutes=SHORT_MINUTES)
+    programs.wait_for_server(env, broken, "given_up")
     env.cloud.now_unix_s += 60 * COMPILE_LIMIT_MINUTES
-    hear_of_server(env, broken)
+    programs.hear_of_server(env, broken)
     told = check_ended(env, at_most_minutes=COMPILATION_MINUTES)
     assert all(words in told for words in ("server gave up", broken))
 
@@ -131,7 +123,7 @@ def check_nothing_paid(env: Environment) -> str:
     env.cloud.heartbeat(after_minutes=60)
     env.cloud.nodes_follow()
     assert (env.cloud.desired_nodes, env.cloud.instances) == (0, 0)
-    assert (paid_minutes(env), ledger(env).spent_usd) == (0, 0)
+    assert (programs.paid_minutes(env), programs.ledger(env).spent_usd) == (0, 0)
     return told
 
 
@@ -149,14 +141,14 @@ def test_graphs_that_a_server_would_refuse_cost_nothing(
     largest = max(graphs, key=lambda key: len(graphs[key]))
     env.put("artifacts", {**graphs, largest: graphs[largest][:-1]})
     put_checkpoints(env, first_run.contents["checkpoints"])
-    assert sorted(run_canaries(env).values()) == [CANARY_WELL, CANARY_FAILED]
+    assert sorted(programs.run_canaries(env).values()) == [CANARY_WELL, CANARY_FAILED]
     told = check_nothing_paid(env)
     assert all(words in told for words in ("canary failed", "artifacts EXPERIMENT --run"))
 
 
 def test_a_canary_that_cannot_report_costs_nothing(env: Environment, first_run: FirstRun) -> None:
     put_checkpoints(env, first_run.contents["checkpoints"])
-    codes = run_canaries(env, replaced={env.cloud.bucket.results: "refused"})
+    codes = programs.run_canaries(env, replaced={env.cloud.bucket.results: "refused"})
     assert set(codes.values()) == {CANARY_FAILED}
     for _ in range(6):
         env.cloud.heartbeat(after_minutes=2)
@@ -170,7 +162,7 @@ def test_a_stager_whose_last_pod_fails_costs_nothing(env: Environment) -> None:
         assert env.keys("checkpoints", FAILED_MARKER) == []
     env.cloud.notifications()
     env.start(env.stagers(RETRIES + 1)[0], "checkpoint-stager").wait()
-    assert "config.json" in hear_of_stager(env, TARGET).reason
+    assert "config.json" in programs.hear_of_stager(env, TARGET).reason
     told = check_nothing_paid(env)
     assert all(words in told for words in ("staging failed", f"{RETRIES + 1} tries failed"))
 
@@ -182,13 +174,13 @@ def test_a_node_that_spot_replaces_is_paid_for_twice_and_told_once(
     for wrapper in wrappers(env):
         wrapper.says("healthy")
     env.cloud.start_replacement()
-    before = paid_minutes(env)
+    before = programs.paid_minutes(env)
     for _ in range(7):
         env.cloud.heartbeat(after_minutes=2)
     (told,) = env.cloud.notifications()
     assert "more nodes than desired" in told
     env.cloud.nodes_follow()
     env.cloud.heartbeat(after_minutes=2)
-    assert paid_minutes(env) == pytest.approx(before + 2 * 16)
+    assert programs.paid_minutes(env) == pytest.approx(before + 2 * 16)
     assert (env.cloud.desired_nodes, env.cloud.instances) == (1, 1)
     assert env.cloud.notifications() == []

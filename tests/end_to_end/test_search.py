@@ -16,14 +16,7 @@ from draftworth.measuring.run_specification import EXIT_COMPLETE, EXIT_INTERRUPT
 from draftworth.records.codec import load_record
 from draftworth.records.results import BlockResult, RunResult
 from draftworth.records.search import SEARCH_FILE, SearchResult
-from tests.end_to_end.conftest import (
-    DRAFT,
-    Environment,
-    FirstRun,
-    Synthesis,
-    new_environment,
-    synthesis_of,
-)
+from tests.end_to_end import conftest
 from tests.end_to_end.pods import Process
 from tests.end_to_end.slots import Slots, measure, slots_of
 from tests.end_to_end.test_scenarios import blocks
@@ -37,37 +30,42 @@ REQUESTS = 12
 
 
 @pytest.fixture(scope="module")
-def searching(tmp_path_factory: pytest.TempPathFactory) -> Synthesis:
+def searching(tmp_path_factory: pytest.TempPathFactory) -> conftest.Synthesis:
     method = "fused_draft"
     by_hand = [
-        {"name": name, "method": method, "draft": {"model": DRAFT}, "window": int(name[-1])}
+        {
+            "name": name,
+            "method": method,
+            "draft": {"model": conftest.DRAFT},
+            "window": int(name[-1]),
+        }
         for name in (FIRST, SECOND, THIRD)
     ]
-    return synthesis_of(
+    return conftest.synthesis_of(
         tmp_path_factory.mktemp("search"),
         requests=(REQUESTS, REQUESTS),
         variants=[{"name": "baseline", "method": "none"}, *by_hand],
-        search={"method": method, "drafts": [{"model": DRAFT}], "windows": [3, 5, 7, 9]},
+        search={"method": method, "drafts": [{"model": conftest.DRAFT}], "windows": [3, 5, 7, 9]},
     )
 
 
 @pytest.fixture
-def env(searching: Synthesis, tmp_path: Path) -> Iterator[Environment]:
+def env(searching: conftest.Synthesis, tmp_path: Path) -> Iterator[conftest.Environment]:
     """Deployed in an account of its own, nothing staged."""
-    with new_environment(*searching, tmp_path) as made:
+    with conftest.new_environment(*searching, tmp_path) as made:
         made.cloud.deploy()
         yield made
 
 
 @pytest.fixture
-def slots(env: Environment, tmp_path: Path) -> Iterator[Slots]:
+def slots(env: conftest.Environment, tmp_path: Path) -> Iterator[Slots]:
     """As a deploy leaves them: the baseline and the first candidate run."""
     with slots_of(env, tmp_path) as made:
         assert sum(made.replicas.values()) == 2
         yield made
 
 
-def wait_for_candidate(env: Environment, process: Process, variant: str) -> None:
+def wait_for_candidate(env: conftest.Environment, process: Process, variant: str) -> None:
     """Until a block of it is measured."""
     eventually(
         lambda: (
@@ -79,7 +77,7 @@ def wait_for_candidate(env: Environment, process: Process, variant: str) -> None
 
 
 def test_a_search_loses_its_pod_and_its_node_and_goes_on_with_the_candidate_it_was_at(
-    env: Environment, slots: Slots, first_run: FirstRun
+    env: conftest.Environment, slots: Slots, first_run: conftest.FirstRun
 ) -> None:
     env.stage(first_run.contents)
     for name, replicas in list(slots.replicas.items()):
@@ -110,7 +108,7 @@ def test_a_search_loses_its_pod_and_its_node_and_goes_on_with_the_candidate_it_w
     check_result(env, before)
 
 
-def check_result(env: Environment, before: list[BlockResult]) -> None:
+def check_result(env: conftest.Environment, before: list[BlockResult]) -> None:
     """Every block once, the search's own file, and no node any more."""
     (key,) = env.keys("results", "/run.json")
     run = load_record(RunResult, env.get("results", key))

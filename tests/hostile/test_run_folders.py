@@ -24,18 +24,9 @@ from hypothesis import strategies as st
 from moto import mock_aws
 
 from draftworth.cli import main
+from draftworth.records import results
 from draftworth.records.codec import dump_record, load_record
 from draftworth.records.reading import is_file_name
-from draftworth.records.results import (
-    BLOCKS_FOLDER,
-    OBJECT_CREATED,
-    RESULT_SUFFIX,
-    RUN_FILE,
-    TRANSCRIPT_SUFFIX,
-    BlockResult,
-    Interruption,
-    claim_key,
-)
 from draftworth.records.search import SEARCH_FILE
 from lambdas.metrics_publisher.datums import MAX_VALUES_PER_DATUM
 from lambdas.metrics_publisher.handler import handle_batch
@@ -61,7 +52,7 @@ PROMPTS = (2, 2, 2, 6)
 
 def parts_of(prompts: int) -> Parts:
     price = make_price()
-    lost = Interruption(
+    lost = results.Interruption(
         kind="servers", at_unix_s=START_UNIX_S, lost_s=3.0, blocks=("0009-x",), reason="gone"
     )
     run = make_run(price=price, interruptions=(lost,))
@@ -134,20 +125,20 @@ def stems(parts: Parts) -> list[str]:
 
 def _stem(block: Any, number: int) -> str:
     with contextlib.suppress(Exception):
-        stem = load_record(BlockResult, json.dumps(block)).stem
-        if is_file_name(f"{stem}{TRANSCRIPT_SUFFIX}"):
+        stem = load_record(results.BlockResult, json.dumps(block)).stem
+        if is_file_name(f"{stem}{results.TRANSCRIPT_SUFFIX}"):
             return stem
     return f"{number:04d}-broken"
 
 
 def write(parts: Parts, folder: Path) -> Path:
-    (folder / BLOCKS_FOLDER).mkdir(parents=True)
-    (folder / RUN_FILE).write_text(json.dumps(parts["run"]))
+    (folder / results.BLOCKS_FOLDER).mkdir(parents=True)
+    (folder / results.RUN_FILE).write_text(json.dumps(parts["run"]))
     for stem, block, lines in zip(stems(parts), parts["blocks"], parts["transcripts"], strict=True):
-        path = folder / BLOCKS_FOLDER / stem
-        path.with_name(f"{stem}{RESULT_SUFFIX}").write_text(json.dumps(block))
+        path = folder / results.BLOCKS_FOLDER / stem
+        path.with_name(f"{stem}{results.RESULT_SUFFIX}").write_text(json.dumps(block))
         data = "".join(f"{json.dumps(line)}\n" for line in lines).encode()
-        path.with_name(f"{stem}{TRANSCRIPT_SUFFIX}").write_bytes(gzip.compress(data, 1))
+        path.with_name(f"{stem}{results.TRANSCRIPT_SUFFIX}").write_bytes(gzip.compress(data, 1))
     return folder
 
 
@@ -364,18 +355,18 @@ def test_a_result_file_of_anybody_is_published_or_refused_with_its_reason(
 
 def _key(body: bytes) -> str:
     with contextlib.suppress(Exception):
-        key = load_record(BlockResult, body).key
+        key = load_record(results.BlockResult, body).key
         if key.isprintable() and len(key.encode()) < 1000:
             return key
-    return load_record(BlockResult, json.dumps(BLOCK)).key
+    return load_record(results.BlockResult, json.dumps(BLOCK)).key
 
 
 def deliver(publisher: Publisher, key: str, body: bytes) -> dict[str, Any]:
     """One delivery of the file's event, and the line that the log has of it."""
     publisher.s3.put_object(Bucket=BUCKET, Key=key, Body=body)
-    publisher.s3.delete_object(Bucket=BUCKET, Key=claim_key(key))
+    publisher.s3.delete_object(Bucket=BUCKET, Key=results.claim_key(key))
     about = {"bucket": {"name": BUCKET}, "object": {"key": key}}
-    event = {"detail-type": OBJECT_CREATED, "detail": about}
+    event = {"detail-type": results.OBJECT_CREATED, "detail": about}
     message = {"messageId": "1", "body": json.dumps(event)}
     lines: list[dict[str, Any]] = []
     with bounded():

@@ -14,14 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from draftworth.measuring import counters
 from draftworth.measuring.client import ERROR_UNEXPECTED, Client, Measured
 from draftworth.measuring.connections import tls_context
-from draftworth.measuring.counters import (
-    parse_metrics,
-    read_metrics,
-    speculation_between,
-    timings_between,
-)
 from draftworth.measuring.result_files import FolderSink, llmperf_responses, llmperf_summary
 from draftworth.measuring.run_specification import Endpoint, RequestShape
 from draftworth.measuring.servers import Readiness
@@ -193,7 +188,7 @@ def test_a_health_is_ready_or_a_reason(answer: Answer, words: str) -> None:
 @pytest.mark.parametrize(("answer", "expected"), rows(METRICS))
 def test_metrics_are_read_or_nothing(answer: Answer, expected: Mapping[str, float]) -> None:
     with server_of(answer) as url:
-        assert undisturbed(read_metrics(url)) == expected
+        assert undisturbed(counters.read_metrics(url)) == expected
 
 
 def test_counts_that_no_record_can_hold_are_nothing() -> None:
@@ -202,23 +197,25 @@ def test_counts_that_no_record_can_hold_are_nothing() -> None:
         DRAFTS.replace("drafts", "draft_tokens"),
         DRAFTS.replace("drafts", "accepted_tokens"),
     ]
-    before = parse_metrics("".join(f"{name} 0\n" for name in names))
-    huge = parse_metrics("".join(f"{name} 9e18\n" * 3 for name in names))
-    good = parse_metrics("".join(f"{name} 7\n" for name in names))
+    before = counters.parse_metrics("".join(f"{name} 0\n" for name in names))
+    huge = counters.parse_metrics("".join(f"{name} 9e18\n" * 3 for name in names))
+    good = counters.parse_metrics("".join(f"{name} 7\n" for name in names))
 
     assert before
     assert huge
-    assert speculation_between(before, huge) is None
-    assert speculation_between(good, before) is None
-    assert speculation_between(before, good) is not None
+    assert counters.speculation_between(before, huge) is None
+    assert counters.speculation_between(good, before) is None
+    assert counters.speculation_between(before, good) is not None
     fewer = {**good, f"{AT} 0": 3.0}
-    assert speculation_between({**before, f"{AT} 0": 5.0}, fewer) is None
-    counted = speculation_between({**before, f"{AT} 0": 2.0}, fewer)
+    assert counters.speculation_between({**before, f"{AT} 0": 5.0}, fewer) is None
+    counted = counters.speculation_between({**before, f"{AT} 0": 2.0}, fewer)
     assert counted is not None
     assert counted.accepted_per_position == (1,)
-    more = parse_metrics(f"{names[0]} 7\n{names[1]} 7\n{names[2]} 8\n")
-    assert speculation_between(before, more) is None, "more accepted than drafted"
-    assert speculation_between({**before, f"{AT} 0": 0.0}, {**good, f"{AT} 0": 8.0}) is None
+    more = counters.parse_metrics(f"{names[0]} 7\n{names[1]} 7\n{names[2]} 8\n")
+    assert counters.speculation_between(before, more) is None, "more accepted than drafted"
+    assert (
+        counters.speculation_between({**before, f"{AT} 0": 0.0}, {**good, f"{AT} 0": 8.0}) is None
+    )
 
 
 # Streams as some server may write them: whole events with anything in them, cut and mixed.
@@ -300,10 +297,11 @@ def test_any_metrics_are_read_or_nothing(before: list[str], after: list[str]) ->
     ]
     with bounded():
         first, second = (
-            parse_metrics("".join(names) + "\n".join(lines)) for lines in (before, after)
+            counters.parse_metrics("".join(names) + "\n".join(lines)) for lines in (before, after)
         )
         block = make_block(
-            speculation=speculation_between(first, second), server=timings_between(first, second)
+            speculation=counters.speculation_between(first, second),
+            server=counters.timings_between(first, second),
         )
     assert load_record(BlockResult, dump_record(block)) == block
 

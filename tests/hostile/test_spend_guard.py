@@ -25,41 +25,25 @@ from draftworth.records.servers import server_state_key
 from lambdas.capacity_controller.controller import NotZeroError
 from lambdas.capacity_controller.handler import handle
 from tests.hostile.fuzzing import VALUES, bounded, tries
+from tests.lambdas.capacity_controller import plans
 from tests.lambdas.capacity_controller.fakes import CHECKPOINTS, FOREIGN_TAGS, RESULTS, FakeAws
-from tests.lambdas.capacity_controller.plans import (
-    DRAFT,
-    JOB,
-    MINUTE,
-    RUN_ID,
-    SERVERS,
-    TARGET,
-    VARIANTS,
-    finished_run,
-    make_failed_model,
-    make_given_up,
-    make_plan,
-    make_ready,
-    make_report,
-    make_server,
-    make_verdict,
-)
 from tests.lambdas.capacity_controller.test_invariants import Scenario
 
-PLAN = make_plan()
-RUN_KEY = f"runs/{RUN_ID}/run.json"
-OTHER_RUN_KEY = f"runs/{JOB}-ffffffff/run.json"
+PLAN = plans.make_plan()
+RUN_KEY = f"runs/{plans.RUN_ID}/run.json"
+OTHER_RUN_KEY = f"runs/{plans.JOB}-ffffffff/run.json"
 KEYS = {
     "state": (RESULTS, STATE_KEY),
     "told": (RESULTS, TOLD_KEY),
     "run": (RESULTS, RUN_KEY),
     "other run": (RESULTS, OTHER_RUN_KEY),
-    "verdict": (RESULTS, f"runs/{RUN_ID}/verdict.json"),
+    "verdict": (RESULTS, f"runs/{plans.RUN_ID}/verdict.json"),
     "stop": (RESULTS, STOP_KEY),
-    "target": (CHECKPOINTS, ready_key(TARGET.model, TARGET.revision)),
-    "draft": (CHECKPOINTS, ready_key(DRAFT.model, DRAFT.revision)),
-    "given up": (CHECKPOINTS, failed_key(DRAFT.model, DRAFT.revision)),
-    "canary": (RESULTS, canary_key(JOB, VARIANTS[0])),
-    "server": (RESULTS, server_state_key(SERVERS[0])),
+    "target": (CHECKPOINTS, ready_key(plans.TARGET.model, plans.TARGET.revision)),
+    "draft": (CHECKPOINTS, ready_key(plans.DRAFT.model, plans.DRAFT.revision)),
+    "given up": (CHECKPOINTS, failed_key(plans.DRAFT.model, plans.DRAFT.revision)),
+    "canary": (RESULTS, canary_key(plans.JOB, plans.VARIANTS[0])),
+    "server": (RESULTS, server_state_key(plans.SERVERS[0])),
 }
 NOT_STATE = tuple(name for name in KEYS if name != "state")
 FAILURES: dict[str, Exception] = {
@@ -184,7 +168,7 @@ def with_nodes_up() -> HostileAws:
 def heartbeat(aws: FakeAws, *, after_seconds: float = 0.0) -> None:
     """As the schedule invokes the function; its errors are Lambda's to count."""
     aws.now += after_seconds
-    event = {"trigger": "heartbeat", "plan": dump_text(make_plan(nodes=2))}
+    event = {"trigger": "heartbeat", "plan": dump_text(plans.make_plan(nodes=2))}
     context = SimpleNamespace(
         invoked_function_arn="arn", get_remaining_time_in_millis=lambda: 300_000
     )
@@ -229,16 +213,16 @@ ANY_BYTES = st.one_of(
     st.builds(lambda v: json.dumps(v).encode(), VALUES),
 )
 CONTENTS = {
-    "run": mutated(dump_record(finished_run())),
-    "other run": mutated(dump_record(finished_run(f"{JOB}-ffffffff"))),
-    "verdict": mutated(dump_record(make_verdict())),
+    "run": mutated(dump_record(plans.finished_run())),
+    "other run": mutated(dump_record(plans.finished_run(f"{plans.JOB}-ffffffff"))),
+    "verdict": mutated(dump_record(plans.make_verdict())),
     "stop": ANY_BYTES,
     "told": ANY_BYTES,
-    "target": mutated(dump_record(make_ready(TARGET))),
-    "draft": mutated(dump_record(make_ready(DRAFT))),
-    "given up": mutated(dump_record(make_failed_model(DRAFT))),
-    "canary": mutated(dump_record(make_report())),
-    "server": mutated(dump_record(make_given_up())),
+    "target": mutated(dump_record(plans.make_ready(plans.TARGET))),
+    "draft": mutated(dump_record(plans.make_ready(plans.DRAFT))),
+    "given up": mutated(dump_record(plans.make_failed_model(plans.DRAFT))),
+    "canary": mutated(dump_record(plans.make_report())),
+    "server": mutated(dump_record(plans.make_given_up())),
     "state": mutated(state_of(with_nodes_up())),
 }
 
@@ -262,7 +246,7 @@ def hostilities(draw: st.DrawFn, keys: tuple[str, ...] = tuple(KEYS)) -> Hostili
 
 
 def far_integer(name: str) -> Hostility:
-    body = dump_record(finished_run()).replace(b'"target_interval_width":', b'"more":1,"x":')
+    body = dump_record(plans.finished_run()).replace(b'"target_interval_width":', b'"more":1,"x":')
     return Hostility(contents={name: body.replace(b":1,", b":" + b"9" * 400 + b",")})
 
 
@@ -281,8 +265,8 @@ def test_after_the_deadline_the_size_is_zero(hostility: Hostility) -> None:
     with bounded():
         aws = with_nodes_up()
         aws.make_hostile(hostility)
-        heartbeat(aws, after_seconds=2 * MINUTE)
-        heartbeat(aws, after_seconds=PLAN.deadline_minutes * MINUTE)
+        heartbeat(aws, after_seconds=2 * plans.MINUTE)
+        heartbeat(aws, after_seconds=PLAN.deadline_minutes * plans.MINUTE)
         assert aws.desired == 0
         for entry in aws.log:
             assert len(json.dumps(entry)) < 20_000
@@ -308,7 +292,7 @@ def test_bytes_and_failures_alone_end_no_run_that_has_begun(hostility: Hostility
     aws.make_hostile(hostility)
     if "stop" in hostility.endless | set(hostility.breaking_off):
         return
-    heartbeat(aws, after_seconds=2 * MINUTE)
+    heartbeat(aws, after_seconds=2 * plans.MINUTE)
     assert aws.desired == 2
 
 
@@ -319,7 +303,7 @@ def _is_record(content: bytes) -> bool:
 def test_a_log_that_a_server_made_up_is_quoted_as_a_few_printable_lines() -> None:
     aws = with_nodes_up()
     lines = tuple(f"{number}\x1b[2J\r\n\u202e{'x' * 9_000}" for number in range(100))
-    state = dump_record(make_given_up(last_lines=lines, reason="\x07" * 5_000))
+    state = dump_record(plans.make_given_up(last_lines=lines, reason="\x07" * 5_000))
     aws.make_hostile(Hostility(contents={"server": state}))
     heartbeat(aws)
     assert aws.desired == 0
@@ -329,7 +313,7 @@ def test_a_log_that_a_server_made_up_is_quoted_as_a_few_printable_lines() -> Non
     assert all(line.isprintable() for line in told.split("\n"))
 
 
-VERDICT = json.loads(dump_record(make_verdict()))
+VERDICT = json.loads(dump_record(plans.make_verdict()))
 LONG = f"\x1b[2J\r\n\u202e{'x' * 9_000}"
 HOSTILE_VERDICTS = {
     "control characters": {"headline": LONG, "notes": [LONG] * 50},
@@ -360,20 +344,20 @@ def end_with_verdict(hostility: Hostility) -> None:
     """The run is complete: no node stays, and the mail says it in a few printable lines."""
     aws = with_nodes_up()
     aws.make_hostile(hostility)
-    aws.objects[KEYS["run"]] = (dump_record(finished_run()), "etag")
+    aws.objects[KEYS["run"]] = (dump_record(plans.finished_run()), "etag")
     heartbeat(aws)
     assert aws.desired == 0
     told = aws.texts[-1]
-    assert f"Reason: run {RUN_ID} is complete" in told
+    assert f"Reason: run {plans.RUN_ID} is complete" in told
     assert len(told.encode()) < 20_000
     assert all(line.isprintable() for line in told.split("\n"))
 
 
 def test_a_server_that_says_it_is_healthy_for_ever_keeps_no_node_beyond_the_limits() -> None:
     aws = with_nodes_up()
-    state = dump_record(make_server(since_unix_s=4e9))
+    state = dump_record(plans.make_server(since_unix_s=4e9))
     aws.make_hostile(Hostility(contents={"server": state}))
-    heartbeat(aws, after_seconds=PLAN.deadline_minutes * MINUTE)
+    heartbeat(aws, after_seconds=PLAN.deadline_minutes * plans.MINUTE)
     assert aws.desired == 0
 
 
@@ -383,8 +367,8 @@ def test_anothers_report_is_no_canary_of_ours(field: str) -> None:
     scenario = Scenario(aws=aws)
     scenario.do("Create first")
     scenario.do("stage both")
-    own = make_report()
-    for report, nodes in ((make_report(**{field: "another"}), 0), (own, 2)):
+    own = plans.make_report()
+    for report, nodes in ((plans.make_report(**{field: "another"}), 0), (own, 2)):
         aws.objects[KEYS["canary"]] = (dump_record(report), "e")
         heartbeat(aws)
         assert aws.desired == nodes
@@ -396,7 +380,7 @@ def test_a_node_group_that_cannot_be_read_is_left_alone_and_told_once(failure: s
     aws.make_hostile(Hostility(failing_operations={"describe_nodegroup": failure}))
     aws.sent.clear()
     for _ in range(3):
-        heartbeat(aws, after_seconds=PLAN.deadline_minutes * MINUTE)
+        heartbeat(aws, after_seconds=PLAN.deadline_minutes * plans.MINUTE)
     assert aws.desired == 2
     assert aws.sent == ["draftworth qwen3-32b: the node group cannot be read"]
     aws.make_hostile(Hostility())
@@ -407,7 +391,7 @@ def test_a_node_group_that_cannot_be_read_is_left_alone_and_told_once(failure: s
 def test_a_foreign_node_group_is_left_alone_and_told() -> None:
     aws = with_nodes_up()
     aws.tags = FOREIGN_TAGS
-    heartbeat(aws, after_seconds=PLAN.deadline_minutes * MINUTE)
+    heartbeat(aws, after_seconds=PLAN.deadline_minutes * plans.MINUTE)
     assert aws.desired == 2
     assert "unchanged nodes, foreign node group" in aws.sent[-1]
 
@@ -421,18 +405,18 @@ def test_the_budget_holds_when_nothing_else_can_be_read() -> None:
         )
     )
     hours = PLAN.budget_usd / PLAN.price_usd_per_node_hour / 2
-    heartbeat(aws, after_seconds=0.9 * hours * 60 * MINUTE)
+    heartbeat(aws, after_seconds=0.9 * hours * 60 * plans.MINUTE)
     assert aws.desired == 2
-    heartbeat(aws, after_seconds=0.1 * hours * 60 * MINUTE)
+    heartbeat(aws, after_seconds=0.1 * hours * 60 * plans.MINUTE)
     assert aws.desired == 0
 
 
 def test_a_state_that_cannot_be_read_for_now_ends_no_run_before_its_time() -> None:
     aws = with_nodes_up()
     aws.make_hostile(Hostility(failing_keys={"state": "throttled"}))
-    heartbeat(aws, after_seconds=60 * MINUTE)
+    heartbeat(aws, after_seconds=60 * plans.MINUTE)
     assert aws.desired == 2
-    heartbeat(aws, after_seconds=PLAN.deadline_minutes * MINUTE)
+    heartbeat(aws, after_seconds=PLAN.deadline_minutes * plans.MINUTE)
     assert aws.desired == 0
     assert aws.sent[-1] == "draftworth qwen3-32b: 0 nodes, state lost"
 
@@ -444,9 +428,9 @@ def test_nodes_that_cannot_be_seen_are_counted_and_not_lost(
     aws = with_nodes_up()
     monkeypatch.setattr(aws, "describe_auto_scaling_groups", lambda **_: answer)
     hours = PLAN.budget_usd / PLAN.price_usd_per_node_hour / 2
-    heartbeat(aws, after_seconds=0.9 * hours * 60 * MINUTE)
+    heartbeat(aws, after_seconds=0.9 * hours * 60 * plans.MINUTE)
     assert aws.desired == 2
-    heartbeat(aws, after_seconds=0.2 * hours * 60 * MINUTE)
+    heartbeat(aws, after_seconds=0.2 * hours * 60 * plans.MINUTE)
     assert aws.desired == 0
     assert not [subject for subject in aws.sent if "lost" in subject]
 
@@ -455,7 +439,7 @@ def test_nodes_that_stay_at_size_zero_are_told_once() -> None:
     aws = with_nodes_up()
     Scenario(aws=aws).do("complete")
     for _ in range(60):
-        heartbeat(aws, after_seconds=2 * MINUTE)
+        heartbeat(aws, after_seconds=2 * plans.MINUTE)
     assert [s for s in aws.sent if "still there" in s] == [
         "draftworth qwen3-32b: nodes are still there"
     ]
@@ -464,7 +448,7 @@ def test_nodes_that_stay_at_size_zero_are_told_once() -> None:
 @pytest.mark.parametrize("operation", ["describe_nodegroup", "publish"])
 def test_what_cannot_be_remembered_as_told_is_not_told_at_each_heartbeat(operation: str) -> None:
     aws = with_nodes_up()
-    aws.now += PLAN.deadline_minutes * MINUTE
+    aws.now += PLAN.deadline_minutes * plans.MINUTE
     if operation == "describe_nodegroup":
         aws.make_hostile(Hostility(failing_operations={operation: "denied"}, writes_fail=True))
     else:
@@ -473,21 +457,21 @@ def test_what_cannot_be_remembered_as_told_is_not_told_at_each_heartbeat(operati
         aws.make_hostile(Hostility(writes_fail=True))
     aws.sent.clear()
     for _ in range(30):
-        heartbeat(aws, after_seconds=2 * MINUTE)
+        heartbeat(aws, after_seconds=2 * plans.MINUTE)
     assert len(aws.sent) <= 1
 
 
 def test_a_node_group_that_cannot_be_read_now_and_then_is_no_alarm_once_it_is_empty() -> None:
     aws = with_nodes_up()
     Scenario(aws=aws).do("complete")
-    heartbeat(aws, after_seconds=2 * MINUTE)
+    heartbeat(aws, after_seconds=2 * plans.MINUTE)
     aws.instances = 0
-    heartbeat(aws, after_seconds=PLAN.deadline_minutes * MINUTE)
+    heartbeat(aws, after_seconds=PLAN.deadline_minutes * plans.MINUTE)
     aws.sent.clear()
     for number in range(20):
         failing = {"describe_nodegroup": "throttled"} if number % 2 else {}
         aws.make_hostile(Hostility(failing_operations=failing))
-        heartbeat(aws, after_seconds=2 * MINUTE)
+        heartbeat(aws, after_seconds=2 * plans.MINUTE)
     assert aws.sent == []
 
 
@@ -499,7 +483,7 @@ def test_writes_that_always_conflict_keep_no_node_up(monkeypatch: pytest.MonkeyP
         raise conflict
 
     monkeypatch.setattr(aws, "put_object", refuse)
-    heartbeat(aws, after_seconds=PLAN.deadline_minutes * MINUTE)
+    heartbeat(aws, after_seconds=PLAN.deadline_minutes * plans.MINUTE)
     assert aws.desired == 0
 
 
@@ -509,7 +493,7 @@ def test_a_size_that_is_accepted_and_never_shown_ends_in_time(
     aws, asked = with_nodes_up(), []
     monkeypatch.setattr(aws, "update_nodegroup_config", lambda **request: asked.append(request))
     with pytest.raises(NotZeroError, match="still shows nodes"):
-        aws.controller.scale_to_zero(PLAN, until_unix_s=aws.now + MINUTE)
+        aws.controller.scale_to_zero(PLAN, until_unix_s=aws.now + plans.MINUTE)
     assert 1 < len(asked) < 20
 
 
@@ -519,7 +503,7 @@ def test_a_state_from_the_future_lifts_no_deadline() -> None:
     (deployment,) = state["deployments"].values()
     deployment["deployed_at_unix_s"] = aws.now + 10 * 365 * 24 * 3600
     aws.objects[KEYS["state"]] = (json.dumps(state).encode(), "etag")
-    heartbeat(aws, after_seconds=PLAN.deadline_minutes * MINUTE)
+    heartbeat(aws, after_seconds=PLAN.deadline_minutes * plans.MINUTE)
     assert aws.desired == 0
 
 
@@ -530,14 +514,14 @@ def test_a_run_that_was_over_before_its_deadline_is_told_once() -> None:
     heartbeat(aws)
     scenario.do("nodes follow")
     told = list(aws.sent)
-    heartbeat(aws, after_seconds=PLAN.deadline_minutes * MINUTE)
+    heartbeat(aws, after_seconds=PLAN.deadline_minutes * plans.MINUTE)
     assert (aws.desired, aws.sent) == (0, told)
 
 
 def test_more_runs_than_a_job_can_have_are_not_read_one_by_one() -> None:
     aws = with_nodes_up()
     for number in range(5_000):
-        aws.objects[RESULTS, f"runs/{JOB}-{number:08x}/x"] = (b"", "e")
+        aws.objects[RESULTS, f"runs/{plans.JOB}-{number:08x}/x"] = (b"", "e")
     with bounded():
         heartbeat(aws)
     assert aws.desired == 2

@@ -10,14 +10,7 @@ from draftworth.metrics import definitions
 from draftworth.planning.resolved import ResolvedNeuron
 from draftworth.records.load import ConcurrencyLoad, Load, PoissonLoad
 from lambdas.metrics_publisher.handler import FINDINGS_FIELD, HEADLINE_FIELD
-from stacks.dashboard import (
-    COST_RATIO_TITLE,
-    GRID_COLUMNS,
-    INSIGHTS_NAMESPACE,
-    MAX_METRICS,
-    VERDICT_SECTION,
-    dashboard_body,
-)
+from stacks import dashboard
 from tests.stacks.synthesis import experiments, only, synthesis
 
 pytestmark = [pytest.mark.synth]
@@ -29,7 +22,7 @@ def body(name: str = "qwen3-32b") -> dict[str, Any]:
 
 
 def body_of(experiment: ResolvedNeuron) -> dict[str, Any]:
-    return dashboard_body(
+    return dashboard.dashboard_body(
         experiment,
         cluster_name="CLUSTER",
         dead_letter_queue_name="QUEUE",
@@ -102,7 +95,7 @@ def test_no_graph_of_a_comparison_mixes_loads() -> None:
 
 
 def cost_ratios(body: dict[str, Any]) -> list[dict[str, Any]]:
-    return [graph for graph in graphs(body) if graph["title"] == COST_RATIO_TITLE]
+    return [graph for graph in graphs(body) if graph["title"] == dashboard.COST_RATIO_TITLE]
 
 
 def test_a_cost_ratio_is_the_baselines_throughput_over_a_variants() -> None:
@@ -116,7 +109,7 @@ def test_a_cost_ratio_is_the_baselines_throughput_over_a_variants() -> None:
         assert all(m[-1]["visible"] is False for m in hidden.values())
         # A period that is the whole range: blocks of two variants never end in one minute.
         assert (graph["view"], graph["setPeriodToTimeRange"]) == ("singleValue", True)
-    assert "without an interval" in COST_RATIO_TITLE
+    assert "without an interval" in dashboard.COST_RATIO_TITLE
 
 
 def verdicts(body: dict[str, Any]) -> dict[str, list[list[Any]]]:
@@ -183,7 +176,7 @@ def test_a_dashboard_keeps_cloudwatchs_limits_however_many_loads_and_variants(
     sizes = [sum(isinstance(m[0], str) for m in graph["metrics"]) for graph in graphs(shown)]
     assert len(shown["widgets"]) <= 500
     assert max(sizes) <= 500
-    assert sum(sizes) <= (MAX_METRICS if variants < 100 else 2500)
+    assert sum(sizes) <= (dashboard.MAX_METRICS if variants < 100 else 2500)
 
 
 def test_a_pick_list_has_every_value_and_begins_with_the_one_that_is_shown() -> None:
@@ -194,7 +187,10 @@ def test_a_pick_list_has_every_value_and_begins_with_the_one_that_is_shown() -> 
     for variable, value in (("PromptClass", "structured"), ("Load", "c1")):
         assert lists[variable]["defaultValue"] == value
     headings = [w["properties"]["markdown"] for w in shown["widgets"] if w["type"] == "text"]
-    assert headings[1:3] == [f"## {VERDICT_SECTION}", "## Picked prompt class at the picked load"]
+    assert headings[1:3] == [
+        f"## {dashboard.VERDICT_SECTION}",
+        "## Picked prompt class at the picked load",
+    ]
 
 
 def test_every_line_of_a_graph_has_a_label_of_its_own() -> None:
@@ -218,7 +214,8 @@ def test_neuron_utilisation_stands_below_the_comparison() -> None:
     neuron = [
         w
         for w in widgets
-        if w["type"] == "metric" and w["properties"]["metrics"][0][0] == INSIGHTS_NAMESPACE
+        if w["type"] == "metric"
+        and w["properties"]["metrics"][0][0] == dashboard.INSIGHTS_NAMESPACE
     ]
     comparison = [
         w
@@ -238,4 +235,4 @@ def test_no_two_widgets_of_the_dashboard_overlap(name: str) -> None:
         for y in range(w["y"], w["y"] + w["height"])
     ]
     assert len(cells) == len(set(cells))
-    assert max(x for x, _ in cells) < GRID_COLUMNS
+    assert max(x for x, _ in cells) < dashboard.GRID_COLUMNS

@@ -4,22 +4,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from draftworth.records import results
 from draftworth.records.load import ConcurrencyLoad
-from draftworth.records.results import (
-    BlockResult,
-    Price,
-    RequestRecord,
-    RunResult,
-    SpeculationCounters,
-    TimeAccount,
-)
 
 # 2026-11-20T10:00:00Z, the start of a minute.
 START_UNIX_S = 1_795_168_800.0
 SECONDS_PER_REQUEST = 2.0
 
 
-def make_record(index: int = 0, **overrides: Any) -> RequestRecord:
+def make_record(index: int = 0, **overrides: Any) -> results.RequestRecord:
     """A request that counts; `index` spaces starts and varies figures a little."""
     fields: dict[str, Any] = {
         "error_code": None,
@@ -44,10 +37,10 @@ def make_record(index: int = 0, **overrides: Any) -> RequestRecord:
         "excluded": None,
         "llmperf_inter_token_latency_s": 0.05,
     }
-    return RequestRecord(**{**fields, **overrides})
+    return results.RequestRecord(**{**fields, **overrides})
 
 
-def make_failed_record(index: int = 0, **overrides: Any) -> RequestRecord:
+def make_failed_record(index: int = 0, **overrides: Any) -> results.RequestRecord:
     """A request that ended in an error: no figures."""
     fields: dict[str, Any] = {
         "error_code": 500,
@@ -70,7 +63,7 @@ def make_failed_record(index: int = 0, **overrides: Any) -> RequestRecord:
     return make_record(index, **{**fields, **overrides})
 
 
-def make_block(*, request_count: int = 3, **overrides: Any) -> BlockResult:
+def make_block(*, request_count: int = 3, **overrides: Any) -> results.BlockResult:
     """A block of `request_count` requests that count, one every `SECONDS_PER_REQUEST`."""
     requests = tuple(make_record(index) for index in range(request_count))
     fields: dict[str, Any] = {
@@ -86,15 +79,17 @@ def make_block(*, request_count: int = 3, **overrides: Any) -> BlockResult:
         "started_at_unix_s": START_UNIX_S,
         "ended_at_unix_s": START_UNIX_S + max(request_count, 1) * SECONDS_PER_REQUEST,
         "warmup_requests": 2,
-        "speculation": SpeculationCounters(drafts=100, draft_tokens=700, accepted_tokens=525),
+        "speculation": results.SpeculationCounters(
+            drafts=100, draft_tokens=700, accepted_tokens=525
+        ),
         "server": None,
         "event_loop_lag_s": 0.0,
         "requests": requests,
     }
-    return BlockResult(**{**fields, **overrides})
+    return results.BlockResult(**{**fields, **overrides})
 
 
-def make_run(*blocks: BlockResult, **overrides: Any) -> RunResult:
+def make_run(*blocks: results.BlockResult, **overrides: Any) -> results.RunResult:
     """The end of a run with these blocks: a baseline and one variant."""
     fields: dict[str, Any] = {
         "run_id": "20261120-100000-a1b2c3",
@@ -112,13 +107,13 @@ def make_run(*blocks: BlockResult, **overrides: Any) -> RunResult:
         "price": None,
         "load_generator": "llmperf",
         "scheduling": "real-time (SCHED_FIFO 1)",
-        "time": TimeAccount(measuring_s=534.0, waiting_s=60.0, lost_s=0.0, idle_s=6.0),
+        "time": results.TimeAccount(measuring_s=534.0, waiting_s=60.0, lost_s=0.0, idle_s=6.0),
         "interruptions": (),
     }
-    return RunResult(**{**fields, **overrides})
+    return results.RunResult(**{**fields, **overrides})
 
 
-def make_price(**overrides: Any) -> Price:
+def make_price(**overrides: Any) -> results.Price:
     """A node of 10 USD an hour, of which both sides have a quarter."""
     fields: dict[str, Any] = {
         "usd_per_node_hour": 10.0,
@@ -127,11 +122,11 @@ def make_price(**overrides: Any) -> Price:
         "node_shares": {"baseline": 0.25, "k7": 0.25},
         "nodes": 1,
     }
-    return Price(**{**fields, **overrides})
+    return results.Price(**{**fields, **overrides})
 
 
 def each_request(
-    block: BlockResult, change: Callable[[RequestRecord], RequestRecord]
-) -> BlockResult:
+    block: results.BlockResult, change: Callable[[results.RequestRecord], results.RequestRecord]
+) -> results.BlockResult:
     """The block with every request changed."""
     return replace(block, requests=tuple(map(change, block.requests)))

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from draftworth.errors import Problem
+from draftworth.experiment import variants
 from draftworth.experiment.catalog import catalog
 from draftworth.experiment.model import (
     Experiment,
@@ -12,19 +13,12 @@ from draftworth.experiment.model import (
     variants_of,
 )
 from draftworth.experiment.naming import dns_label
-from draftworth.experiment.variants import (
-    Baseline,
-    HubSpeculative,
-    Speculative,
-    methods_on,
-    unserved_method,
-)
 from draftworth.records.results import AS_SHIPPED, CONTROL
 from draftworth.speculation import step_cost
 
 
 def _exactly_one_baseline(experiment: Experiment) -> Iterator[Problem]:
-    names = [variant.name for _, variant in variants_of(experiment, Baseline)]
+    names = [variant.name for _, variant in variants_of(experiment, variants.Baseline)]
     if len(names) != 1:
         yield Problem(
             key=("variants",),
@@ -77,19 +71,21 @@ def _reserved_name(experiment: Experiment) -> Iterator[Problem]:
 
 def _methods_the_release_serves(experiment: Experiment) -> Iterator[Problem]:
     release = experiment.release_facts
-    asked = {place.at("method"): v.method for place, v in variants_of(experiment, Speculative)}
+    asked = {
+        place.at("method"): v.method for place, v in variants_of(experiment, variants.Speculative)
+    }
     if experiment.search:
         asked["search", "method"] = experiment.search.method
     for key, method in asked.items():
         unserved = catalog().unserved_methods.get(method)
         able = [n for n, r in catalog().releases.items() if method in r.methods]
         if unserved is not None and unserved.platform in (None, release.platform):
-            yield unserved_method(key, method, experiment.release)
+            yield variants.unserved_method(key, method, experiment.release)
         elif able and method not in release.methods:
             yield Problem(
                 key=key,
                 given=f"{method} on release {experiment.release}",
-                allowed=f"{methods_on(experiment.release)}; {method} needs release "
+                allowed=f"{variants.methods_on(experiment.release)}; {method} needs release "
                 f"{' or '.join(able)}",
                 reason=f"the image of {experiment.release} (vLLM "
                 f"{release.vllm_version}) cannot serve this method",
@@ -97,7 +93,7 @@ def _methods_the_release_serves(experiment: Experiment) -> Iterator[Problem]:
 
 
 def _window_drafts_something(experiment: Experiment) -> Iterator[Problem]:
-    for place, variant in variants_of(experiment, Speculative):
+    for place, variant in variants_of(experiment, variants.Speculative):
         facts = experiment.release_facts.methods.get(variant.method)
         if facts and variant.window < facts.min_window:
             yield Problem(
@@ -110,7 +106,7 @@ def _window_drafts_something(experiment: Experiment) -> Iterator[Problem]:
 
 
 def _window_is_that_of_the_draft(experiment: Experiment) -> Iterator[Problem]:
-    for place, variant in variants_of(experiment, HubSpeculative):
+    for place, variant in variants_of(experiment, variants.HubSpeculative):
         trained = variant.draft.facts.window if variant.draft.facts else None
         if trained is not None and variant.window != trained:
             yield Problem(
@@ -123,7 +119,7 @@ def _window_is_that_of_the_draft(experiment: Experiment) -> Iterator[Problem]:
 
 
 def _every_token_accepted_would_pay(experiment: Experiment) -> Iterator[Problem]:
-    for place, variant in variants_of(experiment, Speculative):
+    for place, variant in variants_of(experiment, variants.Speculative):
         method = catalog().methods[variant.method]
         served = experiment.release_facts.methods.get(variant.method)
         if served is None or method.step_cost_per_draft is None:
@@ -145,7 +141,7 @@ def _every_token_accepted_would_pay(experiment: Experiment) -> Iterator[Problem]
             )
 
 
-def _part_of_the_target(experiment: Experiment, variant: Speculative) -> float:
+def _part_of_the_target(experiment: Experiment, variant: variants.Speculative) -> float:
     """Return the draft's size / the target's; 0 if the catalogue does not know both."""
     if not isinstance(experiment, NeuronExperiment):
         return 0.0
@@ -155,7 +151,7 @@ def _part_of_the_target(experiment: Experiment, variant: Speculative) -> float:
 
 
 def _window_fits_the_output(experiment: Experiment) -> Iterator[Problem]:
-    for place, variant in variants_of(experiment, Speculative):
+    for place, variant in variants_of(experiment, variants.Speculative):
         if variant.window >= experiment.workload.output_tokens:
             yield Problem(
                 key=place.at("window"),
@@ -168,7 +164,7 @@ def _window_fits_the_output(experiment: Experiment) -> Iterator[Problem]:
 
 def _distinct_variants(experiment: Experiment) -> Iterator[Problem]:
     seen: dict[str, str] = {}
-    for place, variant in variants_of(experiment, Speculative):
+    for place, variant in variants_of(experiment, variants.Speculative):
         if variant.decoding in seen:
             yield Problem(
                 key=place.whole,

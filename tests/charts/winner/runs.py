@@ -15,15 +15,7 @@ from draftworth.planning.run_specification import serving_facts
 from draftworth.records.reading import Run
 from tests.conftest import ROOT
 from tests.draftworth.analysis.test_ladder import blocks_at, in_flight
-from tests.draftworth.report.runs import (
-    BASELINE,
-    VARIANT,
-    make_drafted_block,
-    make_plain_block,
-    make_run,
-    two_rounds,
-    write_run,
-)
+from tests.draftworth.report import runs
 
 NEURON, HEADS, LOCAL = "qwen3-32b", "llama-3.1-8b-dflash", "rehearsal"
 SEARCH = "qwen3-32b-search"
@@ -42,25 +34,27 @@ def built_run(
     blocks = blocks_at(*in_flight(*(concurrencies or (1, 2, 4))))
     fields: dict[str, Any] = {"class_weights": {"structured": 1.0}}
     if not pays:
-        blocks = two_rounds(make_plain_block(1, "open_ended"), make_drafted_block(2, "open_ended"))
+        blocks = runs.two_rounds(
+            runs.make_plain_block(1, "open_ended"), runs.make_drafted_block(2, "open_ended")
+        )
         fields = {"class_weights": {"open_ended": 1.0}}
     drafted = next(v.name for v in experiment.variants if v.speculates)
-    names = {BASELINE: experiment.variants[0].name, VARIANT: drafted}
+    names = {runs.BASELINE: experiment.variants[0].name, runs.VARIANT: drafted}
     fields |= {
         "experiment": experiment.name,
         "variants": tuple(names.values()),
-        "baseline": names[BASELINE],
-        "max_tokens_per_step": {names[BASELINE]: 1, drafted: 8},
+        "baseline": names[runs.BASELINE],
+        "max_tokens_per_step": {names[runs.BASELINE]: 1, drafted: 8},
         "serving": serving_facts(experiment),
     }
     named = tuple(replace(block, variant=names[block.variant]) for block in blocks)
-    return make_run(blocks=named, **{**fields, **overrides})
+    return runs.make_run(blocks=named, **{**fields, **overrides})
 
 
 def written_run(folder: Path, name: str = NEURON, **overrides: Any) -> Path:
     """Its folder."""
     experiment = load(experiment_path(name))
-    return write_run(built_run(experiment, **overrides), folder / "run")
+    return runs.write_run(built_run(experiment, **overrides), folder / "run")
 
 
 def exported(
@@ -73,7 +67,7 @@ def exported(
 ) -> Export:
     """What is exported of it, with the release's own image."""
     experiment = load(experiment_path(name))
-    run = write_run(built_run(experiment, **overrides), folder / "run")
+    run = runs.write_run(built_run(experiment, **overrides), folder / "run")
     return export_of(
         experiment,
         measured_winner(str(run), experiment),

@@ -15,14 +15,7 @@ import promql_parser
 import pytest
 import yaml
 
-from charts.winner.alarms import (
-    LEAST_STEPS,
-    break_even_words,
-    cloudwatch_alarm,
-    prometheus_rule,
-    watched,
-    why_no_alarm,
-)
+from charts.winner import alarms
 from charts.winner.measured import MeasuredWinner
 from draftworth.analysis.facts import facts_of
 from draftworth.analysis.winner import winner_of
@@ -49,22 +42,22 @@ def measured(*, pays: bool = True, counted: bool = True) -> MeasuredWinner:
 
 
 def break_even() -> float:
-    found = watched(measured())
+    found = alarms.watched(measured())
     assert found
     return found[1].value
 
 
 def rule(tmp_path: Path) -> Any:
-    found = watched(measured())
+    found = alarms.watched(measured())
     assert found
-    (item,) = as_read([prometheus_rule(exported(tmp_path), found[1])])
+    (item,) = as_read([alarms.prometheus_rule(exported(tmp_path), found[1])])
     return item
 
 
 def template(tmp_path: Path) -> Any:
-    found = watched(measured())
+    found = alarms.watched(measured())
     assert found
-    (item,) = as_read([cloudwatch_alarm(exported(tmp_path), found[1])])
+    (item,) = as_read([alarms.cloudwatch_alarm(exported(tmp_path), found[1])])
     return item
 
 
@@ -106,19 +99,19 @@ def test_it_rings_below_break_even_and_not_above_nor_for_some_requests(
     def at(tokens: float, steps: float) -> bool:
         return rings(item, accepted=(tokens - 1) * steps, steps=steps)
 
-    assert at(break_even() * 0.99, LEAST_STEPS)
-    assert not at(break_even() * 1.01, LEAST_STEPS)
-    assert not at(break_even() * 0.5, LEAST_STEPS - 1)
+    assert at(break_even() * 0.99, alarms.LEAST_STEPS)
+    assert not at(break_even() * 1.01, alarms.LEAST_STEPS)
+    assert not at(break_even() * 0.5, alarms.LEAST_STEPS - 1)
 
 
 def test_it_is_held_against_the_lowest_break_even_of_the_loads_where_the_winner_is_cheaper() -> (
     None
 ):
-    found = watched(measured())
+    found = alarms.watched(measured())
     assert found
     figures, needed = found
     assert figures.load in measured().winner.cheaper_at
-    words = break_even_words(figures, needed)
+    words = alarms.break_even_words(figures, needed)
     assert re.match(r"Break-even, .*: [\d.]+ \([\d.]+ to [\d.]+\) tokens a step at c1, the", words)
     assert "the run had" in words
 
@@ -177,17 +170,17 @@ def test_cloudwatch_is_asked_for_what_its_agent_scrapes_of_this_server(tmp_path:
 def test_a_server_without_counters_has_no_alarm_and_is_told_why() -> None:
     uncounted = measured(counted=False)
     assert uncounted.winner.speculates
-    assert watched(uncounted) is None
-    assert "published no counters of accepted tokens" in why_no_alarm(uncounted)
+    assert alarms.watched(uncounted) is None
+    assert "published no counters of accepted tokens" in alarms.why_no_alarm(uncounted)
 
 
 def test_steps_that_nobody_could_count_have_no_break_even_to_be_held_against() -> None:
     winner = measured().winner
     figures = tuple(replace(f, break_even_tokens_per_step=None) for f in winner.figures)
     uncounted = replace(measured(), winner=replace(winner, figures=figures))
-    assert watched(uncounted) is None
-    assert "could not count steps" in why_no_alarm(uncounted)
+    assert alarms.watched(uncounted) is None
+    assert "could not count steps" in alarms.why_no_alarm(uncounted)
 
 
 def test_the_baseline_needs_no_alarm() -> None:
-    assert watched(measured(pays=False)) is None
+    assert alarms.watched(measured(pays=False)) is None

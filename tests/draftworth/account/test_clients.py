@@ -6,16 +6,7 @@ from botocore import exceptions as boto
 from botocore.exceptions import BotoCoreError, ClientError
 from moto import mock_aws
 
-from draftworth.account.clients import (
-    AwsError,
-    DeniedError,
-    client,
-    explained,
-    explanation,
-    listed,
-    or_none,
-    tags_of,
-)
+from draftworth.account import clients
 
 REGION = "us-east-2"
 
@@ -27,25 +18,25 @@ def answer(code: str) -> ClientError:
 @pytest.mark.parametrize(
     ("error", "kind", "next_step"),
     [
-        (answer("ExpiredToken"), AwsError, "aws sso login"),
-        (answer("AccessDenied"), DeniedError, "allow ListThings"),
-        (answer("UnauthorizedOperation"), DeniedError, "allow ListThings"),
+        (answer("ExpiredToken"), clients.AwsError, "aws sso login"),
+        (answer("AccessDenied"), clients.DeniedError, "allow ListThings"),
+        (answer("UnauthorizedOperation"), clients.DeniedError, "allow ListThings"),
         (
             boto.EndpointConnectionError(endpoint_url="https://x"),
-            AwsError,
+            clients.AwsError,
             "check the network",
         ),
-        (answer("Throttling"), AwsError, "try again"),
-        (boto.DataNotFoundError(data_path="x"), AwsError, "try again"),
+        (answer("Throttling"), clients.AwsError, "try again"),
+        (boto.DataNotFoundError(data_path="x"), clients.AwsError, "try again"),
     ],
 )
 def test_an_error_says_what_was_tried_where_and_what_to_do(
-    error: ClientError | BotoCoreError, kind: type[AwsError], next_step: str
+    error: ClientError | BotoCoreError, kind: type[clients.AwsError], next_step: str
 ) -> None:
-    told = explanation(error, "list the things", region=REGION)
+    told = clients.explanation(error, "list the things", region=REGION)
     assert type(told) is kind
     assert told.reason.startswith(f"could not list the things in {REGION}: ")
-    assert REGION not in explanation(error, "list the things").reason
+    assert REGION not in clients.explanation(error, "list the things").reason
     if isinstance(error, ClientError):
         assert told.reason.endswith(": because")
     assert next_step in told.next_step
@@ -63,36 +54,36 @@ def test_an_error_says_what_was_tried_where_and_what_to_do(
 def test_without_credentials_no_region_was_asked_and_none_is_named(
     error: BotoCoreError, next_step: str
 ) -> None:
-    told = explanation(error, "list the things", region=REGION)
+    told = clients.explanation(error, "list the things", region=REGION)
     assert told.reason.startswith("could not list the things: ")
     assert REGION not in str(told)
     assert next_step in told.next_step
 
 
 def test_the_original_error_is_the_cause() -> None:
-    with pytest.raises(DeniedError) as caught, explained("list", region=REGION):
+    with pytest.raises(clients.DeniedError) as caught, clients.explained("list", region=REGION):
         raise answer("AccessDenied")
     assert isinstance(caught.value.__cause__, ClientError)
 
 
 def test_what_is_no_error_of_botocore_passes_through() -> None:
-    with pytest.raises(KeyError), explained("list", region=REGION):
+    with pytest.raises(KeyError), clients.explained("list", region=REGION):
         raise KeyError("a mistake of ours is not AWS's")
 
 
 def test_a_profile_that_does_not_exist_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_PROFILE", "nobody")
-    with pytest.raises(AwsError, match="nobody"):
-        client("s3", REGION)
+    with pytest.raises(clients.AwsError, match="nobody"):
+        clients.client("s3", REGION)
 
 
 def test_a_missing_thing_is_none_and_other_errors_are_raised() -> None:
     def call(code: str) -> None:
         raise answer(code)
 
-    assert or_none(call, "NoSuchThing", "Gone", code="NoSuchThing.NotFound") is None
+    assert clients.or_none(call, "NoSuchThing", "Gone", code="NoSuchThing.NotFound") is None
     with pytest.raises(ClientError):
-        or_none(call, "NoSuchThing", code="AccessDenied")
+        clients.or_none(call, "NoSuchThing", code="AccessDenied")
 
 
 @pytest.mark.emulator
@@ -103,10 +94,16 @@ def test_a_listing_has_the_entries_of_every_page() -> None:
         for key in "abc":
             s3.put_object(Bucket="things", Key=key)
         asked = {"Bucket": "things", "MaxKeys": 1}
-        assert list(listed(s3, "list_objects_v2", "Contents[].Key", **asked)) == ["a", "b", "c"]
+        assert list(clients.listed(s3, "list_objects_v2", "Contents[].Key", **asked)) == [
+            "a",
+            "b",
+            "c",
+        ]
         asked = {"Bucket": "things", "Prefix": "nothing"}
-        assert list(listed(s3, "list_objects_v2", "Contents[].Key", **asked)) == []
-        assert list(listed(s3, "get_bucket_location", "[LocationConstraint]", Bucket="things"))
+        assert list(clients.listed(s3, "list_objects_v2", "Contents[].Key", **asked)) == []
+        assert list(
+            clients.listed(s3, "get_bucket_location", "[LocationConstraint]", Bucket="things")
+        )
 
 
 @pytest.mark.parametrize(
@@ -119,5 +116,5 @@ def test_a_listing_has_the_entries_of_every_page() -> None:
     ],
 )
 def test_tags_are_read_in_every_shape_that_services_have(carrier: dict[str, object]) -> None:
-    assert tags_of(carrier) == {"a": "b"}
-    assert tags_of({}) == {}
+    assert clients.tags_of(carrier) == {"a": "b"}
+    assert clients.tags_of({}) == {}

@@ -9,26 +9,18 @@ from moto import mock_aws
 from draftworth.account.checks.cluster import add_ons, control_plane_zones, cpu_nodes, node_image
 from draftworth.account.market import offer
 from draftworth.experiment.aws import ADD_ONS, CPU_INSTANCE_TYPE, S3_ADD_ON
-from tests.draftworth.account.stubs import (
-    Answer,
-    experiment,
-    instances,
-    offered,
-    quota,
-    situation,
-    zones,
-)
+from tests.draftworth.account import stubs
 
 pytestmark = [pytest.mark.emulator]
 
 
-def running(*types: str) -> Answer:
+def running(*types: str) -> stubs.Answer:
     """Instances of four vCPUs each."""
     cores = {"CoreCount": 2, "ThreadsPerCore": 2}
-    return instances(*({"InstanceType": kind, "CpuOptions": cores} for kind in types))
+    return stubs.instances(*({"InstanceType": kind, "CpuOptions": cores} for kind in types))
 
 
-def add_on(*versions: str, default: int = 0, kubernetes: str = "1.35") -> Answer:
+def add_on(*versions: str, default: int = 0, kubernetes: str = "1.35") -> stubs.Answer:
     """Versions of an add-on, one of them the default."""
     listed = [
         {
@@ -37,24 +29,24 @@ def add_on(*versions: str, default: int = 0, kubernetes: str = "1.35") -> Answer
         }
         for i, version in enumerate(versions)
     ]
-    return Answer(
+    return stubs.Answer(
         method="describe_addon_versions", response={"addons": [{"addonVersions": listed}]}
     )
 
 
-def all_add_ons(**others: Answer) -> list[Answer]:
+def all_add_ons(**others: stubs.Answer) -> list[stubs.Answer]:
     """An answer for each add-on; `others`: by name, hyphens as underscores."""
     given = {name.replace("_", "-"): answer for name, answer in others.items()}
     return [given.get(name) or add_on("v2.1.0-eksbuild.1") for name in ADD_ONS]
 
 
-def release(value: str) -> Answer:
-    return Answer(method="get_parameter", response={"Parameter": {"Value": value}})
+def release(value: str) -> stubs.Answer:
+    return stubs.Answer(method="get_parameter", response={"Parameter": {"Value": value}})
 
 
 def test_two_zones_of_the_account_pass_with_their_ids() -> None:
     with mock_aws():
-        result = control_plane_zones(situation())
+        result = control_plane_zones(stubs.situation())
     assert result.status == "pass"
     assert "us-east-2c (use2-az3) and us-east-2a (use2-az1)" in result.found
 
@@ -73,15 +65,18 @@ def test_two_zones_of_the_account_pass_with_their_ids() -> None:
 def test_both_zones_must_exist_and_be_accepted_by_eks(
     ids: str, second: str | None, next_step: str
 ) -> None:
-    listed = zones(**{f"us_east_1{pair[0]}": f"use1-az{pair[1]}" for pair in ids.split()})
-    given = experiment(region="us-east-1", availability_zone="us-east-1b", second_zone=second)
-    result = control_plane_zones(situation(given, ec2=[listed]))
+    listed = stubs.zones(**{f"us_east_1{pair[0]}": f"use1-az{pair[1]}" for pair in ids.split()})
+    given = stubs.experiment(region="us-east-1", availability_zone="us-east-1b", second_zone=second)
+    result = control_plane_zones(stubs.situation(given, ec2=[listed]))
     assert (result.status, result.next_step) == ("fail" if next_step else "pass", next_step)
 
 
 def test_cpu_nodes_need_their_type_in_the_zone_and_the_quota() -> None:
-    answers = [offered("us-east-2c", kind=CPU_INSTANCE_TYPE), running("m7i.xlarge", "c7i.xlarge")]
-    result = cpu_nodes(situation(ec2=answers, service_quotas=[quota(16)]))
+    answers = [
+        stubs.offered("us-east-2c", kind=CPU_INSTANCE_TYPE),
+        running("m7i.xlarge", "c7i.xlarge"),
+    ]
+    result = cpu_nodes(stubs.situation(ec2=answers, service_quotas=[stubs.quota(16)]))
     assert result.status == "pass"
     assert "(L-1216C47A): 16 vCPU, 8 in use, 8 needed" in result.found
 
@@ -94,8 +89,8 @@ def test_cpu_nodes_need_their_type_in_the_zone_and_the_quota() -> None:
     ],
 )
 def test_cpu_nodes_without_their_type_or_quota_fail(zone: str, next_step: str) -> None:
-    answers = [offered(zone, kind=CPU_INSTANCE_TYPE)]
-    result = cpu_nodes(situation(ec2=answers, service_quotas=[quota(5)]))
+    answers = [stubs.offered(zone, kind=CPU_INSTANCE_TYPE)]
+    result = cpu_nodes(stubs.situation(ec2=answers, service_quotas=[stubs.quota(5)]))
     assert result.status == "fail"
     assert next_step in result.next_step
 
@@ -104,14 +99,16 @@ def test_cpu_nodes_without_their_type_or_quota_fail(zone: str, next_step: str) -
     "other", ["trn2.48xlarge", "inf2.xlarge", "hpc7a.48xlarge", "dl1.24xlarge"]
 )
 def test_families_with_quotas_of_their_own_take_nothing_of_the_standard_one(other: str) -> None:
-    answers = [offered("us-east-2c", kind=CPU_INSTANCE_TYPE), running("t3.large", other)]
-    result = cpu_nodes(situation(ec2=answers, service_quotas=[quota(12)]))
+    answers = [stubs.offered("us-east-2c", kind=CPU_INSTANCE_TYPE), running("t3.large", other)]
+    result = cpu_nodes(stubs.situation(ec2=answers, service_quotas=[stubs.quota(12)]))
     assert result.status == "pass"
     assert "4 in use" in result.found
 
 
 def test_add_ons_of_today_come_as_pins() -> None:
-    result = add_ons(situation(eks=all_add_ons(vpc_cni=add_on("v1.9.0", "v1.20.4", default=1))))
+    result = add_ons(
+        stubs.situation(eks=all_add_ons(vpc_cni=add_on("v1.9.0", "v1.20.4", default=1)))
+    )
     assert result.status == "pass"
     pins = result.paste["pins"]["add_ons"]
     assert set(pins) == set(ADD_ONS)
@@ -121,13 +118,13 @@ def test_add_ons_of_today_come_as_pins() -> None:
 
 def test_a_pin_is_what_a_deploy_gets_as_long_as_eks_has_it() -> None:
     old = add_on("v1.15.0-eksbuild.1", "v2.9.2-eksbuild.1")
-    pinned = experiment(pins={"add_ons": {S3_ADD_ON: "v2.9.2-eksbuild.1"}})
+    pinned = stubs.experiment(pins={"add_ons": {S3_ADD_ON: "v2.9.2-eksbuild.1"}})
     answers = all_add_ons(aws_mountpoint_s3_csi_driver=old)
-    result = add_ons(situation(pinned, eks=answers))
+    result = add_ons(stubs.situation(pinned, eks=answers))
     assert result.status == "pass"
     assert f"1 pinned, the others by default; {S3_ADD_ON} v2.9.2" in result.found
-    gone = experiment(pins={"add_ons": {"vpc-cni": "v1.0.0-eksbuild.1"}})
-    result = add_ons(situation(gone, eks=all_add_ons()))
+    gone = stubs.experiment(pins={"add_ons": {"vpc-cni": "v1.0.0-eksbuild.1"}})
+    result = add_ons(stubs.situation(gone, eks=all_add_ons()))
     assert result.status == "fail"
     assert "no longer has vpc-cni v1.0.0-eksbuild.1" in result.found
 
@@ -135,11 +132,11 @@ def test_a_pin_is_what_a_deploy_gets_as_long_as_eks_has_it() -> None:
 def test_pins_that_are_pasted_are_pins_that_an_experiment_takes() -> None:
     pasted = offer.merged(
         [
-            add_ons(situation(eks=all_add_ons())).paste,
-            node_image(situation(ssm=[release("1.35.6-20261112")] * 2)).paste,
+            add_ons(stubs.situation(eks=all_add_ons())).paste,
+            node_image(stubs.situation(ssm=[release("1.35.6-20261112")] * 2)).paste,
         ]
     )
-    pins = experiment(pins=pasted["pins"]).spec.aws.pins
+    pins = stubs.experiment(pins=pasted["pins"]).spec.aws.pins
     assert pins.node_release == "1.35.6-20261112"
     assert set(pins.add_ons) == set(ADD_ONS)
 
@@ -159,14 +156,14 @@ def test_an_s3_driver_of_version_1_fails_with_the_newest_one_to_pin_if_there_is_
     newest: str, next_step: str, pin: str | None
 ) -> None:
     old = add_on("v1.15.0-eksbuild.1", "v1.9.2-eksbuild.1", newest)
-    result = add_ons(situation(eks=all_add_ons(aws_mountpoint_s3_csi_driver=old)))
+    result = add_ons(stubs.situation(eks=all_add_ons(aws_mountpoint_s3_csi_driver=old)))
     assert (result.status, result.next_step) == ("fail", next_step)
     assert result.paste.get("pins", {}).get("add_ons", {}).get(S3_ADD_ON) == pin
 
 
 @pytest.mark.parametrize("none", [add_on(), add_on("v1.3.0", kubernetes="1.34")])
-def test_an_add_on_without_a_default_for_this_kubernetes_fails(none: Answer) -> None:
-    result = add_ons(situation(eks=all_add_ons(kube_proxy=none)))
+def test_an_add_on_without_a_default_for_this_kubernetes_fails(none: stubs.Answer) -> None:
+    result = add_ons(stubs.situation(eks=all_add_ons(kube_proxy=none)))
     assert result.status == "fail"
     assert "no default version of kube-proxy" in result.found
 
@@ -181,7 +178,7 @@ SAME, LATER = "1.35.6-20261112", "1.35.10-20261119"
         (release(LATER), None, "warn", "differ today", SAME),
         (release("ami-0123"), None, "warn", "standard unknown", None),
         (
-            Answer(method="get_parameter", error="ParameterNotFound"),
+            stubs.Answer(method="get_parameter", error="ParameterNotFound"),
             None,
             "warn",
             "standard unknown",
@@ -197,10 +194,10 @@ SAME, LATER = "1.35.6-20261112", "1.35.10-20261119"
     ],
 )
 def test_the_node_images_release_comes_as_a_pin_unless_one_is_set(
-    second: Answer, pinned: str | None, status: str, found: str, pin: str | None
+    second: stubs.Answer, pinned: str | None, status: str, found: str, pin: str | None
 ) -> None:
-    given = experiment(pins={"node_release": pinned})
-    result = node_image(situation(given, ssm=[release(SAME), second]))
+    given = stubs.experiment(pins={"node_release": pinned})
+    result = node_image(stubs.situation(given, ssm=[release(SAME), second]))
     assert result.status == status
     assert found in result.found
     assert result.paste == ({"pins": {"node_release": pin}} if pin else {})

@@ -6,13 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from draftworth.analysis import checks
 from draftworth.analysis.attention import attention_of
-from draftworth.analysis.checks import (
-    AcceptanceCheck,
-    acceptance_by_position,
-    break_even,
-    server_check,
-)
 from draftworth.analysis.summary import groups_of, summarize
 from draftworth.metrics.definitions import (
     ACCEPTANCE_RATE,
@@ -41,7 +36,9 @@ from tests.support.present import present
 
 @pytest.mark.parametrize(("factor", "agrees"), [(1.0, True), (1.05, True), (1.2, False)])
 def test_a_server_that_sees_other_latencies_is_noticed(factor: float, agrees: bool) -> None:
-    check = present(server_check([make_drafted_block(1, "structured", server_factor=factor)]))
+    check = present(
+        checks.server_check([make_drafted_block(1, "structured", server_factor=factor)])
+    )
     assert check.requests == 8
     assert check.difference == pytest.approx(1 / factor - 1)
     assert check.agrees is agrees
@@ -52,8 +49,8 @@ def test_a_block_in_which_the_server_saw_other_requests_is_not_compared() -> Non
         time_per_output_token_sum_s=1.0, time_per_output_token_count=3, ttft_sum_s=1, ttft_count=3
     )
     records = (make_record(0), make_record(1), make_failed_record(2))
-    assert server_check([make_block(requests=records, server=server)]) is None
-    assert server_check([make_block(server=None)]) is None
+    assert checks.server_check([make_block(requests=records, server=server)]) is None
+    assert checks.server_check([make_block(server=None)]) is None
 
 
 def test_warm_up_requests_and_fillers_that_the_server_saw_are_on_our_side_too() -> None:
@@ -67,18 +64,18 @@ def test_warm_up_requests_and_fillers_that_the_server_saw_are_on_our_side_too() 
             ttft_count=4,
         ),
     )
-    check = present(server_check([block]))
+    check = present(checks.server_check([block]))
     assert check.requests == 3
     assert check.ours_s == pytest.approx(0.04)
     assert check.difference == pytest.approx(0.0)
-    assert server_check([dataclasses.replace(block, others=OtherRequests())]) is None
+    assert checks.server_check([dataclasses.replace(block, others=OtherRequests())]) is None
 
 
 @pytest.mark.parametrize(("counted", "agrees"), [(0.52, True), (0.60, False), (None, None)])
 def test_counters_are_compared_with_the_estimate_and_with_what_requests_tell(
     counted: float | None, agrees: bool | None
 ) -> None:
-    check = AcceptanceCheck(counted=counted, tokens_per_step=4.5, most=8, by_requests=0.5)
+    check = checks.AcceptanceCheck(counted=counted, tokens_per_step=4.5, most=8, by_requests=0.5)
     assert check.estimated == pytest.approx(0.5)
     assert check.agrees is agrees
     assert check.requests_agree is agrees
@@ -97,7 +94,7 @@ def test_acceptance_is_recovered_from_simulated_steps(most: int, chance: float) 
         accepted += run
         tokens += run + 1
 
-    check = AcceptanceCheck(counted=None, tokens_per_step=tokens / steps, most=most)
+    check = checks.AcceptanceCheck(counted=None, tokens_per_step=tokens / steps, most=most)
 
     assert check.estimated == pytest.approx(accepted / (steps * (most - 1)))
 
@@ -108,7 +105,7 @@ def test_acceptance_is_recovered_from_simulated_steps(most: int, chance: float) 
 def test_what_no_acceptance_explains_is_not_estimated(
     tokens_per_step: float | None, most: int | None
 ) -> None:
-    check = AcceptanceCheck(counted=None, tokens_per_step=tokens_per_step, most=most)
+    check = checks.AcceptanceCheck(counted=None, tokens_per_step=tokens_per_step, most=most)
     assert check.estimated is None
     assert check.agrees is None
 
@@ -121,7 +118,7 @@ def test_chunks_are_called_merged_only_where_that_is_known(
     most: int | None, steps: float, merged: bool
 ) -> None:
     """Nine tokens a chunk: a server that nobody described may well yield them in a step."""
-    check = AcceptanceCheck(
+    check = checks.AcceptanceCheck(
         counted=None, tokens_per_step=steps, most=most, tokens_per_chunk=max(steps, 4.0)
     )
     assert check.merged is merged
@@ -136,20 +133,20 @@ def test_acceptance_by_position_is_a_share_of_drafts_over_all_blocks() -> None:
         )
         for drafts, accepted in ((10, (8, 4)), (30, (24,)))
     ]
-    assert acceptance_by_position(blocks) == pytest.approx((0.8, 0.1))
-    assert acceptance_by_position([make_block(speculation=None)]) == ()
+    assert checks.acceptance_by_position(blocks) == pytest.approx((0.8, 0.1))
+    assert checks.acceptance_by_position([make_block(speculation=None)]) == ()
 
 
 def test_break_even_is_the_step_over_the_baselines_token() -> None:
     records = make_drafted_block(1, "structured").requests
-    acceptance = AcceptanceCheck(counted=None, tokens_per_step=6.0, most=8)
-    figures = present(break_even(records, acceptance, baseline_itl_s=PLAIN_ITL_S))
+    acceptance = checks.AcceptanceCheck(counted=None, tokens_per_step=6.0, most=8)
+    figures = present(checks.break_even(records, acceptance, baseline_itl_s=PLAIN_ITL_S))
     assert figures.step_s == pytest.approx(STEP_S, rel=0.02)
     assert figures.needed == pytest.approx(3.0, rel=0.02)
     assert figures.predicted_speedup == pytest.approx(2.0, rel=0.02)
     for nothing in (None, 0.0):
-        assert break_even(records, acceptance, baseline_itl_s=nothing) is None
-    assert break_even((), acceptance, baseline_itl_s=0.01) is None
+        assert checks.break_even(records, acceptance, baseline_itl_s=nothing) is None
+    assert checks.break_even((), acceptance, baseline_itl_s=0.01) is None
 
 
 def test_llmperf_calls_a_step_a_token() -> None:
@@ -186,8 +183,8 @@ def test_steps_that_the_server_tells_of_every_request_are_preferred_to_chunks() 
 
 def test_the_time_of_a_step_is_that_of_the_servers_steps() -> None:
     records = told(steps=25, drafted=175, accepted=75)
-    acceptance = AcceptanceCheck(counted=None, tokens_per_step=99 / 25, most=8)
-    figures = present(break_even(records, acceptance, baseline_itl_s=PLAIN_ITL_S))
+    acceptance = checks.AcceptanceCheck(counted=None, tokens_per_step=99 / 25, most=8)
+    figures = present(checks.break_even(records, acceptance, baseline_itl_s=PLAIN_ITL_S))
     assert figures.step_s == pytest.approx(0.015 * 99 / 25, rel=1e-3)
 
 

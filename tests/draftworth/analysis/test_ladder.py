@@ -13,22 +13,14 @@ from draftworth.records.load import ConcurrencyLoad, Load, PoissonLoad
 from draftworth.records.results import BlockResult, Price
 from draftworth.report.contents import document_of
 from draftworth.report.plots import overview_plots
-from tests.draftworth.report.runs import (
-    BASELINE,
-    VARIANT,
-    make_drafted_block,
-    make_facts,
-    make_plain_block,
-    make_run,
-    two_rounds,
-)
+from tests.draftworth.report import runs
 from tests.support.blocks import each_request
 
 PRICE = Price(
     usd_per_node_hour=8.0,
     as_of="2026-03-15",
     source="a test",
-    node_shares={BASELINE: 0.5, VARIANT: 0.5},
+    node_shares={runs.BASELINE: 0.5, runs.VARIANT: 0.5},
     nodes=1,
 )
 
@@ -38,11 +30,11 @@ def blocks_at(*loads: Load, classes: tuple[str, ...] = ("structured",)) -> tuple
     blocks: list[BlockResult] = []
     for number, load in enumerate(loads):
         for name in classes:
-            for make in (make_plain_block, make_drafted_block):
+            for make in (runs.make_plain_block, runs.make_drafted_block):
                 block = make(len(blocks) + 1, name, load=load)
-                slower = 1.0 + (number if make is make_drafted_block else 0)
+                slower = 1.0 + (number if make is runs.make_drafted_block else 0)
                 blocks.append(_slower(block, slower))
-    return two_rounds(*blocks)
+    return runs.two_rounds(*blocks)
 
 
 def _slower(block: BlockResult, factor: float) -> BlockResult:
@@ -55,14 +47,16 @@ def in_flight(*counts: int) -> tuple[Load, ...]:
 
 def facts_at(*counts: int, price: Price | None = None) -> RunFacts:
     blocks = blocks_at(*in_flight(*counts))
-    return make_facts(make_run(blocks=blocks, class_weights={"structured": 1.0}, price=price))
+    return runs.make_facts(
+        runs.make_run(blocks=blocks, class_weights={"structured": 1.0}, price=price)
+    )
 
 
 def judged(*judgements: Judgement) -> Ladder:
     """A ladder 1, 2, 4 ... whose rungs are judged so, from -30% to -20%."""
     (ladder,) = facts_at(1, 2).ladders
     rung = ladder.rungs[0]
-    ratio = rung.comparisons[VARIANT].cost_ratio
+    ratio = rung.comparisons[runs.VARIANT].cost_ratio
     assert isinstance(ratio, Estimate)
     known = replace(ratio, low=0.7, high=0.8)
     rungs = (
@@ -70,7 +64,9 @@ def judged(*judgements: Judgement) -> Ladder:
             rung,
             concurrency=2**n,
             comparisons={
-                VARIANT: replace(rung.comparisons[VARIANT], judgement=said, cost_ratio=known)
+                runs.VARIANT: replace(
+                    rung.comparisons[runs.VARIANT], judgement=said, cost_ratio=known
+                )
             },
         )
         for n, said in enumerate(judgements)
@@ -103,14 +99,14 @@ def judged(*judgements: Judgement) -> Ladder:
 def test_where_it_stops_paying_is_told_load_by_load(
     judgements: tuple[Judgement, ...], said: list[str]
 ) -> None:
-    assert judged(*judgements).reach(VARIANT) == "; ".join(f"{s} (-30% to -20%)" for s in said)
+    assert judged(*judgements).reach(runs.VARIANT) == "; ".join(f"{s} (-30% to -20%)" for s in said)
 
 
 def test_what_is_not_cheaper_at_the_lowest_load_has_no_reach() -> None:
     ladder = judged("no difference", "cheaper per token")
 
-    assert ladder.cheaper_up_to(VARIANT) is None
-    assert ladder.reach(VARIANT) == (
+    assert ladder.cheaper_up_to(runs.VARIANT) is None
+    assert ladder.reach(runs.VARIANT) == (
         "not shown to be cheaper at the lowest concurrency; no difference at 1 (-30% to -20%); "
         "cheaper per token at 2 (-30% to -20%)"
     )
@@ -119,10 +115,10 @@ def test_what_is_not_cheaper_at_the_lowest_load_has_no_reach() -> None:
 def test_a_load_without_an_interval_says_so() -> None:
     ladder = judged("cheaper per token", "inconclusive")
     last = ladder.rungs[-1]
-    unknown = {VARIANT: replace(last.comparisons[VARIANT], cost_ratio=None)}
+    unknown = {runs.VARIANT: replace(last.comparisons[runs.VARIANT], cost_ratio=None)}
     ladder = replace(ladder, rungs=(ladder.rungs[0], replace(last, comparisons=unknown)))
 
-    assert ladder.reach(VARIANT).endswith("; inconclusive at 2 (no interval)")
+    assert ladder.reach(runs.VARIANT).endswith("; inconclusive at 2 (no interval)")
 
 
 def test_of_a_run_the_headline_the_notes_and_the_report_say_it() -> None:
@@ -131,14 +127,14 @@ def test_of_a_run_the_headline_the_notes_and_the_report_say_it() -> None:
 
     said = headline(facts)
     (note, *_) = verdict_of(facts).notes
-    assert note.startswith(f"structured, {VARIANT}: ")
+    assert note.startswith(f"structured, {runs.VARIANT}: ")
     assert said.endswith(note.split(": ", 1)[1][1:])
     assert [rung.concurrency for rung in facts.ladders[0].rungs] == [1, 4]
 
 
 def test_the_mix_is_what_is_spoken_of_where_there_is_one() -> None:
     blocks = blocks_at(*in_flight(1, 2), classes=("structured", "open_ended"))
-    facts = make_facts(make_run(blocks=blocks))
+    facts = runs.make_facts(runs.make_run(blocks=blocks))
 
     assert [ladder.traffic for ladder in facts.ladders] == ["traffic mix"]
 
@@ -149,7 +145,7 @@ def test_the_mix_is_what_is_spoken_of_where_there_is_one() -> None:
 )
 def test_one_concurrency_and_arrivals_at_rates_have_no_ladder(loads: tuple[Load, ...]) -> None:
     blocks = blocks_at(*loads)
-    facts = make_facts(make_run(blocks=blocks, class_weights={}))
+    facts = runs.make_facts(runs.make_run(blocks=blocks, class_weights={}))
     assert [sentence for ladder in facts.ladders for sentence in ladder.sentences] == []
     assert not any("over-concurrency" in plot.name for plot in overview_plots(facts))
 
@@ -161,9 +157,9 @@ def test_the_cost_of_a_rung_is_that_of_a_million_tokens() -> None:
     assert (hours.has_price, usd.has_price) == (False, True)
     rung = hours.rungs[0]
     # 100 tokens in 0.25 + 99 x 10.35 ms, one at a time.
-    assert rung.costs[BASELINE] == pytest.approx((0.25 + 99 * 0.01035) / 100 * 1e6 / 3600)
-    assert usd.rungs[0].costs[BASELINE] == pytest.approx(rung.costs[BASELINE] * 4.0)
-    assert rung.itls_s[BASELINE] == pytest.approx(0.01035)
+    assert rung.costs[runs.BASELINE] == pytest.approx((0.25 + 99 * 0.01035) / 100 * 1e6 / 3600)
+    assert usd.rungs[0].costs[runs.BASELINE] == pytest.approx(rung.costs[runs.BASELINE] * 4.0)
+    assert rung.itls_s[runs.BASELINE] == pytest.approx(0.01035)
 
 
 def contexts(table: dict[int, tuple[Judgement, ...]]) -> Contexts:
@@ -202,7 +198,7 @@ GOOD: Judgement = "cheaper per token"
 def test_load_and_context_are_told_together(
     table: dict[int, tuple[Judgement, ...]], said: str
 ) -> None:
-    assert contexts(table).reach(VARIANT) == said
+    assert contexts(table).reach(runs.VARIANT) == said
 
 
 def test_a_run_with_two_lengths_has_a_table_of_both_and_says_so_first() -> None:
@@ -212,19 +208,19 @@ def test_a_run_with_two_lengths_has_a_table_of_both_and_says_so_first() -> None:
         for n in (1, 4)
     ]
     blocks = blocks_at(*loads)
-    facts = make_facts(make_run(blocks=blocks, class_weights={"structured": 1.0}))
+    facts = runs.make_facts(runs.make_run(blocks=blocks, class_weights={"structured": 1.0}))
 
     assert [ladder.label for ladder in facts.ladders] == [
         "structured of 2,000 input tokens",
         "structured of 8,000 input tokens",
     ]
     (found,) = facts.contexts
-    assert headline(facts).endswith(f" C{found.reach(VARIANT)[1:]}.")
-    assert verdict_of(facts).notes[0] == f"structured, {VARIANT}: {found.reach(VARIANT)}."
+    assert headline(facts).endswith(f" C{found.reach(runs.VARIANT)[1:]}.")
+    assert verdict_of(facts).notes[0] == f"structured, {runs.VARIANT}: {found.reach(runs.VARIANT)}."
     tables = document_of(facts).sections[0].tables
     (table,) = [t for t in tables if "2,000 input tokens" in t.headings]
     assert [row[:3] for row in table.rows] == [
-        ("structured", VARIANT, "1"),
-        ("structured", VARIANT, "4"),
+        ("structured", runs.VARIANT, "1"),
+        ("structured", runs.VARIANT, "4"),
     ]
     assert all(cell.endswith(("token", "dearer")) for row in table.rows for cell in row[3:])

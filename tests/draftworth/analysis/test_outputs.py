@@ -7,27 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from draftworth.analysis import outputs
 from draftworth.analysis.attention import attention_of
 from draftworth.analysis.facts import facts_of
-from draftworth.analysis.outputs import (
-    LikenessWord,
-    OutputPair,
-    first_difference,
-    likeness,
-    output_pairs,
-)
 from draftworth.analysis.pairing import Pair
 from draftworth.errors import UserInputError
 from draftworth.records.results import TRANSCRIPT_SUFFIX
 from draftworth.records.transcripts import Transcript, read_transcripts
-from tests.draftworth.report.runs import (
-    make_drafted_block,
-    make_facts,
-    make_plain_block,
-    make_run,
-    with_control,
-    write_run,
-)
+from tests.draftworth.report import runs
 from tests.support.blocks import each_request, make_record
 from tests.support.present import present
 
@@ -38,14 +25,16 @@ DIFFERENT = "f" * 64
     ("one", "other", "position"), [("abc", "abd", 2), ("", "x", 0), ("ab", "abc", 2)]
 )
 def test_first_difference(one: str, other: str, position: int) -> None:
-    assert first_difference(one, other) == position
-    assert first_difference(other, one) == position
+    assert outputs.first_difference(one, other) == position
+    assert outputs.first_difference(other, one) == position
 
 
 def test_differing_pairs_are_told_with_position_and_context(tmp_path: Path) -> None:
-    run = make_run(blocks=(make_plain_block(1, "structured"), make_drafted_block(2, "structured")))
+    run = runs.make_run(
+        blocks=(runs.make_plain_block(1, "structured"), runs.make_drafted_block(2, "structured"))
+    )
     texts = {"run/1-3": "count: 1 2 3", "run/2-3": "count: 1 2 4"}
-    folder = write_run(run, tmp_path / "run", texts=texts)
+    folder = runs.write_run(run, tmp_path / "run", texts=texts)
 
     facts = facts_of(run, read_transcripts(folder, run.blocks))
 
@@ -79,15 +68,15 @@ def test_a_place_in_the_text_is_a_token_where_chunks_are_counted(
 
 
 def test_steps_are_the_times_between_chunks(tmp_path: Path) -> None:
-    run = make_run()
-    facts = facts_of(run, read_transcripts(write_run(run, tmp_path / "run"), run.blocks))
+    run = runs.make_run()
+    facts = facts_of(run, read_transcripts(runs.write_run(run, tmp_path / "run"), run.blocks))
     baseline = facts.groups[0].baseline
     assert len(baseline.step_latencies_s) == 2 * 8 * 99
     assert baseline.step_latencies_s[0] == pytest.approx(0.01)
 
 
 def test_without_transcripts_there_are_no_steps(tmp_path: Path) -> None:
-    run = make_run()
+    run = runs.make_run()
     assert read_transcripts(tmp_path, run.blocks) == {}
     assert facts_of(run, {}).groups[0].baseline.step_latencies_s == ()
 
@@ -98,8 +87,8 @@ def test_without_transcripts_there_are_no_steps(tmp_path: Path) -> None:
     ids=["not gzip", "not JSON", "keys missing", "cut short"],
 )
 def test_a_broken_transcript_is_refused_with_its_name(tmp_path: Path, data: bytes) -> None:
-    run = make_run()
-    folder = write_run(run, tmp_path / "run")
+    run = runs.make_run()
+    folder = runs.write_run(run, tmp_path / "run")
     file = next((folder / "blocks").glob(f"*{TRANSCRIPT_SUFFIX}"))
     file.write_bytes(data)
     with pytest.raises(UserInputError, match=file.name):
@@ -150,21 +139,21 @@ def test_outputs_are_compared_by_token_ids_where_both_have_them(
         "plain": told(plain_ids, "abcde", side="plain"),
         "drafted": told(drafted_ids, "abcdx", side="drafted"),
     }
-    (found,) = output_pairs([pair(drafted=DIFFERENT)], transcripts)
+    (found,) = outputs.output_pairs([pair(drafted=DIFFERENT)], transcripts)
     assert found.identical is identical
     assert found.kept == pytest.approx(kept)
 
 
 def test_without_transcripts_only_whether_they_are_the_same_is_known() -> None:
-    found = output_pairs([pair(), pair(drafted=DIFFERENT)], {})
+    found = outputs.output_pairs([pair(), pair(drafted=DIFFERENT)], {})
     assert [(o.identical, o.kept) for o in found] == [(True, 1.0), (False, None)]
 
 
-def alike(share: float, prompts: int, *, kept: float = 1.0) -> list[OutputPair]:
+def alike(share: float, prompts: int, *, kept: float = 1.0) -> list[outputs.OutputPair]:
     """Of so many prompts, a share is the same; the others up to a part."""
     same = round(share * prompts)
     return [
-        OutputPair(prompt=str(i), identical=i < same, kept=1.0 if i < same else kept)
+        outputs.OutputPair(prompt=str(i), identical=i < same, kept=1.0 if i < same else kept)
         for i in range(prompts)
     ]
 
@@ -185,35 +174,35 @@ def alike(share: float, prompts: int, *, kept: float = 1.0) -> list[OutputPair]:
     ],
 )
 def test_outputs_are_judged_beside_two_servers_without_speculation(
-    found: list[OutputPair], control: list[OutputPair], word: LikenessWord
+    found: list[outputs.OutputPair], control: list[outputs.OutputPair], word: outputs.LikenessWord
 ) -> None:
-    judged = present(likeness(found, control))
+    judged = present(outputs.likeness(found, control))
     assert judged.word == word
 
 
 def test_prompts_of_one_side_alone_are_not_judged() -> None:
     others = [replace(o, prompt=f"other {o.prompt}") for o in alike(1, 8)]
-    assert likeness(alike(1, 8), others) is None
-    assert likeness(alike(1, 8), []) is None
+    assert outputs.likeness(alike(1, 8), others) is None
+    assert outputs.likeness(alike(1, 8), []) is None
 
 
 def test_what_differs_is_told_with_the_control_where_there_is_one() -> None:
     blocks = tuple(
         each_request(b, lambda r: replace(r, output_sha256=DIFFERENT)) if b.variant == "k7" else b
-        for b in make_run().blocks
+        for b in runs.make_run().blocks
     )
-    run = make_run(blocks=blocks)
-    (alone, _) = attention_of(make_facts(run))
+    run = runs.make_run(blocks=blocks)
+    (alone, _) = attention_of(runs.make_facts(run))
     assert "nothing here says how often" in alone
-    (beside, _) = attention_of(make_facts(with_control(run)))
+    (beside, _) = attention_of(runs.make_facts(runs.with_control(run)))
     assert "0.0% of the outputs are the baseline's, and 100.0% of those of a second" in beside
     assert "they differ more than two servers without speculation do" in beside
 
 
 def test_a_run_that_ended_early_says_so() -> None:
     reason = "repetition 2: the deadline passed"
-    (line,) = attention_of(make_facts(make_run(repetitions=3, shortened=reason)))
+    (line,) = attention_of(runs.make_facts(runs.make_run(repetitions=3, shortened=reason)))
     assert line.startswith("The run was to have 3 repetitions and ended before the last was whole")
     assert reason in line
-    (of_one,) = attention_of(make_facts(make_run(shortened=reason)))
+    (of_one,) = attention_of(runs.make_facts(runs.make_run(shortened=reason)))
     assert of_one.startswith("The run was to have one repetition and ended before it was whole: ")

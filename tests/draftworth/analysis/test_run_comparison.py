@@ -9,13 +9,7 @@ from draftworth.analysis.run_comparison import changes
 from draftworth.errors import UserInputError
 from draftworth.records.reading import Run
 from draftworth.report.contents import change_sentence
-from tests.draftworth.report.runs import (
-    make_drafted_block,
-    make_facts,
-    make_plain_block,
-    make_run,
-    two_rounds,
-)
+from tests.draftworth.report import runs
 from tests.support.blocks import each_request
 from tests.support.present import present
 
@@ -32,15 +26,15 @@ def slower(run: Run, factor: float) -> Run:
 
 
 def test_the_same_run_twice_shows_no_difference() -> None:
-    for change in changes(make_facts(), make_facts()):
+    for change in changes(runs.make_facts(), runs.make_facts()):
         assert present(change.ratio).value == 1
         assert change.is_shown is False
         assert "no difference is shown" in change_sentence(change)
 
 
 def test_a_change_of_a_tenth_is_shown_where_two_intervals_would_overlap() -> None:
-    run = make_run()
-    structured, open_ended = changes(make_facts(run), make_facts(slower(run, 1.1)))
+    run = runs.make_run()
+    structured, open_ended = changes(runs.make_facts(run), runs.make_facts(slower(run, 1.1)))
     other, own = present(structured.other_cost_ratio), present(structured.cost_ratio)
     assert present(other.low) < present(own.high)
     assert structured.is_shown is True
@@ -50,16 +44,16 @@ def test_a_change_of_a_tenth_is_shown_where_two_intervals_would_overlap() -> Non
 
 
 def test_without_an_interval_nothing_is_said_to_have_changed() -> None:
-    blocks = (make_plain_block(1, "structured"), make_drafted_block(2, "structured"))
-    facts = make_facts(make_run(blocks=blocks))
+    blocks = (runs.make_plain_block(1, "structured"), runs.make_drafted_block(2, "structured"))
+    facts = runs.make_facts(runs.make_run(blocks=blocks))
     (change,) = changes(facts, facts)
     assert change.is_shown is None
     assert "no interval" in change_sentence(change)
 
 
 def test_a_variant_that_only_one_run_has_is_not_compared() -> None:
-    run = make_run(variants=("baseline", "k7", "k3"))
-    assert {c.label for c in changes(make_facts(run), make_facts())} == {
+    run = runs.make_run(variants=("baseline", "k7", "k3"))
+    assert {c.label for c in changes(runs.make_facts(run), runs.make_facts())} == {
         "structured at c4, k7",
         "open_ended at c4, k7",
     }
@@ -73,19 +67,19 @@ def test_a_variant_that_only_one_run_has_is_not_compared() -> None:
         ({"temperature": 0.7}, "temperature 0 and 0.7"),
         ({"variants": ("baseline", "k3")}, "no speculative variant in both"),
         (
-            {"blocks": two_rounds(make_plain_block(1, "structured"))},
+            {"blocks": runs.two_rounds(runs.make_plain_block(1, "structured"))},
             "only in the first open_ended/count at c4, only in the second nothing",
         ),
     ],
 )
 def test_runs_of_different_things_are_refused(overrides: dict[str, Any], reason: str) -> None:
-    other = make_facts(make_run(**overrides))
+    other = runs.make_facts(runs.make_run(**overrides))
     with pytest.raises(UserInputError, match=reason):
-        changes(make_facts(), other)
+        changes(runs.make_facts(), other)
 
 
 def test_other_cases_of_the_same_class_are_refused() -> None:
-    run = make_run()
+    run = runs.make_run()
     other = replace(run, blocks=tuple(replace(b, case="other") for b in run.blocks))
     with pytest.raises(UserInputError, match=r"only in the second .*/other at c4"):
-        changes(make_facts(run), make_facts(other))
+        changes(runs.make_facts(run), runs.make_facts(other))

@@ -7,13 +7,8 @@ import pytest
 
 from draftworth.analysis.answer import course, headline, next_step, search_answer, verdict_of
 from draftworth.records.search import Candidate, CostInterval, SearchResult
+from tests.draftworth.report import searches
 from tests.draftworth.report.runs import make_facts
-from tests.draftworth.report.searches import (
-    make_candidate_result,
-    make_search,
-    make_search_result,
-    make_search_run,
-)
 
 SURE = "at least 93% sure that no other candidate is cheaper by more than 3%"
 
@@ -21,9 +16,9 @@ SURE = "at least 93% sure that no other candidate is cheaper by more than 3%"
 def with_best(low: float, high: float, **overrides: Any) -> SearchResult:
     """The best one costs so much."""
     cost = CostInterval(value=(low + high) / 2, low=low, high=high)
-    found = make_search_result()
-    results = (make_candidate_result("a-k6", cost=cost), found.result("a-k8"))
-    return make_search_result(results=results, **overrides)
+    found = searches.make_search_result()
+    results = (searches.make_candidate_result("a-k6", cost=cost), found.result("a-k8"))
+    return searches.make_search_result(results=results, **overrides)
 
 
 @pytest.mark.parametrize(
@@ -54,7 +49,7 @@ def test_the_next_step_follows_from_the_answer(low: float, high: float, said: st
 
 
 def test_without_a_measured_candidate_the_next_step_is_to_measure_once_more() -> None:
-    found = make_search_result(results=(), order=(), best="")
+    found = searches.make_search_result(results=(), order=(), best="")
     assert next_step(found) == "Next: put right what is said here and measure once more."
 
 
@@ -83,29 +78,29 @@ def test_both_ends_of_the_interval_are_told(low: float, high: float, words: str)
     ],
 )
 def test_it_is_never_surer_than_it_was_found(overrides: dict[str, Any], words: str) -> None:
-    assert search_answer(make_search_result(**overrides)).endswith(f"{words}.")
+    assert search_answer(searches.make_search_result(**overrides)).endswith(f"{words}.")
 
 
 def test_where_all_are_measured_it_says_so_and_no_chance() -> None:
-    found = make_search_result()
+    found = searches.make_search_result()
     all_measured = tuple(r for r in found.results if r.measured)
     known = tuple(c for c in found.search.candidates if c.variant in found.order)
-    whole = replace(found, results=all_measured, search=make_search(candidates=known))
+    whole = replace(found, results=all_measured, search=searches.make_search(candidates=known))
 
     assert search_answer(whole).endswith("; every candidate that could be is measured.")
 
 
 def test_what_nothing_is_known_of_is_in_no_sureness_and_told() -> None:
     head = Candidate(variant="c-k1", draft="hub/c", window=1, checked=1)
-    search = make_search(candidates=(*make_search().candidates, head))
-    found = make_search_result(search=search)
+    search = searches.make_search(candidates=(*searches.make_search().candidates, head))
+    found = searches.make_search_result(search=search)
 
     assert f"{SURE} and 1 candidate could be neither measured nor" in search_answer(found)
     assert "Neither measured nor predicted: c-k1." in [*course(found)]
 
 
 def test_a_search_that_measured_nothing_names_no_candidate() -> None:
-    none = make_search_result(
+    none = searches.make_search_result(
         results=(), order=(), best="", expected_to_pay=False, ended="it cost too much"
     )
 
@@ -114,7 +109,7 @@ def test_a_search_that_measured_nothing_names_no_candidate() -> None:
 
 
 def test_the_course_says_what_was_measured_why_no_more_and_what_was_left_out() -> None:
-    assert [*course(make_search_result())] == [
+    assert [*course(searches.make_search_result())] == [
         "3 of 5 candidates were measured at c4, in this order: a-k6, a-k4, b-k4.",
         "No further one was: no other candidate is likely to be cheaper by more than 3%.",
         "b-k8 is left out: its server was not ready in 600 s.",
@@ -122,14 +117,14 @@ def test_the_course_says_what_was_measured_why_no_more_and_what_was_left_out() -
 
 
 def test_one_that_was_cut_off_says_so() -> None:
-    said = [*course(make_search_result(ended=""))]
+    said = [*course(searches.make_search_result(ended=""))]
 
     assert "No further one was: the run was over before the search was." in said
 
 
 def test_the_headline_is_the_answer_and_the_verdict_on_the_best_alone() -> None:
-    facts = make_facts(make_search_run())
-    answer = search_answer(make_search_result())
+    facts = make_facts(searches.make_search_run())
+    answer = search_answer(searches.make_search_result())
 
     assert headline(facts) == (
         f"{answer} Speculation pays: traffic mix at c4, a-k6: a token costs at least 40% less in "

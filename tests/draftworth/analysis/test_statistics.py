@@ -5,13 +5,8 @@ import random
 
 import pytest
 
+from draftworth.analysis import statistics
 from draftworth.analysis.clustering import spread
-from draftworth.analysis.statistics import (
-    quantile,
-    quantile_estimate,
-    ratio_estimate,
-    within,
-)
 from tests.support.present import present
 from tests.support.samples import known, samples
 
@@ -19,7 +14,7 @@ from tests.support.samples import known, samples
 @pytest.mark.parametrize("rows", [[[1.0, 2.0]] * 5, [[1.0]] * 9], ids=["prompts", "rounds"])
 def test_too_few_prompts_or_rounds_show_no_error(rows: list[list[float]]) -> None:
     assert spread(samples(rows)) is None
-    found = ratio_estimate(0.0, None, samples=9)
+    found = statistics.ratio_estimate(0.0, None, samples=9)
     assert (found.value, found.low, found.high, found.relative_width) == (1.0, None, None, None)
 
 
@@ -28,7 +23,7 @@ def test_a_wide_interval_is_wider_than_its_logarithm_and_a_narrow_one_is_not() -
     for scale, factor in ((0.01, 1.0), (0.5, 1.05)):
         found = present(spread(samples([[scale * v / 4] * 4 for v in rows])))
         half = found.half_width(0.95)
-        ratio = ratio_estimate(0.0, found, samples=24)
+        ratio = statistics.ratio_estimate(0.0, found, samples=24)
         assert present(ratio.high) / math.exp(half) >= factor
         assert present(ratio.high) * present(ratio.low) == pytest.approx(1.0)
         assert ratio.inverse == ratio
@@ -36,13 +31,13 @@ def test_a_wide_interval_is_wider_than_its_logarithm_and_a_narrow_one_is_not() -
 
 def test_an_interval_without_an_upper_end_is_left_out() -> None:
     found = present(spread(samples([[v, v] for v in (3.0, -3.0, 1.0, -1.0, 2.0, -2.0)])))
-    assert ratio_estimate(0.0, found, samples=12).low is None
+    assert statistics.ratio_estimate(0.0, found, samples=12).low is None
 
 
 @pytest.mark.parametrize(("share", "value"), [(0, 1), (0.5, 2.5), (0.25, 1.75), (1, 4)])
 def test_quantiles_are_interpolated(share: float, value: float) -> None:
-    assert quantile([4, 1, 3, 2], share) == pytest.approx(value)
-    assert quantile([7], share) == 7
+    assert statistics.quantile([4, 1, 3, 2], share) == pytest.approx(value)
+    assert statistics.quantile([7], share) == 7
 
 
 @pytest.mark.parametrize(
@@ -54,7 +49,7 @@ def test_a_quantile_has_an_interval_where_enough_lies_beyond_it(
 ) -> None:
     draw = random.Random(1).random
     rows = [[draw() for _ in range(4)] for _ in range(requests // 4)]
-    found = quantile_estimate(samples(rows), share)
+    found = statistics.quantile_estimate(samples(rows), share)
     assert (found.low is not None) is has_interval
     if found.low is not None:
         assert found.low <= found.value <= present(found.high)
@@ -62,7 +57,7 @@ def test_a_quantile_has_an_interval_where_enough_lies_beyond_it(
 
 def test_no_values_are_an_error_and_not_a_zero() -> None:
     with pytest.raises(IndexError):
-        quantile_estimate([], 0.5)
+        statistics.quantile_estimate([], 0.5)
 
 
 @pytest.mark.parametrize(
@@ -72,4 +67,4 @@ def test_no_values_are_an_error_and_not_a_zero() -> None:
 def test_equivalence_is_shown_only_by_an_interval_inside_the_margin(
     low: float | None, high: float | None, verdict: bool | None
 ) -> None:
-    assert within(known(low, high), factor=1.1) is verdict
+    assert statistics.within(known(low, high), factor=1.1) is verdict

@@ -15,14 +15,7 @@ from draftworth.records.load import ConcurrencyLoad
 from draftworth.records.reading import Run
 from draftworth.records.results import CONTROL, BlockResult
 from draftworth.records.servers import Decoding
-from tests.draftworth.report.runs import (
-    BASELINE,
-    VARIANT,
-    make_drafted_block,
-    make_plain_block,
-    make_run,
-    two_rounds,
-)
+from tests.draftworth.report import runs
 from tests.support.blocks import each_request
 from tests.support.experiments import resolved
 from tests.support.present import present
@@ -50,17 +43,17 @@ def structured(**values: object) -> Run:
         "number_input_tokens": 20,
         "number_output_tokens": 100,
     }
-    plain = changed(make_plain_block(1, "structured"), **timed | {"chunks": 100})
-    drafted = changed(make_drafted_block(2, "structured"), **timed | values)
-    return make_run(
-        blocks=two_rounds(plain, drafted),
-        max_tokens_per_step={BASELINE: 1, VARIANT: 12},
+    plain = changed(runs.make_plain_block(1, "structured"), **timed | {"chunks": 100})
+    drafted = changed(runs.make_drafted_block(2, "structured"), **timed | values)
+    return runs.make_run(
+        blocks=runs.two_rounds(plain, drafted),
+        max_tokens_per_step={runs.BASELINE: 1, runs.VARIANT: 12},
         class_weights={},
     )
 
 
 def test_a_step_is_the_time_between_chunks() -> None:
-    found = cost(structured(), VARIANT)
+    found = cost(structured(), runs.VARIANT)
 
     assert found.steps_by == "chunks"
     assert found.step_latency_s == pytest.approx(1.0 / 10)
@@ -83,7 +76,7 @@ def test_requests_that_differ_give_an_interval_around_the_ratio_of_sums() -> Non
         )
         for block in run.blocks
     )
-    found = cost(replace(run, blocks=blocks), VARIANT)
+    found = cost(replace(run, blocks=blocks), runs.VARIANT)
 
     assert present(found.step_latency_s) == pytest.approx((16 + 2 * 0.28) / 160)
     low, high = present(found.step_latency_low_s), present(found.step_latency_high_s)
@@ -93,7 +86,7 @@ def test_requests_that_differ_give_an_interval_around_the_ratio_of_sums() -> Non
 def test_a_server_of_one_token_a_step_is_counted_by_tokens_however_they_came() -> None:
     plain, drafted, *rest = structured().blocks
     merged = changed(plain, chunks=10)
-    found = cost(replace(structured(), blocks=(merged, drafted, *rest)), BASELINE)
+    found = cost(replace(structured(), blocks=(merged, drafted, *rest)), runs.BASELINE)
 
     assert found.steps_by == "tokens"
     assert found.step_latency_s == pytest.approx(1.0 / 99)
@@ -101,48 +94,48 @@ def test_a_server_of_one_token_a_step_is_counted_by_tokens_however_they_came() -
 
 
 def test_merged_chunks_leave_the_servers_own_count_of_steps() -> None:
-    found = cost(structured(chunks=4, verification_steps=20), VARIANT)
+    found = cost(structured(chunks=4, verification_steps=20), runs.VARIANT)
 
     assert found.steps_by == "verification steps"
     assert found.step_latency_s == pytest.approx(1.0 / 20)
 
 
 def test_merged_chunks_of_a_server_that_counts_nothing_are_no_steps() -> None:
-    found = cost(structured(chunks=4), VARIANT)
+    found = cost(structured(chunks=4), runs.VARIANT)
 
     assert (found.steps_by, found.step_latency_s, found.steps, found.requests) == (None, None, 0, 0)
 
 
 def test_excluded_and_failed_requests_have_no_steps() -> None:
-    assert cost(structured(excluded="the client waited"), VARIANT).requests == 0
+    assert cost(structured(excluded="the client waited"), runs.VARIANT).requests == 0
 
 
 def test_each_load_has_its_own_step_costs_and_the_control_has_none() -> None:
-    blocks = two_rounds(
+    blocks = runs.two_rounds(
         *(
             make(4 * i + j, "structured", load=load, **named)
             for i, load in enumerate((C1, C4))
             for j, (make, named) in enumerate(
                 (
-                    (make_plain_block, {}),
-                    (make_drafted_block, {}),
-                    (make_plain_block, {"variant": CONTROL}),
+                    (runs.make_plain_block, {}),
+                    (runs.make_drafted_block, {}),
+                    (runs.make_plain_block, {"variant": CONTROL}),
                 ),
                 start=1,
             )
         )
     )
-    run = make_run(
+    run = runs.make_run(
         blocks=blocks,
-        variants=(BASELINE, VARIANT, CONTROL),
-        max_tokens_per_step={BASELINE: 1, VARIANT: 8, CONTROL: 1},
+        variants=(runs.BASELINE, runs.VARIANT, CONTROL),
+        max_tokens_per_step={runs.BASELINE: 1, runs.VARIANT: 8, CONTROL: 1},
     )
 
     assert [(c.variant, c.load.label) for c in step_costs_of(run).costs] == [
-        (BASELINE, "c1"),
-        (BASELINE, "c4"),
-        (VARIANT, "c1"),
-        (VARIANT, "c4"),
+        (runs.BASELINE, "c1"),
+        (runs.BASELINE, "c4"),
+        (runs.VARIANT, "c1"),
+        (runs.VARIANT, "c4"),
     ]
 
 
@@ -210,12 +203,12 @@ def test_what_is_no_card_is_refused(tmp_path: Path, data: bytes | None, message:
 def test_a_step_in_baseline_steps_is_the_ratio_of_both_latencies_with_rounds_paired() -> None:
     """The drafted side waits and works as the baseline does, prompt by prompt and round by round,
     so what both have in common is not in the ratio's interval."""
-    run = make_run()
+    run = runs.make_run()
     load = run.blocks[0].load
-    found = step_cost_ratio(run, load, VARIANT)
+    found = step_cost_ratio(run, load, runs.VARIANT)
     card = {c.variant: c.step_latency_s for c in step_costs_of(run).costs}
     assert found is not None
-    assert found.value == pytest.approx((card[VARIANT] or 0) / (card[BASELINE] or 1))
+    assert found.value == pytest.approx((card[runs.VARIANT] or 0) / (card[runs.BASELINE] or 1))
     common = replace(
         run,
         blocks=tuple(
@@ -233,8 +226,8 @@ def test_a_step_in_baseline_steps_is_the_ratio_of_both_latencies_with_rounds_pai
             for b in run.blocks
         ),
     )
-    paired = step_cost_ratio(common, load, VARIANT)
-    alone = cost(common, VARIANT)
+    paired = step_cost_ratio(common, load, runs.VARIANT)
+    alone = cost(common, runs.VARIANT)
     assert paired is not None
     assert paired.relative_width == pytest.approx(0.0, abs=1e-9)
     assert (alone.step_latency_high_s or 9) > 1.1 * (alone.step_latency_low_s or 0)
@@ -242,11 +235,11 @@ def test_a_step_in_baseline_steps_is_the_ratio_of_both_latencies_with_rounds_pai
 
 def b_seconds(block: BlockResult) -> float:
     """Of decoding, the same for all prompts of a side, as are their chunks."""
-    return 1.0 if block.variant == BASELINE else 2.0
+    return 1.0 if block.variant == runs.BASELINE else 2.0
 
 
 def test_without_steps_there_is_no_ratio() -> None:
     merged = structured(chunks=3)
-    assert cost(merged, VARIANT).step_latency_s is None
-    assert step_cost_ratio(merged, merged.blocks[0].load, VARIANT) is None
-    assert step_cost_ratio(structured(), C1, VARIANT) is None
+    assert cost(merged, runs.VARIANT).step_latency_s is None
+    assert step_cost_ratio(merged, merged.blocks[0].load, runs.VARIANT) is None
+    assert step_cost_ratio(structured(), C1, runs.VARIANT) is None

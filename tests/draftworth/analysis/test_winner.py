@@ -9,28 +9,17 @@ from draftworth.analysis.facts import RunFacts
 from draftworth.analysis.winner import NoWinnerError, Winner, WinnerFigures, winner_of
 from draftworth.records.load import ConcurrencyLoad, PoissonLoad
 from tests.draftworth.analysis.test_ladder import blocks_at, facts_at, in_flight
-from tests.draftworth.report.runs import (
-    BASELINE,
-    PLAIN_ITL_S,
-    STEP_S,
-    TOKENS,
-    VARIANT,
-    make_drafted_block,
-    make_facts,
-    make_plain_block,
-    make_run,
-    two_rounds,
-)
+from tests.draftworth.report import runs
 from tests.support.present import present
 
 
 def mixed() -> RunFacts:
     """One class that gains more than the other loses."""
-    return make_facts(make_run(class_weights={"structured": 0.9, "open_ended": 0.1}))
+    return runs.make_facts(runs.make_run(class_weights={"structured": 0.9, "open_ended": 0.1}))
 
 
 def dearer() -> RunFacts:
-    return make_facts(make_run(class_weights={"structured": 0.0, "open_ended": 1.0}))
+    return runs.make_facts(runs.make_run(class_weights={"structured": 0.0, "open_ended": 1.0}))
 
 
 def at(winner: Winner, traffic: str, load: str = "c4") -> WinnerFigures:
@@ -40,23 +29,27 @@ def at(winner: Winner, traffic: str, load: str = "c4") -> WinnerFigures:
 
 def test_a_variant_that_is_cheaper_wins_with_the_figures_of_each_class_and_of_the_mix() -> None:
     winner = winner_of(mixed())
-    assert (winner.variant, winner.baseline, winner.speculates) == (VARIANT, BASELINE, True)
+    assert (winner.variant, winner.baseline, winner.speculates) == (
+        runs.VARIANT,
+        runs.BASELINE,
+        True,
+    )
     assert winner.headline.startswith("Speculation pays: traffic mix at c4, k7")
     assert [f.traffic for f in winner.figures] == ["traffic mix", "structured", "open_ended"]
     structured, mix = at(winner, "structured"), at(winner, "traffic mix")
-    assert structured.itl_s == pytest.approx(STEP_S / 6, rel=0.05)
+    assert structured.itl_s == pytest.approx(runs.STEP_S / 6, rel=0.05)
     assert structured.tokens_per_step == pytest.approx(6.0, rel=0.05)
     assert present(structured.itl_speedup).value == pytest.approx(2.0, rel=0.1)
     # Nine of ten tokens come six a step, one comes two a step.
     assert mix.tokens_per_step == pytest.approx(1 / (0.9 / 6 + 0.1 / 2), rel=0.03)
     assert present(present(mix.cost_ratio).high) < 1
-    assert winner.longest_context_tokens == 64 + TOKENS
+    assert winner.longest_context_tokens == 64 + runs.TOKENS
 
 
 def test_break_even_is_what_a_step_costs_in_baseline_steps() -> None:
     structured = at(winner_of(mixed()), "structured")
     break_even = present(structured.break_even_tokens_per_step)
-    assert break_even.value == pytest.approx(STEP_S / PLAIN_ITL_S, rel=0.25)
+    assert break_even.value == pytest.approx(runs.STEP_S / runs.PLAIN_ITL_S, rel=0.25)
     assert break_even.value != pytest.approx(6.0, rel=0.1)
     assert present(break_even.low) < break_even.value
 
@@ -69,17 +62,17 @@ def test_where_a_class_alone_loses_the_judgement_there_says_so() -> None:
 
 def test_where_no_variant_is_cheaper_the_baseline_wins_with_its_own_figures() -> None:
     winner = winner_of(dearer())
-    assert (winner.variant, winner.speculates, winner.cheaper_up_to) == (BASELINE, False, {})
+    assert (winner.variant, winner.speculates, winner.cheaper_up_to) == (runs.BASELINE, False, {})
     own = at(winner, "traffic mix")
     assert (own.judgement, own.cost_ratio, own.break_even_tokens_per_step) == (None, None, None)
-    assert own.itl_s == pytest.approx(PLAIN_ITL_S, rel=0.1)
+    assert own.itl_s == pytest.approx(runs.PLAIN_ITL_S, rel=0.1)
     assert own.tokens_per_step == pytest.approx(1.0)
     assert [c.judgement for c in winner.judged] == ["dearer"]
 
 
 def test_an_undecided_run_has_no_winner_and_says_what_the_headline_says() -> None:
-    one_round = (make_plain_block(1, "structured"), make_drafted_block(2, "structured"))
-    facts = make_facts(make_run(blocks=one_round, class_weights={"structured": 1.0}))
+    one_round = (runs.make_plain_block(1, "structured"), runs.make_drafted_block(2, "structured"))
+    facts = runs.make_facts(runs.make_run(blocks=one_round, class_weights={"structured": 1.0}))
     assert headline(facts).startswith("No answer yet")
     with pytest.raises(NoWinnerError, match=r"No answer yet: .*next: measure more") as refused:
         winner_of(facts)
@@ -87,22 +80,24 @@ def test_an_undecided_run_has_no_winner_and_says_what_the_headline_says() -> Non
 
 
 def test_a_failed_run_has_no_winner() -> None:
-    run = make_run()
+    run = runs.make_run()
     failed = replace(run, result=replace(run.result, status="failed", reason="no disk"))
     with pytest.raises(NoWinnerError, match="failed: no disk"):
-        winner_of(make_facts(failed))
+        winner_of(runs.make_facts(failed))
 
 
 def test_a_run_of_the_baseline_alone_has_no_winner() -> None:
-    blocks = two_rounds(make_plain_block(1, "structured"))
-    alone = make_run(blocks=blocks, variants=(BASELINE,), class_weights={"structured": 1.0})
+    blocks = runs.two_rounds(runs.make_plain_block(1, "structured"))
+    alone = runs.make_run(
+        blocks=blocks, variants=(runs.BASELINE,), class_weights={"structured": 1.0}
+    )
     with pytest.raises(NoWinnerError, match="no verdict"):
-        winner_of(make_facts(alone))
+        winner_of(runs.make_facts(alone))
 
 
 def test_arrivals_at_a_rate_name_no_winner() -> None:
-    facts = make_facts(
-        make_run(
+    facts = runs.make_facts(
+        runs.make_run(
             blocks=blocks_at(PoissonLoad(requests_per_second=1.0)),
             class_weights={"structured": 1.0},
         )
@@ -115,7 +110,7 @@ def test_it_says_up_to_which_load_it_is_shown_to_be_cheaper() -> None:
     facts = facts_at(1, 2, 4)
     winner = winner_of(facts)
     (ladder,) = facts.ladders
-    last = present(ladder.cheaper_up_to(VARIANT))
+    last = present(ladder.cheaper_up_to(runs.VARIANT))
     assert last.concurrency < 4, "the ladder must end somewhere for this to prove anything"
     assert winner.cheaper_up_to == {None: last.concurrency}
     assert last.concurrency in {getattr(load, "concurrency", 0) for load in winner.cheaper_at}

@@ -12,17 +12,8 @@ import pytest
 from draftworth.analysis.likelihoods import judged
 from draftworth.cli import estimate, main
 from draftworth.estimate.reader import Reader
+from draftworth.records import likelihoods
 from draftworth.records.codec import dump_record
-from draftworth.records.likelihoods import (
-    LIKELIHOODS_FILE,
-    PREDICTIONS_FILE,
-    DraftLikelihood,
-    Likelihood,
-    Prediction,
-    Predictions,
-    read_likelihoods,
-    read_predictions,
-)
 from draftworth.records.readings import Output, Reading
 from tests.conftest import ROOT
 from tests.draftworth.cli.test_estimate_settling import card, drafted, plain
@@ -68,7 +59,7 @@ def test_a_pass_over_the_baselines_outputs_predicts_what_every_window_yields(
     )
     (run,) = runs.iterdir()
     capsys.readouterr()
-    greedy = read_likelihoods(run, run.name)
+    greedy = likelihoods.read_likelihoods(run, run.name)
     assert [k.variant for k in greedy] == ["b", "k3", "k12"]
     assert all(judged(k).is_the_targets for k in greedy), greedy
 
@@ -121,7 +112,11 @@ def test_the_broken_sampler_of_the_cpu_engine_is_caught_by_name(
 
     assert code == 0
     (run,) = runs.iterdir()
-    found = {k.variant: k for k in read_likelihoods(run, run.name) if isinstance(k, Likelihood)}
+    found = {
+        k.variant: k
+        for k in likelihoods.read_likelihoods(run, run.name)
+        if isinstance(k, likelihoods.Likelihood)
+    }
     assert judged(found["baseline"]).is_the_targets, found
     assert not judged(found["tiny-draft-k7"]).is_the_targets
     assert found["tiny-draft-k7"].per_token < -1
@@ -132,7 +127,7 @@ def test_the_broken_sampler_of_the_cpu_engine_is_caught_by_name(
 
 def caught_by_the_draft_too(experiment: Path, run: Path, tokenizer: Path, engine: Path) -> None:
     """Where nobody has the target's weights."""
-    (run / LIKELIHOODS_FILE).unlink()
+    (run / likelihoods.LIKELIHOODS_FILE).unlink()
     shutil.copytree(
         ROOT / "rehearsal/tiny_pair/target", tokenizer, ignore=shutil.ignore_patterns("*.safetens*")
     )
@@ -146,8 +141,8 @@ def caught_by_the_draft_too(experiment: Path, run: Path, tokenizer: Path, engine
     assert code == 0
     # What noise it is differs from start to start: it may be as likely as the target's own words in
     # one class, and in both together, but not in each.
-    by_class = read_likelihoods(run, run.name)
-    assert all(isinstance(found, DraftLikelihood) for found in by_class)
+    by_class = likelihoods.read_likelihoods(run, run.name)
+    assert all(isinstance(found, likelihoods.DraftLikelihood) for found in by_class)
     assert False in {judged(found).is_the_targets for found in by_class}, by_class
 
 
@@ -246,7 +241,7 @@ def test_the_experiments_own_draft_is_known_however_it_is_named(
     assert f"\n{draft or 'rehearsal/tiny_pair/draft'}\n" in output
     assert "Predicted without a server" in output
     assert "each step as predicted" in output
-    kept = read_predictions(run, RUN_ID)
+    kept = likelihoods.read_predictions(run, RUN_ID)
     assert {(p.variant, p.prompt_class) for p in kept} == {
         ("tiny-draft-k7", name) for name in CLASSES
     }
@@ -257,7 +252,7 @@ def test_predictions_of_another_draft_stay_in_the_run(
 ) -> None:
     run = write_answers(tmp_path / "run", classes=CLASSES)
     monkeypatch.chdir(ROOT)
-    other = Prediction(
+    other = likelihoods.Prediction(
         variant="other",
         prompt_class=CLASSES[0],
         requests=1,
@@ -266,12 +261,15 @@ def test_predictions_of_another_draft_stay_in_the_run(
         shown=1,
         same_sequence=1,
     )
-    record = Predictions(run_id=RUN_ID, predictions=(other,))
-    (run / PREDICTIONS_FILE).write_bytes(dump_record(record))
+    record = likelihoods.Predictions(run_id=RUN_ID, predictions=(other,))
+    (run / likelihoods.PREDICTIONS_FILE).write_bytes(dump_record(record))
 
     assert estimated(run, monkeypatch) == 0
 
-    assert {p.variant for p in read_predictions(run, RUN_ID)} == {"other", "tiny-draft-k7"}
+    assert {p.variant for p in likelihoods.read_predictions(run, RUN_ID)} == {
+        "other",
+        "tiny-draft-k7",
+    }
 
 
 def test_answers_of_nowhere_are_refused_with_what_may_be_given(

@@ -13,13 +13,7 @@ from draftworth.estimate.likelihood import check_outputs, checks_by_target
 from draftworth.estimate.outputs import GivenOutputs, given_outputs
 from draftworth.estimate.reader import Reader
 from draftworth.planning.resolved import load
-from draftworth.records.likelihoods import (
-    LIKELIHOODS_FILE,
-    DraftLikelihood,
-    GreedyLikelihood,
-    Likelihood,
-    read_likelihoods,
-)
+from draftworth.records import likelihoods
 from draftworth.records.readings import Output, Reading
 from draftworth.records.transcripts import Transcripts
 from tests.draftworth.estimate.written_runs import EXPERIMENT, TINY_PAIR, write_answers
@@ -72,13 +66,13 @@ def test_sampled_outputs_are_read_by_the_target_as_they_were_drawn(tmp_path: Pat
     lines = checked(reader, run)
 
     assert reader.asked == [(TARGET, {"temperature": 0.8, "fixed_length": True})] * 2
-    found = read_likelihoods(run, run_id_of(run))
+    found = likelihoods.read_likelihoods(run, run_id_of(run))
     assert [(type(k), k.variant) for k in found] == [
-        (Likelihood, "baseline"),
-        (Likelihood, "tiny-draft-k7"),
+        (likelihoods.Likelihood, "baseline"),
+        (likelihoods.Likelihood, "tiny-draft-k7"),
     ]
     assert "nothing shows that its answers are not the target's" in lines[0]
-    assert str(run / LIKELIHOODS_FILE) in lines[-1]
+    assert str(run / likelihoods.LIKELIHOODS_FILE) in lines[-1]
 
 
 def run_id_of(run: Path) -> str:
@@ -96,7 +90,7 @@ def test_greedy_outputs_are_read_as_the_model_is(tmp_path: Path) -> None:
     found = [*checks_by_target(experiment, given.run, given.transcripts, reader)]
 
     assert {options["temperature"] for _, options in reader.asked} == {1.0}
-    assert all(isinstance(k, GreedyLikelihood) for k in found)
+    assert all(isinstance(k, likelihoods.GreedyLikelihood) for k in found)
     assert all(judged(k).is_the_targets for k in found)
 
 
@@ -110,9 +104,11 @@ def test_where_the_target_is_a_tokenizer_alone_a_draft_reads_both_sides(
     lines = checked(reader, run, transcripts=said(run, "1 2 4"))
 
     assert {model for model, _ in reader.asked} == {DRAFT}
-    found = read_likelihoods(run, run_id_of(run))
+    found = likelihoods.read_likelihoods(run, run_id_of(run))
     assert [
-        (k.variant, k.prompt_class, k.prompts) for k in found if isinstance(k, DraftLikelihood)
+        (k.variant, k.prompt_class, k.prompts)
+        for k in found
+        if isinstance(k, likelihoods.DraftLikelihood)
     ] == [("tiny-draft-k7", name, 1) for name in sorted(CLASSES)]
     assert "1 prompt of open_ended are too few to tell" in lines[0]
 
@@ -139,7 +135,7 @@ def test_of_the_same_outputs_a_draft_has_nothing_to_tell(tmp_path: Path) -> None
 
     assert checked(reader, run) == []
     assert reader.asked == []
-    assert not (run / LIKELIHOODS_FILE).exists()
+    assert not (run / likelihoods.LIKELIHOODS_FILE).exists()
 
 
 def test_where_the_target_does_not_fit_a_draft_reads_both_sides(
@@ -158,12 +154,12 @@ def test_where_the_target_does_not_fit_a_draft_reads_both_sides(
 def test_a_check_by_the_target_is_not_replaced_by_one_by_a_draft(tmp_path: Path) -> None:
     run = write_answers(tmp_path / "run", classes=CLASSES, temperature=0.8)
     checked(Known(target=TARGET), run)
-    before = (run / LIKELIHOODS_FILE).read_bytes()
+    before = (run / likelihoods.LIKELIHOODS_FILE).read_bytes()
     reader = Known(target=tokenizer_alone(tmp_path / "target"))
 
     assert checked(reader, run) == []
     assert reader.asked == []
-    assert (run / LIKELIHOODS_FILE).read_bytes() == before
+    assert (run / likelihoods.LIKELIHOODS_FILE).read_bytes() == before
 
 
 def test_a_run_in_s3_has_its_checks_told_and_not_written(tmp_path: Path) -> None:
@@ -172,7 +168,7 @@ def test_a_run_in_s3_has_its_checks_told_and_not_written(tmp_path: Path) -> None
     lines = checked(Known(target=TARGET), run, folder=None)
 
     assert len(lines) == 2
-    assert not (run / LIKELIHOODS_FILE).exists()
+    assert not (run / likelihoods.LIKELIHOODS_FILE).exists()
 
 
 def test_an_error_of_reading_or_writing_is_a_line_of_progress(tmp_path: Path) -> None:

@@ -7,14 +7,7 @@ import pytest
 
 from draftworth.cli import main
 from draftworth.errors import UserInputError
-from draftworth.estimate.outputs import (
-    asked_of,
-    check_classes,
-    check_lengths,
-    given_outputs,
-    outputs_of_blocks,
-    outputs_of_run,
-)
+from draftworth.estimate import outputs
 from draftworth.planning.resolved import load
 from draftworth.records.load import ConcurrencyLoad
 from draftworth.records.prompts import Case, Prompt
@@ -58,7 +51,7 @@ def test_of_requests_of_one_prompt_the_first_that_has_a_text() -> None:
         name: Transcript(request_id=name, text=name)
         for name in ("failed", "first", "second", "strange")
     }
-    (output,) = outputs_of_blocks([block], transcripts, CASES, variant="baseline")
+    (output,) = outputs.outputs_of_blocks([block], transcripts, CASES, variant="baseline")
     assert (output.id, output.text) == ("structured/count/prompt-0", "first")
     assert output.asked == {"messages": PROMPT.messages}
 
@@ -67,48 +60,52 @@ def test_other_variants_and_changed_prompts_have_no_outputs() -> None:
     other = make_block(variant="k7")
     changed = make_block(variant="baseline", load=ConcurrencyLoad(concurrency=1, input_tokens=64))
     transcripts = {"request-0": Transcript(request_id="request-0", text="x")}
-    assert not outputs_of_blocks([other, changed], transcripts, CASES, variant="baseline")
+    assert not outputs.outputs_of_blocks([other, changed], transcripts, CASES, variant="baseline")
     plain = make_block(variant="baseline")
-    assert outputs_of_blocks([plain], transcripts, CASES, variant="baseline")
+    assert outputs.outputs_of_blocks([plain], transcripts, CASES, variant="baseline")
 
 
 def test_the_chat_template_gets_messages_and_tools_and_a_text_is_continued() -> None:
     tool = {"type": "function", "function": {"name": "f"}}
-    assert asked_of(Prompt(id="p", messages=(MESSAGE,), tools=(tool,)))["tools"] == (tool,)
-    assert "tools" not in asked_of(PROMPT)
+    assert outputs.asked_of(Prompt(id="p", messages=(MESSAGE,), tools=(tool,)))["tools"] == (tool,)
+    assert "tools" not in outputs.asked_of(PROMPT)
 
 
 def test_classes_without_outputs_are_named() -> None:
-    check_classes(["a", "b"], [make_output(prompt_class="a"), make_output(prompt_class="b")])
+    outputs.check_classes(
+        ["a", "b"], [make_output(prompt_class="a"), make_output(prompt_class="b")]
+    )
 
     with pytest.raises(UserInputError, match=r"no outputs of classes b, c: .*next: .*answers of"):
-        check_classes(["a", "b", "c"], [make_output(prompt_class="a")])
+        outputs.check_classes(["a", "b", "c"], [make_output(prompt_class="a")])
 
 
 def test_classes_whose_outputs_have_one_token_are_named() -> None:
-    check_lengths(["a"], [make_reading("", prompt_class="a"), make_reading("1", prompt_class="a")])
+    outputs.check_lengths(
+        ["a"], [make_reading("", prompt_class="a"), make_reading("1", prompt_class="a")]
+    )
 
     with pytest.raises(UserInputError, match=r"outputs of class b: given: none longer than one"):
-        check_lengths(
+        outputs.check_lengths(
             ["a", "b"], [make_reading("1", prompt_class="a"), make_reading("", prompt_class="b")]
         )
     with pytest.raises(UserInputError, match=r"outputs of classes a, b: .*next: give longer"):
-        check_lengths(
+        outputs.check_lengths(
             ["a", "b"], [make_reading("", prompt_class="a"), make_reading("", prompt_class="b")]
         )
 
 
 def test_a_run_with_prompts_made_for_its_loads_alone_says_so() -> None:
     with pytest.raises(UserInputError, match=r"input_tokens of 512, 2,000.*next: measure with a"):
-        outputs_of_run(run_at(2000, 512), {}, [])
+        outputs.outputs_of_run(run_at(2000, 512), {}, [])
 
     with pytest.raises(UserInputError, match="transcripts are missing"):
-        outputs_of_run(run_at(512, None), {}, [])
+        outputs.outputs_of_run(run_at(512, None), {}, [])
 
 
 def test_the_shipped_answers_are_to_every_shipped_prompt() -> None:
     experiment = load(EXPERIMENT)
-    found = given_outputs(experiment, TINY_PAIR / "answers")
+    found = outputs.given_outputs(experiment, TINY_PAIR / "answers")
 
     assert found.run is None
     asked = {(c.prompt_class, c.name, p.id) for c in experiment.cases for p in c.prompts}
@@ -120,12 +117,12 @@ def test_answers_to_other_cases_are_left_out(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "case.jsonl").write_text('{"id": "a", "text": "yes"}\n')
 
-    assert given_outputs(load(EXPERIMENT), tmp_path).outputs == []
+    assert outputs.given_outputs(load(EXPERIMENT), tmp_path).outputs == []
 
 
 def test_a_folder_that_is_neither_run_nor_answers_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserInputError):
-        given_outputs(load(EXPERIMENT), tmp_path)
+        outputs.given_outputs(load(EXPERIMENT), tmp_path)
 
 
 def test_a_class_without_answers_is_refused_before_any_pass(

@@ -6,16 +6,7 @@ import pytest
 
 from draftworth.experiment.model import NeuronExperiment
 from draftworth.experiment.placement import Placement, place
-from tests.support.experiments import (
-    both,
-    changed,
-    load_spec,
-    on_small_nodes,
-    put,
-    resolved,
-    with_third_variant,
-    write_experiment,
-)
+from tests.support import experiments
 
 
 def placed(folder: Path, *, variants: int, slot_devices: int) -> Placement:
@@ -28,12 +19,12 @@ def placed(folder: Path, *, variants: int, slot_devices: int) -> Placement:
         }
         for k in range(2, variants + 1)
     ]
-    edit = both(
-        put("variants", value=[{"name": "baseline", "method": "none"}, *extra]),
-        put("serving", "slot_devices", value=slot_devices),
-        put("serving", "tensor_parallel_size", value=slot_devices * 4),
+    edit = experiments.both(
+        experiments.put("variants", value=[{"name": "baseline", "method": "none"}, *extra]),
+        experiments.put("serving", "slot_devices", value=slot_devices),
+        experiments.put("serving", "tensor_parallel_size", value=slot_devices * 4),
     )
-    experiment = load_spec(write_experiment(folder, edit))
+    experiment = experiments.load_spec(experiments.write_experiment(folder, edit))
     assert isinstance(experiment, NeuronExperiment)
     return place(experiment)
 
@@ -52,7 +43,7 @@ def test_nodes_needed(tmp_path: Path, variants: int, slot_devices: int, nodes: i
 
 
 def test_one_device_a_node_is_one_node_a_variant() -> None:
-    placement = on_small_nodes(resolved("llama-3.1-8b-eagle3")).placement
+    placement = experiments.on_small_nodes(experiments.resolved("llama-3.1-8b-eagle3")).placement
     assert (placement.nodes, placement.slots_a_node) == (2, 1)
     assert [placement.node_share(slot) for slot in placement.slots] == [1, 1]
 
@@ -64,8 +55,12 @@ def test_a_slot_knows_its_share_of_the_node(tmp_path: Path) -> None:
 
 def numbers(repetitions: int, *, control: bool, variants: int = 2) -> dict[str, list[int]]:
     """The slots of each variant, its home first."""
-    experiment = resolved() if variants == 2 else with_third_variant(resolved())
-    made = changed(experiment, repetitions=repetitions, control=control)
+    experiment = (
+        experiments.resolved()
+        if variants == 2
+        else experiments.with_third_variant(experiments.resolved())
+    )
+    made = experiments.changed(experiment, repetitions=repetitions, control=control)
     return {v.name: [slot.number for slot in v.slots] for v in made.variants}
 
 

@@ -11,15 +11,7 @@ from draftworth.experiment.strict import MAX_NAME_LENGTH
 from draftworth.experiment.variants import Speculative
 from draftworth.planning.resolved import load
 from tests.conftest import ROOT
-from tests.support.experiments import (
-    DFLASH_HEAD,
-    OF_HEADS,
-    Edit,
-    load_spec,
-    put,
-    resolved,
-    write_experiment,
-)
+from tests.support import experiments
 
 SEARCH = "qwen3-32b-search"
 BY_HAND = {
@@ -30,8 +22,8 @@ BY_HAND = {
 }
 
 
-def searched(folder: Path, edit: Edit = lambda _: None) -> Experiment:
-    return load_spec(write_experiment(folder, edit, base=SEARCH))
+def searched(folder: Path, edit: experiments.Edit = lambda _: None) -> Experiment:
+    return experiments.load_spec(experiments.write_experiment(folder, edit, base=SEARCH))
 
 
 def names(experiment: Experiment) -> list[str]:
@@ -39,14 +31,14 @@ def names(experiment: Experiment) -> list[str]:
 
 
 def test_each_draft_is_tried_with_each_window() -> None:
-    variants = resolved(SEARCH).variants
+    variants = experiments.resolved(SEARCH).variants
     assert [v.name for v in variants] == [
         "baseline",
         *(f"qwen3-1.7b-k{k}" for k in range(3, 16)),
         *(f"qwen3-0.6b-k{k}" for k in range(3, 16)),
     ]
     assert len({v.artifact_key for v in variants}) == 27
-    assert [m.model for m in resolved(SEARCH).spec.models] == [
+    assert [m.model for m in experiments.resolved(SEARCH).spec.models] == [
         "Qwen/Qwen3-32B",
         "Qwen/Qwen3-1.7B",
         "Qwen/Qwen3-0.6B",
@@ -54,7 +46,7 @@ def test_each_draft_is_tried_with_each_window() -> None:
 
 
 def test_windows_may_be_a_list(tmp_path: Path) -> None:
-    few = searched(tmp_path, put("search", "windows", value=[12, 3]))
+    few = searched(tmp_path, experiments.put("search", "windows", value=[12, 3]))
     assert names(few)[1:] == [
         "qwen3-1.7b-k12",
         "qwen3-1.7b-k3",
@@ -67,14 +59,14 @@ def test_windows_may_be_a_list(tmp_path: Path) -> None:
 def test_within_is_a_share_or_a_percentage(
     tmp_path: Path, given: str | float, within: float
 ) -> None:
-    search = searched(tmp_path, put("search", "stop", "within", value=given)).search
+    search = searched(tmp_path, experiments.put("search", "stop", "within", value=given)).search
     assert search
     assert search.stop.within == pytest.approx(within)
 
 
 def test_a_search_measures_once_without_being_told(tmp_path: Path) -> None:
     assert searched(tmp_path).repetitions == 1
-    assert load_spec(ROOT / "experiments" / "qwen3-32b.yaml").repetitions == 2
+    assert experiments.load_spec(ROOT / "experiments" / "qwen3-32b.yaml").repetitions == 2
 
 
 def test_what_is_a_variant_by_hand_too_is_that_variant(tmp_path: Path) -> None:
@@ -85,7 +77,7 @@ def test_what_is_a_variant_by_hand_too_is_that_variant(tmp_path: Path) -> None:
 
 
 def test_heads_have_windows_of_their_own(tmp_path: Path) -> None:
-    candidates = searched(tmp_path, OF_HEADS).served_variants[1:]
+    candidates = searched(tmp_path, experiments.OF_HEADS).served_variants[1:]
     assert [(v.name, v.window) for v in candidates if isinstance(v, Speculative)] == [
         ("llama3.1-8b-instruct-dflash-k9", 9)
     ]
@@ -99,7 +91,7 @@ def test_heads_have_windows_of_their_own(tmp_path: Path) -> None:
         ("folder/with a_name/", "with-a-name"),
         ("owner/1B-Draft", "draft-1b-draft"),
         ("..", "draft"),
-        (DFLASH_HEAD, "llama3.1-8b-instruct-dflash"),
+        (experiments.DFLASH_HEAD, "llama3.1-8b-instruct-dflash"),
     ],
 )
 def test_candidates_have_names_that_a_variant_may_have(draft: str, stem: str) -> None:
@@ -108,7 +100,9 @@ def test_candidates_have_names_that_a_variant_may_have(draft: str, stem: str) ->
 
 
 def test_a_problem_of_a_candidate_is_told_where_it_comes_from() -> None:
-    place = {v.name: place for place, v in placed_variants(resolved(SEARCH).spec)}["qwen3-0.6b-k9"]
+    place = {v.name: place for place, v in placed_variants(experiments.resolved(SEARCH).spec)}[
+        "qwen3-0.6b-k9"
+    ]
     assert place.at("window") == ("search", "windows")
     assert place.at("draft", "model") == ("search", "drafts", 1, "model")
     assert place.at("method") == ("search", "method")
@@ -120,15 +114,15 @@ def test_a_problem_of_a_candidate_is_told_where_it_comes_from() -> None:
     ("edit", "first"),
     [
         (lambda _: None, "qwen3-1.7b-k8"),
-        (put("search", "windows", value=[5, 4, 12]), "qwen3-1.7b-k5"),
-        (put("search", "windows", value=[15, 10, 12]), "qwen3-1.7b-k10"),
+        (experiments.put("search", "windows", value=[5, 4, 12]), "qwen3-1.7b-k5"),
+        (experiments.put("search", "windows", value=[15, 10, 12]), "qwen3-1.7b-k10"),
         (lambda data: data["variants"].append({**BY_HAND, "window": 13}), "as-published"),
     ],
 )
 def test_the_first_is_by_hand_or_near_what_is_published(
-    tmp_path: Path, edit: Edit, first: str
+    tmp_path: Path, edit: experiments.Edit, first: str
 ) -> None:
-    experiment = load(write_experiment(tmp_path, edit, base=SEARCH))
+    experiment = load(experiments.write_experiment(tmp_path, edit, base=SEARCH))
     assert experiment.first_candidate is not None
     assert experiment.first_candidate.name == first
     up = [v.name for v in experiment.variants if experiment.starts_up(v)]
@@ -136,20 +130,20 @@ def test_the_first_is_by_hand_or_near_what_is_published(
 
 
 def test_one_candidate_of_each_draft_is_tried_on_a_cpu_node() -> None:
-    tried = [variant.name for variant in resolved(SEARCH).canaries]
+    tried = [variant.name for variant in experiments.resolved(SEARCH).canaries]
     assert tried == ["baseline", "qwen3-1.7b-k8", "qwen3-0.6b-k3"]
-    one_by_one = resolved("llama-3.1-8b-eagle3")
+    one_by_one = experiments.resolved("llama-3.1-8b-eagle3")
     assert one_by_one.canaries == one_by_one.variants
 
 
 def test_without_a_search_every_server_starts() -> None:
-    experiment = resolved("llama-3.1-8b-eagle3")
+    experiment = experiments.resolved("llama-3.1-8b-eagle3")
     assert experiment.first_candidate is None
     assert all(experiment.starts_up(variant) for variant in experiment.variants)
 
 
 def test_candidates_share_one_slot_beside_the_baseline() -> None:
-    experiment = resolved(SEARCH)
+    experiment = experiments.resolved(SEARCH)
     placement = experiment.placement
     assert (placement.nodes, placement.held) == (1, 2)
     assert [placement.place(slot) for slot in placement.slots] == [0, *[1] * 26]

@@ -4,18 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from draftworth.measuring.journal import (
-    UNRECORDED_END,
-    Entry,
-    EntryKind,
-    History,
-    account,
-    elapsed_seconds,
-    interruptions,
-    read_history,
-    server_starts,
-    times_lost,
-)
+from draftworth.measuring import journal
 from draftworth.measuring.result_files import FolderSink
 from draftworth.measuring.run_specification import job_run_id
 from draftworth.records.codec import RecordError, dump_record, load_record
@@ -25,17 +14,17 @@ from tests.support.blocks import make_block
 
 def entry(
     name: str, start: float, end: float, *blocks: str, reason: str = "", number: int = -1
-) -> Entry:
+) -> journal.Entry:
     """`1 measured` from `start` to `end`; numbered by its start."""
     attempt, kind = name.split()
-    kinds: dict[str, EntryKind] = {
+    kinds: dict[str, journal.EntryKind] = {
         "started": "started",
         "waited": "waited",
         "measured": "measured",
         "lost": "lost",
         "ended": "ended",
     }
-    return Entry(
+    return journal.Entry(
         attempt=int(attempt),
         number=number if number >= 0 else int(start),
         kind=kinds[kind],
@@ -57,25 +46,25 @@ ONE_POD = (
 
 
 def test_the_parts_of_a_run_add_up_to_its_time() -> None:
-    time = account(ONE_POD, ended_at_unix_s=120)
+    time = journal.account(ONE_POD, ended_at_unix_s=120)
     assert (time.measuring_s, time.waiting_s, time.lost_s) == (20, 80, 5)
     assert time.idle_s == pytest.approx(120 - 20 - 80 - 5)
 
 
 def test_what_was_lost_with_the_servers_is_told_with_its_reason() -> None:
-    (lost,) = interruptions(ONE_POD)
+    (lost,) = journal.interruptions(ONE_POD)
     assert (lost.kind, lost.at_unix_s, lost.lost_s) == ("servers", 80, 5)
     assert (lost.blocks, lost.reason) == (("0002-b",), "gone")
-    assert times_lost(ONE_POD, "b") == 1
-    assert times_lost(ONE_POD, "a") == 0
+    assert journal.times_lost(ONE_POD, "b") == 1
+    assert journal.times_lost(ONE_POD, "a") == 0
 
 
 def test_a_pod_that_recorded_no_end_lost_all_since_its_last_entry() -> None:
     entries = (*ONE_POD, entry("2 started", 200, 200, number=0), entry("2 measured", 210, 220))
-    pod = interruptions(entries)[-1]
+    pod = journal.interruptions(entries)[-1]
     assert (pod.kind, pod.at_unix_s, pod.lost_s) == ("load generator", 112, 88)
-    assert pod.reason == UNRECORDED_END
-    time = account(entries, ended_at_unix_s=230)
+    assert pod.reason == journal.UNRECORDED_END
+    time = journal.account(entries, ended_at_unix_s=230)
     assert time.lost_s == 5 + 88
     assert time.measuring_s + time.waiting_s + time.lost_s + time.idle_s == pytest.approx(230)
 
@@ -84,13 +73,13 @@ def test_a_pod_that_was_terminated_says_so_and_its_cut_block_is_lost() -> None:
     """From 112 on it measured a block that was cut off."""
     told = entry("1 ended", 150, 150, reason="drained")
     entries = (*ONE_POD, told, entry("2 started", 200, 200, number=0))
-    pod = interruptions(entries)[-1]
+    pod = journal.interruptions(entries)[-1]
     assert (pod.at_unix_s, pod.lost_s, pod.reason) == (150, 88, "drained")
 
 
 def test_a_clock_that_was_put_back_makes_no_negative_time() -> None:
     entries = (entry("1 started", 100, 100), entry("1 measured", 110, 90), entry("2 started", 5, 5))
-    time = account(entries, ended_at_unix_s=50)
+    time = journal.account(entries, ended_at_unix_s=50)
     assert min(time.measuring_s, time.waiting_s, time.lost_s, time.idle_s) >= 0
 
 
@@ -106,18 +95,18 @@ def test_a_pod_whose_clock_is_behind_makes_no_time_shorter(hours: int) -> None:
     )
     gap = 0 if hours else 100
 
-    assert elapsed_seconds(entries, until_unix_s=1150 + behind) == 30 + gap + 20
-    time = account(entries, ended_at_unix_s=1150 + behind)
+    assert journal.elapsed_seconds(entries, until_unix_s=1150 + behind) == 30 + gap + 20
+    time = journal.account(entries, ended_at_unix_s=1150 + behind)
     assert (time.measuring_s, time.lost_s, time.idle_s) == (40, gap, 10)
-    assert all(i.lost_s >= 0 for i in interruptions(entries))
+    assert all(i.lost_s >= 0 for i in journal.interruptions(entries))
 
 
 def test_an_entry_survives_the_round_trip_and_names_itself() -> None:
     one = ONE_POD[3]
-    assert load_record(Entry, dump_record(one)) == one
+    assert load_record(journal.Entry, dump_record(one)) == one
     assert one.name == "journal/0001-0075-lost.json"
     with pytest.raises(RecordError, match="schema"):
-        load_record(Entry, dump_record(one).replace(b"journal/2", b"journal/9"))
+        load_record(journal.Entry, dump_record(one).replace(b"journal/2", b"journal/9"))
 
 
 def test_a_block_whose_pod_ended_before_its_entry_is_measured_time(tmp_path: object) -> None:
@@ -126,9 +115,9 @@ def test_a_block_whose_pod_ended_before_its_entry_is_measured_time(tmp_path: obj
     sink.write("r/journal/0001-0000-started.json", dump_record(entry("1 started", 0, 0)))
     sink.write(f"r/blocks/{block.stem}.result.json", dump_record(block))
 
-    history = read_history(sink, "r")
+    history = journal.read_history(sink, "r")
 
-    assert account(history.entries, ended_at_unix_s=60).measuring_s == 10
+    assert journal.account(history.entries, ended_at_unix_s=60).measuring_s == 10
     assert history.attempt == 2
 
 
@@ -139,8 +128,8 @@ def test_numbers_go_on_after_every_name_that_is_taken() -> None:
         "journal/0009-0000-started.json",
         "run.json",
     }
-    assert History(names=frozenset(taken)).next_block == 8
-    assert History().next_block == 1
+    assert journal.History(names=frozenset(taken)).next_block == 8
+    assert journal.History().next_block == 1
 
 
 def test_a_run_belongs_to_the_job_of_its_pod() -> None:
@@ -159,4 +148,4 @@ def test_what_a_servers_last_start_said_counts_in_all_pods() -> None:
         replace(entry("1 measured", 1, 2), starts={"baseline": first, "k7": first}),
         replace(entry("2 measured", 3, 4), starts={"k7": second}),
     ]
-    assert server_starts(entries) == {"baseline": first, "k7": second}
+    assert journal.server_starts(entries) == {"baseline": first, "k7": second}

@@ -12,16 +12,9 @@ from draftworth.measuring.blocks import MAX_LOSSES_OF_A_BLOCK
 from draftworth.measuring.client import Client
 from draftworth.measuring.journal import History
 from draftworth.measuring.result_files import FolderSink
+from draftworth.records import results
 from draftworth.records.codec import load_record
 from draftworth.records.reading import Run, read_run
-from draftworth.records.results import (
-    BLOCKS_FOLDER,
-    INTERRUPTED_FOLDER,
-    INTERRUPTED_SUFFIX,
-    RESULT_SUFFIX,
-    BlockResult,
-    RunResult,
-)
 from tests.draftworth.measuring.test_runner import COUNTERS, case, spec
 from tests.support.runners import make_runner
 from tests.support.stream_server import Request, Reset, Step, completion, plain, stream_server
@@ -105,7 +98,7 @@ def test_a_server_that_wants_a_key_midway_fails_the_run_with_the_next_step(
 
 def run(
     folder: Path, *servers: Server, parallel: bool = False, deadline_s: float = 5.0
-) -> RunResult:
+) -> results.RunResult:
     with (
         stream_server(servers[0]) as first,
         stream_server(servers[-1]) as second,
@@ -152,12 +145,12 @@ def test_the_run_states_what_was_lost_and_the_wait(lost_once: Run) -> None:
 
 def test_the_evidence_is_kept_where_nothing_is_published(lost_once: Run, tmp_path: Path) -> None:
     stem = "0001-structured-count-c2-baseline-r1"
-    kept = names(tmp_path, INTERRUPTED_FOLDER)
-    assert kept == [f"{stem}{INTERRUPTED_SUFFIX}", f"{stem}.transcript.jsonl.gz"]
-    assert not [name for name in kept if name.endswith(RESULT_SUFFIX)]
-    assert not [name for name in names(tmp_path, BLOCKS_FOLDER) if name.startswith("0001")]
-    evidence_file = tmp_path / "test-1" / INTERRUPTED_FOLDER / kept[0]
-    evidence = load_record(BlockResult, evidence_file.read_bytes())
+    kept = names(tmp_path, results.INTERRUPTED_FOLDER)
+    assert kept == [f"{stem}{results.INTERRUPTED_SUFFIX}", f"{stem}.transcript.jsonl.gz"]
+    assert not [name for name in kept if name.endswith(results.RESULT_SUFFIX)]
+    assert not [name for name in names(tmp_path, results.BLOCKS_FOLDER) if name.startswith("0001")]
+    evidence_file = tmp_path / "test-1" / results.INTERRUPTED_FOLDER / kept[0]
+    evidence = load_record(results.BlockResult, evidence_file.read_bytes())
     assert any(record.failed for record in evidence.requests)
     assert evidence.run_id == lost_once.result.run_id
 
@@ -185,7 +178,7 @@ def test_variants_loaded_together_are_lost_together(tmp_path: Path) -> None:
 
     (interruption,) = result.interruptions
     assert len(interruption.blocks) == 2
-    assert len(names(tmp_path, INTERRUPTED_FOLDER)) == 4
+    assert len(names(tmp_path, results.INTERRUPTED_FOLDER)) == 4
     assert [b.block for b in read_run(tmp_path / "test-1").blocks] == [3, 4]
 
 

@@ -7,15 +7,8 @@ from typing import Any
 import pytest
 
 from draftworth.analysis.summary import Group
+from draftworth.measuring import schedule
 from draftworth.measuring.run_specification import RunSpec
-from draftworth.measuring.schedule import (
-    Precision,
-    Round,
-    Rounds,
-    least_rounds,
-    most_rounds,
-    stages,
-)
 from draftworth.records.load import ConcurrencyLoad
 from draftworth.records.results import BlockResult
 from tests.draftworth.measuring.specifications import case, endpoint, sampling, specification
@@ -24,7 +17,7 @@ C1, C2, C4 = (ConcurrencyLoad(concurrency=n) for n in (1, 2, 4))
 PAIR = (endpoint("baseline", 0), endpoint("k7", 1), endpoint("baseline", 1), endpoint("k7", 0))
 
 
-class Told(Precision):
+class Told(schedule.Precision):
     """Widths that the test chooses, by class and load; they shrink with the rounds measured."""
 
     widths: dict[tuple[str, str], float]
@@ -44,11 +37,13 @@ class Told(Precision):
 
 def rounds_of(
     spec: RunSpec, widths: dict[tuple[str, str], float], said: list[str] | None = None
-) -> list[Round]:
+) -> list[schedule.Round]:
     lines: list[str] = [] if said is None else said
     told = Told(spec=spec, progress=lines.append)
     object.__setattr__(told, "widths", widths)
-    return list(Rounds(spec=spec, precision=told, blocks=[], stages=[*stages(spec)]))
+    return list(
+        schedule.Rounds(spec=spec, precision=told, blocks=[], stages=[*schedule.stages(spec)])
+    )
 
 
 def spec(**overrides: Any) -> RunSpec:
@@ -127,5 +122,5 @@ def test_the_least_and_the_most(
     a_round, at_least, at_most = counts
     asked = sampling(requests_per_round=a_round, min_requests=at_least, max_requests=at_most)
 
-    assert least_rounds(asked, repetitions=repetitions, loads=loads) == least
-    assert most_rounds(asked, repetitions=repetitions, loads=loads) == most
+    assert schedule.least_rounds(asked, repetitions=repetitions, loads=loads) == least
+    assert schedule.most_rounds(asked, repetitions=repetitions, loads=loads) == most

@@ -7,12 +7,7 @@ from draftworth.planning.assumptions import Bounds
 from draftworth.planning.capacity_block import PaidBlock, free_slots
 from draftworth.planning.resolved import ResolvedNeuron
 from draftworth.planning.timeline import forecast
-from tests.support.experiments import (
-    changed_in,
-    on_small_nodes,
-    resolved,
-    with_third_variant,
-)
+from tests.support import experiments
 from tests.support.timelines import BY_HAND, QWEN
 
 
@@ -21,7 +16,7 @@ def bought(hours: float | None = None) -> CapacityBlock:
 
 
 def whole_node_each(experiment: ResolvedNeuron) -> ResolvedNeuron:
-    return changed_in(experiment, "serving", slot_devices=16, tensor_parallel_size=64)
+    return experiments.changed_in(experiment, "serving", slot_devices=16, tensor_parallel_size=64)
 
 
 def test_a_block_is_paid_whole_and_a_day_where_the_file_does_not_say() -> None:
@@ -37,8 +32,8 @@ def test_a_block_is_paid_whole_and_a_day_where_the_file_does_not_say() -> None:
     [
         (QWEN, 1, 1),
         (whole_node_each(QWEN), 2, 2),
-        (whole_node_each(with_third_variant(QWEN)), 3, 4),
-        (on_small_nodes(resolved("llama-3.1-8b-eagle3")), 2, 2),
+        (whole_node_each(experiments.with_third_variant(QWEN)), 3, 4),
+        (experiments.on_small_nodes(experiments.resolved("llama-3.1-8b-eagle3")), 2, 2),
     ],
 )
 def test_a_block_has_one_two_four_or_eight_instances(

@@ -9,14 +9,7 @@ import pytest
 
 from draftworth.errors import UserInputError
 from draftworth.experiment.aws import CapacityBlock, OnDemand, Price, Spot
-from draftworth.planning.prices import (
-    CONTEXT_FILE,
-    context_values,
-    price_doubt,
-    price_key,
-    with_looked_up_price,
-    with_prohibitive_price,
-)
+from draftworth.planning import prices
 from draftworth.planning.resolved import ResolvedNeuron, load_neuron
 from tests.support.experiments import changed_aws, drop, resolved, write_experiment
 
@@ -41,7 +34,7 @@ def test_an_experiment_without_a_price_loads_and_has_none(unpriced: ResolvedNeur
 def test_what_was_looked_up_is_the_price_with_its_date_and_source(
     unpriced: ResolvedNeuron,
 ) -> None:
-    priced = with_looked_up_price(unpriced, {KEY: SPOT}.get)
+    priced = prices.with_looked_up_price(unpriced, {KEY: SPOT}.get)
     assert priced.price is not None
     assert priced.price.usd_per_node_hour == 15.09
     assert (priced.price.as_of, priced.price.source) == ("2026-11-20", "EC2 Spot price history")
@@ -49,16 +42,18 @@ def test_what_was_looked_up_is_the_price_with_its_date_and_source(
 
 
 def test_the_files_own_price_is_not_replaced() -> None:
-    assert with_looked_up_price(resolved(), {KEY: SPOT}.get) is resolved()
+    assert prices.with_looked_up_price(resolved(), {KEY: SPOT}.get) is resolved()
 
 
 def test_a_price_is_of_one_type_zone_and_way_of_buying(unpriced: ResolvedNeuron) -> None:
-    assert price_key(unpriced) == KEY
+    assert prices.price_key(unpriced) == KEY
     others = (
         changed_aws(unpriced, availability_zone="us-east-2b"),
         changed_aws(unpriced, capacity={"kind": "on_demand"}),
     )
-    assert all(with_looked_up_price(other, {KEY: SPOT}.get).price is None for other in others)
+    assert all(
+        prices.with_looked_up_price(other, {KEY: SPOT}.get).price is None for other in others
+    )
 
 
 @pytest.mark.parametrize(
@@ -79,7 +74,7 @@ def test_what_is_no_price_is_refused_with_how_to_forget_it(
     value: Any, unpriced: ResolvedNeuron
 ) -> None:
     with pytest.raises(UserInputError) as refused:
-        with_looked_up_price(unpriced, {KEY: value}.get)
+        prices.with_looked_up_price(unpriced, {KEY: value}.get)
     assert f"cdk context --reset '{KEY}'" in str(refused.value)
     assert len(str(refused.value)) < 1000
 
@@ -88,10 +83,10 @@ def test_the_context_file_is_read_where_the_commands_run(
     unpriced: ResolvedNeuron, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert context_values() == {}
-    assert with_looked_up_price(unpriced).price is None
-    CONTEXT_FILE.write_text(json.dumps({KEY: SPOT, "availability-zones:account=1": ["a"]}))
-    assert with_looked_up_price(unpriced).price is not None
+    assert prices.context_values() == {}
+    assert prices.with_looked_up_price(unpriced).price is None
+    prices.CONTEXT_FILE.write_text(json.dumps({KEY: SPOT, "availability-zones:account=1": ["a"]}))
+    assert prices.with_looked_up_price(unpriced).price is not None
 
 
 @pytest.mark.parametrize("content", [b"{", b"[]", b'{"a": NaN}', b"\xff", b" " * 2**21])
@@ -101,11 +96,11 @@ def test_a_context_file_that_cannot_be_read_is_the_users_to_mend(
     path = tmp_path / "cdk.context.json"
     path.write_bytes(content)
     with pytest.raises(UserInputError, match="cannot be read"):
-        context_values(path)
+        prices.context_values(path)
 
 
 def test_a_prohibitive_price_spends_the_budget_in_a_second(unpriced: ResolvedNeuron) -> None:
-    priced = with_prohibitive_price(unpriced)
+    priced = prices.with_prohibitive_price(unpriced)
     assert priced.usd_per_hour / 3600 >= priced.spec.aws.budget_usd
     assert "no price is known" in priced.node_price.source
 
@@ -132,4 +127,4 @@ def test_a_price_is_asked_for_again_when_it_is_old(kind: str, age_days: int, sai
     }[kind]
     experiment = changed_aws(resolved(), price=price, capacity=capacity)
 
-    assert price_doubt(experiment, today) == said
+    assert prices.price_doubt(experiment, today) == said

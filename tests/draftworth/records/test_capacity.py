@@ -6,15 +6,12 @@ import pytest
 
 from draftworth.records.codec import RecordError, dump_text, load_record
 from draftworth.records.deployment import CapacityPlan, spent_usd
-from tests.lambdas.capacity_controller.plans import (
-    DRAFT,
-    TARGET,
-    make_block_plan,
-    make_plan,
+from tests.lambdas.capacity_controller import plans
+
+
+@pytest.mark.parametrize(
+    "plan", [plans.make_plan(), plans.make_block_plan(nodes=4), plans.make_plan(drafts=())]
 )
-
-
-@pytest.mark.parametrize("plan", [make_plan(), make_block_plan(nodes=4), make_plan(drafts=())])
 def test_a_plan_survives_its_way_through_cloudformation(plan: object) -> None:
     assert load_record(CapacityPlan, dump_text(plan)) == plan
 
@@ -31,15 +28,15 @@ def test_a_plan_survives_its_way_through_cloudformation(plan: object) -> None:
     ],
 )
 def test_a_plan_of_another_form_is_refused_with_the_key(key: str, value: object) -> None:
-    data = {**json.loads(dump_text(make_plan())), key: value}
+    data = {**json.loads(dump_text(plans.make_plan())), key: value}
     with pytest.raises(RecordError, match=key):
         load_record(CapacityPlan, json.dumps(data))
 
 
 def test_a_model_that_is_target_and_draft_is_waited_for_once() -> None:
-    assert make_plan().models == (TARGET, DRAFT)
-    plan = make_plan(target=DRAFT)
-    assert plan.models == (DRAFT,)
+    assert plans.make_plan().models == (plans.TARGET, plans.DRAFT)
+    plan = plans.make_plan(target=plans.DRAFT)
+    assert plan.models == (plans.DRAFT,)
 
 
 def test_cost_is_hours_times_price() -> None:

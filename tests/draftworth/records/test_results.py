@@ -7,27 +7,21 @@ from typing import Any
 
 import pytest
 
+from draftworth.records import results
 from draftworth.records.codec import RecordError, dump_record, load_record
 from draftworth.records.load import ConcurrencyLoad, PoissonLoad
-from draftworth.records.results import (
-    MAX_REQUESTS_PER_BLOCK,
-    RESULT_LIMIT_BYTES,
-    BlockResult,
-    RunResult,
-    ServerStart,
-)
 from draftworth.untrusted import one_line
 from tests.support.blocks import make_block, make_failed_record, make_record, make_run
 
 
 def test_a_block_survives_the_round_trip() -> None:
     block = make_block(requests=(make_record(0), make_failed_record(1)))
-    assert load_record(BlockResult, dump_record(block)) == block
+    assert load_record(results.BlockResult, dump_record(block)) == block
 
 
 def test_a_block_without_counters_survives_too() -> None:
     block = make_block(speculation=None, requests=())
-    assert load_record(BlockResult, dump_record(block)) == block
+    assert load_record(results.BlockResult, dump_record(block)) == block
 
 
 def edited(**changes: Any) -> bytes:
@@ -54,7 +48,7 @@ def edited(**changes: Any) -> bytes:
 )
 def test_what_is_no_result_file_is_refused_by_key(data: bytes, message: str) -> None:
     with pytest.raises(RecordError, match=message):
-        load_record(BlockResult, data)
+        load_record(results.BlockResult, data)
 
 
 def test_not_a_number_is_refused_in_both_directions() -> None:
@@ -63,12 +57,12 @@ def test_not_a_number_is_refused_in_both_directions() -> None:
     data = dump_record(make_block()).replace(b'"ttft_s":0.25,', b'"ttft_s":NaN,')
     assert b"NaN" in data
     with pytest.raises(RecordError, match="NaN"):
-        load_record(BlockResult, data)
+        load_record(results.BlockResult, data)
 
 
 def test_a_run_file_is_not_a_result_file() -> None:
     with pytest.raises(RecordError, match="schema"):
-        load_record(RunResult, dump_record(make_block()))
+        load_record(results.RunResult, dump_record(make_block()))
 
 
 TWO_DONE_AND_A_FAILED_ONE = (
@@ -120,7 +114,7 @@ def test_no_finished_request_means_no_throughput() -> None:
 def test_figures_that_mean_nothing_are_refused_by_key(field: str, value: float) -> None:
     record = {**json.loads(dump_record(make_record())), field: value}
     with pytest.raises(RecordError, match=rf"requests\[0\]\.{field}: given .*, allowed: 0"):
-        load_record(BlockResult, edited(requests=[record]))
+        load_record(results.BlockResult, edited(requests=[record]))
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0, 1e300])
@@ -138,7 +132,7 @@ def test_a_block_ends_at_a_date(value: float) -> None:
 
 def test_no_time_and_no_tokens_are_figures() -> None:
     record = make_record(ttft_s=0.0, number_output_tokens=0, chunks=0, started_at_unix_s=0.0)
-    assert load_record(BlockResult, dump_record(make_block(requests=(record,))))
+    assert load_record(results.BlockResult, dump_record(make_block(requests=(record,))))
 
 
 @pytest.mark.parametrize(
@@ -152,11 +146,11 @@ def test_no_time_and_no_tokens_are_figures() -> None:
         ({"temperature": 3.0}, "temperature: given 3.0"),
         ({"variants": ["a", "a"]}, "variants: allowed: at most 100, each once"),
         (
-            {"server_starts": {"nobody": asdict(ServerStart(startup_s=1.0))}},
+            {"server_starts": {"nobody": asdict(results.ServerStart(startup_s=1.0))}},
             "server_starts: allowed: names of the run's variants",
         ),
         (
-            {"server_starts": {"baseline": asdict(ServerStart()) | {"startup_s": 1e18}}},
+            {"server_starts": {"baseline": asdict(results.ServerStart()) | {"startup_s": 1e18}}},
             r"server_starts.baseline.startup_s: given 1e\+18",
         ),
         ({"variants": [str(i) for i in range(101)]}, "variants: allowed: at most 100"),
@@ -169,14 +163,15 @@ def test_a_run_outside_of_time_or_with_other_weights_is_refused(
 ) -> None:
     value = {**json.loads(dump_record(make_run())), **changes}
     with pytest.raises(RecordError, match=message):
-        load_record(RunResult, json.dumps(value))
+        load_record(results.RunResult, json.dumps(value))
 
 
 def test_a_block_of_the_most_requests_is_read_back() -> None:
     longest = tuple(
-        make_failed_record(i, error_msg=one_line("🚀" * 500)) for i in range(MAX_REQUESTS_PER_BLOCK)
+        make_failed_record(i, error_msg=one_line("🚀" * 500))
+        for i in range(results.MAX_REQUESTS_PER_BLOCK)
     )
-    assert len(dump_record(make_block(requests=longest))) <= RESULT_LIMIT_BYTES
+    assert len(dump_record(make_block(requests=longest))) <= results.RESULT_LIMIT_BYTES
 
 
 @pytest.mark.parametrize("most", [0, -1])

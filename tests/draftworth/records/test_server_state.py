@@ -5,15 +5,10 @@ from typing import Any
 
 import pytest
 
+from draftworth.records import servers
 from draftworth.records.codec import dump_record, load_record
-from draftworth.records.servers import (
-    LAST_LINES,
-    ServerState,
-    last_lines,
-    server_state_key,
-)
 
-STATE = ServerState(
+STATE = servers.ServerState(
     server="vllm-k7",
     variant="k7",
     pod="vllm-k7-6d5f",
@@ -27,8 +22,8 @@ STATE = ServerState(
 
 
 def test_a_state_reads_back_as_it_was_written() -> None:
-    assert load_record(ServerState, dump_record(STATE)) == STATE
-    assert server_state_key(STATE.server) == "control/serving/vllm-k7.json"
+    assert load_record(servers.ServerState, dump_record(STATE)) == STATE
+    assert servers.server_state_key(STATE.server) == "control/serving/vllm-k7.json"
 
 
 @pytest.mark.parametrize(
@@ -45,7 +40,7 @@ def test_what_contradicts_itself_is_no_state(change: dict[str, Any], message: st
 
 
 def test_of_a_log_the_end_is_kept_as_printable_lines() -> None:
-    kept = last_lines((*(f"line {number}" for number in range(100)), "\x1b[2J red"))
-    assert len(kept) == LAST_LINES
+    kept = servers.last_lines((*(f"line {number}" for number in range(100)), "\x1b[2J red"))
+    assert len(kept) == servers.LAST_LINES
     assert kept[-1] == "\\x1b[2J red"
     assert kept[0] == "line 51"

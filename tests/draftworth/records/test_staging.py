@@ -6,25 +6,17 @@ from typing import Any
 
 import pytest
 
-from draftworth.records.checkpoints import (
-    FailedModel,
-    ReadyModel,
-    StagingPlan,
-    StoredFile,
-    failed_key,
-    plan_key,
-    ready_key,
-)
+from draftworth.records import checkpoints
 from draftworth.records.codec import RecordError, dump_record, load_record
 from tests.support.experiments import resolved, with_third_variant
 
-READY = ReadyModel(
+READY = checkpoints.ReadyModel(
     model="Qwen/Qwen3-32B",
     revision="main",
     commit="a" * 40,
     files=(
-        StoredFile(path="config.json", size_bytes=728, sha256="1" * 64),
-        StoredFile(path="model.safetensors", size_bytes=3_000_000_000, sha256="2" * 64),
+        checkpoints.StoredFile(path="config.json", size_bytes=728, sha256="1" * 64),
+        checkpoints.StoredFile(path="model.safetensors", size_bytes=3_000_000_000, sha256="2" * 64),
     ),
     tokenizer_fingerprint="3" * 64,
     staged_at_unix_s=1_790_000_000.5,
@@ -33,25 +25,25 @@ READY = ReadyModel(
 
 
 def test_a_marker_reads_back_as_it_was_written() -> None:
-    assert load_record(ReadyModel, dump_record(READY)) == READY
+    assert load_record(checkpoints.ReadyModel, dump_record(READY)) == READY
     without = dataclasses.replace(READY, tokenizer_fingerprint=None)
-    assert load_record(ReadyModel, dump_record(without)) == without
+    assert load_record(checkpoints.ReadyModel, dump_record(without)) == without
     assert READY.size_bytes == 3_000_000_728
 
 
 def test_a_plan_reads_back_as_it_was_written() -> None:
-    plan = StagingPlan(
+    plan = checkpoints.StagingPlan(
         schema="draftworth.staging/1", model="Qwen/Qwen3-32B", revision="main", commit="a" * 40
     )
-    assert load_record(StagingPlan, dump_record(plan)) == plan
+    assert load_record(checkpoints.StagingPlan, dump_record(plan)) == plan
 
 
 def test_why_a_staging_was_given_up_reads_back_as_it_was_written() -> None:
-    failed = FailedModel(
+    failed = checkpoints.FailedModel(
         model="acme/gated", revision="main", reason="HTTP 403", failed_at_unix_s=1_790_000_000.5
     )
-    assert load_record(FailedModel, dump_record(failed)) == failed
-    assert failed_key("acme/gated", "main") == "acme/gated/main/_FAILED.json"
+    assert load_record(checkpoints.FailedModel, dump_record(failed)) == failed
+    assert checkpoints.failed_key("acme/gated", "main") == "acme/gated/main/_FAILED.json"
 
 
 @pytest.mark.parametrize(
@@ -68,21 +60,24 @@ def test_why_a_staging_was_given_up_reads_back_as_it_was_written() -> None:
 def test_a_marker_that_is_not_whole_is_refused(change: dict[str, Any], message: str) -> None:
     data = {**json.loads(dump_record(READY)), **change}
     with pytest.raises(RecordError, match=message):
-        load_record(ReadyModel, json.dumps(data).encode())
+        load_record(checkpoints.ReadyModel, json.dumps(data).encode())
 
 
 def test_half_a_marker_is_refused() -> None:
     data = dump_record(READY)
     for length in range(0, len(data) - 2, 7):
         with pytest.raises(RecordError):
-            load_record(ReadyModel, data[:length])
+            load_record(checkpoints.ReadyModel, data[:length])
 
 
 def test_markers_lie_where_the_servers_mount_the_checkpoint() -> None:
     for model in resolved().spec.models:
-        assert ready_key(model.model, model.revision) == f"{model.storage_prefix}/_READY.json"
-    assert ready_key("acme/tiny", "v1") == "acme/tiny/v1/_READY.json"
-    assert plan_key("acme/tiny", "v1") == "acme/tiny/v1/_STAGING.json"
+        assert (
+            checkpoints.ready_key(model.model, model.revision)
+            == f"{model.storage_prefix}/_READY.json"
+        )
+    assert checkpoints.ready_key("acme/tiny", "v1") == "acme/tiny/v1/_READY.json"
+    assert checkpoints.plan_key("acme/tiny", "v1") == "acme/tiny/v1/_STAGING.json"
 
 
 def test_models_of_an_experiment_are_staged_once_each() -> None:

@@ -13,16 +13,10 @@ from draftworth import __version__
 from draftworth.analysis.costs import step_costs_of
 from draftworth.measuring.journal import Entry
 from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSpec, Sampling
+from draftworth.records import likelihoods
 from draftworth.records.artifacts import ArtifactManifest
 from draftworth.records.checkpoints import StagingPlan, StoredFile
 from draftworth.records.codec import dump_record
-from draftworth.records.likelihoods import (
-    DraftLikelihood,
-    GreedyLikelihood,
-    Likelihoods,
-    Prediction,
-    Predictions,
-)
 from draftworth.records.load import ConcurrencyLoad, PoissonLoad
 from draftworth.records.prompts import Case, Prompt
 from draftworth.records.reading import Run
@@ -32,19 +26,7 @@ from draftworth.records.transcripts import Transcript, dump_transcripts
 from lambdas.capacity_controller.state import LastDecision, Notification, State
 from lambdas.metrics_publisher.claims import Claim
 from tests.draftworth.report.searches import make_search_result
-from tests.lambdas.capacity_controller.plans import (
-    JOB,
-    NOW,
-    TARGET,
-    VARIANTS,
-    make_deployment,
-    make_failed_model,
-    make_given_up,
-    make_plan,
-    make_ready,
-    make_report,
-    make_verdict,
-)
+from tests.lambdas.capacity_controller import plans
 from tests.support.blocks import make_block, make_failed_record, make_price, make_record, make_run
 from tests.support.serving_facts import make_serving_facts
 
@@ -72,24 +54,28 @@ def blocks() -> tuple[BlockResult, ...]:
             make_record(0, request_id=f"{variant}-0"),
             make_failed_record(1, request_id=f"{variant}-1"),
         )
-        for variant in VARIANTS
+        for variant in plans.VARIANTS
     }
     return tuple(
         make_block(variant=variant, block=number, requests=requests[variant], load=load)
-        for number, variant in enumerate(VARIANTS, start=1)
+        for number, variant in enumerate(plans.VARIANTS, start=1)
     )
 
 
 def run_result() -> RunResult:
     """The end of a run that was interrupted once."""
     lost = Interruption(
-        kind="servers", at_unix_s=NOW, lost_s=12.0, blocks=("0003",), reason="its node was lost"
+        kind="servers",
+        at_unix_s=plans.NOW,
+        lost_s=12.0,
+        blocks=("0003",),
+        reason="its node was lost",
     )
     return make_run(
         *blocks(),
-        price=make_price(node_shares=dict.fromkeys(VARIANTS, 0.25)),
+        price=make_price(node_shares=dict.fromkeys(plans.VARIANTS, 0.25)),
         interruptions=(lost,),
-        server_starts=dict.fromkeys(VARIANTS, START),
+        server_starts=dict.fromkeys(plans.VARIANTS, START),
         serving=make_serving_facts(),
         draftworth_version=__version__,
     )
@@ -101,10 +87,10 @@ def entry() -> Entry:
         attempt=1,
         number=1,
         kind="measured",
-        started_at_unix_s=NOW,
-        ended_at_unix_s=NOW + 60,
+        started_at_unix_s=plans.NOW,
+        ended_at_unix_s=plans.NOW + 60,
         blocks=tuple(block.stem for block in blocks()),
-        starts={VARIANTS[0]: START},
+        starts={plans.VARIANTS[0]: START},
     )
 
 
@@ -116,11 +102,11 @@ def run_specification() -> RunSpec:
             variant=variant,
             base_url=f"http://vllm-{variant}:8000",
             max_tokens_per_step=8,
-            is_baseline=variant == VARIANTS[0],
+            is_baseline=variant == plans.VARIANTS[0],
             slot=0,
             server=f"vllm-{variant}",
         )
-        for variant in VARIANTS
+        for variant in plans.VARIANTS
     )
     return RunSpec(
         experiment="qwen3-32b",
@@ -156,22 +142,24 @@ def capacity_state() -> State:
     """The controller's state while nodes are up."""
     return State(
         status="active",
-        current=JOB,
-        deployments={JOB: make_deployment()},
-        last_decision=LastDecision(job_name=JOB, desired_size=1, reason="ready", since_unix_s=NOW),
-        outbox=(Notification(id="1", subject="subject", text="text", made_at_unix_s=NOW),),
-        schedule_at_unix_s=NOW + 3600,
+        current=plans.JOB,
+        deployments={plans.JOB: plans.make_deployment()},
+        last_decision=LastDecision(
+            job_name=plans.JOB, desired_size=1, reason="ready", since_unix_s=plans.NOW
+        ),
+        outbox=(Notification(id="1", subject="subject", text="text", made_at_unix_s=plans.NOW),),
+        schedule_at_unix_s=plans.NOW + 3600,
         requests=("request-1",),
     )
 
 
 def beside_the_run() -> Mapping[str, bytes]:
     """Files that are written beside a run when it is over, by their names."""
-    greedy = GreedyLikelihood(
-        variant=VARIANTS[1], outputs=8, tokens=800, beyond=0, farthest=0.1, chance=1.0
+    greedy = likelihoods.GreedyLikelihood(
+        variant=plans.VARIANTS[1], outputs=8, tokens=800, beyond=0, farthest=0.1, chance=1.0
     )
-    by_draft = DraftLikelihood(
-        variant=VARIANTS[1],
+    by_draft = likelihoods.DraftLikelihood(
+        variant=plans.VARIANTS[1],
         prompt_class="structured",
         draft="Qwen3-1.7B",
         prompts=8,
@@ -180,8 +168,8 @@ def beside_the_run() -> Mapping[str, bytes]:
         low=-0.1,
         high=0.1,
     )
-    prediction = Prediction(
-        variant=VARIANTS[1],
+    prediction = likelihoods.Prediction(
+        variant=plans.VARIANTS[1],
         prompt_class="structured",
         requests=8,
         predicted=3.4,
@@ -198,15 +186,17 @@ def beside_the_run() -> Mapping[str, bytes]:
         text="1 2 3",
         token_ids=(16, 17, 18),
     )
-    verdict = make_verdict(RUN_ID)
+    verdict = plans.make_verdict(RUN_ID)
     found = replace(verdict.findings[0], judgement="dearer")
-    checks = Likelihoods(run_id=RUN_ID, likelihoods=(greedy, by_draft))
+    checks = likelihoods.Likelihoods(run_id=RUN_ID, likelihoods=(greedy, by_draft))
     return {
         "verdict.json": dump_record(replace(verdict, findings=(*verdict.findings, found))),
         "step_costs.json": dump_record(step_costs_of(Run(result=run_result(), blocks=blocks()))),
         "search.json": dump_record(make_search_result(run_id=RUN_ID)),
         "likelihoods.json": dump_record(checks),
-        "predictions.json": dump_record(Predictions(run_id=RUN_ID, predictions=(prediction,))),
+        "predictions.json": dump_record(
+            likelihoods.Predictions(run_id=RUN_ID, predictions=(prediction,))
+        ),
         "drafts/outputs.jsonl": dump_record(output),
     }
 
@@ -220,9 +210,9 @@ def in_the_account() -> Mapping[str, bytes]:
         folder="0a1b2c3d/upload-1",
         files=(StoredFile(path="graph.neff", size_bytes=3, sha256="0" * 64),),
         compile_seconds=3600.0,
-        uploaded_at_unix_s=NOW,
+        uploaded_at_unix_s=plans.NOW,
     )
-    plan = StagingPlan(model=TARGET.model, revision=TARGET.revision, commit="c" * 40)
+    plan = StagingPlan(model=plans.TARGET.model, revision=plans.TARGET.revision, commit="c" * 40)
     claim = Claim(
         source_sha256="0" * 64, plan_sha256="1" * 64, calls=3, calls_done=3, lease_until_unix_s=0.0
     )
@@ -236,15 +226,15 @@ def in_the_account() -> Mapping[str, bytes]:
     )
     return {
         "run-specification.json": dump_record(run_specification()),
-        "capacity-plan.json": dump_record(make_plan()),
+        "capacity-plan.json": dump_record(plans.make_plan()),
         "capacity-state.json": dump_record(capacity_state()),
         "published.json": dump_record(claim),
         "artifacts.json": dump_record(manifest),
-        "ready.json": dump_record(make_ready(TARGET)),
+        "ready.json": dump_record(plans.make_ready(plans.TARGET)),
         "staging.json": dump_record(plan),
-        "staging-failed.json": dump_record(make_failed_model()),
-        "canary.json": dump_record(make_report()),
-        "server-state.json": dump_record(make_given_up()),
+        "staging-failed.json": dump_record(plans.make_failed_model()),
+        "canary.json": dump_record(plans.make_report()),
+        "server-state.json": dump_record(plans.make_given_up()),
         "readings.jsonl": dump_record(read_by) + dump_record(READING),
     }
 

@@ -8,22 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from draftworth.analysis.facts import RunFacts, facts_of
+from draftworth.records import results
 from draftworth.records.codec import dump_record
 from draftworth.records.load import ConcurrencyLoad
 from draftworth.records.reading import Run
-from draftworth.records.results import (
-    BLOCKS_FOLDER,
-    CONTROL,
-    RESULT_SUFFIX,
-    RUN_FILE,
-    TRANSCRIPT_SUFFIX,
-    BlockResult,
-    RequestRecord,
-    RunResult,
-    ServerTimings,
-    SpeculationCounters,
-    TimeAccount,
-)
 from draftworth.records.servers import Decoding
 from tests.support.blocks import START_UNIX_S, make_block, make_record
 from tests.support.serving_facts import make_serving_facts
@@ -37,7 +25,7 @@ PLAIN_ITL_S = 0.010
 TOKENS_PER_STEP: Mapping[str, float] = {"structured": 6.0, "open_ended": 2.0}
 
 
-def make_run_result(**overrides: Any) -> RunResult:
+def make_run_result(**overrides: Any) -> results.RunResult:
     fields: dict[str, Any] = {
         "run_id": "built-run",
         "experiment": "built",
@@ -54,10 +42,10 @@ def make_run_result(**overrides: Any) -> RunResult:
         "price": None,
         "load_generator": "llmperf",
         "scheduling": "ordinary",
-        "time": TimeAccount(measuring_s=54.0, waiting_s=60.0, lost_s=0.0, idle_s=6.0),
+        "time": results.TimeAccount(measuring_s=54.0, waiting_s=60.0, lost_s=0.0, idle_s=6.0),
         "interruptions": (),
     }
-    return RunResult(**{**fields, **overrides})
+    return results.RunResult(**{**fields, **overrides})
 
 
 def e2e_s(itl_s: float) -> float:
@@ -65,7 +53,7 @@ def e2e_s(itl_s: float) -> float:
     return 0.25 + (TOKENS - 1) * itl_s
 
 
-def make_plain_block(block: int, prompt_class: str, /, **overrides: Any) -> BlockResult:
+def make_plain_block(block: int, prompt_class: str, /, **overrides: Any) -> results.BlockResult:
     records = tuple(
         make_record(
             i,
@@ -93,7 +81,7 @@ def make_plain_block(block: int, prompt_class: str, /, **overrides: Any) -> Bloc
 
 def make_drafted_block(
     block: int, prompt_class: str, /, *, server_factor: float = 1.0, **overrides: Any
-) -> BlockResult:
+) -> results.BlockResult:
     yields = TOKENS_PER_STEP[prompt_class]
     chunks = round(1 + (TOKENS - 1) / yields)
     records = tuple(
@@ -115,7 +103,7 @@ def make_drafted_block(
         "block": block,
         "run_id": "built-run",
         "max_tokens_per_step": WINDOW,
-        "speculation": SpeculationCounters(
+        "speculation": results.SpeculationCounters(
             drafts=100,
             draft_tokens=(WINDOW - 1) * 100,
             accepted_tokens=accepted,
@@ -127,10 +115,10 @@ def make_drafted_block(
     return _with_server(make_block(**fields), factor=server_factor)
 
 
-def _with_server(block: BlockResult, *, factor: float) -> BlockResult:
+def _with_server(block: results.BlockResult, *, factor: float) -> results.BlockResult:
     """Give the block a server that saw `factor` times our latencies."""
     values = [r.inter_token_latency_s or 0.0 for r in block.requests]
-    timings = ServerTimings(
+    timings = results.ServerTimings(
         time_per_output_token_sum_s=factor * sum(values),
         time_per_output_token_count=len(values),
         ttft_sum_s=0.2 * len(values),
@@ -139,7 +127,7 @@ def _with_server(block: BlockResult, *, factor: float) -> BlockResult:
     return replace(block, server=timings)
 
 
-def make_run(*, blocks: tuple[BlockResult, ...] | None = None, **overrides: Any) -> Run:
+def make_run(*, blocks: tuple[results.BlockResult, ...] | None = None, **overrides: Any) -> Run:
     if blocks is None:
         blocks = two_rounds(
             make_plain_block(1, "structured"),
@@ -153,7 +141,7 @@ def make_run(*, blocks: tuple[BlockResult, ...] | None = None, **overrides: Any)
     return Run(result=result, blocks=tuple(own))
 
 
-def two_rounds(*blocks: BlockResult) -> tuple[BlockResult, ...]:
+def two_rounds(*blocks: results.BlockResult) -> tuple[results.BlockResult, ...]:
     """The blocks, and once more in a second round: one round alone gives no interval."""
     later = (
         replace(
@@ -174,20 +162,20 @@ def make_facts(run: Run | None = None) -> RunFacts:
 def write_run(run: Run, folder: Path, *, texts: Mapping[str, str] | None = None) -> Path:
     """The run's folder with a transcript beside each result: given texts, a chunk every 10 ms, of
     one token and, as long as there is text, one character."""
-    (folder / BLOCKS_FOLDER).mkdir(parents=True)
-    (folder / RUN_FILE).write_bytes(dump_record(run.result))
+    (folder / results.BLOCKS_FOLDER).mkdir(parents=True)
+    (folder / results.RUN_FILE).write_bytes(dump_record(run.result))
     for block in run.blocks:
-        stem = folder / BLOCKS_FOLDER / block.stem
-        stem.with_name(block.stem + RESULT_SUFFIX).write_bytes(dump_record(block))
+        stem = folder / results.BLOCKS_FOLDER / block.stem
+        stem.with_name(block.stem + results.RESULT_SUFFIX).write_bytes(dump_record(block))
         lines = [
             _transcript(r, (texts or {}).get(r.request_id, "the same text")) for r in block.requests
         ]
         data = "".join(json.dumps(line) + "\n" for line in lines).encode()
-        stem.with_name(block.stem + TRANSCRIPT_SUFFIX).write_bytes(gzip.compress(data))
+        stem.with_name(block.stem + results.TRANSCRIPT_SUFFIX).write_bytes(gzip.compress(data))
     return folder
 
 
-def _transcript(record: RequestRecord, text: str) -> dict[str, Any]:
+def _transcript(record: results.RequestRecord, text: str) -> dict[str, Any]:
     return {
         "request_id": record.request_id,
         "text": text,
@@ -221,18 +209,18 @@ def with_control(run: Run, *, factor: float = 1.0, rounds: int = 3) -> Run:
         )
         for number in range(rounds)
         for place, name in enumerate(classes)
-        for index, variant in enumerate((BASELINE, CONTROL))
+        for index, variant in enumerate((BASELINE, results.CONTROL))
     )
     blocks = (*run.blocks, *added)
     result = replace(
         run.result,
-        variants=(*run.result.variants, CONTROL),
+        variants=(*run.result.variants, results.CONTROL),
         blocks=tuple(block.stem for block in blocks),
     )
     return Run(result=result, blocks=blocks)
 
 
-def _scaled(record: RequestRecord, factor: float) -> dict[str, Any]:
+def _scaled(record: results.RequestRecord, factor: float) -> dict[str, Any]:
     names = ("end_to_end_latency_s", "inter_token_latency_s")
     return {name: getattr(record, name) * factor for name in names}
 
@@ -288,7 +276,7 @@ def structured_run(*loads: int, slow: float = 1.0, **overrides: Any) -> Run:
     return make_run(blocks=two_rounds(*blocks), **fields)
 
 
-def _slowed(block: BlockResult, factor: float) -> BlockResult:
+def _slowed(block: results.BlockResult, factor: float) -> results.BlockResult:
     requests = tuple(
         replace(
             r,

@@ -4,24 +4,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from draftworth.records import search
 from draftworth.records.codec import dump_record
 from draftworth.records.reading import Run
-from draftworth.records.search import (
-    SEARCH_FILE,
-    Candidate,
-    CandidateResult,
-    CostInterval,
-    Search,
-    SearchResult,
-)
-from tests.draftworth.report.runs import (
-    BASELINE,
-    make_drafted_block,
-    make_plain_block,
-    make_run,
-    two_rounds,
-    write_run,
-)
+from tests.draftworth.report import runs
 
 CLASSES = ("structured", "open_ended")
 # By variant: draft, window, cost, what was predicted of it before it was measured.
@@ -36,11 +22,11 @@ ORDER = ("a-k6", "a-k4", "b-k4")
 FACTORS = {"a-k6": 0.6, "a-k4": 0.7, "b-k4": 1.2}
 
 
-def around(cost: float, *, half: float = 0.02) -> CostInterval:
-    return CostInterval(value=cost, low=cost - half, high=cost + half)
+def around(cost: float, *, half: float = 0.02) -> search.CostInterval:
+    return search.CostInterval(value=cost, low=cost - half, high=cost + half)
 
 
-def make_candidate_result(variant: str, **overrides: Any) -> CandidateResult:
+def make_candidate_result(variant: str, **overrides: Any) -> search.CandidateResult:
     _, window, cost, predicted = KNOWN[variant]
     fields: dict[str, Any] = {
         "variant": variant,
@@ -52,12 +38,12 @@ def make_candidate_result(variant: str, **overrides: Any) -> CandidateResult:
         "tokens_per_step": {"structured": 0.5 * window, "open_ended": 0.3 * window},
         "chance": 0.0 if variant in ORDER else 0.07,
     }
-    return CandidateResult(**{**fields, **overrides})
+    return search.CandidateResult(**{**fields, **overrides})
 
 
-def make_search(**overrides: Any) -> Search:
+def make_search(**overrides: Any) -> search.Search:
     candidates = tuple(
-        Candidate(variant=name, draft=draft, window=window, checked=window)
+        search.Candidate(variant=name, draft=draft, window=window, checked=window)
         for name, (draft, window, _, _) in KNOWN.items()
     )
     fields: dict[str, Any] = {
@@ -66,10 +52,10 @@ def make_search(**overrides: Any) -> Search:
         "step_cost_per_draft": (0.0, 0.5),
         "within": 0.03,
     }
-    return Search(**{**fields, **overrides})
+    return search.Search(**{**fields, **overrides})
 
 
-def make_search_result(**overrides: Any) -> SearchResult:
+def make_search_result(**overrides: Any) -> search.SearchResult:
     fields: dict[str, Any] = {
         "run_id": "built-run",
         "search": make_search(),
@@ -82,10 +68,10 @@ def make_search_result(**overrides: Any) -> SearchResult:
         "ended": "no other candidate is likely to be cheaper by more than 3%",
         "failed": {"b-k8": "its server was not ready in 600 s."},
     }
-    return SearchResult(**{**fields, **overrides})
+    return search.SearchResult(**{**fields, **overrides})
 
 
-def make_search_run(found: SearchResult | None = None, **overrides: Any) -> Run:
+def make_search_run(found: search.SearchResult | None = None, **overrides: Any) -> Run:
     """The run of a search, with blocks of its measured candidates."""
     order = (found or make_search_result()).order
     blocks = [
@@ -93,14 +79,14 @@ def make_search_run(found: SearchResult | None = None, **overrides: Any) -> Run:
         for place, variant in enumerate(order)
         for number, name in enumerate(CLASSES)
         for block in (
-            make_plain_block(100 * place + 10 * number + 1, name, round=place + 1),
-            make_drafted_block(
+            runs.make_plain_block(100 * place + 10 * number + 1, name, round=place + 1),
+            runs.make_drafted_block(
                 100 * place + 10 * number + 2, name, round=place + 1, variant=variant
             ),
         )
     ]
-    measured = two_rounds(*blocks)
-    run = make_run(
+    measured = runs.two_rounds(*blocks)
+    run = runs.make_run(
         blocks=tuple(
             replace(
                 block,
@@ -118,15 +104,15 @@ def make_search_run(found: SearchResult | None = None, **overrides: Any) -> Run:
             )
             for number, block in enumerate(measured, start=1)
         ),
-        variants=(BASELINE, *order),
-        max_tokens_per_step={BASELINE: 1, **dict.fromkeys(order, 8)},
+        variants=(runs.BASELINE, *order),
+        max_tokens_per_step={runs.BASELINE: 1, **dict.fromkeys(order, 8)},
         **overrides,
     )
     return replace(run, search=found or make_search_result())
 
 
-def write_search(folder: Path, found: SearchResult | None = None) -> Path:
+def write_search(folder: Path, found: search.SearchResult | None = None) -> Path:
     """The run's folder, with what the search found."""
-    write_run(make_search_run(found), folder)
-    (folder / SEARCH_FILE).write_bytes(dump_record(found or make_search_result()))
+    runs.write_run(make_search_run(found), folder)
+    (folder / search.SEARCH_FILE).write_bytes(dump_record(found or make_search_result()))
     return folder

@@ -16,13 +16,7 @@ from draftworth.records.reading import Run, read_run
 from draftworth.report.contents import document_of, handover_document
 from draftworth.report.document import Section
 from tests.conftest import ROOT
-from tests.draftworth.report.runs import (
-    BASELINE,
-    SERVING,
-    make_facts,
-    make_run,
-    structured_run,
-)
+from tests.draftworth.report import runs
 from tests.draftworth.report.searches import make_search_result, make_search_run
 from tests.support.stream_server import Request, Step, completion, plain, stream_server
 
@@ -30,7 +24,7 @@ PROMPTS = ROOT / "prompts/structured/count.jsonl"
 
 
 def page(run: Run) -> Section:
-    (section,) = handover_document(make_facts(run)).sections
+    (section,) = handover_document(runs.make_facts(run)).sections
     return section
 
 
@@ -43,7 +37,7 @@ def commands(run: Run) -> dict[str, str]:
 
 
 def test_a_winner_is_handed_over_with_draft_window_and_traffic() -> None:
-    run = structured_run(4)
+    run = runs.structured_run(4)
     assert "Decision: serve k7: fused_draft, window 8, draft Qwen/Qwen3-1.7B." in said(run)
     measured, classes, *_ = page(run).tables
     facts = {row[0]: row[1] for row in measured.rows}
@@ -60,8 +54,8 @@ def test_a_winner_is_handed_over_with_draft_window_and_traffic() -> None:
 
 
 def test_each_load_has_its_own_break_even_from_the_lowest_on() -> None:
-    run = structured_run(2, 1, 4, slow=3.0)
-    found = handover_of(make_facts(run)).break_evens
+    run = runs.structured_run(2, 1, 4, slow=3.0)
+    found = handover_of(runs.make_facts(run)).break_evens
     assert [at.load.label for at in found] == ["c1", "c2", "c4"]
     needed = {at.load.label: at.needed.value for at in found if at.needed}
     assert needed["c1"] == needed["c4"] > 2 * needed["c2"]
@@ -69,7 +63,7 @@ def test_each_load_has_its_own_break_even_from_the_lowest_on() -> None:
 
 
 def test_the_live_figure_is_the_counters_or_without_them_a_probe() -> None:
-    with_counters = structured_run(4)
+    with_counters = runs.structured_run(4)
     without = replace(
         with_counters, blocks=tuple(replace(b, speculation=None) for b in with_counters.blocks)
     )
@@ -82,7 +76,7 @@ def test_the_live_figure_is_the_counters_or_without_them_a_probe() -> None:
 
 def test_measure_takes_the_command_that_asks_a_live_server(tmp_path: Path) -> None:
     """Also at a concurrency above the requests that it sends by itself."""
-    command = commands(structured_run(16, temperature=0.5))["ask a live server the same"]
+    command = commands(runs.structured_run(16, temperature=0.5))["ask a live server the same"]
     with stream_server(_answer) as server:
         places = {
             "URL": server.base_url,
@@ -105,7 +99,7 @@ def _answer(request: Request) -> Sequence[Step]:
 
 
 def test_outputs_that_ended_by_themselves_may_do_so_again() -> None:
-    run = structured_run(4)
+    run = runs.structured_run(4)
     first, *others = run.blocks
     ended = replace(first.requests[0], finish_reason="stop")
     natural = replace(first, requests=(ended, *first.requests[1:]))
@@ -115,28 +109,28 @@ def test_outputs_that_ended_by_themselves_may_do_so_again() -> None:
 
 def test_of_prompts_that_were_brought_to_a_length_a_live_server_is_asked_others() -> None:
     load = ConcurrencyLoad(concurrency=4, input_tokens=512)
-    run = structured_run(4)
+    run = runs.structured_run(4)
     blocks = tuple(replace(b, load=load) for b in run.blocks)
     found = commands(replace(run, blocks=blocks))
     assert "ask a live server nearly the same: prompts as they are" in found
 
 
 def test_what_stands_for_something_else_in_a_command_is_explained() -> None:
-    heading = page(structured_run(4)).tables[-1].headings[1]
+    heading = page(runs.structured_run(4)).tables[-1].headings[1]
     for place in ("RUN", "OTHER", "FILE", "URL", "NAME", "PROMPTS"):
         assert f"{place}: " in heading
 
 
 def test_where_nothing_pays_the_baseline_is_served_and_the_classes_that_do_are_told() -> None:
-    text = said(make_run())
+    text = said(runs.make_run())
     assert "Decision: serve without speculation." in text
     assert "structured cheaper per token (-41.3%), open_ended dearer (+36.4%)" in text
     assert "Speculation pays for structured by itself" in text
     assert "Speculation would pay where a step yields more" in text
     assert "Watch" not in text
-    assert "--winner RUN" in commands(make_run(serving=SERVING))["serve it"]
-    local = replace(SERVING, instance_type=None)
-    assert "--image REPOSITORY:TAG" in commands(make_run(serving=local))["serve it"]
+    assert "--winner RUN" in commands(runs.make_run(serving=runs.SERVING))["serve it"]
+    local = replace(runs.SERVING, instance_type=None)
+    assert "--image REPOSITORY:TAG" in commands(runs.make_run(serving=local))["serve it"]
 
 
 ONE = "a speculative variant"
@@ -150,7 +144,7 @@ ONE = "a speculative variant"
             "a run that is complete: this one failed (the deadline passed). Next: measure again.",
         ),
         (
-            {"variants": (BASELINE,)},
+            {"variants": (runs.BASELINE,)},
             f"{ONE}, measured beside the baseline. Next: measure {ONE} beside a baseline.",
         ),
     ],
@@ -158,7 +152,7 @@ ONE = "a speculative variant"
 def test_where_nothing_is_decided_it_says_what_is_missing(
     changes: dict[str, Any], missing: str
 ) -> None:
-    run = structured_run(4, **changes)
+    run = runs.structured_run(4, **changes)
     kept = tuple(b for b in run.blocks if b.variant in run.result.variants)
     text = said(replace(run, blocks=kept))
     start = f"There is nothing to hand over yet. What is missing: {missing}"
@@ -167,15 +161,15 @@ def test_where_nothing_is_decided_it_says_what_is_missing(
 
 
 def test_one_round_gives_no_verdict_and_so_no_handover() -> None:
-    run = make_run(blocks=tuple(b for b in make_run().blocks if b.round == 1))
+    run = runs.make_run(blocks=tuple(b for b in runs.make_run().blocks if b.round == 1))
     assert "What is missing: a verdict" in said(run)
     assert "No answer yet" in said(run)
 
 
 def test_who_asks_for_a_winner_is_told_the_same_next_step() -> None:
-    run = make_run(blocks=tuple(b for b in make_run().blocks if b.round == 1))
+    run = runs.make_run(blocks=tuple(b for b in runs.make_run().blocks if b.round == 1))
     with pytest.raises(NoWinnerError) as refused:
-        winner_of(make_facts(run))
+        winner_of(runs.make_facts(run))
     step = str(refused.value).partition("next: ")[2]
     assert step.startswith("measure more")
     assert f"Next: {step}." in said(run)
@@ -191,8 +185,8 @@ def test_a_search_names_draft_and_window_and_what_to_do_before_serving() -> None
 
 
 def test_a_run_without_an_experiment_is_measured_again_as_it_was() -> None:
-    run = structured_run(4, variants=(BASELINE,), class_weights={}, serving=None)
-    blocks = tuple(b for b in run.blocks if b.variant == BASELINE)
+    run = runs.structured_run(4, variants=(runs.BASELINE,), class_weights={}, serving=None)
+    blocks = tuple(b for b in run.blocks if b.variant == runs.BASELINE)
     found = commands(replace(run, blocks=blocks))
     again = found["measure it once more"]
     assert again.startswith("python -m draftworth measure --base-url URL")
@@ -201,7 +195,7 @@ def test_a_run_without_an_experiment_is_measured_again_as_it_was() -> None:
 
 
 def test_it_is_the_reports_last_section_where_something_was_to_be_decided() -> None:
-    assert document_of(make_facts(make_run())).sections[-1].title == "Handover"
-    blocks = tuple(b for b in make_run().blocks if b.variant == BASELINE)
-    alone = document_of(make_facts(make_run(blocks=blocks, variants=(BASELINE,))))
+    assert document_of(runs.make_facts(runs.make_run())).sections[-1].title == "Handover"
+    blocks = tuple(b for b in runs.make_run().blocks if b.variant == runs.BASELINE)
+    alone = document_of(runs.make_facts(runs.make_run(blocks=blocks, variants=(runs.BASELINE,))))
     assert "Handover" not in {section.title for section in alone.sections}

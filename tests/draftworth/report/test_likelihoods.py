@@ -10,31 +10,23 @@ from draftworth.analysis.attention import attention_of
 from draftworth.analysis.facts import RunFacts, facts_of
 from draftworth.analysis.likelihoods import judged
 from draftworth.cli import main
+from draftworth.records import likelihoods
 from draftworth.records.codec import dump_record
-from draftworth.records.likelihoods import (
-    DRAFT_MARGIN_NATS,
-    LIKELIHOODS_FILE,
-    DraftLikelihood,
-    GreedyLikelihood,
-    Likelihood,
-    Likelihoods,
-    ModelsCheck,
-)
 from draftworth.records.reading import read_run
 from tests.draftworth.report.runs import make_run, write_run
 
 
-def by_target(**overrides: Any) -> Likelihood:
+def by_target(**overrides: Any) -> likelihoods.Likelihood:
     fields: dict[str, Any] = {"outputs": 64, "tokens": 9600, "deviation": 0.7, "per_token": 0.002}
-    return Likelihood(variant="k7", **{**fields, **overrides})
+    return likelihoods.Likelihood(variant="k7", **{**fields, **overrides})
 
 
 NOISE = by_target(deviation=-856.1, per_token=-10.93)
 
 
-def by_draft(low: float | None, high: float | None) -> DraftLikelihood:
+def by_draft(low: float | None, high: float | None) -> likelihoods.DraftLikelihood:
     middle = 0.0 if low is None or high is None else (low + high) / 2
-    return DraftLikelihood(
+    return likelihoods.DraftLikelihood(
         variant="k7",
         prompt_class="structured",
         draft="draft",
@@ -46,22 +38,22 @@ def by_draft(low: float | None, high: float | None) -> DraftLikelihood:
     )
 
 
-def greedy(chance: float) -> GreedyLikelihood:
-    return GreedyLikelihood(
+def greedy(chance: float) -> likelihoods.GreedyLikelihood:
+    return likelihoods.GreedyLikelihood(
         variant="k7", outputs=16, tokens=2400, beyond=9, farthest=4.0, chance=chance
     )
 
 
-def read_run_with(folder: Path, found: ModelsCheck, *, temperature: float) -> Path:
+def read_run_with(folder: Path, found: likelihoods.ModelsCheck, *, temperature: float) -> Path:
     """A run beside which lies what one model said."""
     run = make_run(temperature=temperature)
     path = write_run(run, folder / "run")
-    record = Likelihoods(run_id=run.result.run_id, likelihoods=(found,))
-    (path / LIKELIHOODS_FILE).write_bytes(dump_record(record))
+    record = likelihoods.Likelihoods(run_id=run.result.run_id, likelihoods=(found,))
+    (path / likelihoods.LIKELIHOODS_FILE).write_bytes(dump_record(record))
     return path
 
 
-MARGIN = DRAFT_MARGIN_NATS
+MARGIN = likelihoods.DRAFT_MARGIN_NATS
 
 
 @pytest.mark.parametrize(
@@ -82,7 +74,7 @@ MARGIN = DRAFT_MARGIN_NATS
 )
 @pytest.mark.parametrize("temperature", [0.0, 0.8])
 def test_only_what_is_shown_not_to_be_the_targets_has_no_verdict(
-    tmp_path: Path, found: ModelsCheck, right: bool | None, temperature: float
+    tmp_path: Path, found: likelihoods.ModelsCheck, right: bool | None, temperature: float
 ) -> None:
     shown = facts(read_run_with(tmp_path, found, temperature=temperature))
     unread = facts_of(make_run(temperature=temperature), {})
@@ -113,7 +105,7 @@ def test_only_what_is_shown_not_to_be_the_targets_has_no_verdict(
 def test_the_report_says_who_read_them(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
-    found: ModelsCheck,
+    found: likelihoods.ModelsCheck,
     words: str,
     temperature: float,
 ) -> None:

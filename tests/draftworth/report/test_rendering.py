@@ -16,17 +16,7 @@ from draftworth.report.document import Document
 from draftworth.report.drawing import THEMES, render, short
 from draftworth.report.words import Code, Prose
 from draftworth.report.writing import escape, html_of, markdown_of, write_handover
-from tests.draftworth.report.runs import (
-    BASELINE,
-    make_drafted_block,
-    make_facts,
-    make_plain_block,
-    make_run,
-    structured_run,
-    with_control,
-    with_repetitions,
-    write_run,
-)
+from tests.draftworth.report import runs
 from tests.support.blocks import make_price
 from tests.support.snapshot import assert_snapshot
 
@@ -54,17 +44,17 @@ def page_of(document: Document) -> str:
 
 def hostile_document() -> Document:
     blocks = (
-        make_plain_block(1, "structured", prompt_class=HOSTILE),
-        make_drafted_block(2, "structured", prompt_class=HOSTILE, variant=HOSTILE),
+        runs.make_plain_block(1, "structured", prompt_class=HOSTILE),
+        runs.make_drafted_block(2, "structured", prompt_class=HOSTILE, variant=HOSTILE),
     )
-    run = make_run(
+    run = runs.make_run(
         blocks=blocks,
         experiment=HOSTILE,
         reason=HOSTILE,
-        variants=(BASELINE, HOSTILE),
-        max_tokens_per_step={BASELINE: 1, HOSTILE: 8},
+        variants=(runs.BASELINE, HOSTILE),
+        max_tokens_per_step={runs.BASELINE: 1, HOSTILE: 8},
     )
-    return document_of(make_facts(run))
+    return document_of(runs.make_facts(run))
 
 
 def blocks_of_which_one_output_differs() -> tuple[BlockResult, ...]:
@@ -79,23 +69,23 @@ def blocks_of_which_one_output_differs() -> tuple[BlockResult, ...]:
         )
         if (block.variant, block.prompt_class) == ("k7", "structured")
         else block
-        for block in make_run().blocks
+        for block in runs.make_run().blocks
     )
 
 
 def test_markdown_of_a_run_with_everything(tmp_path: Path) -> None:
     price = make_price()
-    once = make_run(price=price, blocks=blocks_of_which_one_output_differs())
-    run = with_control(with_repetitions(once, 2))
+    once = runs.make_run(price=price, blocks=blocks_of_which_one_output_differs())
+    run = runs.with_control(runs.with_repetitions(once, 2))
     texts = {"run/1-3-0": "count: 1 | 2 *3*", "run/2-3-0": "count: 1 | 2 <b>4</b>"}
-    folder = write_run(run, tmp_path / "run", texts=texts)
+    folder = runs.write_run(run, tmp_path / "run", texts=texts)
     facts = facts_of(run, read_transcripts(folder, run.blocks))
-    document = document_of(facts, changes(facts, make_facts(run)), "another-run")
+    document = document_of(facts, changes(facts, runs.make_facts(run)), "another-run")
     assert_snapshot(markdown_of(document), SNAPSHOTS / "report.md")
 
 
 def test_the_page_asks_nobody_for_anything() -> None:
-    page = page_of(document_of(make_facts()))
+    page = page_of(document_of(runs.make_facts()))
     for tag, attributes in Tags(page).elements:
         assert tag not in ("script", "link", "iframe", "object", "embed"), tag
         for name in ("src", "srcset", "href", "data", "action", "poster"):
@@ -107,7 +97,7 @@ def test_the_page_asks_nobody_for_anything() -> None:
 
 
 def test_every_plot_is_in_the_page_for_light_and_dark_with_a_description() -> None:
-    document = document_of(make_facts())
+    document = document_of(runs.make_facts())
     elements = Tags(page_of(document)).elements
     images = [attributes for tag, attributes in elements if tag == "img"]
     sources = [attributes for tag, attributes in elements if tag == "source"]
@@ -117,7 +107,7 @@ def test_every_plot_is_in_the_page_for_light_and_dark_with_a_description() -> No
 
 
 def test_names_are_text_in_files_too_and_never_commands() -> None:
-    facts = make_facts(make_run(reason="\x1b[2J\u202eback\x00", experiment="\x07\ttab"))
+    facts = runs.make_facts(runs.make_run(reason="\x1b[2J\u202eback\x00", experiment="\x07\ttab"))
     document = document_of(facts)
     for text in (page_of(document), markdown_of(document)):
         assert "x1b" in text
@@ -162,7 +152,7 @@ def test_escaping_markdown(text: str, escaped: str) -> None:
 
 def test_commands_and_queries_are_code_in_files(tmp_path: Path) -> None:
     """So that they can be copied as they are."""
-    write_handover(handover_document(make_facts(structured_run(4))), tmp_path)
+    write_handover(handover_document(runs.make_facts(runs.structured_run(4))), tmp_path)
     report = "python -m draftworth report RUN --out DIR"
     query = "1 + increase(vllm:spec_decode_num_accepted_tokens_total[1h]) / increase("
     markdown = (tmp_path / "handover.md").read_text()
@@ -176,10 +166,10 @@ def test_commands_and_queries_are_code_in_files(tmp_path: Path) -> None:
 def test_plots_of_any_name_render_in_both_themes_and_have_safe_file_names() -> None:
     wide = "日" * 50  # leaves no room for the axes
     blocks = (
-        make_plain_block(1, "structured", prompt_class=wide),
-        make_drafted_block(2, "structured", prompt_class=wide),
+        runs.make_plain_block(1, "structured", prompt_class=wide),
+        runs.make_drafted_block(2, "structured", prompt_class=wide),
     )
-    hostile, narrow = hostile_document(), document_of(make_facts(make_run(blocks=blocks)))
+    hostile, narrow = hostile_document(), document_of(runs.make_facts(runs.make_run(blocks=blocks)))
     names = [plot.name for plot in hostile.plots]
     assert all(re.fullmatch(r"[a-z0-9-]+", name) for name in names)
     assert len(set(names)) == len(names)
@@ -197,10 +187,10 @@ def test_a_long_name_is_cut_and_control_characters_are_shown() -> None:
 
 def test_what_was_not_measured_has_no_plot_and_the_reason_is_said() -> None:
     blocks = (
-        make_plain_block(1, "structured"),
-        make_drafted_block(2, "structured", speculation=None),
+        runs.make_plain_block(1, "structured"),
+        runs.make_drafted_block(2, "structured", speculation=None),
     )
-    document = document_of(make_facts(make_run(blocks=blocks)))
+    document = document_of(runs.make_facts(runs.make_run(blocks=blocks)))
     names = " ".join(plot.name for plot in document.plots)
     assert "acceptance" not in names
     assert "step-latency" not in names
@@ -210,7 +200,7 @@ def test_what_was_not_measured_has_no_plot_and_the_reason_is_said() -> None:
 
 
 def test_titles_say_the_finding_and_captions_the_sample() -> None:
-    document = document_of(make_facts())
+    document = document_of(runs.make_facts())
     titles = [plot.title for plot in document.plots]
     assert "Speculation is cheaper per token in 1 of 2 comparisons" in titles
     assert "Tokens per step are above break-even in 1 of 2 comparisons" in titles
@@ -220,8 +210,8 @@ def test_titles_say_the_finding_and_captions_the_sample() -> None:
 
 
 def test_a_run_of_one_endpoint_has_figures_and_no_verdict() -> None:
-    run = make_run(blocks=(make_plain_block(1, "structured"),), variants=(BASELINE,))
-    document = document_of(make_facts(run))
+    run = runs.make_run(blocks=(runs.make_plain_block(1, "structured"),), variants=(runs.BASELINE,))
+    document = document_of(runs.make_facts(run))
     assert document.cards == ()
     assert "no verdict" in " ".join(document.sections[0].paragraphs)
     assert "ITL" in markdown_of(document)

@@ -30,22 +30,7 @@ from lambdas.capacity_controller.controller import Controller
 from lambdas.capacity_controller.handler import handle
 from lambdas.capacity_controller.observing import Clients
 from lambdas.capacity_controller.state import Settings, State
-from tests.lambdas.capacity_controller.plans import (
-    DRAFT,
-    JOB,
-    NOW,
-    RUN_ID,
-    TARGET,
-    VARIANTS,
-    VOCABULARY,
-    finished_run,
-    make_failed_model,
-    make_plan,
-    make_ready,
-    make_report,
-    make_server,
-    make_verdict,
-)
+from tests.lambdas.capacity_controller import plans
 from tests.support.emulator import one_signing_key
 
 CHECKPOINTS, RESULTS = (f"{holds}-111122223333" for holds in ("checkpoints", "results"))
@@ -127,7 +112,7 @@ class Account:
 
     def __init__(self, cloudformation: CloudFormation) -> None:
         self.cloudformation = cloudformation
-        self.now = NOW
+        self.now = plans.NOW
         self.log: list[dict[str, Any]] = []
         self.calls: list[tuple[str, dict[str, Any]]] = []
         self.instances: list[tuple[str, str]] = []
@@ -174,7 +159,7 @@ class Account:
             schedule_group=SCHEDULE_GROUP,
             schedule_role_arn=ROLE_ARN,
         )
-        self.create_node_group(make_plan())
+        self.create_node_group(plans.make_plan())
 
     def create_node_group(self, plan: CapacityPlan, **overrides: Any) -> None:
         role = "arn:aws:iam::111122223333:role/nodes"
@@ -270,24 +255,26 @@ class Account:
     def stage(
         self,
         *models: ModelRef,
-        vocabulary: str | None = VOCABULARY,
-        staged_at_unix_s: float = NOW,
+        vocabulary: str | None = plans.VOCABULARY,
+        staged_at_unix_s: float = plans.NOW,
     ) -> None:
-        for model in models or (TARGET, DRAFT):
-            made = make_ready(model, vocabulary=vocabulary)
+        for model in models or (plans.TARGET, plans.DRAFT):
+            made = plans.make_ready(model, vocabulary=vocabulary)
             ready = dump_record(replace(made, staged_at_unix_s=staged_at_unix_s))
             key = ready_key(model.model, model.revision)
             self.s3.put_object(Bucket=CHECKPOINTS, Key=key, Body=ready)
 
-    def give_up_staging(self, model: ModelRef = TARGET, **overrides: Any) -> None:
-        body = dump_record(make_failed_model(model, **overrides))
+    def give_up_staging(self, model: ModelRef = plans.TARGET, **overrides: Any) -> None:
+        body = dump_record(plans.make_failed_model(model, **overrides))
         key = failed_key(model.model, model.revision)
         self.s3.put_object(Bucket=CHECKPOINTS, Key=key, Body=body)
 
-    def report(self, *variants: str, job: str = JOB, **overrides: Any) -> None:
+    def report(self, *variants: str, job: str = plans.JOB, **overrides: Any) -> None:
         """What canaries found; of every variant where none is named."""
-        for variant in variants or VARIANTS:
-            report = make_report(job, variant, **{"reported_at_unix_s": self.now, **overrides})
+        for variant in variants or plans.VARIANTS:
+            report = plans.make_report(
+                job, variant, **{"reported_at_unix_s": self.now, **overrides}
+            )
             key = canary_key(job, variant)
             self.s3.put_object(Bucket=RESULTS, Key=key, Body=dump_record(report))
 
@@ -296,12 +283,12 @@ class Account:
         key = server_state_key(state.server)
         self.s3.put_object(Bucket=RESULTS, Key=key, Body=dump_record(state))
 
-    def end_run(self, run_id: str = RUN_ID, **overrides: Any) -> None:
-        body = dump_record(finished_run(run_id, **overrides))
+    def end_run(self, run_id: str = plans.RUN_ID, **overrides: Any) -> None:
+        body = dump_record(plans.finished_run(run_id, **overrides))
         self.s3.put_object(Bucket=RESULTS, Key=f"runs/{run_id}/run.json", Body=body)
 
-    def give_verdict(self, body: bytes | None = None, run_id: str = RUN_ID) -> None:
-        data = dump_record(make_verdict()) if body is None else body
+    def give_verdict(self, body: bytes | None = None, run_id: str = plans.RUN_ID) -> None:
+        data = dump_record(plans.make_verdict()) if body is None else body
         self.s3.put_object(Bucket=RESULTS, Key=f"runs/{run_id}/verdict.json", Body=data)
 
     def stop(self) -> None:
@@ -313,8 +300,8 @@ class Account:
         Then the servers have devices and get healthy, and the measuring pods begin.
         """
         self.instances = [(f"i-{n}", "InService") for n in range(self.desired)]
-        for variant in VARIANTS:
-            self.say(make_server(variant, since_unix_s=self.now))
+        for variant in plans.VARIANTS:
+            self.say(plans.make_server(variant, since_unix_s=self.now))
         for job in self.state.deployments:
             self.begin_run(job)
 
@@ -348,13 +335,13 @@ class Account:
             "ServiceToken": FUNCTION_ARN,
             "ResourceProperties": {
                 "ServiceToken": FUNCTION_ARN,
-                "Plan": dump_text(plan or make_plan()),
+                "Plan": dump_text(plan or plans.make_plan()),
             },
             **({} if kind == "Create" else {"PhysicalResourceId": "draftworth-x/Deployment"}),
             **more,
         }
         if self.canaries_report and kind != "Delete":
-            self.report(job=(plan or make_plan()).job_name)
+            self.report(job=(plan or plans.make_plan()).job_name)
         self.handle(event)
         return event
 
@@ -366,7 +353,7 @@ class Account:
 
     def heartbeat(self, *, after: float = 0.0) -> None:
         self.now += after
-        self.handle({"trigger": "heartbeat", "plan": dump_text(make_plan())})
+        self.handle({"trigger": "heartbeat", "plan": dump_text(plans.make_plan())})
 
     # What came of it
 
@@ -375,7 +362,7 @@ class Account:
         return self.scaling()["desiredSize"]
 
     def scaling(self, plan: CapacityPlan | None = None) -> dict[str, int]:
-        plan = plan or make_plan()
+        plan = plan or plans.make_plan()
         group = self.eks.describe_nodegroup(
             clusterName=plan.cluster_name, nodegroupName=plan.nodegroup_name
         )["nodegroup"]
@@ -455,7 +442,7 @@ def s3_event(bucket: str, key: str, detail_type: str = "Object Created") -> Even
 
 
 READY_EVENT = s3_event(CHECKPOINTS, "Qwen/Qwen3-32B/main/_READY.json")
-RUN_EVENT = s3_event(RESULTS, f"runs/{RUN_ID}/run.json")
+RUN_EVENT = s3_event(RESULTS, f"runs/{plans.RUN_ID}/run.json")
 
 
 def auto_scaling_event(detail_type: str) -> Event:

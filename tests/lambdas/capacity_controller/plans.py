@@ -7,14 +7,7 @@ from draftworth.records.deployment import CanaryReport, CapacityPlan, DraftRef, 
 from draftworth.records.findings import Finding, Verdict
 from draftworth.records.results import RunResult
 from draftworth.records.servers import ServerState
-from lambdas.capacity_controller.observation import (
-    Canaries,
-    Models,
-    NodeGroup,
-    Observation,
-    ObservedRun,
-    Servers,
-)
+from lambdas.capacity_controller import observation
 from lambdas.capacity_controller.state import Deployment, NodeTime, ServerWait
 from tests.support.blocks import START_UNIX_S, make_run
 
@@ -77,22 +70,24 @@ def make_deployment(plan: CapacityPlan | None = None, **overrides: Any) -> Deplo
     return Deployment(**{**fields, **overrides})
 
 
-def make_nodes(**overrides: Any) -> NodeGroup:
-    return NodeGroup(**{"ownership": "ours", "auto_scaling_group": "eks-group", **overrides})
+def make_nodes(**overrides: Any) -> observation.NodeGroup:
+    return observation.NodeGroup(
+        **{"ownership": "ours", "auto_scaling_group": "eks-group", **overrides}
+    )
 
 
-def make_observation(**overrides: Any) -> Observation:
+def make_observation(**overrides: Any) -> observation.Observation:
     """An observation in which nothing forbids nodes."""
     fields: dict[str, Any] = {
-        "models": Models(staging="ready"),
-        "canaries": Canaries(state="ok"),
-        "servers": Servers(),
-        "run": ObservedRun(state="begun"),
+        "models": observation.Models(staging="ready"),
+        "canaries": observation.Canaries(state="ok"),
+        "servers": observation.Servers(),
+        "run": observation.ObservedRun(state="begun"),
         "stopped": False,
         "block": None,
         "nodes": make_nodes(),
     }
-    return Observation(**{**fields, **overrides})
+    return observation.Observation(**{**fields, **overrides})
 
 
 def make_ready(model: ModelRef, *, vocabulary: str | None = VOCABULARY) -> ReadyModel:

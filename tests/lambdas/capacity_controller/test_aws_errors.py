@@ -4,21 +4,15 @@ import pytest
 from botocore.exceptions import ClientError
 
 from draftworth.records.codec import dump_text
-from lambdas.capacity_controller.controller import (
-    REPORT_REFUSED_SIZE_AFTER_SECONDS,
-    UNSENT_AFTER_SECONDS,
-)
+from lambdas.capacity_controller import controller
 from lambdas.s3_document import DocumentError
+from tests.lambdas.capacity_controller import plans
 from tests.lambdas.capacity_controller.conftest import (
     READY_EVENT,
     RESULTS,
     RUN_EVENT,
     Account,
     started,
-)
-from tests.lambdas.capacity_controller.plans import (
-    MINUTE,
-    make_plan,
 )
 
 pytestmark = pytest.mark.emulator
@@ -30,7 +24,7 @@ def test_a_busy_node_group_is_left_to_the_next_invocation(account: Account, code
     account.fail("eks", "UpdateNodegroupConfig", code)
     account.deploy()
     assert account.desired == 0
-    account.heartbeat(after=2 * MINUTE)
+    account.heartbeat(after=2 * plans.MINUTE)
     assert account.desired == 1
     assert account.decisions() == [(1, "ready")]
     assert len(account.mail()) == 1, "the decision was told once"
@@ -60,7 +54,7 @@ def test_a_size_refused_for_long_is_reported_once_with_the_command(
     account.fail("eks", "UpdateNodegroupConfig", *[code] * 5)
     for _ in range(5):
         try:
-            account.heartbeat(after=REPORT_REFUSED_SIZE_AFTER_SECONDS / 2)
+            account.heartbeat(after=controller.REPORT_REFUSED_SIZE_AFTER_SECONDS / 2)
         except ClientError:
             assert code == "AccessDeniedException"
     decision, complaint = account.mail()
@@ -80,16 +74,16 @@ def test_an_unsent_report_of_a_refused_size_is_sent_later(account: Account) -> N
     account.handle(RUN_EVENT)
     account.mail()
     account.eks.update_nodegroup_config(
-        clusterName=make_plan().cluster_name,
-        nodegroupName=make_plan().nodegroup_name,
+        clusterName=plans.make_plan().cluster_name,
+        nodegroupName=plans.make_plan().nodegroup_name,
         scalingConfig={"minSize": 0, "maxSize": 1, "desiredSize": 1},
     )
     account.fail("eks", "UpdateNodegroupConfig", *["ResourceInUseException"] * 3)
     account.fail("sns", "Publish", "InternalErrorException")
-    account.heartbeat(after=REPORT_REFUSED_SIZE_AFTER_SECONDS)
+    account.heartbeat(after=controller.REPORT_REFUSED_SIZE_AFTER_SECONDS)
     assert account.mail() == []
-    account.heartbeat(after=MINUTE)
-    account.heartbeat(after=MINUTE)
+    account.heartbeat(after=plans.MINUTE)
+    account.heartbeat(after=plans.MINUTE)
     assert account.subjects() == ["draftworth qwen3-32b: size 0 could not be set"]
 
 
@@ -97,7 +91,7 @@ def test_a_deadline_that_cannot_be_scheduled_is_kept_by_the_heartbeat(account: A
     account.fail("scheduler", "UpdateSchedule", "InternalServerException", None)
     started(account)
     assert account.schedule() is None
-    account.heartbeat(after=2 * MINUTE)
+    account.heartbeat(after=2 * plans.MINUTE)
     assert account.schedule() == "at(2026-11-20T14:00:00)"
 
 
@@ -119,11 +113,11 @@ def test_a_notification_that_could_not_be_sent_is_sent_later(account: Account) -
     account.fail("sns", "Publish", "InternalErrorException")
     account.deploy()
     assert account.mail() == []
-    account.heartbeat(after=MINUTE)
+    account.heartbeat(after=plans.MINUTE)
     assert account.mail() == [], "it might be another invocation's that is just sending it"
-    account.heartbeat(after=UNSENT_AFTER_SECONDS)
+    account.heartbeat(after=controller.UNSENT_AFTER_SECONDS)
     assert account.subjects() == ["draftworth qwen3-32b: 0 nodes, waiting for models"]
-    account.heartbeat(after=UNSENT_AFTER_SECONDS)
+    account.heartbeat(after=controller.UNSENT_AFTER_SECONDS)
     assert account.mail() == []
 
 
@@ -137,8 +131,8 @@ def test_the_next_invocation_completes_one_that_died_after_deciding(account: Acc
     def kill() -> None:
         raise KilledError
 
-    account.deploy(make_plan(deadline_minutes=1))
-    account.deploy(make_plan(deadline_minutes=240), "Update")
+    account.deploy(plans.make_plan(deadline_minutes=1))
+    account.deploy(plans.make_plan(deadline_minutes=240), "Update")
     account.mail()
     account.end_run()
     account.before("eks", "UpdateNodegroupConfig", kill)
@@ -147,7 +141,7 @@ def test_the_next_invocation_completes_one_that_died_after_deciding(account: Acc
     assert account.desired == 1
     account.heartbeat()
     assert account.desired == 0
-    account.heartbeat(after=UNSENT_AFTER_SECONDS + 1)
+    account.heartbeat(after=controller.UNSENT_AFTER_SECONDS + 1)
     assert account.subjects() == ["draftworth qwen3-32b: 0 nodes, complete"]
 
 
@@ -164,7 +158,7 @@ def test_a_failing_s3_ends_no_run_and_starts_none(account: Account, operation: s
 def test_the_deadline_holds_when_s3_cannot_be_read(account: Account) -> None:
     started(account)
     account.fail("s3", "ListObjectsV2", "AccessDenied")
-    account.heartbeat(after=240 * MINUTE)
+    account.heartbeat(after=240 * plans.MINUTE)
     assert (account.desired, account.reason) == (0, "deadline")
 
 
@@ -183,14 +177,14 @@ def test_nodes_go_when_their_time_must_be_over_and_the_state_cannot_be_read(
     started(account)
     account.fail("s3", "GetObject", *["AccessDenied"] * 100)
     group = account.eks.describe_nodegroup(
-        clusterName=make_plan().cluster_name, nodegroupName=make_plan().nodegroup_name
+        clusterName=plans.make_plan().cluster_name, nodegroupName=plans.make_plan().nodegroup_name
     )["nodegroup"]
-    account.now = group["modifiedAt"].timestamp() + 230 * MINUTE
+    account.now = group["modifiedAt"].timestamp() + 230 * plans.MINUTE
     for expected in (1, 0):
         with pytest.raises(ClientError, match="AccessDenied"):
             account.heartbeat()
         assert account.desired == expected
-        account.now += 10 * MINUTE
+        account.now += 10 * plans.MINUTE
     (told,) = account.mail()
     assert "240 minutes" in told["text"]
 
@@ -199,10 +193,10 @@ def test_one_read_of_the_state_that_fails_ends_no_run(account: Account) -> None:
     """Also of nodes that an earlier deploy brought up, longer ago than its deadline."""
     started(account)
     group = account.eks.describe_nodegroup(
-        clusterName=make_plan().cluster_name, nodegroupName=make_plan().nodegroup_name
+        clusterName=plans.make_plan().cluster_name, nodegroupName=plans.make_plan().nodegroup_name
     )["nodegroup"]
-    account.now = group["modifiedAt"].timestamp() + 241 * MINUTE
-    account.update(make_plan(job_name="llmperf-qwen3-32b-11112222"))
+    account.now = group["modifiedAt"].timestamp() + 241 * plans.MINUTE
+    account.update(plans.make_plan(job_name="llmperf-qwen3-32b-11112222"))
     account.fail("s3", "GetObject", *["SlowDown"] * 3)
     with pytest.raises(ClientError, match="SlowDown"):
         account.heartbeat()
@@ -211,7 +205,7 @@ def test_one_read_of_the_state_that_fails_ends_no_run(account: Account) -> None:
 
 def test_a_plan_that_cannot_be_read_keeps_no_node_up(account: Account) -> None:
     started(account)
-    account.now += 240 * MINUTE
+    account.now += 240 * plans.MINUTE
     account.handle({"trigger": "heartbeat", "plan": '{"schema": "another"}'})
     assert account.desired == 0
 
@@ -225,10 +219,10 @@ def test_before_its_first_deploy_the_controller_does_nothing(account: Account) -
 
 
 def test_without_a_state_a_foreign_node_group_is_left_alone(account: Account) -> None:
-    foreign = make_plan(nodegroup_name="foreign", nodegroup_tags={"whose": "theirs"})
+    foreign = plans.make_plan(nodegroup_name="foreign", nodegroup_tags={"whose": "theirs"})
     up = {"minSize": 0, "maxSize": 1, "desiredSize": 1}
     account.create_node_group(foreign, scalingConfig=up)
-    plan = dump_text(make_plan(nodegroup_name="foreign"))
+    plan = dump_text(plans.make_plan(nodegroup_name="foreign"))
     account.handle({"trigger": "heartbeat", "plan": plan})
     assert account.scaling(foreign)["desiredSize"] == 1
 

@@ -3,26 +3,17 @@
 import pytest
 
 from lambdas.capacity_controller.decision import CANARY_SILENT_AFTER_SECONDS
+from tests.lambdas.capacity_controller import plans
 from tests.lambdas.capacity_controller.conftest import (
     CHECKPOINTS,
     RESULTS,
     Account,
     s3_event,
 )
-from tests.lambdas.capacity_controller.plans import (
-    DRAFT,
-    HOUR,
-    JOB,
-    MINUTE,
-    NOW,
-    TARGET,
-    VARIANTS,
-    make_plan,
-)
 
 pytestmark = pytest.mark.emulator
 OTHER_JOB = "llmperf-qwen3-32b-11112222"
-CANARY_EVENT = s3_event(RESULTS, f"control/canary/{JOB}/baseline.json")
+CANARY_EVENT = s3_event(RESULTS, f"control/canary/{plans.JOB}/baseline.json")
 FAILED_EVENT = s3_event(CHECKPOINTS, "Qwen/Qwen3-32B/main/_FAILED.json")
 SILENT = "draftworth qwen3-32b: canary is silent"
 
@@ -47,10 +38,10 @@ def paid_seconds(account: Account) -> float:
 def test_nodes_wait_for_the_canary_of_every_variant(account: Account) -> None:
     untried(account)
     assert (account.desired, account.reason) == (0, "waiting_for_canary")
-    account.report(VARIANTS[0])
+    account.report(plans.VARIANTS[0])
     account.handle(CANARY_EVENT)
     assert (account.desired, account.reason) == (0, "waiting_for_canary")
-    account.report(VARIANTS[1])
+    account.report(plans.VARIANTS[1])
     account.handle(CANARY_EVENT)
     assert (account.desired, account.reason) == (1, "ready")
     assert account.subjects() == ["draftworth qwen3-32b: 1 node, ready"]
@@ -67,7 +58,7 @@ def test_a_report_of_before_the_deploy_says_nothing(
     account: Account, seconds: float, size: int
 ) -> None:
     untried(account)
-    account.report(reported_at_unix_s=NOW + seconds)
+    account.report(reported_at_unix_s=plans.NOW + seconds)
     account.handle(CANARY_EVENT)
     assert account.desired == size
 
@@ -75,14 +66,14 @@ def test_a_report_of_before_the_deploy_says_nothing(
 def test_a_canary_that_fails_is_told_with_its_log_and_costs_nothing(account: Account) -> None:
     untried(account)
     lines = tuple(f"line {n}" for n in range(100))
-    account.report(VARIANTS[1], ok=False, text="no credentials for s3", last_lines=lines)
+    account.report(plans.VARIANTS[1], ok=False, text="no credentials for s3", last_lines=lines)
     account.handle(CANARY_EVENT)
     (mail,) = account.mail()
     assert mail["subject"] == "draftworth qwen3-32b: 0 nodes, canary failed"
-    for words in (VARIANTS[1], "no credentials for s3", "    line 99\n", "make logs"):
+    for words in (plans.VARIANTS[1], "no credentials for s3", "    line 99\n", "make logs"):
         assert words in mail["text"]
     assert "line 79\n" not in mail["text"]
-    account.heartbeat(after=HOUR)
+    account.heartbeat(after=plans.HOUR)
     assert (account.mail(), account.desired, paid_seconds(account)) == ([], 0, 0.0)
 
 
@@ -103,7 +94,7 @@ def test_a_silent_canary_is_told_once_ten_minutes_after_there_was_something_to_t
     if not staged_later:
         account.stage()
     account.deploy()
-    account.heartbeat(after=HOUR if staged_later else 0.0)
+    account.heartbeat(after=plans.HOUR if staged_later else 0.0)
     if staged_later:
         account.stage(staged_at_unix_s=account.now)
     account.heartbeat()
@@ -111,10 +102,10 @@ def test_a_silent_canary_is_told_once_ten_minutes_after_there_was_something_to_t
     account.heartbeat(after=CANARY_SILENT_AFTER_SECONDS - 1)
     assert account.mail() == []
     account.heartbeat(after=1)
-    account.heartbeat(after=2 * MINUTE)
+    account.heartbeat(after=2 * plans.MINUTE)
     (mail,) = account.mail()
     assert mail["subject"] == SILENT
-    for words in (*VARIANTS, "describe pods", "make logs"):
+    for words in (*plans.VARIANTS, "describe pods", "make logs"):
         assert words in mail["text"]
     assert (account.desired, paid_seconds(account)) == (0, 0.0)
     account.report()
@@ -124,7 +115,7 @@ def test_a_silent_canary_is_told_once_ten_minutes_after_there_was_something_to_t
 
 def test_a_marker_from_the_future_does_not_keep_a_silent_canary_quiet(account: Account) -> None:
     account.canaries_report = False
-    account.stage(staged_at_unix_s=NOW + 1000 * HOUR)
+    account.stage(staged_at_unix_s=plans.NOW + 1000 * plans.HOUR)
     account.deploy()
     account.mail()
     account.heartbeat(after=CANARY_SILENT_AFTER_SECONDS)
@@ -133,7 +124,7 @@ def test_a_marker_from_the_future_does_not_keep_a_silent_canary_quiet(account: A
 
 def test_a_report_that_is_none_starts_nothing_and_takes_no_node_away(account: Account) -> None:
     untried(account)
-    key = f"control/canary/{JOB}/baseline.json"
+    key = f"control/canary/{plans.JOB}/baseline.json"
     account.s3.put_object(Bucket=RESULTS, Key=key, Body=b"{")
     account.handle(CANARY_EVENT)
     assert (account.desired, account.reason) == (0, "waiting_for_canary")
@@ -141,7 +132,7 @@ def test_a_report_that_is_none_starts_nothing_and_takes_no_node_away(account: Ac
     account.handle(CANARY_EVENT)
     account.instances_follow()
     account.s3.put_object(Bucket=RESULTS, Key=key, Body=b"{")
-    account.heartbeat(after=HOUR)
+    account.heartbeat(after=plans.HOUR)
     assert (account.desired, account.reason) == (1, "ready")
 
 
@@ -151,11 +142,11 @@ def test_nodes_that_are_up_wait_some_minutes_for_a_new_jobs_canary(account: Acco
     account.deploy()
     account.instances_follow()
     account.canaries_report = False
-    account.update(make_plan(job_name=OTHER_JOB))
-    account.heartbeat(after=2 * MINUTE)
+    account.update(plans.make_plan(job_name=OTHER_JOB))
+    account.heartbeat(after=2 * plans.MINUTE)
     assert (account.desired, account.reason) == (1, "waiting_for_canary")
     account.report(job=OTHER_JOB)
-    account.heartbeat(after=2 * MINUTE)
+    account.heartbeat(after=2 * plans.MINUTE)
     assert (account.desired, account.reason) == (1, "ready")
     assert len(account.called("UpdateNodegroupConfig")) == 1
 
@@ -165,7 +156,7 @@ def test_nodes_that_are_up_go_when_the_new_jobs_canary_stays_silent(account: Acc
     account.deploy()
     account.instances_follow()
     account.canaries_report = False
-    account.update(make_plan(job_name=OTHER_JOB))
+    account.update(plans.make_plan(job_name=OTHER_JOB))
     account.heartbeat(after=CANARY_SILENT_AFTER_SECONDS)
     assert (account.desired, account.reason) == (0, "waiting_for_canary")
     assert SILENT in account.subjects()
@@ -175,7 +166,7 @@ def test_nodes_that_are_up_go_when_the_new_jobs_canary_stays_silent(account: Acc
 
 
 def test_a_staging_that_was_given_up_is_told_at_once_and_costs_nothing(account: Account) -> None:
-    account.stage(DRAFT)
+    account.stage(plans.DRAFT)
     account.deploy()
     account.mail()
     account.give_up_staging(reason="401: accept the conditions of the model")
@@ -184,14 +175,14 @@ def test_a_staging_that_was_given_up_is_told_at_once_and_costs_nothing(account: 
     assert mail["subject"] == "draftworth qwen3-32b: 0 nodes, staging failed"
     for words in ("Qwen/Qwen3-32B at main", "accept the conditions", "rerun"):
         assert words in mail["text"]
-    account.heartbeat(after=HOUR)
+    account.heartbeat(after=plans.HOUR)
     assert (account.mail(), account.desired, paid_seconds(account)) == ([], 0, 0.0)
 
 
 def test_a_staging_that_was_given_up_before_the_deploy_may_have_been_put_right(
     account: Account,
 ) -> None:
-    account.give_up_staging(failed_at_unix_s=NOW - 1)
+    account.give_up_staging(failed_at_unix_s=plans.NOW - 1)
     account.deploy()
     assert account.reason == "waiting_for_models"
 
@@ -206,9 +197,9 @@ def test_a_model_that_is_staged_was_not_given_up(account: Account) -> None:
 def test_a_marker_that_is_none_gives_nothing_up(account: Account) -> None:
     key = "Qwen/Qwen3-32B/main/_FAILED.json"
     account.s3.put_object(Bucket=CHECKPOINTS, Key=key, Body=b"{")
-    account.stage(DRAFT)
+    account.stage(plans.DRAFT)
     account.deploy()
     assert account.reason == "waiting_for_models"
-    account.stage(TARGET)
+    account.stage(plans.TARGET)
     account.heartbeat()
     assert account.desired == 1

@@ -6,17 +6,8 @@ from typing import Any
 import pytest
 
 from draftworth.records.deployment import CapacityPlan
+from tests.lambdas.capacity_controller import plans
 from tests.lambdas.capacity_controller.conftest import Account
-from tests.lambdas.capacity_controller.plans import (
-    BLOCK_ID,
-    HOUR,
-    JOB,
-    MINUTE,
-    NOW,
-    make_block_plan,
-    make_given_up,
-    make_plan,
-)
 
 pytestmark = pytest.mark.emulator
 OTHER_JOB = "llmperf-qwen3-32b-11112222"
@@ -24,7 +15,7 @@ BLOCK_HOURS = 24
 
 
 def plan(**overrides: Any) -> CapacityPlan:
-    return make_block_plan(**{"deadline_minutes": 10_000, **overrides})
+    return plans.make_block_plan(**{"deadline_minutes": 10_000, **overrides})
 
 
 def deploy_in_block(account: Account, **overrides: Any) -> None:
@@ -32,11 +23,11 @@ def deploy_in_block(account: Account, **overrides: Any) -> None:
     account.stage()
     account.reservations = [
         {
-            "CapacityReservationId": BLOCK_ID,
+            "CapacityReservationId": plans.BLOCK_ID,
             "State": "active",
             "TotalInstanceCount": 1,
-            "StartDate": datetime.fromtimestamp(NOW - HOUR, UTC),
-            "EndDate": datetime.fromtimestamp(NOW + (BLOCK_HOURS - 1) * HOUR, UTC),
+            "StartDate": datetime.fromtimestamp(plans.NOW - plans.HOUR, UTC),
+            "EndDate": datetime.fromtimestamp(plans.NOW + (BLOCK_HOURS - 1) * plans.HOUR, UTC),
         }
     ]
     account.deploy(plan(**overrides))
@@ -46,7 +37,7 @@ def in_block(account: Account, **overrides: Any) -> None:
     """In a block, with the node up and the servers healthy."""
     deploy_in_block(account, **overrides)
     account.instances_follow()
-    account.heartbeat(after=2 * MINUTE)
+    account.heartbeat(after=2 * plans.MINUTE)
     assert account.desired == 1
     account.mail()
 
@@ -56,7 +47,7 @@ def fail_run(account: Account) -> None:
 
 
 def give_up_server(account: Account) -> None:
-    account.say(make_given_up(since_unix_s=account.now))
+    account.say(plans.make_given_up(since_unix_s=account.now))
 
 
 def fail_canary(account: Account) -> None:
@@ -72,8 +63,8 @@ def test_what_another_deploy_can_put_right_leaves_the_paid_nodes_up(
 ) -> None:
     in_block(account)
     happens(account)
-    account.heartbeat(after=2 * MINUTE)
-    account.heartbeat(after=2 * MINUTE)
+    account.heartbeat(after=2 * plans.MINUTE)
+    account.heartbeat(after=2 * plans.MINUTE)
     assert (account.desired, account.reason) == (1, reason)
     (mail,) = account.mail()
     assert mail["subject"].endswith(f"unchanged nodes, {reason.replace('_', ' ')}")
@@ -85,10 +76,10 @@ def test_what_another_deploy_can_put_right_leaves_the_paid_nodes_up(
 
 def test_the_same_failure_outside_of_a_block_takes_the_node_away(account: Account) -> None:
     account.stage()
-    account.deploy(make_plan())
+    account.deploy(plans.make_plan())
     account.instances_follow()
     fail_run(account)
-    account.heartbeat(after=2 * MINUTE)
+    account.heartbeat(after=2 * plans.MINUTE)
     assert (account.desired, account.reason) == (0, "failed")
 
 
@@ -98,9 +89,9 @@ def test_minutes_without_a_run_or_a_server_are_told_and_cost_nothing_more(
     in_block(account)
     account.s3.delete_object(
         Bucket=account.settings.results_bucket,
-        Key=f"runs/{JOB}-89abcdef/journal/0001-0000-started.json",
+        Key=f"runs/{plans.JOB}-89abcdef/journal/0001-0000-started.json",
     )
-    account.heartbeat(after=HOUR)
+    account.heartbeat(after=plans.HOUR)
     assert (account.desired, account.reason) == (1, "not_begun")
 
 
@@ -113,13 +104,13 @@ def test_what_needs_no_node_any_more_gives_the_block_back(
 ) -> None:
     in_block(account)
     happens(account)
-    account.heartbeat(after=2 * MINUTE)
+    account.heartbeat(after=2 * plans.MINUTE)
     assert (account.desired, account.reason) == (0, reason)
 
 
 def test_the_deadline_and_a_destroy_hold_in_a_block(account: Account) -> None:
     in_block(account, deadline_minutes=60)
-    account.heartbeat(after=HOUR)
+    account.heartbeat(after=plans.HOUR)
     assert (account.desired, account.reason) == (0, "deadline")
     account.delete(plan())
     assert account.cloudformation.answers[-1]["Status"] == "SUCCESS"
@@ -128,19 +119,19 @@ def test_the_deadline_and_a_destroy_hold_in_a_block(account: Account) -> None:
 def test_a_block_that_cannot_be_read_at_this_moment_gives_no_node_back(account: Account) -> None:
     in_block(account)
     fail_run(account)
-    account.heartbeat(after=2 * MINUTE)
+    account.heartbeat(after=2 * plans.MINUTE)
     account.mail()
     account.fail("ec2", "DescribeCapacityReservations", "RequestLimitExceeded")
-    account.heartbeat(after=2 * MINUTE)
+    account.heartbeat(after=2 * plans.MINUTE)
     assert (account.desired, account.reason, account.mail()) == (1, "failed", [])
 
 
 def test_nodes_that_were_kept_go_before_the_block_ends(account: Account) -> None:
     in_block(account)
     fail_run(account)
-    account.heartbeat(after=2 * MINUTE)
+    account.heartbeat(after=2 * plans.MINUTE)
     assert account.schedule() == "at(2026-11-21T08:20:00)"
-    account.now = NOW + (BLOCK_HOURS - 1) * HOUR - 40 * MINUTE
+    account.now = plans.NOW + (BLOCK_HOURS - 1) * plans.HOUR - 40 * plans.MINUTE
     account.heartbeat()
     assert account.desired == 0
 
@@ -154,11 +145,11 @@ def test_a_failed_run_starts_no_node_although_the_block_is_paid_for(account: Acc
 def test_the_ledger_holds_the_whole_block_and_says_what_of_it_was_used(account: Account) -> None:
     in_block(account, budget_usd=1.0)
     account.end_run()
-    account.heartbeat(after=2 * HOUR - 2 * MINUTE)
+    account.heartbeat(after=2 * plans.HOUR - 2 * plans.MINUTE)
     deployment = account.state.deployment
     assert deployment is not None
     assert deployment.spent_usd == BLOCK_HOURS * 10.0
-    assert deployment.node_time.node_seconds == 2 * HOUR
+    assert deployment.node_time.node_seconds == 2 * plans.HOUR
     (mail,) = account.mail()
     assert (
         "Paid for the whole Capacity Block: 240.00 USD; 2.0 of 24.0 node hours used"
@@ -169,7 +160,7 @@ def test_the_ledger_holds_the_whole_block_and_says_what_of_it_was_used(account: 
 def test_a_block_of_two_instances_costs_both(account: Account) -> None:
     in_block(account)
     account.reservations[0]["TotalInstanceCount"] = 2
-    account.heartbeat(after=2 * MINUTE)
+    account.heartbeat(after=2 * plans.MINUTE)
     deployment = account.state.deployment
     assert deployment is not None
     assert deployment.spent_usd == 2 * BLOCK_HOURS * 10.0

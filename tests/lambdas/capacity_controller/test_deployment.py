@@ -7,6 +7,7 @@ import pytest
 
 from draftworth.records.deployment import STATE_KEY
 from tests.draftworth.records.write_golden import GOLDEN
+from tests.lambdas.capacity_controller import plans
 from tests.lambdas.capacity_controller.conftest import (
     READY_EVENT,
     RESULTS,
@@ -14,14 +15,6 @@ from tests.lambdas.capacity_controller.conftest import (
     STACK_ID,
     Account,
     started,
-)
-from tests.lambdas.capacity_controller.plans import (
-    HOUR,
-    JOB,
-    MINUTE,
-    NOW,
-    make_block_plan,
-    make_plan,
 )
 
 pytestmark = pytest.mark.emulator
@@ -49,7 +42,7 @@ def test_the_physical_id_never_changes_so_that_no_job_is_deleted_by_replacement(
     account: Account,
 ) -> None:
     account.deploy()
-    account.deploy(make_plan(job_name=OTHER_JOB), "Update", PhysicalResourceId="first/id")
+    account.deploy(plans.make_plan(job_name=OTHER_JOB), "Update", PhysicalResourceId="first/id")
     assert last_answer(account)["PhysicalResourceId"] == "first/id"
 
 
@@ -89,7 +82,7 @@ def test_a_state_of_another_version_fails_the_deploy_with_both_schemas(account: 
     older = state.replace(b"capacity-state/5", b"capacity-state/4")
     assert older != state
     account.s3.put_object(Bucket=RESULTS, Key=STATE_KEY, Body=older)
-    account.update(make_plan())
+    account.update(plans.make_plan())
     assert last_answer(account)["Status"] == "FAILED"
     for words in (STATE_KEY, "capacity-state/4", "capacity-state/5", "deploy again"):
         assert words in last_answer(account)["Reason"]
@@ -104,7 +97,7 @@ def test_a_run_goes_on_when_its_stack_is_updated_from_an_earlier_version(
         Bucket=RESULTS, Key=STATE_KEY, Body=(version / "capacity-state.json").read_bytes()
     )
     account.handle({"trigger": "heartbeat", "plan": (version / "capacity-plan.json").read_text()})
-    account.update(make_plan())
+    account.update(plans.make_plan())
     assert (account.desired, account.reason) == (1, "ready")
     assert last_answer(account)["Status"] == "SUCCESS"
     assert account.schedule() == "at(2026-11-20T14:00:00)", "the deadline of the first deploy"
@@ -112,7 +105,7 @@ def test_a_run_goes_on_when_its_stack_is_updated_from_an_earlier_version(
 
 def test_a_repeated_request_does_not_move_the_deadline(account: Account) -> None:
     event = account.deploy()
-    account.now += HOUR
+    account.now += plans.HOUR
     account.handle(event)
     assert account.schedule() == "at(2026-11-20T14:00:00)"
     assert len(account.cloudformation.answers) == 2
@@ -121,8 +114,8 @@ def test_a_repeated_request_does_not_move_the_deadline(account: Account) -> None
 def test_a_raised_deadline_counts_from_the_first_deploy(account: Account) -> None:
     account.stage()
     account.deploy()
-    account.now += HOUR
-    account.update(make_plan(deadline_minutes=300))
+    account.now += plans.HOUR
+    account.update(plans.make_plan(deadline_minutes=300))
     assert account.schedule() == "at(2026-11-20T15:00:00)"
     assert (account.desired, account.reason) == (1, "ready")
     assert len(account.called("UpdateNodegroupConfig")) == 1, "a deploy does not change the size"
@@ -131,9 +124,9 @@ def test_a_raised_deadline_counts_from_the_first_deploy(account: Account) -> Non
 def test_a_deadline_can_be_raised_after_it_has_passed(account: Account) -> None:
     account.stage()
     account.deploy()
-    account.heartbeat(after=240 * MINUTE)
+    account.heartbeat(after=240 * plans.MINUTE)
     assert account.reason == "deadline"
-    account.update(make_plan(deadline_minutes=300))
+    account.update(plans.make_plan(deadline_minutes=300))
     assert (account.desired, account.reason) == (1, "ready")
     assert account.schedule() == "at(2026-11-20T15:00:00)"
 
@@ -143,30 +136,32 @@ def test_a_raised_deadline_brings_no_nodes_when_the_run_is_over_or_the_budget_sp
     account: Account, why: str
 ) -> None:
     account.stage()
-    account.deploy(make_plan(budget_usd=30.0))
+    account.deploy(plans.make_plan(budget_usd=30.0))
     account.instances_follow()
-    account.heartbeat(after=240 * MINUTE)
+    account.heartbeat(after=240 * plans.MINUTE)
     if why == "complete":
         account.end_run()
-    account.update(make_plan(deadline_minutes=3000, budget_usd=30.0 if why == "budget" else 1e6))
+    account.update(
+        plans.make_plan(deadline_minutes=3000, budget_usd=30.0 if why == "budget" else 1e6)
+    )
     assert (account.desired, account.reason) == (0, why)
 
 
 def test_a_raised_budget_brings_the_nodes_back(account: Account) -> None:
     account.stage()
-    account.deploy(make_plan(budget_usd=10.0))
+    account.deploy(plans.make_plan(budget_usd=10.0))
     account.instances_follow()
-    account.heartbeat(after=HOUR)
+    account.heartbeat(after=plans.HOUR)
     assert account.reason == "budget"
-    account.update(make_plan(budget_usd=20.0))
+    account.update(plans.make_plan(budget_usd=20.0))
     assert (account.desired, account.reason) == (1, "ready")
 
 
 def test_a_lowered_deadline_takes_the_nodes_down(account: Account) -> None:
     account.stage()
     account.deploy()
-    account.now += HOUR
-    account.update(make_plan(deadline_minutes=60))
+    account.now += plans.HOUR
+    account.update(plans.make_plan(deadline_minutes=60))
     assert (account.desired, account.reason) == (0, "deadline")
     assert account.schedule() is None
 
@@ -175,36 +170,36 @@ def test_another_job_is_another_deployment_with_its_own_deadline_and_spend(
     account: Account,
 ) -> None:
     account.stage()
-    account.deploy(make_plan(budget_usd=15.0))
+    account.deploy(plans.make_plan(budget_usd=15.0))
     account.instances_follow()
-    account.heartbeat(after=HOUR)
-    account.update(make_plan(job_name=OTHER_JOB, budget_usd=15.0))
+    account.heartbeat(after=plans.HOUR)
+    account.update(plans.make_plan(job_name=OTHER_JOB, budget_usd=15.0))
     account.begin_run(OTHER_JOB)
     assert (account.desired, account.reason) == (1, "ready")
     assert len(account.called("UpdateNodegroupConfig")) == 1, "the nodes are kept for the new Job"
     assert account.schedule() == "at(2026-11-20T15:00:00)"
-    account.heartbeat(after=HOUR)
+    account.heartbeat(after=plans.HOUR)
     deployments = account.state.deployments
-    assert [deployments[job].spent_usd for job in (JOB, OTHER_JOB)] == [10.0, 10.0]
+    assert [deployments[job].spent_usd for job in (plans.JOB, OTHER_JOB)] == [10.0, 10.0]
 
 
 def test_node_time_up_to_the_change_of_the_job_is_the_old_jobs(account: Account) -> None:
     account.stage()
     account.deploy()
     account.instances_follow()
-    account.heartbeat(after=HOUR)
-    account.now += 10 * MINUTE
-    account.update(make_plan(job_name=OTHER_JOB))
-    account.heartbeat(after=2 * MINUTE)
+    account.heartbeat(after=plans.HOUR)
+    account.now += 10 * plans.MINUTE
+    account.update(plans.make_plan(job_name=OTHER_JOB))
+    account.heartbeat(after=2 * plans.MINUTE)
     spent = {job: d.node_time.node_seconds for job, d in account.state.deployments.items()}
-    assert spent == {JOB: HOUR + 10 * MINUTE, OTHER_JOB: 2 * MINUTE}
+    assert spent == {plans.JOB: plans.HOUR + 10 * plans.MINUTE, OTHER_JOB: 2 * plans.MINUTE}
 
 
 def test_another_job_is_notified_although_the_size_stays(account: Account) -> None:
     account.stage()
     account.deploy()
     account.mail()
-    account.update(make_plan(job_name=OTHER_JOB))
+    account.update(plans.make_plan(job_name=OTHER_JOB))
     (told,) = account.mail()
     assert "1 -> 1" in told["text"]
     assert OTHER_JOB in told["text"]
@@ -215,7 +210,7 @@ def test_the_end_of_the_old_jobs_run_does_not_end_the_new_one(account: Account) 
     account.deploy()
     account.end_run()
     account.handle(RUN_EVENT)
-    account.update(make_plan(job_name=OTHER_JOB))
+    account.update(plans.make_plan(job_name=OTHER_JOB))
     assert (account.desired, account.reason) == (1, "ready")
 
 
@@ -225,24 +220,27 @@ def test_a_rolled_back_deploy_returns_to_the_old_job_with_its_deadline_and_spend
     account.stage()
     account.deploy()
     account.instances_follow()
-    account.heartbeat(after=HOUR)
-    account.update(make_plan(job_name=OTHER_JOB))
-    account.now += 10 * MINUTE
-    account.update(make_plan())
-    assert account.state.current == JOB
+    account.heartbeat(after=plans.HOUR)
+    account.update(plans.make_plan(job_name=OTHER_JOB))
+    account.now += 10 * plans.MINUTE
+    account.update(plans.make_plan())
+    assert account.state.current == plans.JOB
     assert account.schedule() == "at(2026-11-20T14:00:00)"
     assert (account.desired, account.reason) == (1, "ready")
-    account.heartbeat(after=20 * MINUTE)
-    assert account.state.deployments[JOB].node_time.node_seconds == HOUR + 20 * MINUTE
+    account.heartbeat(after=20 * plans.MINUTE)
+    assert (
+        account.state.deployments[plans.JOB].node_time.node_seconds
+        == plans.HOUR + 20 * plans.MINUTE
+    )
 
 
 def test_a_roll_back_to_a_job_whose_deadline_has_passed_brings_no_nodes(account: Account) -> None:
     account.stage()
     account.deploy()
-    account.now += 241 * MINUTE
-    account.update(make_plan(job_name=OTHER_JOB))
+    account.now += 241 * plans.MINUTE
+    account.update(plans.make_plan(job_name=OTHER_JOB))
     assert account.desired == 1
-    account.update(make_plan())
+    account.update(plans.make_plan())
     assert (account.desired, account.reason) == (0, "deadline")
 
 
@@ -258,10 +256,10 @@ def test_a_changed_way_of_buying_means_another_node_group(account: Account) -> N
     account.stage()
     account.deploy()
     group = "draftworth-qwen3-32b-accelerator-od"
-    plan = make_plan(nodegroup_name=group, capacity="on_demand")
+    plan = plans.make_plan(nodegroup_name=group, capacity="on_demand")
     account.create_node_group(plan)
     account.eks.delete_nodegroup(
-        clusterName=plan.cluster_name, nodegroupName=make_plan().nodegroup_name
+        clusterName=plan.cluster_name, nodegroupName=plans.make_plan().nodegroup_name
     )
     account.heartbeat()
     assert account.reason == "no_node_group"
@@ -283,7 +281,7 @@ def test_nothing_comes_up_after_delete(account: Account) -> None:
     account.delete()
     account.stage()
     account.handle(READY_EVENT)
-    account.heartbeat(after=MINUTE)
+    account.heartbeat(after=plans.MINUTE)
     assert account.desired == 0
     assert account.decisions()[-1] == (0, "ended")
 
@@ -305,7 +303,7 @@ def test_delete_fails_rather_than_leave_a_node_behind(account: Account) -> None:
     assert last_answer(account)["Status"] == "FAILED"
     assert "not at zero" in last_answer(account)["Reason"]
     assert "update-nodegroup-config" in last_answer(account)["Reason"]
-    assert account.now < NOW + account.remaining_seconds, "in time for the answer"
+    assert account.now < plans.NOW + account.remaining_seconds, "in time for the answer"
 
 
 def test_delete_succeeds_once_the_size_is_set_by_hand(account: Account) -> None:
@@ -313,7 +311,7 @@ def test_delete_succeeds_once_the_size_is_set_by_hand(account: Account) -> None:
     account.deploy()
     account.eks.update_nodegroup_config(
         clusterName="draftworth-qwen3-32b",
-        nodegroupName=make_plan().nodegroup_name,
+        nodegroupName=plans.make_plan().nodegroup_name,
         scalingConfig={"desiredSize": 0},
     )
     account.fail("eks", "UpdateNodegroupConfig", *["AccessDeniedException"] * 100)
@@ -326,7 +324,7 @@ def test_delete_sees_to_the_deployed_node_group_and_to_the_one_of_the_request(
 ) -> None:
     account.stage()
     account.deploy()
-    other = make_plan(nodegroup_name="other")
+    other = plans.make_plan(nodegroup_name="other")
     up = {"minSize": 0, "maxSize": 1, "desiredSize": 1}
     account.create_node_group(other, scalingConfig=up)
     account.delete(other)
@@ -337,7 +335,7 @@ def test_delete_sees_to_the_deployed_node_group_and_to_the_one_of_the_request(
 @pytest.mark.parametrize("gone", ["node group", "cluster"])
 def test_delete_succeeds_when_what_it_would_size_is_gone(account: Account, gone: str) -> None:
     account.deploy()
-    plan = make_plan()
+    plan = plans.make_plan()
     account.eks.delete_nodegroup(clusterName=plan.cluster_name, nodegroupName=plan.nodegroup_name)
     if gone == "cluster":
         account.eks.delete_cluster(name=plan.cluster_name)
@@ -349,11 +347,11 @@ def test_delete_of_what_was_never_recorded_still_sees_that_there_are_no_nodes(
     account: Account,
 ) -> None:
     account.create_node_group(
-        make_plan(nodegroup_name="up"),
+        plans.make_plan(nodegroup_name="up"),
         scalingConfig={"minSize": 0, "maxSize": 1, "desiredSize": 1},
     )
-    account.delete(make_plan(nodegroup_name="up"))
-    assert account.scaling(make_plan(nodegroup_name="up"))["desiredSize"] == 0
+    account.delete(plans.make_plan(nodegroup_name="up"))
+    assert account.scaling(plans.make_plan(nodegroup_name="up"))["desiredSize"] == 0
     assert last_answer(account)["Status"] == "SUCCESS"
 
 
@@ -381,10 +379,10 @@ def test_a_stack_created_again_has_a_new_deadline_and_the_old_spend(
     account.stage()
     account.deploy()
     account.instances_follow()
-    account.heartbeat(after=HOUR)
+    account.heartbeat(after=plans.HOUR)
     account.delete()
     account.instances = []
-    account.now += 100 * HOUR
+    account.now += 100 * plans.HOUR
     account.deploy()
     deployment = account.state.deployment
     assert deployment is not None
@@ -415,5 +413,5 @@ def test_a_decision_that_fails_at_the_deploy_is_left_to_the_heartbeat(account: A
 def test_a_capacity_block_is_part_of_the_plan(account: Account) -> None:
     account.stage()
     account.deploy()
-    account.update(make_block_plan())
+    account.update(plans.make_block_plan())
     assert (account.desired, account.reason) == (0, "no_block")

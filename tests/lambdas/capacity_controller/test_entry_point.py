@@ -10,11 +10,7 @@ import pytest
 from lambdas.capacity_controller import handler as handler_module
 from lambdas.capacity_controller.handler import handler
 from lambdas.capacity_controller.state import load_settings
-from tests.lambdas.capacity_controller.conftest import (
-    FUNCTION_ARN,
-    READY_EVENT,
-    Account,
-)
+from tests.lambdas.capacity_controller import conftest
 
 pytestmark = pytest.mark.emulator
 
@@ -25,7 +21,7 @@ def test_missing_settings_are_named_together() -> None:
 
 
 def test_the_deployed_entry_point_reads_its_environment(
-    account: Account, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    account: conftest.Account, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     account.now = time.time()
     account.deploy()
@@ -33,9 +29,9 @@ def test_the_deployed_entry_point_reads_its_environment(
     for name, value in vars(account.settings).items():
         monkeypatch.setenv(name.upper(), value)
     monkeypatch.setattr(boto3, "client", lambda name, **_: getattr(account.clients, name))
-    context: Any = SimpleNamespace(invoked_function_arn=FUNCTION_ARN)
+    context: Any = SimpleNamespace(invoked_function_arn=conftest.FUNCTION_ARN)
     handler_module._controller.cache_clear()
-    handler(READY_EVENT, context)
+    handler(conftest.READY_EVENT, context)
     handler_module._controller.cache_clear()
     assert account.desired == 1
     (line,) = capsys.readouterr().out.splitlines()

@@ -25,37 +25,20 @@ from lambdas.capacity_controller import decision as decision_module
 from lambdas.capacity_controller.deployment import DeploymentError, handle_request
 from lambdas.capacity_controller.state import Deployment
 from tests.hostile.fuzzing import tries
+from tests.lambdas.capacity_controller import plans
 from tests.lambdas.capacity_controller.fakes import CHECKPOINTS, FOREIGN_TAGS, RESULTS, FakeAws
-from tests.lambdas.capacity_controller.plans import (
-    BLOCK_ID,
-    DRAFT,
-    HOUR,
-    JOB,
-    MINUTE,
-    NOW,
-    TAGS,
-    TARGET,
-    VARIANTS,
-    finished_run,
-    make_failed_model,
-    make_given_up,
-    make_plan,
-    make_ready,
-    make_report,
-    make_server,
-)
 
 OTHER_JOB = "llmperf-qwen3-32b-11112222"
-BLOCK_STARTS, BLOCK_ENDS = NOW + 2 * HOUR, NOW + 12 * HOUR
+BLOCK_STARTS, BLOCK_ENDS = plans.NOW + 2 * plans.HOUR, plans.NOW + 12 * plans.HOUR
 PLANS = {
-    "first": make_plan(nodes=2),
-    "longer": make_plan(nodes=2, deadline_minutes=480),
-    "short": make_plan(nodes=2, deadline_minutes=30),
-    "patient": make_plan(nodes=2, deadline_minutes=10_000, budget_usd=1e6),
-    "poor": make_plan(nodes=2, budget_usd=15.0),
-    "other": make_plan(nodes=3, job_name=OTHER_JOB),
-    "block": make_plan(
-        nodes=1, capacity="capacity_block", reservation_id=BLOCK_ID, deadline_minutes=1440
+    "first": plans.make_plan(nodes=2),
+    "longer": plans.make_plan(nodes=2, deadline_minutes=480),
+    "short": plans.make_plan(nodes=2, deadline_minutes=30),
+    "patient": plans.make_plan(nodes=2, deadline_minutes=10_000, budget_usd=1e6),
+    "poor": plans.make_plan(nodes=2, budget_usd=15.0),
+    "other": plans.make_plan(nodes=3, job_name=OTHER_JOB),
+    "block": plans.make_plan(
+        nodes=1, capacity="capacity_block", reservation_id=plans.BLOCK_ID, deadline_minutes=1440
     ),
 }
 TRIGGERS = ("ready event", "run event", "deadline event", "heartbeat")
@@ -115,7 +98,7 @@ class Scenario:
 def _stage(*models: Any, vocabulary: str = "aa" * 32) -> Callable[[FakeAws], None]:
     def stage(aws: FakeAws) -> None:
         for model in models:
-            body = dump_record(make_ready(model, vocabulary=vocabulary))
+            body = dump_record(plans.make_ready(model, vocabulary=vocabulary))
             aws.objects[CHECKPOINTS, ready_key(model.model, model.revision)] = (body, "e")
 
     return stage
@@ -123,8 +106,8 @@ def _stage(*models: Any, vocabulary: str = "aa" * 32) -> Callable[[FakeAws], Non
 
 def _report(job: str, **overrides: Any) -> Callable[[FakeAws], None]:
     def report(aws: FakeAws) -> None:
-        for variant in VARIANTS:
-            made = make_report(job, variant, **{"reported_at_unix_s": aws.now, **overrides})
+        for variant in plans.VARIANTS:
+            made = plans.make_report(job, variant, **{"reported_at_unix_s": aws.now, **overrides})
             aws.objects[RESULTS, canary_key(job, variant)] = (dump_record(made), "e")
 
     return report
@@ -144,18 +127,18 @@ def _say(make: Callable[..., ServerState], **overrides: Any) -> Callable[[FakeAw
 
 
 def _give_up_staging(aws: FakeAws) -> None:
-    body = dump_record(make_failed_model(DRAFT, failed_at_unix_s=aws.now))
-    aws.objects[CHECKPOINTS, failed_key(DRAFT.model, DRAFT.revision)] = (body, "e")
+    body = dump_record(plans.make_failed_model(plans.DRAFT, failed_at_unix_s=aws.now))
+    aws.objects[CHECKPOINTS, failed_key(plans.DRAFT.model, plans.DRAFT.revision)] = (body, "e")
 
 
 def _measure(aws: FakeAws) -> None:
-    key = f"runs/{JOB}-89abcdef/blocks/1.result.json"
+    key = f"runs/{plans.JOB}-89abcdef/blocks/1.result.json"
     aws.objects[RESULTS, key], aws.written_at_unix_s[key] = (b"", "e"), aws.now
 
 
 def _end(job: str, status: str) -> Callable[[FakeAws], None]:
     run_id = f"{job}-89abcdef"
-    body = dump_record(finished_run(run_id, status=status))
+    body = dump_record(plans.finished_run(run_id, status=status))
 
     def end(aws: FakeAws) -> None:
         aws.objects[RESULTS, f"runs/{run_id}/run.json"] = (body, "e")
@@ -187,34 +170,34 @@ def _set(**values: Any) -> Callable[[FakeAws], None]:
 
 
 CHANGES: dict[str, Callable[[FakeAws], Any]] = {
-    "stage target": _stage(TARGET),
-    "stage draft": _stage(DRAFT),
-    "stage both": _stage(TARGET, DRAFT),
-    "stage a draft that does not fit": _stage(DRAFT, vocabulary="bb" * 32),
+    "stage target": _stage(plans.TARGET),
+    "stage draft": _stage(plans.DRAFT),
+    "stage both": _stage(plans.TARGET, plans.DRAFT),
+    "stage a draft that does not fit": _stage(plans.DRAFT, vocabulary="bb" * 32),
     "staging gives up": _give_up_staging,
-    "the canary fails": _report(JOB, ok=False, text="no credentials"),
-    "the canary is well": _report(JOB),
-    "a canary of long ago": _report(JOB, reported_at_unix_s=NOW - HOUR),
+    "the canary fails": _report(plans.JOB, ok=False, text="no credentials"),
+    "the canary is well": _report(plans.JOB),
+    "a canary of long ago": _report(plans.JOB, reported_at_unix_s=plans.NOW - plans.HOUR),
     "canaries are silent": _forget_reports,
-    "a server is healthy": _say(make_server),
-    "a server starts": _say(make_server, phase="starting"),
-    "a server gives up": _say(make_given_up),
-    "a server gave up long ago": _say(make_given_up, since_unix_s=NOW - HOUR),
+    "a server is healthy": _say(plans.make_server),
+    "a server starts": _say(plans.make_server, phase="starting"),
+    "a server gives up": _say(plans.make_given_up),
+    "a server gave up long ago": _say(plans.make_given_up, since_unix_s=plans.NOW - plans.HOUR),
     "measure": _measure,
-    "begin": _begin(JOB),
+    "begin": _begin(plans.JOB),
     "begin other": _begin(OTHER_JOB),
-    "complete": _end(JOB, "complete"),
-    "fail": _end(JOB, "failed"),
+    "complete": _end(plans.JOB, "complete"),
+    "fail": _end(plans.JOB, "failed"),
     "complete other": _end(OTHER_JOB, "complete"),
-    "a minute later": _later(MINUTE),
-    "half an hour later": _later(30 * MINUTE),
-    "hours later": _later(3 * HOUR),
+    "a minute later": _later(plans.MINUTE),
+    "half an hour later": _later(30 * plans.MINUTE),
+    "hours later": _later(3 * plans.HOUR),
     "stop": lambda aws: aws.objects.update({(RESULTS, STOP_KEY): (b"", "e")}),
     "go on": lambda aws: aws.objects.pop((RESULTS, STOP_KEY), None),
     "nodes follow": lambda aws: setattr(aws, "instances", aws.desired),
     "a node is lost": lambda aws: setattr(aws, "instances", max(aws.instances - 1, 0)),
     "foreign": _set(tags=FOREIGN_TAGS),
-    "ours": _set(tags=TAGS),
+    "ours": _set(tags=plans.TAGS),
     "EKS is busy": _set(refusals=("ResourceInUseException",)),
     "EKS throttles": _set(refusals=("ThrottlingException", "ThrottlingException")),
     "S3 fails": _set(s3_fails=True),
@@ -233,7 +216,9 @@ def current(aws: FakeAws) -> tuple[Deployment | None, str]:
 
 def canaries(aws: FakeAws, deployment: Deployment) -> list[bool]:
     """What those that reported since the deploy found."""
-    keys = [f"control/canary/{deployment.plan.job_name}/{variant}.json" for variant in VARIANTS]
+    keys = [
+        f"control/canary/{deployment.plan.job_name}/{variant}.json" for variant in plans.VARIANTS
+    ]
     reports = [json.loads(aws.objects[RESULTS, k][0]) for k in keys if (RESULTS, k) in aws.objects]
     since = deployment.deployed_at_unix_s
     return [report["ok"] for report in reports if report["reported_at_unix_s"] >= since]
@@ -257,7 +242,7 @@ def may_stay(aws: FakeAws, reasons: list[str]) -> bool:
         return False
     if deployment.plan.capacity == "capacity_block":
         return True
-    patient = aws.now - deployment.deployed_at_unix_s < 10 * MINUTE
+    patient = aws.now - deployment.deployed_at_unix_s < 10 * plans.MINUTE
     return reasons == ["canary"] and patient and False not in canaries(aws, deployment)
 
 
@@ -273,7 +258,7 @@ def against(aws: FakeAws) -> list[str]:
     spent = paid / 3600 * plan.price_usd_per_node_hour
     ready = [
         aws.objects.get((CHECKPOINTS, f"{m.model}/{m.revision}/_READY.json"))
-        for m in (TARGET, DRAFT)
+        for m in (plans.TARGET, plans.DRAFT)
     ]
     rules = {
         "deleted": status == "ended",
@@ -282,15 +267,15 @@ def against(aws: FakeAws) -> list[str]:
         "gave up": gave_up(aws, deployment),
         "deadline": aws.now >= deadline,
         "budget": spent >= plan.budget_usd and plan.capacity != "capacity_block",
-        "no server": paid - deployment.servers.from_node_seconds >= 130 * MINUTE * plan.nodes,
-        "not begun": paid >= 45 * MINUTE * plan.nodes
+        "no server": paid - deployment.servers.from_node_seconds >= 130 * plans.MINUTE * plan.nodes,
+        "not begun": paid >= 45 * plans.MINUTE * plan.nodes
         and not any(key.startswith(f"runs/{plan.job_name}-") for _, key in aws.objects),
         "stopped": (RESULTS, STOP_KEY) in aws.objects,
         "not staged": None in ready,
-        "canary": canaries(aws, deployment) != [True] * len(VARIANTS),
+        "canary": canaries(aws, deployment) != [True] * len(plans.VARIANTS),
         "tokenizers": any(b"bb" * 32 in body[0] for body in ready if body),
         "block": plan.capacity == "capacity_block"
-        and not BLOCK_STARTS <= aws.now < BLOCK_ENDS - 40 * MINUTE,
+        and not BLOCK_STARTS <= aws.now < BLOCK_ENDS - 40 * plans.MINUTE,
     }
     found += [name for name, holds in rules.items() if holds]
     return found
@@ -299,7 +284,7 @@ def against(aws: FakeAws) -> list[str]:
 def check_settled(aws: FakeAws) -> None:
     """After AWS has answered: the size is the one that the rules ask for."""
     (deployment, _), reasons = current(aws), against(aws)
-    if aws.tags != TAGS or deployment is None:
+    if aws.tags != plans.TAGS or deployment is None:
         return
     if not may_stay(aws, reasons):
         assert aws.desired == (0 if reasons else deployment.plan.nodes), reasons
@@ -324,7 +309,7 @@ def watch(aws: FakeAws) -> None:
     more than the run needs."""
 
     def asked(size: int) -> None:
-        assert aws.tags == TAGS, "a foreign node group was touched"
+        assert aws.tags == plans.TAGS, "a foreign node group was touched"
         deployment, _ = current(aws)
         assert not size or (deployment and size <= deployment.plan.nodes), f"{size} nodes"
         assert not (size and against(aws)), f"{size} nodes in spite of {against(aws)}"
@@ -446,22 +431,22 @@ def test_what_is_paid_without_a_server_is_bounded(operations: list[str]) -> None
 
     Nodes that came up while the group was somebody else's count from when it is ours again.
     """
-    scenario, limit = new_scenario(), 2 * 130 * MINUTE
+    scenario, limit = new_scenario(), 2 * 130 * plans.MINUTE
     for operation in ("stage both", "Create patient", "begin"):
         scenario.do(operation)
     aws, metered, over, ours = scenario.aws, 0.0, False, 0
     for operation in operations:
         before, instances = aws.now, aws.instances
-        ours = instances if aws.tags == TAGS else min(ours, instances)
+        ours = instances if aws.tags == plans.TAGS else min(ours, instances)
         scenario.do(operation)
         metered += ours * (aws.now - before)
         scenario.reconcile()
         if operation == "a node is lost" and instances:
             metered = 0.0
-        if aws.s3_fails or aws.tags != TAGS:
+        if aws.s3_fails or aws.tags != plans.TAGS:
             continue
         over = over or metered >= limit
-        assert not (over and aws.desired), f"{metered / MINUTE:.0f} node minutes"
+        assert not (over and aws.desired), f"{metered / plans.MINUTE:.0f} node minutes"
 
 
 def test_ready_before_the_deadline_leads_to_the_planned_size() -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from draftworth.records.deployment import STOP_KEY, DraftRef
 from lambdas.capacity_controller.actions import DRAIN_HOOK
+from tests.lambdas.capacity_controller import plans
 from tests.lambdas.capacity_controller.conftest import (
     CHECKPOINTS,
     FUNCTION_ARN,
@@ -19,18 +20,6 @@ from tests.lambdas.capacity_controller.conftest import (
     auto_scaling_event,
     s3_event,
 )
-from tests.lambdas.capacity_controller.plans import (
-    BLOCK_ID,
-    DRAFT,
-    HOUR,
-    JOB,
-    MINUTE,
-    NOW,
-    RUN_ID,
-    TARGET,
-    make_block_plan,
-    make_plan,
-)
 
 pytestmark = pytest.mark.emulator
 DEADLINE_EVENT = {"trigger": "deadline"}
@@ -42,7 +31,7 @@ def running(account: Account) -> None:
     account.stage()
     account.deploy()
     account.instances_follow()
-    account.heartbeat(after=2 * MINUTE)
+    account.heartbeat(after=2 * plans.MINUTE)
     assert (account.desired, len(account.instances)) == (1, 1)
     account.mail()
     account.log.clear()
@@ -51,10 +40,10 @@ def running(account: Account) -> None:
 def test_nodes_come_up_with_the_last_model_that_is_staged(account: Account) -> None:
     account.deploy()
     assert (account.desired, account.reason) == (0, "waiting_for_models")
-    account.stage(TARGET)
+    account.stage(plans.TARGET)
     account.handle(READY_EVENT)
     assert (account.desired, account.reason) == (0, "waiting_for_models")
-    account.stage(DRAFT)
+    account.stage(plans.DRAFT)
     account.handle(s3_event(CHECKPOINTS, "Qwen/Qwen3-1.7B/main/_READY.json"))
     assert account.scaling() == {"minSize": 0, "maxSize": 1, "desiredSize": 1}
     assert account.decisions() == [(0, "waiting_for_models"), (1, "ready")]
@@ -68,7 +57,7 @@ def test_models_of_an_earlier_deployment_bring_the_nodes_up_at_once(account: Acc
 
 def test_the_maximum_grows_with_the_plan(account: Account) -> None:
     account.stage()
-    account.deploy(make_plan(nodes=3))
+    account.deploy(plans.make_plan(nodes=3))
     assert account.scaling() == {"minSize": 0, "maxSize": 3, "desiredSize": 3}
 
 
@@ -83,8 +72,8 @@ def test_a_marker_that_is_half_written_is_none(account: Account) -> None:
 def test_tokenizers_that_differ_stop_the_run_before_any_node_with_both_names(
     account: Account,
 ) -> None:
-    account.stage(TARGET)
-    account.stage(DRAFT, vocabulary="bb" * 32)
+    account.stage(plans.TARGET)
+    account.stage(plans.DRAFT, vocabulary="bb" * 32)
     account.deploy()
     assert (account.desired, account.reason) == (0, "tokenizer_mismatch")
     (mail,) = account.mail()
@@ -95,12 +84,12 @@ def test_tokenizers_that_differ_stop_the_run_before_any_node_with_both_names(
 def test_a_head_without_a_tokenizer_fits_and_a_draft_model_without_one_does_not(
     account: Account,
 ) -> None:
-    account.stage(TARGET)
-    account.stage(DRAFT, vocabulary=None)
+    account.stage(plans.TARGET)
+    account.stage(plans.DRAFT, vocabulary=None)
     account.deploy()
     assert account.reason == "tokenizer_mismatch"
-    head = DraftRef(checkpoint=DRAFT, vocabulary="own_or_none")
-    account.update(make_plan(drafts=(head,)))
+    head = DraftRef(checkpoint=plans.DRAFT, vocabulary="own_or_none")
+    account.update(plans.make_plan(drafts=(head,)))
     assert (account.desired, account.reason) == (1, "ready")
 
 
@@ -111,13 +100,13 @@ def test_the_end_of_the_run_takes_the_nodes_down(account: Account, status: str) 
     account.handle(RUN_EVENT)
     assert (account.desired, account.decisions()) == (0, [(0, status)])
     (mail,) = account.mail()
-    assert RUN_ID in mail["text"]
+    assert plans.RUN_ID in mail["text"]
     assert ("a server died" in mail["text"]) is (status == "failed")
 
 
 def test_a_run_that_cannot_be_read_is_over_all_the_same(account: Account) -> None:
     running(account)
-    account.s3.put_object(Bucket=RESULTS, Key=f"runs/{RUN_ID}/run.json", Body=b"{")
+    account.s3.put_object(Bucket=RESULTS, Key=f"runs/{plans.RUN_ID}/run.json", Body=b"{")
     account.handle(RUN_EVENT)
     assert (account.desired, account.reason) == (0, "failed")
 
@@ -134,28 +123,30 @@ def test_the_end_of_another_jobs_run_changes_nothing(account: Account, run_id: s
 
 def test_a_run_that_has_not_ended_changes_nothing(account: Account) -> None:
     running(account)
-    account.s3.put_object(Bucket=RESULTS, Key=f"runs/{RUN_ID}/blocks/1.result.json", Body=b"{}")
+    account.s3.put_object(
+        Bucket=RESULTS, Key=f"runs/{plans.RUN_ID}/blocks/1.result.json", Body=b"{}"
+    )
     account.heartbeat()
     assert (account.desired, account.decisions()) == (1, [])
 
 
 def test_the_deadline_takes_the_nodes_down(account: Account) -> None:
     running(account)
-    account.now = NOW + 240 * MINUTE
+    account.now = plans.NOW + 240 * plans.MINUTE
     account.handle(DEADLINE_EVENT)
     assert (account.desired, account.decisions()) == (0, [(0, "deadline")])
 
 
 def test_a_deadline_event_that_comes_early_changes_nothing(account: Account) -> None:
     running(account)
-    account.now = NOW + 240 * MINUTE - 1
+    account.now = plans.NOW + 240 * plans.MINUTE - 1
     account.handle(DEADLINE_EVENT)
     assert account.desired == 1
 
 
 def test_models_that_are_staged_after_the_deadline_start_nothing(account: Account) -> None:
     account.deploy()
-    account.now = NOW + 240 * MINUTE
+    account.now = plans.NOW + 240 * plans.MINUTE
     account.stage()
     account.handle(READY_EVENT)
     assert (account.desired, account.reason) == (0, "deadline")
@@ -164,7 +155,7 @@ def test_models_that_are_staged_after_the_deadline_start_nothing(account: Accoun
 def test_the_deadlines_schedule_fires_once_at_the_full_minute_not_before_it(
     account: Account,
 ) -> None:
-    account.now = NOW + 30
+    account.now = plans.NOW + 30
     account.deploy()
     assert account.schedule() == "at(2026-11-20T14:01:00)"
     (request,) = account.called("CreateSchedule")
@@ -177,16 +168,16 @@ def test_the_deadlines_schedule_fires_once_at_the_full_minute_not_before_it(
 
 def test_the_schedule_is_set_once_and_removed_when_it_has_fired(account: Account) -> None:
     running(account)
-    account.heartbeat(after=2 * MINUTE)
+    account.heartbeat(after=2 * plans.MINUTE)
     assert len(account.called("CreateSchedule")) == 1
-    account.heartbeat(after=240 * MINUTE)
+    account.heartbeat(after=240 * plans.MINUTE)
     assert account.schedule() is None
 
 
 def test_a_schedule_that_deleted_itself_is_no_error(account: Account) -> None:
     running(account)
     account.scheduler.delete_schedule(Name="deadline", GroupName=SCHEDULE_GROUP)
-    account.heartbeat(after=240 * MINUTE)
+    account.heartbeat(after=240 * plans.MINUTE)
     assert account.desired == 0
     assert account.state.schedule_at_unix_s is None
 
@@ -195,12 +186,12 @@ def test_the_first_heartbeat_over_the_budget_takes_the_nodes_down(
     account: Account,
 ) -> None:
     account.stage()
-    account.deploy(make_plan(deadline_minutes=10_000))
+    account.deploy(plans.make_plan(deadline_minutes=10_000))
     account.instances_follow()
     for minutes in (*[30] * 11, *[2] * 14):
-        account.heartbeat(after=minutes * MINUTE)
+        account.heartbeat(after=minutes * plans.MINUTE)
     assert (account.desired, account.reason) == (1, "ready")
-    account.heartbeat(after=2 * MINUTE)
+    account.heartbeat(after=2 * plans.MINUTE)
     assert (account.desired, account.reason) == (0, "budget")
     assert "60.00 USD of a budget of 60.00 USD" in account.mail()[-1]["text"]
 
@@ -212,56 +203,56 @@ def test_nodes_without_a_run_go_and_come_back_when_one_begins(
     account.stage()
     account.deploy()
     account.instances = [("i-0", "InService")]
-    account.heartbeat(after=2 * MINUTE)
+    account.heartbeat(after=2 * plans.MINUTE)
     for _ in range(21):
-        account.heartbeat(after=2 * MINUTE)
+        account.heartbeat(after=2 * plans.MINUTE)
     assert account.desired == 1
-    account.heartbeat(after=2 * MINUTE)
+    account.heartbeat(after=2 * plans.MINUTE)
     assert (account.desired, account.reason) == (0, "not_begun")
     text = account.mail()[-1]["text"]
     assert (
         0 < text.index("make logs") < text.index("aws.public_access_cidrs") < text.index("kubectl")
     )
-    account.begin_run(JOB)
-    account.heartbeat(after=2 * MINUTE)
+    account.begin_run(plans.JOB)
+    account.heartbeat(after=2 * plans.MINUTE)
     assert account.desired == 1
 
 
 def test_waiting_for_capacity_costs_nothing(account: Account) -> None:
     account.stage()
-    account.deploy(make_plan(deadline_minutes=10_000))
-    account.heartbeat(after=100 * HOUR)
+    account.deploy(plans.make_plan(deadline_minutes=10_000))
+    account.heartbeat(after=100 * plans.HOUR)
     assert (account.desired, account.reason) == (1, "ready")
     account.instances_follow()
-    account.heartbeat(after=2 * MINUTE)
+    account.heartbeat(after=2 * plans.MINUTE)
     deployment = account.state.deployment
     assert deployment is not None
-    assert deployment.node_time.node_seconds == 2 * MINUTE
+    assert deployment.node_time.node_seconds == 2 * plans.MINUTE
 
 
 def test_waiting_for_models_costs_nothing(account: Account) -> None:
-    account.deploy(make_plan(deadline_minutes=10_000))
-    account.heartbeat(after=100 * HOUR)
+    account.deploy(plans.make_plan(deadline_minutes=10_000))
+    account.heartbeat(after=100 * plans.HOUR)
     account.stage()
     account.handle(READY_EVENT)
     account.instances_follow()
-    account.heartbeat(after=2 * MINUTE)
+    account.heartbeat(after=2 * plans.MINUTE)
     deployment = account.state.deployment
     assert deployment is not None
-    assert deployment.node_time.node_seconds == 2 * MINUTE
+    assert deployment.node_time.node_seconds == 2 * plans.MINUTE
 
 
 def test_nodes_that_still_drain_are_paid_for(account: Account) -> None:
     running(account)
     account.end_run()
     account.handle(RUN_EVENT)
-    account.heartbeat(after=2 * MINUTE)
+    account.heartbeat(after=2 * plans.MINUTE)
     account.instances = []
-    account.heartbeat(after=2 * MINUTE)
-    account.heartbeat(after=100 * HOUR)
+    account.heartbeat(after=2 * plans.MINUTE)
+    account.heartbeat(after=100 * plans.HOUR)
     deployment = account.state.deployment
     assert deployment is not None
-    assert deployment.node_time.node_seconds == 6 * MINUTE
+    assert deployment.node_time.node_seconds == 6 * plans.MINUTE
 
 
 def test_the_stop_object_holds_until_it_is_deleted(account: Account) -> None:
@@ -277,11 +268,11 @@ def test_the_stop_object_holds_until_it_is_deleted(account: Account) -> None:
 def reservation(state: str = "active", **overrides: Any) -> dict[str, Any]:
     """What DescribeCapacityReservations says of a Capacity Block (put into boto3's pipeline)."""
     fields = {
-        "CapacityReservationId": BLOCK_ID,
+        "CapacityReservationId": plans.BLOCK_ID,
         "ReservationType": "capacity-block",
         "State": state,
-        "StartDate": datetime.fromtimestamp(NOW + HOUR, UTC),
-        "EndDate": datetime.fromtimestamp(NOW + 25 * HOUR, UTC),
+        "StartDate": datetime.fromtimestamp(plans.NOW + plans.HOUR, UTC),
+        "EndDate": datetime.fromtimestamp(plans.NOW + 25 * plans.HOUR, UTC),
     }
     return {**fields, **overrides}
 
@@ -289,33 +280,35 @@ def reservation(state: str = "active", **overrides: Any) -> dict[str, Any]:
 def test_nodes_come_with_the_capacity_block_and_go_before_its_end(account: Account) -> None:
     account.stage()
     account.reservations = [reservation("scheduled")]
-    account.deploy(make_block_plan(deadline_minutes=10_000, budget_usd=1e6))
+    account.deploy(plans.make_block_plan(deadline_minutes=10_000, budget_usd=1e6))
     assert (account.desired, account.reason) == (0, "block_not_started")
-    account.now, account.reservations = NOW + HOUR, [reservation()]
+    account.now, account.reservations = plans.NOW + plans.HOUR, [reservation()]
     account.heartbeat()
     assert (account.desired, account.reason) == (1, "ready")
     assert account.schedule() == "at(2026-11-21T10:20:00)", "40 minutes before 11:00"
-    account.now = NOW + 25 * HOUR - 40 * MINUTE
+    account.now = plans.NOW + 25 * plans.HOUR - 40 * plans.MINUTE
     account.handle(DEADLINE_EVENT)
     assert (account.desired, account.reason) == (0, "block_over")
 
 
 def test_a_block_that_is_extended_moves_the_deadline(account: Account) -> None:
     account.stage()
-    account.reservations = [reservation(StartDate=datetime.fromtimestamp(NOW, UTC))]
-    account.deploy(make_block_plan(deadline_minutes=10_000))
-    account.reservations[0]["EndDate"] = datetime.fromtimestamp(NOW + 49 * HOUR, UTC)
-    account.heartbeat(after=MINUTE)
+    account.reservations = [reservation(StartDate=datetime.fromtimestamp(plans.NOW, UTC))]
+    account.deploy(plans.make_block_plan(deadline_minutes=10_000))
+    account.reservations[0]["EndDate"] = datetime.fromtimestamp(plans.NOW + 49 * plans.HOUR, UTC)
+    account.heartbeat(after=plans.MINUTE)
     assert account.schedule() == "at(2026-11-22T10:20:00)"
 
 
-@pytest.mark.parametrize("found", [[], [{"CapacityReservationId": BLOCK_ID, "State": "active"}]])
+@pytest.mark.parametrize(
+    "found", [[], [{"CapacityReservationId": plans.BLOCK_ID, "State": "active"}]]
+)
 def test_without_its_block_nothing_starts(account: Account, found: list[Any]) -> None:
     account.stage()
     account.reservations = found
-    account.deploy(make_block_plan())
+    account.deploy(plans.make_block_plan())
     assert (account.desired, account.reason) == (0, "no_block")
-    assert BLOCK_ID in account.mail()[0]["text"]
+    assert plans.BLOCK_ID in account.mail()[0]["text"]
 
 
 def test_a_block_that_ec2_does_not_know_is_none(account: Account) -> None:
@@ -323,15 +316,15 @@ def test_a_block_that_ec2_does_not_know_is_none(account: Account) -> None:
         "ec2", "DescribeCapacityReservations", "InvalidCapacityReservationId.NotFound", None
     )
     account.stage()
-    account.deploy(make_block_plan())
+    account.deploy(plans.make_block_plan())
     assert account.reason == "no_block"
 
 
 def test_a_block_that_cannot_be_read_now_is_read_again_later(account: Account) -> None:
     account.fail("ec2", "DescribeCapacityReservations", "RequestLimitExceeded", None)
     account.stage()
-    account.reservations = [reservation(StartDate=datetime.fromtimestamp(NOW, UTC))]
-    account.deploy(make_block_plan())
+    account.reservations = [reservation(StartDate=datetime.fromtimestamp(plans.NOW, UTC))]
+    account.deploy(plans.make_block_plan())
     assert (account.desired, account.decisions()) == (0, [])
     assert [entry["event"] for entry in account.log] == ["not decided"]
     account.heartbeat()
@@ -346,11 +339,11 @@ def test_an_experiment_without_a_block_asks_for_none(account: Account) -> None:
 
 
 def test_a_foreign_node_group_is_never_touched(account: Account) -> None:
-    foreign = make_plan(nodegroup_name="foreign")
+    foreign = plans.make_plan(nodegroup_name="foreign")
     account.create_node_group(foreign, tags={"draftworth:experiment": "another"})
     account.stage()
     account.deploy(foreign)
-    account.heartbeat(after=240 * MINUTE)
+    account.heartbeat(after=240 * plans.MINUTE)
     account.delete(foreign)
     assert account.called("UpdateNodegroupConfig") == []
     assert account.reason == "foreign_node_group"
@@ -358,7 +351,7 @@ def test_a_foreign_node_group_is_never_touched(account: Account) -> None:
 
 
 def test_a_node_group_that_is_replaced_is_waited_for(account: Account) -> None:
-    plan = make_plan(nodegroup_name="to-come")
+    plan = plans.make_plan(nodegroup_name="to-come")
     account.stage()
     account.deploy(plan)
     assert account.reason == "no_node_group"
@@ -373,7 +366,7 @@ def test_a_size_changed_by_hand_is_set_again_without_a_notification(
     running(account)
     account.eks.update_nodegroup_config(
         clusterName="draftworth-qwen3-32b",
-        nodegroupName=make_plan().nodegroup_name,
+        nodegroupName=plans.make_plan().nodegroup_name,
         scalingConfig={"desiredSize": 0},
     )
     account.heartbeat()
@@ -413,7 +406,7 @@ def test_an_unchanged_observation_logs_and_notifies_nothing(account: Account) ->
 def test_without_nodes_the_state_is_not_written_each_time(account: Account) -> None:
     account.deploy()
     before = account.s3.head_object(Bucket=RESULTS, Key="control/capacity.json")["ETag"]
-    account.heartbeat(after=HOUR)
+    account.heartbeat(after=plans.HOUR)
     assert account.s3.head_object(Bucket=RESULTS, Key="control/capacity.json")["ETag"] == before
 
 
@@ -430,8 +423,8 @@ def test_each_decision_is_one_line_and_one_notification(account: Account) -> Non
         "draftworth qwen3-32b: 1 node, ready",
         "draftworth qwen3-32b: 0 nodes, complete",
     ]
-    assert lines[2]["trigger"] == f"Object Created: runs/{RUN_ID}/run.json"
-    assert (lines[2]["job"], lines[2]["size_before"], lines[2]["desired_size"]) == (JOB, 1, 0)
+    assert lines[2]["trigger"] == f"Object Created: runs/{plans.RUN_ID}/run.json"
+    assert (lines[2]["job"], lines[2]["size_before"], lines[2]["desired_size"]) == (plans.JOB, 1, 0)
 
 
 def test_events_in_any_order_lead_to_the_same_size(account: Account) -> None:

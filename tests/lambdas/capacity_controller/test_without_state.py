@@ -11,21 +11,12 @@ from draftworth.records.codec import RecordError, dump_record, dump_text
 from draftworth.records.deployment import STATE_KEY, STOP_KEY, TOLD_KEY
 from lambdas.capacity_controller.handler import handle
 from lambdas.s3_document import DocumentError
+from tests.lambdas.capacity_controller import plans
 from tests.lambdas.capacity_controller.fakes import RESULTS, FakeAws, refused
-from tests.lambdas.capacity_controller.plans import (
-    BLOCK_ID,
-    HOUR,
-    MINUTE,
-    NOW,
-    RUN_ID,
-    finished_run,
-    make_block_plan,
-    make_plan,
-)
 from tests.lambdas.capacity_controller.test_invariants import Scenario
 
 STATE, TOLD = (RESULTS, STATE_KEY), (RESULTS, TOLD_KEY)
-PLAN = make_plan(nodes=2, budget_usd=1000.0)
+PLAN = plans.make_plan(nodes=2, budget_usd=1000.0)
 LOST = "draftworth qwen3-32b: state lost"
 ZERO = "draftworth qwen3-32b: 0 nodes, state lost"
 
@@ -37,7 +28,9 @@ def invoke(aws: FakeAws, *, trigger: str = "heartbeat", plan: str | None = None)
     )
 
 
-def heartbeats(aws: FakeAws, number: int = 1, *, after: float = 2 * MINUTE, **more: Any) -> None:
+def heartbeats(
+    aws: FakeAws, number: int = 1, *, after: float = 2 * plans.MINUTE, **more: Any
+) -> None:
     """As the schedule invokes the function; its errors are Lambda's to count."""
     for _ in range(number):
         aws.now += after
@@ -50,7 +43,7 @@ def running() -> FakeAws:
     aws = FakeAws()
     scenario = Scenario(aws=aws)
     scenario.do("Create first")
-    aws.now += HOUR
+    aws.now += plans.HOUR
     for operation in ("stage both", "ready event", "nodes follow", "a server is healthy", "begin"):
         scenario.do(operation)
     assert aws.desired == 2
@@ -68,7 +61,7 @@ def changed(aws: FakeAws, **values: Any) -> bytes:
 
 def from_the_future(aws: FakeAws) -> bytes:
     state = json.loads(aws.objects[STATE][0])
-    state["deployments"][state["current"]]["deployed_at_unix_s"] = NOW + 300 * HOUR
+    state["deployments"][state["current"]]["deployed_at_unix_s"] = plans.NOW + 300 * plans.HOUR
     return json.dumps(state).encode()
 
 
@@ -112,9 +105,9 @@ def test_a_state_that_is_read_again_goes_on_and_another_unreadable_one_is_told()
 def test_the_deadline_holds_to_the_minute_by_its_own_schedule() -> None:
     aws = running()
     unreadable(aws)
-    heartbeats(aws, after=3 * HOUR - MINUTE)
+    heartbeats(aws, after=3 * plans.HOUR - plans.MINUTE)
     assert aws.desired == 2
-    aws.now += MINUTE
+    aws.now += plans.MINUTE
     event = json.loads(aws.schedule_input)
     with pytest.raises(DocumentError):
         invoke(aws, **event)
@@ -126,7 +119,7 @@ def test_the_deadline_holds_to_the_minute_by_its_own_schedule() -> None:
 def test_a_deadline_whose_event_was_lost_holds_from_the_last_change_of_the_nodes() -> None:
     aws = running()
     unreadable(aws)
-    heartbeats(aws, after=PLAN.deadline_minutes * MINUTE - MINUTE)
+    heartbeats(aws, after=PLAN.deadline_minutes * plans.MINUTE - plans.MINUTE)
     assert aws.desired == 2
     heartbeats(aws)
     assert aws.desired == 0
@@ -144,8 +137,8 @@ def test_the_deadlines_event_takes_no_nodes_where_one_read_of_the_state_fails() 
 def test_the_budget_holds_since_the_last_change_of_the_nodes() -> None:
     aws = running()
     unreadable(aws)
-    plan = make_plan(nodes=2, budget_usd=20.0, price_usd_per_node_hour=10.0)
-    heartbeats(aws, after=HOUR - MINUTE, plan=dump_text(plan))
+    plan = plans.make_plan(nodes=2, budget_usd=20.0, price_usd_per_node_hour=10.0)
+    heartbeats(aws, after=plans.HOUR - plans.MINUTE, plan=dump_text(plan))
     assert aws.desired == 2
     heartbeats(aws, plan=dump_text(plan))
     assert aws.desired == 0
@@ -154,7 +147,7 @@ def test_the_budget_holds_since_the_last_change_of_the_nodes() -> None:
 
 @pytest.mark.parametrize(
     ("key", "body"),
-    [(STOP_KEY, b""), (f"runs/{RUN_ID}/run.json", dump_record(finished_run()))],
+    [(STOP_KEY, b""), (f"runs/{plans.RUN_ID}/run.json", dump_record(plans.finished_run()))],
 )
 def test_a_stop_and_the_runs_end_take_the_nodes_to_zero(key: str, body: bytes) -> None:
     aws = running()
@@ -164,14 +157,14 @@ def test_a_stop_and_the_runs_end_take_the_nodes_to_zero(key: str, body: bytes) -
     assert (aws.desired, aws.sent) == (0, [ZERO])
 
 
-@pytest.mark.parametrize(("ends", "desired"), [(2 * HOUR, 2), (30 * MINUTE, 0)])
+@pytest.mark.parametrize(("ends", "desired"), [(2 * plans.HOUR, 2), (30 * plans.MINUTE, 0)])
 def test_nodes_of_a_capacity_block_go_before_it_ends_whatever_they_cost(
     ends: float, desired: int
 ) -> None:
     aws = running()
     unreadable(aws)
-    aws.reserve(starts=NOW, ends=aws.now + ends)
-    block = make_block_plan(nodes=2, budget_usd=0.01, reservation_id=BLOCK_ID)
+    aws.reserve(starts=plans.NOW, ends=aws.now + ends)
+    block = plans.make_block_plan(nodes=2, budget_usd=0.01, reservation_id=plans.BLOCK_ID)
     heartbeats(aws, plan=dump_text(block))
     assert aws.desired == desired
 
@@ -192,7 +185,7 @@ def test_without_a_plan_that_can_be_read_either_no_node_is_touched() -> None:
     aws = running()
     unreadable(aws)
     for trigger in ("heartbeat", "deadline"):
-        aws.now += PLAN.deadline_minutes * MINUTE
+        aws.now += PLAN.deadline_minutes * plans.MINUTE
         with pytest.raises(RecordError, match="schema"):
             invoke(aws, trigger=trigger, plan='{"schema": "draftworth.capacity-plan/99"}')
     assert (aws.desired, aws.sent) == (2, [])
@@ -211,6 +204,6 @@ def test_nodes_of_an_unknown_age_stay_and_are_told() -> None:
     aws = running()
     unreadable(aws)
     aws.modified_at_unix_s = None
-    heartbeats(aws, after=10 * PLAN.deadline_minutes * MINUTE)
+    heartbeats(aws, after=10 * PLAN.deadline_minutes * plans.MINUTE)
     assert (aws.desired, aws.sent) == (2, [LOST])
     assert "a time that EKS does not tell" in aws.texts[-1]

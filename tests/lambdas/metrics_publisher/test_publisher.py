@@ -8,17 +8,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from draftworth.metrics.definitions import (
-    ACCEPTANCE_RATE,
-    ACCEPTANCE_RATE_ESTIMATED,
-    ERRORS,
-    NAMESPACE,
-    OUTPUT_THROUGHPUT,
-    TTFT,
-    Metric,
-    dimension_values,
-    published,
-)
+from draftworth.metrics import definitions
 from draftworth.records.codec import dump_record
 from draftworth.records.load import ConcurrencyLoad
 from draftworth.records.results import BlockResult, claim_key
@@ -42,9 +32,9 @@ def throttle(aws: Aws, *numbers: int) -> None:
     aws.cloudwatch.meta.events.register("before-call.cloudwatch.PutMetricData", answer)
 
 
-def published_of(block: BlockResult) -> list[Metric]:
+def published_of(block: BlockResult) -> list[definitions.Metric]:
     """What there is of a block; where the server counts, no estimate."""
-    return [m for m in published() if m.of_request or m.of_block(block) is not None]
+    return [m for m in definitions.published() if m.of_request or m.of_block(block) is not None]
 
 
 def test_a_published_file_reads_back_from_cloudwatch(aws: Aws) -> None:
@@ -54,12 +44,14 @@ def test_a_published_file_reads_back_from_cloudwatch(aws: Aws) -> None:
     )
     block = make_block(requests=(*requests, make_failed_record(40)))
     aws.publish(aws.upload(block))
-    assert list(aws.read(block, TTFT, "SampleCount").values()) == [3, 1]
-    assert list(aws.read(block, TTFT, "Sum").values()) == pytest.approx([600, 250])
-    assert list(aws.read(block, TTFT, "Maximum").values()) == pytest.approx([400, 250])
-    assert list(aws.read(block, ERRORS, "Sum").values()) == [0, 1]
-    assert list(aws.read(block, ACCEPTANCE_RATE, "Average").values()) == [75]
-    (output_tokens,) = (metric for metric in published() if metric.name == "OutputTokens")
+    assert list(aws.read(block, definitions.TTFT, "SampleCount").values()) == [3, 1]
+    assert list(aws.read(block, definitions.TTFT, "Sum").values()) == pytest.approx([600, 250])
+    assert list(aws.read(block, definitions.TTFT, "Maximum").values()) == pytest.approx([400, 250])
+    assert list(aws.read(block, definitions.ERRORS, "Sum").values()) == [0, 1]
+    assert list(aws.read(block, definitions.ACCEPTANCE_RATE, "Average").values()) == [75]
+    (output_tokens,) = (
+        metric for metric in definitions.published() if metric.name == "OutputTokens"
+    )
     assert list(aws.read(block, output_tokens, "Sum").values()) == [300, 100]
 
 
@@ -74,9 +66,11 @@ def test_get_metric_statistics_agrees_with_the_file(aws: Aws) -> None:
     block = make_block(request_count=200)
     aws.publish(aws.upload(block))
     points = aws.cloudwatch.get_metric_statistics(
-        Namespace=NAMESPACE,
-        MetricName=TTFT.name,
-        Dimensions=[{"Name": n, "Value": v} for n, v in dimension_values(block).items()],
+        Namespace=definitions.NAMESPACE,
+        MetricName=definitions.TTFT.name,
+        Dimensions=[
+            {"Name": n, "Value": v} for n, v in definitions.dimension_values(block).items()
+        ],
         StartTime=START_UNIX_S,
         EndTime=START_UNIX_S + 3600,
         Period=60,
@@ -93,14 +87,14 @@ def test_the_same_file_twice_counts_once(aws: Aws) -> None:
     key = aws.upload(block)
     first, second = aws.publish(key), aws.publish(key)
     assert (first.calls, second.calls, second.already_done) == (1, 0, 1)
-    assert aws.total(block, TTFT, "SampleCount") == 3
+    assert aws.total(block, definitions.TTFT, "SampleCount") == 3
 
 
 def test_the_same_file_uploaded_twice_counts_once(aws: Aws) -> None:
     block = make_block()
     for _ in range(2):
         aws.publish(aws.upload(block))
-    assert aws.total(block, TTFT, "SampleCount") == 3
+    assert aws.total(block, definitions.TTFT, "SampleCount") == 3
 
 
 def test_a_published_file_is_recognized_even_when_it_is_too_old_to_publish(aws: Aws) -> None:
@@ -116,14 +110,14 @@ def test_a_file_that_changed_after_it_was_published_is_refused(aws: Aws) -> None
     key = aws.upload_bytes(key_of(block), dump_record(make_block(request_count=4)))
     with pytest.raises(UnusableError, match="changed after 1 of 1 calls were published"):
         aws.publish(key)
-    assert aws.total(block, TTFT, "SampleCount") == 3
+    assert aws.total(block, definitions.TTFT, "SampleCount") == 3
 
 
 def test_two_files_of_one_variant_add_up(aws: Aws) -> None:
     block = make_block(block=1)
     for number in (1, 2):
         aws.publish(aws.upload(make_block(block=number)))
-    assert aws.total(block, TTFT, "SampleCount") == 6
+    assert aws.total(block, definitions.TTFT, "SampleCount") == 6
 
 
 def test_two_loads_of_a_ladder_are_told_apart(aws: Aws) -> None:
@@ -132,8 +126,8 @@ def test_two_loads_of_a_ladder_are_told_apart(aws: Aws) -> None:
     for block in (one, four):
         aws.publish(aws.upload(block))
     for block in (one, four):
-        assert aws.total(block, TTFT, "SampleCount") == 3
-        (value,) = aws.read(block, OUTPUT_THROUGHPUT, "Average").values()
+        assert aws.total(block, definitions.TTFT, "SampleCount") == 3
+        (value,) = aws.read(block, definitions.OUTPUT_THROUGHPUT, "Average").values()
         assert value == pytest.approx(block.output_throughput_token_per_s)
     assert one.output_throughput_token_per_s != four.output_throughput_token_per_s
 
@@ -145,10 +139,10 @@ def test_an_estimated_acceptance_reads_back_under_its_own_name_alone(aws: Aws) -
     # 99 tokens after the first in 66 chunks.
     block = replace(block, requests=(replace(record, chunks=67),))
     aws.publish(aws.upload(block))
-    assert list(aws.read(block, ACCEPTANCE_RATE_ESTIMATED, "Average").values()) == [
+    assert list(aws.read(block, definitions.ACCEPTANCE_RATE_ESTIMATED, "Average").values()) == [
         pytest.approx(10.0)
     ]
-    assert aws.read(block, ACCEPTANCE_RATE, "Average") == {}
+    assert aws.read(block, definitions.ACCEPTANCE_RATE, "Average") == {}
 
 
 @SMALL_CALLS
@@ -166,7 +160,7 @@ def test_a_delivery_meets_the_claim_of_one_that_runs(aws: Aws) -> None:
     aws.on_put(deliver_again)
     aws.publish(key)
     assert "published 1 of 5 calls and holds it for 90 s more" in refusals[0]
-    assert aws.total(block, TTFT, "SampleCount") == 3
+    assert aws.total(block, definitions.TTFT, "SampleCount") == 3
     assert aws.publish(key).calls == 0
 
 
@@ -182,7 +176,7 @@ def test_of_two_deliveries_that_both_saw_no_claim_one_publishes(aws: Aws) -> Non
     aws.s3.meta.events.register("before-call.s3.PutObject", publish_first)
     with pytest.raises(ClaimedError, match="claimed the file at this moment"):
         aws.publish(key)
-    assert aws.total(block, TTFT, "SampleCount") == 3
+    assert aws.total(block, definitions.TTFT, "SampleCount") == 3
 
 
 @SMALL_CALLS
@@ -290,7 +284,7 @@ def test_a_success_that_could_not_be_recorded_at_first_is_recorded_when_giving_b
     with pytest.raises(ClientError, match="SlowDown"):
         aws.publish(key)
     assert aws.publish(key).already_done == 1
-    assert aws.total(block, TTFT, "SampleCount") == 3
+    assert aws.total(block, definitions.TTFT, "SampleCount") == 3
 
 
 @SMALL_CALLS

@@ -17,13 +17,7 @@ from huggingface_hub import HfApi, constants
 
 from charts.checkpoint_stager import HUB_ENVIRONMENT
 from charts.shipped import MEASURING_IMAGE
-from draftworth.records.checkpoints import (
-    FAILED_MARKER,
-    FAILURES_VARIABLE,
-    FailedModel,
-    ReadyModel,
-    ready_key,
-)
+from draftworth.records import checkpoints
 from draftworth.records.codec import load_record
 from pods.checkpoint_stager import hub as hub_module
 from pods.checkpoint_stager import program
@@ -137,7 +131,10 @@ def pods(image: Path, aws: str, hub: LocalHub, tmp_path: Path) -> Pods:
 def test_the_image_stages_a_model_and_the_next_pod_has_nothing_to_do(pods: Pods) -> None:
     status, log = pods.run()
     assert status == 0, log
-    ready = load_record(ReadyModel, pods.objects()[ready_key(MODEL, REVISION).rpartition("/")[2]])
+    ready = load_record(
+        checkpoints.ReadyModel,
+        pods.objects()[checkpoints.ready_key(MODEL, REVISION).rpartition("/")[2]],
+    )
     assert tuple(file.path for file in ready.files) == SERVED
 
     pods.hub.asked.clear()
@@ -204,9 +201,9 @@ def test_a_model_that_needs_a_token_ends_with_two(pods: Pods, main: Main) -> Non
     assert "a gated model, and no token was given" in log
 
 
-def failed(pods: Pods) -> FailedModel | None:
-    data = pods.objects().get(FAILED_MARKER)
-    return load_record(FailedModel, data) if data is not None else None
+def failed(pods: Pods) -> checkpoints.FailedModel | None:
+    data = pods.objects().get(checkpoints.FAILED_MARKER)
+    return load_record(checkpoints.FailedModel, data) if data is not None else None
 
 
 def test_a_wrong_input_is_said_in_the_bucket_at_once(pods: Pods, main: Main) -> None:
@@ -225,7 +222,7 @@ def test_a_wrong_input_is_said_in_the_bucket_at_once(pods: Pods, main: Main) -> 
 def test_trouble_on_the_way_is_said_by_the_jobs_last_pod(
     pods: Pods, main: Main, monkeypatch: pytest.MonkeyPatch, earlier: str, is_last: bool
 ) -> None:
-    monkeypatch.setenv(FAILURES_VARIABLE, earlier)
+    monkeypatch.setenv(checkpoints.FAILURES_VARIABLE, earlier)
     pods.hub.trouble.statuses[:] = [500] * 100
     monkeypatch.setattr(hub_module, "RETRY_WAITS_SECONDS", ())
     assert main("--retries", "2")[0] == 1
@@ -238,7 +235,7 @@ def test_trouble_on_the_way_is_said_by_the_jobs_last_pod(
 def test_a_defect_of_the_last_pod_is_said_too(
     pods: Pods, main: Main, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(FAILURES_VARIABLE, "8")
+    monkeypatch.setenv(checkpoints.FAILURES_VARIABLE, "8")
 
     def fail(_: Staging) -> None:
         raise KeyError("a defect")

@@ -14,17 +14,8 @@ from draftworth.records.codec import RecordError, dump_record, load_record
 from draftworth.records.servers import LAST_LINES, ServerState, server_state_key
 from pods.compiled_graphs.scratch import STARTS_NAME, Starts, begin, keep
 from pods.compiled_graphs.server_process import LogTail
+from tests.pods.compiled_graphs import pods
 from tests.pods.compiled_graphs.conftest import PodFactory
-from tests.pods.compiled_graphs.pods import (
-    CACHE_FLAGS,
-    FOLDER_FLAGS,
-    RESULTS,
-    SERVER,
-    STAND_IN,
-    VARIANT,
-    Pod,
-    eventually,
-)
 from tests.pods.compiled_graphs.stand_in_trouble import FLOOD_LINES
 from tests.pods.compiled_graphs.test_pod_starts import an_uploaded_graph, pod_with_a_graph
 from tests.support.waiting import HANGS_AFTER_SECONDS
@@ -37,25 +28,25 @@ NO_BUCKET = "http://127.0.0.1:9"
 @pytest.fixture(autouse=True, scope="module")
 def _graphs_before_the_account() -> None:
     """They are made once, in an account in this process, which empties every other one."""
-    for flags in (FOLDER_FLAGS, CACHE_FLAGS):
+    for flags in (pods.FOLDER_FLAGS, pods.CACHE_FLAGS):
         an_uploaded_graph(flags)
 
 
 @pytest.fixture
-def troubled(pod: PodFactory, s3: Any) -> Pod:
+def troubled(pod: PodFactory, s3: Any) -> pods.Pod:
     """A pod whose vLLM does what `TROUBLE` says; `s3` has its bucket."""
     return with_trouble(pod("troubled"))
 
 
-def with_trouble(pod: Pod) -> Pod:
+def with_trouble(pod: pods.Pod) -> pods.Pod:
     program = pod.root / "bin" / "vllm"
-    program.write_text(program.read_text().replace(str(STAND_IN), str(TROUBLE)))
+    program.write_text(program.read_text().replace(str(pods.STAND_IN), str(TROUBLE)))
     return pod
 
 
 def state(s3: Any) -> ServerState | None:
     try:
-        body = s3.get_object(Bucket=RESULTS, Key=server_state_key(SERVER))["Body"]
+        body = s3.get_object(Bucket=pods.RESULTS, Key=server_state_key(pods.SERVER))["Body"]
     except s3.exceptions.NoSuchKey:
         return None
     return load_record(ServerState, body.read())
@@ -63,7 +54,7 @@ def state(s3: Any) -> ServerState | None:
 
 def phase(s3: Any, wanted: str) -> ServerState:
     """The state, once it has come to that."""
-    found = eventually(lambda: (now := state(s3)) and now.phase == wanted and now)
+    found = pods.eventually(lambda: (now := state(s3)) and now.phase == wanted and now)
     assert isinstance(found, ServerState)
     return found
 
@@ -73,23 +64,28 @@ def is_at_start(s3: Any, number: int) -> bool:
     return now is not None and now.start == number
 
 
-def ends(pod: Pod, trouble: str, *limits: str, **environment: str) -> int:
+def ends(pod: pods.Pod, trouble: str, *limits: str, **environment: str) -> int:
     """One container to its end; its exit code."""
     with pod.server(*limits, TROUBLE=trouble, **environment) as process:
         return process.wait(timeout=HANGS_AFTER_SECONDS)
 
 
-def test_a_crash_is_reported_with_its_exit_code_and_last_lines(troubled: Pod, s3: Any) -> None:
+def test_a_crash_is_reported_with_its_exit_code_and_last_lines(troubled: pods.Pod, s3: Any) -> None:
     assert ends(troubled, "crash") == 3
     found = phase(s3, "ended")
-    assert (found.variant, found.pod, found.start, found.exit_code) == (VARIANT, "troubled", 1, 3)
+    assert (found.variant, found.pod, found.start, found.exit_code) == (
+        pods.VARIANT,
+        "troubled",
+        1,
+        3,
+    )
     assert "RuntimeError: no" in found.last_lines
     assert found.reason == ""
     assert abs(found.since_unix_s - time.time()) < HANGS_AFTER_SECONDS
 
 
 def test_the_third_start_without_health_is_given_up_and_the_container_stays(
-    troubled: Pod, s3: Any
+    troubled: pods.Pod, s3: Any
 ) -> None:
     assert [ends(troubled, "crash"), ends(troubled, "crash")] == [3, 3]
     with troubled.server(TROUBLE="crash") as process:
@@ -103,39 +99,41 @@ def test_the_third_start_without_health_is_given_up_and_the_container_stays(
         assert process.wait(timeout=HANGS_AFTER_SECONDS) == 128 + signal.SIGTERM
     # A container that is started in this pod all the same starts no server, and changes nothing.
     with troubled.server(TROUBLE="crash") as process:
-        eventually(lambda: "given up by an earlier container" in troubled.log.read_text())
+        pods.eventually(lambda: "given up by an earlier container" in troubled.log.read_text())
         assert process.poll() is None
     assert state(s3) == found
 
 
 def test_a_compiler_that_failed_by_itself_is_given_up_sooner_where_the_chart_says_so(
-    troubled: Pod, s3: Any
+    troubled: pods.Pod, s3: Any
 ) -> None:
     assert ends(troubled, "compiler", "--starts-with-compiler-failure=2") == 1
     with troubled.server("--starts-with-compiler-failure=2", TROUBLE="compiler"):
         assert "exit code 70" in phase(s3, "given_up").reason
 
 
-def test_another_failure_is_not_taken_for_the_compilers(troubled: Pod) -> None:
+def test_another_failure_is_not_taken_for_the_compilers(troubled: pods.Pod) -> None:
     assert ends(troubled, "crash", "--starts-with-compiler-failure=1") == 3
 
 
-def test_a_start_that_was_killed_without_a_word_counts(troubled: Pod, s3: Any) -> None:
+def test_a_start_that_was_killed_without_a_word_counts(troubled: pods.Pod, s3: Any) -> None:
     for number in (1, 2, 3):
         with troubled.server(TROUBLE="hang"):
-            eventually(partial(is_at_start, s3, number))
+            pods.eventually(partial(is_at_start, s3, number))
     with troubled.server(TROUBLE="hang"):
         assert "no memory left" in phase(s3, "given_up").reason
 
 
-def test_a_server_that_hangs_is_ended_and_given_up_after_its_time(troubled: Pod, s3: Any) -> None:
+def test_a_server_that_hangs_is_ended_and_given_up_after_its_time(
+    troubled: pods.Pod, s3: Any
+) -> None:
     with troubled.server("--compile-minutes=0.01", TROUBLE="hang") as process:
         found = phase(s3, "given_up")
         assert process.poll() is None
     assert "was not healthy 0.01 minutes after its first start" in found.reason
 
 
-def test_the_time_of_all_starts_counts_together(troubled: Pod, s3: Any) -> None:
+def test_the_time_of_all_starts_counts_together(troubled: pods.Pod, s3: Any) -> None:
     keep(troubled.scratch, Starts(number=1, without_health=1, first_at_seconds=0.0))
     with troubled.server("--compile-minutes=0.001", TROUBLE="crash"):
         assert phase(s3, "given_up").start == 2
@@ -149,7 +147,7 @@ def test_graphs_of_the_bucket_have_the_shorter_time(pod: PodFactory, s3: Any) ->
 
 
 def test_a_server_that_was_healthy_is_started_again_as_if_it_were_new(
-    troubled: Pod, s3: Any
+    troubled: pods.Pod, s3: Any
 ) -> None:
     keep(troubled.scratch, Starts(number=2, without_health=2, first_at_seconds=0.0))
     with troubled.server("--compile-minutes=1e9", TROUBLE="healthy_once") as process:
@@ -187,7 +185,7 @@ def test_graphs_that_are_refused_are_given_up_at_once(pod: PodFactory, s3: Any) 
 def test_a_restored_cache_that_is_not_hit_is_followed_by_the_ordinary_start(
     pod: PodFactory, s3: Any
 ) -> None:
-    second = with_trouble(pod_with_a_graph(pod, CACHE_FLAGS))
+    second = with_trouble(pod_with_a_graph(pod, pods.CACHE_FLAGS))
     with second.server(TROUBLE="unhit"):
         found = phase(s3, "healthy")
         assert found.start == 1
@@ -196,18 +194,18 @@ def test_a_restored_cache_that_is_not_hit_is_followed_by_the_ordinary_start(
         second.said.unlink()
     # And is not tried again in this pod.
     with second.server(TROUBLE="unhit"):
-        eventually(second.said.exists)
+        pods.eventually(second.said.exists)
     assert second.log.read_text().count("a graph is not in the cache") == 1
 
 
 def test_a_restored_cache_that_is_hit_serves_with_what_proved_it(pod: PodFactory, s3: Any) -> None:
-    second = with_trouble(pod_with_a_graph(pod, CACHE_FLAGS))
+    second = with_trouble(pod_with_a_graph(pod, pods.CACHE_FLAGS))
     with second.server(TROUBLE="serve"):
         assert phase(s3, "healthy").last_lines[-1:] != ("a graph is not in the cache",)
     assert "not hit" not in second.log.read_text()
 
 
-def test_a_flood_of_lines_is_passed_on_and_its_end_kept(troubled: Pod, s3: Any) -> None:
+def test_a_flood_of_lines_is_passed_on_and_its_end_kept(troubled: pods.Pod, s3: Any) -> None:
     assert ends(troubled, "flood") == 4
     found = phase(s3, "ended")
     wanted = tuple(f"line {n}" for n in range(FLOOD_LINES - LAST_LINES, FLOOD_LINES))
@@ -216,45 +214,45 @@ def test_a_flood_of_lines_is_passed_on_and_its_end_kept(troubled: Pod, s3: Any) 
     assert len(passed_on) == FLOOD_LINES
 
 
-def test_a_daemon_that_holds_the_log_is_ended_with_its_family(troubled: Pod, s3: Any) -> None:
+def test_a_daemon_that_holds_the_log_is_ended_with_its_family(troubled: pods.Pod, s3: Any) -> None:
     assert ends(troubled, "daemon") == 5
     assert not Path(f"/proc/{int(troubled.said.read_text())}").exists()
 
 
-def test_orphans_are_reaped_while_the_server_runs(troubled: Pod, s3: Any) -> None:
+def test_orphans_are_reaped_while_the_server_runs(troubled: pods.Pod, s3: Any) -> None:
     with troubled.server(TROUBLE="orphans") as process:
         phase(s3, "healthy")
-        eventually(lambda: len(children(process)) == 1)
+        pods.eventually(lambda: len(children(process)) == 1)
 
 
-def test_a_server_that_ignores_sigterm_is_made_to_end(troubled: Pod, s3: Any) -> None:
+def test_a_server_that_ignores_sigterm_is_made_to_end(troubled: pods.Pod, s3: Any) -> None:
     with troubled.server(
         "--compile-minutes=0.01", "--grace-seconds=0.1", TROUBLE="deaf"
     ) as process:
-        eventually(lambda: "deaf" in troubled.log.read_text())
+        pods.eventually(lambda: "deaf" in troubled.log.read_text())
         child = vllm_of(process)
         phase(s3, "given_up")
         assert not Path(f"/proc/{child}").exists()
 
 
-def test_sigterm_reaches_vllm_and_is_no_failure(troubled: Pod, s3: Any) -> None:
+def test_sigterm_reaches_vllm_and_is_no_failure(troubled: pods.Pod, s3: Any) -> None:
     keep(troubled.scratch, Starts(number=2, without_health=2, first_at_seconds=time.monotonic()))
     with troubled.server(TROUBLE="hang") as process:
         phase(s3, "starting")
-        eventually(lambda: vllm_of(process))
+        pods.eventually(lambda: vllm_of(process))
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=HANGS_AFTER_SECONDS) == 128 + signal.SIGTERM
     assert phase(s3, "ended").exit_code == 143
 
 
-def test_a_results_bucket_that_cannot_be_reached_stops_no_server(troubled: Pod) -> None:
+def test_a_results_bucket_that_cannot_be_reached_stops_no_server(troubled: pods.Pod) -> None:
     with troubled.server(TROUBLE="serve", AWS_ENDPOINT_URL=NO_BUCKET):
-        eventually(troubled.healthy)
-        eventually(lambda: "its state cannot be reported" in troubled.log.read_text())
+        pods.eventually(troubled.healthy)
+        pods.eventually(lambda: "its state cannot be reported" in troubled.log.read_text())
     assert troubled.log.read_text().count("cannot be reported") == 1
 
 
-def test_a_program_that_is_not_there_ends_with_127(troubled: Pod, s3: Any) -> None:
+def test_a_program_that_is_not_there_ends_with_127(troubled: pods.Pod, s3: Any) -> None:
     (troubled.root / "bin" / "vllm").unlink()
     assert ends(troubled, "serve", PATH="/nowhere") == 127
     assert any("cannot be started" in line for line in phase(s3, "ended").last_lines)

@@ -16,30 +16,18 @@ from moto import mock_aws
 from draftworth.records.artifacts import manifest_key
 from pods.compiled_graphs.scratch import StartRecord, write_record
 from pods.compiled_graphs.upload import GraphBucket, Uploader
+from tests.pods.compiled_graphs import pods
 from tests.pods.compiled_graphs.conftest import PodFactory
-from tests.pods.compiled_graphs.pods import (
-    BUCKET,
-    CACHE_FLAGS,
-    FOLDER_FLAGS,
-    INPUTS,
-    KEY,
-    Pod,
-    eventually,
-    keys,
-    make_buckets,
-    stored_manifest,
-    what_is_not_whole,
-)
 from tests.pods.compiled_graphs.stand_in_vllm import FILES
 from tests.support.waiting import HANGS_AFTER_SECONDS
 
 pytestmark = pytest.mark.emulator
 
 
-def compile_and_upload(pod: Pod, s3: Any) -> None:
+def compile_and_upload(pod: pods.Pod, s3: Any) -> None:
     with pod.server(), pod.uploader():
         assert pod.what_vllm_did().startswith("compiled ")
-        eventually(lambda: stored_manifest(s3))
+        pods.eventually(lambda: pods.stored_manifest(s3))
 
 
 @cache
@@ -47,27 +35,30 @@ def an_uploaded_graph(flags: tuple[str, ...]) -> dict[str, bytes]:
     """What a bucket has after `compile_and_upload`, by key; made once, without processes."""
     with TemporaryDirectory() as root, mock_aws():
         client = boto3.client("s3")
-        make_buckets(client)
-        folder = Path(root) / "graphs" / ("0123abcd" if flags == CACHE_FLAGS else "")
+        pods.make_buckets(client)
+        folder = Path(root) / "graphs" / ("0123abcd" if flags == pods.CACHE_FLAGS else "")
         for name, content in FILES.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_bytes(content)
         record = StartRecord(
             start_id="first",
-            key=KEY,
-            inputs=INPUTS,
+            key=pods.KEY,
+            inputs=pods.INPUTS,
             checkpoints={},
             origin="compiled",
             graphs=str(Path(root) / "graphs"),
             started_at_unix_s=time.time(),
         )
         write_record(Path(root), record)
-        bucket = GraphBucket(client=client, name=BUCKET)
+        bucket = GraphBucket(client=client, name=pods.BUCKET)
         Uploader(bucket=bucket, scratch=Path(root)).upload(record)
-        return {k: client.get_object(Bucket=BUCKET, Key=k)["Body"].read() for k in keys(client)}
+        return {
+            k: client.get_object(Bucket=pods.BUCKET, Key=k)["Body"].read()
+            for k in pods.keys(client)
+        }
 
 
-def pod_with_a_graph(make: PodFactory, flags: tuple[str, ...] = FOLDER_FLAGS) -> Pod:
+def pod_with_a_graph(make: PodFactory, flags: tuple[str, ...] = pods.FOLDER_FLAGS) -> pods.Pod:
     """A pod whose mounted bucket has a graph of the key."""
     pod = make("second", flags)
     for key, data in an_uploaded_graph(flags).items():
@@ -76,26 +67,26 @@ def pod_with_a_graph(make: PodFactory, flags: tuple[str, ...] = FOLDER_FLAGS) ->
     return pod
 
 
-@pytest.mark.parametrize("flags", [FOLDER_FLAGS, CACHE_FLAGS], ids=["folder", "cache"])
+@pytest.mark.parametrize("flags", [pods.FOLDER_FLAGS, pods.CACHE_FLAGS], ids=["folder", "cache"])
 def test_the_first_start_compiles_and_uploads_and_the_second_one_loads(
     pod: PodFactory, s3: Any, flags: tuple[str, ...]
 ) -> None:
     first, second = pod("first", flags), pod("second", flags)
     compile_and_upload(first, s3)
-    manifest = stored_manifest(s3)
+    manifest = pods.stored_manifest(s3)
     assert manifest is not None
-    assert manifest.inputs == INPUTS
+    assert manifest.inputs == pods.INPUTS
     assert {file.path.removeprefix("0123abcd/") for file in manifest.files} == {*FILES}
-    assert what_is_not_whole(s3) == []
+    assert pods.what_is_not_whole(s3) == []
 
     second.mount(s3)
-    before = keys(s3)
+    before = pods.keys(s3)
     with second.server(), second.uploader():
         loaded_from = second.what_vllm_did().removeprefix("loaded ")
-        place = second.mounted if flags is FOLDER_FLAGS else second.scratch
+        place = second.mounted if flags is pods.FOLDER_FLAGS else second.scratch
         assert loaded_from.startswith(str(place))
-        eventually(lambda: "nothing to upload" in second.uploader_log.read_text())
-    assert keys(s3) == before
+        pods.eventually(lambda: "nothing to upload" in second.uploader_log.read_text())
+    assert pods.keys(s3) == before
 
 
 def test_the_server_compiles_on_its_disk_and_serves_before_anything_is_uploaded(
@@ -103,8 +94,8 @@ def test_the_server_compiles_on_its_disk_and_serves_before_anything_is_uploaded(
 ) -> None:
     first = pod("first")
     with first.server():
-        assert first.what_vllm_did() == f"compiled {first.scratch}/graphs/{KEY}"
-    assert keys(s3) == set()
+        assert first.what_vllm_did() == f"compiled {first.scratch}/graphs/{pods.KEY}"
+    assert pods.keys(s3) == set()
 
 
 def test_vllm_inherits_no_path_of_the_scripts_and_leads_a_group_of_its_own(
@@ -123,7 +114,7 @@ def test_vllm_inherits_no_path_of_the_scripts_and_leads_a_group_of_its_own(
 def test_compile_seconds_are_from_the_start_to_the_last_file(pod: PodFactory, s3: Any) -> None:
     first = pod("first")
     with first.server(SECONDS_A_FILE="0.3"), first.uploader():
-        manifest = eventually(lambda: stored_manifest(s3))
+        manifest = pods.eventually(lambda: pods.stored_manifest(s3))
     assert 0.9 <= manifest.compile_seconds < 5
     assert manifest.uploaded_at_unix_s == pytest.approx(time.time(), abs=30)
 
@@ -133,12 +124,14 @@ def test_two_pods_that_compile_the_same_key_leave_one_whole_graph(pod: PodFactor
     with one.server(), other.server(), one.uploader(), other.uploader():
         assert one.what_vllm_did().startswith("compiled ")
         assert other.what_vllm_did().startswith("compiled ")
-        eventually(lambda: all("in the bucket" in u.uploader_log.read_text() for u in (one, other)))
-    manifest = stored_manifest(s3)
+        pods.eventually(
+            lambda: all("in the bucket" in u.uploader_log.read_text() for u in (one, other))
+        )
+    manifest = pods.stored_manifest(s3)
     assert manifest is not None
-    assert what_is_not_whole(s3) == []
-    others = {key for key in keys(s3) if not key.startswith(f"{manifest.folder}/")}
-    assert others == {manifest_key(KEY)}
+    assert pods.what_is_not_whole(s3) == []
+    others = {key for key in pods.keys(s3) if not key.startswith(f"{manifest.folder}/")}
+    assert others == {manifest_key(pods.KEY)}
 
 
 def test_what_a_crash_left_half_compiled_is_not_loaded_by_the_next_start(
@@ -147,9 +140,9 @@ def test_what_a_crash_left_half_compiled_is_not_loaded_by_the_next_start(
     first = pod("first")
     with first.server(CRASH_AFTER="1") as process:
         assert process.wait(timeout=HANGS_AFTER_SECONDS) == 9
-    assert (first.scratch / "graphs" / KEY / "neuron_config.json").exists()
+    assert (first.scratch / "graphs" / pods.KEY / "neuron_config.json").exists()
     compile_and_upload(first, s3)
-    assert what_is_not_whole(s3) == []
+    assert pods.what_is_not_whole(s3) == []
 
 
 def test_a_healthy_server_finds_its_graphs_after_a_restart_of_its_container(
@@ -158,7 +151,7 @@ def test_a_healthy_server_finds_its_graphs_after_a_restart_of_its_container(
     first = pod("first")
     compile_and_upload(first, s3)
     with first.server():
-        assert first.what_vllm_did() == f"loaded {first.scratch}/graphs/{KEY}"
+        assert first.what_vllm_did() == f"loaded {first.scratch}/graphs/{pods.KEY}"
 
 
 def test_an_uploader_that_was_killed_is_followed_by_one_that_ends_its_work(
@@ -168,23 +161,23 @@ def test_an_uploader_that_was_killed_is_followed_by_one_that_ends_its_work(
     with first.server():
         first.what_vllm_did()
         with first.uploader() as process:
-            eventually(lambda: keys(s3))
+            pods.eventually(lambda: pods.keys(s3))
             process.kill()
             process.wait()
-        assert what_is_not_whole(s3) == []
+        assert pods.what_is_not_whole(s3) == []
         with first.uploader():
-            manifest = eventually(lambda: stored_manifest(s3))
-    assert {key.rpartition("/")[0] for key in keys(s3)} <= {
-        KEY,
+            manifest = pods.eventually(lambda: pods.stored_manifest(s3))
+    assert {key.rpartition("/")[0] for key in pods.keys(s3)} <= {
+        pods.KEY,
         manifest.folder,
         f"{manifest.folder}/weights",
     }
 
 
-def refused(pod: Pod) -> str:
+def refused(pod: pods.Pod) -> str:
     """What a start says that is refused: vLLM never runs."""
     with pod.server():
-        said = eventually(lambda: "given up" in pod.log.read_text() and pod.log.read_text())
+        said = pods.eventually(lambda: "given up" in pod.log.read_text() and pod.log.read_text())
     assert not pod.said.exists()
     return str(said)
 
@@ -193,8 +186,8 @@ def test_graphs_compiled_for_something_else_are_refused_with_the_difference(
     pod: PodFactory,
 ) -> None:
     second = pod_with_a_graph(pod)
-    manifest = second.mounted / manifest_key(KEY)
-    other = {**json.loads(manifest.read_bytes()), "inputs": {**INPUTS, "window": 5}}
+    manifest = second.mounted / manifest_key(pods.KEY)
+    other = {**json.loads(manifest.read_bytes()), "inputs": {**pods.INPUTS, "window": 5}}
     manifest.write_text(json.dumps(other))
     said = refused(second)
     assert "REFUSED" in said
@@ -202,7 +195,7 @@ def test_graphs_compiled_for_something_else_are_refused_with_the_difference(
     assert "draftworth artifacts EXPERIMENT --run" in said
 
 
-@pytest.mark.parametrize("flags", [FOLDER_FLAGS, CACHE_FLAGS], ids=["folder", "cache"])
+@pytest.mark.parametrize("flags", [pods.FOLDER_FLAGS, pods.CACHE_FLAGS], ids=["folder", "cache"])
 @pytest.mark.parametrize("damage", ["shorter", "missing"])
 def test_a_graph_with_a_damaged_file_is_refused(
     pod: PodFactory, damage: str, flags: tuple[str, ...]
@@ -219,7 +212,7 @@ def test_a_graph_with_a_damaged_file_is_refused(
 
 def test_a_copy_that_is_not_what_was_uploaded_is_refused(pod: PodFactory) -> None:
     """Of the same length: a copy is read anyway, and so compared by its hash."""
-    second = pod_with_a_graph(pod, CACHE_FLAGS)
+    second = pod_with_a_graph(pod, pods.CACHE_FLAGS)
     (file,) = second.mounted.rglob("model.pt")
     file.write_bytes(b"x" * file.stat().st_size)
     assert "its content is not what was uploaded" in refused(second)
@@ -229,7 +222,7 @@ def test_a_manifest_that_cannot_be_read_is_refused_and_not_compiled_over(
     pod: PodFactory,
 ) -> None:
     second = pod_with_a_graph(pod)
-    (second.mounted / manifest_key(KEY)).write_bytes(b'{"schema": "draftworth.artifacts/9"')
+    (second.mounted / manifest_key(pods.KEY)).write_bytes(b'{"schema": "draftworth.artifacts/9"')
     assert "cannot be read: not JSON" in refused(second)
 
 
@@ -239,7 +232,7 @@ def test_the_uploader_stays_whatever_happens_and_ends_when_the_pod_does(
     first = pod("first")
     with first.server(), first.uploader(AWS_ENDPOINT_URL="http://127.0.0.1:9") as process:
         first.what_vllm_did()
-        eventually(lambda: "upload failed" in first.uploader_log.read_text())
+        pods.eventually(lambda: "upload failed" in first.uploader_log.read_text())
         assert process.poll() is None
         assert first.healthy()
         process.send_signal(signal.SIGTERM)

@@ -27,15 +27,7 @@ from pods.compiled_graphs.upload import (
     inventory,
     upload_with_retries,
 )
-from tests.pods.compiled_graphs.pods import (
-    BUCKET,
-    INPUTS,
-    KEY,
-    keys,
-    make_buckets,
-    stored_manifest,
-    what_is_not_whole,
-)
+from tests.pods.compiled_graphs import pods
 
 pytestmark = pytest.mark.emulator
 
@@ -78,7 +70,7 @@ class Faults:
 
     def uploader(self, record: StartRecord) -> Uploader:
         scratch = Path(record.graphs).parent
-        bucket = GraphBucket(client=self.client, name=BUCKET, transfer=TRANSFER)
+        bucket = GraphBucket(client=self.client, name=pods.BUCKET, transfer=TRANSFER)
         return Uploader(bucket=bucket, scratch=scratch)
 
 
@@ -87,7 +79,7 @@ def s3() -> Iterator[Any]:
     """In this process: uploads are many requests, and what is tested is not HTTP."""
     with mock_aws():
         client = boto3.client("s3")
-        make_buckets(client)
+        pods.make_buckets(client)
         yield client
 
 
@@ -103,8 +95,8 @@ def a_compiled_graph(scratch: Path, start_id: str) -> StartRecord:
         (folder / name).write_bytes(content)
     record = StartRecord(
         start_id=start_id,
-        key=KEY,
-        inputs=INPUTS,
+        key=pods.KEY,
+        inputs=pods.INPUTS,
         checkpoints={"target": "c" * 40},
         origin="compiled",
         graphs=str(folder),
@@ -123,7 +115,7 @@ def test_an_upload_is_so_many_requests(s3: Any, compiled: StartRecord) -> None:
     faults = Faults()
     faults.uploader(compiled).upload(compiled)
     assert len(faults.requests) == REQUESTS
-    manifest = stored_manifest(s3)
+    manifest = pods.stored_manifest(s3)
     assert manifest is not None
     assert manifest.size_bytes == sum(map(len, FILES.values()))
     assert manifest.checkpoints == {"target": "c" * 40}
@@ -139,11 +131,11 @@ def test_a_kill_leaves_no_manifest_without_its_files_and_the_next_one_ends_the_w
     faults.at, faults.raises, faults.after = number, Killed(), after
     with pytest.raises(Killed):
         faults.uploader(compiled).upload(compiled)
-    assert what_is_not_whole(s3) == []
+    assert pods.what_is_not_whole(s3) == []
 
     Faults().uploader(compiled).upload(compiled)
-    assert stored_manifest(s3) is not None
-    assert what_is_not_whole(s3) == []
+    assert pods.stored_manifest(s3) is not None
+    assert pods.what_is_not_whole(s3) == []
 
 
 MANIFEST_REQUEST = REQUESTS - 2
@@ -168,10 +160,10 @@ def test_a_request_that_fails_is_made_good(
     faults.after = after
     assert upload_with_retries(faults.uploader(compiled), compiled, threading.Event(), [0])
     assert "_ARTIFACTS.json" in faults.requests[MANIFEST_REQUEST] or number < MANIFEST_REQUEST
-    manifest = stored_manifest(s3)
+    manifest = pods.stored_manifest(s3)
     assert manifest is not None
-    assert manifest.folder == f"{KEY}/one"
-    assert what_is_not_whole(s3) == []
+    assert manifest.folder == f"{pods.KEY}/one"
+    assert pods.what_is_not_whole(s3) == []
 
 
 @pytest.fixture
@@ -201,22 +193,24 @@ def test_who_is_second_to_write_the_manifest_removes_its_own_files_only(
         send(manifest)
 
     object.__setattr__(uploader.bucket, "put_manifest", overtaken)
-    assert f"{KEY}/one was in the bucket first" in uploader.upload(late)
-    assert {key for key in keys(s3) if "/late/" in key} == set()
-    assert what_is_not_whole(s3) == []
+    assert f"{pods.KEY}/one was in the bucket first" in uploader.upload(late)
+    assert {key for key in pods.keys(s3) if "/late/" in key} == set()
+    assert pods.what_is_not_whole(s3) == []
 
 
 def test_a_manifest_is_never_replaced(s3: Any, compiled: StartRecord, late: StartRecord) -> None:
     Faults().uploader(compiled).upload(compiled)
-    before = s3.get_object(Bucket=BUCKET, Key=manifest_key(KEY))["Body"].read()
+    before = s3.get_object(Bucket=pods.BUCKET, Key=manifest_key(pods.KEY))["Body"].read()
     Faults().uploader(late).upload(late)
-    assert s3.get_object(Bucket=BUCKET, Key=manifest_key(KEY))["Body"].read() == before
+    assert s3.get_object(Bucket=pods.BUCKET, Key=manifest_key(pods.KEY))["Body"].read() == before
 
 
 def test_objects_carry_the_checksums_that_s3_compared(s3: Any, compiled: StartRecord) -> None:
     Faults().uploader(compiled).upload(compiled)
     for name in FILES:
-        head = s3.head_object(Bucket=BUCKET, Key=f"{KEY}/one/{name}", ChecksumMode="ENABLED")
+        head = s3.head_object(
+            Bucket=pods.BUCKET, Key=f"{pods.KEY}/one/{name}", ChecksumMode="ENABLED"
+        )
         assert head["ChecksumSHA256"], name
 
 
@@ -233,7 +227,7 @@ def test_files_that_change_while_they_are_uploaded_get_no_manifest(
     faults.client.upload_file = changing
     with pytest.raises(UnfinishedError, match="changed while"):
         faults.uploader(compiled).upload(compiled)
-    assert stored_manifest(s3) is None
+    assert pods.stored_manifest(s3) is None
 
 
 def test_graphs_of_a_server_that_was_started_anew_get_no_manifest(
@@ -245,7 +239,7 @@ def test_graphs_of_a_server_that_was_started_anew_get_no_manifest(
     (graphs / "model.pt").unlink()
     with pytest.raises(StartedAnewError):
         Faults().uploader(compiled).upload(compiled)
-    assert stored_manifest(s3) is None
+    assert pods.stored_manifest(s3) is None
 
 
 def test_an_answer_that_may_be_an_older_servers_says_nothing_of_a_newer_one(
@@ -280,7 +274,9 @@ def test_a_start_that_comes_while_another_one_is_uploaded_is_uploaded_after_it(
 
     monkeypatch.setattr(upload, "is_healthy", lambda _: True)
     monkeypatch.setattr(upload, "upload_with_retries", upload_one)
-    arguments = Namespace(scratch=scratch, bucket=BUCKET, health_url="", health_period_seconds=0.01)
+    arguments = Namespace(
+        scratch=scratch, bucket=pods.BUCKET, health_url="", health_period_seconds=0.01
+    )
     upload._work(arguments, threading.Event())
     assert tried == ["one", "newer"]
 
@@ -331,4 +327,4 @@ def test_a_server_that_left_no_graphs_is_not_tried_again(
     stop: Callable[[], threading.Event] = threading.Event
     assert not upload_with_retries(Faults().uploader(compiled), compiled, stop(), [60])
     assert "holds no compiled graphs" in caplog.text
-    assert keys(s3) == set()
+    assert pods.keys(s3) == set()

@@ -16,15 +16,8 @@ import boto3
 import pytest
 
 from charts.shipped import MEASURING_IMAGE
+from draftworth.measuring import run_specification
 from draftworth.measuring.journal import Entry, EntryKind
-from draftworth.measuring.run_specification import (
-    EXIT_INTERRUPTED,
-    EXIT_NOT_RECORDED,
-    JOB_NAME_VARIABLE,
-    JOB_UID_VARIABLE,
-    MAX_UNRECORDED_ENDS,
-    RunSpec,
-)
 from draftworth.records.codec import dump_record, dump_text, load_record
 from draftworth.records.findings import REPORT_FOLDER, REPORT_PAGE
 from draftworth.records.load import LoadGenerator
@@ -79,8 +72,8 @@ def test_the_dockerfile_copies_what_the_build_context_holds() -> None:
 
 
 IN_A_JOB = {
-    JOB_NAME_VARIABLE: "llmperf-test-01234567",
-    JOB_UID_VARIABLE: "89abcdef-0000-0000-0000-000000000000",
+    run_specification.JOB_NAME_VARIABLE: "llmperf-test-01234567",
+    run_specification.JOB_UID_VARIABLE: "89abcdef-0000-0000-0000-000000000000",
 }
 RUN_OF_THE_JOB = "llmperf-test-01234567-89abcdef"
 
@@ -125,7 +118,7 @@ CASE = Case(
 )
 
 
-def spec_for(url: str, *, load_generator: LoadGenerator = "asyncio") -> RunSpec:
+def spec_for(url: str, *, load_generator: LoadGenerator = "asyncio") -> run_specification.RunSpec:
     return specification(
         (endpoint("baseline", 0, base_url=url, server=""),),
         experiment="test",
@@ -189,7 +182,7 @@ def test_a_report_that_a_pod_could_not_finish_is_the_next_ones(
         second_log = second.communicate(timeout=HANGS_AFTER_SECONDS)[1]
 
     assert was_over
-    assert drained.returncode == EXIT_INTERRUPTED, first_log
+    assert drained.returncode == run_specification.EXIT_INTERRUPTED, first_log
     assert second.returncode == 0, second_log
     assert len(server.requests) == asked
     assert (run / REPORT_FOLDER / REPORT_PAGE).exists()
@@ -248,7 +241,7 @@ def test_a_pod_that_is_terminated_leaves_the_run_to_the_next_one(
         third = start(undrawn_image, *arguments, **IN_A_JOB)
         third_log = third.communicate(timeout=HANGS_AFTER_SECONDS)[1]
 
-    assert drained.returncode == EXIT_INTERRUPTED, first_log
+    assert drained.returncode == run_specification.EXIT_INTERRUPTED, first_log
     assert ended_without
     assert second.returncode == 0, second_log
     assert "continuing after one block that is measured already" in second_log
@@ -282,7 +275,7 @@ def test_a_signal_while_ray_starts_ends_the_process(image: Path, tmp_path: Path)
     process.send_signal(signal.SIGTERM)
     log = process.communicate(timeout=HANGS_AFTER_SECONDS)[1]
 
-    assert process.returncode == EXIT_INTERRUPTED, log
+    assert process.returncode == run_specification.EXIT_INTERRUPTED, log
     assert "goes on in the next pod" in log
 
 
@@ -346,7 +339,7 @@ def test_the_last_pod_of_a_job_records_what_ended_the_others(
     """Pods that were terminated do not count: the next one continues."""
     (tmp_path / "spec.json").write_text(dump_text(spec_for("http://127.0.0.1:9")))
     run = tmp_path / "out" / RUN_OF_THE_JOB
-    for attempt in range(1, MAX_UNRECORDED_ENDS + 1):
+    for attempt in range(1, run_specification.MAX_UNRECORDED_ENDS + 1):
         for number, kind in enumerate(("started", "ended") if told else ("started",)):
             entry = Entry(
                 attempt=attempt,
@@ -375,7 +368,7 @@ def test_results_that_cannot_be_written_are_another_pods_to_try(
     arguments = ("--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out"))
     code, log = program(*arguments, **IN_A_JOB)
 
-    assert code == EXIT_NOT_RECORDED, log
+    assert code == run_specification.EXIT_NOT_RECORDED, log
     assert "Traceback" not in log
 
 

@@ -9,12 +9,8 @@ import boto3
 import pytest
 
 from draftworth.errors import DraftworthError, UserInputError
+from draftworth.measuring import run_specification
 from draftworth.measuring.result_files import SinkError
-from draftworth.measuring.run_specification import (
-    EXIT_COMPLETE,
-    EXIT_NOT_RECORDED,
-    EXIT_WRONG_INPUT,
-)
 from draftworth.records.codec import dump_record, load_record
 from draftworth.records.results import RUN_FILE, RunResult
 from pods.measuring import program as measuring_program
@@ -158,7 +154,7 @@ def test_the_image_measures_what_lies_in_the_bucket(
         s3.put_object(Bucket=BUCKET, Key=KEY, Body=data)
         arguments = ["--run-spec", ADDRESS, "--results", str(tmp_path / "out")]
         code, log = program(*arguments, "--run-spec-sha256", sha256(data), **IN_A_JOB)
-    assert code == EXIT_COMPLETE, log
+    assert code == run_specification.EXIT_COMPLETE, log
 
 
 def test_a_job_whose_specification_was_changed_fails_and_says_why(
@@ -167,7 +163,7 @@ def test_a_job_whose_specification_was_changed_fails_and_says_why(
     s3.put_object(Bucket=BUCKET, Key=KEY, Body=DATA)
     arguments = ["--run-spec", ADDRESS, "--results", str(tmp_path / "out")]
     code, log = program(*arguments, "--run-spec-sha256", OTHER_HASH, **IN_A_JOB)
-    assert code == EXIT_WRONG_INPUT, log
+    assert code == run_specification.EXIT_WRONG_INPUT, log
     assert "Traceback" not in log
     run = load_record(RunResult, (tmp_path / "out" / RUN_OF_THE_JOB / RUN_FILE).read_bytes())
     assert (run.status, OTHER_HASH in run.reason) == ("failed", True)
@@ -179,6 +175,6 @@ def test_a_specification_that_s3_does_not_give_is_another_pods_to_try(
 ) -> None:
     arguments = ["--run-spec", address, "--results", str(tmp_path / "out")]
     code, log = program(*arguments, **IN_A_JOB, **ONE_TRY)
-    assert code == EXIT_NOT_RECORDED, log
+    assert code == run_specification.EXIT_NOT_RECORDED, log
     assert "Traceback" not in log
     assert not (tmp_path / "out" / RUN_OF_THE_JOB / RUN_FILE).exists()
