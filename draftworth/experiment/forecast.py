@@ -82,7 +82,8 @@ def read_forecast(experiment: Experiment, path: Path) -> Forecast | Problem:
     if search is None or search.forecast is None:
         return {}
     try:
-        drafts = _FILE.validate_python(load_value(read_file(_file(search, path), LIMIT_BYTES)))
+        data = read_file(beside(path, search.forecast), LIMIT_BYTES)
+        drafts = _FILE.validate_python(load_value(data))
     except OSError as error:
         return _problem(search, f"it cannot be read: {error.strerror}")
     except ValidationError as error:
@@ -92,10 +93,6 @@ def read_forecast(experiment: Experiment, path: Path) -> Forecast | Problem:
     except DraftworthError as error:
         return _problem(search, f"it is another kind of file: {error}")
     return _of_the_candidates(experiment, search, drafts)
-
-
-def _file(search: Search, path: Path) -> Path:
-    return beside(path, search.forecast or "")
 
 
 def _problem(search: Search, reason: str) -> Problem:
@@ -124,7 +121,8 @@ def _of_the_candidates(
                 f"it tells of the draft {draft.draft_folder}, and the search has "
                 f"{', '.join(names)} (a folder that is called so, or lies in one){nearest}",
             )
-        for candidate in _candidates_with(experiment, names[name]):
+        candidates = (v for v in experiment.served_variants if v.given_draft == names[name])
+        for candidate in candidates:
             tokens = _tokens_of(experiment, candidate, draft)
             if isinstance(tokens, str):
                 return _problem(search, tokens)
@@ -139,14 +137,6 @@ def _name_in(folder: str, names: Mapping[str, str]) -> str | None:
     """
     parts = (part.rpartition("--")[2] for part in reversed(PurePath(folder).parts))
     return next((part for part in parts if part in names), None)
-
-
-def _candidates_with(experiment: Experiment, draft: str) -> Sequence[Variant]:
-    return [
-        variant
-        for variant in experiment.served_variants
-        if (drafted := variant.hub_draft or variant.local_draft) and drafted.given == draft
-    ]
 
 
 def _tokens_of(

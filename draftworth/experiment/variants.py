@@ -72,6 +72,12 @@ class _Method(strict.StrictModel):
         return None
 
     @property
+    def given_draft(self) -> str | None:
+        """The hub id or the folder of its draft; None without one."""
+        draft = self.hub_draft or self.local_draft
+        return draft.given if draft else None
+
+    @property
     def decoding(self) -> str:
         """Everything but the name, as JSON: two variants that share it decode alike."""
         return self.model_dump_json(exclude={"name"})

@@ -1,8 +1,4 @@
-"""An experiment with everything that follows from it, computed once.
-
-Charts, stacks, planning, rehearsal and the account's commands receive it, and do not compute a
-placement, an artifact key or a price again.
-"""
+"""An experiment with everything that follows from it, computed once: placement, keys, search."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,39 +8,30 @@ from typing import Any
 
 from draftworth.errors import UserInputError
 from draftworth.experiment.aws import Price as NodePrice
+from draftworth.experiment.catalog import catalog
 from draftworth.experiment.loading import LoadedExperiment, load_experiment
 from draftworth.experiment.model import LocalExperiment, NeuronExperiment, loads_of
 from draftworth.experiment.naming import Names
 from draftworth.experiment.placement import PlacedSlot, Placement, place
-from draftworth.experiment.variants import (
-    Baseline,
-    HubModel,
-    HubSpeculative,
-    LocalSpeculative,
-    Speculative,
-    Variant,
-)
-from draftworth.planning.search import search_of
+from draftworth.experiment.variants import HubModel, Variant
 from draftworth.records.load import Load
 from draftworth.records.results import Price
-from draftworth.records.search import Search
+from draftworth.records.search import Candidate, Search
 from draftworth.searching.extent import Extent, extent
 from draftworth.searching.step_costs import first_candidate
 from draftworth.serving.artifacts import artifact_inputs, artifact_key
 from draftworth.serving.command import ModelPaths, ServingCommand
 from draftworth.serving.dialects import serving_command
 
+# The step cost of a method without published figures.
+_UNKNOWN_STEP_COST = (0.0, 0.5)
+
 
 @dataclass(frozen=True, kw_only=True)
 class ResolvedVariant:
-    """A variant and its facts on any release.
-
-    draft: the hub id or the folder of its draft, None for the baseline.
-    max_tokens_per_step: how many output tokens one step can yield at most, 1 for the baseline.
-    """
+    """A variant, and the most output tokens that a step can yield: 1 for the baseline."""
 
     spec: Variant
-    draft: str | None
     max_tokens_per_step: int
 
     @property
@@ -52,23 +39,24 @@ class ResolvedVariant:
         return self.spec.name
 
     @property
+    def draft(self) -> str | None:
+        return self.spec.given_draft
+
+    @property
     def is_baseline(self) -> bool:
-        """Whether the other variants are compared with it."""
-        return isinstance(self.spec, Baseline)
+        return self.spec.is_baseline
 
     @property
     def speculates(self) -> bool:
-        return isinstance(self.spec, Speculative)
+        return self.spec.window is not None
 
 
 @dataclass(frozen=True, kw_only=True)
 class NeuronVariant(ResolvedVariant):
     """A variant on Neuron devices: its slots, its server's command, its compiled graph's address.
 
-    slots: the slot that it holds or shares with other candidates, and a second one if servers swap
-    slots.
+    slots: the slot that it holds or shares with other candidates, and a second one if servers swap.
     checkpoints: the models that its server loads, by role (`target`, `draft`).
-    artifact_inputs: everything that changes its compiled graph.
     """
 
     slots: tuple[PlacedSlot, ...]
@@ -82,7 +70,6 @@ class NeuronVariant(ResolvedVariant):
 
     @cached_property
     def artifact_key(self) -> str:
-        """The address of its compiled graph."""
         return artifact_key(self.artifact_inputs)
 
 
@@ -102,12 +89,37 @@ class ResolvedExperiment(LoadedExperiment):
         """The price of its slots; None if nothing is rented."""
         return None
 
-    @property
+    @cached_property
     def search(self) -> Search | None:
-        """The search of the measuring Job; None: every variant is measured."""
-        return search_of(self.spec, self.forecast)
+        """The search of the measuring Job, in which every speculative variant is a candidate."""
+        spec = self.spec
+        if spec.search is None:
+            return None
+        facts, stop = catalog().methods[spec.search.method], spec.search.stop
+        drafting = [(v, v.window) for v in spec.served_variants if v.window is not None]
+        return Search(
+            candidates=tuple(
+                Candidate(
+                    variant=variant.name,
+                    draft=variant.given_draft or variant.method,
+                    draft_size=_gib(variant) / _gib(drafting[0][0]),
+                    window=window,
+                    checked=spec.max_tokens_per_step(variant) - 1,
+                    is_asked_for=variant in spec.variants,
+                )
+                for variant, window in drafting
+            ),
+            drafts_read_text=facts.draft == "causal_lm",
+            step_cost_per_draft=facts.step_cost_per_draft or _UNKNOWN_STEP_COST,
+            forecast=self.forecast,
+            within=stop.within,
+            hours=stop.hours,
+            usd=stop.usd,
+            tokens_per_day=stop.tokens_per_day,
+            days=stop.days,
+        )
 
-    @property
+    @cached_property
     def first_candidate(self) -> ResolvedVariant | None:
         """The variant that a search measures first; None without a search."""
         if self.search is None:
@@ -115,7 +127,7 @@ class ResolvedExperiment(LoadedExperiment):
         first = first_candidate(self.search.candidates).variant
         return next(variant for variant in self.variants if variant.name == first)
 
-    @property
+    @cached_property
     def extent(self) -> Extent | None:
         """The number of candidates that a search measures; None without a search."""
         return extent(self.search, reads_outputs=self.reads_outputs) if self.search else None
@@ -154,7 +166,6 @@ class ResolvedNeuron(ResolvedExperiment):
 
     @property
     def baseline(self) -> NeuronVariant:
-        """The variant that the others are compared with."""
         return next(variant for variant in self.variants if variant.is_baseline)
 
     @property
@@ -234,9 +245,7 @@ def resolve(loaded: LoadedExperiment) -> ResolvedNeuron | ResolvedLocal:
     if isinstance(spec, LocalExperiment):
         local = tuple(
             ResolvedVariant(
-                spec=variant,
-                draft=variant.draft.path if isinstance(variant, LocalSpeculative) else None,
-                max_tokens_per_step=spec.max_tokens_per_step(variant),
+                spec=variant, max_tokens_per_step=spec.max_tokens_per_step(variant)
             )
             for variant in spec.served_variants
         )
@@ -258,14 +267,19 @@ def _neuron_variant(
     spec: NeuronExperiment, variant: Variant, slots: tuple[PlacedSlot, ...]
 ) -> NeuronVariant:
     checkpoints = {"target": spec.target}
-    if isinstance(variant, HubSpeculative):
-        checkpoints["draft"] = variant.draft
+    if variant.hub_draft:
+        checkpoints["draft"] = variant.hub_draft
     return NeuronVariant(
         spec=variant,
-        draft=checkpoints["draft"].model if "draft" in checkpoints else None,
         max_tokens_per_step=spec.max_tokens_per_step(variant),
         slots=slots,
         command=serving_command(spec, variant, ModelPaths()),
         checkpoints=checkpoints,
         artifact_inputs=artifact_inputs(spec, variant),
     )
+
+
+def _gib(variant: Variant) -> float:
+    """Return the size of the draft's weights; all unknown drafts count as equal."""
+    facts = variant.hub_draft.facts if variant.hub_draft else None
+    return facts.checkpoint_gib if facts and facts.checkpoint_gib else 1.0

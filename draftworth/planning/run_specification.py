@@ -3,8 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 
-from draftworth.experiment.model import LocalExperiment, NeuronExperiment
-from draftworth.experiment.variants import Speculative
+from draftworth.experiment.model import NeuronExperiment
 from draftworth.experiment.workload import Workload
 from draftworth.measuring import run_specification
 from draftworth.planning import resolved
@@ -77,13 +76,12 @@ def serving_facts(experiment: resolved.ResolvedExperiment) -> ServingFacts:
     """Describe the servers for a reader of the results without the experiment file."""
     spec, release = experiment.spec, experiment.spec.release_facts
     neuron = spec if isinstance(spec, NeuronExperiment) else None
-    target = spec.target.path if isinstance(spec, LocalExperiment) else spec.target.model
     return ServingFacts(
         release=spec.release,
         platform=release.platform,
         image=release.image,
         vllm_version=release.vllm_version,
-        target_model=target,
+        target_model=spec.target.given,
         instance_type=neuron.instance_type if neuron else None,
         tensor_parallel_size=neuron.serving.tensor_parallel_size if neuron else None,
         lnc=neuron.serving.lnc if neuron else None,
@@ -95,10 +93,11 @@ def serving_facts(experiment: resolved.ResolvedExperiment) -> ServingFacts:
 
 
 def _decoding(variant: resolved.ResolvedVariant) -> Decoding:
-    window = variant.spec.window if isinstance(variant.spec, Speculative) else None
-    key = variant.artifact_key if isinstance(variant, resolved.NeuronVariant) else None
     return Decoding(
-        method=variant.spec.method, window=window, draft=variant.draft, artifact_key=key
+        method=variant.spec.method,
+        window=variant.spec.window,
+        draft=variant.draft,
+        artifact_key=variant.artifact_key if isinstance(variant, resolved.NeuronVariant) else None,
     )
 
 

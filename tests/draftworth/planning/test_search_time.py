@@ -14,6 +14,7 @@ from draftworth.planning.resolved import ResolvedNeuron
 from draftworth.planning.schedule import OTHERS
 from draftworth.planning.timeline import RunForecast, forecast
 from tests.support.experiments import changed, resolved
+from tests.support.present import present
 from tests.support.timelines import BY_HAND, QWEN
 
 SHIPPED = resolved("qwen3-32b-search")
@@ -33,9 +34,9 @@ ALL = [variant.name for variant in SEARCH.variants]
 
 
 def stopped(**stop: float) -> ResolvedNeuron:
-    search = SEARCH.spec.search
-    assert search
-    return changed(SEARCH, search=search.model_copy(update={"stop": Stop.model_validate(stop)}))
+    search = present(SEARCH.spec.search)
+    limited = search.model_copy(update={"stop": Stop.model_validate(stop)})
+    return replace(SEARCH, spec=SEARCH.spec.model_copy(update={"search": limited}))
 
 
 def run(
