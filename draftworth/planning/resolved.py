@@ -20,7 +20,7 @@ from draftworth.records.search import Candidate, Search
 from draftworth.searching.extent import Extent, extent
 from draftworth.searching.step_costs import first_candidate
 from draftworth.serving.artifacts import artifact_inputs, artifact_key
-from draftworth.serving.command import ModelPaths, ServingCommand
+from draftworth.serving.command import ServingCommand
 from draftworth.serving.dialects import serving_command
 
 # The step cost of a method without published figures.
@@ -244,9 +244,7 @@ def resolve(loaded: LoadedExperiment) -> ResolvedNeuron | ResolvedLocal:
     spec, loads = loaded.spec, loads_of(loaded.spec)
     if isinstance(spec, LocalExperiment):
         local = tuple(
-            ResolvedVariant(
-                spec=variant, max_tokens_per_step=spec.max_tokens_per_step(variant)
-            )
+            ResolvedVariant(spec=variant, max_tokens_per_step=spec.max_tokens_per_step(variant))
             for variant in spec.served_variants
         )
         return ResolvedLocal(**vars(loaded), loads=loads, variants=local)
@@ -273,7 +271,7 @@ def _neuron_variant(
         spec=variant,
         max_tokens_per_step=spec.max_tokens_per_step(variant),
         slots=slots,
-        command=serving_command(spec, variant, ModelPaths()),
+        command=serving_command(spec, variant),
         checkpoints=checkpoints,
         artifact_inputs=artifact_inputs(spec, variant),
     )

@@ -11,7 +11,7 @@ from draftworth.experiment.model import NeuronExperiment
 from draftworth.experiment.naming import content_hash
 from draftworth.experiment.variants import Variant
 from draftworth.serving.command import flag_texts
-from draftworth.serving.dialects import neuron_dialect, shared_config, shared_flags
+from draftworth.serving.dialects import neuron_dialect
 
 KEY_LENGTH = 24
 
@@ -31,10 +31,10 @@ def artifact_inputs(experiment: NeuronExperiment, variant: Variant) -> dict[str,
         "lnc": serving.lnc,
         "max_num_seqs": serving.max_num_seqs,
         "max_model_len": serving.max_model_len,
-        "neuron_config": shared_config(experiment, variant),
+        "neuron_config": dialect.config_of(experiment, variant),
         "method": variant.method,
     }
-    if flags := shared_flags(experiment, variant):
+    if flags := dialect.flags_of(experiment, variant):
         inputs["flags"] = flag_texts(flags)
     if variant.window is not None:
         inputs["window"] = variant.window

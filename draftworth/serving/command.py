@@ -76,30 +76,72 @@ def common_flags(experiment: Experiment) -> dict[str, str | None]:
     return flags
 
 
-def neuron_command(
-    experiment: NeuronExperiment, paths: ModelPaths, own: Flags, **environment: str
-) -> ServingCommand:
-    """Return the command on Neuron devices: what all dialects share, then the dialect's own."""
-    serving = experiment.serving
-    # Two names for one setting: NxD Inference reads the first, older runtimes the second.
-    # NEURON_RT_VISIBLE_CORES is left alone: with DRA the claim decides which devices are visible.
-    lnc = str(serving.lnc)
-    return ServingCommand(
-        model=paths.target,
-        flags={
-            **common_flags(experiment),
-            "--port": str(SERVING_PORT),
-            "--tensor-parallel-size": str(serving.tensor_parallel_size),
-            **own,
-        },
-        environment={
-            "NEURON_LOGICAL_NC_CONFIG": lnc,
-            "NEURON_RT_VIRTUAL_CORE_SIZE": lnc,
-            **experiment.release_facts.environment,
-            **_without_efa(experiment),
-            **environment,
-        },
-    )
+class NeuronDialect:
+    """A command line on Neuron devices; each dialect is a class, and the catalogue names it.
+
+    VERSION: raised whenever the flags change the compiled graph: a part of the artifact key.
+    SPECULATION_DEPENDENT_DEFAULTS: settings of all variants whose defaults differ with speculation:
+        flags, or keys of the engine settings.
+    ENVIRONMENT: of each server, beside what all dialects set.
+    """
+
+    VERSION = 1
+    SPECULATION_DEPENDENT_DEFAULTS: tuple[str, ...] = ()
+    ENVIRONMENT: Mapping[str, str] = {}
+
+    def shared_config(self, experiment: NeuronExperiment) -> dict[str, Any]:
+        """Return the engine settings of every variant, with the experiment's own."""
+        raise NotImplementedError
+
+    def shared_flags(self, experiment: NeuronExperiment) -> Flags:  # noqa: ARG002 (of a dialect)
+        """Return the flags of every variant that affect the graph or the scheduler."""
+        return {}
+
+    def own_flags(
+        self, experiment: NeuronExperiment, variant: Variant, config: dict[str, Any]
+    ) -> Flags:
+        """Return the dialect's flags; `config` has the engine settings of the method too."""
+        raise NotImplementedError
+
+    def config_of(self, experiment: NeuronExperiment, variant: Variant) -> dict[str, Any]:
+        """Return the shared engine settings that a variant gets."""
+        left_out = self._left_out(variant) - experiment.serving.neuron_config.keys()
+        config = self.shared_config(experiment)
+        return {key: value for key, value in config.items() if key not in left_out}
+
+    def flags_of(self, experiment: NeuronExperiment, variant: Variant) -> Flags:
+        """Return the shared flags that a variant gets."""
+        left_out, flags = self._left_out(variant), self.shared_flags(experiment)
+        return {flag: value for flag, value in flags.items() if flag not in left_out}
+
+    def _left_out(self, variant: Variant) -> set[str]:
+        return {*self.SPECULATION_DEPENDENT_DEFAULTS} if variant.keeps_engine_defaults else set()
+
+    def command(self, experiment: NeuronExperiment, variant: Variant) -> ServingCommand:
+        """Return the command of one variant's server, whose pod mounts the checkpoints."""
+        config, serving = self.config_of(experiment, variant), experiment.serving
+        if variant.window is not None:
+            config |= experiment.release_facts.methods[variant.method].engine_settings
+        # Two names for one setting: NxD Inference reads the first, older runtimes the second.
+        # NEURON_RT_VISIBLE_CORES is left alone: with DRA the claim decides which devices are
+        # visible.
+        lnc = str(serving.lnc)
+        return ServingCommand(
+            model=ModelPaths().target,
+            flags={
+                **common_flags(experiment),
+                "--port": str(SERVING_PORT),
+                "--tensor-parallel-size": str(serving.tensor_parallel_size),
+                **self.own_flags(experiment, variant, config),
+            },
+            environment={
+                "NEURON_LOGICAL_NC_CONFIG": lnc,
+                "NEURON_RT_VIRTUAL_CORE_SIZE": lnc,
+                **experiment.release_facts.environment,
+                **_without_efa(experiment),
+                **self.ENVIRONMENT,
+            },
+        )
 
 
 def _without_efa(experiment: NeuronExperiment) -> dict[str, str]:
@@ -108,18 +150,11 @@ def _without_efa(experiment: NeuronExperiment) -> dict[str, str]:
     return {} if experiment.accelerator.efa_interfaces else {"NEURON_SKIP_EFA_AFFINITY": "1"}
 
 
-def engine_settings(experiment: NeuronExperiment, variant: Variant) -> dict[str, Any]:
-    """Return the engine settings of the variant's method, by the catalogue."""
-    if variant.window is None:
-        return {}
-    return dict(experiment.release_facts.methods[variant.method].engine_settings)
-
-
-def speculative_config(variant: Variant, paths: ModelPaths, **own: Any) -> Flags:
+def speculative_config(variant: Variant, draft: str = ModelPaths().draft, **own: Any) -> Flags:
     """Return the flag with draft, window and the dialect's own settings; the baseline has none."""
     if variant.window is None:
         return {}
-    settings = {"model": paths.draft, "num_speculative_tokens": variant.window, **own}
+    settings = {"model": draft, "num_speculative_tokens": variant.window, **own}
     return {SPECULATIVE_CONFIG: json_text(settings)}
 
 

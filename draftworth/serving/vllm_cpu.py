@@ -6,30 +6,25 @@ No default depends on speculation: on CPU vLLM 0.32 schedules synchronously what
 
 from draftworth.experiment.model import LocalExperiment
 from draftworth.experiment.variants import Variant
-from draftworth.serving.command import (
-    REQUESTS_NOT_LOGGED,
-    ModelPaths,
-    ServingCommand,
-    common_flags,
-    per_request_acceptance,
-    speculative_config,
-)
+from draftworth.serving import command as vllm
 
 
-def command(experiment: LocalExperiment, variant: Variant, paths: ModelPaths) -> ServingCommand:
+def command(
+    experiment: LocalExperiment, variant: Variant, paths: vllm.ModelPaths
+) -> vllm.ServingCommand:
     """Return the command of one server on this machine."""
-    return ServingCommand(
+    return vllm.ServingCommand(
         model=paths.target,
         flags={
-            **common_flags(experiment),
-            REQUESTS_NOT_LOGGED: None,
+            **vllm.common_flags(experiment),
+            vllm.REQUESTS_NOT_LOGGED: None,
             "--dtype": "bfloat16",
             "--enforce-eager": None,
             "--max-num-batched-tokens": str(experiment.serving.max_model_len),
             # A prompt that was sent before must not come out of a cache.
             "--no-enable-prefix-caching": None,
-            **speculative_config(variant, paths, method=variant.method),
-            **per_request_acceptance(experiment, variant),
+            **vllm.speculative_config(variant, paths.draft, method=variant.method),
+            **vllm.per_request_acceptance(experiment, variant),
         },
         environment={
             "VLLM_TARGET_DEVICE": "cpu",

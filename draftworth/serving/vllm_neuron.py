@@ -6,58 +6,73 @@ Sources: vLLM Neuron features guide, async scheduling, speculative decoding and 
 examples (examples/vllm_neuron/models/llama3/dflash).
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from draftworth.experiment.model import NeuronExperiment
 from draftworth.experiment.variants import Variant
 from draftworth.serving import command as vllm
 
-VERSION = 2
 DFLASH = "dflash"
 # Tokens in a block of the KV cache: the engine's default.
 BLOCK_SIZE = 32
-# A compilation may take longer than the default of 600 s that one process waits for another.
-# Older images have the second variable in the place of the first.
-_PATIENCE = {
-    "VLLM_NEURON_COMPILATION_TIMEOUT": "3600",
-    "NEURON_LIBTORCH_COMPILATION_TIMEOUT": "3600",
-    "VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS": "3600",
-}
-
-# By the vLLM Neuron features guide: scheduling is asynchronous without speculation. DFlash does not
-# support chunked prefill, so a whole prompt must fit into a batch (vLLM, SchedulerConfig); its
-# layers must lie in one group of the KV cache; a step costs by the size of the cache, which is
-# counted in blocks and takes all spare memory by default.
-SPECULATION_DEPENDENT_DEFAULTS = (
-    "--no-async-scheduling",
-    "--no-enable-chunked-prefill",
-    "--max-num-batched-tokens",
-    "--disable-hybrid-kv-cache-manager",
-    "--block-size",
-    "--num-gpu-blocks-override",
-)
 
 
-def shared_config(experiment: NeuronExperiment) -> dict[str, Any]:
-    """Return greedy sampling on the device, BF16 with DFlash, and the experiment's own settings."""
-    precision = {"quantization": "bf16"} if experiment.uses(DFLASH) else {}
-    greedy = {"on_device_sampling_config": {"all_greedy": True}}
-    return {**greedy, **precision, **experiment.serving.neuron_config}
+class VllmNeuron(vllm.NeuronDialect):
+    """The command line of vLLM Neuron."""
 
+    VERSION = 2
+    # By the vLLM Neuron features guide: scheduling is asynchronous without speculation. DFlash does
+    # not support chunked prefill, so a whole prompt must fit into a batch (vLLM, SchedulerConfig);
+    # its layers must lie in one group of the KV cache; a step costs by the size of the cache, which
+    # is counted in blocks and takes all spare memory by default.
+    SPECULATION_DEPENDENT_DEFAULTS = (
+        "--no-async-scheduling",
+        "--no-enable-chunked-prefill",
+        "--max-num-batched-tokens",
+        "--disable-hybrid-kv-cache-manager",
+        "--block-size",
+        "--num-gpu-blocks-override",
+    )
+    # A compilation may take longer than the default of 600 s that one process waits for another.
+    # Older images have the second variable in the place of the first.
+    ENVIRONMENT: Mapping[str, str] = {
+        "VLLM_NEURON_COMPILATION_TIMEOUT": "3600",
+        "NEURON_LIBTORCH_COMPILATION_TIMEOUT": "3600",
+        "VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS": "3600",
+    }
 
-def shared_flags(experiment: NeuronExperiment) -> vllm.Flags:
-    """Return the flags of scheduling and, with a DFlash variant, of precision and KV cache."""
-    flags: dict[str, str | None] = {"--no-async-scheduling": None}
-    if experiment.uses(DFLASH):
-        flags |= {
-            "--dtype": "bfloat16",
-            "--no-enable-chunked-prefill": None,
-            "--max-num-batched-tokens": str(experiment.serving.max_model_len),
-            "--disable-hybrid-kv-cache-manager": None,
-            "--block-size": str(BLOCK_SIZE),
-            "--num-gpu-blocks-override": str(_kv_blocks(experiment)),
+    def shared_config(self, experiment: NeuronExperiment) -> dict[str, Any]:
+        """Return greedy sampling on the device, BF16 with DFlash, and the experiment's own."""
+        precision = {"quantization": "bf16"} if experiment.uses(DFLASH) else {}
+        greedy = {"on_device_sampling_config": {"all_greedy": True}}
+        return {**greedy, **precision, **experiment.serving.neuron_config}
+
+    def shared_flags(self, experiment: NeuronExperiment) -> vllm.Flags:
+        """Return the flags of scheduling and, with a DFlash variant, of precision and KV cache."""
+        flags: dict[str, str | None] = {"--no-async-scheduling": None}
+        if experiment.uses(DFLASH):
+            flags |= {
+                "--dtype": "bfloat16",
+                "--no-enable-chunked-prefill": None,
+                "--max-num-batched-tokens": str(experiment.serving.max_model_len),
+                "--disable-hybrid-kv-cache-manager": None,
+                "--block-size": str(BLOCK_SIZE),
+                "--num-gpu-blocks-override": str(_kv_blocks(experiment)),
+            }
+        return flags
+
+    def own_flags(
+        self, experiment: NeuronExperiment, variant: Variant, config: dict[str, Any]
+    ) -> vllm.Flags:
+        return {
+            vllm.REQUESTS_NOT_LOGGED: None,
+            "--no-enable-prefix-caching": None,
+            **self.flags_of(experiment, variant),
+            "--additional-config": vllm.json_text({"neuron_config": config}),
+            **vllm.speculative_config(variant, method=variant.method),
+            **vllm.per_request_acceptance(experiment, variant),
         }
-    return flags
 
 
 def _kv_blocks(experiment: NeuronExperiment) -> int:
@@ -69,26 +84,3 @@ def _kv_blocks(experiment: NeuronExperiment) -> int:
     serving = experiment.serving
     of_a_sequence = -(-serving.max_model_len // BLOCK_SIZE) + 1
     return serving.max_num_seqs * of_a_sequence + 1
-
-
-def command(
-    experiment: NeuronExperiment,
-    variant: Variant,
-    paths: vllm.ModelPaths,
-    config: dict[str, Any],
-    flags: vllm.Flags,
-) -> vllm.ServingCommand:
-    """Return vLLM Neuron's command."""
-    return vllm.neuron_command(
-        experiment,
-        paths,
-        {
-            vllm.REQUESTS_NOT_LOGGED: None,
-            "--no-enable-prefix-caching": None,
-            **flags,
-            "--additional-config": vllm.json_text({"neuron_config": config}),
-            **vllm.speculative_config(variant, paths, method=variant.method),
-            **vllm.per_request_acceptance(experiment, variant),
-        },
-        **_PATIENCE,
-    )

@@ -18,9 +18,7 @@ from draftworth.experiment.catalog import catalog
 from draftworth.experiment.model import NeuronExperiment
 from draftworth.experiment.naming import content_hash
 from draftworth.experiment.strict import StrictModel
-from draftworth.serving import neuron_v0_nxdi
 from draftworth.serving.artifacts import KEY_LENGTH, artifact_inputs, artifact_key
-from draftworth.serving.command import ModelPaths
 from draftworth.serving.dialects import NEURON_DIALECTS, serving_command
 from tests.draftworth.serving.test_dialects import SERVED
 from tests.support.experiments import load_spec, resolved, with_rounds, write_experiment
@@ -264,7 +262,7 @@ def test_a_key_is_the_address_of_its_inputs() -> None:
 
 def test_another_version_of_a_dialect_is_another_key(monkeypatch: pytest.MonkeyPatch) -> None:
     before = keys(EXPERIMENT)
-    monkeypatch.setattr(neuron_v0_nxdi, "VERSION", 99)
+    monkeypatch.setattr(NEURON_DIALECTS["neuron_v0_nxdi"], "VERSION", 99)
     assert not set(before) & set(keys(EXPERIMENT))
 
 
@@ -292,7 +290,7 @@ def flags_by_dialect(folder: Path) -> dict[str, Any]:
         dialect = experiment.release_facts.dialect
         entry = found.setdefault(dialect, {"version": version(dialect), "flags": {}})
         for variant in experiment.variants:
-            command = serving_command(experiment, variant, ModelPaths())
+            command = serving_command(experiment, variant)
             arguments = [a for a in command.arguments if not a.startswith(WITHOUT_EFFECT)]
             environment = [f"{k}={v}" for k, v in sorted(command.environment.items())]
             entry["flags"][f"{name}, {variant.method}"] = [*environment, *arguments]

@@ -11,13 +11,9 @@ import pytest
 from draftworth.experiment.catalog import catalog
 from draftworth.experiment.model import Experiment, NeuronExperiment
 from draftworth.experiment.variants import AsShipped
-from draftworth.serving import vllm_neuron
-from draftworth.serving.command import (
-    PER_REQUEST_ACCEPTANCE,
-    ModelPaths,
-    ServingCommand,
-)
+from draftworth.serving.command import PER_REQUEST_ACCEPTANCE, ServingCommand
 from draftworth.serving.dialects import neuron_dialect, serving_command
+from draftworth.serving.vllm_neuron import VllmNeuron
 from tests.conftest import ROOT
 from tests.support.experiments import (
     DFLASH_HEAD,
@@ -30,15 +26,14 @@ from tests.support.experiments import (
     write_experiment,
 )
 
-PATHS = ModelPaths()
 SPECULATION_KEYS = {"enable_eagle_speculation", "is_eagle3"}
 
 
 def commands(experiment: Experiment) -> tuple[ServingCommand, ServingCommand]:
     baseline, speculating = experiment.variants
     return (
-        serving_command(experiment, baseline, PATHS),
-        serving_command(experiment, speculating, PATHS),
+        serving_command(experiment, baseline),
+        serving_command(experiment, speculating),
     )
 
 
@@ -139,7 +134,7 @@ def flattened(value: dict[str, object]) -> list[tuple[str, object]]:
         ("fused draft on 2.26.1", {"sequence_parallel_enabled", "on_device_sampling_config"}),
         ("eagle3 on 2.31.1", set()),
         ("eagle3 on 2.32.0", {"--no-async-scheduling"}),
-        ("dflash on 2.33.0", {*vllm_neuron.SPECULATION_DEPENDENT_DEFAULTS}),
+        ("dflash on 2.33.0", {*VllmNeuron.SPECULATION_DEPENDENT_DEFAULTS}),
     ],
 )
 def test_settings_with_a_default_that_depends_on_speculation_are_equal_on_both_sides(
@@ -160,7 +155,7 @@ def test_the_baseline_as_shipped_lacks_what_is_there_for_speculation_and_nothing
     *_, shipped = experiment.served_variants
     assert isinstance(shipped, AsShipped)
     plain, _ = commands(experiment)
-    as_shipped = serving_command(experiment, shipped, PATHS)
+    as_shipped = serving_command(experiment, shipped)
 
     settings = {*neuron_dialect(experiment).SPECULATION_DEPENDENT_DEFAULTS}
     assert not any(says(as_shipped, setting) for setting in settings)
@@ -186,7 +181,7 @@ def less(value: object, settings: set[str]) -> object:
 def test_a_setting_of_the_experiments_own_stays_in_the_baseline_as_shipped(tmp_path: Path) -> None:
     own = put("serving", "neuron_config", value={"sequence_parallel_enabled": True})
     experiment = on_neuron(tmp_path, own, put("baseline_as_shipped", value=True))
-    command = serving_command(experiment, AsShipped(), PATHS)
+    command = serving_command(experiment, AsShipped())
     assert says(command, "sequence_parallel_enabled") == [True]
     assert says(command, "on_device_sampling_config") == []
 
