@@ -31,6 +31,11 @@ ROUNDS = {
 
 def shipped(name: str) -> dict[str, Any]:
     """The data of a shipped experiment file; of the published one with `ROUNDS`."""
+    return copy.deepcopy(_shipped_once(name))
+
+
+@cache
+def _shipped_once(name: str) -> dict[str, Any]:
     data: dict[str, Any] = yaml.safe_load((ROOT / "experiments" / f"{name}.yaml").read_text())
     data["workload"]["prompts_dir"] = str(ROOT / "prompts")
     if name == "qwen3-32b":
@@ -41,10 +46,10 @@ def shipped(name: str) -> dict[str, Any]:
 
 def write_experiment(folder: Path, edit: Edit, *, base: str = "qwen3-32b") -> Path:
     """A copy of a shipped experiment with `edit` applied to its data, as a file."""
-    data = copy.deepcopy(shipped(base))
+    data = shipped(base)
     edit(data)
     path = folder / "experiment.yaml"
-    path.write_text(yaml.safe_dump(data, sort_keys=False))
+    path.write_text(yaml.dump(data, Dumper=yaml.CSafeDumper, sort_keys=False))
     return path
 
 
