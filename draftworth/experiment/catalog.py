@@ -143,7 +143,6 @@ class Accelerator(StrictModel):
     sources: tuple[str, ...]
 
     def logical_cores(self, *, devices: int, lnc: int) -> int:
-        """Return the number of logical NeuronCores if `lnc` physical cores make one."""
         return devices * self.physical_cores_per_device // lnc
 
 

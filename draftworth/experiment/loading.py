@@ -166,7 +166,6 @@ def _with_defaults(data: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _model_for(source: ExperimentSource) -> type[NeuronExperiment] | type[LocalExperiment]:
-    """Return the model that fits the release's platform."""
     given, releases = source.data.get("release"), catalog().releases
     if isinstance(given, str) and given in releases:
         return NeuronExperiment if releases[given].platform == "neuron" else LocalExperiment

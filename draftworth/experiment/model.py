@@ -146,7 +146,6 @@ class NeuronExperiment(ExperimentBase):
 
     @property
     def gated_models(self) -> tuple[str, ...]:
-        """Models that the hub gives only to accounts that accepted a licence."""
         return tuple(m.model for m in self.models if m.facts and m.facts.gated)
 
     @property

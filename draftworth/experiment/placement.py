@@ -1,6 +1,5 @@
 """Slots onto nodes: which variant runs on which node, and how many nodes are needed."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from draftworth.experiment.model import NeuronExperiment
@@ -46,11 +45,9 @@ class Placement:
 
     @property
     def slots_a_node(self) -> int:
-        """The number of services that share a full node."""
         return self.devices_per_node // self.slots[0].devices
 
     def node_share(self, slot: PlacedSlot) -> float:
-        """Return the part of a node that a slot holds, between 0 and 1."""
         return slot.devices / self.devices_per_node
 
     def of(self, variant: str) -> tuple[PlacedSlot, ...]:
@@ -86,38 +83,22 @@ def place(experiment: NeuronExperiment) -> Placement:
 
     With a search the baseline stays in the first slot, and all others take the second one in turn.
     """
-    variants = experiment.served_variants
-    devices = experiment.accelerator.devices
+    variants, devices = experiment.served_variants, experiment.accelerator.devices
+    size = experiment.serving.slot_devices
+
+    def slot(variant: Variant, number: int, *, is_home: bool = True) -> PlacedSlot:
+        node, name = number * size // devices, variant.name
+        return PlacedSlot(variant=name, number=number, node=node, devices=size, is_home=is_home)
+
     if experiment.search:
-        slots = tuple(_slot_of_a_search(experiment, variant) for variant in variants)
+        slots = tuple(slot(v, int(not v.is_baseline), is_home=v.is_baseline) for v in variants)
         return Placement(devices_per_node=devices, slots=slots)
     return Placement(
         devices_per_node=devices,
-        slots=tuple(_slot(experiment, v, number) for number, v in enumerate(variants)),
-        others=tuple(_others(experiment, variants)),
-    )
-
-
-def _slot_of_a_search(experiment: NeuronExperiment, variant: Variant) -> PlacedSlot:
-    number = 0 if variant.is_baseline else 1
-    return _slot(experiment, variant, number, is_home=variant.is_baseline)
-
-
-def _others(experiment: NeuronExperiment, variants: tuple[Variant, ...]) -> Iterator[PlacedSlot]:
-    for number, variant in enumerate(variants):
-        in_control = experiment.control and variant.is_baseline
-        if experiment.repetitions > 1 or in_control:
-            yield _slot(experiment, variant, (number + 1) % len(variants), is_home=False)
-
-
-def _slot(
-    experiment: NeuronExperiment, variant: Variant, number: int, *, is_home: bool = True
-) -> PlacedSlot:
-    devices, of_a_slot = experiment.accelerator.devices, experiment.serving.slot_devices
-    return PlacedSlot(
-        variant=variant.name,
-        number=number,
-        node=number * of_a_slot // devices,
-        devices=of_a_slot,
-        is_home=is_home,
+        slots=tuple(slot(variant, number) for number, variant in enumerate(variants)),
+        others=tuple(
+            slot(variant, (number + 1) % len(variants), is_home=False)
+            for number, variant in enumerate(variants)
+            if experiment.repetitions > 1 or (experiment.control and variant.is_baseline)
+        ),
     )

@@ -114,7 +114,6 @@ def _without_tags(location: Key, data: Any) -> Key:
 
 
 def _unknown_kind(key: Key, data: Any, model: type[BaseModel]) -> Problem:
-    """Return the problem of a `kind` or `method` that is missing, misspelt or not known."""
     node = _at(data, key)
     name = "method" if key[:1] == ("variants",) else "kind"
     keys = [str(k) for k in node] if isinstance(node, dict) else []
@@ -160,7 +159,6 @@ def _unknown_key(key: Key, data: Any, model: type[BaseModel]) -> Problem:
 
 
 def _is_meant(node: dict[str, Any], data: Any) -> bool:
-    """Whether the values of `kind` and `method` in the data fit this alternative."""
     fields = node.get("properties", {})
     return all(
         data.get(name) in fields[name].get("enum", [fields[name].get("const")])

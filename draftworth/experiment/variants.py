@@ -35,7 +35,6 @@ class HubModel(strict.StrictModel):
 
     @property
     def facts(self) -> ModelFacts | None:
-        """The catalogue's entry; None for a model that it does not know."""
         return catalog().models.get(self.model)
 
     @property
@@ -45,7 +44,6 @@ class HubModel(strict.StrictModel):
 
     @property
     def storage_prefix(self) -> str:
-        """The checkpoint's folder in the checkpoints bucket, without a trailing slash."""
         return checkpoint_prefix(self.model, self.revision)
 
 

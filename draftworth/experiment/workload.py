@@ -5,16 +5,10 @@ from typing import Annotated, Literal, cast
 
 from pydantic import Discriminator, Field, Tag
 
-from draftworth.errors import Key
 from draftworth.experiment import strict
 from draftworth.records import load as load_shapes
 from draftworth.records.codec import INT64
 from draftworth.records.results import MAX_REQUESTS_PER_BLOCK, MAX_TEMPERATURE
-
-
-def _length_tag(value: object) -> str:
-    return SEVERAL_LENGTHS if isinstance(value, tuple) else ONE_LENGTH
-
 
 # Tags of the two forms of `input_tokens`, which pydantic puts into the places of its errors.
 ONE_LENGTH, SEVERAL_LENGTHS = "one length", "several lengths"
@@ -23,7 +17,7 @@ Length = Annotated[int, Field(ge=32)]
 InputTokens = Annotated[
     Annotated[strict.PositiveInt, Tag(ONE_LENGTH)]
     | Annotated[tuple[Length, ...], Field(min_length=1), strict.EachOnce, Tag(SEVERAL_LENGTHS)],
-    Discriminator(_length_tag),
+    Discriminator(lambda value: SEVERAL_LENGTHS if isinstance(value, tuple) else ONE_LENGTH),
 ]
 
 
@@ -47,10 +41,6 @@ class ConcurrencyLoad(strict.StrictModel):
     def shapes(self) -> tuple[load_shapes.Load, ...]:
         return (load_shapes.ConcurrencyLoad(concurrency=self.concurrency),)
 
-    def key_of(self, index: int) -> Key:  # noqa: ARG002 (there is one)
-        """Where the file gives one of `shapes`, below `load`."""
-        return ("concurrency",)
-
 
 class PoissonLoad(strict.StrictModel):
     """Requests at random times, whatever is still in flight."""
@@ -60,9 +50,6 @@ class PoissonLoad(strict.StrictModel):
 
     def shapes(self) -> tuple[load_shapes.Load, ...]:
         return (load_shapes.PoissonLoad(requests_per_second=self.requests_per_second),)
-
-    def key_of(self, index: int) -> Key:  # noqa: ARG002 (there is one)
-        return ("requests_per_second",)
 
 
 class LadderLoad(strict.StrictModel):
@@ -75,9 +62,6 @@ class LadderLoad(strict.StrictModel):
     def shapes(self) -> tuple[load_shapes.Load, ...]:
         return tuple(load_shapes.ConcurrencyLoad(concurrency=n) for n in self.concurrencies)
 
-    def key_of(self, index: int) -> Key:
-        return ("concurrencies", index)
-
 
 class RatesLoad(strict.StrictModel):
     """One Poisson rate after the other: the answer is the highest that keeps `limits`."""
@@ -88,9 +72,6 @@ class RatesLoad(strict.StrictModel):
 
     def shapes(self) -> tuple[load_shapes.Load, ...]:
         return tuple(load_shapes.PoissonLoad(requests_per_second=rate) for rate in self.rates)
-
-    def key_of(self, index: int) -> Key:
-        return ("rates", index)
 
 
 def ladder(highest: int) -> LadderLoad:

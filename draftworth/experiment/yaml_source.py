@@ -8,23 +8,13 @@ import dataclasses
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from ruamel.yaml import YAML
+from ruamel.yaml import YAML, events
 from ruamel.yaml.error import MarkedYAMLError
-from ruamel.yaml.events import (
-    AliasEvent,
-    DocumentEndEvent,
-    Event,
-    MappingEndEvent,
-    MappingStartEvent,
-    ScalarEvent,
-    SequenceEndEvent,
-    SequenceStartEvent,
-    StreamEndEvent,
-)
+from ruamel.yaml.events import Event, ScalarEvent
 from ruamel.yaml.nodes import ScalarNode
 from ruamel.yaml.reader import ReaderError
 
@@ -54,25 +44,24 @@ _IN_PLACE = "an experiment says everything in the place where it counts"
 _SUBSTITUTED = re.compile(r"\$\{|\{\{resolve:|#\{Token\[|\$\(")
 
 
-class NotPlainError(Exception):
-    """The text is not YAML, or is YAML that an experiment does not use."""
-
-    def __init__(self, problem: Problem) -> None:
-        self.problem = problem
-        super().__init__(problem.reason)
+# Fifty times the largest shipped file; any text of this size is parsed within a second.
+MAX_FILE_BYTES = 256 * 1024
+_EXAMPLE = "experiments/qwen3-32b.yaml"
+_NEXT = f"Give the path of a YAML file, for example {_EXAMPLE}"
 
 
-class PlainYaml:
-    """The one document of a text, in the types that pydantic's strict mode takes.
+class ExperimentSource:
+    """The one document of a file's text, in the types that pydantic's strict mode takes.
 
     data: dicts, tuples, text, numbers, booleans and None; dates stay text. lines: the 1-based
     line of every key. problems: text and numbers that no experiment may have.
 
     Raises:
-        NotPlainError: with the first thing that cannot be read.
+        ExperimentError: with the first thing that cannot be read.
     """
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, path: Path, text: str) -> None:
+        self.path = path
         self.lines: dict[Key, int] = {(): 1}
         self.problems: list[Problem] = []
         self._text = text
@@ -86,53 +75,59 @@ class PlainYaml:
             yield from yaml.parse(self._text)
         except MarkedYAMLError as error:
             line = error.problem_mark.line + 1 if error.problem_mark else None
-            raise _not_yaml(error.problem or error.context, line) from error
+            raise self._not_yaml(error.problem or error.context, line) from error
         except ReaderError as error:
             line = self._text.count("\n", 0, error.position) + 1
-            raise _not_yaml(f"the character U+{error.character:04X}", line) from error
+            raise self._not_yaml(f"the character U+{error.character:04X}", line) from error
         except (ValueError, OverflowError) as error:  # of an escape such as \UFFFFFFFF
-            raise _not_yaml(error, None) from error
+            raise self._not_yaml(error, None) from error
 
     def _document(self) -> Any:
         next(self._events)
         first = next(self._events)
-        if isinstance(first, StreamEndEvent):
+        if isinstance(first, events.StreamEndEvent):
             return None
         data = self._value(next(self._events), ())
         ends = [next(self._events), next(self._events)]
-        if not isinstance(ends[0], DocumentEndEvent) or not isinstance(ends[1], StreamEndEvent):
-            raise _refused(ends[1], (), "a second document", "one document", "a file is one")
+        if not isinstance(ends[0], events.DocumentEndEvent) or not isinstance(
+            ends[1], events.StreamEndEvent
+        ):
+            raise self._refused(ends[1], (), "a second document", "one document", "a file is one")
         return data
 
     def _value(self, event: Any, key: Key) -> Any:
         self._check_form(event, key)
-        if isinstance(event, MappingStartEvent):
+        if isinstance(event, events.MappingStartEvent):
             return self._mapping(key)
-        if isinstance(event, SequenceStartEvent):
+        if isinstance(event, events.SequenceStartEvent):
             return self._list(key)
         return self._scalar(event, key)
 
     def _check_form(self, event: Any, key: Key) -> None:
-        if isinstance(event, AliasEvent):
+        if isinstance(event, events.AliasEvent):
             given, allowed = f"the alias *{event.anchor}", "the value itself"
-            raise _refused(event, key, given, allowed, _IN_PLACE)
+            raise self._refused(event, key, given, allowed, _IN_PLACE)
         if event.tag is not None:
             reason = "a tag names a type of a program; an experiment has text, numbers, lists and "
-            raise _refused(event, key, f"the tag {event.tag}", "no tags", reason + "mappings")
+            raise self._refused(event, key, f"the tag {event.tag}", "no tags", reason + "mappings")
         if len(key) > MAX_DEPTH:
             given, allowed = "a value at a greater depth", f"at most {MAX_DEPTH} levels"
-            raise _refused(event, key[:2], given, allowed, "no key of an experiment is so deep")
+            raise self._refused(
+                event, key[:2], given, allowed, "no key of an experiment is so deep"
+            )
         if len(self.lines) > MAX_VALUES:
             given, allowed = f"more than {MAX_VALUES:,} values", f"at most {MAX_VALUES:,}"
-            raise _refused(event, (), given, allowed, "no experiment has so many")
+            raise self._refused(event, (), given, allowed, "no experiment has so many")
 
     def _mapping(self, key: Key) -> dict[str, Any]:
         data: dict[str, Any] = {}
-        while not isinstance(event := next(self._events), MappingEndEvent):
+        while not isinstance(event := next(self._events), events.MappingEndEvent):
             name = self._name(event, key)
             if name in data:
                 given = f'found duplicate key "{name}"'
-                raise _refused(event, (*key, name), given, "each key once", "only one can count")
+                raise self._refused(
+                    event, (*key, name), given, "each key once", "only one can count"
+                )
             place = (*key, name)
             self.lines[place] = _line(event)
             self._check_text(name, place)
@@ -142,17 +137,17 @@ class PlainYaml:
     def _name(self, event: Event, key: Key) -> str:
         self._check_form(event, key)
         if not isinstance(event, ScalarEvent):
-            raise _refused(event, key, "a list or mapping as a key", "text", _NOT_TEXT)
+            raise self._refused(event, key, "a list or mapping as a key", "text", _NOT_TEXT)
         name = self._plain(event)
         if not isinstance(name, str):
-            raise _refused(event, key, f"the key {name!r}", "text", _NOT_TEXT)
+            raise self._refused(event, key, f"the key {name!r}", "text", _NOT_TEXT)
         if name == "<<":
-            raise _refused(event, key, "the merge key <<", "the keys themselves", _IN_PLACE)
+            raise self._refused(event, key, "the merge key <<", "the keys themselves", _IN_PLACE)
         return name
 
     def _list(self, key: Key) -> tuple[Any, ...]:
         items: list[Any] = []
-        while not isinstance(event := next(self._events), SequenceEndEvent):
+        while not isinstance(event := next(self._events), events.SequenceEndEvent):
             place = (*key, len(items))
             self.lines[place] = _line(event)
             items.append(self._value(event, place))
@@ -200,44 +195,22 @@ class PlainYaml:
     def _add(self, key: Key, given: str, allowed: str, reason: str) -> None:
         self.problems.append(Problem(key=key, given=given, allowed=allowed, reason=reason))
 
-
-def _line(event: Event) -> int:
-    return int(event.start_mark.line) + 1
-
-
-def _refused(event: Event, key: Key, given: str, allowed: str, reason: str) -> NotPlainError:
-    return NotPlainError(
-        Problem(key=key, given=given, allowed=allowed, reason=reason, line=_line(event))
-    )
-
-
-def _not_yaml(reason: object, line: int | None) -> NotPlainError:
-    words = " ".join(str(reason).split())
-    hints = (hint for mistake, hint in _HINTS.items() if mistake in words)
-    return NotPlainError(
-        Problem(
+    def _not_yaml(self, reason: object, line: int | None) -> ExperimentError:
+        words = " ".join(str(reason).split())
+        hints = (hint for mistake, hint in _HINTS.items() if mistake in words)
+        problem = Problem(
             key=(),
             given="text that is not YAML",
             allowed="YAML, each key once",
             reason="; ".join((words, *hints)),
-            line=line,
         )
-    )
+        return ExperimentError(self.path, [_printable(problem, line)])
 
-
-# Fifty times the largest shipped file; any text of this size is parsed within a second.
-MAX_FILE_BYTES = 256 * 1024
-_EXAMPLE = "experiments/qwen3-32b.yaml"
-_NEXT = f"Give the path of a YAML file, for example {_EXAMPLE}"
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ExperimentSource:
-    """A file's data and the 1-based line of every key."""
-
-    path: Path
-    data: Mapping[str, Any]
-    lines: Mapping[Key, int]
+    def _refused(
+        self, event: Event, key: Key, given: str, allowed: str, reason: str
+    ) -> ExperimentError:
+        problem = Problem(key=key, given=given, allowed=allowed, reason=reason)
+        return ExperimentError(self.path, [_printable(problem, _line(event))])
 
     def refused(self, problems: Iterable[Problem]) -> ExperimentError:
         """Return the error with these problems, each with the line of its key or of the parent."""
@@ -257,22 +230,22 @@ def read_source(path: Path) -> ExperimentSource:
         ExperimentError: it is not YAML, has what no experiment uses, or is not a mapping.
         UserInputError: it cannot be read.
     """
-    try:
-        document = PlainYaml(_read(path))
-    except NotPlainError as error:
-        raise ExperimentError(path, [_printable(error.problem, error.problem.line)]) from error
-    if not isinstance(document.data, dict):
+    source = ExperimentSource(path, _read(path))
+    if not isinstance(source.data, dict):
         problem = Problem(
             key=(),
-            given="a value that is not a mapping" if document.data else "nothing",
+            given="a value that is not a mapping" if source.data else "nothing",
             allowed="a mapping with name, release, target, ...",
             reason=f"an experiment is a mapping; copy {_EXAMPLE} and edit it",
         )
         raise ExperimentError(path, [problem])
-    source = ExperimentSource(path=path, data=document.data, lines=document.lines)
-    if document.problems:
-        raise source.refused(document.problems)
+    if source.problems:
+        raise source.refused(source.problems)
     return source
+
+
+def _line(event: Event) -> int:
+    return int(event.start_mark.line) + 1
 
 
 def _printable(problem: Problem, line: int | None) -> Problem:

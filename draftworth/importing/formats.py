@@ -88,7 +88,6 @@ def _body(value: object) -> object:
 
 
 def _payload(captured: object) -> Any:
-    """Decode a request to the endpoint, or its response."""
     if not isinstance(captured, dict):
         raise NotSendableError("of another form", "captureData: a part that is not an object")
     data, encoding = captured.get("data"), captured.get("encoding")
@@ -109,7 +108,6 @@ def _is_turn(turn: object) -> bool:
 
 
 def _up_to_first_question(messages: object) -> tuple[list[dict[str, Any]], int]:
-    """Return the messages up to the first one of a user, and the number of later ones."""
     if not isinstance(messages, list) or not all(isinstance(m, dict) for m in messages):
         raise NotSendableError("of another form", "messages: not a list of objects")
     for index, message in enumerate(messages):

@@ -150,7 +150,6 @@ def _sample(read: Imported, case: str, order: ImportOrder) -> PromptSample:
 
 
 def _check_size(order: ImportOrder, read: Imported) -> None:
-    """Keep the samples within memory, a prompt file and the measuring Job."""
     sizes = [sample.size_bytes for sample in read.samples.values()]
     if max(sizes) > prompts.MAX_FILE_BYTES or sum(sizes) > prompts.MAX_PROMPT_BYTES:
         raise PromptSetError(

@@ -59,12 +59,10 @@ class PromptSample:
 
     @property
     def drawn(self) -> list[LoggedPrompt]:
-        """The candidates in the sample, in the order of the log."""
         return sorted(self._drawn.values(), key=lambda candidate: candidate.number)
 
     @property
     def answers(self) -> int:
-        """The number of drawn prompts with an answer."""
         return sum(candidate.answer is not None for candidate in self._drawn.values())
 
     @property

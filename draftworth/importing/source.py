@@ -154,7 +154,6 @@ class _Window:
                 return ""
 
     def takes(self, character: str) -> bool:
-        """Take the next character if it is this one, and say whether it was."""
         found = self.next_character() == character
         self._at += found
         return found

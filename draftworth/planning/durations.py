@@ -82,7 +82,6 @@ class Durations:
         return self.assumed.named(name).at(self.case)
 
     def stage_minutes(self) -> float:
-        """Return the time of all checkpoints over the link of one CPU node."""
         transfer = self.transfer_minutes(self.experiment.spec.models, "hub_gbit_per_s")
         return transfer + self.assumption("stager_start_minutes")
 
@@ -92,7 +91,6 @@ class Durations:
         return loading + self.assumption("warm_up_minutes")
 
     def transfer_minutes(self, models: Iterable[HubModel], speed: str) -> float:
-        """Return the time of checkpoints over a link with the assumed `speed`."""
         gib = sum(self._checkpoint_gib(model) for model in models)
         return gib * GBIT_PER_GIB / self.assumption(speed) / 60
 
@@ -131,7 +129,6 @@ class Durations:
         return RoundCounts.of(self.experiment).least * rounds
 
     def least_minutes(self, load: Load) -> float:
-        """Return the time of the least rounds of one load in one repetition."""
         return RoundCounts.of(self.experiment).least * self.round_minutes(load)
 
     def further_minutes(self, repetition: int) -> float:

@@ -121,7 +121,6 @@ class ResolvedExperiment(LoadedExperiment):
 
     @cached_property
     def first_candidate(self) -> ResolvedVariant | None:
-        """The variant that a search measures first; None without a search."""
         if self.search is None:
             return None
         first = first_candidate(self.search.candidates).variant
@@ -129,7 +128,6 @@ class ResolvedExperiment(LoadedExperiment):
 
     @cached_property
     def extent(self) -> Extent | None:
-        """The number of candidates that a search measures; None without a search."""
         return extent(self.search, reads_outputs=self.reads_outputs) if self.search else None
 
     @property

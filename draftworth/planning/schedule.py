@@ -45,7 +45,6 @@ class Schedule:
 
     @property
     def billed_minutes(self) -> float:
-        """Billed minutes of each node; 0 if no node is launched."""
         billed = [span for span in self.spans.values() if span.billed]
         return billed[-1].end - billed[0].start if billed else 0.0
 
@@ -94,5 +93,4 @@ class Schedules:
     worst: Schedule
 
     def bounds(self, quantity: Callable[[Schedule], float]) -> Bounds:
-        """Return a quantity of a schedule in both cases."""
         return Bounds(quantity(self.best), quantity(self.worst))

@@ -31,7 +31,6 @@ class SearchTime:
 
     @cached_property
     def certain(self) -> list[NeuronVariant]:
-        """The candidates that are certainly measured, in the order of measuring."""
         return self._variants(self.extent.certain)
 
     @cached_property

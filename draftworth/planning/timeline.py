@@ -71,7 +71,6 @@ class RunForecast:
 
     @property
     def measured_minutes(self) -> Bounds:
-        """Minutes in which tokens are measured, without deadline and budget."""
         return self.unlimited.bounds(lambda run: run.measured_minutes)
 
     @property

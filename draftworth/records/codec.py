@@ -111,7 +111,6 @@ def _without_collector() -> Iterator[None]:
 
 
 def _reason(error: Exception) -> str:
-    """Describe the error without quoting the text."""
     if isinstance(error, UnicodeError):
         return "text that UTF-8 cannot hold"
     return "too deep" if isinstance(error, RecursionError) else f"{error}"
@@ -164,7 +163,6 @@ def _convert_list(inner: Any, value: Any, where: str) -> tuple[Any, ...]:
 
 
 def _all_fit(items: list[Any]) -> bool:
-    """Tell whether all items fit 64 bits; text always does."""
     return not items or isinstance(items[0], str) or (min(items) in INT64 and max(items) in INT64)
 
 
@@ -214,7 +212,6 @@ def _check_schema(allowed: str, value: dict[str, Any], where: str) -> None:
 
 @cache
 def _required(kind: Any) -> frozenset[str]:
-    """Return the names of the fields that have no default."""
     return frozenset(
         field.name
         for field in fields(kind)

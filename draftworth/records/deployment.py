@@ -136,7 +136,6 @@ class CapacityPlan:
 
     @property
     def models(self) -> tuple[ModelRef, ...]:
-        """The checkpoints that must be staged, without duplicates."""
         return tuple(dict.fromkeys((self.target, *(draft.checkpoint for draft in self.drafts))))
 
 

@@ -64,7 +64,6 @@ class StepCostCard:
     costs: tuple[StepCost, ...]
 
     def sealed(self) -> StepCostCard:
-        """Return the card with the hash of its content."""
         return replace(self, content_sha256=_sha256_of_content(dump_record(self)))
 
 

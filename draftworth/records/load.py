@@ -91,7 +91,6 @@ class ConcurrencyLoad:
         return self.concurrency
 
     def most_in_flight(self, requests: int) -> int:  # noqa: ARG002 (never more, however many)
-        """Return how many of these requests may be in flight at once."""
         return self.concurrency
 
     def warmup_shares(self, wanted: int) -> tuple[float, ...]:
@@ -162,7 +161,6 @@ class PoissonLoad:
 
     @property
     def has_cost_per_token(self) -> bool:
-        """Whether a faster server spends less time on a token: this one waits for requests."""
         return False
 
     def server_seconds(
@@ -176,7 +174,6 @@ class PoissonLoad:
 
     @property
     def needed_in_flight(self) -> int:
-        """One: how many more there will be depends on the server."""
         return 1
 
     def most_in_flight(self, requests: int) -> int:

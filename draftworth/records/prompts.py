@@ -203,7 +203,6 @@ def _check_keys(value: Mapping[str, Any]) -> None:
 
 
 def _asked(value: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the conversation or the text as a field of `Prompt`."""
     if "messages" in value:
         return {"messages": chat.checked_messages(value["messages"])}
     name = "prompt" if "prompt" in value else "text_to_continue"

@@ -103,7 +103,6 @@ def _result_file(folder: Path, stem: str) -> Path:
 
 
 def _read_block(folder: Path, run: results.RunResult, stem: str) -> results.BlockResult:
-    """Read a listed block and check that the file belongs to this run and this name."""
     file = _result_file(folder, stem)
     block = _read(results.BlockResult, file, results.RESULT_LIMIT_BYTES)
     for name, given, allowed in (

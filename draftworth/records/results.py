@@ -153,7 +153,6 @@ class RequestRecord:
 
     @property
     def failed(self) -> bool:
-        """Whether the request ended in an error."""
         return self.error_code is not None
 
     @property
@@ -316,12 +315,10 @@ class BlockResult:
 
     @property
     def key(self) -> str:
-        """The result file's object key in a results bucket."""
         return f"{RUNS_FOLDER}/{self.run_id}/{BLOCKS_FOLDER}/{self.stem}{RESULT_SUFFIX}"
 
     @property
     def output_tokens(self) -> int:
-        """Output tokens of the measured requests that did not fail."""
         return sum(r.number_output_tokens or 0 for r in self.requests if not r.failed)
 
     @property
@@ -360,7 +357,6 @@ class Limits:
 
     @property
     def are_on_latencies(self) -> bool:
-        """Whether any latency is limited."""
         return (self.ttft_p95_s, self.itl_p95_s, self.e2e_p95_s) != (None, None, None)
 
     def __post_init__(self) -> None:

@@ -42,7 +42,6 @@ class Transcript:
 
     @property
     def step_latencies_s(self) -> list[float]:
-        """Times between consecutive chunks, in seconds."""
         return [(later - earlier) / 1e6 for earlier, later in pairwise(self.chunk_offsets_us)]
 
     def tokens_before(self, position: int) -> int | None:
@@ -108,7 +107,6 @@ def _lines(file: gzip.GzipFile, limit_bytes: int) -> Iterator[bytes]:
 
 
 def _of_block(block: BlockResult, lines: Iterable[bytes]) -> Transcripts:
-    """Read the transcripts of a block, at most one of each request."""
     own = {record.request_id for record in block.requests}
     found: dict[str, Transcript] = {}
     for line in lines:

@@ -95,7 +95,6 @@ class SearchState:
 
     @property
     def pays(self) -> bool:
-        """Whether the best costs less than no draft at all."""
         return self._costs.means[self._index[self.best]] < 1
 
     @property

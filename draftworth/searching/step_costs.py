@@ -39,7 +39,6 @@ def step_costs_before(search: Search) -> Gaussian:
 
 
 def _together(one: Candidate, other: Candidate, per_drafted: float) -> float:
-    """Return the covariance of the costs of two candidates' steps."""
     same_draft = one.draft == other.draft
     drafting = per_drafted**2 * _drafting(one) * _drafting(other)
     jumped = all(c.checked + 1 > TOKENS_BEFORE_A_JUMP for c in (one, other))

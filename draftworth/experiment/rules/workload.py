@@ -5,9 +5,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 
-from draftworth.errors import Key, Problem
+from draftworth.errors import Problem
 from draftworth.experiment.model import Experiment, LocalExperiment, loads_of
-from draftworth.experiment.workload import Workload
 from draftworth.records.codec import dump_json
 from draftworth.records.load import MAX_LLMPERF_IN_FLIGHT
 from draftworth.records.prompts import MAX_PROMPT_BYTES, Case, Prompt
@@ -89,7 +88,6 @@ def _token_ids_can_be_told(experiment: Experiment) -> Iterator[Problem]:
 
 
 def _budget_reaches_everywhere(experiment: Experiment) -> Iterator[Problem]:
-    """`max_requests` must give each load a round in each repetition, and its `min_requests`."""
     work, loads, repetitions = experiment.workload, loads_of(experiment), experiment.repetitions
     parts = len(loads) * repetitions
     shared = ""
@@ -121,14 +119,13 @@ def _budget_reaches_everywhere(experiment: Experiment) -> Iterator[Problem]:
 
 
 def _each_load_is_worth_its_warm_up(experiment: Experiment) -> Iterator[Problem]:
-    """A block must measure at least as many requests as it has in flight."""
     work = experiment.workload
     rungs = len(loads_of(experiment)) // max(1, len(work.input_lengths))
-    for index, load in enumerate(loads_of(experiment)[:rungs]):
+    for load in loads_of(experiment)[:rungs]:
         in_flight = load.needed_in_flight
         if in_flight > work.requests_per_round:
             yield Problem(
-                key=_key_of_load(work, index),
+                key=("workload", "load"),
                 given=f"{in_flight} requests in flight with workload.requests_per_round "
                 f"{work.requests_per_round}{_by_default(experiment)}",
                 allowed=f"at most {work.requests_per_round}, or requests_per_round of "
@@ -137,10 +134,6 @@ def _each_load_is_worth_its_warm_up(experiment: Experiment) -> Iterator[Problem]
                 "as many fillers to keep until the end: with fewer measured requests than that, "
                 "most of what a block sends would not be measured",
             )
-
-
-def _key_of_load(work: Workload, index: int) -> Key:
-    return ("workload", "load", *(work.load.key_of(index) if work.load else ()))
 
 
 def _by_default(experiment: Experiment) -> str:
@@ -201,7 +194,6 @@ def _tool_calls_can_be_read(experiment: Experiment, cases: Sequence[Case]) -> It
 
 
 def _length_is_not_forced(experiment: Experiment, cases: Sequence[Case]) -> Iterator[Problem]:
-    """Nothing may follow the end of a grammar."""
     places = _which(cases, lambda prompt: prompt.tools or prompt.response_format)
     if places and experiment.workload.fixed_output_length:
         yield Problem(

@@ -4,11 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from draftworth.errors import Problem
-from draftworth.experiment.yaml_source import MAX_DEPTH, MAX_VALUES, NotPlainError, PlainYaml
+from draftworth.errors import ExperimentError, Problem
+from draftworth.experiment.yaml_source import MAX_DEPTH, MAX_VALUES, ExperimentSource
 from draftworth.untrusted import printable
 from tests.hostile.fuzzing import bounded
 from tests.support.snapshot import assert_snapshot
+
+
+def source(text: str) -> ExperimentSource:
+    return ExperimentSource(Path("text"), text)
+
 
 BOMB = "a: &a [x, x]\n" + "".join(f"{b}: &{b} [*{a}, *{a}]\n" for a, b in ("ab", "bc", "cd"))
 
@@ -48,9 +53,10 @@ def test_what_no_experiment_uses_is_refused_at_its_line() -> None:
 
 
 def refusal(text: str) -> Problem:
-    with bounded(loops=5), pytest.raises(NotPlainError) as refused:
-        PlainYaml(text)
-    return refused.value.problem
+    with bounded(loops=5), pytest.raises(ExperimentError) as refused:
+        source(text)
+    (problem,) = refused.value.problems
+    return problem
 
 
 def assert_words(problems: list[Problem], name: str) -> None:
@@ -60,9 +66,9 @@ def assert_words(problems: list[Problem], name: str) -> None:
 
 
 def test_depth_and_number_are_allowed_up_to_the_limit() -> None:
-    assert PlainYaml("[" * MAX_DEPTH + "]" * MAX_DEPTH).data
+    assert source("[" * MAX_DEPTH + "]" * MAX_DEPTH).data
     entries = MAX_VALUES - 1  # the list is a value too
-    assert len(PlainYaml("- a\n" * entries).data) == entries
+    assert len(source("- a\n" * entries).data) == entries
 
 
 WRONG_VALUES = [
@@ -87,13 +93,13 @@ WRONG_VALUES = [
 
 
 def test_text_and_numbers_that_no_experiment_may_have() -> None:
-    told = [PlainYaml(text).problems for text in WRONG_VALUES]
+    told = [source(text).problems for text in WRONG_VALUES]
     assert {len(problems) for problems in told} == {1}
     assert_words([problem for (problem,) in told], "wrong_values.txt")
 
 
 def test_plain_values_are_read_with_their_lines() -> None:
-    read = PlainYaml(
+    read = source(
         "a: [1, -0x1F, 0o17, 012, 1_000, .5, -1e3, true, False, ~, null]\n"
         "b:\n"
         "  - {c: 2026-03-15, d: 'on'}\n"
@@ -123,4 +129,4 @@ def test_plain_values_are_read_with_their_lines() -> None:
 
 
 def test_nothing_is_read_of_an_empty_text() -> None:
-    assert [PlainYaml(text).data for text in ("", "# a comment\n", "---\n")] == [None] * 3
+    assert [source(text).data for text in ("", "# a comment\n", "---\n")] == [None] * 3
