@@ -144,11 +144,6 @@ def ready_key(model: str, revision: str) -> str:
     return f"{checkpoint_prefix(model, revision)}/{READY_MARKER}"
 
 
-def plan_key(model: str, revision: str) -> str:
-    """Return the object key of `_STAGING.json`."""
-    return f"{checkpoint_prefix(model, revision)}/{PLAN_MARKER}"
-
-
 def failed_key(model: str, revision: str) -> str:
     """Return the object key of `_FAILED.json`."""
     return f"{checkpoint_prefix(model, revision)}/{FAILED_MARKER}"

@@ -90,9 +90,9 @@ def said(text: bytes, *, finish: bytes = b'"stop"') -> bytes:
     return HEADERS + data(value % (text, finish)) + DONE
 
 
-def headed(*lines: str, status: str = OK, body: bytes = b"") -> bytes:
+def headed(*lines: str, status: str = "200 OK", body: bytes = b"") -> bytes:
     """A response with these header lines."""
-    return (status + "".join(f"{line}\r\n" for line in lines) + "\r\n").encode() + body
+    return "".join(f"{line}\r\n" for line in (f"HTTP/1.1 {status}", *lines, "")).encode() + body
 
 
 def whole(status: str, body: bytes = b"", content_type: str = "text/plain") -> bytes:
@@ -116,381 +116,260 @@ NAN, DIGITS = b"NaN", b"9" * 5_000
 COUNT_OF = b'{"usage":{"completion_tokens":%s}}'
 
 
-# Name, answer to the completion, expected code (None: a good record), words of its message.
-STREAMS: Sequence[tuple[str, Answer, int | None, str]] = [
-    *(
-        (f"completion_tokens {json.dumps(n)[:20]}", counted(n), BAD, "completion_tokens: given")
-        for n in NO_OUTPUT
-    ),
-    *(
-        (f"prompt_tokens {n}", counted(1, prompt_tokens=n), BAD, "prompt_tokens: given")
-        for n in NO_INPUT
-    ),
-    ("prompt_tokens null", counted(1, prompt_tokens=None), None, ""),
-    ("completion_tokens NaN", HEADERS + data(COUNT_OF % NAN), BAD, "given nan, allowed: a whole"),
-    ("5,000 digits", HEADERS + data(COUNT_OF % DIGITS), BAD, "not JSON in the stream"),
-    ("exactly what was asked for", counted(64, text="x" * 64), None, ""),
-    ("no tokens", counted(0, text=""), ERROR_NO_TOKENS, "no output token"),
+# Expected code (None: a good record) and words of the message; answers to the completion by name.
+STREAM_OUTCOMES: dict[tuple[int | None, str], dict[str, Answer]] = {
+    (BAD, "completion_tokens: given"): {
+        f"completion_tokens {json.dumps(n)[:20]}": counted(n) for n in NO_OUTPUT
+    },
+    (BAD, "prompt_tokens: given"): {
+        f"prompt_tokens {n}": counted(1, prompt_tokens=n) for n in NO_INPUT
+    },
+    (None, ""): {
+        "prompt_tokens null": counted(1, prompt_tokens=None),
+        "exactly what was asked for": counted(64, text="x" * 64),
+        "half of a surrogate pair": said(rb'"\ud83d"'),
+        "the wrong half of one": said(rb'"\ude00 x"'),
+        "NUL and escapes in the text": said(rb'"\u0000\u001b[2J\u202e"'),
+        "a finish reason that is a number": said(b'"x"', finish=b"7"),
+        "a finish reason that is an object": said(b'"x"', finish=b'{"a":[]}'),
+        "a finish reason that is a list": said(b'"x"', finish=b"[[]]"),
+        "a finish reason of 50,000": said(b'"x"', finish=b'"' + b"y" * 50_000 + b'"'),
+        "a finish reason with escapes": said(b'"x"', finish=rb'"\ud800\u001b[2J"'),
+        "a good stream that gives its length": headed(
+            SSE, f"Content-Length: {len(FINE)}", body=FINE
+        ),
+        "a second answer after the first": headed(
+            SSE, f"Content-Length: {len(FINE)}", body=FINE + whole("500 No", b"no")
+        ),
+        "no content type": headed(body=FINE + DONE),
+        "a content type with a character set": headed(SSE + "; charset=utf-8", body=FINE),
+        "100 Continue, then a stream": b"HTTP/1.1 100 Continue\r\n\r\n" + HEADERS + FINE,
+        "identity as encoding": headed(SSE, "Content-Encoding: identity", body=FINE),
+    },
+    (BAD, "given nan, allowed: a whole"): {"completion_tokens NaN": HEADERS + data(COUNT_OF % NAN)},
+    (BAD, "not JSON in the stream"): {
+        "5,000 digits": HEADERS + data(COUNT_OF % DIGITS),
+        "no JSON": HEADERS + data(b"{nonsense"),
+        "bytes that are not UTF-8": HEADERS + data(b'{"a":"\xff\xfe"}'),
+        "a deep list": HEADERS + data(b"[" * DEEP),
+        "deep objects": HEADERS + data(b'{"a":' * DEEP),
+    },
+    (ERROR_NO_TOKENS, "no output token"): {
+        "no tokens": counted(0, text=""),
+        "only [DONE]": HEADERS + DONE,
+    },
+    (BAD, "completion_tokens fell from 5 to 2"): {
+        "counts that go down": HEADERS + event("a", tokens=5) + event("b", tokens=2),
+        "a total below the counts": HEADERS
+        + event("a", tokens=5, finish="stop")
+        + usage_event(2)
+        + DONE,
+    },
+    (BAD, "not a completion chunk"): {
+        "text that is a number": said(b"7"),
+        "text that is a list": said(b'["a"]'),
+        "choices that are a number": HEADERS + data({"choices": 7}),
+        "choices that are text": HEADERS + data({"choices": "x"}),
+        "choices by name": HEADERS + data({"choices": {"a": 1}}),
+        "choices of numbers": HEADERS + data({"choices": [7]}),
+        "a delta that is a list": HEADERS + chunk([1]),
+        "a text that is a list": HEADERS + raw_choice({"text": [1]}),
+        "a text that is a number": HEADERS + raw_choice({"text": 7}),
+        "ids that are a number": HEADERS + raw_choice({"token_ids": 7}),
+        "tool calls as text": HEADERS + chunk({"tool_calls": "f"}),
+        "arguments that are an object": HEADERS
+        + chunk({"tool_calls": [{"function": {"arguments": {"a": 1}}}]}),
+        "a delta that is text": HEADERS + chunk("x"),
+        "usage that is text": HEADERS + chunk({}, usage="7"),
+        "usage that is a list": HEADERS + chunk({}, usage=[7]),
+        "usage of something else": HEADERS + chunk({}, usage={"tokens": 1}),
+    },
+    (BAD, "more text than 64"): {"text of 100,000 characters": said(b'"' + b"x" * 100_000 + b'"')},
+    (BAD, "more than 1,000,000 bytes"): {"an event of 2 MB": said(b'"' + b"x" * 2_000_000 + b'"')},
+    (BAD, "not an object"): {"a list": HEADERS + data([1])},
+    (BAD, "token_ids: allowed"): {
+        "an id below 0": HEADERS + raw_choice({"token_ids": [-1]}),
+        "an id that is text": HEADERS + raw_choice({"token_ids": "ab"}),
+        "an id of 400 digits": HEADERS + raw_choice({"token_ids": [10**400]}),
+    },
+    (BAD, "more token_ids than 64 tokens can have"): {
+        "more ids than tokens": HEADERS + raw_choice({"token_ids": [1] * 65})
+    },
+    (BAD, "oom"): {"an error in the stream": HEADERS + data({"error": {"message": "oom"}})},
+    (BAD, "[[1], "): {"an error that is a list": HEADERS + data({"error": [[1]] * 9})},
+    (BAD, ""): {
+        "an error that is a deep list": HEADERS
+        + data(b'{"error":' + b"[" * 900 + b"]" * 900 + b"}")
+    },
+    (BAD, "xxx ..."): {"an error of 100,000 characters": HEADERS + data({"error": "x" * 100_000})},
+    (BAD, r"\x1b[2J line\x00"): {
+        "an error with escapes": HEADERS + data({"error": "\x1b[2J\nline\x00"})
+    },
+    (BAD, r"\ud800"): {"an error with half a pair": HEADERS + data(rb'{"error":"\ud800"}')},
+    (BROKEN, "without a finish reason"): {
+        "an empty body": HEADERS,
+        "a stream that breaks off": HEADERS + event("a", tokens=1),
+    },
+    (BROKEN, "closed the connection"): {
+        "a reset": [Write(HEADERS + event("a", tokens=1)), Reset()]
+    },
+    (BROKEN, ""): {
+        "a reset at once": [Reset()],
+        "a chunk size of 40 digits": headed(SSE, CHUNKED, body=b"f" * 40 + b"\r\n"),
+        "a negative content length": headed(SSE, "Content-Length: -1", body=FINE),
+        "a content length of 30 digits": headed(SSE, "Content-Length: " + "9" * 30),
+        "two content lengths": headed(SSE, "Content-Length: 1", "Content-Length: 2"),
+        "a length and chunks": headed(SSE, "Content-Length: 1", CHUNKED),
+        "HTTP/0.9": b"data: {}\n\n",
+        "HTTP/9.9": b"HTTP/9.9 200 OK\r\n\r\n",
+        "another protocol": b"SSH-2.0-OpenSSH\r\n\r\n",
+        "TLS": b"\x15\x03\x01\x00\x02\x02\x46",
+        "NUL": b"\x00" * 99,
+        "a status of five digits": whole("20000 OK"),
+        "a redirect with escapes": headed("Location: http://a\x1b[2J", status="302 x"),
+    },
+    (ERROR_TIMEOUT, "no end within"): {
+        "a stall": [Write(HEADERS + event("a", tokens=1)), Sleep(9)],
+        "silence": [Sleep(9)],
+        "a stall in the headers": [Write(b"HTTP/1.1 200 OK\r\nA: "), Sleep(9)],
+    },
+    (500, "oom"): {
+        "500 that never ends": [
+            Write(headed("Content-Length: 99", status="500 No", body=b"oom")),
+            Sleep(9),
+        ],
+        "500 without end": Forever(headed(status="500 No"), b"oom " * 5_000),
+    },
+    (BAD, "more 1,512 events than 64"): {
+        "events without end": Forever(HEADERS, event("", tokens=1) * 50)
+    },
+    (BAD, "events than 64 tokens can have"): {
+        "tokens without end": Forever(HEADERS, event("x") * 50),
+        "events in one piece of 4 MB": HEADERS + data({}) * 400_000,
+    },
+    (BAD, "more than 1,310,720 bytes"): {
+        "comments without end": Forever(HEADERS, b": keep-alive\n\n" * 500),
+        "empty events without end": Forever(HEADERS, b"\n\n" * 5_000),
+        "carriage returns without end": Forever(HEADERS, b"\r" * 9_999),
+        "[DONE] without end": Forever(HEADERS, DONE * 500),
+        "chunk extensions without end": Forever(headed(SSE, CHUNKED, body=b"5;"), b"a=b;" * 999),
+        "trailers without end": Forever(headed(SSE, CHUNKED, body=b"0\r\n"), b"A: b\r\n" * 999),
+        "chunks of one byte without end": Forever(headed(SSE, CHUNKED), b"1\r\n:\r\n" * 999),
+    },
+    (BAD, "an event of more than"): {
+        "an event without end": Forever(HEADERS, b"data: " + b"x" * 9_000),
+        "an event in small pieces without end": Forever(HEADERS, b"x" * 100),
+    },
+    (BROKEN, "headers of more than"): {
+        "headers without end": Forever(OK.encode(), b"A: b\r\n" * 500),
+        "a header without end": Forever(OK.encode() + b"A: ", b"b" * 9_999),
+        "a status line without end": Forever(b"HTTP/1.1 200 ", b"O" * 9_999),
+        "100 Continue without end": Forever(b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 99),
+    },
+    (BROKEN, "after the head"): {
+        "fewer bytes than announced": headed(SSE, "Content-Length: 999", body=FINE)
+    },
+    (BROKEN, "before any response"): {
+        "nothing": b"",
+        "only 100 Continue": b"HTTP/1.1 100 Continue\r\n\r\n",
+    },
+    (BROKEN, "another protocol"): {
+        "another protocol, by HTTP": headed(
+            "Upgrade: x", "Connection: upgrade", status="101 x", body=b"x"
+        )
+    },
+    (0, "HTTP 0"): {"status 000": whole("000 x")},
+    (999, "HTTP 999"): {"status 999": whole("999 x")},
+    (204, "HTTP 204"): {"204": whole("204 No Content")},
+    (304, "HTTP 304"): {"304": whole("304 Not Modified")},
+    (400, "max_tokens"): {"400": whole("400 Bad Request", b'{"error": "max_tokens"}')},
+    (500, "HTTP 500"): {
+        "500 without a body": whole("500 No"),
+        "500 in gzip": headed("Content-Encoding: gzip", status="500 x", body=COMPRESSED),
+    },
+    (500, r"\x1b]0;title\x07"): {
+        "500 with escapes": whole("500 No", b"\x1b]0;title\x07\r\n\xff\x00")
+    },
+    (500, "data:"): {"500 with a stream as body": whole("500 No", FINE)},
+    (503, "busy (Retry-After: 7)"): {
+        "503 with Retry-After": headed("Retry-After: 7", status="503 x", body=b"busy")
+    },
     (
-        "counts that go down",
-        HEADERS + event("a", tokens=5) + event("b", tokens=2),
-        BAD,
-        "completion_tokens fell from 5 to 2",
-    ),
-    (
-        "a total below the counts",
-        HEADERS + event("a", tokens=5, finish="stop") + usage_event(2) + DONE,
-        BAD,
-        "completion_tokens fell from 5 to 2",
-    ),
-    ("half of a surrogate pair", said(rb'"\ud83d"'), None, ""),
-    ("the wrong half of one", said(rb'"\ude00 x"'), None, ""),
-    ("NUL and escapes in the text", said(rb'"\u0000\u001b[2J\u202e"'), None, ""),
-    ("text that is a number", said(b"7"), BAD, "not a completion chunk"),
-    ("text that is a list", said(b'["a"]'), BAD, "not a completion chunk"),
-    ("text of 100,000 characters", said(b'"' + b"x" * 100_000 + b'"'), BAD, "more text than 64"),
-    ("an event of 2 MB", said(b'"' + b"x" * 2_000_000 + b'"'), BAD, "more than 1,000,000 bytes"),
-    ("a finish reason that is a number", said(b'"x"', finish=b"7"), None, ""),
-    ("a finish reason that is an object", said(b'"x"', finish=b'{"a":[]}'), None, ""),
-    ("a finish reason that is a list", said(b'"x"', finish=b"[[]]"), None, ""),
-    ("a finish reason of 50,000", said(b'"x"', finish=b'"' + b"y" * 50_000 + b'"'), None, ""),
-    ("a finish reason with escapes", said(b'"x"', finish=rb'"\ud800\u001b[2J"'), None, ""),
-    ("no JSON", HEADERS + data(b"{nonsense"), BAD, "not JSON in the stream"),
-    (
-        "bytes that are not UTF-8",
-        HEADERS + data(b'{"a":"\xff\xfe"}'),
-        BAD,
-        "not JSON in the stream",
-    ),
-    ("a list", HEADERS + data([1]), BAD, "not an object"),
-    ("a deep list", HEADERS + data(b"[" * DEEP), BAD, "not JSON"),
-    ("deep objects", HEADERS + data(b'{"a":' * DEEP), BAD, "not JSON"),
-    ("choices that are a number", HEADERS + data({"choices": 7}), BAD, "not a completion chunk"),
-    ("choices that are text", HEADERS + data({"choices": "x"}), BAD, "not a completion chunk"),
-    ("choices by name", HEADERS + data({"choices": {"a": 1}}), BAD, "not a completion chunk"),
-    ("choices of numbers", HEADERS + data({"choices": [7]}), BAD, "not a completion chunk"),
-    ("a delta that is a list", HEADERS + chunk([1]), BAD, "not a completion chunk"),
-    ("a text that is a list", HEADERS + raw_choice({"text": [1]}), BAD, "not a completion chunk"),
-    ("a text that is a number", HEADERS + raw_choice({"text": 7}), BAD, "not a completion chunk"),
-    ("an id below 0", HEADERS + raw_choice({"token_ids": [-1]}), BAD, "token_ids: allowed"),
-    ("an id that is text", HEADERS + raw_choice({"token_ids": "ab"}), BAD, "token_ids: allowed"),
-    ("an id of 400 digits", HEADERS + raw_choice({"token_ids": [10**400]}), BAD, "token_ids"),
-    ("ids that are a number", HEADERS + raw_choice({"token_ids": 7}), BAD, "not a completion"),
-    (
-        "more ids than tokens",
-        HEADERS + raw_choice({"token_ids": [1] * 65}),
-        BAD,
-        "more token_ids than 64 tokens can have",
-    ),
-    ("tool calls as text", HEADERS + chunk({"tool_calls": "f"}), BAD, "not a completion chunk"),
-    (
-        "arguments that are an object",
-        HEADERS + chunk({"tool_calls": [{"function": {"arguments": {"a": 1}}}]}),
-        BAD,
-        "not a completion chunk",
-    ),
-    ("a delta that is text", HEADERS + chunk("x"), BAD, "not a completion chunk"),
-    ("usage that is text", HEADERS + chunk({}, usage="7"), BAD, "not a completion chunk"),
-    ("usage that is a list", HEADERS + chunk({}, usage=[7]), BAD, "not a completion chunk"),
-    ("usage of something else", HEADERS + chunk({}, usage={"tokens": 1}), BAD, "completion chunk"),
-    ("an error in the stream", HEADERS + data({"error": {"message": "oom"}}), BAD, "oom"),
-    ("an error that is a list", HEADERS + data({"error": [[1]] * 9}), BAD, "[[1], "),
-    (
-        "an error that is a deep list",
-        HEADERS + data(b'{"error":' + b"[" * 900 + b"]" * 900 + b"}"),
-        BAD,
-        "",
-    ),
-    ("an error of 100,000 characters", HEADERS + data({"error": "x" * 100_000}), BAD, "xxx ..."),
-    (
-        "an error with escapes",
-        HEADERS + data({"error": "\x1b[2J\nline\x00"}),
-        BAD,
-        r"\x1b[2J line\x00",
-    ),
-    ("an error with half a pair", HEADERS + data(rb'{"error":"\ud800"}'), BAD, r"\ud800"),
-    ("only [DONE]", HEADERS + DONE, ERROR_NO_TOKENS, "no output token"),
-    ("an empty body", HEADERS, BROKEN, "without a finish reason"),
-    ("a stream that breaks off", HEADERS + event("a", tokens=1), BROKEN, "without a finish reason"),
-    ("a reset", [Write(HEADERS + event("a", tokens=1)), Reset()], BROKEN, "closed the connection"),
-    ("a reset at once", [Reset()], BROKEN, ""),
-    ("a stall", [Write(HEADERS + event("a", tokens=1)), Sleep(9)], ERROR_TIMEOUT, "no end within"),
-    ("silence", [Sleep(9)], ERROR_TIMEOUT, "no end within"),
-    (
-        "a stall in the headers",
-        [Write(b"HTTP/1.1 200 OK\r\nA: "), Sleep(9)],
-        ERROR_TIMEOUT,
-        "no end",
-    ),
-    (
-        "500 that never ends",
-        [Write(headed("Content-Length: 99", status="HTTP/1.1 500 No\r\n", body=b"oom")), Sleep(9)],
-        500,
-        "oom",
-    ),
-    (
-        "events without end",
-        Forever(HEADERS, event("", tokens=1) * 50),
-        BAD,
-        "more 1,512 events than 64",
-    ),
-    (
-        "tokens without end",
-        Forever(HEADERS, event("x") * 50),
-        BAD,
-        "events than 64 tokens can have",
-    ),
-    (
-        "comments without end",
-        Forever(HEADERS, b": keep-alive\n\n" * 500),
-        BAD,
-        "more than 1,310,720 bytes",
-    ),
-    (
-        "empty events without end",
-        Forever(HEADERS, b"\n\n" * 5_000),
-        BAD,
-        "more than 1,310,720 bytes",
-    ),
-    (
-        "an event without end",
-        Forever(HEADERS, b"data: " + b"x" * 9_000),
-        BAD,
-        "an event of more than",
-    ),
-    ("an event in small pieces without end", Forever(HEADERS, b"x" * 100), BAD, "an event of more"),
-    (
-        "carriage returns without end",
-        Forever(HEADERS, b"\r" * 9_999),
-        BAD,
-        "more than 1,310,720 bytes",
-    ),
-    ("[DONE] without end", Forever(HEADERS, DONE * 500), BAD, "more than 1,310,720 bytes"),
-    ("events in one piece of 4 MB", HEADERS + data({}) * 400_000, BAD, "events than 64 tokens"),
-    (
-        "headers without end",
-        Forever(OK.encode(), b"A: b\r\n" * 500),
-        BROKEN,
-        "headers of more than",
-    ),
-    (
-        "a header without end",
-        Forever(OK.encode() + b"A: ", b"b" * 9_999),
-        BROKEN,
-        "headers of more",
-    ),
-    (
-        "a status line without end",
-        Forever(b"HTTP/1.1 200 ", b"O" * 9_999),
-        BROKEN,
-        "headers of more",
-    ),
-    (
-        "100 Continue without end",
-        Forever(b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 99),
-        BROKEN,
-        "headers of",
-    ),
-    (
-        "chunk extensions without end",
-        Forever(headed(SSE, CHUNKED, body=b"5;"), b"a=b;" * 999),
-        BAD,
-        "more than 1,310,720 bytes",
-    ),
-    (
-        "trailers without end",
-        Forever(headed(SSE, CHUNKED, body=b"0\r\n"), b"A: b\r\n" * 999),
-        BAD,
-        "more than",
-    ),
-    (
-        "chunks of one byte without end",
-        Forever(headed(SSE, CHUNKED), b"1\r\n:\r\n" * 999),
-        BAD,
-        "more than 1,",
-    ),
-    ("a chunk size of 40 digits", headed(SSE, CHUNKED, body=b"f" * 40 + b"\r\n"), BROKEN, ""),
-    ("a negative content length", headed(SSE, "Content-Length: -1", body=FINE), BROKEN, ""),
-    ("a content length of 30 digits", headed(SSE, "Content-Length: " + "9" * 30), BROKEN, ""),
-    ("two content lengths", headed(SSE, "Content-Length: 1", "Content-Length: 2"), BROKEN, ""),
-    (
-        "fewer bytes than announced",
-        headed(SSE, "Content-Length: 999", body=FINE),
-        BROKEN,
-        "after the head",
-    ),
-    ("a length and chunks", headed(SSE, "Content-Length: 1", CHUNKED), BROKEN, ""),
-    (
-        "a good stream that gives its length",
-        headed(SSE, f"Content-Length: {len(FINE)}", body=FINE),
-        None,
-        "",
-    ),
-    (
-        "a second answer after the first",
-        headed(SSE, f"Content-Length: {len(FINE)}", body=FINE + whole("500 No", b"no")),
-        None,
-        "",
-    ),
-    ("no content type", headed(body=FINE + DONE), None, ""),
-    ("a content type with a character set", headed(SSE + "; charset=utf-8", body=FINE), None, ""),
-    ("HTTP/0.9", b"data: {}\n\n", BROKEN, ""),
-    ("HTTP/9.9", b"HTTP/9.9 200 OK\r\n\r\n", BROKEN, ""),
-    ("another protocol", b"SSH-2.0-OpenSSH\r\n\r\n", BROKEN, ""),
-    ("TLS", b"\x15\x03\x01\x00\x02\x02\x46", BROKEN, ""),
-    ("NUL", b"\x00" * 99, BROKEN, ""),
-    ("nothing", b"", BROKEN, "before any response"),
-    ("only 100 Continue", b"HTTP/1.1 100 Continue\r\n\r\n", BROKEN, "before any response"),
-    ("100 Continue, then a stream", b"HTTP/1.1 100 Continue\r\n\r\n" + HEADERS + FINE, None, ""),
-    (
-        "another protocol, by HTTP",
-        b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\nx",
-        BROKEN,
-        "another protocol",
-    ),
-    ("status 000", whole("000 x"), 0, "HTTP 0"),
-    ("status 999", whole("999 x"), 999, "HTTP 999"),
-    ("a status of five digits", whole("20000 OK"), BROKEN, ""),
-    ("204", whole("204 No Content"), 204, "HTTP 204"),
-    ("304", whole("304 Not Modified"), 304, "HTTP 304"),
-    ("400", whole("400 Bad Request", b'{"error": "max_tokens"}'), 400, "max_tokens"),
-    ("500 without a body", whole("500 No"), 500, "HTTP 500"),
-    (
-        "500 with escapes",
-        whole("500 No", b"\x1b]0;title\x07\r\n\xff\x00"),
-        500,
-        r"\x1b]0;title\x07",
-    ),
-    ("500 with a stream as body", whole("500 No", FINE), 500, "data:"),
-    ("500 without end", Forever(headed(status="HTTP/1.1 500 No\r\n"), b"oom " * 5_000), 500, "oom"),
-    (
-        "503 with Retry-After",
-        headed("Retry-After: 7", status="HTTP/1.1 503 x\r\n", body=b"busy"),
-        503,
-        "busy (Retry-After: 7)",
-    ),
-    (
-        "429 with seconds",
-        headed("Retry-After: 30", status="HTTP/1.1 429 x\r\n", body=b"slow"),
         429,
         "too many requests: the server limits their rate (Retry-After: 30); next: a smaller load",
-    ),
+    ): {"429 with seconds": headed("Retry-After: 30", status="429 x", body=b"slow")},
+    (429, "(Retry-After: Fri, 31 Dec"): {
+        "429 with a date": headed("Retry-After: Fri, 31 Dec 1999 23:59:59 GMT", status="429 x")
+    },
+    (429, "999 ...)"): {
+        "429 with a long date": headed("Retry-After: " + "9" * 9_999, status="429 x")
+    },
+    (429, "too many requests"): {"429 alone": whole("429 Too Many Requests")},
     (
-        "429 with a date",
-        headed("Retry-After: Fri, 31 Dec 1999 23:59:59 GMT", status="HTTP/1.1 429 x\r\n"),
-        429,
-        "(Retry-After: Fri, 31 Dec",
-    ),
-    (
-        "429 with a long date",
-        headed("Retry-After: " + "9" * 9_999, status="HTTP/1.1 429 x\r\n"),
-        429,
-        "999 ...)",
-    ),
-    ("429 alone", whole("429 Too Many Requests"), 429, "too many requests"),
-    (
-        "a redirect",
-        headed("Location: https://other.example/v1", status="HTTP/1.1 308 x\r\n"),
         308,
         "a redirect to https://other.example/v1, which is not followed; next: give the address",
-    ),
+    ): {"a redirect": headed("Location: https://other.example/v1", status="308 x")},
+    (301, "/a/a ..., which"): {
+        "a redirect of 9,999 characters": headed("Location: " + "/a" * 5_000, status="301 x")
+    },
+    (307, "HTTP 307"): {"a redirect to nowhere": whole("307 Temporary Redirect")},
+    (BAD, 'before it, ignores "stream": true; it says: {"choices": []}'): {
+        "one JSON answer": whole("200 OK", b'{"choices": []}', "application/json")
+    },
+    (BAD, "one JSON answer"): {
+        "JSON without end": Forever(headed("Content-Type: application/json"), b"[" * 9_999)
+    },
     (
-        "a redirect with escapes",
-        headed("Location: http://a\x1b[2J", status="HTTP/1.1 302 x\r\n"),
-        BROKEN,
-        "",
-    ),
-    (
-        "a redirect of 9,999 characters",
-        headed("Location: " + "/a" * 5_000, status="HTTP/1.1 301 x\r\n"),
-        301,
-        "/a/a ..., which",
-    ),
-    ("a redirect to nowhere", whole("307 Temporary Redirect"), 307, "HTTP 307"),
-    (
-        "one JSON answer",
-        whole("200 OK", b'{"choices": []}', "application/json"),
-        BAD,
-        'before it, ignores "stream": true; it says: {"choices": []}',
-    ),
-    (
-        "JSON without end",
-        Forever(headed("Content-Type: application/json"), b"[" * 9_999),
-        BAD,
-        "one JSON answer",
-    ),
-    (
-        "a web page",
-        whole("200 OK", b"<html>\nlogin", "text/html; charset=x"),
         BAD,
         "the answer is text/html; charset=x, not text/event-stream; next: check that the base URL",
-    ),
-    (
-        "gzip",
-        headed(SSE, "Content-Encoding: gzip", body=COMPRESSED),
-        BAD,
-        "the answer is compressed (gzip), which was not asked for",
-    ),
-    (
-        "gzip without end",
-        Forever(headed(SSE, "Content-Encoding: gzip"), COMPRESSED * 99),
-        BAD,
-        "is compressed",
-    ),
-    ("identity as encoding", headed(SSE, "Content-Encoding: identity", body=FINE), None, ""),
-    (
-        "500 in gzip",
-        headed("Content-Encoding: gzip", status="HTTP/1.1 500 x\r\n", body=COMPRESSED),
-        500,
-        "HTTP 500",
-    ),
+    ): {"a web page": whole("200 OK", b"<html>\nlogin", "text/html; charset=x")},
+    (BAD, "is compressed (gzip), which was not asked for"): {
+        "gzip": headed(SSE, "Content-Encoding: gzip", body=COMPRESSED),
+        "gzip without end": Forever(headed(SSE, "Content-Encoding: gzip"), COMPRESSED * 99),
+    },
+}
+STREAMS: Sequence[tuple[str, Answer, int | None, str]] = [
+    (name, answer, *outcome)
+    for outcome, answers in STREAM_OUTCOMES.items()
+    for name, answer in answers.items()
 ]
 
-# Name, answer to /health, what is said of it.
+# What is said of it; answers to /health by name.
+HEALTH_OUTCOMES: dict[str, dict[str, Answer]] = {
+    READY: {
+        "ready": whole("200 OK"),
+        "ready with 60,000 bytes": whole("200 OK", b"x" * 60_000),
+        "no such address": whole("404 Not Found"),
+        "bytes that are no text": whole("200 OK", bytes(range(256))),
+    },
+    "an answer of more than 65,536 bytes": {
+        "ready without end": Forever(headed(), b"x" * 9_999),
+        "ready with 70,000 bytes": whole("200 OK", b"x" * 70_000),
+        "loading without end": Forever(headed(status="503 x"), b"x" * 9_999),
+    },
+    "HTTP 503": {"loading": whole("503 Loading", b"x")},
+    "too many requests": {"busy": headed("Retry-After: 3", status="429 x")},
+    "a redirect to /other": {"a redirect": headed("Location: /other", status="302 x")},
+    "headers of more than": {
+        "headers without end": Forever(OK.encode(), b"A: b\r\n" * 999),
+        "100 Continue without end": Forever(b"", b"HTTP/1.1 100 x\r\n\r\n" * 99),
+    },
+    "Expected HTTP/": {"another protocol": b"SSH-2.0-OpenSSH\r\n\r\n"},
+    "another protocol": {"101": b"HTTP/1.1 101 x\r\nUpgrade: a\r\nConnection: upgrade\r\n\r\n"},
+    "the server closed the connection before any response": {
+        "nothing": b"",
+        "half of the headers": b"HTTP/1.1 200 OK\r\nA",
+    },
+    "the server closed the connection after": {
+        "half of the body": headed("Content-Length: 9", body=b"x")
+    },
+    "closed the connection": {"a reset": [Reset()]},
+    "HTTP 0": {"status 000": whole("000 x")},
+}
 HEALTHS: Sequence[tuple[str, Answer, str]] = [
-    ("ready", whole("200 OK"), READY),
-    ("ready without end", Forever(headed(), b"x" * 9_999), "an answer of more than 65,536 bytes"),
-    ("ready with 60,000 bytes", whole("200 OK", b"x" * 60_000), READY),
-    (
-        "ready with 70,000 bytes",
-        whole("200 OK", b"x" * 70_000),
-        "an answer of more than 65,536 bytes",
-    ),
-    ("no such address", whole("404 Not Found"), READY),
-    ("loading", whole("503 Loading", b"x"), "HTTP 503"),
-    (
-        "loading without end",
-        Forever(headed(status="HTTP/1.1 503 x\r\n"), b"x" * 9_999),
-        "an answer of more",
-    ),
-    ("busy", headed("Retry-After: 3", status="HTTP/1.1 429 x\r\n"), "too many requests"),
-    ("a redirect", headed("Location: /other", status="HTTP/1.1 302 x\r\n"), "a redirect to /other"),
-    (
-        "headers without end",
-        Forever(OK.encode(), b"A: b\r\n" * 999),
-        "headers of more than 65,536 bytes",
-    ),
-    (
-        "100 Continue without end",
-        Forever(b"", b"HTTP/1.1 100 x\r\n\r\n" * 99),
-        "headers of more than",
-    ),
-    ("another protocol", b"SSH-2.0-OpenSSH\r\n\r\n", "Expected HTTP/"),
-    ("101", b"HTTP/1.1 101 x\r\nUpgrade: a\r\nConnection: upgrade\r\n\r\n", "another protocol"),
-    ("nothing", b"", "the server closed the connection before any response"),
-    (
-        "half of the headers",
-        b"HTTP/1.1 200 OK\r\nA",
-        "the server closed the connection before any resp",
-    ),
-    (
-        "half of the body",
-        headed("Content-Length: 9", body=b"x"),
-        "the server closed the connection after",
-    ),
-    ("a reset", [Reset()], "closed the connection"),
-    ("status 000", whole("000 x"), "HTTP 0"),
-    ("bytes that are no text", whole("200 OK", bytes(range(256))), READY),
+    (name, answer, words)
+    for words, answers in HEALTH_OUTCOMES.items()
+    for name, answer in answers.items()
 ]
 
 DRAFTS = "vllm:spec_decode_num_drafts_total"
@@ -503,57 +382,78 @@ def metrics(text: str) -> bytes:
     return whole("200 OK", text.encode())
 
 
-# Name, answer to /metrics, what is read.
+# What is read; answers to /metrics by name.
 METRICS: Sequence[tuple[str, Answer, Mapping[str, float]]] = [
-    ("a count", metrics(GOOD), {DRAFTS: 10.0}),
-    ("two engines", metrics(GOOD + f'{DRAFTS}{{engine="1"}} 5\n'), {DRAFTS: 15.0}),
-    ("a time stamp", metrics(f"{DRAFTS} 10 1795168800000\n"), {DRAFTS: 10.0}),
-    ("labels with spaces and braces", metrics(f'{DRAFTS}{{a="b c}} d{{"}} 3\n'), {DRAFTS: 3.0}),
-    ("a tab before the value", metrics(f'{DRAFTS}{{a="b"}}\t3\n'), {DRAFTS: 3.0}),
-    *(
-        (f"the value {value[:12]!r}", metrics(f"{GOOD}{DRAFTS} {value}\n"), {})
-        for value in (
-            "NaN",
-            "+Inf",
-            "-Inf",
-            "-1",
-            "ten",
-            "1_000",
-            "٣",
-            "1e999",
-            "9" * 400,
-            "",
-            "1 2 3",
-        )
-    ),
-    ("no space before the value", metrics(f'{DRAFTS}{{a="b"}}3\n'), {}),
-    ("labels that do not end", metrics(f'{DRAFTS}{{a="b 3\n'), {}),
-    ("a position", metrics(f'{AT}{{position="2"}} 4\n'), {f"{AT} 2": 4.0}),
-    ("position 64", metrics(f'{AT}{{position="64"}} 4\n'), {}),
-    ("position 10^12", metrics(f'{AT}{{position="1000000000000"}} 4\n'), {}),
-    ("a position of 5,000 digits", metrics(f'{AT}{{position="{"9" * 5_000}"}} 4\n'), {}),
-    ("a position that is no number", metrics(f'{AT}{{position="x"}} 4\n'), {}),
-    ("a position below 0", metrics(f'{AT}{{position="-1"}} 4\n'), {}),
-    ("no position", metrics(f"{AT} 4\n"), {}),
-    (
-        "the compilation of two graphs",
-        metrics(f'{COMPILED}{{bucket_name="a"}} 60\n{COMPILED}{{bucket_name="b"}} 30.5\n'),
-        {COMPILED: 90.5, f"{COMPILED} lines": 2.0},
-    ),
-    ("a graph that cannot be read", metrics(f"{COMPILED} 60\n{COMPILED} NaN\n"), {}),
-    ("other metrics only", metrics("python_gc 1\nvllm:other 2\n"), {}),
-    ("a web page", whole("200 OK", b"<html>", "text/html"), {}),
-    ("binary", whole("200 OK", bytes(range(256)) * 99), {}),
-    ("404", whole("404 Not Found"), {}),
-    ("500 without end", Forever(headed(status="HTTP/1.1 500 x\r\n"), b"x" * 65_536), {}),
-    ("line ends without end", Forever(headed(), b"\n" * 65_536), {}),
-    ("counts without end", Forever(headed(), GOOD.encode() * 500), {}),
-    ("4 MB of line ends", whole("200 OK", b"\n" * 4_000_000), {}),
-    ("4 MB of counts", whole("200 OK", f"{DRAFTS} 1\n".encode() * 100_000), {DRAFTS: 1e5}),
-    ("one line of 4 MB", whole("200 OK", DRAFTS.encode() + b" {}" * 1_000_000), {}),
-    ("a line of spaces", whole("200 OK", DRAFTS.encode() + b" " * 4_000_000 + b"x"), {}),
-    ("a line of braces", whole("200 OK", DRAFTS.encode() + b"{" + b"} 1 " * 900_000 + b"x"), {}),
-    ("headers without end", Forever(OK.encode(), b"A: b\r\n" * 999), {}),
-    ("nothing", b"", {}),
-    ("a reset", [Write(headed()), Reset()], {}),
+    (name, answer, expected)
+    for expected, answers in (
+        (
+            {DRAFTS: 10.0},
+            {"a count": metrics(GOOD), "a time stamp": metrics(f"{DRAFTS} 10 1795168800000\n")},
+        ),
+        ({DRAFTS: 15.0}, {"two engines": metrics(GOOD + f'{DRAFTS}{{engine="1"}} 5\n')}),
+        (
+            {DRAFTS: 3.0},
+            {
+                "labels with spaces and braces": metrics(f'{DRAFTS}{{a="b c}} d{{"}} 3\n'),
+                "a tab before the value": metrics(f'{DRAFTS}{{a="b"}}\t3\n'),
+            },
+        ),
+        (
+            {},
+            {
+                **{
+                    f"the value {value[:12]!r}": metrics(f"{GOOD}{DRAFTS} {value}\n")
+                    for value in (
+                        "NaN",
+                        "+Inf",
+                        "-Inf",
+                        "-1",
+                        "ten",
+                        "1_000",
+                        "٣",
+                        "1e999",
+                        "9" * 400,
+                        "",
+                        "1 2 3",
+                    )
+                },
+                "no space before the value": metrics(f'{DRAFTS}{{a="b"}}3\n'),
+                "labels that do not end": metrics(f'{DRAFTS}{{a="b 3\n'),
+                "position 64": metrics(f'{AT}{{position="64"}} 4\n'),
+                "position 10^12": metrics(f'{AT}{{position="1000000000000"}} 4\n'),
+                "a position of 5,000 digits": metrics(f'{AT}{{position="{"9" * 5_000}"}} 4\n'),
+                "a position that is no number": metrics(f'{AT}{{position="x"}} 4\n'),
+                "a position below 0": metrics(f'{AT}{{position="-1"}} 4\n'),
+                "no position": metrics(f"{AT} 4\n"),
+                "a graph that cannot be read": metrics(f"{COMPILED} 60\n{COMPILED} NaN\n"),
+                "other metrics only": metrics("python_gc 1\nvllm:other 2\n"),
+                "a web page": whole("200 OK", b"<html>", "text/html"),
+                "binary": whole("200 OK", bytes(range(256)) * 99),
+                "404": whole("404 Not Found"),
+                "500 without end": Forever(headed(status="500 x"), b"x" * 65_536),
+                "line ends without end": Forever(headed(), b"\n" * 65_536),
+                "counts without end": Forever(headed(), GOOD.encode() * 500),
+                "4 MB of line ends": whole("200 OK", b"\n" * 4_000_000),
+                "one line of 4 MB": whole("200 OK", DRAFTS.encode() + b" {}" * 1_000_000),
+                "a line of spaces": whole("200 OK", DRAFTS.encode() + b" " * 4_000_000 + b"x"),
+                "a line of braces": whole(
+                    "200 OK", DRAFTS.encode() + b"{" + b"} 1 " * 900_000 + b"x"
+                ),
+                "headers without end": Forever(OK.encode(), b"A: b\r\n" * 999),
+                "nothing": b"",
+                "a reset": [Write(headed()), Reset()],
+            },
+        ),
+        ({f"{AT} 2": 4.0}, {"a position": metrics(f'{AT}{{position="2"}} 4\n')}),
+        (
+            {COMPILED: 90.5, f"{COMPILED} lines": 2.0},
+            {
+                "the compilation of two graphs": metrics(
+                    f'{COMPILED}{{bucket_name="a"}} 60\n{COMPILED}{{bucket_name="b"}} 30.5\n'
+                )
+            },
+        ),
+        ({DRAFTS: 1e5}, {"4 MB of counts": whole("200 OK", f"{DRAFTS} 1\n".encode() * 100_000)}),
+    )
+    for name, answer in answers.items()
 ]

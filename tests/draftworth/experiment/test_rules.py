@@ -390,10 +390,8 @@ NEURON: Rows = {
             both(
                 WHOLE_NODES,
                 lambda data: data["variants"].extend(
-
-                        copy.deepcopy(SPECULATIVE) | {"name": f"more-{k}", "window": k}
-                        for k in range(8, 15)
-
+                    copy.deepcopy(SPECULATIVE) | {"name": f"more-{k}", "window": k}
+                    for k in range(8, 15)
                 ),
             ),
         )

@@ -10,13 +10,6 @@ from tests.lambdas.capacity_controller import plans
 
 
 @pytest.mark.parametrize(
-    "plan", [plans.make_plan(), plans.make_block_plan(nodes=4), plans.make_plan(drafts=())]
-)
-def test_a_plan_survives_its_way_through_cloudformation(plan: object) -> None:
-    assert load_record(CapacityPlan, dump_text(plan)) == plan
-
-
-@pytest.mark.parametrize(
     ("key", "value"),
     [
         ("nodes", "1"),

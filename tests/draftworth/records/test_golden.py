@@ -16,7 +16,13 @@ from draftworth.measuring.journal import Entry
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.records.artifacts import ArtifactManifest
 from draftworth.records.checkpoints import FailedModel, ReadyModel, StagingPlan
-from draftworth.records.codec import OtherVersionError, RecordError, load_object, load_record
+from draftworth.records.codec import (
+    OtherVersionError,
+    RecordError,
+    dump_record,
+    load_object,
+    load_record,
+)
 from draftworth.records.deployment import CanaryReport, CapacityPlan
 from draftworth.records.findings import StepCostCard, Verdict, read_step_costs
 from draftworth.records.likelihoods import Likelihoods, Predictions
@@ -63,9 +69,12 @@ def kind_of(document: str) -> tuple[tuple[type[Any], ...], str, object]:
     return next(kind for pattern, kind in KINDS.items() if fnmatch(document, pattern))
 
 
+def lines(name: str, data: bytes) -> list[bytes]:
+    return (gzip.decompress(data) if name.endswith(".gz") else data).splitlines()
+
+
 def lines_of(file: Path) -> list[bytes]:
-    data = (GOLDEN / file).read_bytes()
-    return (gzip.decompress(data) if file.suffix == ".gz" else data).splitlines()
+    return lines(file.name, (GOLDEN / file).read_bytes())
 
 
 @pytest.mark.parametrize("file", FILES, ids=str)
@@ -76,6 +85,14 @@ def test_a_document_of_an_earlier_version_is_read(file: Path) -> None:
 
     found = attrgetter(field)(read[0])
     assert found if value is None else found == value
+
+
+@pytest.mark.parametrize("name", documents())
+def test_a_document_is_read_back_as_it_is_written_today(name: str) -> None:
+    kinds, _, _ = kind_of(name)
+    for kind, line in zip(kinds, lines(name, documents()[name]), strict=True):
+        read = load_record(kind, line)
+        assert load_record(kind, dump_record(read)) == read
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -1,13 +1,12 @@
 """Load shapes: their limits, labels, schedules and durations."""
 
 from argparse import ArgumentParser
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice, pairwise
 
 import pytest
 
 from draftworth.cli import measure
-from draftworth.records.codec import dump_record, load_record
 from draftworth.records.load import ConcurrencyLoad, Load, PoissonLoad
 
 
@@ -34,16 +33,6 @@ def test_a_rate_is_a_number_above_zero(rate: float) -> None:
 @pytest.mark.parametrize(("load", "label"), [(concurrency(4), "c4"), (poisson(2.5), "p2.5")])
 def test_a_label_says_the_shape_and_its_size(load: Load, label: str) -> None:
     assert load.label == label
-
-
-@dataclass(frozen=True, kw_only=True)
-class Loads:
-    loads: tuple[Load, ...]
-
-
-def test_every_shape_survives_the_round_trip() -> None:
-    loads = Loads(loads=(concurrency(4), poisson(2.5)))
-    assert load_record(Loads, dump_record(loads)) == loads
 
 
 def test_a_concurrency_is_kept_in_flight_from_the_start() -> None:

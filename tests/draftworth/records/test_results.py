@@ -14,16 +14,6 @@ from draftworth.untrusted import one_line
 from tests.support.blocks import make_block, make_failed_record, make_record, make_run
 
 
-def test_a_block_survives_the_round_trip() -> None:
-    block = make_block(requests=(make_record(0), make_failed_record(1)))
-    assert load_record(results.BlockResult, dump_record(block)) == block
-
-
-def test_a_block_without_counters_survives_too() -> None:
-    block = make_block(speculation=None, requests=())
-    assert load_record(results.BlockResult, dump_record(block)) == block
-
-
 def edited(**changes: Any) -> bytes:
     value = json.loads(dump_record(make_block()))
     return json.dumps({**value, **changes}).encode()
@@ -58,11 +48,6 @@ def test_not_a_number_is_refused_in_both_directions() -> None:
     assert b"NaN" in data
     with pytest.raises(RecordError, match="NaN"):
         load_record(results.BlockResult, data)
-
-
-def test_a_run_file_is_not_a_result_file() -> None:
-    with pytest.raises(RecordError, match="schema"):
-        load_record(results.RunResult, dump_record(make_block()))
 
 
 TWO_DONE_AND_A_FAILED_ONE = (

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from draftworth.records import servers
-from draftworth.records.codec import dump_record, load_record
+from draftworth.records.deployment import canary_key
 
 STATE = servers.ServerState(
     server="vllm-k7",
@@ -21,11 +21,6 @@ STATE = servers.ServerState(
 )
 
 
-def test_a_state_reads_back_as_it_was_written() -> None:
-    assert load_record(servers.ServerState, dump_record(STATE)) == STATE
-    assert servers.server_state_key(STATE.server) == "control/serving/vllm-k7.json"
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -37,6 +32,11 @@ def test_a_state_reads_back_as_it_was_written() -> None:
 def test_what_contradicts_itself_is_no_state(change: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         dataclasses.replace(STATE, **change)
+
+
+def test_each_server_and_canary_has_a_key_of_its_own() -> None:
+    assert servers.server_state_key("vllm-k7") == "control/serving/vllm-k7.json"
+    assert canary_key("llmperf-q-1a2b3c4d", "k7") == "control/canary/llmperf-q-1a2b3c4d/k7.json"
 
 
 def test_of_a_log_the_end_is_kept_as_printable_lines() -> None:

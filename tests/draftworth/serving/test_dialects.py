@@ -8,25 +8,23 @@ from typing import TypeGuard
 
 import pytest
 
-from draftworth.experiment.catalog import catalog
 from draftworth.experiment.model import Experiment, NeuronExperiment
 from draftworth.experiment.variants import AsShipped
-from draftworth.serving.command import PER_REQUEST_ACCEPTANCE, ServingCommand
+from draftworth.serving.command import (
+    PER_REQUEST_ACCEPTANCE,
+    ServingCommand,
+    served_model_name,
+)
 from draftworth.serving.dialects import neuron_dialect, serving_command
 from draftworth.serving.vllm_neuron import VllmNeuron
 from tests.conftest import ROOT
-from tests.support.experiments import (
-    DFLASH_HEAD,
-    Edit,
-    both,
-    load_spec,
-    on_small_nodes,
-    put,
-    resolved,
-    write_experiment,
-)
+from tests.support import experiments
+from tests.support.experiments import DFLASH_HEAD, Edit, both, load_spec, put, write_experiment
 
-SPECULATION_KEYS = {"enable_eagle_speculation", "is_eagle3"}
+# vLLM refuses to start with the second one alone, so the baseline cannot have it.
+OF_SPECULATION = {"--speculative-config", PER_REQUEST_ACCEPTANCE} | {
+    *("enable_eagle_speculation", "is_eagle3"),
+}
 
 
 def commands(experiment: Experiment) -> tuple[ServingCommand, ServingCommand]:
@@ -69,12 +67,16 @@ SERVED = {
 }
 
 
-@cache
-def served(name: str) -> Experiment:
-    if name not in SERVED:
-        return load_spec(ROOT / "experiments" / "rehearsal.yaml")
+def on_neuron(*edits: Edit) -> NeuronExperiment:
     with tempfile.TemporaryDirectory() as folder:
-        return load_spec(write_experiment(Path(folder), SERVED[name]))
+        experiment = load_spec(write_experiment(Path(folder), both(*edits)))
+    assert isinstance(experiment, NeuronExperiment)
+    return experiment
+
+
+@cache
+def served(name: str) -> NeuronExperiment:
+    return on_neuron(SERVED[name])
 
 
 @pytest.mark.parametrize("name", SERVED)
@@ -82,34 +84,12 @@ def test_both_sides_differ_in_speculation_only(name: str) -> None:
     plain, drafted = commands(served(name))
 
     assert plain.environment == drafted.environment
-    assert without_speculation(plain) == without_speculation(drafted)
+    assert without(plain, OF_SPECULATION) == without(drafted, OF_SPECULATION)
     assert plain.arguments != drafted.arguments
-
-
-def without_speculation(command: ServingCommand) -> list[object]:
-    kept: list[object] = []
-    for name, value in command.flags.items():
-        # vLLM refuses to start with the second one alone, so the baseline cannot have it.
-        if name in ("--speculative-config", PER_REQUEST_ACCEPTANCE):
-            continue
-        kept.append((name, pruned(json.loads(value)) if is_json(value) else value))
-    return kept
 
 
 def is_json(value: str | None) -> TypeGuard[str]:
     return value is not None and value.startswith("{")
-
-
-def pruned(value: object) -> object:
-    if isinstance(value, dict):
-        return {k: pruned(v) for k, v in value.items() if k not in SPECULATION_KEYS}
-    return value
-
-
-def on_neuron(folder: Path, *edits: Edit) -> NeuronExperiment:
-    experiment = load_spec(write_experiment(folder, both(*edits)))
-    assert isinstance(experiment, NeuronExperiment)
-    return experiment
 
 
 def says(command: ServingCommand, setting: str) -> list[object]:
@@ -138,9 +118,9 @@ def flattened(value: dict[str, object]) -> list[tuple[str, object]]:
     ],
 )
 def test_settings_with_a_default_that_depends_on_speculation_are_equal_on_both_sides(
-    tmp_path: Path, name: str, settings: set[str]
+    name: str, settings: set[str]
 ) -> None:
-    experiment = on_neuron(tmp_path, SERVED[name])
+    experiment = served(name)
     plain, drafted = commands(experiment)
     for setting in neuron_dialect(experiment).SPECULATION_DEPENDENT_DEFAULTS:
         assert says(plain, setting) == says(drafted, setting)
@@ -149,9 +129,9 @@ def test_settings_with_a_default_that_depends_on_speculation_are_equal_on_both_s
 
 @pytest.mark.parametrize("edit", SERVED.values(), ids=SERVED)
 def test_the_baseline_as_shipped_lacks_what_is_there_for_speculation_and_nothing_else(
-    tmp_path: Path, edit: Edit
+    edit: Edit,
 ) -> None:
-    experiment = on_neuron(tmp_path, edit, put("baseline_as_shipped", value=True))
+    experiment = on_neuron(edit, put("baseline_as_shipped", value=True))
     *_, shipped = experiment.served_variants
     assert isinstance(shipped, AsShipped)
     plain, _ = commands(experiment)
@@ -178,17 +158,18 @@ def less(value: object, settings: set[str]) -> object:
     return value
 
 
-def test_a_setting_of_the_experiments_own_stays_in_the_baseline_as_shipped(tmp_path: Path) -> None:
+def test_a_setting_of_the_experiments_own_reaches_every_variant() -> None:
     own = put("serving", "neuron_config", value={"sequence_parallel_enabled": True})
-    experiment = on_neuron(tmp_path, own, put("baseline_as_shipped", value=True))
+    experiment = on_neuron(own, put("baseline_as_shipped", value=True))
     command = serving_command(experiment, AsShipped())
-    assert says(command, "sequence_parallel_enabled") == [True]
+    for each in (*commands(experiment), command):
+        assert says(each, "sequence_parallel_enabled") == [True]
     assert says(command, "on_device_sampling_config") == []
 
 
-def test_dflash_takes_from_every_variant_what_it_does_not_support(tmp_path: Path) -> None:
+def test_dflash_takes_from_every_variant_what_it_does_not_support() -> None:
     """For 4 sequences of 1024 tokens: 32 blocks each and one for drafts, and the unused one."""
-    experiment = on_neuron(tmp_path, SERVED["dflash on 2.33.0"])
+    experiment = served("dflash on 2.33.0")
     for command in commands(experiment):
         assert {
             "--no-async-scheduling",
@@ -207,10 +188,7 @@ def test_dflash_takes_from_every_variant_what_it_does_not_support(tmp_path: Path
         "model": "/models/draft",
         "num_speculative_tokens": 9,
     }
-
-
-def test_without_dflash_nothing_of_it_is_there(tmp_path: Path) -> None:
-    for command in commands(on_neuron(tmp_path, SERVED["eagle3 on 2.33.0"])):
+    for command in commands(served("eagle3 on 2.33.0")):
         assert "--no-enable-chunked-prefill" not in command.arguments
         assert says(command, "quantization") == []
 
@@ -219,16 +197,16 @@ def test_without_dflash_nothing_of_it_is_there(tmp_path: Path) -> None:
     ("name", "tells"), [("eagle3 on 2.33.0", True), ("eagle3 on 2.32.0", False)]
 )
 def test_only_the_speculative_side_tells_of_each_requests_drafts_where_the_image_can(
-    tmp_path: Path, name: str, tells: bool
+    name: str, tells: bool
 ) -> None:
-    plain, drafted = commands(on_neuron(tmp_path, SERVED[name]))
+    plain, drafted = commands(served(name))
     told = [(PER_REQUEST_ACCEPTANCE, "summary")]
     assert says(plain, PER_REQUEST_ACCEPTANCE) == []
     assert says(drafted, PER_REQUEST_ACCEPTANCE) == (told if tells else [])
 
 
-def test_fused_draft_settings_are_those_of_the_fork(experiments: Path) -> None:
-    _, drafted = commands(load_spec(experiments / "qwen3-32b.yaml"))
+def test_settings_of_the_fork() -> None:
+    plain, drafted = commands(served("fused draft on 2.26.1"))
 
     settings = json.loads(flag(drafted, "speculative-config"))
     # `method` is left out: the fork detects a draft model, and "eagle" would be a mislabel.
@@ -238,21 +216,9 @@ def test_fused_draft_settings_are_those_of_the_fork(experiments: Path) -> None:
         "max_model_len": 1024,
     }
     assert "eagle-" not in settings["model"]
-
-
-def test_the_forks_sampler_is_static_and_greedy_without_speculation_too(experiments: Path) -> None:
-    plain, _ = commands(load_spec(experiments / "qwen3-32b.yaml"))
+    # The sampler is static and greedy without speculation too.
     assert says(plain, "sequence_parallel_enabled") == [False]
     assert says(plain, "dynamic") == says(plain, "do_sample") == [False]
-
-
-def test_the_experiments_own_neuron_config_reaches_both_sides(tmp_path: Path) -> None:
-    edit = put("serving", "neuron_config", value={"sequence_parallel_enabled": True})
-    plain, drafted = commands(load_spec(write_experiment(tmp_path, edit)))
-
-    for command in (plain, drafted):
-        config = json.loads(flag(command, "override-neuron-config"))
-        assert config["sequence_parallel_enabled"] is True
 
 
 @pytest.mark.parametrize(
@@ -260,41 +226,22 @@ def test_the_experiments_own_neuron_config_reaches_both_sides(tmp_path: Path) ->
     [(1024, 600, 512), (1024, 512, 512), (1024, 1000, 128), (1024, 100, 1024), (100, 90, 100)],
 )
 def test_one_bucket_of_each_kind_holds_every_prompt_that_leaves_room_for_its_output(
-    tmp_path: Path, max_model_len: int, output_tokens: int, prompts: int
+    max_model_len: int, output_tokens: int, prompts: int
 ) -> None:
-    edits = (
-        put("serving", "buckets", value="one"),
-        put("serving", "max_model_len", value=max_model_len),
-        put("workload", "output_tokens", value=output_tokens),
-        put("workload", "input_tokens", value=8),
+    plain, drafted = commands(
+        on_neuron(
+            put("serving", "buckets", value="one"),
+            put("serving", "max_model_len", value=max_model_len),
+            put("workload", "output_tokens", value=output_tokens),
+            put("workload", "input_tokens", value=8),
+        )
     )
-    plain, drafted = commands(load_spec(write_experiment(tmp_path, both(*edits))))
 
     configs = [json.loads(flag(c, "override-neuron-config")) for c in (plain, drafted)]
     assert configs[0] == configs[1]
     assert configs[0]["enable_bucketing"] is True
     assert configs[0]["context_encoding_buckets"] == [prompts]
     assert configs[0]["token_generation_buckets"] == [max_model_len]
-
-
-def test_by_itself_the_engine_chooses_its_buckets(experiments: Path) -> None:
-    for command in commands(load_spec(experiments / "llama-3.1-8b-eagle3.yaml")):
-        assert says(command, "context_encoding_buckets") == []
-
-
-def test_eagle3_on_vllm_neuron_names_its_method(experiments: Path) -> None:
-    plain, drafted = commands(load_spec(experiments / "llama-3.1-8b-eagle3.yaml"))
-
-    settings = json.loads(flag(drafted, "speculative-config"))
-    assert settings["method"] == "eagle3"
-    assert settings["num_speculative_tokens"] == 3
-    assert "--no-enable-prefix-caching" in plain.arguments
-
-
-def test_every_dialect_of_the_catalogue_is_tested() -> None:
-    dialects = {r.dialect for r in catalog().releases.values() if r.platform == "neuron"}
-    tested = {"neuron_v0_nxdi", "neuron_v1_nxdi", "vllm_neuron"}
-    assert dialects == tested
 
 
 def logging_prompts(command: ServingCommand, vllm_version: str) -> list[str]:
@@ -312,10 +259,17 @@ def logging_prompts(command: ServingCommand, vllm_version: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", [*SERVED, "the rehearsal"])
-def test_no_server_logs_what_it_is_asked(name: str) -> None:
-    experiment = served(name)
+def test_what_holds_for_every_server(name: str) -> None:
+    experiment = (
+        served(name) if name in SERVED else load_spec(ROOT / "experiments" / "rehearsal.yaml")
+    )
     for command in commands(experiment):
         assert logging_prompts(command, experiment.release_facts.vllm_version) == []
+        # A generation_config.json may set top_k, top_p and penalties that a request leaves out.
+        assert flag(command, "generation-config") == "vllm"
+        # Such code is not staged either (`pods/checkpoint_stager/files.py`).
+        assert "--trust-remote-code" not in command.arguments
+        assert flag(command, "served-model-name") == served_model_name(experiment)
 
 
 @pytest.mark.parametrize(
@@ -334,20 +288,6 @@ def test_a_server_that_logs_or_does_not_know_the_flag_is_found(
     assert logging_prompts(command, version)
 
 
-@pytest.mark.parametrize("name", [*SERVED, "the rehearsal"])
-def test_no_server_draws_from_another_distribution_than_the_models(name: str) -> None:
-    """A generation_config.json may set top_k, top_p and penalties that a request leaves out."""
-    for command in commands(served(name)):
-        assert flag(command, "generation-config") == "vllm"
-
-
-@pytest.mark.parametrize("name", SERVED)
-def test_no_server_runs_code_of_a_model_repository(name: str) -> None:
-    """Such code is not staged either (`pods/checkpoint_stager/files.py`)."""
-    for command in commands(served(name)):
-        assert "--trust-remote-code" not in command.arguments
-
-
 def test_a_parser_of_tool_calls_is_given_to_every_variant(tmp_path: Path) -> None:
     own = {"--enable-auto-tool-choice", "--tool-call-parser=hermes"}
     edit = put("serving", "tool_call_parser", value="hermes")
@@ -358,16 +298,10 @@ def test_a_parser_of_tool_calls_is_given_to_every_variant(tmp_path: Path) -> Non
             assert {*command.arguments} - {*plain.arguments} == own
 
 
-def test_the_servers_answer_to_the_targets_name(experiments: Path) -> None:
-    plain, drafted = commands(load_spec(experiments / "qwen3-32b.yaml"))
-    assert flag(plain, "served-model-name") == flag(drafted, "served-model-name")
-    assert flag(plain, "served-model-name") == "Qwen/Qwen3-32B"
-
-
 @pytest.mark.parametrize("index", [0, 1])
 def test_only_nodes_without_efa_are_told_not_to_look_for_it(index: int) -> None:
-    large = resolved("llama-3.1-8b-eagle3")
-    small = on_small_nodes(large)
+    large = experiments.resolved("llama-3.1-8b-eagle3")
+    small = experiments.on_small_nodes(large)
     name = "NEURON_SKIP_EFA_AFFINITY"
     assert small.variants[index].command.environment[name] == "1"
     assert name not in large.variants[index].command.environment
