@@ -25,7 +25,6 @@ from draftworth.planning.prices import (
     CONTEXT_FILE,
     context_values,
     price_key,
-    price_values,
     with_looked_up_price,
 )
 from draftworth.planning.resolved import ResolvedNeuron, load_neuron
@@ -68,7 +67,7 @@ def kept_price(experiment: ResolvedNeuron, *, again: bool, clients: Clients = cl
     if kept is not None and not again:
         return kept
     price = asked_price(experiment, clients, datetime.now(UTC))
-    _write({**values, price_key(experiment): price_values(price)})
+    _write({**values, price_key(experiment): price.model_dump(mode="json")})
     return price
 
 

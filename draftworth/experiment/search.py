@@ -45,20 +45,15 @@ class Place:
 def _windows(given: Any) -> Any:
     if not isinstance(given, str):
         return given
-    if not re.fullmatch(strict.WINDOWS_PATTERN, given):
-        raise _wrong_windows()
-    first, last = map(int, given.split(".."))
-    if not 1 <= first <= last <= MAX_WINDOW:
-        raise _wrong_windows()
-    return tuple(range(first, last + 1))
-
-
-def _wrong_windows() -> PydanticCustomError:
+    if re.fullmatch(strict.WINDOWS_PATTERN, given):
+        first, last = map(int, given.split(".."))
+        if 1 <= first <= last <= MAX_WINDOW:
+            return tuple(range(first, last + 1))
     words = (
         "FIRST..LAST, as in 3..15 (FIRST not above LAST), or a list of whole numbers: each from 1 "
         "to {most}"
     )
-    return PydanticCustomError("windows", words, {"most": MAX_WINDOW})
+    raise PydanticCustomError("windows", words, {"most": MAX_WINDOW})
 
 
 def _share(given: Any) -> Any:

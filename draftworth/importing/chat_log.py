@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from draftworth.records.chat import NotSendableError
+from draftworth.records.chat import NotSendableError, wrong_form
 
 # Settings that change an output, each with its default: an experiment has its own for all prompts.
 _SETTINGS: Mapping[str, Any] = {
@@ -99,7 +99,7 @@ def _said(message: Mapping[str, Any]) -> str:
 def _messages(value: object) -> tuple[list[dict[str, Any]], list[str]]:
     """Return messages without empty keys, and with `system` for `developer`; and the notes."""
     if not isinstance(value, list) or not all(isinstance(message, dict) for message in value):
-        raise NotSendableError("of another form", "messages: not a list of objects")
+        raise wrong_form("messages: not a list of objects")
     empty: tuple[object, ...] = (None, [], {})
     messages = [
         {name: item for name, item in message.items() if name == "content" or item not in empty}

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from draftworth.importing.chat_log import Logged, logged
-from draftworth.records.chat import NotSendableError
+from draftworth.records.chat import NotSendableError, wrong_form
 from draftworth.records.codec import RecordError, load_value
 
 # SPEED-Bench has this instead of a text that its licence does not let it contain.
@@ -41,7 +41,7 @@ def sharegpt(value: Mapping[str, Any]) -> Logged:
     """Read the first question of a conversation and its answer, as vLLM's benchmark does."""
     turns = value.get("conversations")
     if not isinstance(turns, list) or not all(map(_is_turn, turns)):
-        raise NotSendableError("of another form", "conversations: not a list of turns")
+        raise wrong_form("conversations: not a list of turns")
     system, rest = (turns[:1], turns[1:]) if turns and turns[0]["from"] == "system" else ([], turns)
     if not rest or rest[0]["from"] not in _ASKERS:
         raise NotSendableError("without a question", "the first turn asks nothing")
@@ -89,7 +89,7 @@ def _body(value: object) -> object:
 
 def _payload(captured: object) -> Any:
     if not isinstance(captured, dict):
-        raise NotSendableError("of another form", "captureData: a part that is not an object")
+        raise wrong_form("captureData: a part that is not an object")
     data, encoding = captured.get("data"), captured.get("encoding")
     try:
         if isinstance(data, str) and encoding == "BASE64":
@@ -109,7 +109,7 @@ def _is_turn(turn: object) -> bool:
 
 def _up_to_first_question(messages: object) -> tuple[list[dict[str, Any]], int]:
     if not isinstance(messages, list) or not all(isinstance(m, dict) for m in messages):
-        raise NotSendableError("of another form", "messages: not a list of objects")
+        raise wrong_form("messages: not a list of objects")
     for index, message in enumerate(messages):
         if message.get("role") == "user":
             return messages[: index + 1], len(messages) - index - 1

@@ -26,8 +26,8 @@ from draftworth.searching.policy import (
     ClassTimes,
     MeasuredCandidate,
     SearchState,
+    search_result,
 )
-from draftworth.searching.result import search_result
 from draftworth.searching.yields import Yield, from_measured
 
 
@@ -242,8 +242,8 @@ class SearchRounds(Plan):
         elif due and due in expected:
             self._expected[due] = told = expected[due]
             self.progress(
-                f"next: {due.variant}, whose token is expected to cost {told.cost:.3f} "
-                f"({told.low:.3f} to {told.high:.3f}) of the baseline's"
+                f"next: {due.variant}, whose token is expected to cost {told.cost.value:.3f} "
+                f"({told.cost.low:.3f} to {told.cost.high:.3f}) of the baseline's"
             )
         return due
 

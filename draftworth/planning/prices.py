@@ -98,12 +98,6 @@ def _price(key: str, value: Any) -> Price:
         ) from error
 
 
-def price_values(price: Price) -> Mapping[str, Any]:
-    """Return a price as the context stores it."""
-    values: dict[str, Any] = price.model_dump(mode="json")
-    return values
-
-
 def price_doubt(experiment: ResolvedNeuron, today: date) -> str:
     """Return why the price should be looked up again, as words after "which is".
 

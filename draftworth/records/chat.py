@@ -36,10 +36,15 @@ class NotSendableError(ValueError):
         self.kind = kind
 
 
+def wrong_form(message: str) -> NotSendableError:
+    """Return the error of a part that has another form than it may have."""
+    return NotSendableError("of another form", message)
+
+
 def checked_messages(value: object) -> tuple[Message, ...]:
     """Return the messages unchanged; raise NotSendableError if they cannot be sent."""
     if not isinstance(value, list) or not value:
-        raise _wrong_form("messages: allowed: a list of messages, at least one")
+        raise wrong_form("messages: allowed: a list of messages, at least one")
     for index, message in enumerate(value):
         _check_message(message, f"messages[{index}]")
     check_plain(value, "messages")
@@ -49,7 +54,7 @@ def checked_messages(value: object) -> tuple[Message, ...]:
 def checked_tools(value: object) -> tuple[Mapping[str, Any], ...]:
     """Return the tools unchanged; raise NotSendableError if they cannot be sent."""
     if not isinstance(value, list) or not value or not all(map(_is_function, value)):
-        raise _wrong_form(
+        raise wrong_form(
             "tools: allowed: a list of functions, at least one, as in "
             '{"type": "function", "function": {"name": "weather", "parameters": {...}}}'
         )
@@ -60,7 +65,7 @@ def checked_tools(value: object) -> tuple[Mapping[str, Any], ...]:
 def checked_tool_choice(value: object) -> Any:
     """Return the choice unchanged; raise NotSendableError if it cannot be sent."""
     if not (value in TOOL_CHOICES if isinstance(value, str) else _is_function(value)):
-        raise _wrong_form(
+        raise wrong_form(
             f"tool_choice: given {_shown(value)}, allowed: {', '.join(TOOL_CHOICES)}, or "
             '{"type": "function", "function": {"name": "weather"}}'
         )
@@ -71,7 +76,7 @@ def checked_tool_choice(value: object) -> Any:
 def checked_response_format(value: object) -> Mapping[str, Any]:
     """Return the response format unchanged; raise NotSendableError if it cannot be sent."""
     if not isinstance(value, dict) or not isinstance(value.get("type"), str):
-        raise _wrong_form(
+        raise wrong_form(
             f"response_format: given {_shown(value)}, allowed: an object with a type, as in "
             '{"type": "json_object"}'
         )
@@ -110,7 +115,7 @@ def _inner(item: object) -> Iterator[object]:
 
 def _check_message(message: object, where: str) -> None:
     if not isinstance(message, dict) or message.get("role") not in ROLES:
-        raise _wrong_form(
+        raise wrong_form(
             f"{where}: allowed: an object with a role ({', '.join(ROLES)}) and content (text)"
         )
     role = message["role"]
@@ -118,15 +123,15 @@ def _check_message(message: object, where: str) -> None:
     if unknown := message.keys() - _MESSAGE_KEYS - own:
         names = one_line(", ".join(sorted(unknown)), characters=100)
         allowed = ", ".join(sorted(_MESSAGE_KEYS | own))
-        raise _wrong_form(f"{where}: given {names}, allowed with role {role}: {allowed}")
+        raise wrong_form(f"{where}: given {names}, allowed with role {role}: {allowed}")
     for name in ("name", "tool_call_id"):
         if not isinstance(message.get(name, ""), str):
-            raise _wrong_form(f"{where}.{name}: given {_shown(message[name])}, allowed: text")
+            raise wrong_form(f"{where}.{name}: given {_shown(message[name])}, allowed: text")
     calls = message.get("tool_calls")
     if "tool_calls" in message and not (
         isinstance(calls, list) and calls and all(map(_is_call, calls))
     ):
-        raise _wrong_form(
+        raise wrong_form(
             f"{where}.tool_calls: allowed: a list, as in "
             '{"id": "call-1", "type": "function", "function": {"name": "weather", '
             '"arguments": "{}"}}'
@@ -139,7 +144,7 @@ def _check_content(content: object, where: str) -> None:
     if isinstance(content, str):
         return
     if not isinstance(content, list) or not content:
-        raise _wrong_form(f"{where}: allowed: text, or a list of parts of type text")
+        raise wrong_form(f"{where}: allowed: text, or a list of parts of type text")
     for index, part in enumerate(content):
         kind = part.get("type") if isinstance(part, dict) else None
         if isinstance(kind, str) and kind in _MEDIA:
@@ -149,7 +154,7 @@ def _check_content(content: object, where: str) -> None:
                 "measured on text alone",
             )
         if kind != "text" or part.keys() != {"type", "text"} or not isinstance(part["text"], str):
-            raise _wrong_form(f'{where}[{index}]: allowed: {{"type": "text", "text": "..."}}')
+            raise wrong_form(f'{where}[{index}]: allowed: {{"type": "text", "text": "..."}}')
 
 
 def _is_function(value: object) -> bool:
@@ -169,10 +174,6 @@ def _is_call(value: object) -> bool:
         and isinstance(call.get("id", ""), str)
         and isinstance(call["function"].get("arguments"), str)
     )
-
-
-def _wrong_form(message: str) -> NotSendableError:
-    return NotSendableError("of another form", message)
 
 
 def _shown(value: object) -> str:

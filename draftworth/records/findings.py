@@ -8,9 +8,10 @@ requests in it and on their length, and hardly on their text. Standard library o
 from __future__ import annotations
 
 import hashlib
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol, TypeVar
 
 from draftworth.errors import UserInputError
 from draftworth.records.codec import RecordError, dump_json, dump_record, load_object, load_record
@@ -163,3 +164,30 @@ class Verdict:
     def key(self) -> str:
         """The object key in a results bucket."""
         return f"{RUNS_FOLDER}/{self.run_id}/{VERDICT_FILE}"
+
+
+class _HasRunId(Protocol):
+    @property
+    def run_id(self) -> str: ...
+
+
+R = TypeVar("R", bound=_HasRunId)
+
+
+def read_beside(kind: type[R], path: Path, run_id: str, *, what: str) -> R | None:
+    """Read a record from a run's folder; None if the file does not exist.
+
+    what: the contents in words, for error messages.
+
+    Raises:
+        UserInputError: the file cannot be read as this record, or belongs to another run.
+    """
+    if not os.path.lexists(path):
+        return None
+    try:
+        found = load_record(kind, read_file(path))
+    except (OSError, RecordError, TooLargeError) as error:
+        raise UserInputError(f"{path}: no {what} of this version: {error}") from error
+    if found.run_id != run_id:
+        raise UserInputError(f"{path}: {what} of run {found.run_id!r}, not of {run_id}")
+    return found

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from draftworth.records.beside import read_beside
+from draftworth.records.findings import read_beside
 
 LIKELIHOODS_FILE = "likelihoods.json"
 # A token that is at most so much less likely than the best, in nats, is a near tie, which rounding

@@ -176,9 +176,8 @@ def prompt_of(value: Mapping[str, Any], *, most_tokens: int | None = None) -> Pr
     _check_keys(value)
     prompt_id = value["id"]
     if not (isinstance(prompt_id, str) and prompt_id.isprintable() and 0 < len(prompt_id) <= 200):
-        raise chat.NotSendableError(
-            "of another form",
-            f"id: given {_shown(prompt_id)}; allowed: text of 1 to 200 characters; {_EXAMPLE}",
+        raise chat.wrong_form(
+            f"id: given {_shown(prompt_id)}; allowed: text of 1 to 200 characters; {_EXAMPLE}"
         )
     return Prompt(
         id=prompt_id,
@@ -192,14 +191,13 @@ def _check_keys(value: Mapping[str, Any]) -> None:
     asked = [name for name in _ASKED if name in value]
     beside = {"max_tokens"} | ({*_CHAT_KEYS} if asked != ["text_to_continue"] else set())
     if "id" not in value or len(asked) != 1 or value.keys() - {"id", *asked} - beside:
-        raise chat.NotSendableError(
-            "of another form",
+        raise chat.wrong_form(
             f"given: {one_line(', '.join(sorted(value)))}; allowed: the keys id and prompt, or id "
             "and messages, or id and text_to_continue, each with max_tokens beside it, and the "
             f"first two with {', '.join(_CHAT_KEYS)}; {_EXAMPLE}",
         )
     if "tool_choice" in value and "tools" not in value:
-        raise chat.NotSendableError("of another form", "tool_choice: allowed: only beside tools")
+        raise chat.wrong_form("tool_choice: allowed: only beside tools")
 
 
 def _asked(value: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from draftworth.records.beside import read_beside
+from draftworth.records.findings import read_beside
 
 SEARCH_FILE = "search.json"
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from draftworth.records.search import Candidate, Search
+from draftworth.records.search import Candidate, CandidateResult, CostInterval, Search, SearchResult
 from draftworth.searching.gaussian import Gaussian, Normal
 from draftworth.searching.step_costs import first_candidate, step_costs_before
 from draftworth.searching.yields import Yield
@@ -56,7 +56,7 @@ class MeasuredCandidate:
 
 @dataclass(frozen=True, kw_only=True)
 class CandidateForecast:
-    """The cost of a token with a candidate / without a draft, with its interval of 95%.
+    """The cost of a token with a candidate / without a draft.
 
     chance: that it is better than the best so far by more than `within`; 0 if it is measured.
     gain: the expected improvement, as a part of the baseline's cost. step_cost: in baseline steps.
@@ -64,9 +64,7 @@ class CandidateForecast:
     """
 
     candidate: Candidate
-    cost: float
-    low: float
-    high: float
+    cost: CostInterval
     step_cost: float
     tokens: Mapping[str, float]
     cost_by_class: Mapping[str, float]
@@ -106,7 +104,7 @@ class SearchState:
         if asked_for := [c for c in open_ones if c.is_asked_for]:
             return asked_for[0]
         if likely := [f for f in self.forecasts if f.chance > LEAST_CHANCE]:
-            return min(likely, key=lambda f: f.cost).candidate
+            return min(likely, key=lambda f: f.cost.value).candidate
         # A draft of which nothing is known comes last: no cost can be expected of it.
         unknown = [c for c in open_ones if c not in self.yields]
         own = [c for c in unknown if c.draft == unknown[0].draft]
@@ -142,9 +140,7 @@ class SearchState:
             gain = self._lead(index).mean_above_zero()
         return CandidateForecast(
             candidate=candidate,
-            cost=cost,
-            low=cost - half,
-            high=cost + half,
+            cost=CostInterval(value=cost, low=cost - half, high=cost + half),
             step_cost=step_cost,
             tokens=self.yields[candidate].tokens,
             cost_by_class={
@@ -229,3 +225,52 @@ class SearchState:
                 for i, a in enumerate(known)
             ],
         )
+
+
+def search_result(
+    state: SearchState,
+    *,
+    run_id: str,
+    load: str,
+    order: Sequence[Candidate],
+    expected: Mapping[Candidate, CandidateForecast],
+    failed: Mapping[str, str],
+    ended: str,
+) -> SearchResult:
+    """Return the record of a search, for `search.json`.
+
+    expected: the forecast of each measured candidate before it was measured.
+    """
+    found = bool(state.measured)
+    return SearchResult(
+        run_id=run_id,
+        search=state.search,
+        load=load,
+        results=tuple(_result(state, f, expected.get(f.candidate)) for f in state.forecasts),
+        order=tuple(candidate.variant for candidate in order),
+        best=state.best.variant if found else "",
+        expected_to_pay=state.pays if found else False,
+        sureness=state.sureness if found else 0.0,
+        ended=ended,
+        failed=failed,
+    )
+
+
+def _result(
+    state: SearchState, forecast: CandidateForecast, expected: CandidateForecast | None
+) -> CandidateResult:
+    measured = None
+    if seen := state.measured.get(forecast.candidate):
+        factor = math.exp(NORMAL_95 * seen.deviation)
+        low, high = seen.cost / factor, seen.cost * factor
+        measured = CostInterval(value=seen.cost, low=low, high=high)
+    return CandidateResult(
+        variant=forecast.candidate.variant,
+        cost=forecast.cost,
+        cost_by_class=forecast.cost_by_class,
+        measured=measured,
+        predicted=expected.cost if expected else None,
+        step_cost=forecast.step_cost,
+        tokens_per_step=forecast.tokens,
+        chance=forecast.chance,
+    )

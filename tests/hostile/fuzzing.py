@@ -5,6 +5,7 @@ import resource
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import hypothesis
 from hypothesis import strategies as st
@@ -29,6 +30,24 @@ def tries(full: int, *, few: int = 25) -> hypothesis.settings:
             hypothesis.HealthCheck.filter_too_much,
         ],
     )
+
+
+Place = tuple[Any, ...]
+
+
+def places(value: Any, above: Place = ()) -> Iterator[Place]:
+    """The path of everything below a JSON value."""
+    if isinstance(value, dict | list):
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            yield (*above, key)
+            yield from places(item, (*above, key))
+
+
+def at(value: Any, place: Place) -> Any:
+    """What lies at a place of a JSON value."""
+    for key in place:
+        value = value[key]
+    return value
 
 
 @contextmanager

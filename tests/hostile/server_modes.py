@@ -382,78 +382,61 @@ def metrics(text: str) -> bytes:
     return whole("200 OK", text.encode())
 
 
-# What is read; answers to /metrics by name.
+# Answers to /metrics of which nothing is read, by name.
+NOT_READ: dict[str, Answer] = {
+    **{
+        f"the value {value[:12]!r}": metrics(f"{GOOD}{DRAFTS} {value}\n")
+        for value in (
+            "NaN",
+            "+Inf",
+            "-Inf",
+            "-1",
+            "ten",
+            "1_000",
+            "٣",
+            "1e999",
+            "9" * 400,
+            "",
+            "1 2 3",
+        )
+    },
+    "no space before the value": metrics(f'{DRAFTS}{{a="b"}}3\n'),
+    "labels that do not end": metrics(f'{DRAFTS}{{a="b 3\n'),
+    "position 64": metrics(f'{AT}{{position="64"}} 4\n'),
+    "position 10^12": metrics(f'{AT}{{position="1000000000000"}} 4\n'),
+    "a position of 5,000 digits": metrics(f'{AT}{{position="{"9" * 5_000}"}} 4\n'),
+    "a position that is no number": metrics(f'{AT}{{position="x"}} 4\n'),
+    "a position below 0": metrics(f'{AT}{{position="-1"}} 4\n'),
+    "no position": metrics(f"{AT} 4\n"),
+    "a graph that cannot be read": metrics(f"{COMPILED} 60\n{COMPILED} NaN\n"),
+    "other metrics only": metrics("python_gc 1\nvllm:other 2\n"),
+    "a web page": whole("200 OK", b"<html>", "text/html"),
+    "binary": whole("200 OK", bytes(range(256)) * 99),
+    "404": whole("404 Not Found"),
+    "500 without end": Forever(headed(status="500 x"), b"x" * 65_536),
+    "line ends without end": Forever(headed(), b"\n" * 65_536),
+    "counts without end": Forever(headed(), GOOD.encode() * 500),
+    "4 MB of line ends": whole("200 OK", b"\n" * 4_000_000),
+    "one line of 4 MB": whole("200 OK", DRAFTS.encode() + b" {}" * 1_000_000),
+    "a line of spaces": whole("200 OK", DRAFTS.encode() + b" " * 4_000_000 + b"x"),
+    "a line of braces": whole("200 OK", DRAFTS.encode() + b"{" + b"} 1 " * 900_000 + b"x"),
+    "headers without end": Forever(OK.encode(), b"A: b\r\n" * 999),
+    "nothing": b"",
+    "a reset": [Write(headed()), Reset()],
+}
+# Name, answer to /metrics, what is read.
 METRICS: Sequence[tuple[str, Answer, Mapping[str, float]]] = [
-    (name, answer, expected)
-    for expected, answers in (
-        (
-            {DRAFTS: 10.0},
-            {"a count": metrics(GOOD), "a time stamp": metrics(f"{DRAFTS} 10 1795168800000\n")},
-        ),
-        ({DRAFTS: 15.0}, {"two engines": metrics(GOOD + f'{DRAFTS}{{engine="1"}} 5\n')}),
-        (
-            {DRAFTS: 3.0},
-            {
-                "labels with spaces and braces": metrics(f'{DRAFTS}{{a="b c}} d{{"}} 3\n'),
-                "a tab before the value": metrics(f'{DRAFTS}{{a="b"}}\t3\n'),
-            },
-        ),
-        (
-            {},
-            {
-                **{
-                    f"the value {value[:12]!r}": metrics(f"{GOOD}{DRAFTS} {value}\n")
-                    for value in (
-                        "NaN",
-                        "+Inf",
-                        "-Inf",
-                        "-1",
-                        "ten",
-                        "1_000",
-                        "٣",
-                        "1e999",
-                        "9" * 400,
-                        "",
-                        "1 2 3",
-                    )
-                },
-                "no space before the value": metrics(f'{DRAFTS}{{a="b"}}3\n'),
-                "labels that do not end": metrics(f'{DRAFTS}{{a="b 3\n'),
-                "position 64": metrics(f'{AT}{{position="64"}} 4\n'),
-                "position 10^12": metrics(f'{AT}{{position="1000000000000"}} 4\n'),
-                "a position of 5,000 digits": metrics(f'{AT}{{position="{"9" * 5_000}"}} 4\n'),
-                "a position that is no number": metrics(f'{AT}{{position="x"}} 4\n'),
-                "a position below 0": metrics(f'{AT}{{position="-1"}} 4\n'),
-                "no position": metrics(f"{AT} 4\n"),
-                "a graph that cannot be read": metrics(f"{COMPILED} 60\n{COMPILED} NaN\n"),
-                "other metrics only": metrics("python_gc 1\nvllm:other 2\n"),
-                "a web page": whole("200 OK", b"<html>", "text/html"),
-                "binary": whole("200 OK", bytes(range(256)) * 99),
-                "404": whole("404 Not Found"),
-                "500 without end": Forever(headed(status="500 x"), b"x" * 65_536),
-                "line ends without end": Forever(headed(), b"\n" * 65_536),
-                "counts without end": Forever(headed(), GOOD.encode() * 500),
-                "4 MB of line ends": whole("200 OK", b"\n" * 4_000_000),
-                "one line of 4 MB": whole("200 OK", DRAFTS.encode() + b" {}" * 1_000_000),
-                "a line of spaces": whole("200 OK", DRAFTS.encode() + b" " * 4_000_000 + b"x"),
-                "a line of braces": whole(
-                    "200 OK", DRAFTS.encode() + b"{" + b"} 1 " * 900_000 + b"x"
-                ),
-                "headers without end": Forever(OK.encode(), b"A: b\r\n" * 999),
-                "nothing": b"",
-                "a reset": [Write(headed()), Reset()],
-            },
-        ),
-        ({f"{AT} 2": 4.0}, {"a position": metrics(f'{AT}{{position="2"}} 4\n')}),
-        (
-            {COMPILED: 90.5, f"{COMPILED} lines": 2.0},
-            {
-                "the compilation of two graphs": metrics(
-                    f'{COMPILED}{{bucket_name="a"}} 60\n{COMPILED}{{bucket_name="b"}} 30.5\n'
-                )
-            },
-        ),
-        ({DRAFTS: 1e5}, {"4 MB of counts": whole("200 OK", f"{DRAFTS} 1\n".encode() * 100_000)}),
-    )
-    for name, answer in answers.items()
+    ("a count", metrics(GOOD), {DRAFTS: 10.0}),
+    ("a time stamp", metrics(f"{DRAFTS} 10 1795168800000\n"), {DRAFTS: 10.0}),
+    ("two engines", metrics(GOOD + f'{DRAFTS}{{engine="1"}} 5\n'), {DRAFTS: 15.0}),
+    ("labels with spaces and braces", metrics(f'{DRAFTS}{{a="b c}} d{{"}} 3\n'), {DRAFTS: 3.0}),
+    ("a tab before the value", metrics(f'{DRAFTS}{{a="b"}}\t3\n'), {DRAFTS: 3.0}),
+    ("a position", metrics(f'{AT}{{position="2"}} 4\n'), {f"{AT} 2": 4.0}),
+    (
+        "the compilation of two graphs",
+        metrics(f'{COMPILED}{{bucket_name="a"}} 60\n{COMPILED}{{bucket_name="b"}} 30.5\n'),
+        {COMPILED: 90.5, f"{COMPILED} lines": 2.0},
+    ),
+    ("4 MB of counts", whole("200 OK", f"{DRAFTS} 1\n".encode() * 100_000), {DRAFTS: 1e5}),
+    *((name, answer, {}) for name, answer in NOT_READ.items()),
 ]

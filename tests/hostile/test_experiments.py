@@ -7,7 +7,7 @@ A failure that was found once is a named row of the tests that mirror the tree:
 import argparse
 import copy
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import redirect_stdout, suppress
 from dataclasses import asdict
 from io import StringIO
@@ -25,10 +25,9 @@ from draftworth.measuring.run_specification import RequestShape
 from draftworth.records.prompts import load_case
 from draftworth.untrusted import printable
 from tests.conftest import ROOT
-from tests.hostile.fuzzing import SCALARS, TEXTS, VALUES, bounded, tries
+from tests.hostile.fuzzing import SCALARS, TEXTS, VALUES, at, bounded, places, tries
 from tests.support.experiments import shipped
 
-Place = tuple[str | int, ...]
 Edit = Callable[[Any, str | int], None]
 
 MAX_MESSAGE_CHARACTERS = 20_000
@@ -41,20 +40,6 @@ NAMES = (
 )
 # Where a path of the files counts from.
 FOLDER = ROOT / "experiments"
-
-
-def places(data: Any, place: Place = ()) -> Iterator[Place]:
-    """The place of everything below some data."""
-    if isinstance(data, dict | list):
-        for key, value in data.items() if isinstance(data, dict) else enumerate(data):
-            yield (*place, key)
-            yield from places(value, (*place, key))
-
-
-def at(data: Any, place: Place) -> Any:
-    for part in place:
-        data = data[part]
-    return data
 
 
 def with_absolute_paths(name: str) -> dict[str, Any]:

@@ -34,7 +34,8 @@ from lambdas.metrics_publisher.handler import handle_batch
 from lambdas.metrics_publisher.publisher import Publisher
 from tests.draftworth.report.runs import make_run
 from tests.draftworth.report.searches import make_search_result, write_search
-from tests.hostile.fuzzing import MAX_LOOPS, NUMBERS, TEXTS, VALUES, bounded, tries
+from tests.hostile import fuzzing
+from tests.hostile.fuzzing import NUMBERS, TEXTS, VALUES, bounded, tries
 from tests.support.blocks import (
     START_UNIX_S,
     make_block,
@@ -84,18 +85,13 @@ TAKEN = st.sampled_from([0, 1, 7, 1e-18, 1e-9, 0.5, 1e9, 2**40, 2**62, START_UNI
 WAYS = st.sampled_from([*["same"] * 8, "other", "none", "twice", "gone"])
 
 
-def places(value: Any) -> Iterator[tuple[Any, Any]]:
-    """Every container of a JSON value with every key of it."""
-    keys = list(value) if isinstance(value, dict) else range(len(value))
-    for key in keys:
-        yield value, key
-        if isinstance(value[key], dict | list):
-            yield from places(value[key])
-
-
 def edit(draw: Draw, document: Any) -> None:
     """Change one value of a document: mostly to another of its kind, which gets far."""
-    container, key = draw(st.sampled_from(list(places(document)) or [({"": 0}, "")]))
+    found = [*fuzzing.places(document)]
+    if not found:
+        return
+    *above, key = draw(st.sampled_from(found))
+    container = fuzzing.at(document, tuple(above))
     value = container[key]
     same = TEXTS if isinstance(value, str) else TAKEN | NUMBERS if _is_number(value) else VALUES
     how = draw(WAYS)
@@ -182,7 +178,7 @@ def changed_run(draw: Draw, folder: Path) -> Path:
     return folder
 
 
-def report(folder: Path, *, loops: float = MAX_LOOPS) -> tuple[int, str]:
+def report(folder: Path, *, loops: float = fuzzing.MAX_LOOPS) -> tuple[int, str]:
     """The command's exit code and all that it printed; held to what every run is held to."""
     out, told = io.StringIO(), io.StringIO()
     with (
@@ -298,10 +294,7 @@ FOUND: dict[str, tuple[tuple[str | int, ...], Any, str]] = {
 def test_what_failed_once(name: str, tmp_path: Path) -> None:
     path, value, message = FOUND[name]
     parts = copy.deepcopy(RUNS[6])
-    container = parts
-    for key in path[:-1]:
-        container = container[key]  # type: ignore[index]
-    container[path[-1]] = value  # type: ignore[index]
+    fuzzing.at(parts, path[:-1])[path[-1]] = value
     agree(parts)
     code, text = report(write(parts, tmp_path / "run"))
     assert code == (2 if message else 0)

@@ -3,7 +3,6 @@
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from draftworth.measuring.run_specification import RunSpec
 from draftworth.records.codec import dump_record
 from draftworth.records.prompts import Case, Prompt
 from pods.measuring.program import read_spec
-from tests.hostile.fuzzing import TEXTS, VALUES, bounded, tries
+from tests.hostile.fuzzing import TEXTS, VALUES, Place, at, bounded, places, tries
 from tests.pods.measuring.test_program import spec_for
 
 SPEC = spec_for("http://127.0.0.1:9")
@@ -52,27 +51,14 @@ def test_prompts_of_any_text_arrive_as_they_are(
     assert read(tmp_path, dump_record(spec)) == spec
 
 
-def places(value: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The path of everything in a JSON value."""
-    for key, item in value.items() if isinstance(value, dict) else enumerate(value):
-        yield (*above, key)
-        if isinstance(item, dict | list):
-            yield from places(item, (*above, key))
-
-
 PLACES = list(places(json.loads(dump_record(SPEC))))
 
 
 @tries(3_000)
 @given(place=st.sampled_from(PLACES), value=VALUES)
-def test_any_value_anywhere_is_taken_or_refused(
-    tmp_path: Path, place: tuple[Any, ...], value: Any
-) -> None:
+def test_any_value_anywhere_is_taken_or_refused(tmp_path: Path, place: Place, value: Any) -> None:
     changed = json.loads(dump_record(SPEC))
-    inner = changed
-    for key in place[:-1]:
-        inner = inner[key]
-    inner[place[-1]] = value
+    at(changed, place[:-1])[place[-1]] = value
     found = read(tmp_path, json.dumps(changed).encode())
     assert found is None or isinstance(found, RunSpec)
 

@@ -8,7 +8,6 @@ cannot be shown to be the project's own is not touched, and that is notified.
 import contextlib
 import io
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -24,7 +23,7 @@ from draftworth.records.deployment import STATE_KEY, STOP_KEY, TOLD_KEY, canary_
 from draftworth.records.servers import server_state_key
 from lambdas.capacity_controller.controller import NotZeroError
 from lambdas.capacity_controller.handler import handle
-from tests.hostile.fuzzing import VALUES, bounded, tries
+from tests.hostile.fuzzing import VALUES, Place, bounded, places, tries
 from tests.lambdas.capacity_controller import plans
 from tests.lambdas.capacity_controller.fakes import CHECKPOINTS, FOREIGN_TAGS, RESULTS, FakeAws
 from tests.lambdas.capacity_controller.test_invariants import Scenario
@@ -108,10 +107,6 @@ class HostileAws(FakeAws):
         for name, content in hostility.contents.items():
             self.objects[KEYS[name]] = (content, "etag")
 
-    def _fail(self, operation: str) -> None:
-        if operation in self.hostility.failing_operations:
-            raise FAILURES[self.hostility.failing_operations[operation]]
-
     def get_object(self, *, Bucket: str, Key: str) -> dict[str, Any]:  # noqa: N803
         names = [name for name, key in KEYS.items() if key == (Bucket, Key)]
         name = names[0] if names else ""
@@ -129,29 +124,21 @@ class HostileAws(FakeAws):
             raise FAILURES["denied"]
         return super().put_object(**request)
 
-    def paginate(self, **request: Any) -> Iterator[dict[str, Any]]:
-        self._fail("paginate")
-        return super().paginate(**request)
 
-    def describe_nodegroup(self, **request: str) -> dict[str, Any]:
-        self._fail("describe_nodegroup")
-        return super().describe_nodegroup(**request)
+def _failing(operation: str) -> Any:
+    """The fake's own answer, unless the operation is to fail."""
+    real = getattr(FakeAws, operation)
 
-    def describe_auto_scaling_groups(self, **request: Any) -> dict[str, Any]:
-        self._fail("describe_auto_scaling_groups")
-        return super().describe_auto_scaling_groups(**request)
+    def answer(self: HostileAws, **request: Any) -> Any:
+        if failure := self.hostility.failing_operations.get(operation):
+            raise FAILURES[failure]
+        return real(self, **request)
 
-    def describe_scaling_activities(self, **request: Any) -> dict[str, Any]:
-        self._fail("describe_scaling_activities")
-        return super().describe_scaling_activities(**request)
+    return answer
 
-    def publish(self, **request: str) -> None:
-        self._fail("publish")
-        super().publish(**request)
 
-    def describe_capacity_reservations(self, **request: Any) -> dict[str, Any]:
-        self._fail("describe_capacity_reservations")
-        return super().describe_capacity_reservations(**request)
+for _operation in (*OPERATIONS, "describe_nodegroup", "publish"):
+    setattr(HostileAws, _operation, _failing(_operation))
 
 
 def with_nodes_up() -> HostileAws:
@@ -177,10 +164,9 @@ def heartbeat(aws: FakeAws, *, after_seconds: float = 0.0) -> None:
 
 
 def mutated(document: bytes) -> st.SearchStrategy[bytes]:
-    """A document of ours with one value exchanged, dropped or added."""
-    value = json.loads(document)
+    """A document of ours with one value exchanged or dropped."""
 
-    def change(path: list[str | int], new: Any, action: str) -> bytes:
+    def change(path: Place, new: Any, action: str) -> bytes:
         changed = json.loads(document)
         parent = changed
         for part in path[:-1]:
@@ -191,16 +177,8 @@ def mutated(document: bytes) -> st.SearchStrategy[bytes]:
             parent[path[-1]] = new
         return json.dumps(changed).encode()
 
-    paths = st.sampled_from(list(_paths(value, [])))
+    paths = st.sampled_from([*places(json.loads(document))])
     return st.builds(change, paths, VALUES, st.sampled_from(["set", "drop"]))
-
-
-def _paths(value: Any, path: list[str | int]) -> Iterator[list[str | int]]:
-    items = value.items() if isinstance(value, dict) else enumerate(value)
-    for key, item in items:
-        yield [*path, key]
-        if isinstance(item, dict | list):
-            yield from _paths(item, [*path, key])
 
 
 def state_of(aws: FakeAws) -> bytes:

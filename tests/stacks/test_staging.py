@@ -5,7 +5,7 @@ import json
 import pytest
 
 from charts.checkpoint_stager import MAX_SCRATCH_GIB, OTHER_STORAGE_GIB
-from draftworth.records.checkpoints import failed_key, plan_key, ready_key
+from draftworth.records.checkpoints import FAILED_MARKER, PLAN_MARKER, READY_MARKER
 from stacks.constructs.cpu_nodes import ROOT
 from tests.stacks.rendering import rights
 from tests.stacks.synthesis import Template, experiments, synthesis
@@ -27,7 +27,8 @@ def missing_rights(template: Template, name: str) -> list[str]:
     needs = [("s3:ListBucket", BUCKET)]
     for model in experiments()[name].spec.models:
         folder = f"{BUCKET}/{model.storage_prefix}"
-        markers = [key(model.model, model.revision) for key in (ready_key, plan_key, failed_key)]
+        names = (READY_MARKER, PLAN_MARKER, FAILED_MARKER)
+        markers = [f"{model.storage_prefix}/{name}" for name in names]
         needs += [("s3:GetObject", f"{BUCKET}/{marker}") for marker in markers]
         needs += [("s3:PutObject", f"{BUCKET}/{marker}") for marker in markers]
         needs += [

@@ -82,29 +82,20 @@ def _not_too_many_candidates(experiment: Experiment, _: Search) -> Iterator[Prob
 
 def _each_is_measured_once(experiment: Experiment, _: Search) -> Iterator[Problem]:
     if experiment.repetitions > 1:
-        yield Problem(
-            key=("repetitions",),
-            given=f"{experiment.repetitions} with a search",
-            allowed="1, which is the default with a search",
-            reason="servers of a search share one slot, so that no two of them swap slots; "
-            + _FOR_THE_WINNER,
-        )
+        given, allowed = f"{experiment.repetitions}", "1, which is the default with a search"
+        reason = "servers of a search share one slot, so that no two of them swap slots"
+        yield _not_with_a_search("repetitions", given, allowed, reason)
     if experiment.control:
-        yield Problem(
-            key=("control",),
-            given="true with a search",
-            allowed="false",
-            reason="the baseline's second server would need the slot that candidates take in "
-            f"turn; {_FOR_THE_WINNER}",
-        )
+        reason = "the baseline's second server would need the slot that candidates take in turn"
+        yield _not_with_a_search("control", "true", "false", reason)
     if isinstance(experiment, NeuronExperiment) and experiment.baseline_as_shipped:
-        yield Problem(
-            key=("baseline_as_shipped",),
-            given="true with a search",
-            allowed="false",
-            reason="it would hold a third slot while candidates take the second one in turn; "
-            + _FOR_THE_WINNER,
-        )
+        reason = "it would hold a third slot while candidates take the second one in turn"
+        yield _not_with_a_search("baseline_as_shipped", "true", "false", reason)
+
+
+def _not_with_a_search(key: str, given: str, allowed: str, reason: str) -> Problem:
+    given, reason = f"{given} with a search", f"{reason}; {_FOR_THE_WINNER}"
+    return Problem(key=(key,), given=given, allowed=allowed, reason=reason)
 
 
 def _one_load(experiment: Experiment, _: Search) -> Iterator[Problem]:

@@ -33,7 +33,7 @@ def test_it_names_the_best_window_without_measuring_most_of_them() -> None:
 def test_an_expensive_draft_pays_at_no_window() -> None:
     found = searched(state(), per_drafted=1.5)
     assert not found.pays
-    assert all(f.cost > 1 for f in found.forecasts if f.candidate in found.measured)
+    assert all(f.cost.value > 1 for f in found.forecasts if f.candidate in found.measured)
     assert len(found.measured) <= 4
 
 
@@ -41,7 +41,7 @@ def test_measured_candidates_lie_where_they_were_measured() -> None:
     found = state(7, 4)
     for forecast in found.forecasts:
         if forecast.candidate in found.measured:
-            assert forecast.cost == pytest.approx(cost(forecast.candidate.window), rel=0.01)
+            assert forecast.cost.value == pytest.approx(cost(forecast.candidate.window), rel=0.01)
             assert forecast.step_cost == pytest.approx(
                 1 + 0.2 * forecast.candidate.window, rel=0.02
             )
@@ -51,7 +51,7 @@ def test_measured_candidates_lie_where_they_were_measured() -> None:
 def test_predictions_come_near_what_would_have_been_measured() -> None:
     for forecast in state(7, 3).forecasts:
         if 3 <= forecast.candidate.window <= 7:
-            assert forecast.low <= cost(forecast.candidate.window) <= forecast.high
+            assert forecast.cost.low <= cost(forecast.candidate.window) <= forecast.cost.high
 
 
 def test_one_measured_window_leaves_others_possible() -> None:
@@ -95,4 +95,4 @@ def test_each_class_has_its_own_cost() -> None:
     (seven,) = (f for f in replace(found, yields=lucky).forecasts if f.candidate.window == 7)
     plain, lucky_cost = seven.cost_by_class["open_ended"], seven.cost_by_class["structured"]
     assert (plain - 0.1) / (lucky_cost - 0.1) == pytest.approx(tokens(7)["structured"], rel=0.01)
-    assert (plain + lucky_cost) / 2 == pytest.approx(seven.cost)
+    assert (plain + lucky_cost) / 2 == pytest.approx(seven.cost.value)
