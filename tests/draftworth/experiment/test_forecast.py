@@ -1,6 +1,5 @@
 """The forecast that a search names: what is read of it, and what is refused."""
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -17,8 +16,9 @@ from draftworth.experiment.loading import load_experiment
 from draftworth.planning.resolved import load
 from draftworth.records.codec import dump_record, load_record
 from draftworth.records.search import Search
-from tests.support.experiments import Edit, both, drop, put, write_experiment
+from tests.support.experiments import Edit, both, put, write_experiment
 from tests.support.forecasts import CLASSES, LARGE, SMALL, TARGET, draft_of, write_forecast
+from tests.support.present import present
 from tests.support.readings import make_reading
 
 SEARCH = "qwen3-32b-search"
@@ -47,32 +47,20 @@ def assert_refused(path: Path, reason: str) -> None:
 
 def test_each_candidate_of_a_draft_has_its_tokens_a_step(tmp_path: Path) -> None:
     """NxD Inference checks one draft less than the window."""
-    write_forecast(tmp_path, draft_of(LARGE))
+    write_forecast(tmp_path, {**draft_of(LARGE), "remark": "mine"})
     found = load_experiment(searched(tmp_path)).forecast
     assert [*found] == [f"qwen3-1.7b-k{window}" for window in range(3, 16)]
     assert found["qwen3-1.7b-k3"] == dict.fromkeys(CLASSES, 1.5)
     assert found["qwen3-1.7b-k15"] == dict.fromkeys(CLASSES, 4.5)
 
 
-def test_it_travels_to_the_search(tmp_path: Path) -> None:
+def test_it_travels_to_the_search_that_is_of_one_token_a_step_or_more(tmp_path: Path) -> None:
     write_forecast(tmp_path, draft_of(LARGE), draft_of(SMALL))
-    search = load(searched(tmp_path)).search
-    assert search
+    search = present(load(searched(tmp_path)).search)
     assert search.forecast.keys() == {candidate.variant for candidate in search.candidates}
     assert load_record(Search, dump_record(search)) == search
-
-
-def test_a_search_that_yields_less_than_a_token_a_step_is_no_record(tmp_path: Path) -> None:
-    write_forecast(tmp_path, draft_of(LARGE))
-    search = load(searched(tmp_path)).search
-    assert search
     with pytest.raises(ValueError, match="allowed: 1 token a step or more"):
         replace(search, forecast={"qwen3-1.7b-k3": {"structured": 0.5}})
-
-
-def test_without_the_key_nothing_is_forecast(tmp_path: Path) -> None:
-    path = searched(tmp_path, drop("search", "forecast"))
-    assert load_experiment(path).forecast == {}
 
 
 def test_what_an_estimate_prints_is_read(tmp_path: Path) -> None:
@@ -169,9 +157,3 @@ def test_the_file_is_read_only_where_nothing_else_is_wrong(tmp_path: Path) -> No
     """What it should tell of follows from the rest of the experiment."""
     path = searched(tmp_path, put("search", "method", value="guesswork"))
     assert refused(path).dotted_key == "search.method"
-
-
-def test_a_forecast_is_json_that_others_may_add_to(tmp_path: Path) -> None:
-    draft = {**draft_of(LARGE), "remark": "mine"}
-    (tmp_path / "forecast.json").write_text(json.dumps([draft]))
-    assert load_experiment(searched(tmp_path)).forecast

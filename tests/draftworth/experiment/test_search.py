@@ -12,6 +12,7 @@ from draftworth.experiment.variants import Speculative
 from draftworth.planning.resolved import load
 from tests.conftest import ROOT
 from tests.support import experiments
+from tests.support.present import present
 
 SEARCH = "qwen3-32b-search"
 BY_HAND = {
@@ -60,8 +61,7 @@ def test_within_is_a_share_or_a_percentage(
     tmp_path: Path, given: str | float, within: float
 ) -> None:
     search = searched(tmp_path, experiments.put("search", "stop", "within", value=given)).search
-    assert search
-    assert search.stop.within == pytest.approx(within)
+    assert present(search).stop.within == pytest.approx(within)
 
 
 def test_a_search_measures_once_without_being_told(tmp_path: Path) -> None:
@@ -123,8 +123,7 @@ def test_the_first_is_by_hand_or_near_what_is_published(
     tmp_path: Path, edit: experiments.Edit, first: str
 ) -> None:
     experiment = load(experiments.write_experiment(tmp_path, edit, base=SEARCH))
-    assert experiment.first_candidate is not None
-    assert experiment.first_candidate.name == first
+    assert present(experiment.first_candidate).name == first
     up = [v.name for v in experiment.variants if experiment.starts_up(v)]
     assert up == ["baseline", first]
 
@@ -148,8 +147,7 @@ def test_candidates_share_one_slot_beside_the_baseline() -> None:
     assert (placement.nodes, placement.held) == (1, 2)
     assert [placement.place(slot) for slot in placement.slots] == [0, *[1] * 26]
     assert all(len(variant.slots) == 1 for variant in experiment.variants)
-    assert experiment.price
-    assert set(experiment.price.node_shares.values()) == {0.5}
+    assert set(present(experiment.price).node_shares.values()) == {0.5}
 
 
 def test_no_published_prior_refuses_a_draft_by_itself() -> None:
@@ -165,3 +163,19 @@ def test_no_published_prior_refuses_a_draft_by_itself() -> None:
         least, _ = catalog().methods[method].step_cost_per_draft or (0.0, 0.0)
         for window in range(facts.min_window, MAX_WINDOW + 1):
             assert 1 + window * least < facts.max_tokens_per_step(window)
+
+
+def test_two_drafts_of_a_search_are_told_apart_by_size() -> None:
+    found = present(experiments.resolved(SEARCH).search)
+    assert len(found.candidates) == 26
+    large, small = found.candidates[0], found.candidates[-1]
+    assert (large.variant, large.window, large.checked) == ("qwen3-1.7b-k3", 3, 2)
+    assert (small.draft, small.window, small.checked) == ("Qwen/Qwen3-0.6B", 15, 14)
+    assert small.draft_size == pytest.approx(1.4 / 3.8)
+    assert found.drafts_read_text
+    assert not any(candidate.is_asked_for for candidate in found.candidates)
+
+
+def test_upstream_vllm_checks_every_draft() -> None:
+    found = present(load(ROOT / "experiments/rehearsal-search.yaml").search)
+    assert [c.checked for c in found.candidates] == [c.window for c in found.candidates]

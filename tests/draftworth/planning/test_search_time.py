@@ -15,7 +15,7 @@ from draftworth.planning.schedule import OTHERS
 from draftworth.planning.timeline import RunForecast, forecast
 from tests.support.experiments import changed, resolved
 from tests.support.present import present
-from tests.support.timelines import BY_HAND, QWEN
+from tests.support.timelines import BY_HAND
 
 SHIPPED = resolved("qwen3-32b-search")
 FIRST, SECOND = "qwen3-1.7b-k8", "qwen3-0.6b-k8"
@@ -106,9 +106,8 @@ def test_one_candidate_of_each_draft_is_certain_but_with_a_forecast_the_first_al
 def test_a_stop_lets_the_last_candidate_be_measured_to_its_end() -> None:
     """Two hours; by 60.08 minutes of them the first candidate is known, by 116.12 the second."""
     first = run(stopped(hours=2))
-    assert first.search
     # At 92.12 or 116.12 minutes one more begins, and no other.
-    assert first.search.begun_in_all(first.searched_minutes) == Bounds(3, 3)
+    assert present(first.search).begun_in_all(first.searched_minutes) == Bounds(3, 3)
     assert first.unlimited.worst.spans[OTHERS].minutes == pytest.approx(120 + 56.08 - 116.12)
     # 5 of node start, two hours, the last candidate, 5 of teardown.
     assert first.billed_minutes.worst == pytest.approx(5 + 120 + 56.08 + 5)
@@ -118,8 +117,7 @@ def test_a_stop_lets_the_last_candidate_be_measured_to_its_end() -> None:
 def test_a_stop_that_is_over_with_the_certain_candidates_lets_no_other_begin() -> None:
     """The first is known after 60.08 minutes at best, the second after 92.12."""
     first = run(stopped(hours=1.5))
-    assert first.search
-    assert first.search.begun_in_all(first.searched_minutes).best == 2
+    assert present(first.search).begun_in_all(first.searched_minutes).best == 2
     assert first.needed_minutes.worst == pytest.approx(126.12)
 
 
@@ -128,35 +126,20 @@ def test_a_stop_that_is_over_with_the_certain_candidates_lets_no_other_begin() -
     [({"usd": 8.60 * 3}, 180), ({"usd": 8.60 * 3, "hours": 2}, 120), ({"hours": 4}, 240)],
 )
 def test_whichever_stop_is_first_counts(stop: dict[str, float], minutes: float) -> None:
-    search = run(stopped(**stop)).search
-    assert search
-    assert search.stop_minutes == pytest.approx(minutes)
+    assert present(run(stopped(**stop)).search).stop_minutes == pytest.approx(minutes)
 
 
-def test_without_a_stop_the_worst_case_measures_all() -> None:
+def test_without_a_stop_all_are_measured_and_graphs_that_are_there_are_not_compiled() -> None:
     first = run(stopped())
-    assert first.search
-    assert first.search.begun_in_all(first.searched_minutes).best == 26
+    assert present(first.search).begun_in_all(first.searched_minutes).best == 26
     assert first.needed_minutes.worst == pytest.approx(first.minutes_of(26).worst)
-
-
-def test_a_second_run_finds_the_graphs_that_the_first_certainly_made() -> None:
     second = run(stopped(), second=True)
     assert not [name for name in second.unlimited.best.spans if name.startswith("compile")]
     assert second.minutes_of(2).best == pytest.approx(102.12 - 60)
     # The others may be new: each is compiled.
     assert second.minutes_of(26).worst == pytest.approx(126.12 - 60 + 24 * 56.08)
-
-
-def test_graphs_of_all_candidates_leave_nothing_to_compile() -> None:
     every = run(stopped(), compiled=ALL)
     assert every.minutes_of(26).worst == pytest.approx(126.12 - 60 + 24 * 26.08)
-
-
-def test_without_a_search_there_is_nothing_of_it() -> None:
-    published = forecast(QWEN, BY_HAND)
-    assert published.search is None
-    assert OTHERS not in published.unlimited.best.spans
 
 
 stops = st.fixed_dictionaries(

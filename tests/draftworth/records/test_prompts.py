@@ -7,7 +7,13 @@ from pathlib import Path
 import pytest
 
 from draftworth.errors import PromptSetError
-from draftworth.records.prompts import Prompt, is_plain_name, load_case
+from draftworth.records.prompts import (
+    Prompt,
+    answers_path,
+    is_plain_name,
+    load_answers,
+    load_case,
+)
 from tests.conftest import ROOT
 from tests.hostile.fuzzing import bounded
 
@@ -239,26 +245,49 @@ def test_unusual_line_separators_inside_a_prompt_and_a_byte_order_mark_are_read(
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(PromptSetError, match="cannot be read"):
+    with pytest.raises(PromptSetError, match=r"none\.jsonl: cannot be read"):
         load_case(tmp_path / "none.jsonl", prompt_class="mine")
+    with pytest.raises(PromptSetError, match=r"none\.jsonl: cannot be read"):
+        load_answers(tmp_path / "none.jsonl", [])
 
 
-@pytest.mark.parametrize("prompt_class", ["structured", "open_ended"])
-def test_each_shipped_class_has_at_least_four_cases_of_eight_prompts(prompt_class: str) -> None:
-    files = sorted((ROOT / "prompts" / prompt_class).glob("*.jsonl"))
-    cases = [load_case(file, prompt_class=prompt_class) for file in files]
-    assert len(cases) >= 4
-    assert all(len(case.prompts) >= 8 for case in cases)
+@pytest.mark.parametrize(
+    ("prompt_class", "cases", "prompts"),
+    [
+        *(("structured", 4, 8), ("open_ended", 4, 8)),
+        # A class each, so that no other experiment has the published pair.
+        *(("published_structured", 1, 1), ("published_open_ended", 1, 1)),
+    ],
+)
+def test_the_shipped_classes_have_enough(prompt_class: str, cases: int, prompts: int) -> None:
+    files = (ROOT / "prompts" / prompt_class).glob("*.jsonl")
+    found = [load_case(file, prompt_class=prompt_class) for file in files]
+    assert len(found) >= cases
+    assert all(len(case.prompts) >= prompts for case in found)
 
 
-@pytest.mark.parametrize("prompt_class", ["published_structured", "published_open_ended"])
-def test_the_published_pair_is_a_class_each_so_that_no_other_experiment_has_it(
-    prompt_class: str,
-) -> None:
-    (file,) = (ROOT / "prompts" / prompt_class).glob("*.jsonl")
-    assert len(load_case(file, prompt_class=prompt_class).prompts) == 1
+def test_answers_lie_where_no_case_is_looked_for() -> None:
+    assert answers_path(Path("mine/chat.jsonl")) == Path("mine/answers/chat.jsonl")
 
 
-def test_the_structured_cases_are_those_of_the_published_experiment() -> None:
-    names = {file.stem for file in (ROOT / "prompts" / "structured").glob("*.jsonl")}
-    assert {"repeat_line", "count", "fixed_json", "code_template"} <= names
+def test_a_prompt_may_have_no_answer(tmp_path: Path) -> None:
+    path = tmp_path / "chat.jsonl"
+    path.write_text('{"id": "a", "text": "one\\ntwo"}\n')
+    assert load_answers(path, ["a", "b"]) == {"a": "one\ntwo"}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('{"id": "c", "text": "x"}', r"chat\.jsonl:1: id: given 'c'; allowed: each id of the"),
+        ('{"id": "a", "text": "x"}\n{"id": "a", "text": "x"}', r"chat\.jsonl:2: id: given 'a'"),
+        ('{"id": "a"}', r"chat\.jsonl:1: .*missing keys \['text'\]"),
+        ('{"id": "a", "text": 7}', r"chat\.jsonl:1: text: given 7, allowed: text"),
+        ("no", r"chat\.jsonl:1: not JSON"),
+    ],
+)
+def test_what_is_no_answer_is_refused_with_its_line(tmp_path: Path, text: str, words: str) -> None:
+    path = tmp_path / "chat.jsonl"
+    path.write_text(text)
+    with pytest.raises(PromptSetError, match=words):
+        load_answers(path, ["a"])
