@@ -45,18 +45,12 @@ class CapacityBlock(strict.StrictModel):
     """Nodes from a Capacity Block for ML, paid in advance for a window of time."""
 
     kind: Literal["capacity_block"]
-    reservation_id: str = Field(
-        pattern=strict.RESERVATION_PATTERN,
-        description="id of the Capacity Block, cr- and 17 hex digits: without it EC2 launches "
-        "nothing into the block",
-    )
-    hours: float | None = Field(
-        default=None,
-        ge=1,
-        le=MAX_BLOCK_HOURS,
-        description="hours the block was bought for; left out: 24, the shortest that is sold in "
-        "advance. `python -m draftworth plan` charges them whole",
-    )
+    reservation_id: Annotated[str, Field(pattern=strict.RESERVATION_PATTERN)]
+    """id of the Capacity Block, cr- and 17 hex digits: without it EC2 launches nothing into the
+    block"""
+    hours: Annotated[float, Field(ge=1, le=MAX_BLOCK_HOURS)] | None = None
+    """hours the block was bought for; left out: 24, the shortest that is sold in advance.
+    `python -m draftworth plan` charges them whole"""
 
 
 Capacity = Annotated[OnDemand | Spot | CapacityBlock, Field(discriminator="kind")]
@@ -72,12 +66,10 @@ def _day(given: Any) -> Any:
 class Price(strict.StrictModel):
     """The price of an accelerator node: data with a date, because prices move."""
 
-    usd_per_hour: strict.PositiveFloat = Field(
-        description="US dollars a node and hour; of a Capacity Block its fee / (hours x instances)"
-    )
-    as_of: Annotated[date, BeforeValidator(_day)] = Field(
-        description="the day this price was looked up, YYYY-MM-DD"
-    )
+    usd_per_hour: strict.PositiveFloat
+    """US dollars a node and hour; of a Capacity Block its fee / (hours x instances)"""
+    as_of: Annotated[date, BeforeValidator(_day)]
+    """the day this price was looked up, YYYY-MM-DD"""
     source: str = Field(min_length=1, description="where it was looked up")
 
 
@@ -88,12 +80,9 @@ class Pins(strict.StrictModel):
     `preflight` prints the versions that a deploy would get today.
     """
 
-    node_release: str | None = Field(
-        default=None,
-        pattern=strict.NODE_RELEASE_PATTERN,
-        description="release of the node images, of CPU and accelerator nodes, as in "
-        "1.35.2-20261102; change it in a deploy that changes nothing else of the nodes",
-    )
+    node_release: Annotated[str, Field(pattern=strict.NODE_RELEASE_PATTERN)] | None = None
+    """release of the node images, of CPU and accelerator nodes, as in 1.35.2-20261102; change it in
+    a deploy that changes nothing else of the nodes"""
     add_ons: dict[str, Annotated[str, Field(pattern=strict.ADD_ON_VERSION_PATTERN)]] = Field(
         default_factory=dict,
         description="EKS add-on to its version, as in vpc-cni: v1.21.1-eksbuild.3",
@@ -106,6 +95,7 @@ def _known_instance_type(name: str) -> str:
     return name
 
 
+SecretName = Annotated[str, Field(pattern=strict.SECRET_NAME_PATTERN, max_length=512)]
 AdminArn = Annotated[str, Field(pattern=strict.ADMIN_ARN_PATTERN)]
 
 
@@ -137,35 +127,25 @@ class Aws(strict.StrictModel):
     second_zone: str | None = None
     """the EKS control plane's other zone, where no node runs; left out: zone a, or b beside a"""
     capacity: Capacity = Field(description="how accelerator nodes are bought")
-    price: Price | None = Field(
-        default=None,
-        description="price of one accelerator node; left out: `python -m draftworth price` asks "
-        "AWS, which knows Spot and on-demand prices, but no Capacity Block's once it is bought",
-    )
+    price: Price | None = None
+    """price of one accelerator node; left out: `python -m draftworth price` asks AWS, which knows
+    Spot and on-demand prices, but no Capacity Block's once it is bought"""
     budget_usd: strict.PositiveFloat
     """accelerator nodes go to zero when their hours x price reach this, US dollars"""
     notify_email: str | None = Field(default=None, pattern=strict.EMAIL_PATTERN)
     """gets each decision about the accelerator nodes, once the address is confirmed"""
-    hub_token_secret: str | None = Field(
-        default=None,
-        pattern=strict.SECRET_NAME_PATTERN,
-        max_length=512,
-        description="NAME of the Secrets Manager secret that holds the hub token, for gated "
-        "models; the token itself belongs in no file",
-    )
+    hub_token_secret: SecretName | None = None
+    """NAME of the Secrets Manager secret that holds the hub token, for gated models; the token
+    itself belongs in no file"""
     keep_checkpoints: bool
     """true: the checkpoints bucket outlives `cdk destroy`; false: it goes"""
     keep_results: bool = True
     """true: the results bucket, transcripts included, outlives `cdk destroy`; false: it goes"""
     load_generator_image: str | None = None
     """image URI of the measuring Job; left out: built by CDK"""
-    deadline_minutes: int = Field(
-        default=240,
-        ge=1,
-        le=MAX_DEADLINE_MINUTES,
-        description="accelerator nodes go to zero this many minutes after the deploy, whatever the "
-        "state; the measuring run gets as many from its first pod's start; may be moved meanwhile",
-    )
+    deadline_minutes: Annotated[int, Field(ge=1, le=MAX_DEADLINE_MINUTES)] = 240
+    """accelerator nodes go to zero this many minutes after the deploy, whatever the state; the
+    measuring run gets as many from its first pod's start; may be moved meanwhile"""
 
     def example_values(self) -> Iterator[str]:
         """Keys whose value was copied from an example: `aws.capacity.reservation_id cr-...`."""

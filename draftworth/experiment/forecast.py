@@ -1,7 +1,6 @@
 """The file that `search.forecast` names: what an estimate expects the drafts of a search to yield.
 
-`draftworth estimate EXPERIMENT --json` prints it (`draftworth/estimate/document.py`). Only the
-keys that a search needs are read here.
+`draftworth estimate EXPERIMENT --json` prints it; only the keys that a search needs are read here.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,8 +1,4 @@
-"""Reads and checks an experiment file with its prompts, and reports all its problems at once.
-
-Problems of shape (`validation_errors`), of the prompt files and of meaning (`rules`) have one form,
-each with its line in the file.
-"""
+"""Reads and checks an experiment file with its prompts, and reports all its problems at once."""
 
 import os
 import re

@@ -1,11 +1,9 @@
 """The experiment file's shape: typed, strict, frozen.
 
-An experiment is one target model, one serving configuration, a workload, and two or more variants,
-by hand or from a search, that differ in how decoding is done. Everything else is shared by
-construction: a variant has no key for another tensor parallel size, image or batch limit.
-
-Rules that need two keys, the catalogue or the disk are in `rules`; `loading.load_experiment` reads
-a file. Users read the descriptions below when a key is missing or wrong, and in their editors.
+Variants differ in how decoding is done, and everything else is shared by construction: a variant
+has no key for another tensor parallel size, image or batch limit. Rules that need two keys, the
+catalogue or the disk are in `rules`. Users read the descriptions below when a key is missing or
+wrong, and in their editors.
 """
 
 import os

@@ -109,9 +109,8 @@ class Workload(strict.StrictModel):
     input_tokens: InputTokens
     """longest prompt, chat template included, tokens; used to check max_model_len. A list: every
     prompt is made so long, one length after the other, by padding or cutting"""
-    output_tokens: strict.PositiveInt = Field(
-        description="max_tokens of every request; a prompt's own max_tokens is no more"
-    )
+    output_tokens: strict.PositiveInt
+    """max_tokens of every request; a prompt's own max_tokens is no more"""
     fixed_output_length: bool = False
     """true: every output has output_tokens, whatever the model says: it writes past its own end"""
     temperature: Annotated[float, Field(ge=0, le=MAX_TEMPERATURE)] = 0.0
@@ -119,11 +118,9 @@ class Workload(strict.StrictModel):
     servers do so with a draft too"""
     load: LoadSpec | None = None
     """how requests are sent; a ladder 1, 2, 4 .. serving.max_num_seqs when left out"""
-    load_generator: load_shapes.LoadGenerator = Field(
-        default="asyncio",
-        description="what sends them: `asyncio`, one process; `llmperf`, its library on Ray, a "
-        "process for each request in flight",
-    )
+    load_generator: load_shapes.LoadGenerator = "asyncio"
+    """what sends them: `asyncio`, one process; `llmperf`, its library on Ray, a process for each
+    request in flight"""
     requests_per_round: Annotated[int, Field(ge=1, le=MAX_REQUESTS_PER_BLOCK)] = 8
     """measured requests of each case and variant in one round"""
     min_requests: strict.PositiveInt = 16
@@ -131,27 +128,19 @@ class Workload(strict.StrictModel):
     max_requests: strict.PositiveInt = 64
     """measured requests of each case and variant, at most: at all loads and in all repetitions
     together; what no load needs goes where the interval is widest"""
-    target_interval_width: Annotated[float, Field(gt=0, le=1)] = Field(
-        default=0.1,
-        description="rounds go on until the interval of every class's cost ratio is no wider than "
-        "this part of it",
-    )
+    target_interval_width: Annotated[float, Field(gt=0, le=1)] = 0.1
+    """rounds go on until the interval of every class's cost ratio is no wider than this part of
+    it"""
     limits: ServiceLimits = ServiceLimits()
     """what your service must keep; nothing but failures is limited when left out"""
-    warmup_requests: Annotated[int, Field(ge=0, le=1_000)] = Field(
-        default=1,
-        description="first requests of each block, not measured; above concurrency 1 at least as "
-        "many as are in flight",
-    )
+    warmup_requests: Annotated[int, Field(ge=0, le=1_000)] = 1
+    """first requests of each block, not measured; above concurrency 1 at least as many as are in
+    flight"""
     parallel: bool = False
     """true: load all variants at once, as llmperf examples do; false: one by one"""
-    seed: int = Field(
-        default=0,
-        ge=INT64[0],
-        le=INT64[-1],
-        description="each request's own seed is drawn from it, the same one for every variant; "
-        "Poisson arrivals have it plus the round's number",
-    )
+    seed: Annotated[int, Field(ge=INT64[0], le=INT64[-1])] = 0
+    """each request's own seed is drawn from it, the same one for every variant; Poisson arrivals
+    have it plus the round's number"""
     token_ids: bool = False
     """true: ask for the ids of output tokens, which are kept in the transcripts"""
     enable_thinking: bool = False

@@ -1,7 +1,7 @@
 """Reads the YAML text of an experiment file as data, with the line of every key.
 
-The parser's events are checked one by one, before a value is built: a file that would harm its
-reader (by depth, aliases of aliases, tags) is refused there, with its line.
+The parser's events are checked one by one: a file that would harm its reader (by depth, aliases of
+aliases, tags) is refused before a value is built.
 """
 
 import dataclasses

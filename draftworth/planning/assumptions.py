@@ -1,7 +1,6 @@
 """What the time line assumes: durations and speeds, in the best and in the worst case.
 
-The values are data (`assumptions.yaml`, each with its source or "assumed"); this module gives
-them types and lets a user replace them. Units stand in the names.
+The values are data (`assumptions.yaml`, each with its source or "assumed"); units are in the names.
 """
 
 from __future__ import annotations

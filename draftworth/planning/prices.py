@@ -1,8 +1,8 @@
 """The price of a node: where it is looked up, and whether it is recent enough.
 
-`draftworth price` asks AWS once for a price that the experiment leaves out. It keeps the price in
-`cdk.context.json` beside `cdk.json`, with CDK's own look-ups. So synthesis asks nobody, and every
-deploy has the same price until a user asks again (docs/decisions/0013-price-lookup.md).
+`draftworth price` asks AWS once for a price that the experiment leaves out, and keeps it in
+`cdk.context.json`: synthesis asks nobody, and every deploy has the same price until a user asks
+again (docs/decisions/0013-price-lookup.md).
 """
 
 import json

@@ -1,7 +1,6 @@
 """The time of a search: candidates that are certainly measured, then those that may be.
 
-Each takes the slot beside the baseline in turn: its graph is compiled if the bucket has none, its
-server loads, and both are measured as in a run of two variants.
+Each takes the slot beside the baseline in turn, and is compiled, loaded and measured there.
 """
 
 import math

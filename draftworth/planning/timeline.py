@@ -1,8 +1,4 @@
-"""The time line of a run: its phases, the billed time of its nodes, and their cost.
-
-The lengths of its phases come from the experiment and from stated assumptions, once in the best and
-once in the worst case.
-"""
+"""The time line of a run: its phases, the billed time of its nodes, and their cost."""
 
 import math
 from collections.abc import Collection

@@ -1,6 +1,6 @@
 """Manifests of compiled graphs, and the check of mounted graphs against them.
 
-Standard library only: the serving pods read and write manifests. In the artifacts bucket:
+In the artifacts bucket:
 
     KEY/_ARTIFACTS.json         the manifest; written last and once, so a key that has it is whole
     KEY/<upload id>/...         the files; every upload has a folder of its own
@@ -8,8 +8,7 @@ Standard library only: the serving pods read and write manifests. In the artifac
 Two pods that compile the same key upload into two folders and never mix files; the manifest names
 the folder of the one that was first. A folder that no manifest names is a leftover.
 
-A server checks its graphs before it starts. Its canary runs the same check on a CPU node, before
-any accelerator exists.
+A server checks its graphs before it starts, and so does its canary on a CPU node.
 """
 
 import contextlib

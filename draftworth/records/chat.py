@@ -1,7 +1,7 @@
-"""Checks the messages, tools and response format of a chat request.
+"""Checks the messages, tools and response format of a chat request, which are sent as given.
 
-Everything is kept and sent as it was given. Contents that our servers cannot answer are refused:
-images, audio, and roles that chat templates drop silently. Standard library only.
+Contents that our servers cannot answer are refused: images, audio, and roles that chat templates
+drop silently.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,6 @@
 """Staged checkpoints: their files, their markers and the fingerprints of their tokenizers.
 
-Standard library only: the stager's pod, the serving pods and the capacity controller use it. In
-the checkpoints bucket:
+In the checkpoints bucket:
 
     MODEL/REVISION/FILE           the checkpoint's files, as the hub has them
     MODEL/REVISION/_STAGING.json  the commit that staging began with; a resumed staging takes it too

@@ -1,8 +1,7 @@
 """The one codec of records: frozen dataclasses to strict JSON and back, every type checked.
 
 A record's fields are text, numbers, true or false, `Literal`, None, tuples, mappings with text as
-keys, other records, and unions of records, whose key `kind` names the record. Standard library
-only.
+keys, other records, and unions of records, whose key `kind` names the record.
 
 The field `schema` is `draftworth.NAME/MAJOR`; the codec reads only the major version of today. It
 ignores a key that it does not know, and gives a missing field its default. So a field that is added

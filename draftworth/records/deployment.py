@@ -1,11 +1,8 @@
 """Records that the programs of one deployment exchange: the capacity plan and the canary's report.
 
 A canary is a Job on a CPU node that tries, before any accelerator exists, the first steps of a
-variant's server: it mounts the same volumes with the same service account, reads a file of each and
-writes its report into the results bucket. Each try overwrites the report of the try before.
-
-The plan is JSON text in a property of a CloudFormation custom resource, because CloudFormation
-turns numbers into text. Standard library only.
+variant's server, with the same volumes and service account. The plan is JSON text in a property of
+a CloudFormation custom resource, because CloudFormation turns numbers into text.
 """
 
 from collections.abc import Mapping

@@ -1,8 +1,8 @@
 """The findings of a complete run: `verdict.json` and `step_costs.json`, written before `run.json`.
 
-The capacity controller quotes the verdict in its mail at the end of the run. A forecast for other
-prompts or loads reads the step costs: the time of a step depends on the server, on the number of
-requests in it and on their length, and hardly on their text. Standard library only.
+The capacity controller quotes the verdict in its mail. A forecast for other prompts or loads reads
+the step costs: the time of a step depends on the server, on the number of requests in it and on
+their length, and hardly on their text.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """A model's readings of a run: the likelihoods of its outputs, and predicted tokens a step.
 
-`rehearse` and `estimate` write `likelihoods.json` and `predictions.json` into the run's folder when
-the run is over, on a machine that has the models. The methods are in `draftworth/estimate/`, the
-judgement is in `draftworth/analysis/likelihoods.py`. Standard library only.
+`rehearse` and `estimate` write them into the run's folder when the run is over. The methods are in
+`draftworth/estimate/`, the judgement is in `draftworth/analysis/likelihoods.py`.
 """
 
 import math

@@ -1,9 +1,8 @@
 """Load shapes: how many requests are in flight, when each may be sent, and how long prompts are.
 
-A load shape is a class that knows its limits, label, schedule, duration and whether its tokens have
-a cost; no other code asks for its class. A new shape needs a class here, a place in `Load`, its
+No other code asks for the class of a load. A new shape needs a class here, a place in `Load`, its
 form in the experiment file (`shapes` in `experiment/workload.py`) and an option of `draftworth
-measure`. Standard library only.
+measure`.
 """
 
 import math

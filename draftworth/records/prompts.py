@@ -3,12 +3,10 @@
 A line is `{"id": "count-01", "prompt": "Count from ..."}`, for a conversation
 `{"id": "chat-01", "messages": [{"role": "user", "content": "..."}]}`, or for a text that is sent
 without a chat template `{"id": "text-01", "text_to_continue": "Once upon"}`. It may have
-`max_tokens`, and where it is a chat `tools`, `tool_choice` and `response_format`. Standard library
-only: the measuring Job's pod reads prompts with this module too.
+`max_tokens`, and where it is a chat `tools`, `tool_choice` and `response_format`.
 
-An answer is an output of a model in the past, `{"id": "chat-000017", "text": "..."}`; no run sends
-it. Answers lie in a folder of their own, because every JSON Lines file of a class's folder is a
-case.
+An answer is a past output of a model, `{"id": "chat-000017", "text": "..."}`. Answers lie in a
+folder of their own, because every JSON Lines file of a class's folder is a case.
 """
 
 import codecs

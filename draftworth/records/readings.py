@@ -1,7 +1,7 @@
 """Outputs of a target model, and a model's readings of them: JSON Lines, one line for each output.
 
 A pass of a model over outputs (teacher forcing, `draftworth/estimate`) shows for every token
-whether the model would have chosen it, and how likely it was. Standard library only.
+whether the model would have chosen it, and how likely it was.
 """
 
 import hashlib

@@ -1,6 +1,6 @@
 """The result format: one definition for the pod that writes it and for all readers.
 
-Standard library only. A run is a folder (or S3 prefix) named by its run id:
+A run is a folder (or S3 prefix) named by its run id:
 
     <run id>/blocks/0003-structured-count-baseline-r1.result.json     the result file, written once
     <run id>/blocks/0003-..._individual_responses.json, ..._summary.json   llmperf's own files
@@ -140,10 +140,8 @@ class RequestRecord:
     seed: int | None = None
 
     def __post_init__(self) -> None:
-        for name in _DURATIONS:
-            _check(name, getattr(self, name), least=MIN_SECONDS, most=MAX_SECONDS)
-        for name in _AMOUNTS:
-            _check(name, getattr(self, name), least=MIN_SECONDS, most=_MOST)
+        _check_fields(self, *_DURATIONS, most=MAX_SECONDS)
+        _check_fields(self, *_AMOUNTS)
         check_unix_s("started_at_unix_s", self.started_at_unix_s)
         if (self.accepted_tokens or 0) > (self.drafted_tokens or 0):
             raise ValueError(
@@ -191,6 +189,13 @@ def _check(name: str, value: float | None, *, least: float, most: float) -> None
     if value and not least <= value <= most:
         allowed = f"0, or {least:g} to {most:g}" if least else f"0 to {most:.0f}"
         raise ValueError(f"{name}: given {value}, allowed: {allowed}")
+
+
+def _check_fields(
+    record: Any, *names: str, least: float = MIN_SECONDS, most: float = _MOST
+) -> None:
+    for name in names:
+        _check(name, getattr(record, name), least=least, most=most)
 
 
 def check_unix_s(name: str, value: float) -> None:
@@ -252,8 +257,7 @@ class OtherRequests:
     inter_token_latency_count: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("inter_token_latency_sum_s", "inter_token_latency_count"):
-            _check(name, getattr(self, name), least=MIN_SECONDS, most=_MOST)
+        _check_fields(self, "inter_token_latency_sum_s", "inter_token_latency_count")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -360,8 +364,7 @@ class Limits:
         return (self.ttft_p95_s, self.itl_p95_s, self.e2e_p95_s) != (None, None, None)
 
     def __post_init__(self) -> None:
-        for name in ("ttft_p95_s", "itl_p95_s", "e2e_p95_s"):
-            _check(name, getattr(self, name), least=MIN_SECONDS, most=MAX_SECONDS)
+        _check_fields(self, "ttft_p95_s", "itl_p95_s", "e2e_p95_s", most=MAX_SECONDS)
         if not 0 <= self.failed_share <= 1:
             raise ValueError(f"failed_share: given {self.failed_share:g}, allowed: 0 to 1")
 
@@ -380,8 +383,7 @@ class Price:
     nodes: int
 
     def __post_init__(self) -> None:
-        for name in ("usd_per_node_hour", "nodes"):
-            _check(name, getattr(self, name), least=MIN_SECONDS, most=_MOST)
+        _check_fields(self, "usd_per_node_hour", "nodes")
         for variant, share in self.node_shares.items():
             _check(f"node_shares.{variant:.60}", share, least=MIN_SECONDS, most=_MOST)
 
@@ -436,10 +438,8 @@ class ServerStart:
     load_bytes: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("startup_s", "compilation_s", "load_s"):
-            _check(name, getattr(self, name), least=MIN_SECONDS, most=MAX_SECONDS)
-        for name in ("graphs", "load_bytes"):
-            _check(name, getattr(self, name), least=1, most=_MOST)
+        _check_fields(self, "startup_s", "compilation_s", "load_s", most=MAX_SECONDS)
+        _check_fields(self, "graphs", "load_bytes", least=1)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,8 +1,4 @@
-"""A search: the candidates that it may measure, and its result, `search.json` in the run's folder.
-
-The candidates and the rule by which the search ends are a part of the run specification. The result
-is written when the run is over, just before its `run.json`. Standard library only.
-"""
+"""A search: the candidates that it may measure, and its result, a run's `search.json`."""
 
 import math
 from collections.abc import Mapping

@@ -1,9 +1,8 @@
 """Servers of a run: the facts that all variants share, and the state that each server reports.
 
-The program that starts vLLM writes the server's state into the results bucket after every change,
-over the one before. From it the capacity controller and the measuring pod learn that a server will
-not become healthy. Standard library only, and apart from `deployment`: the serving pods' programs
-travel in a ConfigMap, whose size is limited.
+The program that starts vLLM writes the server's state into the results bucket after every change;
+the capacity controller and the measuring pod learn from it that a server will not become healthy.
+It is apart from `deployment`, because the size of the serving pods' ConfigMap is limited.
 """
 
 from collections.abc import Mapping

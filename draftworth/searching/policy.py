@@ -2,11 +2,10 @@
 
 The cost of a token with a candidate / without a draft has a part before the first token, and the
 rest: step cost / tokens a step, class by class. Tokens a step are predicted (`yields`), step costs
-are fitted over the measured candidates (`step_costs`), so each candidate has a cost with an
-uncertainty that it shares with its neighbours. Of those that may be better than the best so far by
-more than `within`, the one with the lowest expected cost is measured next; without one, the search
-ends. At first, no draft is the best, at a cost of 1. (`benchmarks/search.py` shows how good and how
-short such searches are. Choosing by the largest expected improvement was as good and took longer.)
+are fitted over the measured candidates (`step_costs`), which shares their uncertainty. Of those
+that may be better than the best so far by more than `within`, the one with the lowest expected cost
+is next; without one, the search ends. At first, no draft is the best, at a cost of 1.
+(`benchmarks/search.py` shows how good and how short such searches are.)
 """
 
 import math

@@ -2,9 +2,8 @@
 
 Published figures (`catalog.yaml`) say little, so only the shape is assumed, with wide deviations: a
 fixed part; a part for each drafted token, mostly the same in all drafts; a part for each checked
-token, which is large for a mixture of experts; a jump where a step has more tokens than an engine's
-tile; and some unevenness from window to window. Two or three measured windows settle all parts but
-the last.
+token, large for a mixture of experts; a jump beyond an engine's tile; and some unevenness from
+window to window. Two or three measured windows settle all but the last.
 """
 
 from collections.abc import Sequence

@@ -1,10 +1,9 @@
 """Tokens a step that each candidate will yield, with their error.
 
 A draft model reads only the text, so one pass over the baseline's outputs shows them for every
-window (`analysis/acceptance`). A head reads the target's hidden states. There, the steps of a
-measured window show how often each depth is accepted, and other windows are taken to be accepted as
-often at the same depth. That is not exact, because their steps begin elsewhere in the text; it
-matters less, the nearer a window is to a measured one.
+window (`analysis/acceptance`). A head reads the target's hidden states: other windows are taken to
+be accepted as often as a measured one at the same depth. That is not exact, because their steps
+begin elsewhere in the text; it matters less, the nearer the two are.
 """
 
 from __future__ import annotations

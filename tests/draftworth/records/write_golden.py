@@ -12,19 +12,19 @@ from pathlib import Path
 from draftworth import __version__
 from draftworth.analysis.costs import step_costs_of
 from draftworth.measuring.journal import Entry
-from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSpec, Sampling
+from draftworth.measuring.run_specification import RunSpec
 from draftworth.records import likelihoods
 from draftworth.records.artifacts import ArtifactManifest
 from draftworth.records.checkpoints import StagingPlan, StoredFile
 from draftworth.records.codec import dump_record
 from draftworth.records.load import ConcurrencyLoad, PoissonLoad
-from draftworth.records.prompts import Case, Prompt
 from draftworth.records.reading import Run
 from draftworth.records.readings import Output, Pass, Reading
 from draftworth.records.results import BlockResult, Interruption, RunResult, ServerStart
 from draftworth.records.transcripts import Transcript, dump_transcripts
 from lambdas.capacity_controller.state import LastDecision, Notification, State
 from lambdas.metrics_publisher.claims import Claim
+from tests.draftworth.measuring import specifications
 from tests.draftworth.report.searches import make_search_result
 from tests.lambdas.capacity_controller import plans
 from tests.support.blocks import make_block, make_failed_record, make_price, make_record, make_run
@@ -96,42 +96,11 @@ def entry() -> Entry:
 
 def run_specification() -> RunSpec:
     """A run of two endpoints with one case."""
-    prompt = Prompt(id="count-01", messages=({"role": "user", "content": "Count to 200."},))
-    endpoints = tuple(
-        Endpoint(
-            variant=variant,
-            base_url=f"http://vllm-{variant}:8000",
-            max_tokens_per_step=8,
-            is_baseline=variant == plans.VARIANTS[0],
-            slot=0,
-            server=f"vllm-{variant}",
-        )
-        for variant in plans.VARIANTS
-    )
-    return RunSpec(
-        experiment="qwen3-32b",
-        endpoints=endpoints,
-        shape=RequestShape(
-            model="Qwen/Qwen3-32B",
-            output_tokens=200,
-            fixed_output_length=True,
-            temperature=0.0,
-            seed=1,
-            enable_thinking=False,
-            timeout_seconds=600.0,
-        ),
-        cases=(Case(prompt_class="structured", name="count", prompts=(prompt,)),),
+    return specifications.specification(
+        tuple(specifications.endpoint(variant, 0) for variant in plans.VARIANTS),
         loads=(ConcurrencyLoad(concurrency=4), PoissonLoad(requests_per_second=2.5)),
         load_generator="llmperf",
-        sampling=Sampling(
-            requests_per_round=8,
-            min_requests=16,
-            max_requests=64,
-            target_interval_width=0.1,
-            warmup_requests=2,
-        ),
-        parallel=False,
-        class_weights={"structured": 1.0},
+        sampling=specifications.sampling(max_requests=64),
         price=make_price(),
         ready_deadline_seconds=7200.0,
         serving=make_serving_facts(),
