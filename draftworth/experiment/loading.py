@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -131,8 +131,10 @@ def load_experiment(path: Path) -> LoadedExperiment:
     """
     source = read_source(path)
     model = _model_for(source)
+    # A search measures once: the default depends on another key.
+    defaults = {"repetitions": 1} if source.data.get("search") is not None else {}
     try:
-        spec = model.model_validate(_with_defaults(source.data))
+        spec = model.model_validate({**defaults, **source.data})
     except ValidationError as error:
         raise source.refused(shape_problems(error, source.data, model)) from error
     try:
@@ -154,11 +156,6 @@ def load_experiment(path: Path) -> LoadedExperiment:
 def experiment_json_schema() -> dict[str, Any]:
     """Return the JSON Schema of experiment files, for editors."""
     return {**TypeAdapter(Experiment).json_schema(), "title": "draftworth experiment"}
-
-
-def _with_defaults(data: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Add the default that depends on another key: a search measures once."""
-    return {"repetitions": 1, **data} if data.get("search") is not None else data
 
 
 def _model_for(source: ExperimentSource) -> type[NeuronExperiment] | type[LocalExperiment]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from draftworth.errors import PromptSetError
 from draftworth.importing.chat_log import Logged
-from draftworth.importing.formats import FORMATS, Format
+from draftworth.importing.formats import FORMATS
 from draftworth.importing.sample import LoggedPrompt, PromptSample
 from draftworth.importing.source import Record, records_of
 from draftworth.records import prompts
@@ -102,23 +102,22 @@ def _read(order: ImportOrder, progress: Progress) -> Imported:
     for record in records_of(order.source):
         read.records += 1
         progress(read.records)
+        if record.problem:
+            _add(read.left_out, record.problem, record.place)
+            continue
         try:
-            entry = _understood(record, understand)
+            entry = understand(record.value)
             content, candidate = _candidate(entry, record)
         except NotSendableError as error:
             _add(read.left_out, error.kind, record.place)
             continue
         for note in entry.notes:
             _add(read.notes, note, record.place)
-        _sample(read, _case_of(order, entry), order).offer(content, candidate)
+        by_category = order.case is None and entry.case is not None
+        case = _as_name(entry.case or "") if by_category else _only_case(order)
+        _sample(read, case, order).offer(content, candidate)
         _check_size(order, read)
     return read
-
-
-def _understood(record: Record, understand: Format) -> Logged:
-    if record.problem:
-        raise NotSendableError(record.problem, record.problem)
-    return understand(record.value)
 
 
 def _add(counts: dict[str, Count], reason: str, place: str) -> None:
@@ -157,12 +156,6 @@ def _check_size(order: ImportOrder, read: Imported) -> None:
             f"their answers take more than {prompts.MAX_FILE_BYTES // MIB} MiB in a case or "
             f"{prompts.MAX_PROMPT_BYTES // MIB} MiB in all; next: a smaller --max-prompts"
         )
-
-
-def _case_of(order: ImportOrder, entry: Logged) -> str:
-    if order.case is None and entry.case is not None:
-        return _as_name(entry.case)
-    return _only_case(order)
 
 
 def _only_case(order: ImportOrder) -> str:

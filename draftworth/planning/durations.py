@@ -91,12 +91,9 @@ class Durations:
         return loading + self.assumption("warm_up_minutes")
 
     def transfer_minutes(self, models: Iterable[HubModel], speed: str) -> float:
-        gib = sum(self._checkpoint_gib(model) for model in models)
+        unknown = self.assumption("unknown_checkpoint_gib")
+        gib = sum((m.facts and m.facts.checkpoint_gib) or unknown for m in models)
         return gib * GBIT_PER_GIB / self.assumption(speed) / 60
-
-    def _checkpoint_gib(self, model: HubModel) -> float:
-        known = model.facts and model.facts.checkpoint_gib
-        return known or self.assumption("unknown_checkpoint_gib")
 
     def block_seconds(self, variant: NeuronVariant, load: Load) -> float:
         """Return the time of one case against one variant, with its warm-up.

@@ -76,8 +76,7 @@ def read_end(folder: Path) -> results.RunResult:
     if not os.path.isfile(file):  # unlike Path's, no error for a path that is too long
         raise UserInputError(
             f"{one_line(str(folder))}: no {results.RUN_FILE} there: give the folder of one run, "
-            f"which "
-            f"holds {results.RUN_FILE} and {results.BLOCKS_FOLDER}/; a run without "
+            f"which holds {results.RUN_FILE} and {results.BLOCKS_FOLDER}/; a run without "
             f"{results.RUN_FILE} is not over"
         )
     result = _read(results.RunResult, file, DOCUMENT_LIMIT_BYTES)
@@ -114,8 +113,7 @@ def _read_block(folder: Path, run: results.RunResult, stem: str) -> results.Bloc
             raise UserInputError(
                 f"{file}: {name}: given {one_line(given, characters=80)!r}, allowed: "
                 f"{one_line(allowed, characters=80)!r}, as {results.RUN_FILE} and the file's "
-                f"name say; "
-                "copy the run's own files"
+                "name say; copy the run's own files"
             )
     return block
 

@@ -23,7 +23,8 @@ def class_times(
     measured = [block for block in blocks if block.variant == baseline]
     found = {}
     for group in traffic.groups:
-        records = _records(group.blocks(measured, baseline))
+        own = group.blocks(measured, baseline)
+        records = [r for block in own for r in block.requests if r.counts]
         if tokens := _tokens(records):
             first_s = math.fsum(map(_first_s, records)) / tokens
             whole_s = math.fsum(map(_whole_s, records)) / tokens
@@ -87,10 +88,6 @@ def _per_token(
         records = [side(pair) for pair in pairs if pair.prompt_class == name]
         total += weight * math.fsum(map(seconds, records)) / _tokens(records)
     return total
-
-
-def _records(blocks: Iterable[BlockResult]) -> list[RequestRecord]:
-    return [r for block in blocks for r in block.requests if r.counts]
 
 
 def _tokens(records: Iterable[RequestRecord]) -> int:

@@ -45,10 +45,6 @@ def test_two_numbers_are_written_as_one_where_they_are_the_same() -> None:
     assert f"{Bounds(1.96, 2.04):.1f}" == "2.0"
 
 
-def test_the_shipped_assumptions_are_read() -> None:
-    assert read_yaml(AssumptionData, SHIPPED) == assumption_data()
-
-
 @pytest.mark.parametrize(
     "edit",
     [

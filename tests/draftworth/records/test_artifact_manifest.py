@@ -36,13 +36,9 @@ def a_file(**values: Any) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (b"{", "not JSON"),
-        (b"[]", "given list, allowed: an object"),
         (changed(schema="draftworth.artifacts/2"), "schema: given 'draftworth.artifacts/2'"),
-        (changed(compile_seconds="1"), "compile_seconds"),
         (changed(files=[]), "one or more"),
         (changed(files=a_file() * 2), "each path once"),
-        (changed(files=a_file(size_bytes="1")), "size_bytes"),
         (changed(files=a_file(size_bytes=-1)), "size_bytes"),
         (changed(files=a_file(path="../a")), "a relative path"),
         (changed(files=a_file(path="/etc/passwd")), "a relative path"),

@@ -27,9 +27,7 @@ READY = checkpoints.ReadyModel(
     ("change", "message"),
     [
         ({"schema": "draftworth.ready/2"}, "schema: given 'draftworth.ready/2'"),
-        ({"commit": None}, "commit: given None, allowed: text"),
         ({"files": []}, "files: allowed: one or more"),
-        ({"files": [{"path": "a", "size_bytes": "1", "sha256": "b"}]}, "size_bytes: given '1'"),
         ({"files": [{"path": "../a", "size_bytes": 1, "sha256": "b"}]}, "allowed: a relative path"),
         ({"files": [{"path": "a", "size_bytes": 1, "sha256": "b"}] * 2}, "each path once"),
     ],
@@ -38,13 +36,6 @@ def test_a_marker_that_is_not_whole_is_refused(change: dict[str, Any], message: 
     data = {**json.loads(dump_record(READY)), **change}
     with pytest.raises(RecordError, match=message):
         load_record(checkpoints.ReadyModel, json.dumps(data).encode())
-
-
-def test_half_a_marker_is_refused() -> None:
-    data = dump_record(READY)
-    for length in range(0, len(data) - 2, 7):
-        with pytest.raises(RecordError):
-            load_record(checkpoints.ReadyModel, data[:length])
 
 
 def test_markers_lie_where_the_servers_mount_the_checkpoint() -> None:

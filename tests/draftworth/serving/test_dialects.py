@@ -167,60 +167,6 @@ def test_a_setting_of_the_experiments_own_reaches_every_variant() -> None:
     assert says(command, "on_device_sampling_config") == []
 
 
-def test_dflash_takes_from_every_variant_what_it_does_not_support() -> None:
-    """For 4 sequences of 1024 tokens: 32 blocks each and one for drafts, and the unused one."""
-    experiment = served("dflash on 2.33.0")
-    for command in commands(experiment):
-        assert {
-            "--no-async-scheduling",
-            "--no-enable-prefix-caching",
-            "--no-enable-chunked-prefill",
-            "--disable-hybrid-kv-cache-manager",
-            "--dtype=bfloat16",
-            "--max-num-batched-tokens=1024",
-            "--block-size=32",
-            "--num-gpu-blocks-override=133",
-        } <= {*command.arguments}
-        assert says(command, "quantization") == ["bf16"]
-    _, drafted = commands(experiment)
-    assert json.loads(flag(drafted, "speculative-config")) == {
-        "method": "dflash",
-        "model": "/models/draft",
-        "num_speculative_tokens": 9,
-    }
-    for command in commands(served("eagle3 on 2.33.0")):
-        assert "--no-enable-chunked-prefill" not in command.arguments
-        assert says(command, "quantization") == []
-
-
-@pytest.mark.parametrize(
-    ("name", "tells"), [("eagle3 on 2.33.0", True), ("eagle3 on 2.32.0", False)]
-)
-def test_only_the_speculative_side_tells_of_each_requests_drafts_where_the_image_can(
-    name: str, tells: bool
-) -> None:
-    plain, drafted = commands(served(name))
-    told = [(PER_REQUEST_ACCEPTANCE, "summary")]
-    assert says(plain, PER_REQUEST_ACCEPTANCE) == []
-    assert says(drafted, PER_REQUEST_ACCEPTANCE) == (told if tells else [])
-
-
-def test_settings_of_the_fork() -> None:
-    plain, drafted = commands(served("fused draft on 2.26.1"))
-
-    settings = json.loads(flag(drafted, "speculative-config"))
-    # `method` is left out: the fork detects a draft model, and "eagle" would be a mislabel.
-    assert settings == {
-        "model": "/models/draft",
-        "num_speculative_tokens": 7,
-        "max_model_len": 1024,
-    }
-    assert "eagle-" not in settings["model"]
-    # The sampler is static and greedy without speculation too.
-    assert says(plain, "sequence_parallel_enabled") == [False]
-    assert says(plain, "dynamic") == says(plain, "do_sample") == [False]
-
-
 @pytest.mark.parametrize(
     ("max_model_len", "output_tokens", "prompts"),
     [(1024, 600, 512), (1024, 512, 512), (1024, 1000, 128), (1024, 100, 1024), (100, 90, 100)],
