@@ -125,9 +125,7 @@ class LoadedExperiment:
 def load_experiment(path: Path) -> LoadedExperiment:
     """Read and check an experiment file, its prompts and its forecast.
 
-    Raises:
-        ExperimentError: with every problem found, each with line, key, given, allowed and reason.
-        UserInputError: the file cannot be read.
+    It raises ExperimentError with every problem found, and UserInputError for an unreadable file.
     """
     source = read_source(path)
     model = _model_for(source)

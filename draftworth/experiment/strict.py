@@ -91,9 +91,5 @@ class StrictModel(BaseModel):
 
 
 def read_yaml(kind: type[T], text: str) -> T:
-    """Read a data file of this package into the type.
-
-    Raises:
-        pydantic.ValidationError: the text has another form.
-    """
+    """Read a data file of this package; raise pydantic.ValidationError for another form."""
     return TypeAdapter(kind).validate_json(json.dumps(yaml.safe_load(text), default=str))

@@ -54,10 +54,8 @@ class ExperimentSource:
     """The one document of a file's text, in the types that pydantic's strict mode takes.
 
     data: dicts, tuples, text, numbers, booleans and None; dates stay text. lines: the 1-based
-    line of every key. problems: text and numbers that no experiment may have.
-
-    Raises:
-        ExperimentError: with the first thing that cannot be read.
+    line of every key. problems: text and numbers that no experiment may have. ExperimentError is
+    raised with the first thing that cannot be read.
     """
 
     def __init__(self, path: Path, text: str) -> None:
@@ -224,12 +222,7 @@ class ExperimentSource:
 
 
 def read_source(path: Path) -> ExperimentSource:
-    """Read an experiment file.
-
-    Raises:
-        ExperimentError: it is not YAML, has what no experiment uses, or is not a mapping.
-        UserInputError: it cannot be read.
-    """
+    """Read a file; raise ExperimentError, or UserInputError if it cannot be read."""
     source = ExperimentSource(path, _read(path))
     if not isinstance(source.data, dict):
         problem = Problem(

@@ -38,11 +38,7 @@ class Logged:
 
 
 def logged(request: object, response: object) -> Logged:
-    """Read the bodies of a request and its response.
-
-    Raises:
-        NotSendableError: the request cannot be sent again.
-    """
+    """Read the bodies of a request and its response; raise NotSendableError for the request."""
     if not isinstance(request, dict):
         raise NotSendableError("without a request", "the request is not an object")
     if "messages" in request:

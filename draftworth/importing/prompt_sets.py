@@ -68,9 +68,7 @@ class Imported:
 def import_prompts(order: ImportOrder, progress: Progress) -> Imported:
     """Read the source and write the class's files; existing files are never changed.
 
-    Raises:
-        PromptSetError: the source cannot be read, has no prompt, or too much of it; or a file is
-            there already.
+    It raises PromptSetError if the source cannot be read, has no prompt, or too much of it.
     """
     if order.case is not None or order.format != "speed-bench":
         _refuse_existing(order.path_of(_only_case(order)))

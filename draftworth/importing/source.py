@@ -43,11 +43,7 @@ class Record:
 
 
 def files_of(source: Path) -> tuple[Path, ...]:
-    """Return the file itself, or every JSON file below a folder, by name.
-
-    Raises:
-        PromptSetError: the folder has no such file.
-    """
+    """Return the file itself, or every JSON file below a folder, of which there must be one."""
     if not os.path.isdir(source):  # not Path.is_dir(), which raises for a name that is too long
         return (source,)
     found = tuple(sorted(p for p in source.rglob("*") if p.suffix in SUFFIXES and p.is_file()))
@@ -60,11 +56,7 @@ def files_of(source: Path) -> tuple[Path, ...]:
 
 
 def records_of(source: Path) -> Iterator[Record]:
-    """Yield every entry of a file or folder.
-
-    Raises:
-        PromptSetError: a file cannot be read, or not to its end.
-    """
+    """Yield every entry of a file or folder; raise PromptSetError if not all can be read."""
     files, numbers = files_of(source), count(1)
     for path in files:
         name = f"{one_line(str(path.relative_to(source)))} " if len(files) > 1 else ""

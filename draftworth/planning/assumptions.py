@@ -103,8 +103,7 @@ class Assumptions(StrictModel):
     def replaced(self, texts: Iterable[str]) -> Assumptions:
         """Replace assumptions by `NAME=NUMBER` or `NAME=LOW..HIGH`; a later text wins.
 
-        Raises:
-            UserInputError: a text has another form, an unknown name or an impossible value.
+        It raises UserInputError for another form, an unknown name or an impossible value.
         """
         return self.model_copy(update=dict(self._replacement(text) for text in texts))
 

@@ -36,11 +36,7 @@ def price_key(experiment: ResolvedNeuron) -> str:
 
 
 def context_values(path: Path = CONTEXT_FILE) -> dict[str, Any]:
-    """Read all looked up values; empty without a file.
-
-    Raises:
-        UserInputError: the file cannot be read.
-    """
+    """Read all looked up values; empty without a file; raise UserInputError for another file."""
     try:
         return load_object(read_file(path))
     except FileNotFoundError:
@@ -54,10 +50,8 @@ def with_looked_up_price(
 ) -> ResolvedNeuron:
     """Return the experiment with its own price, else with the looked up one, if there is one.
 
-    looked_up: returns the context's value of a key, or None; by default from `cdk.context.json`.
-
-    Raises:
-        UserInputError: the looked up value is not a price.
+    looked_up: returns the context's value of a key, or None; by default from `cdk.context.json`. It
+    raises UserInputError if the value is not a price.
     """
     if experiment.spec.aws.price is not None:
         return experiment

@@ -211,20 +211,12 @@ class ResolvedNeuron(ResolvedExperiment):
 
 
 def load(path: Path) -> ResolvedNeuron | ResolvedLocal:
-    """Read, check and resolve an experiment file.
-
-    Raises:
-        UserInputError: it cannot be read, or is wrong.
-    """
+    """Read, check and resolve an experiment file; raise UserInputError for a wrong one."""
     return resolve(load_experiment(path))
 
 
 def load_neuron(path: Path) -> ResolvedNeuron:
-    """Read, check and resolve an experiment that runs on AWS.
-
-    Raises:
-        UserInputError: the file is wrong, or its experiment is a local one.
-    """
+    """Read an experiment that runs on AWS; raise UserInputError for a wrong or a local one."""
     experiment = load(path)
     if isinstance(experiment, ResolvedNeuron):
         return experiment

@@ -139,11 +139,8 @@ def checked_manifest(
     """Return the manifest of a key after comparing it with the server; None if the key has none.
 
     artifacts: the mounted bucket. inputs: the values that the key is a hash of. commits: those of
-    the mounted checkpoints, by role, as far as they are known.
-
-    Raises:
-        RefusedGraphsError: the graphs were made for another server, or are incomplete.
-        OSError: the mount cannot be read; a retry may succeed.
+    the mounted checkpoints, by role, as far as they are known. It raises RefusedGraphsError if the
+    graphs were made for another server, or are incomplete, and OSError if a retry may succeed.
     """
     path = artifacts / manifest_key(key)
     try:

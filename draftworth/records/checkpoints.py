@@ -161,10 +161,7 @@ def tokenizer_fingerprint(folder: Path) -> str | None:
 
     Two fingerprints are equal exactly if every token has the same id. The pairs are read from
     `tokenizer.json`, else from `vocab.json` with `added_tokens.json` and the added tokens of
-    `tokenizer_config.json`; None if neither file exists.
-
-    Raises:
-        RecordError: a file is not a vocabulary.
+    `tokenizer_config.json`; None if neither file exists; RecordError is raised for another file.
     """
     if (folder / TOKENIZER_FILE).is_file():
         pairs = set(_tokenizer_pairs(_read_object(folder / TOKENIZER_FILE)))

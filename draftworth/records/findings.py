@@ -75,11 +75,7 @@ def _sha256_of_content(data: bytes) -> str:
 
 
 def read_step_costs(path: Path) -> StepCostCard:
-    """Read a card from its file or from the folder of its run.
-
-    Raises:
-        UserInputError: the file is missing, was changed, or is not a card of this version.
-    """
+    """Read a card from its file or its run's folder; raise UserInputError unless it is intact."""
     file = path / STEP_COSTS_FILE if path.is_dir() else path
     shown = one_line(str(file))
     try:
@@ -177,10 +173,8 @@ R = TypeVar("R", bound=_HasRunId)
 def read_beside(kind: type[R], path: Path, run_id: str, *, what: str) -> R | None:
     """Read a record from a run's folder; None if the file does not exist.
 
-    what: the contents in words, for error messages.
-
-    Raises:
-        UserInputError: the file cannot be read as this record, or belongs to another run.
+    what: the contents in words, for the UserInputError that is raised if the file cannot be read as
+    this record, or belongs to another run.
     """
     if not os.path.lexists(path):
         return None

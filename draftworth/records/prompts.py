@@ -91,12 +91,9 @@ class Case:
 
 
 def load_case(path: Path, *, prompt_class: str, most_tokens: int | None = None) -> Case:
-    """Read one prompt file.
+    """Read one prompt file; raise PromptSetError if it or a line is wrong.
 
     most_tokens: the highest `max_tokens` that a line may have; None: any.
-
-    Raises:
-        PromptSetError: the file or a line is wrong.
     """
     _check_names(path, prompt_class)
     try:
@@ -134,11 +131,7 @@ def _check_names(path: Path, prompt_class: str) -> None:
 
 
 def lines_of(file: BinaryIO, path: Path) -> Iterator[tuple[str, bytes]]:
-    """Yield every line that is not empty, with its place in the file; read one line at a time.
-
-    Raises:
-        PromptSetError: a line or the file exceeds the limits of prompt sets.
-    """
+    """Yield every line that is not empty, and its place; raise PromptSetError beyond the limits."""
     size_bytes = 0
     for number in count(1):
         line = file.readline(MAX_LINE_BYTES + 1)
@@ -248,11 +241,7 @@ def answers_path(case: Path) -> Path:
 
 
 def load_answers(path: Path, prompt_ids: Iterable[str]) -> Mapping[str, str]:
-    """Read the answers of a file by prompt id; a prompt may have no answer.
-
-    Raises:
-        PromptSetError: the file or a line is wrong.
-    """
+    """Read the answers of a file by prompt id; raise PromptSetError if it or a line is wrong."""
     known = {*prompt_ids}
     found: dict[str, str] = {}
     try:

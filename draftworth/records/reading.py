@@ -44,11 +44,7 @@ class Run:
 
 
 def read_run(folder: Path) -> Run:
-    """Read a run's folder.
-
-    Raises:
-        UserInputError: there is no run, or one of its files is not what it should be.
-    """
+    """Read a run's folder; raise UserInputError if it holds no run, or a file is a wrong one."""
     result = read_end(folder)
     missing = [n for n in sorted(result.blocks) if not os.path.lexists(_result_file(folder, n))]
     if missing:

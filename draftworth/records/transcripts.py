@@ -70,11 +70,7 @@ def dump_transcripts(transcripts: Iterable[Transcript]) -> bytes:
 
 
 def read_transcripts(folder: Path, blocks: tuple[BlockResult, ...]) -> Transcripts:
-    """Read the transcripts of all blocks that have a file.
-
-    Raises:
-        UserInputError: a file is not a transcript.
-    """
+    """Read the transcripts of all blocks that have a file; raise UserInputError for another."""
     found: dict[str, Transcript] = {}
     for block in blocks:
         path = folder / BLOCKS_FOLDER / f"{block.stem}{TRANSCRIPT_SUFFIX}"
