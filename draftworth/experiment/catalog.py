@@ -85,7 +85,7 @@ class Release(StrictModel):
     image: str | None
     vllm_version: str
     dialect: str
-    """The module of `serving` that writes its command line."""
+    """The name in `serving/dialects.py` of its command line."""
     methods: dict[str, MethodFacts]
     compiled_graphs: CompiledGraphs | None
     """The way to save and load compiled graphs; None: nothing is compiled."""

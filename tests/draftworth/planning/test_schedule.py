@@ -32,40 +32,29 @@ def test_a_limit_cuts_a_phase_and_releases_the_nodes() -> None:
     assert run.spans["work"] == Span(start=17, end=27, measured=True, cut=True)
     assert run.spans[TEARDOWN] == Span(start=27, end=28)
     assert run.billed_minutes == 2 + 5 + 10 + 1
+    # The first limit wins.
+    assert RUN.until([(30, "late"), (27, "deadline")]) == run
+    for minute in (37, 37.5, 38, 100):
+        assert until(minute) == RUN, "the work is done"
 
 
-@pytest.mark.parametrize("minute", [37, 37.5, 38, 100])
-def test_a_limit_that_is_reached_when_the_work_is_done_cuts_nothing(minute: float) -> None:
-    assert until(minute) == RUN
-
-
-@pytest.mark.parametrize("minute", [4, 10])
-def test_a_limit_before_the_launch_leaves_no_node(minute: float) -> None:
+@pytest.mark.parametrize(
+    ("minute", "phases", "cut", "billed"),
+    [
+        # Before the launch there is no node.
+        (4, ["prepare"], ["prepare"], 0),
+        (10, ["prepare"], [], 0),
+        # A phase that ends at the limit is complete, and nothing follows it.
+        (12, ["prepare", "node", TEARDOWN], [], 2 + 1),
+        # In the middle of parallel phases nothing new starts.
+        (14, ["prepare", "node", "a", "b", TEARDOWN], ["a", "b"], 2 + 2 + 1),
+    ],
+)
+def test_an_early_limit_leaves_what_has_begun(
+    minute: float, phases: list[str], cut: list[str], billed: float
+) -> None:
     run = until(minute)
-
     assert run.ended_by == "deadline"
-    assert run.billed_minutes == 0
-    assert [*run.spans] == ["prepare"]
-
-
-def test_a_phase_that_ends_at_the_limit_is_complete_and_nothing_follows_it() -> None:
-    run = until(12)
-
-    assert run.spans["node"] == Span(start=10, end=12)
-    assert "a" not in run.spans
-    assert run.billed_minutes == 2 + 1
-
-
-def test_a_limit_in_the_middle_of_parallel_phases_starts_nothing_new() -> None:
-    run = until(14)
-
-    assert run.spans["a"] == run.spans["b"] == Span(start=12, end=14, cut=True)
-    assert "work" not in run.spans
-    assert run.measured_minutes == 0
-
-
-def test_the_first_limit_wins() -> None:
-    run = RUN.until([(30, "late"), (18, "soon")])
-
-    assert run.ended_by == "soon"
-    assert run.billed_minutes == 2 + 6 + 1
+    assert [*run.spans] == phases
+    assert (run.billed_minutes, run.measured_minutes) == (billed, 0)
+    assert [n for n, span in run.spans.items() if span.cut] == cut

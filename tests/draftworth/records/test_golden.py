@@ -117,7 +117,7 @@ def test_the_run_of_an_earlier_version_is_reported(
 
 
 @pytest.mark.parametrize("file", WITH_SCHEMA, ids=str)
-def test_a_document_of_another_major_version_is_refused(file: Path) -> None:
+def test_a_document_of_another_major_version_or_without_a_key_is_refused(file: Path) -> None:
     kinds, _, _ = kind_of(file.relative_to(file.parts[0]).as_posix())
     value = load_object(lines_of(file)[0])
     changed = {**value, "schema": f"{value['schema']}0"}
@@ -125,12 +125,6 @@ def test_a_document_of_another_major_version_is_refused(file: Path) -> None:
         load_record(kinds[0], json.dumps(changed))
     with pytest.raises(OtherVersionError, match=r"read it with draftworth '7\.1\.0' that wrote it"):
         load_record(kinds[0], json.dumps({**changed, "draftworth_version": "7.1.0"}))
-
-
-@pytest.mark.parametrize("file", WITH_SCHEMA, ids=str)
-def test_a_document_without_a_key_that_always_was_there_is_refused(file: Path) -> None:
-    kinds, _, _ = kind_of(file.relative_to(file.parts[0]).as_posix())
-    value = load_object(lines_of(file)[0])
     key = "deployments" if "deployments" in value else list(value)[2]
     del value[key]
     with pytest.raises(RecordError, match=f"missing keys \\['{key}'\\]"):

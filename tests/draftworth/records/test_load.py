@@ -18,21 +18,13 @@ def poisson(rate: float) -> Load:
     return PoissonLoad(requests_per_second=rate)
 
 
-@pytest.mark.parametrize("in_flight", [0, -1])
-def test_a_concurrency_is_at_least_one(in_flight: int) -> None:
-    with pytest.raises(ValueError, match=rf"concurrency: given {in_flight}, allowed: 1 or more"):
-        concurrency(in_flight)
-
-
-@pytest.mark.parametrize("rate", [0.0, -1.0, float("inf"), float("nan")])
-def test_a_rate_is_a_number_above_zero(rate: float) -> None:
-    with pytest.raises(ValueError, match=r"requests_per_second: given .*, allowed: above 0"):
-        poisson(rate)
-
-
-@pytest.mark.parametrize(("load", "label"), [(concurrency(4), "c4"), (poisson(2.5), "p2.5")])
-def test_a_label_says_the_shape_and_its_size(load: Load, label: str) -> None:
-    assert load.label == label
+def test_a_concurrency_is_at_least_one_and_a_rate_a_number_above_zero() -> None:
+    for in_flight in (0, -1):
+        with pytest.raises(ValueError, match=rf"concurrency: given {in_flight}, allowed: 1 or mo"):
+            concurrency(in_flight)
+    for rate in (0.0, -1.0, float("inf"), float("nan")):
+        with pytest.raises(ValueError, match=r"requests_per_second: given .*, allowed: above 0"):
+            poisson(rate)
 
 
 def test_a_concurrency_is_kept_in_flight_from_the_start() -> None:
@@ -106,17 +98,13 @@ def test_requests_at_random_times_take_their_arrival_or_their_decoding(
     assert seconds == expected
 
 
-def test_a_server_that_is_kept_full_has_a_cost_per_token() -> None:
+def test_a_server_that_is_kept_full_has_a_cost_per_token_and_one_that_waits_has_none() -> None:
     load = concurrency(4)
     assert (load.has_cost_per_token, load.in_flight) == (True, 4)
     # Two requests of 3 s, each with a quarter of the server.
     assert load.server_seconds([3.0, 3.0], span_seconds=9.0) == 1.5
-
-
-def test_a_server_that_waits_for_requests_has_none() -> None:
-    load = poisson(2.5)
-    assert (load.has_cost_per_token, load.in_flight) == (False, None)
-    assert load.server_seconds([3.0, 3.0], span_seconds=9.0) == 9.0
+    assert (poisson(2.5).has_cost_per_token, poisson(2.5).in_flight) == (False, None)
+    assert poisson(2.5).server_seconds([3.0, 3.0], span_seconds=9.0) == 9.0
 
 
 def test_loads_are_ordered_by_length_and_then_by_how_much_they_ask() -> None:
@@ -126,18 +114,18 @@ def test_loads_are_ordered_by_length_and_then_by_how_much_they_ask() -> None:
 
 
 @pytest.mark.parametrize(
-    ("load", "words", "given"),
+    ("load", "label", "words", "given"),
     [
-        (concurrency(4), "4 requests in flight", {"concurrency": 4}),
-        (poisson(2.5), "2.5 requests a second", {"requests_per_second": 2.5}),
+        (concurrency(4), "c4", "4 requests in flight", {"concurrency": 4}),
+        (poisson(2.5), "p2.5", "2.5 requests a second", {"requests_per_second": 2.5}),
     ],
 )
-def test_a_load_has_words_and_an_option_that_measure_knows(
-    load: Load, words: str, given: dict[str, float]
+def test_a_load_has_a_label_words_and_an_option_that_measure_knows(
+    load: Load, label: str, words: str, given: dict[str, float]
 ) -> None:
     parser = ArgumentParser()
     measure.add_arguments(parser)
     required = ("--base-url", "URL", "--model", "NAME", "--prompts", "PATH", "--out", "DIR")
     arguments = vars(parser.parse_args([*required, *load.option.split()]))
-    assert load.words == words
+    assert (load.label, load.words) == (label, words)
     assert arguments | given == arguments

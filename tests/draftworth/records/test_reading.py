@@ -118,7 +118,7 @@ STAND_INS: dict[str, Callable[[Path], None]] = {
 
 
 @pytest.mark.parametrize("stand_in", STAND_INS)
-def test_what_stands_in_for_a_result_file_is_refused_and_does_not_hang(
+def test_what_stands_in_for_a_file_is_refused_and_does_not_hang(
     folder: Path, stand_in: str
 ) -> None:
     file = results(folder)[0]
@@ -126,12 +126,6 @@ def test_what_stands_in_for_a_result_file_is_refused_and_does_not_hang(
     STAND_INS[stand_in](file)
     with pytest.raises(UserInputError, match=f"{file.name}: cannot be read: "):
         read_run(folder)
-
-
-@pytest.mark.parametrize("stand_in", STAND_INS)
-def test_what_stands_in_for_the_end_of_a_run_is_refused_and_does_not_hang(
-    folder: Path, stand_in: str
-) -> None:
     (folder / RUN_FILE).unlink()
     STAND_INS[stand_in](folder / RUN_FILE)
     with pytest.raises(UserInputError, match=r"no run\.json there"):

@@ -9,7 +9,7 @@ import pytest
 
 from draftworth.records import results
 from draftworth.records.codec import RecordError, dump_record, load_record
-from draftworth.records.load import ConcurrencyLoad, PoissonLoad
+from draftworth.records.load import ConcurrencyLoad, Load, PoissonLoad
 from draftworth.untrusted import one_line
 from tests.support.blocks import make_block, make_failed_record, make_record, make_run
 
@@ -55,30 +55,30 @@ TWO_DONE_AND_A_FAILED_ONE = (
     make_record(1, started_at_unix_s=101.0, end_to_end_latency_s=3.0, number_output_tokens=70),
     make_failed_record(2, started_at_unix_s=200.0),
 )
+LATE = make_failed_record(3, error_code=-2, timed_out_after_s=5.0, number_output_tokens=30)
 
 
-def test_at_random_times_throughput_is_all_tokens_from_the_first_start_to_the_last_end() -> None:
-    block = make_block(
-        requests=TWO_DONE_AND_A_FAILED_ONE, load=PoissonLoad(requests_per_second=1.0)
-    )
-    assert block.output_throughput_token_per_s == pytest.approx(120 / 4)
-
-
-def test_with_four_in_flight_each_request_took_a_quarter_of_the_server() -> None:
-    block = make_block(requests=TWO_DONE_AND_A_FAILED_ONE, load=ConcurrencyLoad(concurrency=4))
-    assert block.output_throughput_token_per_s == pytest.approx(4 * 120 / (2 + 3))
-
-
-def test_a_request_that_timed_out_took_of_the_server_and_gave_no_tokens() -> None:
-    late = make_failed_record(3, error_code=-2, timed_out_after_s=5.0, number_output_tokens=30)
-    block = make_block(
-        requests=(*TWO_DONE_AND_A_FAILED_ONE, late), load=ConcurrencyLoad(concurrency=4)
-    )
-    assert block.output_throughput_token_per_s == pytest.approx(4 * 120 / (2 + 3 + 5))
-
-
-def test_no_finished_request_means_no_throughput() -> None:
-    assert make_block(requests=(make_failed_record(),)).output_throughput_token_per_s is None
+@pytest.mark.parametrize(
+    ("requests", "load", "throughput"),
+    [
+        # At random times: all tokens from the first start to the last end.
+        (TWO_DONE_AND_A_FAILED_ONE, PoissonLoad(requests_per_second=1.0), 120 / 4),
+        # With four in flight each request took a quarter of the server.
+        (TWO_DONE_AND_A_FAILED_ONE, ConcurrencyLoad(concurrency=4), 4 * 120 / (2 + 3)),
+        # One that timed out took of the server, and gave no tokens.
+        (
+            (*TWO_DONE_AND_A_FAILED_ONE, LATE),
+            ConcurrencyLoad(concurrency=4),
+            4 * 120 / (2 + 3 + 5),
+        ),
+        ((make_failed_record(),), ConcurrencyLoad(concurrency=4), None),
+    ],
+)
+def test_throughput_is_tokens_in_the_servers_time(
+    requests: tuple[results.RequestRecord, ...], load: Load, throughput: float | None
+) -> None:
+    block = make_block(requests=requests, load=load)
+    assert block.output_throughput_token_per_s == pytest.approx(throughput)
 
 
 @pytest.mark.parametrize(
