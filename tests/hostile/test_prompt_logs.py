@@ -117,20 +117,10 @@ def test_what_was_found_once(form: str, data: bytes, words: str) -> None:
 
 KEYS = st.sampled_from(
     [
-        *(
-            "messages",
-            "prompt",
-            "inputs",
-            "body",
-            "request",
-            "response",
-            "role",
-            "content",
-            "tools",
-        ),
+        *("messages", "prompt", "inputs", "body", "request", "response", "role", "content"),
         *("tool_calls", "function", "choices", "message", "text", "type", "max_tokens", "category"),
         *("captureData", "endpointInput", "endpointOutput", "data", "encoding", "parameters"),
-        *("conversations", "from", "value", "turns", "tool_choice", "response_format", "user"),
+        *("conversations", "from", "value", "turns", "tool_choice", "response_format", "tools"),
     ]
 )
 WORDS = st.sampled_from(["user", "assistant", "system", "tool", "human", "gpt", "JSON", "BASE64"])

@@ -8,6 +8,7 @@ cannot be shown to be the project's own is not touched, and that is notified.
 import contextlib
 import io
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -47,6 +48,7 @@ KEYS = {
 NOT_STATE = tuple(name for name in KEYS if name != "state")
 FAILURES: dict[str, Exception] = {
     "denied": ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, "Read"),
+    "conflict": ClientError({"Error": {"Code": "PreconditionFailed", "Message": "no"}}, "Write"),
     "throttled": ClientError({"Error": {"Code": "SlowDown", "Message": "later"}}, "Read"),
     "not an answer": ClientError({}, "Read"),
     "no connection": EndpointConnectionError(endpoint_url="https://s3"),
@@ -94,7 +96,7 @@ class Hostility:
     breaking_off: dict[str, str] = field(default_factory=dict)
     failing_operations: dict[str, str] = field(default_factory=dict)
     endless: frozenset[str] = frozenset()
-    writes_fail: bool = False
+    writes_fail: str = ""
 
 
 class HostileAws(FakeAws):
@@ -121,7 +123,7 @@ class HostileAws(FakeAws):
 
     def put_object(self, **request: Any) -> dict[str, Any]:
         if self.hostility.writes_fail:
-            raise FAILURES["denied"]
+            raise FAILURES[self.hostility.writes_fail]
         return super().put_object(**request)
 
 
@@ -219,7 +221,7 @@ def hostilities(draw: st.DrawFn, keys: tuple[str, ...] = tuple(KEYS)) -> Hostili
         breaking_off=failing(keys),
         failing_operations=failing(OPERATIONS),
         endless=frozenset(some(keys)),
-        writes_fail=draw(st.booleans()),
+        writes_fail=draw(st.sampled_from(["", "denied", "conflict"])),
     )
 
 
@@ -236,9 +238,9 @@ def far_integer(name: str) -> Hostility:
 @example(hostility=far_integer("target"))
 @example(hostility=Hostility(endless=frozenset(KEYS)))
 @example(hostility=Hostility(failing_keys=dict.fromkeys(KEYS, "denied")))
-@example(hostility=Hostility(breaking_off={"state": "timeout"}, writes_fail=True))
+@example(hostility=Hostility(breaking_off={"state": "timeout"}, writes_fail="denied"))
 @example(hostility=Hostility(failing_operations=dict.fromkeys(OPERATIONS, "no memory")))
-@example(hostility=Hostility(writes_fail=True))
+@example(hostility=Hostility(writes_fail="denied"))
 def test_after_the_deadline_the_size_is_zero(hostility: Hostility) -> None:
     with bounded():
         aws = with_nodes_up()
@@ -256,7 +258,7 @@ def test_after_the_deadline_the_size_is_zero(hostility: Hostility) -> None:
 @given(hostility=hostilities())
 @example(hostility=far_integer("draft"))
 @example(hostility=Hostility(contents={"state": b"{}"}))
-@example(hostility=Hostility(breaking_off={"state": "timeout"}, writes_fail=True))
+@example(hostility=Hostility(breaking_off={"state": "timeout"}, writes_fail="denied"))
 def test_bytes_and_failures_alone_end_no_run_that_has_begun(hostility: Hostility) -> None:
     """But for an object that ends one: the Job's own `run.json`, and `control/stop`."""
     for name in ("run", "other run", "stop"):
@@ -329,14 +331,6 @@ def end_with_verdict(hostility: Hostility) -> None:
     assert f"Reason: run {plans.RUN_ID} is complete" in told
     assert len(told.encode()) < 20_000
     assert all(line.isprintable() for line in told.split("\n"))
-
-
-def test_a_server_that_says_it_is_healthy_for_ever_keeps_no_node_beyond_the_limits() -> None:
-    aws = with_nodes_up()
-    state = dump_record(plans.make_server(since_unix_s=4e9))
-    aws.make_hostile(Hostility(contents={"server": state}))
-    heartbeat(aws, after_seconds=PLAN.deadline_minutes * plans.MINUTE)
-    assert aws.desired == 0
 
 
 @pytest.mark.parametrize("field", ["job_name", "variant"])
@@ -428,11 +422,11 @@ def test_what_cannot_be_remembered_as_told_is_not_told_at_each_heartbeat(operati
     aws = with_nodes_up()
     aws.now += PLAN.deadline_minutes * plans.MINUTE
     if operation == "describe_nodegroup":
-        aws.make_hostile(Hostility(failing_operations={operation: "denied"}, writes_fail=True))
+        aws.make_hostile(Hostility(failing_operations={operation: "denied"}, writes_fail="denied"))
     else:
         aws.make_hostile(Hostility(failing_operations={operation: "denied"}))
         heartbeat(aws)
-        aws.make_hostile(Hostility(writes_fail=True))
+        aws.make_hostile(Hostility(writes_fail="denied"))
     aws.sent.clear()
     for _ in range(30):
         heartbeat(aws, after_seconds=2 * plans.MINUTE)
@@ -453,18 +447,6 @@ def test_a_node_group_that_cannot_be_read_now_and_then_is_no_alarm_once_it_is_em
     assert aws.sent == []
 
 
-def test_writes_that_always_conflict_keep_no_node_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    aws = with_nodes_up()
-    conflict = ClientError({"Error": {"Code": "PreconditionFailed", "Message": "no"}}, "PutObject")
-
-    def refuse(**_: Any) -> None:
-        raise conflict
-
-    monkeypatch.setattr(aws, "put_object", refuse)
-    heartbeat(aws, after_seconds=PLAN.deadline_minutes * plans.MINUTE)
-    assert aws.desired == 0
-
-
 def test_a_size_that_is_accepted_and_never_shown_ends_in_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -473,16 +455,6 @@ def test_a_size_that_is_accepted_and_never_shown_ends_in_time(
     with pytest.raises(NotZeroError, match="still shows nodes"):
         aws.controller.scale_to_zero(PLAN, until_unix_s=aws.now + plans.MINUTE)
     assert 1 < len(asked) < 20
-
-
-def test_a_state_from_the_future_lifts_no_deadline() -> None:
-    aws = with_nodes_up()
-    state = json.loads(state_of(aws))
-    (deployment,) = state["deployments"].values()
-    deployment["deployed_at_unix_s"] = aws.now + 10 * 365 * 24 * 3600
-    aws.objects[KEYS["state"]] = (json.dumps(state).encode(), "etag")
-    heartbeat(aws, after_seconds=PLAN.deadline_minutes * plans.MINUTE)
-    assert aws.desired == 0
 
 
 def test_a_run_that_was_over_before_its_deadline_is_told_once() -> None:
@@ -504,3 +476,27 @@ def test_more_runs_than_a_job_can_have_are_not_read_one_by_one() -> None:
         heartbeat(aws)
     assert aws.desired == 2
     assert "more than 100 runs" in json.dumps(aws.log[-1])
+
+
+def healthy_for_ever(aws: HostileAws) -> None:
+    state = dump_record(plans.make_server(since_unix_s=4e9))
+    aws.make_hostile(Hostility(contents={"server": state}))
+
+
+def state_from_the_future(aws: HostileAws) -> None:
+    state = json.loads(state_of(aws))
+    (deployment,) = state["deployments"].values()
+    deployment["deployed_at_unix_s"] = aws.now + 10 * 365 * 24 * 3600
+    aws.make_hostile(Hostility(contents={"state": json.dumps(state).encode()}))
+
+
+def conflicting_writes(aws: HostileAws) -> None:
+    aws.make_hostile(Hostility(writes_fail="conflict"))
+
+
+@pytest.mark.parametrize("spoil", [healthy_for_ever, state_from_the_future, conflicting_writes])
+def test_nothing_that_is_pretended_lifts_the_deadline(spoil: Callable[[HostileAws], None]) -> None:
+    aws = with_nodes_up()
+    spoil(aws)
+    heartbeat(aws, after_seconds=PLAN.deadline_minutes * plans.MINUTE)
+    assert aws.desired == 0

@@ -95,28 +95,25 @@ def test_every_shipped_experiment_loads() -> None:
 
 
 @pytest.mark.parametrize(
-    ("most", "labels"),
-    [(1, ["c1"]), (2, ["c1", "c2"]), (6, ["c1", "c2", "c4", "c6"]), (8, ["c1", "c2", "c4", "c8"])],
+    ("most", "lengths", "labels"),
+    [
+        (1, 64, "c1"),
+        (6, 64, "c1 c2 c4 c6"),
+        (8, 64, "c1 c2 c4 c8"),
+        # Each length is measured at each load.
+        (2, [64, 400], "c1-i64 c2-i64 c1-i400 c2-i400"),
+    ],
 )
 def test_without_a_load_it_is_a_ladder_to_what_the_server_decodes_at_once(
-    tmp_path: Path, most: int, labels: list[str]
+    tmp_path: Path, most: int, lengths: object, labels: str
 ) -> None:
-    edit = both(drop("workload", "load"), put("serving", "max_num_seqs", value=most))
-    experiment = load_experiment(write_experiment(tmp_path, edit)).spec
-
-    assert [load.label for load in loads_of(experiment)] == labels
-
-
-def test_each_length_is_measured_at_each_load(tmp_path: Path) -> None:
     edit = both(
         drop("workload", "load"),
-        put("workload", "input_tokens", value=[64, 400]),
-        put("workload", "max_requests", value=96),
+        put("serving", "max_num_seqs", value=most),
+        put("workload", "input_tokens", value=lengths),
     )
     experiment = load_experiment(write_experiment(tmp_path, edit)).spec
-
-    labels = [load.label for load in loads_of(experiment)]
-    assert labels == ["c1-i64", "c2-i64", "c4-i64", "c1-i400", "c2-i400", "c4-i400"]
+    assert [load.label for load in loads_of(experiment)] == labels.split()
 
 
 @pytest.mark.parametrize(

@@ -56,25 +56,6 @@ def test_a_checkpoint_that_the_catalogue_does_not_know_has_an_assumed_size() -> 
 
 
 @pytest.mark.parametrize(
-    ("per_round", "least", "most", "expected"),
-    [(8, 16, 64, (2, 6)), (8, 17, 64, (3, 5)), (8, 8, 8, (1, 0)), (5, 8, 12, (2, 0))],
-)
-def test_rounds_go_from_the_least_requests_to_the_most(
-    tmp_path: Path, per_round: int, least: int, most: int, expected: tuple[int, int]
-) -> None:
-    counts = RoundCounts.of(
-        experiment(
-            tmp_path,
-            put("workload", "requests_per_round", value=per_round),
-            put("workload", "min_requests", value=least),
-            put("workload", "max_requests", value=most),
-        )
-    )
-
-    assert (counts.all_least, counts.all_further) == expected
-
-
-@pytest.mark.parametrize(
     ("parallel", "expected"),
     [
         # Three requests a stream, of 30 s and of 15 s, 6 s on top: 96 + 51 s, 8 cases.
