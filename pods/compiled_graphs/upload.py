@@ -51,83 +51,17 @@ class UnfinishedError(Exception):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GraphBucket:
-    """The artifacts bucket.
+class Uploader:
+    """Uploads the graphs of one pod into the artifacts bucket.
 
+    scratch: the folder where the server records its starts.
     transfer: how files are cut into parts; None takes boto3's defaults.
     """
 
     client: S3Client
-    name: str
-    transfer: TransferConfig | None = None
-
-    def put_files(self, folder: Path, manifest: artifacts.ArtifactManifest) -> None:
-        """Upload the manifest's files; S3 compares the SHA-256 of each part.
-
-        Raise UnfinishedError where they changed meanwhile.
-        """
-        extra = {"ChecksumAlgorithm": "SHA256"}
-        for file in manifest.files:
-            self.client.upload_file(
-                str(folder / file.path),
-                self.name,
-                f"{manifest.folder}/{file.path}",
-                ExtraArgs=extra,
-                Config=self.transfer,
-            )
-        if tuple(inventory(folder)) != manifest.files:
-            raise UnfinishedError(f"{folder} changed while it was uploaded")
-
-    def put_manifest(self, manifest: artifacts.ArtifactManifest) -> None:
-        """Write the manifest unless its key has one. The caller then looks whose it is.
-
-        If an answer is lost, botocore tries again and finds its own object.
-        """
-        try:
-            self.client.put_object(
-                Bucket=self.name,
-                Key=artifacts.manifest_key(manifest.key),
-                Body=dump_record(manifest, indent=1),
-                ContentType="application/json",
-                ChecksumAlgorithm="SHA256",
-                IfNoneMatch="*",
-            )
-        except self.client.exceptions.ClientError as error:
-            if error.response["Error"]["Code"] not in ("PreconditionFailed", "412"):
-                raise
-
-    def manifest(self, key: str) -> artifacts.ArtifactManifest | None:
-        """Return the manifest of a key or None. Raise RecordError, TooLargeError."""
-        try:
-            stored = self.client.get_object(Bucket=self.name, Key=artifacts.manifest_key(key))
-        except self.client.exceptions.NoSuchKey:
-            return None
-        return load_record(artifacts.ArtifactManifest, read_at_most(stored["Body"]))
-
-    def remove(self, folder: str) -> None:
-        """Delete the objects of a folder; raise UnfinishedError where one stays."""
-        pages = self.client.get_paginator("list_objects_v2")
-        # A page is listed with as many keys as one request deletes.
-        for page in pages.paginate(Bucket=self.name, Prefix=f"{folder}/"):
-            keys: Keys = [{"Key": item["Key"]} for item in page.get("Contents", [])]
-            if not keys:
-                continue
-            answer = self.client.delete_objects(
-                Bucket=self.name, Delete={"Objects": keys, "Quiet": True}
-            )
-            if errors := answer.get("Errors"):
-                raise UnfinishedError(f"{errors[0].get('Key')}: {errors[0].get('Message')}")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Uploader:
-    """Uploads the graphs of one pod.
-
-    scratch: the folder where the server records its starts.
-    """
-
-    bucket: GraphBucket
+    bucket: str
     scratch: Path
+    transfer: TransferConfig | None = None
 
     def upload(self, record: StartRecord) -> str:
         """Upload unless it is done, and return one sentence about it. It is safe to repeat.
@@ -140,11 +74,11 @@ class Uploader:
         if settled := self._settle(record):
             return settled
         manifest = _manifest_of(record)
-        self.bucket.put_files(Path(record.graphs), manifest)
+        self._put_files(Path(record.graphs), manifest)
         # Compared last: if the start is still the newest one, no other began during the upload.
         if read_record(self.scratch) != record:
             raise StartedAnewError(f"{record.start_id}: the server was started anew since")
-        self.bucket.put_manifest(manifest)
+        self._put_manifest(manifest)
         return self._settle(record) or "the manifest was written and is gone again"
 
     def _settle(self, record: StartRecord) -> str | None:
@@ -152,14 +86,62 @@ class Uploader:
 
         Another pod's graphs are as good as ours, so ours are removed.
         """
-        manifest = self.bucket.manifest(record.key)
-        if manifest is None:
+        key = artifacts.manifest_key(record.key)
+        try:
+            stored = self.client.get_object(Bucket=self.bucket, Key=key)
+        except self.client.exceptions.NoSuchKey:
             return None
+        manifest = load_record(artifacts.ArtifactManifest, read_at_most(stored["Body"]))
         own = artifacts.upload_folder(record.key, record.start_id)
         if manifest.folder == own:
             return f"{own} is in the bucket: {manifest.size_bytes} bytes"
-        self.bucket.remove(own)
+        self._remove(own)
         return f"{manifest.folder} was in the bucket first; nothing of {own} is kept"
+
+    def _put_files(self, folder: Path, manifest: artifacts.ArtifactManifest) -> None:
+        """Upload the files; S3 compares the SHA-256 of each part."""
+        for file in manifest.files:
+            self.client.upload_file(
+                str(folder / file.path),
+                self.bucket,
+                f"{manifest.folder}/{file.path}",
+                ExtraArgs={"ChecksumAlgorithm": "SHA256"},
+                Config=self.transfer,
+            )
+        if tuple(inventory(folder)) != manifest.files:
+            raise UnfinishedError(f"{folder} changed while it was uploaded")
+
+    def _put_manifest(self, manifest: artifacts.ArtifactManifest) -> None:
+        """Write the manifest unless its key has one. The caller then looks whose it is.
+
+        If an answer is lost, botocore tries again and finds its own object.
+        """
+        try:
+            self.client.put_object(
+                Bucket=self.bucket,
+                Key=artifacts.manifest_key(manifest.key),
+                Body=dump_record(manifest, indent=1),
+                ContentType="application/json",
+                ChecksumAlgorithm="SHA256",
+                IfNoneMatch="*",
+            )
+        except self.client.exceptions.ClientError as error:
+            if error.response["Error"]["Code"] not in ("PreconditionFailed", "412"):
+                raise
+
+    def _remove(self, folder: str) -> None:
+        """Delete the objects of a folder; raise UnfinishedError where one stays."""
+        pages = self.client.get_paginator("list_objects_v2")
+        # A page is listed with as many keys as one request deletes.
+        for page in pages.paginate(Bucket=self.bucket, Prefix=f"{folder}/"):
+            keys: Keys = [{"Key": item["Key"]} for item in page.get("Contents", [])]
+            if not keys:
+                continue
+            answer = self.client.delete_objects(
+                Bucket=self.bucket, Delete={"Objects": keys, "Quiet": True}
+            )
+            if errors := answer.get("Errors"):
+                raise UnfinishedError(f"{errors[0].get('Key')}: {errors[0].get('Message')}")
 
 
 def _manifest_of(record: StartRecord) -> artifacts.ArtifactManifest:
@@ -185,16 +167,14 @@ def inventory(folder: Path) -> Iterator[StoredFile]:
         yield StoredFile(path=name, size_bytes=path.stat().st_size, sha256=sha256_of(path))
 
 
-def wait_for_health(
-    scratch: Path, url: str, stop: threading.Event, *, period_seconds: float
-) -> StartRecord | None:
+def _healthy_start(arguments: argparse.Namespace, stop: threading.Event) -> StartRecord | None:
     """Wait for health; return the healthy start, or None when this process has to end first."""
     while not stop.is_set():
-        before = read_record(scratch)
+        before = read_record(arguments.scratch)
         # Read again after the answer: it may have been an older server's.
-        if before and is_healthy(url) and read_record(scratch) == before:
+        if before and is_healthy(arguments.health_url) and read_record(arguments.scratch) == before:
             return before
-        stop.wait(period_seconds)
+        stop.wait(arguments.health_period_seconds)
     return None
 
 
@@ -237,12 +217,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _work(arguments: argparse.Namespace, stop: threading.Event) -> None:
-    while record := wait_for_health(
-        arguments.scratch,
-        arguments.health_url,
-        stop,
-        period_seconds=arguments.health_period_seconds,
-    ):
+    while record := _healthy_start(arguments, stop):
         if record.origin == "bucket":
             _LOG.info("%s was loaded from the bucket: nothing to upload", record.key)
             return
@@ -260,8 +235,7 @@ def _uploader(arguments: argparse.Namespace) -> Uploader:
 
     config = Config(connect_timeout=10, retries={"mode": "standard", "max_attempts": 4})
     client = boto3.client("s3", config=config)
-    bucket = GraphBucket(client=client, name=arguments.bucket)
-    return Uploader(bucket=bucket, scratch=arguments.scratch)
+    return Uploader(client=client, bucket=arguments.bucket, scratch=arguments.scratch)
 
 
 def _parser() -> argparse.ArgumentParser:
