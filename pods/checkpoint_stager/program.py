@@ -106,11 +106,12 @@ def _staging(arguments: argparse.Namespace) -> Staging:
     connections = PARALLEL_FILES * (PARTS_AT_ONCE + 1)
     s3 = boto3.client("s3", config=_RETRYING.merge(Config(max_pool_connections=connections)))
     return Staging(
-        model=arguments.model,
-        revision=arguments.revision,
         open_hub=lambda: _hub(arguments.model, arguments.token_secret),
         store=Store(
-            s3, bucket=arguments.bucket, model=arguments.model, revision=arguments.revision
+            client=s3,
+            bucket=arguments.bucket,
+            model=arguments.model,
+            revision=arguments.revision,
         ),
         scratch=ScratchSpace(arguments.scratch, arguments.scratch_gib * 2**30),
         parallel_files=PARALLEL_FILES,
