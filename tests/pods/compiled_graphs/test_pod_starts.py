@@ -110,7 +110,6 @@ def test_a_server_that_is_given_up_leaves_its_container_waiting(pod: pods.Pod) -
 
 
 def vllm_of(process: subprocess.Popen[str]) -> int:
-    """The one child."""
     (child,) = children(process)
     return child
 
