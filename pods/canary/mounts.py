@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from draftworth.errors import DraftworthError
-from draftworth.records import artifacts
-from draftworth.records.checkpoints import READY_MARKER, ReadyModel, StoredFile
-from draftworth.records.codec import RecordError, load_record
+from draftworth.records import artifacts, checkpoints, codec
 from draftworth.untrusted import MIB, TooLargeError, open_file, read_file
 
 CONFIGURATION = "config.json"
@@ -35,7 +33,9 @@ class MountedModel:
         """Read the mount, and return a line about it; raise MountError."""
         folder, where = self.folder, f"the mount {self.folder} ({role})"
         try:
-            ready = load_record(ReadyModel, read_file(folder / READY_MARKER))
+            ready = codec.load_record(
+                checkpoints.ReadyModel, read_file(folder / checkpoints.READY_MARKER)
+            )
             if (ready.model, ready.revision) != (self.model, self.revision):
                 raise MountError(
                     f"{where} shows {ready.model} at {ready.revision}, asked for "
@@ -44,7 +44,7 @@ class MountedModel:
             read_file(folder / CONFIGURATION)
             largest = max(ready.files, key=lambda file: file.size_bytes)
             _probe(folder, largest)
-        except (OSError, RecordError, TooLargeError) as error:
+        except (OSError, codec.RecordError, TooLargeError) as error:
             raise MountError(f"{where} cannot be read: {error}") from error
         return (
             f"{folder}: {ready.model} at {ready.revision}, commit {ready.commit[:12]}; "
@@ -74,7 +74,7 @@ def read_artifacts(
     return f"{folder}: {count} folders; {graphs}"
 
 
-def _probe(folder: Path, file: StoredFile) -> None:
+def _probe(folder: Path, file: checkpoints.StoredFile) -> None:
     """Read both ends of a file and compare its length; raise OSError."""
     with open_file(folder / file.path) as opened:
         size_bytes = os.fstat(opened.fileno()).st_size

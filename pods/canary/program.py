@@ -24,11 +24,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from draftworth.errors import DraftworthError
-from draftworth.records.artifacts import RefusedGraphsError
-from draftworth.records.checkpoints import ready_key
-from draftworth.records.codec import dump_record
-from draftworth.records.deployment import CanaryReport, canary_key
-from draftworth.records.servers import last_lines
+from draftworth.records import artifacts, checkpoints, codec, deployment, servers
 from draftworth.untrusted import one_line
 from pods.canary.mounts import MountedModel, read_artifacts
 from pods.log import log_line
@@ -45,7 +41,6 @@ PATIENCE_SECONDS = 120
 POLL_SECONDS = 10
 _TEXT_CHARACTERS = 1000
 _RETRIES = Config(retries={"mode": "standard", "max_attempts": 4})
-_NOT_THERE = frozenset(("404", "NoSuchKey", "NotFound"))
 _NEXT = (
     "next: compare the pod's events, the log of the S3 CSI driver and the Pod Identity "
     "association of the variant's service account, then deploy again with a raised `rerun`"
@@ -72,7 +67,7 @@ class Canary:
         except (BotoCoreError, ClientError, DraftworthError) as error:
             self._say(f"failed: {error}")
             reason = f"{error}"
-            if not isinstance(error, RefusedGraphsError):
+            if not isinstance(error, artifacts.RefusedGraphsError):
                 reason = f"{reason}; {_NEXT}"
             self._report(ok=False, text=reason)
             return False
@@ -83,7 +78,7 @@ class Canary:
         wait_seconds = self.arguments.wait_seconds
         give_up_at = time.monotonic() + wait_seconds
         for mounted in self.models.values():
-            key = ready_key(mounted.model, mounted.revision)
+            key = checkpoints.ready_key(mounted.model, mounted.revision)
             self._say(f"waiting for {key}")
             while not self._patiently(partial(self._is_there, key)):
                 if time.monotonic() >= give_up_at:
@@ -96,7 +91,7 @@ class Canary:
         while True:
             try:
                 return step()
-            except RefusedGraphsError:
+            except artifacts.RefusedGraphsError:
                 raise
             except (BotoCoreError, ClientError, DraftworthError) as error:
                 if time.monotonic() >= give_up_at:
@@ -108,7 +103,7 @@ class Canary:
         try:
             self.client.head_object(Bucket=self.arguments.checkpoints, Key=key)
         except ClientError as error:
-            if error.response.get("Error", {}).get("Code") in _NOT_THERE:
+            if error.response.get("Error", {}).get("Code") in ("404", "NoSuchKey", "NotFound"):
                 return False
             raise
         return True
@@ -121,18 +116,18 @@ class Canary:
         return True
 
     def _report(self, *, ok: bool, text: str) -> None:
-        report = CanaryReport(
+        report = deployment.CanaryReport(
             job_name=self.arguments.job,
             variant=self.arguments.variant,
             ok=ok,
             text=one_line(text, characters=_TEXT_CHARACTERS),
-            last_lines=last_lines(tuple(self.log)),
+            last_lines=servers.last_lines(tuple(self.log)),
             reported_at_unix_s=time.time(),
         )
         self.client.put_object(
             Bucket=self.arguments.results,
-            Key=canary_key(self.arguments.job, self.arguments.variant),
-            Body=dump_record(report),
+            Key=deployment.canary_key(self.arguments.job, self.arguments.variant),
+            Body=codec.dump_record(report),
             ContentType="application/json",
         )
 

@@ -5,8 +5,6 @@ once fill the node's network as well, and a download then has bounded memory and
 own.
 """
 
-from __future__ import annotations
-
 import errno
 import re
 from collections.abc import Callable
@@ -14,17 +12,15 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from time import sleep
-from typing import TYPE_CHECKING, TypeGuard, TypeVar
+from typing import TypeGuard, TypeVar
 
 import httpx2
 from huggingface_hub import HfApi, errors
+from huggingface_hub.hf_api import RepoSibling
 
 from draftworth.errors import DraftworthError, UserInputError
 from draftworth.untrusted import one_line
 from pods.checkpoint_stager.files import HubFile
-
-if TYPE_CHECKING:
-    from huggingface_hub.hf_api import RepoSibling
 
 # Waits between tries, on top of the client's own. If the hub is down for longer, the Job retries.
 RETRY_WAITS_SECONDS = (2.0, 10.0, 30.0)

@@ -33,10 +33,8 @@ TRANSFER = TransferConfig(
     multipart_chunksize=PART_BYTES,
     max_concurrency=PARTS_AT_ONCE,
 )
-_NOT_FOUND = frozenset(("404", "NoSuchKey", "NotFound"))
 # The next step stands at the end of a reason, and must not be cut off.
 _REASON_CHARACTERS = 1000
-_REFUSED = frozenset(("403", "AccessDenied", "NoSuchBucket"))
 
 R = TypeVar("R")
 
@@ -182,10 +180,10 @@ class Store:
         except (ClientError, BotoCoreError, Boto3Error) as error:
             code = _code(error)
             text = f"{self.address(path)}: cannot {action}: {error}"
-            if code in _NOT_FOUND:
+            if code in ("404", "NoSuchKey", "NotFound"):
                 raise MissingError(text) from error
             # No UserInputError: a role that was just made is refused for some seconds.
-            if code in _REFUSED:
+            if code in ("403", "AccessDenied", "NoSuchBucket"):
                 text += "; next: check the bucket's name and that the stager's role may write there"
             raise StoreError(text) from error
 

@@ -1,13 +1,10 @@
 """The parent of vLLM in its container prepares graphs, runs vLLM and reports its state.
 
-It stays while vLLM runs, to tell why a server is not ready: each change goes into the results
-bucket (`draftworth/records/servers.py`), with the last lines of the log. A server that is not worth
-another start is given up: nothing runs here any more, the container waits, and the capacity
-controller takes its nodes away.
-
-A server is given up where its graphs must not be served, where it ended too often and was never
-healthy, and where a start takes too long. A server that was healthy and ends is started again by
-the kubelet, as often as that happens: the measuring Job counts what it loses.
+Each change goes into the results bucket (`draftworth/records/servers.py`), with the last lines of
+the log. A server is given up where its graphs must not be served, where it ended too often and was
+never healthy, and where a start takes too long: nothing runs here any more, the container waits,
+and the capacity controller takes its nodes away. A server that was healthy and ends is started
+again by the kubelet, as often as that happens: the measuring Job counts what it loses.
 """
 
 import os
@@ -27,7 +24,6 @@ from pods.compiled_graphs.server_process import ServerProcess, is_healthy
 
 EXIT_NOT_PREPARED = 1
 EXIT_NOT_FOUND = 127
-GRACE_SECONDS = 30.0
 
 
 class GivenUpError(Exception):
@@ -43,7 +39,6 @@ class StartLimits:
     starts: how often it may start without having been healthy.
     with_compiler_failure: the same where the compiler failed by itself.
     health_period_seconds: the time between two looks at its health.
-    grace_seconds: how long vLLM may take to end after SIGTERM; then it is killed.
     """
 
     load_seconds: float
@@ -51,7 +46,6 @@ class StartLimits:
     starts: int
     with_compiler_failure: int
     health_period_seconds: float
-    grace_seconds: float = GRACE_SECONDS
 
 
 @dataclass(kw_only=True)
@@ -140,7 +134,7 @@ class Parent:
                 return
             if time.monotonic() >= until:
                 self._timed_out = not self._told_to_end
-                server.end(grace_seconds=self.limits.grace_seconds)
+                server.end()
                 return
 
     def _ended(self, code: int) -> int:

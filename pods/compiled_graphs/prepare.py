@@ -70,7 +70,9 @@ def prepare(order: Order) -> Prepared:
         OSError: mount or disk failed; another start may do.
     """
     root = order.scratch / "graphs" / order.key
-    if _is_compiled(order):
+    before = scratch.read_record(order.scratch)
+    is_ours = before and (before.key, before.origin) == (order.key, "compiled")
+    if before and is_ours and scratch.is_whole(order.scratch, before):
         say(f"graphs of {order.key} were compiled by an earlier start of this pod")
         return Prepared(environment={order.variable: str(root)}, proof={})
     # An earlier start was cut off: it may have left half a graph, or a lock that nobody holds.
@@ -106,13 +108,6 @@ def compiles_after_all(order: Order) -> None:
 def say(line: str) -> None:
     """Write a line into the container's log."""
     log_line(f"compiled graphs: {line}")
-
-
-def _is_compiled(order: Order) -> bool:
-    earlier = scratch.read_record(order.scratch)
-    if earlier is None or (earlier.key, earlier.origin) != (order.key, "compiled"):
-        return False
-    return scratch.is_whole(order.scratch, earlier)
 
 
 def _take_over(order: Order, manifest: artifacts.ArtifactManifest, root: Path) -> Path:

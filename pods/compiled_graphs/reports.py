@@ -1,12 +1,10 @@
 """A container's reports about its server: in its own log and as a state in the bucket."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import Any
 
 from draftworth.records.codec import dump_record
 from draftworth.records.servers import ServerPhase, ServerState, server_state_key
@@ -14,9 +12,6 @@ from draftworth.untrusted import one_line
 from pods.compiled_graphs.prepare import say
 from pods.compiled_graphs.scratch import Starts
 from pods.compiled_graphs.server_process import LogTail
-
-if TYPE_CHECKING:
-    from mypy_boto3_s3 import S3Client
 
 RETRY_SECONDS = 30.0
 REASON_CHARACTERS = 1000
@@ -102,7 +97,7 @@ def put_state(bucket: str, region: str, state: ServerState) -> None:
 
 
 @cache
-def _client(region: str) -> S3Client:
+def _client(region: str) -> Any:
     # Not at the top: a server in an image that lacks it must run all the same.
     import boto3
     from botocore.config import Config

@@ -26,6 +26,8 @@ _PATIENCE_SECONDS = 5.0
 # The time between two looks at its health.
 HEALTH_PERIOD_SECONDS = 5.0
 _HEALTH_TIMEOUT_SECONDS = 5.0
+# How long vLLM may take to end after SIGTERM.
+_GRACE_SECONDS = 30.0
 # Kept of a line that has not ended; a record keeps less.
 _LINE_BYTES = 4096
 # neuronx-cc ends with 70 where it fails by itself, and did so on one node and not on the next with
@@ -129,7 +131,7 @@ class ServerProcess:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, number)
 
-    def end(self, *, grace_seconds: float) -> None:
+    def end(self, grace_seconds: float = _GRACE_SECONDS) -> None:
         """Ask it to end, then kill it. The thread that waits must not call this."""
         self.signal(signal.SIGTERM)
         if not self.ended.wait(grace_seconds):

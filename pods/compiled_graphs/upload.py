@@ -29,9 +29,6 @@ from pods.compiled_graphs.server_process import HEALTH_PERIOD_SECONDS, is_health
 if TYPE_CHECKING:
     from boto3.s3.transfer import TransferConfig
     from mypy_boto3_s3 import S3Client
-    from mypy_boto3_s3.type_defs import ObjectIdentifierTypeDef
-
-    Keys = list[ObjectIdentifierTypeDef]
 
 # Half an hour in all: longer outages are rarer than the next start, which compiles again.
 RETRY_DELAYS_SECONDS = (15, 30, 60, 120, 240, 480, 900)
@@ -39,11 +36,7 @@ _LOG = logging.getLogger("compiled-graphs")
 
 
 class NothingToUploadError(Exception):
-    """The server is healthy and left nothing where compiled graphs should be."""
-
-
-class StartedAnewError(Exception):
-    """The server was started anew; in the folder of its graphs it may compile others."""
+    """The server left no graphs of this start, or was started anew and may compile others."""
 
 
 class UnfinishedError(Exception):
@@ -67,8 +60,7 @@ class Uploader:
         """Upload unless it is done, and return one sentence about it. It is safe to repeat.
 
         Raises:
-            NothingToUploadError: there are no graphs.
-            StartedAnewError: they may be of another start, and not whole.
+            NothingToUploadError: there are no graphs, or they may be of another start.
             UnfinishedError, OSError, and what boto3 raises: it may work the next time.
         """
         if settled := self._settle(record):
@@ -77,7 +69,7 @@ class Uploader:
         self._put_files(Path(record.graphs), manifest)
         # Compared last: if the start is still the newest one, no other began during the upload.
         if read_record(self.scratch) != record:
-            raise StartedAnewError(f"{record.start_id}: the server was started anew since")
+            raise NothingToUploadError(f"{record.start_id}: the server was started anew since")
         self._put_manifest(manifest)
         return self._settle(record) or "the manifest was written and is gone again"
 
@@ -134,11 +126,11 @@ class Uploader:
         pages = self.client.get_paginator("list_objects_v2")
         # A page is listed with as many keys as one request deletes.
         for page in pages.paginate(Bucket=self.bucket, Prefix=f"{folder}/"):
-            keys: Keys = [{"Key": item["Key"]} for item in page.get("Contents", [])]
-            if not keys:
+            if not (found := page.get("Contents")):
                 continue
             answer = self.client.delete_objects(
-                Bucket=self.bucket, Delete={"Objects": keys, "Quiet": True}
+                Bucket=self.bucket,
+                Delete={"Objects": [{"Key": item["Key"]} for item in found], "Quiet": True},
             )
             if errors := answer.get("Errors"):
                 raise UnfinishedError(f"{errors[0].get('Key')}: {errors[0].get('Message')}")
@@ -188,7 +180,7 @@ def upload_with_retries(
     for delay in (*delays_seconds, None):
         try:
             _LOG.info(uploader.upload(record))
-        except (NothingToUploadError, StartedAnewError) as over:
+        except NothingToUploadError as over:
             _LOG.error(over)
             return False
         except Exception as error:  # noqa: BLE001 (whatever it was, the server goes on)

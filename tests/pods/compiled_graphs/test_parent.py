@@ -76,7 +76,7 @@ class Life:
         self.ended.set()
         return int(code)
 
-    def end(self, *, grace_seconds: float) -> None:
+    def end(self) -> None:
         self.told.set()
 
     def signal(self, number: int) -> None:

@@ -20,7 +20,7 @@ from draftworth.records.artifacts import ArtifactManifest
 from pods.compiled_graphs import upload
 from pods.compiled_graphs.scratch import StartRecord, write_record
 from pods.compiled_graphs.upload import (
-    StartedAnewError,
+    NothingToUploadError,
     UnfinishedError,
     Uploader,
     upload_with_retries,
@@ -217,7 +217,7 @@ def test_graphs_of_a_server_that_was_started_anew_get_no_manifest(
     graphs = Path(compiled.graphs)
     write_record(graphs.parent, replace(compiled, start_id="newer"))
     (graphs / "model.pt").unlink()
-    with pytest.raises(StartedAnewError):
+    with pytest.raises(NothingToUploadError, match="started anew"):
         s3.uploader(compiled).upload(compiled)
     assert pods.manifest_in(s3.stored()) is None
 
