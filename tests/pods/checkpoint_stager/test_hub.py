@@ -46,15 +46,10 @@ def test_a_model_is_described_by_its_commit_and_the_hashes_of_its_files(bench: B
     assert by_path["config.json"].content_id.startswith("git:")
 
 
-def test_a_token_that_may_read_a_gated_model_reads_it(bench: Bench) -> None:
-    gate(bench.hub, members=TOKEN)
-    read(bench, TOKEN)
-    assert (bench.scratch / WEIGHTS).read_bytes() == model_files()[WEIGHTS]
-
-
 def test_the_token_goes_to_the_hub_and_never_to_its_storage(bench: Bench) -> None:
     gate(bench.hub, members=TOKEN)
     read(bench, TOKEN)
+    assert (bench.scratch / WEIGHTS).read_bytes() == model_files()[WEIGHTS]
     seen = {(asked.server, asked.authorization) for asked in bench.hub.asked}
     assert seen == {("hub", f"Bearer {TOKEN}"), ("storage", None)}
 
@@ -121,22 +116,9 @@ def test_a_hub_that_stays_down_may_be_tried_again_later(bench: Bench, slept: lis
     assert slept == [2, 10, 30]
 
 
-def test_downloads_through_a_hub_that_stays_down_end_too(bench: Bench) -> None:
-    hub = bench.hub_client()
-    bench.hub.trouble.statuses = [503] * 999
-    with pytest.raises(HubUnreachableError, match="trouble 503"):
-        hub.download(WEIGHTS, COMMIT, bench.scratch)
-
-
 def test_a_hub_that_cannot_be_reached_is_told(bench: Bench) -> None:
     bench.hub.url = "http://127.0.0.1:9"
     with pytest.raises(HubUnreachableError, match="Connection refused"):
-        read(bench)
-
-
-def test_an_answer_that_is_no_hubs_is_told(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("json.dumps", lambda _: "<html>a proxy's page</html>")
-    with pytest.raises(HubUnreachableError, match="Expecting value"):
         read(bench)
 
 

@@ -120,11 +120,6 @@ def test_a_branch_that_moved_is_resumed_at_the_commit_it_began_with(bench: Bench
     assert bench.objects()["config.json"] == model_files()["config.json"]
 
 
-def test_a_branch_that_moved_before_anything_was_staged_is_staged_where_it_is(bench: Bench) -> None:
-    _move_branch(bench)
-    assert bench.staging().run().commit == NEWER_COMMIT
-
-
 def test_of_two_stagers_with_other_commits_the_first_plan_is_followed(
     bench: Bench,
 ) -> None:
