@@ -96,12 +96,7 @@ def _parser() -> argparse.ArgumentParser:
         default="refused",
         help="weights that can run code when they are loaded (%(default)s)",
     )
-    parser.add_argument(
-        "--retries",
-        type=int,
-        required=True,
-        help="pods that the Job starts for those that failed",
-    )
+    parser.add_argument("--retries", type=int, required=True, help="pods started for failed ones")
     parser.add_argument("--token-secret", help="NAME of the Secrets Manager secret with the token")
     return parser
 
