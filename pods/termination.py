@@ -14,8 +14,8 @@ def end_at_sigterm() -> None:
     A child process has the signal blocked too, until it takes it again.
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
-    threading.Thread(target=_wait, name="SIGTERM", daemon=True).start()
 
+    def end() -> None:
+        os._exit(128 + signal.sigwait({signal.SIGTERM}))
 
-def _wait() -> None:
-    os._exit(128 + signal.sigwait({signal.SIGTERM}))
+    threading.Thread(target=end, name="SIGTERM", daemon=True).start()

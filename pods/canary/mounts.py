@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from draftworth.errors import DraftworthError
-from draftworth.records.artifacts import checked_manifest, manifest_key, mounted_commits
-from draftworth.records.checkpoints import READY_MARKER, ReadyModel, StoredFile
-from draftworth.records.codec import RecordError, load_record
+from draftworth.records import artifacts, checkpoints, codec
 from draftworth.untrusted import MIB, TooLargeError, open_file, read_file
 
 CONFIGURATION = "config.json"
@@ -24,66 +22,59 @@ class MountError(DraftworthError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mounts:
-    """The mounts of the server's pod.
+class MountedModel:
+    """Where a checkpoint is mounted, and what it must be."""
 
-    checkpoints: folders by role. models: the model and revision that each must hold.
-    key, inputs: of the compiled graphs that the server will ask for.
-    """
+    folder: Path
+    model: str
+    revision: str
 
-    checkpoints: Mapping[str, Path]
-    models: Mapping[str, tuple[str, str]]
-    artifacts: Path
-    key: str
-    inputs: Mapping[str, Any]
-
-    def read(self) -> list[str]:
-        """Read every mount, and return a line about each.
-
-        Raises:
-            MountError: a mount cannot be read, or shows something else.
-            RefusedGraphsError: there are graphs, and the server would refuse them.
-        """
-        lines = [self._read_checkpoint(role, path) for role, path in self.checkpoints.items()]
-        return [*lines, self._read_artifacts()]
-
-    def _read_checkpoint(self, role: str, folder: Path) -> str:
+    def read(self, role: str) -> str:
+        """Read the mount, and return a line about it; raise MountError."""
+        folder, where = self.folder, f"the mount {self.folder} ({role})"
         try:
-            ready = load_record(ReadyModel, read_file(folder / READY_MARKER))
-            self._compare(role, folder, ready)
+            ready = codec.load_record(
+                checkpoints.ReadyModel, read_file(folder / checkpoints.READY_MARKER)
+            )
+            if (ready.model, ready.revision) != (self.model, self.revision):
+                raise MountError(
+                    f"{where} shows {ready.model} at {ready.revision}, asked for "
+                    f"{self.model} at {self.revision}: it is mounted with another prefix"
+                )
             read_file(folder / CONFIGURATION)
             largest = max(ready.files, key=lambda file: file.size_bytes)
             _probe(folder, largest)
-        except (OSError, RecordError, TooLargeError) as error:
-            raise MountError(f"the mount {folder} ({role}) cannot be read: {error}") from error
+        except (OSError, codec.RecordError, TooLargeError) as error:
+            raise MountError(f"{where} cannot be read: {error}") from error
         return (
             f"{folder}: {ready.model} at {ready.revision}, commit {ready.commit[:12]}; "
             f"{CONFIGURATION} and both ends of {largest.path}"
         )
 
-    def _compare(self, role: str, folder: Path, ready: ReadyModel) -> None:
-        given, wanted = (ready.model, ready.revision), self.models[role]
-        if given != wanted:
-            raise MountError(
-                f"the mount {folder} ({role}) shows {' at '.join(given)}, asked for "
-                f"{' at '.join(wanted)}: it is mounted with another prefix"
-            )
 
-    def _read_artifacts(self) -> str:
-        try:
-            with os.scandir(self.artifacts) as entries:
-                names = [entry.name for entry in islice(entries, _LISTED)]
-            commits = mounted_commits(self.checkpoints)
-            manifest = checked_manifest(self.artifacts, self.key, self.inputs, commits)
-        except OSError as error:
-            raise MountError(
-                f"the mount {self.artifacts} (compiled graphs) cannot be read: {error}"
-            ) from error
-        graphs = manifest_key(self.key) if manifest else "no graphs of this variant yet"
-        return f"{self.artifacts}: {len(names)} folders; {graphs}"
+def read_artifacts(
+    folder: Path, key: str, inputs: Mapping[str, Any], models: Mapping[str, MountedModel]
+) -> str:
+    """Read the mounted artifacts bucket, and return a line about it.
+
+    key, inputs: of the compiled graphs that the server will ask for.
+
+    Raises:
+        MountError: the mount cannot be read.
+        RefusedGraphsError: there are graphs, and the server would refuse them.
+    """
+    try:
+        with os.scandir(folder) as entries:
+            count = len([*islice(entries, _LISTED)])
+        commits = artifacts.mounted_commits({role: model.folder for role, model in models.items()})
+        manifest = artifacts.checked_manifest(folder, key, inputs, commits)
+    except OSError as error:
+        raise MountError(f"the mount {folder} (compiled graphs) cannot be read: {error}") from error
+    graphs = artifacts.manifest_key(key) if manifest else "no graphs of this variant yet"
+    return f"{folder}: {count} folders; {graphs}"
 
 
-def _probe(folder: Path, file: StoredFile) -> None:
+def _probe(folder: Path, file: checkpoints.StoredFile) -> None:
     """Read both ends of a file and compare its length; raise OSError."""
     with open_file(folder / file.path) as opened:
         size_bytes = os.fstat(opened.fileno()).st_size

@@ -13,24 +13,20 @@ import argparse
 import json
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from draftworth.errors import DraftworthError
-from draftworth.records.artifacts import RefusedGraphsError
-from draftworth.records.checkpoints import ready_key
-from draftworth.records.codec import dump_record
-from draftworth.records.deployment import CanaryReport, canary_key
-from draftworth.records.servers import last_lines
+from draftworth.records import artifacts, checkpoints, codec, deployment, servers
 from draftworth.untrusted import one_line
-from pods.canary.mounts import Mounts
+from pods.canary.mounts import MountedModel, read_artifacts
 from pods.log import log_line
 from pods.termination import end_at_sigterm
 
@@ -45,34 +41,22 @@ PATIENCE_SECONDS = 120
 POLL_SECONDS = 10
 _TEXT_CHARACTERS = 1000
 _RETRIES = Config(retries={"mode": "standard", "max_attempts": 4})
-_NOT_THERE = frozenset(("404", "NoSuchKey", "NotFound"))
 _NEXT = (
     "next: compare the pod's events, the log of the S3 CSI driver and the Pod Identity "
     "association of the variant's service account, then deploy again with a raised `rerun`"
 )
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Canary:
     """One try.
 
-    wait_seconds: how long the checkpoints may take to be staged.
-    patience_seconds: how long a step may fail.
+    arguments: of the command line. models: the mounted checkpoints, by role.
     """
 
     client: S3Client
-    checkpoints_bucket: str
-    results_bucket: str
-    job_name: str
-    variant: str
-    mounts: Mounts
-    wait_seconds: float
-    patience_seconds: float
-    poll_seconds: float
-    clock: Callable[[], float] = time.monotonic
-    sleep: Callable[[float], None] = time.sleep
+    arguments: argparse.Namespace
+    models: Mapping[str, MountedModel]
     log: list[str] = field(default_factory=list)
 
     def run(self) -> bool:
@@ -83,7 +67,7 @@ class Canary:
         except (BotoCoreError, ClientError, DraftworthError) as error:
             self._say(f"failed: {error}")
             reason = f"{error}"
-            if not isinstance(error, RefusedGraphsError):
+            if not isinstance(error, artifacts.RefusedGraphsError):
                 reason = f"{reason}; {_NEXT}"
             self._report(ok=False, text=reason)
             return False
@@ -91,55 +75,59 @@ class Canary:
         return True
 
     def _wait_until_staged(self) -> None:
-        give_up_at = self.clock() + self.wait_seconds
-        for model, revision in self.mounts.models.values():
-            key = ready_key(model, revision)
+        wait_seconds = self.arguments.wait_seconds
+        give_up_at = time.monotonic() + wait_seconds
+        for mounted in self.models.values():
+            key = checkpoints.ready_key(mounted.model, mounted.revision)
             self._say(f"waiting for {key}")
             while not self._patiently(partial(self._is_there, key)):
-                if self.clock() >= give_up_at:
-                    raise DraftworthError(f"{key} was not staged within {self.wait_seconds:g} s")
-                self.sleep(self.poll_seconds)
+                if time.monotonic() >= give_up_at:
+                    raise DraftworthError(f"{key} was not staged within {wait_seconds:g} s")
+                time.sleep(self.arguments.poll_seconds)
 
-    def _patiently(self, step: Callable[[], T]) -> T:
+    def _patiently(self, step: Callable[[], bool]) -> bool:
         """Repeat the step until it succeeds, or has failed for too long."""
-        give_up_at = self.clock() + self.patience_seconds
+        give_up_at = time.monotonic() + self.arguments.patience_seconds
         while True:
             try:
                 return step()
-            except RefusedGraphsError:
+            except artifacts.RefusedGraphsError:
                 raise
             except (BotoCoreError, ClientError, DraftworthError) as error:
-                if self.clock() >= give_up_at:
+                if time.monotonic() >= give_up_at:
                     raise
                 self._say(f"not yet: {error}")
-                self.sleep(self.poll_seconds)
+                time.sleep(self.arguments.poll_seconds)
 
     def _is_there(self, key: str) -> bool:
         try:
-            self.client.head_object(Bucket=self.checkpoints_bucket, Key=key)
+            self.client.head_object(Bucket=self.arguments.checkpoints, Key=key)
         except ClientError as error:
-            if error.response.get("Error", {}).get("Code") in _NOT_THERE:
+            if error.response.get("Error", {}).get("Code") in ("404", "NoSuchKey", "NotFound"):
                 return False
             raise
         return True
 
-    def _read(self) -> None:
-        for line in self.mounts.read():
-            self._say(line)
+    def _read(self) -> bool:
+        for role, mounted in self.models.items():
+            self._say(mounted.read(role))
+        key, inputs = os.environ["ARTIFACT_KEY"], json.loads(os.environ["ARTIFACT_INPUTS"])
+        self._say(read_artifacts(self.arguments.artifacts_folder, key, inputs, self.models))
+        return True
 
     def _report(self, *, ok: bool, text: str) -> None:
-        report = CanaryReport(
-            job_name=self.job_name,
-            variant=self.variant,
+        report = deployment.CanaryReport(
+            job_name=self.arguments.job,
+            variant=self.arguments.variant,
             ok=ok,
             text=one_line(text, characters=_TEXT_CHARACTERS),
-            last_lines=last_lines(tuple(self.log)),
+            last_lines=servers.last_lines(tuple(self.log)),
             reported_at_unix_s=time.time(),
         )
         self.client.put_object(
-            Bucket=self.results_bucket,
-            Key=canary_key(self.job_name, self.variant),
-            Body=dump_record(report),
+            Bucket=self.arguments.results,
+            Key=deployment.canary_key(self.arguments.job, self.arguments.variant),
+            Body=codec.dump_record(report),
             ContentType="application/json",
         )
 
@@ -152,12 +140,20 @@ def main(argv: Sequence[str]) -> int:
     """Try the mounts and rights once."""
     arguments = _parser().parse_args(argv)
     end_at_sigterm()
+    models = {role: _mounted(value) for role in ROLES if (value := getattr(arguments, role))}
+    client = boto3.client("s3", config=_RETRIES)
     try:
-        is_well = _canary(arguments).run()
+        is_well = Canary(client=client, arguments=arguments, models=models).run()
     except (BotoCoreError, ClientError) as error:
         log_line(f"the results bucket cannot be reached: {error}")
         return EXIT_FAILED
     return EXIT_OK if is_well else EXIT_FAILED
+
+
+def _mounted(value: str) -> MountedModel:
+    folder, _, checkpoint = value.partition("=")
+    model, _, revision = checkpoint.partition("@")
+    return MountedModel(folder=Path(folder), model=model, revision=revision)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -181,26 +177,3 @@ def _parser() -> argparse.ArgumentParser:
     ):
         parser.add_argument(name, type=float, default=default, help=f"{text} (%(default)s)")
     return parser
-
-
-def _canary(arguments: argparse.Namespace) -> Canary:
-    given = {role: value for role in ROLES if (value := getattr(arguments, role))}
-    folders = {role: value.partition("=")[0] for role, value in given.items()}
-    models = {role: value.partition("=")[2].partition("@") for role, value in given.items()}
-    return Canary(
-        client=boto3.client("s3", config=_RETRIES),
-        checkpoints_bucket=arguments.checkpoints,
-        results_bucket=arguments.results,
-        job_name=arguments.job,
-        variant=arguments.variant,
-        mounts=Mounts(
-            checkpoints={role: Path(folder) for role, folder in folders.items()},
-            models={role: (model, revision) for role, (model, _, revision) in models.items()},
-            artifacts=arguments.artifacts_folder,
-            key=os.environ["ARTIFACT_KEY"],
-            inputs=json.loads(os.environ["ARTIFACT_INPUTS"]),
-        ),
-        wait_seconds=arguments.wait_seconds,
-        patience_seconds=arguments.patience_seconds,
-        poll_seconds=arguments.poll_seconds,
-    )

@@ -60,7 +60,7 @@ def served_files(
         UserInputError: the repository has nothing that could be served, or only pickled weights.
     """
     root = [file.path for file in files if "/" not in file.path]
-    weights = next((kind for kind in SERVED_WEIGHTS if _with_suffix(root, kind)), None)
+    weights = next((kind for kind in SERVED_WEIGHTS if kind in map(_suffix, root)), None)
     if weights is None:
         raise UserInputError(
             f"{model}: no weights that the servers read; given {_suffixes(files)}; allowed: "
@@ -73,7 +73,7 @@ def served_files(
             "library; next: name another repository"
         )
     served = [file for file in files if _is_served(file.path, weights)]
-    if not all(_is_other_layout(path) for path in _with_suffix(root, weights)):
+    if not all(_is_other_layout(path) for path in root if _suffix(path) == weights):
         served = [file for file in served if not _is_other_layout(file.path)]
     _refuse_names((file.path for file in served), model)
     if not allow_pickle:
@@ -117,10 +117,6 @@ def _is_served(path: str, weights: str) -> bool:
 
 def _is_other_layout(path: str) -> bool:
     return PurePosixPath(path).name.startswith(OTHER_LAYOUT)
-
-
-def _with_suffix(paths: Iterable[str], kind: str) -> list[str]:
-    return [path for path in paths if _suffix(path) == kind]
 
 
 def _suffix(path: str) -> str:

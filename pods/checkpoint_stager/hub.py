@@ -5,33 +5,22 @@ once fill the node's network as well, and a download then has bounded memory and
 own.
 """
 
-from __future__ import annotations
-
 import errno
 import re
-import time
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeGuard, TypeVar
+from time import sleep
+from typing import TypeGuard, TypeVar
 
 import httpx2
-from huggingface_hub import HfApi
-from huggingface_hub.errors import (
-    GatedRepoError,
-    HfHubHTTPError,
-    HFValidationError,
-    RepositoryNotFoundError,
-    RevisionNotFoundError,
-)
+from huggingface_hub import HfApi, errors
+from huggingface_hub.hf_api import RepoSibling
 
 from draftworth.errors import DraftworthError, UserInputError
 from draftworth.untrusted import one_line
 from pods.checkpoint_stager.files import HubFile
-
-if TYPE_CHECKING:
-    from huggingface_hub.hf_api import RepoSibling
 
 # Waits between tries, on top of the client's own. If the hub is down for longer, the Job retries.
 RETRY_WAITS_SECONDS = (2.0, 10.0, 30.0)
@@ -81,9 +70,7 @@ class Hub:
 
     api: HfApi
     model: str
-    _: KW_ONLY
     token_source: str = ""
-    sleep: Callable[[float], None] = time.sleep
 
     def describe(self, revision: str) -> Checkpoint:
         """Return the commit that a revision stands for, and the files of that commit.
@@ -92,8 +79,8 @@ class Hub:
             UserInputError: there is no such model or revision, or it may not be read.
             HubUnreachableError: the hub did not answer.
         """
-        describe = partial(self.api.model_info, self.model, files_metadata=True)
-        info = self._asked(lambda: describe(revision=revision), revision)
+        describe = partial(self.api.model_info, self.model, files_metadata=True, revision=revision)
+        info = self._asked(describe, revision)
         if not _is_id(info.sha, _GIT_ID) or not info.siblings:
             raise HubUnreachableError(f"{self.model} at {revision}: the hub named no commit")
         files = tuple(self._file(sibling) for sibling in info.siblings)
@@ -106,8 +93,8 @@ class Hub:
             UserInputError: the file may not be read.
             HubUnreachableError: it did not come.
         """
-        download = partial(self.api.hf_hub_download, self.model, path)
-        return Path(self._asked(lambda: download(revision=commit, local_dir=folder), commit))
+        at = {"revision": commit, "local_dir": folder}
+        return Path(self._asked(partial(self.api.hf_hub_download, self.model, path, **at), commit))
 
     def _file(self, sibling: RepoSibling) -> HubFile:
         path, size, blob_id = sibling.rfilename, sibling.size, sibling.blob_id
@@ -129,23 +116,23 @@ class Hub:
         for wait_seconds in (*RETRY_WAITS_SECONDS, None):
             try:
                 return ask()
-            except HFValidationError as error:
+            except errors.HFValidationError as error:
                 raise UserInputError(f"{self.model} at {revision}: {_first_line(error)}") from error
             except _NO_ANSWER as error:
                 cause = _cause(error)
                 if isinstance(cause, OSError) and cause.errno in _OUR_DISK:
                     raise DraftworthError(f"scratch space: {cause}") from error
-                if isinstance(cause, HfHubHTTPError) and self._is_final(cause):
+                if isinstance(cause, errors.HfHubHTTPError) and self._is_final(cause):
                     raise self._refusal(cause, revision) from error
                 if wait_seconds is None:
                     raise HubUnreachableError(
                         f"{self.model} at {revision}: the hub did not answer as it should, "
                         f"{len(RETRY_WAITS_SECONDS) + 1} times: {_first_line(cause)}"
                     ) from error
-                self.sleep(wait_seconds)
+                sleep(wait_seconds)
         raise AssertionError  # the last try returns or raises
 
-    def _is_final(self, error: HfHubHTTPError) -> bool:
+    def _is_final(self, error: errors.HfHubHTTPError) -> bool:
         """Return whether another try would get the same answer, as from the hub itself.
 
         Its storage, on other hosts, refuses addresses that have expired.
@@ -153,25 +140,26 @@ class Hub:
         from_hub = str(error.response.url).startswith(f"{self.api.endpoint}/")
         return from_hub and error.response.status_code not in _TRANSIENT_STATUS
 
-    def _refusal(self, error: HfHubHTTPError, revision: str) -> DraftworthError:
+    def _refusal(self, error: errors.HfHubHTTPError, revision: str) -> DraftworthError:
         where, status = f"{self.model} at {revision}", error.response.status_code
-        if isinstance(error, RevisionNotFoundError):
+        if isinstance(error, errors.RevisionNotFoundError):
             return NoSuchRevisionError(
                 f"{where}: the hub has the model and no such revision; allowed: a branch, tag or "
                 "commit of it; next: correct `revision` in the experiment"
             )
-        if isinstance(error, GatedRepoError) or status == 403:
+        if isinstance(error, errors.GatedRepoError) or status == 403:
             return UserInputError(f"{where}: {self._gated(error)}")
-        if status == 401 and self.token_source and not isinstance(error, RepositoryNotFoundError):
+        is_missing = isinstance(error, errors.RepositoryNotFoundError)
+        if status == 401 and self.token_source and not is_missing:
             return UserInputError(
                 f"{where}: the hub refuses the token of {self.token_source} "
                 f"({_first_line(error)}); next: put a valid token there"
             )
-        if isinstance(error, RepositoryNotFoundError) or status in (401, 404):
+        if is_missing or status in (401, 404):
             return UserInputError(f"{where}: {self._not_found()}")
         return DraftworthError(f"{where}: the hub answered {status}: {_first_line(error)}")
 
-    def _gated(self, error: HfHubHTTPError) -> str:
+    def _gated(self, error: errors.HfHubHTTPError) -> str:
         accept = f"accept its conditions at {self.api.endpoint}/{self.model}"
         if not self.token_source:
             return (
@@ -202,7 +190,7 @@ def _is_id(value: object, form: re.Pattern[str]) -> TypeGuard[str]:
 
 def _cause(error: BaseException) -> BaseException:
     """Return the hub's own answer, which the client wraps when it has no cached copy."""
-    while not isinstance(error, HfHubHTTPError) and error.__cause__ is not None:
+    while not isinstance(error, errors.HfHubHTTPError) and error.__cause__ is not None:
         error = error.__cause__
     return error
 

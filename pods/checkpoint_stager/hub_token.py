@@ -16,8 +16,6 @@ _NEXT = (
     "next: aws secretsmanager put-secret-value (or create-secret --name) with --secret-string and "
     "your hub token, in the experiment's region"
 )
-_MISSING = frozenset(("ResourceNotFoundException", "InvalidRequestException"))
-_DENIED = frozenset(("AccessDeniedException", "DecryptionFailure"))
 
 
 def read_token(client: SecretsManagerClient, secret: str) -> str:
@@ -53,11 +51,11 @@ def _token_in(text: str) -> str:
 
 def _refusal(secret: str, error: Exception) -> DraftworthError:
     code = error.response["Error"]["Code"] if isinstance(error, ClientError) else None
-    if code in _MISSING:
+    if code in ("ResourceNotFoundException", "InvalidRequestException"):
         return UserInputError(
             f"aws.hub_token_secret: {secret} is not there, or marked for deletion; {_NEXT}"
         )
-    if code in _DENIED:
+    if code in ("AccessDeniedException", "DecryptionFailure"):
         # No UserInputError: a role that was just made is refused for some seconds.
         return DraftworthError(
             f"aws.hub_token_secret: {secret} may not be read by the stager's role: {error}; next: "

@@ -47,14 +47,24 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _stage(arguments: argparse.Namespace) -> None:
-    staging = _staging(arguments)
+    connections = PARALLEL_FILES * (PARTS_AT_ONCE + 1)
+    s3 = boto3.client("s3", config=_RETRYING.merge(Config(max_pool_connections=connections)))
+    model, revision = arguments.model, arguments.revision
+    staging = Staging(
+        open_hub=lambda: _hub(model, arguments.token_secret),
+        store=Store(client=s3, bucket=arguments.bucket, model=model, revision=revision),
+        scratch=ScratchSpace(arguments.scratch, arguments.scratch_gib * 2**30),
+        parallel_files=PARALLEL_FILES,
+        progress=log_line,
+        allow_pickle=arguments.pickle_weights == ALLOWED,
+    )
     try:
         staging.run()
     except UserInputError as error:
         _give_up(staging.store, str(error))
         raise
     except Exception as error:
-        if _earlier_failures() >= arguments.retries:
+        if int(os.environ.get(FAILURES_VARIABLE) or 0) >= arguments.retries:
             text = str(error) if isinstance(error, DraftworthError) else repr(error)
             _give_up(staging.store, f"{text}; {arguments.retries + 1} tries failed")
         raise
@@ -66,12 +76,6 @@ def _give_up(store: Store, reason: str) -> None:
             store.put_failed(f"{reason}; {_NEXT}")
     except (DraftworthError, BotoCoreError) as error:
         log_line(f"the failure cannot be reported: {error}")
-
-
-def _earlier_failures() -> int:
-    """Return how many of the Job's pods failed, as Kubernetes counts them."""
-    text = os.environ.get(FAILURES_VARIABLE, "")
-    return int(text) if text.isdecimal() else 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -92,31 +96,9 @@ def _parser() -> argparse.ArgumentParser:
         default="refused",
         help="weights that can run code when they are loaded (%(default)s)",
     )
-    parser.add_argument(
-        "--retries",
-        type=int,
-        required=True,
-        help="pods that the Job starts for those that failed",
-    )
+    parser.add_argument("--retries", type=int, required=True, help="pods started for failed ones")
     parser.add_argument("--token-secret", help="NAME of the Secrets Manager secret with the token")
     return parser
-
-
-def _staging(arguments: argparse.Namespace) -> Staging:
-    connections = PARALLEL_FILES * (PARTS_AT_ONCE + 1)
-    s3 = boto3.client("s3", config=_RETRYING.merge(Config(max_pool_connections=connections)))
-    return Staging(
-        model=arguments.model,
-        revision=arguments.revision,
-        open_hub=lambda: _hub(arguments.model, arguments.token_secret),
-        store=Store(
-            s3, bucket=arguments.bucket, model=arguments.model, revision=arguments.revision
-        ),
-        scratch=ScratchSpace(arguments.scratch, arguments.scratch_gib * 2**30),
-        parallel_files=PARALLEL_FILES,
-        progress=log_line,
-        allow_pickle=arguments.pickle_weights == ALLOWED,
-    )
 
 
 def _hub(model: str, secret: str | None) -> Hub:

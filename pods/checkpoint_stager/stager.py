@@ -18,20 +18,14 @@ from pathlib import Path
 from draftworth.errors import UserInputError
 from draftworth.records import checkpoints
 from draftworth.records.codec import RecordError
-from pods.checkpoint_stager.files import (
-    CorruptFileError,
-    HubFile,
-    checked_sha256,
-    refuse_pickle,
-    served_files,
-)
+from draftworth.untrusted import MIB
+from pods.checkpoint_stager import files
 from pods.checkpoint_stager.hub import Checkpoint, Hub, NoSuchRevisionError
 from pods.checkpoint_stager.store import Store
 
 # A wrong file is downloaded again; after so many downloads it is refused.
 DOWNLOADS_OF_A_FILE = 3
 _GIB = 2**30
-_MIB = 2**20
 
 
 class ScratchSpace:
@@ -64,8 +58,6 @@ class ScratchSpace:
 class Staging:
     """One model on its way from the hub into the bucket."""
 
-    model: str
-    revision: str
     open_hub: Callable[[], Hub]
     store: Store
     scratch: ScratchSpace
@@ -89,15 +81,14 @@ class Staging:
         ready = self.store.ready()
         if ready is not None:
             if not self.allow_pickle:
-                refuse_pickle((file.path for file in ready.files), self._name())
-            self.progress(f"{self._name()} is READY at commit {ready.commit}: nothing to do")
+                files.refuse_pickle((file.path for file in ready.files), self.store.name)
+            self.progress(f"{self.store.name} is READY at commit {ready.commit}: nothing to do")
             return ready
         checkpoint = self._checkpoint()
-        files = self._files_that_fit(checkpoint)
-        staged = self._stage_all(files, checkpoint.commit)
+        staged = self._stage_all(self._files_that_fit(checkpoint), checkpoint.commit)
         ready = checkpoints.ReadyModel(
-            model=self.model,
-            revision=self.revision,
+            model=self.store.model,
+            revision=self.store.revision,
             commit=checkpoint.commit,
             files=tuple(staged),
             tokenizer_fingerprint=self._fingerprint(staged),
@@ -105,9 +96,9 @@ class Staging:
             staging_seconds=time.monotonic() - started_seconds,
         )
         self.store.put_ready(ready)
-        rate = ready.size_bytes / _MIB / max(ready.staging_seconds, 0.001)
+        rate = ready.size_bytes / MIB / max(ready.staging_seconds, 0.001)
         self.progress(
-            f"{self._name()} is READY: {ready.size_bytes / _GIB:.1f} GiB in "
+            f"{self.store.name} is READY: {ready.size_bytes / _GIB:.1f} GiB in "
             f"{ready.staging_seconds:.0f} s ({rate:.0f} MiB/s), "
             f"vocabulary {(ready.tokenizer_fingerprint or 'none')[:12]}"
         )
@@ -116,11 +107,11 @@ class Staging:
     def _checkpoint(self) -> Checkpoint:
         """Return the model at the commit that staging began with, even if the branch has moved."""
         earlier = self.store.planned_commit()
-        checkpoint = self._planned(earlier) if earlier else self.hub.describe(self.revision)
+        checkpoint = self._planned(earlier) if earlier else self.hub.describe(self.store.revision)
         commit = earlier or self.store.plan(checkpoint.commit)
         if commit != checkpoint.commit:
             checkpoint = self.hub.describe(commit)
-        self.progress(f"{self._name()}: {'resuming' if earlier else 'staging'} commit {commit}")
+        self.progress(f"{self.store.name}: {'resuming' if earlier else 'staging'} commit {commit}")
         return checkpoint
 
     def _planned(self, commit: str) -> Checkpoint:
@@ -129,29 +120,33 @@ class Staging:
         except NoSuchRevisionError as error:
             # The experiment may be right: hubs drop commits when somebody rewrites a history.
             raise UserInputError(
-                f"{error}; that commit is where staging of {self._name()} began: where it is "
+                f"{error}; that commit is where staging of {self.store.name} began: where it is "
                 f"another one by now, delete {self.store.address(checkpoints.PLAN_MARKER)} and "
                 f"stage again"
             ) from error
 
-    def _files_that_fit(self, checkpoint: Checkpoint) -> Sequence[HubFile]:
-        files = served_files(checkpoint.files, self._name(), allow_pickle=self.allow_pickle)
-        total_gib = sum(file.size_bytes for file in files) / _GIB
-        skipped = len(checkpoint.files) - len(files)
-        self.progress(f"{len(files)} files, {total_gib:.1f} GiB; {skipped} that serving needs not")
-        largest = max(files, key=lambda file: file.size_bytes)
+    def _files_that_fit(self, checkpoint: Checkpoint) -> Sequence[files.HubFile]:
+        wanted = files.served_files(
+            checkpoint.files, self.store.name, allow_pickle=self.allow_pickle
+        )
+        total_gib = sum(file.size_bytes for file in wanted) / _GIB
+        skipped = len(checkpoint.files) - len(wanted)
+        self.progress(f"{len(wanted)} files, {total_gib:.1f} GiB; {skipped} that serving needs not")
+        largest = max(wanted, key=lambda file: file.size_bytes)
         if largest.size_bytes > self.scratch.size_bytes:
             raise UserInputError(
-                f"{self._name()}: {largest.path} has {largest.size_bytes / _GIB:.1f} GiB and the "
-                f"scratch space is {self.scratch.size_bytes / _GIB:.1f} GiB; allowed: files that "
-                "fit; next: a revision in smaller files, or more scratch (--scratch-gib, and the "
-                "node's disk with it)"
+                f"{self.store.name}: {largest.path} has {largest.size_bytes / _GIB:.1f} GiB and "
+                f"the scratch space is {self.scratch.size_bytes / _GIB:.1f} GiB; allowed: files "
+                "that fit; next: a revision in smaller files, or more scratch (--scratch-gib, and "
+                "the node's disk with it)"
             )
-        return files
+        return wanted
 
-    def _stage_all(self, files: Sequence[HubFile], commit: str) -> list[checkpoints.StoredFile]:
+    def _stage_all(
+        self, wanted: Sequence[files.HubFile], commit: str
+    ) -> list[checkpoints.StoredFile]:
         """Stage several files at once, the largest first so that none is left alone at the end."""
-        order = sorted(files, key=lambda file: file.size_bytes, reverse=True)
+        order = sorted(wanted, key=lambda file: file.size_bytes, reverse=True)
         pool = ThreadPoolExecutor(self.parallel_files, thread_name_prefix="stage")
         try:
             futures = [pool.submit(self._stage, file, commit) for file in order]
@@ -162,7 +157,7 @@ class Staging:
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 
-    def _stage(self, file: HubFile, commit: str) -> checkpoints.StoredFile:
+    def _stage(self, file: files.HubFile, commit: str) -> checkpoints.StoredFile:
         there = self.store.staged(file)
         if there is not None:
             self.progress(f"{file.path}: there already")
@@ -172,20 +167,20 @@ class Staging:
             path, sha256 = self._downloaded(file, commit, folder)
             staged = self.store.upload(path, file, sha256)
         seconds = time.monotonic() - started_seconds
-        self.progress(f"{file.path}: {file.size_bytes / _MIB:.1f} MiB in {seconds:.0f} s")
+        self.progress(f"{file.path}: {file.size_bytes / MIB:.1f} MiB in {seconds:.0f} s")
         return staged
 
-    def _downloaded(self, file: HubFile, commit: str, folder: Path) -> tuple[Path, str]:
+    def _downloaded(self, file: files.HubFile, commit: str, folder: Path) -> tuple[Path, str]:
         for attempt in range(1, DOWNLOADS_OF_A_FILE + 1):
             # A folder for each try: the client takes a file that it finds for the one it wants.
             path = self.hub.download(file.path, commit, folder / str(attempt))
             try:
-                return path, checked_sha256(path, file)
-            except CorruptFileError as error:
+                return path, files.checked_sha256(path, file)
+            except files.CorruptFileError as error:
                 path.unlink()
                 if attempt == DOWNLOADS_OF_A_FILE:
-                    raise CorruptFileError(
-                        f"{self._name()}: {error}, {DOWNLOADS_OF_A_FILE} times; it is not staged"
+                    raise files.CorruptFileError(
+                        f"{self.store.name}: {error}, {DOWNLOADS_OF_A_FILE} times; it is not staged"
                     ) from error
                 self.progress(f"{error}; once more")
         raise AssertionError  # the last try returns or raises
@@ -200,9 +195,6 @@ class Staging:
                 return checkpoints.tokenizer_fingerprint(folder)
             except RecordError as error:
                 raise UserInputError(
-                    f"{self._name()}: {error}; the tokenizers of target and draft cannot be "
+                    f"{self.store.name}: {error}; the tokenizers of target and draft cannot be "
                     "compared; next: name another revision or model"
                 ) from error
-
-    def _name(self) -> str:
-        return f"{self.model} at {self.revision}"

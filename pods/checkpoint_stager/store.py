@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from boto3.exceptions import Boto3Error
 from boto3.s3.transfer import TransferConfig
@@ -33,11 +33,10 @@ TRANSFER = TransferConfig(
     multipart_chunksize=PART_BYTES,
     max_concurrency=PARTS_AT_ONCE,
 )
-_NOT_FOUND = frozenset(("404", "NoSuchKey", "NotFound"))
 # The next step stands at the end of a reason, and must not be cut off.
 _REASON_CHARACTERS = 1000
-Marker = checkpoints.ReadyModel | checkpoints.StagingPlan | checkpoints.FailedModel
-_REFUSED = frozenset(("403", "AccessDenied", "NoSuchBucket"))
+
+R = TypeVar("R")
 
 
 class StoreError(DraftworthError):
@@ -48,16 +47,19 @@ class MissingError(StoreError):
     """S3 has no such object."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Store:
     """The folder of one model in the checkpoints bucket. The client retries by itself."""
 
     client: S3Client
-    _: KW_ONLY
     bucket: str
     model: str
     revision: str
     transfer: TransferConfig = TRANSFER
+
+    @property
+    def name(self) -> str:
+        return f"{self.model} at {self.revision}"
 
     def address(self, path: str) -> str:
         return f"s3://{self.bucket}/{self._key(path)}"
@@ -65,8 +67,7 @@ class Store:
     def ready(self) -> checkpoints.ReadyModel | None:
         """The model's `_READY.json`; None where it is missing, damaged or of another model."""
         try:
-            data = self._get(checkpoints.READY_MARKER)
-            ready = load_record(checkpoints.ReadyModel, data) if data is not None else None
+            ready = self._read(checkpoints.ReadyModel, checkpoints.READY_MARKER)
         except (RecordError, TooLargeError):
             return None
         same = ready and (ready.model, ready.revision) == (self.model, self.revision)
@@ -79,14 +80,13 @@ class Store:
             UserInputError: the plan is damaged.
         """
         try:
-            data = self._get(checkpoints.PLAN_MARKER)
-            return load_record(checkpoints.StagingPlan, data).commit if data is not None else None
+            plan = self._read(checkpoints.StagingPlan, checkpoints.PLAN_MARKER)
         except (RecordError, TooLargeError) as error:
             raise UserInputError(
-                f"{self.address(checkpoints.PLAN_MARKER)}: {error}; this file says which commit "
-                f"is being "
-                "staged; next: delete it and stage again"
+                f"{self.address(checkpoints.PLAN_MARKER)}: {error}; this file says which commit is "
+                "being staged; next: delete it and stage again"
             ) from error
+        return plan.commit if plan else None
 
     def plan(self, commit: str) -> str:
         """Write down the commit that staging begins with, and return the first one written."""
@@ -119,14 +119,14 @@ class Store:
 
         The object appears when its last part is there.
         """
-        extra = {
-            "ChecksumAlgorithm": "SHA256",
-            "Metadata": {CONTENT_ID: file.content_id, SHA256: sha256},
-        }
-        key = self._key(file.path)
+        metadata = {CONTENT_ID: file.content_id, SHA256: sha256}
         with self._failures_of("write", file.path):
             self.client.upload_file(
-                str(path), self.bucket, key, ExtraArgs=extra, Config=self.transfer
+                str(path),
+                self.bucket,
+                self._key(file.path),
+                ExtraArgs={"ChecksumAlgorithm": "SHA256", "Metadata": metadata},
+                Config=self.transfer,
             )
         return _staged(file, sha256)
 
@@ -149,7 +149,7 @@ class Store:
         )
         self._put(checkpoints.FAILED_MARKER, failed, ContentType="application/json")
 
-    def _put(self, path: str, record: Marker, **more: Any) -> None:
+    def _put(self, path: str, record: object, **more: Any) -> None:
         with self._failures_of("write", path):
             self.client.put_object(
                 Bucket=self.bucket,
@@ -162,14 +162,15 @@ class Store:
     def _key(self, path: str) -> str:
         return f"{checkpoints.checkpoint_prefix(self.model, self.revision)}/{path}"
 
-    def _get(self, path: str) -> bytes | None:
-        """Return a marker; raise TooLargeError where it is too large for one."""
+    def _read(self, kind: type[R], path: str) -> R | None:
+        """Return a marker or None; raise RecordError or TooLargeError where it is damaged."""
         try:
             with self._failures_of("read", path):
                 answer = self.client.get_object(Bucket=self.bucket, Key=self._key(path))
-                return read_at_most(answer["Body"])
+                data = read_at_most(answer["Body"])
         except MissingError:
             return None
+        return load_record(kind, data)
 
     @contextmanager
     def _failures_of(self, action: str, path: str) -> Iterator[None]:
@@ -179,10 +180,10 @@ class Store:
         except (ClientError, BotoCoreError, Boto3Error) as error:
             code = _code(error)
             text = f"{self.address(path)}: cannot {action}: {error}"
-            if code in _NOT_FOUND:
+            if code in ("404", "NoSuchKey", "NotFound"):
                 raise MissingError(text) from error
             # No UserInputError: a role that was just made is refused for some seconds.
-            if code in _REFUSED:
+            if code in ("403", "AccessDenied", "NoSuchBucket"):
                 text += "; next: check the bucket's name and that the stager's role may write there"
             raise StoreError(text) from error
 

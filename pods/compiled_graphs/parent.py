@@ -1,13 +1,10 @@
 """The parent of vLLM in its container prepares graphs, runs vLLM and reports its state.
 
-It stays while vLLM runs, to tell why a server is not ready: each change goes into the results
-bucket (`draftworth/records/servers.py`), with the last lines of the log. A server that is not worth
-another start is given up: nothing runs here any more, the container waits, and the capacity
-controller takes its nodes away.
-
-A server is given up where its graphs must not be served, where it ended too often and was never
-healthy, and where a start takes too long. A server that was healthy and ends is started again by
-the kubelet, as often as that happens: the measuring Job counts what it loses.
+Each change goes into the results bucket (`draftworth/records/servers.py`), with the last lines of
+the log. A server is given up where its graphs must not be served, where it ended too often and was
+never healthy, and where a start takes too long: nothing runs here any more, the container waits,
+and the capacity controller takes its nodes away. A server that was healthy and ends is started
+again by the kubelet, as often as that happens: the measuring Job counts what it loses.
 """
 
 import os
@@ -23,9 +20,10 @@ from draftworth.records.artifacts import RefusedGraphsError
 from pods.compiled_graphs.prepare import Order, Prepared, compiles_after_all, prepare
 from pods.compiled_graphs.reports import Reports
 from pods.compiled_graphs.scratch import Starts, begin, keep
-from pods.compiled_graphs.server_process import EXIT_NOT_FOUND, ServerProcess, is_healthy
+from pods.compiled_graphs.server_process import ServerProcess, is_healthy
 
 EXIT_NOT_PREPARED = 1
+EXIT_NOT_FOUND = 127
 
 
 class GivenUpError(Exception):
@@ -41,7 +39,6 @@ class StartLimits:
     starts: how often it may start without having been healthy.
     with_compiler_failure: the same where the compiler failed by itself.
     health_period_seconds: the time between two looks at its health.
-    grace_seconds: how long vLLM may take to end after SIGTERM; then it is killed.
     """
 
     load_seconds: float
@@ -49,33 +46,23 @@ class StartLimits:
     starts: int
     with_compiler_failure: int
     health_period_seconds: float
-    grace_seconds: float
-
-    def seconds(self, *, compiles: bool) -> float:
-        return self.compile_seconds if compiles else self.load_seconds
 
 
+@dataclass(kw_only=True)
 class Parent:
     """One life of the container."""
 
-    def __init__(
-        self,
-        *,
-        command: Sequence[str],
-        url: str,
-        limits: StartLimits,
-        scratch: Path,
-        reports: Reports,
-    ) -> None:
-        self._command = command
-        self._url = url
-        self._limits = limits
-        self._scratch = scratch
-        self._reports = reports
-        self._server: ServerProcess | None = None
-        self._told_to_end = False
-        self._timed_out = False
-        self.starts = begin(scratch)
+    command: Sequence[str]
+    url: str
+    limits: StartLimits
+    scratch: Path
+    reports: Reports
+    _server: ServerProcess | None = None
+    _told_to_end: bool = False
+    _timed_out: bool = False
+
+    def __post_init__(self) -> None:
+        self.starts = begin(self.scratch)
 
     def run(self, order: Order) -> int:
         """Prepare and serve, and return the exit code of the container.
@@ -83,14 +70,14 @@ class Parent:
         Raises:
             GivenUpError: the server is not worth another start.
         """
-        if self.starts.without_health > self._limits.starts:
+        if self.starts.without_health > self.limits.starts:
             raise GivenUpError(self._too_often("without a word, as when it has no memory left"))
         try:
             prepared = prepare(order)
         except RefusedGraphsError as refused:
             raise GivenUpError(f"REFUSED: {refused}") from refused
         except OSError as error:
-            self._reports.say(f"graphs cannot be prepared: {error}")
+            self.reports.say(f"graphs cannot be prepared: {error}")
             return self._ended(EXIT_NOT_PREPARED)
         return self._serve(order, prepared)
 
@@ -107,7 +94,7 @@ class Parent:
             code = self._attempt({**environment, **prepared.proof}, compiles=False)
             if self._told_to_end or not self.starts.without_health:
                 return self._ended(code)
-            self._reports.say(
+            self.reports.say(
                 f"the restored graphs were not hit (exit code {code}): the ordinary start follows "
                 "and compiles; next: `python -m draftworth artifacts` shows what is stored"
             )
@@ -117,17 +104,17 @@ class Parent:
         return self._ended(self._attempt(environment, compiles=compiles))
 
     def _attempt(self, environment: Mapping[str, str], *, compiles: bool) -> int:
-        limit_seconds = self._limits.seconds(compiles=compiles)
+        limit_seconds = self.limits.compile_seconds if compiles else self.limits.load_seconds
         left_seconds = limit_seconds - (time.monotonic() - self.starts.first_at_seconds)
         self._timed_out = False
         if left_seconds <= 0:
             raise GivenUpError(self._too_long(limit_seconds))
         try:
-            self._server = ServerProcess(self._command, environment, self._reports.tail)
+            self._server = ServerProcess(self.command, environment, self.reports.tail)
         except OSError as error:
-            self._reports.say(f"{self._command[0]} cannot be started: {error}")
+            self.reports.say(f"{self.command[0]} cannot be started: {error}")
             return EXIT_NOT_FOUND
-        self._reports.report("starting", self.starts)
+        self.reports.report("starting", self.starts)
         watching = threading.Thread(
             target=self._watch, args=(self._server, left_seconds), daemon=True
         )
@@ -140,38 +127,38 @@ class Parent:
 
     def _watch(self, server: ServerProcess, left_seconds: float) -> None:
         until = time.monotonic() + left_seconds
-        while not server.ended.wait(self._limits.health_period_seconds):
-            if is_healthy(self._url):
+        while not server.ended.wait(self.limits.health_period_seconds):
+            if is_healthy(self.url):
                 self._keep(replace(self.starts, without_health=0))
-                self._reports.report("healthy", self.starts)
+                self.reports.report("healthy", self.starts)
                 return
             if time.monotonic() >= until:
                 self._timed_out = not self._told_to_end
-                server.end(grace_seconds=self._limits.grace_seconds)
+                server.end()
                 return
 
     def _ended(self, code: int) -> int:
         """Return the exit code for another start; raise GivenUpError where none is worth it."""
-        starts, failed = self.starts, self._reports.tail.compiler_failed
-        allowed = self._limits.with_compiler_failure if failed else self._limits.starts
+        starts, failed = self.starts, self.reports.tail.compiler_failed
+        allowed = self.limits.with_compiler_failure if failed else self.limits.starts
         if starts.without_health >= allowed and not self._told_to_end:
             compiler = "; the compiler failed by itself (exit code 70)" if failed else ""
             raise GivenUpError(self._too_often(f"with exit code {code}{compiler}"))
-        self._reports.report("ended", starts, exit_code=code)
+        self.reports.report("ended", starts, exit_code=code)
         return code
 
     def give_up(self, reason: str) -> None:
         """Give the server up, and tell the log, the bucket and later containers."""
         self._keep(replace(self.starts, given_up=reason))
-        self._reports.say(f"given up: {reason}")
-        self._reports.report("given_up", self.starts, reason=reason)
+        self.reports.say(f"given up: {reason}")
+        self.reports.report("given_up", self.starts, reason=reason)
 
     def _keep(self, starts: Starts) -> None:
         self.starts = starts
-        keep(self._scratch, starts)
+        keep(self.scratch, starts)
 
     def _too_often(self, last: str) -> str:
-        ended = min(self.starts.without_health, self._limits.starts)
+        ended = min(self.starts.without_health, self.limits.starts)
         return (
             f"its server ended {ended} times and was never healthy, the last time {last}; next: "
             "mend what its log names and deploy again with a raised `rerun`; where only the "

@@ -4,8 +4,7 @@ The volume is an emptyDir. It outlives the pod's containers and goes with the po
 be of an earlier container, and another pod begins anew.
 
 - `starts.json` counts how often and for how long the server was tried. Times are of the node's
-clock
-  since its boot, which the containers share and nobody sets.
+  clock since its boot, which the containers share and nobody sets.
 - `start.json` holds the present start and its graphs.
 - `compiled-whole.json` marks the graphs of a start as whole, once the server was healthy.
 """

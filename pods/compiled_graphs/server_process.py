@@ -19,7 +19,6 @@ from pathlib import Path
 
 from draftworth.records.servers import LAST_LINES, last_lines
 
-EXIT_NOT_FOUND = 127
 _PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 _PIECE_BYTES = 64 * 1024
 # How long orphans may take to end, and the log of a child that has ended to arrive.
@@ -27,6 +26,8 @@ _PATIENCE_SECONDS = 5.0
 # The time between two looks at its health.
 HEALTH_PERIOD_SECONDS = 5.0
 _HEALTH_TIMEOUT_SECONDS = 5.0
+# How long vLLM may take to end after SIGTERM.
+_GRACE_SECONDS = 30.0
 # Kept of a line that has not ended; a record keeps less.
 _LINE_BYTES = 4096
 # neuronx-cc ends with 70 where it fails by itself, and did so on one node and not on the next with
@@ -69,7 +70,9 @@ class LogTail:
         """Return the last lines, printable."""
         with self._lock:
             kept = (*self._lines, *([self._rest] if self._rest else []))
-        return last_lines(tuple(_shown(line) for line in kept))
+        # Of a line that was overwritten many times, as by a progress bar, its last text.
+        shown = (line.rstrip(b"\r").rpartition(b"\r")[2] for line in kept)
+        return last_lines(tuple(line.decode("utf-8", "replace") for line in shown))
 
 
 def adopt_orphans() -> None:
@@ -116,19 +119,19 @@ class ServerProcess:
             pid, status = os.waitpid(-1, 0)
             if pid == self._process.pid:
                 break
-        self._process.returncode = os.waitstatus_to_exitcode(status)
+        code = self._process.returncode = os.waitstatus_to_exitcode(status)
         self.ended.set()
         self.signal(signal.SIGKILL)
         _end_orphans()
         # A process that left the group and still lives holds the pipe: nobody waits for it.
         self._reader.join(_PATIENCE_SECONDS)
-        return _exit_code(self._process.returncode)
+        return code if code >= 0 else 128 - code
 
     def signal(self, number: int) -> None:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, number)
 
-    def end(self, *, grace_seconds: float) -> None:
+    def end(self, grace_seconds: float = _GRACE_SECONDS) -> None:
         """Ask it to end, then kill it. The thread that waits must not call this."""
         self.signal(signal.SIGTERM)
         if not self.ended.wait(grace_seconds):
@@ -139,7 +142,8 @@ class ServerProcess:
         while data := os.read(reading, _PIECE_BYTES):
             self._tail.feed(data)
             with suppress(OSError):
-                _write_all(data)
+                while data:
+                    data = data[os.write(1, data) :]
         os.close(reading)
 
 
@@ -151,16 +155,6 @@ def is_healthy(url: str) -> bool:
             return bool(answer.status == 200)
     except (OSError, ValueError):  # ValueError: an answer that is no HTTP
         return False
-
-
-def _exit_code(returncode: int) -> int:
-    """Return the exit code as a shell and Kubernetes count it."""
-    return returncode if returncode >= 0 else 128 - returncode
-
-
-def _write_all(data: bytes) -> None:
-    while data:
-        data = data[os.write(1, data) :]
 
 
 def _end_orphans() -> None:
@@ -185,9 +179,3 @@ def _children() -> Iterator[int]:
             parent = stat.read_text(errors="replace").rpartition(")")[2].split()[1]
             if int(parent) == os.getpid():
                 yield int(stat.parent.name)
-
-
-def _shown(line: bytes) -> str:
-    """Return the last text of a line that was overwritten many times, as by a progress bar."""
-    shown = line.rstrip(b"\r").rpartition(b"\r")[2]
-    return shown.decode("utf-8", "replace")

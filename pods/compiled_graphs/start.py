@@ -4,19 +4,18 @@ import argparse
 import json
 import os
 import signal
-from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
 from draftworth.records import servers
 from pods.compiled_graphs.parent import GivenUpError, Parent, StartLimits
-from pods.compiled_graphs.prepare import EngineFolders, Order, say
-from pods.compiled_graphs.reports import Reports, StateBucket, StateReports
+from pods.compiled_graphs.prepare import Order, say
+from pods.compiled_graphs.reports import Reports, put_state
 from pods.compiled_graphs.server_process import HEALTH_PERIOD_SECONDS, adopt_orphans
 
 # After so many starts without health the server is given up.
 MAX_STARTS = 3
-GRACE_SECONDS = 30.0
 # How long the last state may take to reach the bucket before the container ends.
 FLUSH_SECONDS = 10.0
 _FORWARDED = (
@@ -30,17 +29,22 @@ def main(argv: list[str]) -> int:
     split = argv.index("--")
     arguments = _parser().parse_args(argv[:split])
     adopt_orphans()
-    states = StateReports(StateBucket(arguments.results, arguments.region).put, say)
     reports = Reports(
         server=os.environ[servers.SERVER_VARIABLE],
         variant=os.environ[servers.VARIANT_VARIABLE],
         pod=os.environ[servers.POD_VARIABLE],
-        states=states,
+        put=partial(put_state, arguments.results, arguments.region),
     )
     parent = Parent(
         command=argv[split + 1 :],
         url=arguments.health_url,
-        limits=_limits(arguments),
+        limits=StartLimits(
+            load_seconds=60 * arguments.load_minutes,
+            compile_seconds=60 * arguments.compile_minutes,
+            starts=MAX_STARTS,
+            with_compiler_failure=arguments.starts_with_compiler_failure,
+            health_period_seconds=arguments.health_period_seconds,
+        ),
         scratch=arguments.scratch,
         reports=reports,
     )
@@ -51,11 +55,11 @@ def main(argv: list[str]) -> int:
         say(f"given up by an earlier container of this pod: {earlier}")
         _stay()
     try:
-        code = parent.run(_order(arguments, os.environ))
+        code = parent.run(_order(arguments))
     except GivenUpError as given_up:
         parent.give_up(str(given_up))
         _stay()
-    states.flush(FLUSH_SECONDS)
+    reports.flush(FLUSH_SECONDS)
     return code
 
 
@@ -63,17 +67,6 @@ def _stay() -> NoReturn:
     """Stay without a server until a signal comes: a container that ends would be started again."""
     while True:
         signal.pause()
-
-
-def _limits(arguments: argparse.Namespace) -> StartLimits:
-    return StartLimits(
-        load_seconds=60 * arguments.load_minutes,
-        compile_seconds=60 * arguments.compile_minutes,
-        starts=MAX_STARTS,
-        with_compiler_failure=arguments.starts_with_compiler_failure,
-        health_period_seconds=arguments.health_period_seconds,
-        grace_seconds=arguments.grace_seconds,
-    )
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -103,37 +96,25 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--health-url", required=True, help="answers 200 once the server serves")
     parser.add_argument("--results", required=True, help="the results bucket, for its states")
     parser.add_argument("--region", required=True, help="of that bucket")
-    _add_limits(parser)
+    for name, kind, default, text in (
+        ("load-minutes", float, servers.LOAD_LIMIT_MINUTES, "for a start with compiled graphs"),
+        ("compile-minutes", float, servers.COMPILE_LIMIT_MINUTES, "for a start without"),
+        ("health-period-seconds", float, HEALTH_PERIOD_SECONDS, "time between two looks"),
+        ("starts-with-compiler-failure", int, MAX_STARTS, "if the compiler failed by itself"),
+    ):
+        parser.add_argument(f"--{name}", type=kind, default=default, help=f"{text} (%(default)s)")
     return parser
 
 
-def _add_limits(parser: argparse.ArgumentParser) -> None:
-    limits: Mapping[str, tuple[float, str]] = {
-        "--load-minutes": (
-            servers.LOAD_LIMIT_MINUTES,
-            "what a start with compiled graphs may take",
-        ),
-        "--compile-minutes": (servers.COMPILE_LIMIT_MINUTES, "what a start without may take"),
-        "--health-period-seconds": (HEALTH_PERIOD_SECONDS, "time between two looks"),
-        "--grace-seconds": (GRACE_SECONDS, "what vLLM may take to end when it has had its time"),
-    }
-    for name, (default, text) in limits.items():
-        parser.add_argument(name, type=float, default=default, help=f"{text} (%(default)s)")
-    parser.add_argument(
-        "--starts-with-compiler-failure",
-        type=int,
-        default=MAX_STARTS,
-        help="starts without health where the compiler failed by itself (%(default)s)",
-    )
-
-
-def _order(arguments: argparse.Namespace, environment: Mapping[str, str]) -> Order:
+def _order(arguments: argparse.Namespace) -> Order:
     pairs = (pair.partition("=") for pair in arguments.checkpoint)
     variable, cache = arguments.compiler_cache or (arguments.artifact_folder, None)
     return Order(
-        key=environment["ARTIFACT_KEY"],
-        inputs=json.loads(environment["ARTIFACT_INPUTS"]),
-        folders=EngineFolders(variable=variable, cache=cache, proof=arguments.proof),
+        key=os.environ["ARTIFACT_KEY"],
+        inputs=json.loads(os.environ["ARTIFACT_INPUTS"]),
+        variable=variable,
+        cache=cache,
+        proof=arguments.proof,
         artifacts=arguments.artifacts,
         scratch=arguments.scratch,
         checkpoints={role: Path(folder) for role, _, folder in pairs},

@@ -29,9 +29,6 @@ from pods.compiled_graphs.server_process import HEALTH_PERIOD_SECONDS, is_health
 if TYPE_CHECKING:
     from boto3.s3.transfer import TransferConfig
     from mypy_boto3_s3 import S3Client
-    from mypy_boto3_s3.type_defs import ObjectIdentifierTypeDef
-
-    Keys = list[ObjectIdentifierTypeDef]
 
 # Half an hour in all: longer outages are rarer than the next start, which compiles again.
 RETRY_DELAYS_SECONDS = (15, 30, 60, 120, 240, 480, 900)
@@ -39,11 +36,7 @@ _LOG = logging.getLogger("compiled-graphs")
 
 
 class NothingToUploadError(Exception):
-    """The server is healthy and left nothing where compiled graphs should be."""
-
-
-class StartedAnewError(Exception):
-    """The server was started anew; in the folder of its graphs it may compile others."""
+    """The server left no graphs of this start, or was started anew and may compile others."""
 
 
 class UnfinishedError(Exception):
@@ -51,41 +44,73 @@ class UnfinishedError(Exception):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GraphBucket:
-    """The artifacts bucket.
+class Uploader:
+    """Uploads the graphs of one pod into the artifacts bucket.
 
+    scratch: the folder where the server records its starts.
     transfer: how files are cut into parts; None takes boto3's defaults.
     """
 
     client: S3Client
-    name: str
+    bucket: str
+    scratch: Path
     transfer: TransferConfig | None = None
 
-    def put_files(self, folder: Path, manifest: artifacts.ArtifactManifest) -> None:
-        """Upload the manifest's files; S3 compares the SHA-256 of each part.
+    def upload(self, record: StartRecord) -> str:
+        """Upload unless it is done, and return one sentence about it. It is safe to repeat.
 
-        Raise UnfinishedError where they changed meanwhile.
+        Raises:
+            NothingToUploadError: there are no graphs, or they may be of another start.
+            UnfinishedError, OSError, and what boto3 raises: it may work the next time.
         """
-        extra = {"ChecksumAlgorithm": "SHA256"}
+        if settled := self._settle(record):
+            return settled
+        manifest = _manifest_of(record)
+        self._put_files(Path(record.graphs), manifest)
+        # Compared last: if the start is still the newest one, no other began during the upload.
+        if read_record(self.scratch) != record:
+            raise NothingToUploadError(f"{record.start_id}: the server was started anew since")
+        self._put_manifest(manifest)
+        return self._settle(record) or "the manifest was written and is gone again"
+
+    def _settle(self, record: StartRecord) -> str | None:
+        """Return a sentence where the key has its manifest; None where it has none.
+
+        Another pod's graphs are as good as ours, so ours are removed.
+        """
+        key = artifacts.manifest_key(record.key)
+        try:
+            stored = self.client.get_object(Bucket=self.bucket, Key=key)
+        except self.client.exceptions.NoSuchKey:
+            return None
+        manifest = load_record(artifacts.ArtifactManifest, read_at_most(stored["Body"]))
+        own = artifacts.upload_folder(record.key, record.start_id)
+        if manifest.folder == own:
+            return f"{own} is in the bucket: {manifest.size_bytes} bytes"
+        self._remove(own)
+        return f"{manifest.folder} was in the bucket first; nothing of {own} is kept"
+
+    def _put_files(self, folder: Path, manifest: artifacts.ArtifactManifest) -> None:
+        """Upload the files; S3 compares the SHA-256 of each part."""
         for file in manifest.files:
             self.client.upload_file(
                 str(folder / file.path),
-                self.name,
+                self.bucket,
                 f"{manifest.folder}/{file.path}",
-                ExtraArgs=extra,
+                ExtraArgs={"ChecksumAlgorithm": "SHA256"},
                 Config=self.transfer,
             )
         if tuple(inventory(folder)) != manifest.files:
             raise UnfinishedError(f"{folder} changed while it was uploaded")
 
-    def put_manifest(self, manifest: artifacts.ArtifactManifest) -> None:
+    def _put_manifest(self, manifest: artifacts.ArtifactManifest) -> None:
         """Write the manifest unless its key has one. The caller then looks whose it is.
 
         If an answer is lost, botocore tries again and finds its own object.
         """
         try:
             self.client.put_object(
-                Bucket=self.name,
+                Bucket=self.bucket,
                 Key=artifacts.manifest_key(manifest.key),
                 Body=dump_record(manifest, indent=1),
                 ContentType="application/json",
@@ -96,70 +121,19 @@ class GraphBucket:
             if error.response["Error"]["Code"] not in ("PreconditionFailed", "412"):
                 raise
 
-    def manifest(self, key: str) -> artifacts.ArtifactManifest | None:
-        """Return the manifest of a key or None. Raise RecordError, TooLargeError."""
-        try:
-            stored = self.client.get_object(Bucket=self.name, Key=artifacts.manifest_key(key))
-        except self.client.exceptions.NoSuchKey:
-            return None
-        return load_record(artifacts.ArtifactManifest, read_at_most(stored["Body"]))
-
-    def remove(self, folder: str) -> None:
+    def _remove(self, folder: str) -> None:
         """Delete the objects of a folder; raise UnfinishedError where one stays."""
         pages = self.client.get_paginator("list_objects_v2")
         # A page is listed with as many keys as one request deletes.
-        for page in pages.paginate(Bucket=self.name, Prefix=f"{folder}/"):
-            keys: Keys = [{"Key": item["Key"]} for item in page.get("Contents", [])]
-            if not keys:
+        for page in pages.paginate(Bucket=self.bucket, Prefix=f"{folder}/"):
+            if not (found := page.get("Contents")):
                 continue
             answer = self.client.delete_objects(
-                Bucket=self.name, Delete={"Objects": keys, "Quiet": True}
+                Bucket=self.bucket,
+                Delete={"Objects": [{"Key": item["Key"]} for item in found], "Quiet": True},
             )
             if errors := answer.get("Errors"):
                 raise UnfinishedError(f"{errors[0].get('Key')}: {errors[0].get('Message')}")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Uploader:
-    """Uploads the graphs of one pod.
-
-    scratch: the folder where the server records its starts.
-    """
-
-    bucket: GraphBucket
-    scratch: Path
-
-    def upload(self, record: StartRecord) -> str:
-        """Upload unless it is done, and return one sentence about it. It is safe to repeat.
-
-        Raises:
-            NothingToUploadError: there are no graphs.
-            StartedAnewError: they may be of another start, and not whole.
-            UnfinishedError, OSError, and what boto3 raises: it may work the next time.
-        """
-        if settled := self._settle(record):
-            return settled
-        manifest = _manifest_of(record)
-        self.bucket.put_files(Path(record.graphs), manifest)
-        # Compared last: if the start is still the newest one, no other began during the upload.
-        if read_record(self.scratch) != record:
-            raise StartedAnewError(f"{record.start_id}: the server was started anew since")
-        self.bucket.put_manifest(manifest)
-        return self._settle(record) or "the manifest was written and is gone again"
-
-    def _settle(self, record: StartRecord) -> str | None:
-        """Return a sentence where the key has its manifest; None where it has none.
-
-        Another pod's graphs are as good as ours, so ours are removed.
-        """
-        manifest = self.bucket.manifest(record.key)
-        if manifest is None:
-            return None
-        own = artifacts.upload_folder(record.key, record.start_id)
-        if manifest.folder == own:
-            return f"{own} is in the bucket: {manifest.size_bytes} bytes"
-        self.bucket.remove(own)
-        return f"{manifest.folder} was in the bucket first; nothing of {own} is kept"
 
 
 def _manifest_of(record: StartRecord) -> artifacts.ArtifactManifest:
@@ -185,16 +159,14 @@ def inventory(folder: Path) -> Iterator[StoredFile]:
         yield StoredFile(path=name, size_bytes=path.stat().st_size, sha256=sha256_of(path))
 
 
-def wait_for_health(
-    scratch: Path, url: str, stop: threading.Event, *, period_seconds: float
-) -> StartRecord | None:
+def _healthy_start(arguments: argparse.Namespace, stop: threading.Event) -> StartRecord | None:
     """Wait for health; return the healthy start, or None when this process has to end first."""
     while not stop.is_set():
-        before = read_record(scratch)
+        before = read_record(arguments.scratch)
         # Read again after the answer: it may have been an older server's.
-        if before and is_healthy(url) and read_record(scratch) == before:
+        if before and is_healthy(arguments.health_url) and read_record(arguments.scratch) == before:
             return before
-        stop.wait(period_seconds)
+        stop.wait(arguments.health_period_seconds)
     return None
 
 
@@ -208,7 +180,7 @@ def upload_with_retries(
     for delay in (*delays_seconds, None):
         try:
             _LOG.info(uploader.upload(record))
-        except (NothingToUploadError, StartedAnewError) as over:
+        except NothingToUploadError as over:
             _LOG.error(over)
             return False
         except Exception as error:  # noqa: BLE001 (whatever it was, the server goes on)
@@ -237,12 +209,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _work(arguments: argparse.Namespace, stop: threading.Event) -> None:
-    while record := wait_for_health(
-        arguments.scratch,
-        arguments.health_url,
-        stop,
-        period_seconds=arguments.health_period_seconds,
-    ):
+    while record := _healthy_start(arguments, stop):
         if record.origin == "bucket":
             _LOG.info("%s was loaded from the bucket: nothing to upload", record.key)
             return
@@ -260,8 +227,7 @@ def _uploader(arguments: argparse.Namespace) -> Uploader:
 
     config = Config(connect_timeout=10, retries={"mode": "standard", "max_attempts": 4})
     client = boto3.client("s3", config=config)
-    bucket = GraphBucket(client=client, name=arguments.bucket)
-    return Uploader(bucket=bucket, scratch=arguments.scratch)
+    return Uploader(client=client, bucket=arguments.bucket, scratch=arguments.scratch)
 
 
 def _parser() -> argparse.ArgumentParser:

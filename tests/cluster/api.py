@@ -1,7 +1,7 @@
 """The Kubernetes API over plain HTTPS: objects as dictionaries, warnings with each answer."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -45,14 +45,12 @@ class RefusedError(Exception):
 
 
 def path_of(kind: str, name: str = "", namespace: str = NAMESPACE) -> str:
-    """The path of a kind's objects, or of one of them."""
     api, plural, namespaced = KINDS[kind]
     where = f"/{api}/namespaces/{namespace}/{plural}" if namespaced else f"/{api}/{plural}"
     return f"{where}/{name}" if name else where
 
 
 def path_of_object(item: Mapping[str, Any], *, with_name: bool = True) -> str:
-    """Where an object lives, or where its kind is created."""
     given = item["metadata"]
     name = given["name"] if with_name else ""
     return path_of(item["kind"], name, given.get("namespace", NAMESPACE))
@@ -83,7 +81,6 @@ class Api:
         content_type: str = "application/json",
         **query: str,
     ) -> requests.Response:
-        """The answer, whatever it is."""
         return self._session.request(
             method,
             self.url + path,
@@ -94,19 +91,16 @@ class Api:
         )
 
     def ask(self, method: str, path: str, body: object = None, **options: str) -> Object:
-        """The answer's content.
+        content: Object = self._accepted(method, path, body, **options).json()
+        return content
 
-        Raises:
-            RefusedError: any other answer than success.
-        """
+    def _accepted(self, method: str, path: str, body: object, **options: str) -> requests.Response:
         answer = self.call(method, path, body, **options)
         if not answer.ok:
             raise RefusedError(f"{method} {path}: {answer.status_code} {answer.text}")
-        content: Object = answer.json()
-        return content
+        return answer
 
     def find(self, path: str) -> Object | None:
-        """An object, or None."""
         answer = self.call("GET", path)
         if answer.status_code == requests.codes.not_found:
             return None
@@ -115,33 +109,27 @@ class Api:
         return content
 
     def all(self, kind: str, namespace: str = NAMESPACE, **query: str) -> list[Object]:
-        """The objects of a kind; those of one namespace where the kind has them."""
         found: list[Object] = self.ask("GET", path_of(kind, namespace=namespace), **query)["items"]
         return [{"kind": kind, **item} for item in found]
 
     def one(self, kind: str, name: str, namespace: str = NAMESPACE) -> Object:
-        """The object of this name."""
         return self.ask("GET", path_of(kind, name, namespace))
 
     def create(self, *items: Object) -> list[Object]:
-        """Create objects, in order."""
         return [self.ask("POST", path_of_object(i, with_name=False), i) for i in items]
 
-    def warnings(self, item: Object, *, method: str = "POST") -> Sequence[str]:
+    def warnings(self, item: Object) -> list[str]:
         """What the server warns of when it validates an object strictly, and creates nothing.
 
         Raises:
             RefusedError: it would not take the object.
         """
         path = path_of_object(item, with_name=False)
-        answer = self.call(method, path, item, dryRun="All", fieldValidation="Strict")
-        if not answer.ok:
-            raise RefusedError(f"{path}: {answer.status_code} {answer.text}")
+        answer = self._accepted("POST", path, item, dryRun="All", fieldValidation="Strict")
         header = answer.headers.get("Warning", "")
         return [header] if header else []
 
     def change(self, path: str, patch: object) -> Object:
-        """Merge a patch into an object."""
         return self.ask("PATCH", path, patch, content_type="application/merge-patch+json")
 
     def delete(self, path: str, *, grace_seconds: int | None = None) -> None:

@@ -43,7 +43,6 @@ class ControlPlane:
     kubeconfig: Path
 
     def kubectl(self, *arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
-        """kubectl's exit code and what it said."""
         return subprocess.run(
             [self.binaries / "kubectl", "--kubeconfig", self.kubeconfig, *arguments],
             input=given,
@@ -69,7 +68,6 @@ class _Programs:
         return process
 
     def logs(self) -> str:
-        """The end of each log."""
         return "\n".join(
             "\n".join(
                 [f"== {log.stem}", *log.read_text(errors="replace").splitlines()[-SHOWN_LINES:]]
@@ -172,7 +170,6 @@ def _start_api_server(
 
 
 def _start_controllers(programs: _Programs, kubeconfig: Path) -> None:
-    """Controller manager and scheduler, with the administrator's rights."""
     for name, flags in (
         (
             "kube-controller-manager",
@@ -216,7 +213,6 @@ def _write_kubeconfig(path: Path, api: Api) -> Path:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Told to end; killed when it does not."""
     process.terminate()
     try:
         process.wait(timeout=10)

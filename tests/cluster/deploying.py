@@ -82,7 +82,6 @@ class Deployment:
         return [item for manifest in manifests for item in manifest]
 
     def _wanted(self, template: Template) -> Iterator[tuple[str, Properties]]:
-        """In the order of the template's dependencies."""
         manifests = of_type(template, MANIFEST)
         for logical in TopologicalSorter(needs_in(template)).static_order():
             if logical in manifests:

@@ -54,7 +54,6 @@ _WRITTEN_IN = {
 
 
 def living(api: Api) -> dict[str, Object]:
-    """What lives of the kinds that are asked for, by kind and name."""
     found = {name(item): item for kind in ASKED_FOR for item in api.all(kind) if _is_ours(item)}
     return {key: item for key, item in found.items() if key not in MADE_BY_KUBERNETES}
 
@@ -68,12 +67,10 @@ def asked_for(api: Api, items: Iterable[Object]) -> dict[str, Object]:
 
 
 def comparable(items: dict[str, Object]) -> dict[str, Object]:
-    """Without what the server and its controllers write."""
     return {key: _without_written(item) for key, item in items.items()}
 
 
 def name(item: Object) -> str:
-    """An object's kind and name."""
     return f"{item['kind']} {item['metadata']['name']}"
 
 

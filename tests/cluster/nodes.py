@@ -34,8 +34,6 @@ DEVICES: Object = {
 
 @dataclass(frozen=True, kw_only=True)
 class NodeKind:
-    """What the nodes of one node group have in common."""
-
     labels: Mapping[str, str]
     taints: tuple[Mapping[str, str], ...]
     capacity: Mapping[str, str]

@@ -22,8 +22,6 @@ MakeProgram = Callable[[Object, Object], Program]
 
 @dataclass(kw_only=True)
 class Probe:
-    """Looks now and then whether a container answers."""
-
     spec: Mapping[str, Any]
     url: str
     passed: bool = False
@@ -31,7 +29,6 @@ class Probe:
     next_look: float = 0.0
 
     def look(self) -> None:
-        """Once its period is over."""
         if time.monotonic() < self.next_look:
             return
         self.next_look = time.monotonic() + SECOND * self.spec["periodSeconds"]
@@ -44,7 +41,6 @@ class Probe:
 
     @property
     def has_failed(self) -> bool:
-        """More often in a row than it may."""
         return bool(self.failures >= self.spec["failureThreshold"])
 
 
@@ -73,12 +69,8 @@ class Container:
     waits_for: str = ""
 
     def start(self, program: Program) -> None:
-        """Another process; its probes begin anew."""
-        self.sandbox, self.started_at, self.waits_for = (
-            start(program, self.interface, self.folder),
-            _now(),
-            "",
-        )
+        self.sandbox = start(program, self.interface, self.folder)
+        self.started_at, self.waits_for = _now(), ""
         self.probes = {
             kind: Probe(spec=self.spec[kind], url=self._url(self.spec[kind]["httpGet"]))
             for kind in KINDS_OF_PROBES
@@ -97,28 +89,20 @@ class Container:
 
     @property
     def is_running(self) -> bool:
-        """There is a process."""
         return self.sandbox is not None and self.exit_code is None
 
     @property
     def is_started(self) -> bool:
-        """Its startup probe has passed, where it has one."""
-        return self.is_running and (
-            "startupProbe" not in self.probes or self._passed("startupProbe")
-        )
+        return self.is_running and self._passes("startupProbe")
 
     @property
     def is_ready(self) -> bool:
-        """It is started, and its readiness probe passes, where it has one."""
-        return self.is_started and (
-            "readinessProbe" not in self.probes or self._passed("readinessProbe")
-        )
+        return self.is_started and self._passes("readinessProbe")
 
-    def _passed(self, kind: str) -> bool:
-        return self.probes[kind].passed
+    def _passes(self, kind: str) -> bool:
+        return kind not in self.probes or self.probes[kind].passed
 
     def look(self) -> None:
-        """Startup first; then the others. One that failed too often ends the container."""
         if not self.is_running:
             return
         kinds = ("readinessProbe", "livenessProbe") if self.is_started else ("startupProbe",)
@@ -129,12 +113,10 @@ class Container:
                     self.sandbox.kill()
 
     def end(self) -> None:
-        """Kill it if it is there."""
         if self.sandbox:
             self.sandbox.kill()
 
     def wait_to_restart(self) -> None:
-        """Longer each time, as the kubelet does."""
         self.last = {"terminated": self._terminated()}
         self.sandbox = None
         wait = min(FIRST_RESTART_WAIT * 2**self.restarts, LONGEST_RESTART_WAIT)
@@ -148,13 +130,11 @@ class Container:
         return {"exitCode": code, "reason": reason, **times}
 
     def status(self) -> Object:
-        """Its entry in `containerStatuses`."""
         if self.sandbox is None:
             state: Object = {"waiting": {"reason": self.waits_for or "ContainerCreating"}}
         elif self.exit_code is None:
             state = {"running": {"startedAt": self.started_at}}
         else:
-            self.last = self.last or {}
             state = {"terminated": self._terminated()}
         return {
             "name": self.spec["name"],
@@ -247,7 +227,6 @@ class RunningPod:
             self.is_gone = True
 
     def kill(self) -> None:
-        """End every process at once."""
         for container in (*self.first, *self.containers):
             container.end()
 

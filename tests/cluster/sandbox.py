@@ -29,8 +29,6 @@ _PREFIX_BITS = 16
 
 @dataclass(frozen=True, kw_only=True)
 class Mount:
-    """A file or folder of this machine at a path of the container."""
-
     source: Path
     target: str
     read_only: bool = False
@@ -66,7 +64,6 @@ class PodNetwork:
         _ip("link", "set", BRIDGE, "up")
 
     def add(self) -> PodInterface:
-        """A network with loopback and one address."""
         number = next(self._numbers)
         name, address = f"pod{number}", f"10.77.{number // 250}.{number % 250 + 1}"
         _ip("netns", "add", name)
@@ -87,7 +84,6 @@ class PodInterface:
     address: str
 
     def remove(self) -> None:
-        """Its link goes with it."""
         _ip("netns", "delete", self.name)
 
 
@@ -97,8 +93,6 @@ def _ip(*arguments: str) -> None:
 
 @dataclass(kw_only=True)
 class Sandbox:
-    """One container's process and what it wrote."""
-
     process: subprocess.Popen[bytes]
     log: Path
 
@@ -108,12 +102,10 @@ class Sandbox:
         return code if code is None or code >= 0 else 128 - code
 
     def tell_to_end(self) -> None:
-        """SIGTERM, to the first process."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        """SIGKILL, to every process of the container."""
         end_family(self.process)
         # What outlived a first process that ended by itself.
         with contextlib.suppress(ProcessLookupError):

@@ -29,8 +29,6 @@ _ENTRY = re.compile(r"metadata\.(labels|annotations)\['(.+)'\]")
 
 @dataclass(frozen=True, kw_only=True)
 class Image:
-    """What an image brings: its files, its variables, where its programs start."""
-
     mounts: tuple[Mount, ...]
     environment: Mapping[str, str]
     working_folder: str = "/"
@@ -54,12 +52,10 @@ class StandInKubelet:
     _stop: threading.Event = field(default_factory=threading.Event)
 
     def log(self, fragment: str, container: str) -> str:
-        """What a container wrote in all of its starts, of every pod whose name has the fragment."""
         found = sorted(self.folder.glob(f"logs/*{fragment}*/{container}/log"))
         return "\n".join(path.read_text(errors="replace") for path in found)
 
     def says(self, fragment: str, container: str, text: str) -> bool:
-        """Whether a text is in such a log."""
         return text in self.log(fragment, container)
 
     def step(self) -> None:
@@ -110,6 +106,7 @@ class StandInKubelet:
             **pod["spec"].get("securityContext", {}),
             **container.get("securityContext", {}),
         }
+        hosts = Mount(source=self.folder / "hosts", target="/etc/hosts", read_only=True)
         return Program(
             command=[*container["command"], *container.get("args", ())],
             environment={
@@ -119,7 +116,7 @@ class StandInKubelet:
                 **dict(self._environment(pod, container)),
             },
             working_folder=container.get("workingDir", image.working_folder),
-            mounts=[*image.mounts, self._hosts_mount, *self._mounts(pod, container)],
+            mounts=[*image.mounts, hosts, *self._mounts(pod, container)],
             user=security.get("runAsUser"),
             read_only_root=security.get("readOnlyRootFilesystem", False),
         )
@@ -146,23 +143,19 @@ class StandInKubelet:
 
     def _mounts(self, pod: Object, container: Object) -> Iterator[Mount]:
         folders = self.volumes.of_pod(pod)
-        claims = {v["name"]: v.get("persistentVolumeClaim") for v in pod["spec"]["volumes"]}
+        volumes = {v["name"]: v for v in pod["spec"]["volumes"]}
         for mount in container.get("volumeMounts", ()):
-            is_config = any(
-                v["name"] == mount["name"] and "configMap" in v for v in pod["spec"]["volumes"]
-            )
+            volume = volumes[mount["name"]]
             yield Mount(
                 source=folders[mount["name"]] / mount.get("subPath", ""),
                 # /var/run is another name of /run, here and in images.
                 target=os.path.realpath(mount["mountPath"]),
-                read_only=bool(mount.get("readOnly") or claims[mount["name"]] or is_config),
+                read_only=bool(
+                    mount.get("readOnly") or {"persistentVolumeClaim", "configMap"} & volume.keys()
+                ),
             )
 
     # Names of Services
-
-    @property
-    def _hosts_mount(self) -> Mount:
-        return Mount(source=self.folder / "hosts", target="/etc/hosts", read_only=True)
 
     def _write_hosts(self) -> None:
         """Each Service's names: a ready pod behind it, or nobody. In place: the file is mounted."""
@@ -188,7 +181,6 @@ class StandInKubelet:
             os.close(handle)
 
     def work(self) -> None:
-        """Until it is told to stop; then every process ends."""
         while not self._stop.wait(STEP_SECONDS):
             try:
                 self.step()
@@ -196,10 +188,6 @@ class StandInKubelet:
                 self.trouble.append(traceback.format_exc())
         for uid in list(self.running):
             self._forget(uid)
-
-    def stop(self) -> None:
-        """At the end of the block."""
-        self._stop.set()
 
 
 def _field(pod: Object, path: str) -> str:
@@ -219,11 +207,10 @@ def _field(pod: Object, path: str) -> str:
 
 @contextmanager
 def working(kubelet: StandInKubelet) -> Iterator[StandInKubelet]:
-    """At work while the block lasts."""
     thread = threading.Thread(target=kubelet.work, daemon=True)
     thread.start()
     try:
         yield kubelet
     finally:
-        kubelet.stop()
+        kubelet._stop.set()
         thread.join()

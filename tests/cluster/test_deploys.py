@@ -75,7 +75,6 @@ CHANGES: Mapping[str, Edit | None] = {
 
 @cache
 def assembly(change: str) -> Path:
-    """What `cdk synth` writes of a changed experiment."""
     return shared_folder(f"changed-{change.replace(' ', '-')}", lambda to: _synth(change, to))
 
 
@@ -137,7 +136,6 @@ def published(
 
 
 def differences(api: Api, wanted: dict[str, Object]) -> dict[str, Any]:
-    """Objects that are missing, left over, or not as they were asked for."""
     found, asked = comparable(living(api)), comparable(wanted)
     return {
         key: (asked.get(key), found.get(key))
@@ -147,7 +145,6 @@ def differences(api: Api, wanted: dict[str, Object]) -> dict[str, Any]:
 
 
 def check(api: Api, stack: Deployment) -> None:
-    """What lives is what was asked for: nothing missing, nothing else, nothing in it."""
     wanted = asked_for(api, stack.objects())
     try:
         eventually(lambda: not differences(api, wanted), seconds=30)

@@ -59,8 +59,14 @@ def applied(api: Api, nodes: Nodes, kinds: Mapping[str, NodeKind]) -> Nodes:
     return nodes
 
 
+@pytest.fixture
+def joined(applied: Nodes, kinds: Mapping[str, NodeKind]) -> Nodes:
+    """The same with an accelerator node."""
+    applied.join(ACCELERATOR, kinds["accelerator"])
+    return applied
+
+
 def pods(api: Api, component: str) -> dict[str, Object]:
-    """Pods of a component, by the name of what made them."""
     label = f"app.kubernetes.io/component={component}"
     return {_owner(pod): pod for pod in api.all("Pod", labelSelector=label)}
 
@@ -82,8 +88,6 @@ def why_pending(pod: Object) -> str:
 
 
 def are_placed(api: Api, component: str, count: int) -> dict[str, Object]:
-    """Pods of a component once so many of them have a node."""
-
     def placed() -> dict[str, Object]:
         found = {k: p for k, p in pods(api, component).items() if node_of(p)}
         return found if len(found) == count else {}
@@ -102,7 +106,6 @@ def is_kept_waiting(api: Api, variant: str, said: str) -> None:
 
 
 def allocated(api: Api) -> dict[str, list[str]]:
-    """The devices of each server's claim, by the pod's name."""
     return {
         claim["metadata"]["ownerReferences"][0]["name"]: [
             device["device"] for device in claim["status"]["allocation"]["devices"]["results"]
@@ -140,9 +143,8 @@ def test_without_accelerator_nodes_everything_that_serves_or_measures_waits(
 
 
 def test_node_and_slice_let_the_servers_in_each_with_connected_devices(
-    api: Api, applied: Nodes, kinds: Mapping[str, NodeKind]
+    api: Api, joined: Nodes
 ) -> None:
-    applied.join(ACCELERATOR, kinds["accelerator"])
     servers = are_placed(api, "serving", 2)
     assert {node_of(pod) for pod in servers.values()} == {ACCELERATOR}
     claims = allocated(api)
@@ -161,10 +163,7 @@ def _groups() -> dict[str, str]:
     return {d["name"]: d["attributes"][CONNECTED]["string"] for d in devices}
 
 
-def test_a_third_server_waits_for_devices_until_another_one_goes(
-    api: Api, applied: Nodes, kinds: Mapping[str, NodeKind]
-) -> None:
-    applied.join(ACCELERATOR, kinds["accelerator"])
+def test_a_third_server_waits_for_devices_until_another_one_goes(api: Api, joined: Nodes) -> None:
     are_placed(api, "serving", 2)
     api.create(third_server())
     is_kept_waiting(api, "third", "cannot allocate all claims")
@@ -277,10 +276,9 @@ def sides(api: Api, names: Iterable[str]) -> dict[str, set[int]]:
 
 
 def test_a_swap_moves_both_servers_to_the_other_half_of_the_devices(
-    api: Api, applied: Nodes, kinds: Mapping[str, NodeKind], kubernetes: KubernetesServers
+    api: Api, joined: Nodes, kubernetes: KubernetesServers
 ) -> None:
     """Repetition after repetition, with the measuring pod's own token."""
-    applied.join(ACCELERATOR, kinds["accelerator"])
     low, high = set(range(8)), set(range(8, 16))
     at_first = {"vllm-baseline": low, "vllm-qwen3-1-7b-k7": high}
     swapped = {"slot1-vllm-baseline": high, "slot0-vllm-qwen3-1-7b-k7": low}
@@ -293,9 +291,8 @@ def test_a_swap_moves_both_servers_to_the_other_half_of_the_devices(
 
 
 def test_a_restart_in_place_is_another_pod(
-    api: Api, applied: Nodes, kinds: Mapping[str, NodeKind], kubernetes: KubernetesServers
+    api: Api, joined: Nodes, kubernetes: KubernetesServers
 ) -> None:
-    applied.join(ACCELERATOR, kinds["accelerator"])
     names = [endpoint.server for endpoint in endpoints_of(1)]
     sides(api, names)
     before = {pod["metadata"]["uid"] for pod in pods(api, "serving").values()}
@@ -312,10 +309,9 @@ def _uids(api: Api) -> set[str]:
 
 
 def test_a_server_that_is_stopped_lets_another_one_have_its_slot(
-    api: Api, applied: Nodes, kinds: Mapping[str, NodeKind], kubernetes: KubernetesServers
+    api: Api, joined: Nodes, kubernetes: KubernetesServers
 ) -> None:
     """As a control does: the baseline twice, and the other variant down."""
-    applied.join(ACCELERATOR, kinds["accelerator"])
     own, control = endpoints_of(1)[0], endpoints_of(2)[0]
     asyncio.run(kubernetes.run_only([own, control], restart=False))
     found = sides(api, [own.server, control.server])

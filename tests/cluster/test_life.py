@@ -50,7 +50,6 @@ def network(plane: ControlPlane) -> PodNetwork:
 def synthesis(
     tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> tuple[Path, Path, Mapping[str, Template]]:
-    """The experiment's file, its assembly and templates; a parameter is a change of the file."""
     folder = tmp_path_factory.mktemp("synthesis")
     changes = getattr(request, "param", {})
     path, templates = synthesis_of(folder, requests=(REQUESTS, REQUESTS), **changes)
@@ -74,7 +73,6 @@ def world(
 
 
 def run_of(world: World) -> RunResult | None:
-    """The run, once it is over."""
     found = world.keys("results", "/run.json")
     return load_record(RunResult, world.get("results", found[0])) if found else None
 
@@ -144,7 +142,6 @@ def test_a_run_starts_and_stops_its_servers_and_swaps_their_slots(world: World) 
 
 
 def running(world: World) -> set[str]:
-    """The Deployments that have a replica."""
     found = world.api.all("Deployment")
     return {d["metadata"]["name"] for d in found if d["spec"]["replicas"]}
 
@@ -167,7 +164,6 @@ def test_a_right_that_is_gone_costs_repetitions_and_no_answer(world: World) -> N
 
 
 def servers(world: World) -> list[Object]:
-    """Pods of servers that are ready."""
     return [pod for pod in world.pods("serving") if is_ready(pod)]
 
 
@@ -188,7 +184,7 @@ def test_a_run_outlives_the_loss_of_every_node_that_it_uses(world: World) -> Non
     lost = {*world.names_of("accelerator"), measuring["spec"]["nodeName"]}
     for name in lost:
         world.nodes.terminate(name)
-    world.add_cpu_node()
+    world.join("cpu")
     run = world.until(lambda: run_of(world))
     assert (run.status, run.reason) == ("complete", "")
     assert set(before) <= set(world.keys("results", RESULT_SUFFIX))
@@ -220,7 +216,6 @@ SEARCHED = {
 
 
 def pod_of(world: World, server: str) -> Object:
-    """The one pod of a Deployment that is not ending."""
     (found,) = (
         pod
         for pod in world.pods("serving")
@@ -250,7 +245,7 @@ def test_a_search_goes_on_with_the_candidate_it_was_at_when_its_nodes_are_lost(
     (measuring,) = world.pods("load-generator")
     for name in {*world.names_of("accelerator"), measuring["spec"]["nodeName"]}:
         world.nodes.terminate(name)
-    world.add_cpu_node()
+    world.join("cpu")
     run = world.until(lambda: run_of(world))
     assert (run.status, run.reason) == ("complete", "")
     found = load_record(SearchResult, world.get("results", f"runs/{run.run_id}/{SEARCH_FILE}"))

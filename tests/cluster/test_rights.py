@@ -67,7 +67,6 @@ def is_allowed(api: Api, account: str, verb: str, group: str, resource: str) -> 
 
 
 def allowed(api: Api, account: str) -> list[str]:
-    """What an account may do of all that the charts have to do with, and to what is secret."""
     kinds = [(api_.removeprefix("apis/").rpartition("/")[0], r) for api_, r, _ in KINDS.values()]
     groups = [(group.removeprefix("api"), resource) for group, resource in (*kinds, *MORE)]
     return [
@@ -103,14 +102,11 @@ def _names(row: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("account", ACCOUNTS)
-def test_no_account_of_a_pod_may_do_anything(applied: Api, account: str) -> None:
-    assert allowed(applied, account) == []
-
-
-@pytest.mark.parametrize("account", ACCOUNTS)
-def test_no_account_has_more_rights_than_everybody_who_is_known(
+def test_no_account_of_a_pod_may_do_anything(
     plane: ControlPlane, applied: Api, account: str
 ) -> None:
+    """No more than everybody who is known."""
+    assert allowed(applied, account) == []
     own = {f"patch apps/deployments/scale {server}" for server in SERVERS}
     measures = account == names.MEASURING_JOB_SERVICE_ACCOUNT
     assert listed(plane, account) - OF_EVERYBODY == (own if measures else set())

@@ -62,27 +62,19 @@ class World:
         """As `cdk deploy`: files, the account, the objects; the CPU nodes are there."""
         self.cloud.deploy()
         for _ in range(2):
-            self._join("cpu")
+            self.join("cpu")
         self.stack.deploy(dict(self.cloud.templates["benchmark"]))
-        self._upload_run_spec()
-
-    def _upload_run_spec(self) -> None:
         (job,) = (i for i in self.stack.objects() if i["metadata"]["name"].startswith("llmperf-q"))
         (container,) = job["spec"]["template"]["spec"]["containers"]
         bucket, key = parse_s3_url(container["args"][1])
         data = run_spec_file(self.experiment).data
         self.cloud.client("s3").put_object(Bucket=bucket, Key=key, Body=data)
 
-    def _join(self, kind: str) -> None:
+    def join(self, kind: str) -> None:
         name = f"ip-10-0-1-{next(self._names)}.{self.cloud.region}.compute.internal"
         self.nodes.join(name, self.kinds[kind])
 
-    def add_cpu_node(self) -> None:
-        """The node group replaces one that it lost."""
-        self._join("cpu")
-
     def break_engine(self, script: str) -> None:
-        """From now on `vllm` is this."""
         (self.kubelet.folder / "neuron-image" / "vllm").write_text(f"#!/bin/sh\n{script}\n")
 
     def hold(self, fragment: str) -> None:
@@ -94,7 +86,6 @@ class World:
                         container.sandbox.process.send_signal(signal.SIGSTOP)
 
     def names_of(self, kind: str) -> list[str]:
-        """The nodes of a kind that are there."""
         label = self.kinds[kind].labels["draftworth/node-group"]
         return [
             node["metadata"]["name"]
@@ -109,13 +100,12 @@ class World:
         self.cloud.nodes_follow()
         found = self.names_of("accelerator")
         for _ in range(self.cloud.instances - len(found)):
-            self._join("accelerator")
+            self.join("accelerator")
         if not self.nodes_linger:
             for name in found[self.cloud.instances :]:
                 self.nodes.retire(name)
 
     def until(self, condition: Callable[[], Any]) -> Any:
-        """Let time pass until something is so."""
         end = time.monotonic() + HANGS_AFTER_SECONDS
         while time.monotonic() < end:
             self.turn()
@@ -136,24 +126,18 @@ class World:
         return [e["Key"] for e in found.get("Contents", ()) if e["Key"].endswith(suffix)]
 
     def get(self, bucket: str, key: str) -> bytes:
-        """An object."""
         name = getattr(self.cloud.bucket, bucket)
         data: bytes = self.cloud.client("s3").get_object(Bucket=name, Key=key)["Body"].read()
         return data
 
-    def job(self, container: str) -> list[Object]:
-        """The Jobs whose pod has this container, as they are now."""
-        return [
+    def has_ended(
+        self, container: str, how: str, which: Callable[[Iterable[bool]], bool] = all
+    ) -> bool:
+        jobs = [
             job
             for job in self.api.all("Job")
             if job["spec"]["template"]["spec"]["containers"][0]["name"] == container
         ]
-
-    def has_ended(
-        self, container: str, how: str, which: Callable[[Iterable[bool]], bool] = all
-    ) -> bool:
-        """Whether all Jobs whose pod has this container, or any, are `Complete`, or `Failed`."""
-        jobs = self.job(container)
         ends = [
             {c["type"] for c in job["status"].get("conditions", ()) if c["status"] == "True"}
             for job in jobs
@@ -161,7 +145,6 @@ class World:
         return bool(jobs) and which(how in end for end in ends)
 
     def pods(self, component: str) -> list[Object]:
-        """The pods of a component, as they are now."""
         return self.api.all("Pod", labelSelector=f"app.kubernetes.io/component={component}")
 
 
@@ -230,7 +213,6 @@ def new_world(
 
 
 def _accounts(template: Template) -> frozenset[str]:
-    """Service accounts that the template gives a role."""
     found = of_type(dict(template), "AWS::EKS::PodIdentityAssociation").values()
     return frozenset(association["Properties"]["ServiceAccount"] for association in found)
 

@@ -26,6 +26,7 @@ def hub() -> Iterator[LocalHub]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(constants, "HF_HUB_OFFLINE", False)
         patch.setattr("huggingface_hub.utils._http.time.sleep", lambda _: None)
+        patch.setattr("pods.checkpoint_stager.hub.sleep", lambda _: None)
         with local_hub({MODEL: Repo(commits={COMMIT: {}}, refs={"main": COMMIT})}) as running:
             yield running
 
@@ -41,7 +42,7 @@ def file(**changed: Any) -> dict[str, Any]:
 def staged(hub: LocalHub, answer: bytes) -> tuple[HubFile, ...]:
     """What would be staged of the model that the hub tells of."""
     hub.trouble.info = answer
-    client = Hub(HfApi(endpoint=hub.url, token=False), MODEL, sleep=lambda _: None)
+    client = Hub(HfApi(endpoint=hub.url, token=False), MODEL)
     return served_files(client.describe("main").files, MODEL)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import botocore.session
 import pytest
+import s3transfer.utils
 
 
 @contextmanager
@@ -64,3 +65,13 @@ def _server() -> str:
     atexit.register(server.stop)
     host, port = server.get_host_and_port()
     return f"http://{host}:{port}"
+
+
+@contextmanager
+def small_parts() -> Iterator[None]:
+    """Uploads in parts of any size: of S3's own the smallest has 5 MiB."""
+    adjuster = functools.partial(s3transfer.utils.ChunksizeAdjuster, min_size=1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("s3transfer.upload.ChunksizeAdjuster", adjuster)
+        patch.setattr("moto.s3.models.S3_UPLOAD_PART_MIN_SIZE", 1)
+        yield

@@ -11,3 +11,9 @@ def lay_out(shipped: tuple[str, ...], root: Path) -> None:
     for name in source_files(shipped):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, root / name)
+
+
+def block(packages: tuple[str, ...], root: Path) -> None:
+    """Make programs fail that import one of these, which the image has not."""
+    for name in packages:
+        (root / f"{name}.py").write_text("raise RuntimeError(f'the pod has no {__name__}')\n")

@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
@@ -15,22 +15,23 @@ import boto3
 import pytest
 
 from charts.shipped import MEASURING_IMAGE
-from draftworth.records.artifacts import ArtifactManifest, manifest_key
+from draftworth.records.artifacts import manifest_key
 from draftworth.records.checkpoints import READY_MARKER, ReadyModel, StoredFile, ready_key
 from draftworth.records.codec import dump_record, load_record
 from draftworth.records.deployment import CanaryReport, canary_key
 from pods.canary import program
+from tests.pods.compiled_graphs.pods import KEY, put_graphs
 from tests.support.emulator import emulated_account
-from tests.support.shipped import lay_out
+from tests.support.shipped import block, lay_out
 from tests.support.waiting import HANGS_AFTER_SECONDS
 
 pytestmark = pytest.mark.emulator
 CHECKPOINTS, RESULTS = "checkpoints", "results"
 JOB, VARIANT = "llmperf-test-0123abcd", "k7"
 MODEL, REVISION = "acme/tiny", "main"
-KEY = "0123456789abcdef01234567"
+GRAPHS = {"model.pt": b"graph"}
 INPUTS = {"window": 7}
-WEIGHTS = b"w" * (3 * 2**20)
+WEIGHTS = b"w" * (2**21 + 1)
 NOT_IN_THE_POD = ("pydantic", "rich", "aws_cdk", "cdk8s", "moto", "ray", "huggingface_hub")
 
 
@@ -75,24 +76,10 @@ class Place:
         (self.model / "model.safetensors").write_bytes(WEIGHTS)
         self.s3.put_object(Bucket=CHECKPOINTS, Key=ready_key(MODEL, REVISION), Body=marker)
 
-    def compile(self, inputs: dict[str, Any]) -> None:
-        folder = self.artifacts / KEY / "one"
-        folder.mkdir(parents=True)
-        (folder / "model.pt").write_bytes(b"graph")
-        manifest = ArtifactManifest(
-            key=KEY,
-            inputs=inputs,
-            checkpoints={},
-            folder=f"{KEY}/one",
-            files=(StoredFile(path="model.pt", size_bytes=5, sha256="0" * 64),),
-            compile_seconds=1.0,
-            uploaded_at_unix_s=1.0,
-        )
-        (self.artifacts / manifest_key(KEY)).write_bytes(dump_record(manifest))
-
     def start(self, *more: str) -> subprocess.Popen[str]:
         """The program as a process, from the image's files."""
         lay_out(MEASURING_IMAGE, self.root / "app")
+        block(NOT_IN_THE_POD, self.root / "app")
         return subprocess.Popen(
             [sys.executable, "-m", "pods.canary", *self._arguments(*more)],
             cwd=self.root / "app",
@@ -195,33 +182,38 @@ def test_staging_that_never_ends_is_a_failure(place: Place) -> None:
 
 def test_a_mount_that_shows_nothing_fails_with_the_next_step(place: Place) -> None:
     place.stage()
-    for path in place.model.iterdir():
-        path.unlink()
+    (place.model / READY_MARKER).unlink()
     text = place.failure()
     assert f"{place.model} (target) cannot be read" in text
     assert "next: " in text
 
 
-def test_a_mount_with_another_prefix_is_found(place: Place) -> None:
-    place.stage(staged(model="acme/another"))
-    assert "shows acme/another at main, asked for acme/tiny at main" in place.failure()
-
-
-def test_a_file_that_is_cut_off_is_found(place: Place) -> None:
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (
+            lambda place: place.stage(staged(model="acme/another")),
+            "shows acme/another at main, asked for acme/tiny at main",
+        ),
+        (
+            lambda place: (place.model / "model.safetensors").write_bytes(WEIGHTS[:100]),
+            f"{len(WEIGHTS)} bytes were staged, 100 there",
+        ),
+        (lambda place: place.artifacts.rmdir(), "(compiled graphs) cannot be read"),
+    ],
+    ids=["another prefix", "a file that is cut off", "artifacts that are not mounted"],
+)
+def test_a_mount_that_shows_something_else_is_found(
+    place: Place, damage: Callable[[Place], object], said: str
+) -> None:
     place.stage()
-    (place.model / "model.safetensors").write_bytes(WEIGHTS[:100])
-    assert f"{len(WEIGHTS)} bytes were staged, 100 there" in place.failure()
-
-
-def test_artifacts_that_are_not_mounted_are_found(place: Place) -> None:
-    place.stage()
-    place.artifacts.rmdir()
-    assert "(compiled graphs) cannot be read" in place.failure()
+    damage(place)
+    assert said in place.failure()
 
 
 def test_graphs_that_the_server_would_take_are_named(place: Place) -> None:
     place.stage()
-    place.compile(INPUTS)
+    put_graphs(place.artifacts, GRAPHS, inputs=INPUTS)
     assert place.run()[0] == 0
     assert (report := place.report())
     assert any(manifest_key(KEY) in line for line in report.last_lines)
@@ -229,7 +221,7 @@ def test_graphs_that_the_server_would_take_are_named(place: Place) -> None:
 
 def test_graphs_that_the_server_would_refuse_are_refused_at_once(place: Place) -> None:
     place.stage()
-    place.compile({"window": 5})
+    put_graphs(place.artifacts, GRAPHS, inputs={"window": 5})
     text = place.failure("--patience-seconds", "1e9")
     assert "window: compiled for 5, asked for 7" in text
     assert "draftworth artifacts EXPERIMENT --run" in text
@@ -250,14 +242,9 @@ def test_what_fails_at_first_has_some_time_to_be_mended(place: Place) -> None:
     """As a role that was just made."""
     place.stage()
     hidden = place.model.rename(place.root / "hidden")
-    process = place.start("--patience-seconds", "1e9")
-    assert process.stderr
-    for line in process.stderr:
-        if "not yet" in line:
-            hidden.rename(place.model)
-            break
-    process.communicate(timeout=HANGS_AFTER_SECONDS)
-    assert process.returncode == 0
+    place.patch.setattr("pods.canary.program.time.sleep", lambda _: hidden.rename(place.model))
+    code, log = place.run("--patience-seconds", "1e9")
+    assert (code, log.count("not yet: ")) == (0, 1)
 
 
 def test_a_results_bucket_that_cannot_be_reached_is_said_in_the_log(place: Place) -> None:
@@ -273,22 +260,6 @@ def test_missing_credentials_are_no_traceback(place: Place) -> None:
     assert code == 1
     assert "Traceback" not in log
     assert "Unable to locate credentials" in log
-
-
-def test_the_program_needs_nothing_that_the_pod_lacks(tmp_path: Path) -> None:
-    lay_out(MEASURING_IMAGE, tmp_path / "app")
-    code = (
-        "import sys, pods.canary.program; "
-        f"print([n for n in {NOT_IN_THE_POD!r} if n in sys.modules])"
-    )
-    answer = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=tmp_path / "app",
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert answer.stdout.strip() == "[]"
 
 
 def test_what_a_damaged_mount_says_is_printable(place: Place) -> None:

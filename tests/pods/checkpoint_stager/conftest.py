@@ -15,12 +15,15 @@ import pytest
 from boto3.s3.transfer import TransferConfig
 from huggingface_hub import HfApi, constants
 from moto import mock_aws
+from moto.core.models import DEFAULT_ACCOUNT_ID
+from moto.s3.models import s3_backends
 
-from draftworth.records.checkpoints import ReadyModel, ready_key
+from draftworth.records.checkpoints import ReadyModel
 from draftworth.records.codec import load_record
 from pods.checkpoint_stager.hub import Hub
 from pods.checkpoint_stager.stager import ScratchSpace, Staging
 from pods.checkpoint_stager.store import Store
+from tests.support.emulator import small_parts
 from tests.support.local_hub import LocalHub, Repo, local_hub
 
 if TYPE_CHECKING:
@@ -31,10 +34,9 @@ REVISION = "main"
 COMMIT = "a" * 40
 NEWER_COMMIT = "b" * 40
 BUCKET = "checkpoints"
-MIB = 2**20
-# S3's smallest part: files above it go up in parts.
+PART_BYTES = 2**17
 TRANSFER = TransferConfig(
-    multipart_threshold=5 * MIB, multipart_chunksize=5 * MIB, use_threads=False
+    multipart_threshold=PART_BYTES, multipart_chunksize=PART_BYTES, use_threads=False
 )
 
 
@@ -53,7 +55,7 @@ def model_files() -> dict[str, bytes]:
     return {
         ".gitattributes": b"*.safetensors filter=lfs",
         "config.json": b'{"architectures": ["Qwen3ForCausalLM"]}',
-        "model-00001-of-00002.safetensors": weights(5 * MIB + 1000, 1),
+        "model-00001-of-00002.safetensors": weights(PART_BYTES + 1000, 1),
         "model-00002-of-00002.safetensors": weights(2000, 2),
         "original/model.safetensors": weights(3000, 3),
         "pytorch_model.bin": weights(3000, 4),
@@ -85,10 +87,15 @@ def hub() -> Iterator[LocalHub]:
 
 @pytest.fixture
 def s3() -> Iterator[S3Client]:
-    with mock_aws():
-        client = boto3.client("s3", region_name="us-east-1")
+    with mock_aws(), small_parts():
+        client = _client()
         client.create_bucket(Bucket=BUCKET)
         yield client
+
+
+@cache
+def _client() -> S3Client:
+    return boto3.client("s3", region_name="us-east-1")
 
 
 @dataclass
@@ -106,16 +113,15 @@ class Bench:
             HfApi(endpoint=self.hub.url, token=token or False),
             MODEL,
             token_source="secret hub-token" if token else "",
-            sleep=lambda seconds: self.log.append(f"slept {seconds:g}"),
         )
 
     def store(self) -> Store:
-        return Store(self.s3, bucket=self.bucket, model=MODEL, revision=REVISION, transfer=TRANSFER)
+        return Store(
+            client=self.s3, bucket=self.bucket, model=MODEL, revision=REVISION, transfer=TRANSFER
+        )
 
-    def staging(self, *, parallel_files: int = 1, scratch_bytes: int = 8 * MIB) -> Staging:
+    def staging(self, *, parallel_files: int = 1, scratch_bytes: int = 2 * PART_BYTES) -> Staging:
         return Staging(
-            model=MODEL,
-            revision=REVISION,
             open_hub=self.hub_client,
             store=self.store(),
             scratch=ScratchSpace(self.scratch, scratch_bytes),
@@ -126,13 +132,8 @@ class Bench:
     def objects(self) -> dict[str, bytes]:
         """The model's folder in the bucket."""
         prefix = f"{MODEL}/{REVISION}/"
-        keys = [
-            item["Key"] for item in self.s3.list_objects_v2(Bucket=self.bucket).get("Contents", [])
-        ]
-        return {
-            key.removeprefix(prefix): self.s3.get_object(Bucket=self.bucket, Key=key)["Body"].read()
-            for key in keys
-        }
+        stored = s3_backends[DEFAULT_ACCOUNT_ID]["aws"].buckets[self.bucket].keys
+        return {key.removeprefix(prefix): item.value for key, item in stored.items()}
 
     def ready(self) -> ReadyModel | None:
         data = self.objects().get("_READY.json")
@@ -140,9 +141,6 @@ class Bench:
 
     def put(self, name: str, data: bytes) -> None:
         self.s3.put_object(Bucket=self.bucket, Key=f"{MODEL}/{REVISION}/{name}", Body=data)
-
-    def put_ready(self, data: bytes) -> None:
-        self.s3.put_object(Bucket=self.bucket, Key=ready_key(MODEL, REVISION), Body=data)
 
 
 @pytest.fixture

@@ -17,8 +17,12 @@ WEIGHTS = "model-00002-of-00002.safetensors"
 
 
 @pytest.fixture(autouse=True)
-def _client_does_not_sleep(monkeypatch: pytest.MonkeyPatch) -> None:
+def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """How long we waited between tries, without the client's own waits."""
+    waits: list[float] = []
     monkeypatch.setattr("huggingface_hub.utils._http.time.sleep", lambda _: None)
+    monkeypatch.setattr("pods.checkpoint_stager.hub.sleep", waits.append)
+    return waits
 
 
 def read(bench: Bench, token: str | None = None, *, path: str = WEIGHTS) -> None:
@@ -42,15 +46,10 @@ def test_a_model_is_described_by_its_commit_and_the_hashes_of_its_files(bench: B
     assert by_path["config.json"].content_id.startswith("git:")
 
 
-def test_a_token_that_may_read_a_gated_model_reads_it(bench: Bench) -> None:
-    gate(bench.hub, members=TOKEN)
-    read(bench, TOKEN)
-    assert (bench.scratch / WEIGHTS).read_bytes() == model_files()[WEIGHTS]
-
-
 def test_the_token_goes_to_the_hub_and_never_to_its_storage(bench: Bench) -> None:
     gate(bench.hub, members=TOKEN)
     read(bench, TOKEN)
+    assert (bench.scratch / WEIGHTS).read_bytes() == model_files()[WEIGHTS]
     seen = {(asked.server, asked.authorization) for asked in bench.hub.asked}
     assert seen == {("hub", f"Bearer {TOKEN}"), ("storage", None)}
 
@@ -101,36 +100,25 @@ def test_a_revision_that_is_not_there_is_told(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])
-def test_an_answer_that_may_pass_is_waited_for(bench: Bench, status: int) -> None:
+def test_an_answer_that_may_pass_is_waited_for(
+    bench: Bench, slept: list[float], status: int
+) -> None:
     bench.hub.trouble.statuses = [status, status]
     read(bench)
-    assert bench.log == ["slept 2", "slept 10"]
+    assert slept == [2, 10]
 
 
-def test_a_hub_that_stays_down_may_be_tried_again_later(bench: Bench) -> None:
+def test_a_hub_that_stays_down_may_be_tried_again_later(bench: Bench, slept: list[float]) -> None:
     bench.hub.trouble.statuses = [503] * 99
     with pytest.raises(HubUnreachableError, match="4 times: trouble 503") as failed:
         read(bench)
     assert failed.value.exit_code == 1
-    assert bench.log == ["slept 2", "slept 10", "slept 30"]
-
-
-def test_downloads_through_a_hub_that_stays_down_end_too(bench: Bench) -> None:
-    hub = bench.hub_client()
-    bench.hub.trouble.statuses = [503] * 999
-    with pytest.raises(HubUnreachableError, match="trouble 503"):
-        hub.download(WEIGHTS, COMMIT, bench.scratch)
+    assert slept == [2, 10, 30]
 
 
 def test_a_hub_that_cannot_be_reached_is_told(bench: Bench) -> None:
     bench.hub.url = "http://127.0.0.1:9"
     with pytest.raises(HubUnreachableError, match="Connection refused"):
-        read(bench)
-
-
-def test_an_answer_that_is_no_hubs_is_told(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("json.dumps", lambda _: "<html>a proxy's page</html>")
-    with pytest.raises(HubUnreachableError, match="Expecting value"):
         read(bench)
 
 
@@ -148,14 +136,16 @@ def test_a_storage_that_stays_shut_is_told_without_the_signature(bench: Bench) -
     assert "Signature" not in str(failed.value)
 
 
-def test_a_full_disk_is_not_the_hubs_fault(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_not_the_hubs_fault(
+    bench: Bench, slept: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(*_: Any, **__: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("huggingface_hub.file_download.http_get", full)
     with pytest.raises(DraftworthError, match=r"scratch space: .*No space left"):
         read(bench)
-    assert bench.log == []
+    assert slept == []
 
 
 def test_an_id_that_is_none_is_refused(bench: Bench, tmp_path: Path) -> None:

@@ -1,29 +1,24 @@
-"""The stager is killed between any two steps, and the next one finishes its work.
+"""The stager is killed between any two requests to S3, and the next one finishes its work.
 
-A step is a request to S3 or to the hub before it is sent, and one that made an object after it was
-answered. From the kill on nothing more reaches either of them, no clean-up either, as after
-SIGKILL. A process that really gets that signal is in `test_program`.
+What the bucket holds changes by these requests only. From the kill on nothing more reaches it, no
+clean-up either, as after SIGKILL. A process that ends as suddenly is in `test_program`.
 """
 
-from __future__ import annotations
-
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import httpx2
 import pytest
-from huggingface_hub import set_client_factory
-from huggingface_hub.utils import _http as hub_http
 
-from tests.pods.checkpoint_stager.conftest import SERVED, Bench, model_files
-
-if TYPE_CHECKING:
-    from mypy_boto3_s3 import S3Client
+from tests.pods.checkpoint_stager.conftest import COMMIT, MODEL, Bench, model_files
 
 pytestmark = pytest.mark.emulator
+# One file goes up in parts.
+FILES = {
+    name: model_files()[name]
+    for name in ("config.json", "model-00001-of-00002.safetensors", "tokenizer.json")
+}
 
 
 class KilledError(Exception):
@@ -32,118 +27,72 @@ class KilledError(Exception):
 
 @dataclass
 class Stager:
-    """A process that is killed at its n-th step (never: None)."""
+    """A process that is killed before its n-th request (never: None)."""
 
     killed_at: int | None
-    steps: int = 0
+    requests: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def step(self, *_: Any, **__: Any) -> None:
+    def count(self, **_: Any) -> None:
         with self.lock:
-            self.steps += 1
-            if self.killed_at is not None and self.steps >= self.killed_at:
+            self.requests += 1
+            if self.killed_at is not None and self.requests >= self.killed_at:
                 raise KilledError
 
-    @contextmanager
-    def counting(self, s3: S3Client) -> Iterator[None]:
-        """Requests of the client are steps of this process."""
-        calls = (
-            "before-call.s3",
-            "after-call.s3.PutObject",
-            "after-call.s3.CompleteMultipartUpload",
-        )
-        for call in calls:
-            s3.meta.events.register(call, self.step)
-        try:
-            yield
-        finally:
-            for call in calls:
-                s3.meta.events.unregister(call, self.step)
 
-    def hub_session(self) -> httpx2.Client:
-        hooks = {"request": [self.step]}
-        return httpx2.Client(event_hooks=hooks, follow_redirects=True, timeout=10, verify=False)
-
-
-@pytest.fixture(autouse=True)
-def _own_hub_session() -> Iterator[None]:
-    yield
-    set_client_factory(hub_http.default_client_factory)
-
-
-def run_stager(bench: Bench, killed_at: int | None, *, parallel_files: int = 1) -> Stager:
-    """One stager from its start to its end, or to its kill."""
+def run_stager(bench: Bench, killed_at: int | None, *, parallel_files: int = 1) -> int:
+    """One stager from its start to its end, or to its kill; its requests."""
     stager = Stager(killed_at)
-    set_client_factory(stager.hub_session)
-    staging = bench.staging(parallel_files=parallel_files, scratch_bytes=2**26)
     killed = nullcontext() if killed_at is None else pytest.raises(KilledError)
-    with stager.counting(bench.s3), killed:
-        staging.run()
-    return stager
+    bench.hub.repos[MODEL].commits[COMMIT] = FILES
+    bench.s3.meta.events.register("before-call.s3", stager.count)
+    with killed:
+        bench.staging(parallel_files=parallel_files).run()
+    bench.s3.meta.events.unregister("before-call.s3", stager.count)
+    return stager.requests
 
 
 def whole(objects: dict[str, bytes]) -> set[str]:
     """Files that are in the bucket as they are at the hub."""
-    files = model_files()
-    return {name for name in SERVED if objects.get(name) == files[name]}
+    return {name for name in FILES if objects.get(name) == FILES[name]}
 
 
 def what_is_wrong_after_a_kill(objects: dict[str, bytes]) -> list[str]:
     there = whole(objects)
-    halves = [name for name in SERVED if name in objects and name not in there]
-    early = ["READY before it is"] if "_READY.json" in objects and there != {*SERVED} else []
+    halves = [name for name in FILES if name in objects and name not in there]
+    early = ["READY before it is"] if "_READY.json" in objects and there != {*FILES} else []
     return [*halves, *early]
 
 
-def fresh_bucket(bench: Bench, name: str) -> None:
-    bench.bucket = name
-    bench.s3.create_bucket(Bucket=name)
-
-
-def kill_and_resume(bench: Bench, step: int, *, parallel_files: int = 1) -> list[str]:
+def kill_and_resume(bench: Bench, number: int, *, parallel_files: int = 1) -> list[str]:
     """A stager that is killed and another one; what is wrong after the one and after the other."""
-    fresh_bucket(bench, f"killed-at-{step}")
-    run_stager(bench, step, parallel_files=parallel_files)
+    bench.bucket = f"killed-at-{number}"
+    bench.s3.create_bucket(Bucket=bench.bucket)
+    run_stager(bench, number, parallel_files=parallel_files)
     killed = bench.objects()
     bench.hub.asked.clear()
     run_stager(bench, None, parallel_files=parallel_files)
     objects = bench.objects()
     again = [name for name in whole(killed) if bench.hub.downloads(name)]
-    missing = {*SERVED} - whole(objects)
+    missing = {*FILES} - whole(objects)
     unready = [] if "_READY.json" in objects else ["not READY"]
     return [*what_is_wrong_after_a_kill(killed), *again, *missing, *unready]
 
 
-def test_a_kill_at_any_step_is_made_good_by_the_next_stager(bench: Bench) -> None:
-    steps = run_stager(bench, None).steps
-    assert steps > 30, "the steps of fewer requests than it takes: the test would prove little"
-    found = {step: kill_and_resume(bench, step) for step in range(1, steps + 1)}
-    assert {step: wrong for step, wrong in found.items() if wrong} == {}
+def test_a_kill_at_any_request_is_made_good_by_the_next_stager(bench: Bench) -> None:
+    requests = run_stager(bench, None)
+    assert requests > 12, "fewer than it takes: the test would prove little"
+    found = {number: kill_and_resume(bench, number) for number in range(1, requests + 1)}
+    assert {number: wrong for number, wrong in found.items() if wrong} == {}
 
 
-def test_kills_of_files_in_parallel_are_made_good(bench: Bench) -> None:
-    steps = run_stager(bench, None, parallel_files=4).steps
-    for step in range(3, steps, 5):
-        assert kill_and_resume(bench, step, parallel_files=4) == [], f"killed at step {step}"
+@pytest.mark.parametrize("number", [5, 8, 11])
+def test_kills_of_files_in_parallel_are_made_good(bench: Bench, number: int) -> None:
+    assert kill_and_resume(bench, number, parallel_files=3) == []
 
 
-def test_a_stager_that_is_killed_again_and_again_gets_there(bench: Bench) -> None:
-    """Each is killed late enough for one file more."""
-    fresh_bucket(bench, "killed-often")
-    stagers = 0
-    while bench.ready() is None and stagers < 20:
-        stagers += 1
-        stager = Stager(15 + 3 * stagers)
-        set_client_factory(stager.hub_session)
-        with stager.counting(bench.s3), suppress(KilledError):
-            bench.staging().run()
-        if bench.ready() is None:
-            assert what_is_wrong_after_a_kill(bench.objects()) == []
-    assert 1 < stagers < 20
-    assert what_is_wrong_after_a_kill(bench.objects()) == []
-
-
-def test_ready_before_its_files_would_be_noticed(bench: Bench) -> None:
-    run_stager(bench, None)
-    bench.put("config.json", b"half")
-    assert what_is_wrong_after_a_kill(bench.objects()) == ["config.json", "READY before it is"]
+def test_ready_before_its_files_would_be_noticed() -> None:
+    objects = {**FILES, "_READY.json": b"{}"}
+    assert what_is_wrong_after_a_kill(objects) == []
+    objects["config.json"] = b"half"
+    assert what_is_wrong_after_a_kill(objects) == ["config.json", "READY before it is"]

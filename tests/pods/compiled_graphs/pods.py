@@ -10,11 +10,14 @@ import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from draftworth.records.artifacts import ArtifactManifest, manifest_key
-from draftworth.records.codec import load_record
+from draftworth.records.checkpoints import StoredFile
+from draftworth.records.codec import dump_record, load_record
+from draftworth.records.servers import ServerState, server_state_key
 from tests.conftest import ROOT
 from tests.support.processes import end_family
 from tests.support.waiting import HANGS_AFTER_SECONDS
@@ -25,112 +28,136 @@ VARIANT = "k7"
 SERVER = f"slot1-vllm-{VARIANT}"
 KEY = "0123456789abcdef01234567"
 INPUTS = {"image": "neuron:1", "window": 7, "target": {"model": "a/b", "revision": "main"}}
-FOLDER_FLAGS = ("--artifact-folder=NEURON_COMPILED_ARTIFACTS",)
-PROOF = "VLLM_NEURON_DISABLE_WARMUP_COMPILE"
-CACHE_FLAGS = ("--compiler-cache", "VLLM_CACHE_ROOT", "neuron/compile_cache", "--proof", PROOF)
-STAND_IN = Path(__file__).with_name("stand_in_vllm.py")
+HERE = Path(__file__).parent
+COMMAND = ("serve", "--speculative-config={}", "--port")
 
 
 @dataclass
 class Pod:
-    """Files and processes of one pod. The mounted bucket is a copy, made by `mount`."""
+    """Files and processes of one pod.
+
+    mounted: what Mountpoint shows of the artifacts bucket.
+    aws: variables with which a program finds an account; by default its objects are files.
+    """
 
     root: Path
-    endpoint: str
-    flags: tuple[str, ...] = FOLDER_FLAGS
-    inputs: Mapping[str, Any] = field(default_factory=lambda: INPUTS)
+    aws: Mapping[str, str] = field(default_factory=dict)
     port: int = field(default_factory=lambda: free_port())
 
     def __post_init__(self) -> None:
         self.mounted = self.root / "mounted"
         self.scratch = self.root / "scratch"
         self.said = self.root / "said"
-        self.uploader_log = self.root / "uploader.log"
-        self.log = self.root / "server.log"
-        self.mounted.mkdir(parents=True)
-        self.scratch.mkdir()
-        program = self.root / "bin" / "vllm"
-        program.parent.mkdir()
-        program.write_text(f'#!/bin/sh\nexec {sys.executable} -P {STAND_IN} "$@"\n')
-        program.chmod(0o755)
-
-    def mount(self, client: Any) -> None:
-        """What Mountpoint shows of the bucket now."""
-        for item in client.list_objects_v2(Bucket=BUCKET).get("Contents", []):
-            path = self.mounted / item["Key"]
-            path.parent.mkdir(parents=True, exist_ok=True)
-            client.download_file(BUCKET, item["Key"], str(path))
+        self.log = self.root / "log"
+        self.vllm = self.root / "bin" / "vllm"
+        for folder in (self.mounted, self.scratch, self.vllm.parent):
+            folder.mkdir(parents=True)
+        self.aws = self.aws or {
+            "PYTHONPATH": str(HERE / "stand_in_aws"),
+            "OBJECTS": str(self.root / "objects"),
+        }
 
     @contextmanager
-    def server(self, *limits: str, **environment: str) -> Iterator[subprocess.Popen[str]]:
-        """One container of the pod. A process group of its own, as a container is apart."""
+    def server(self, **environment: str) -> Iterator[subprocess.Popen[str]]:
+        """One container of the pod; what vLLM does that does not do well is in `TROUBLE`."""
+        stand_in = "stand_in_trouble.py" if "TROUBLE" in environment else "stand_in_vllm.py"
+        self.vllm.write_text(f'#!/bin/sh\nexec {sys.executable} -PS {HERE / stand_in} "$@"\n')
+        self.vllm.chmod(0o755)
         command = [
-            *("start", f"--artifacts={self.mounted}", f"--scratch={self.scratch}", *self.flags),
-            *(f"--results={RESULTS}", "--region=us-east-2", "--health-period-seconds=0.05"),
-            *(f"--health-url=http://127.0.0.1:{self.port}/health", *limits),
-            *("--", "vllm", "serve", "--port", str(self.port), "--speculative-config={}"),
+            *(
+                "start",
+                f"--artifacts={self.mounted}",
+                "--artifact-folder=NEURON_COMPILED_ARTIFACTS",
+            ),
+            *(f"--results={RESULTS}", "--region=us-east-2", *self._flags),
+            *("--", "vllm", *COMMAND, str(self.port)),
         ]
-        order = {"ARTIFACT_KEY": KEY, "ARTIFACT_INPUTS": json.dumps(self.inputs)}
+        order = {"ARTIFACT_KEY": KEY, "ARTIFACT_INPUTS": json.dumps(INPUTS)}
         order |= {"DRAFTWORTH_VARIANT": VARIANT, "DRAFTWORTH_SERVER": SERVER}
-        order |= {"DRAFTWORTH_POD": self.root.name}
+        order |= {"DRAFTWORTH_POD": self.root.name, "SAID": str(self.said)}
         self.said.unlink(missing_ok=True)
-        with (
-            self.log.open("a") as log,
-            self._process(command, {**order, **environment}, log) as process,
-        ):
+        with self._process(command, {**order, **environment}) as process:
             yield process
 
     @contextmanager
-    def uploader(self, **environment: str) -> Iterator[subprocess.Popen[str]]:
-        command = [
-            *("upload", f"--scratch={self.scratch}", f"--bucket={BUCKET}"),
-            f"--health-url=http://127.0.0.1:{self.port}/health",
-            "--health-period-seconds=0.05",
-        ]
-        with (
-            self.uploader_log.open("w") as log,
-            self._process(command, environment, log) as process,
-        ):
+    def uploader(self) -> Iterator[subprocess.Popen[str]]:
+        with self._process(["upload", f"--bucket={BUCKET}", *self._flags], {}) as process:
             yield process
+
+    @property
+    def _flags(self) -> tuple[str, ...]:
+        health = f"--health-url=http://127.0.0.1:{self.port}/health"
+        return f"--scratch={self.scratch}", health, "--health-period-seconds=0.05"
 
     @contextmanager
     def _process(
-        self, arguments: list[str], environment: Mapping[str, str], log: IO[str]
+        self, arguments: list[str], environment: Mapping[str, str]
     ) -> Iterator[subprocess.Popen[str]]:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "pods.compiled_graphs", *arguments],
-            cwd=ROOT,
-            env={
-                "PATH": f"{self.root / 'bin'}:{os.environ['PATH']}",
-                "AWS_ENDPOINT_URL": self.endpoint,
-                "AWS_ACCESS_KEY_ID": "testing",
-                "AWS_SECRET_ACCESS_KEY": "testing",
-                "AWS_DEFAULT_REGION": "us-east-2",
-                "SAID": str(self.said),
-                **environment,
-            },
-            stdout=log,
-            stderr=log,
-            text=True,
-        )
+        # Without what pip has installed, where the account is a real one's stand-in.
+        python = [sys.executable, *(["-S"] if "PYTHONPATH" in self.aws else [])]
+        path = {"PATH": f"{self.vllm.parent}:{os.environ['PATH']}"}
+        with self.log.open("a") as log:
+            process = subprocess.Popen(
+                [*python, "-m", "pods.compiled_graphs", *arguments],
+                cwd=ROOT,
+                env={**path, **self.aws, **environment},
+                stdout=log,
+                stderr=log,
+                text=True,
+            )
         try:
             yield process
         finally:
             end_family(process)
 
     def healthy(self) -> bool:
+        url = f"http://127.0.0.1:{self.port}/health"
         try:
-            with urllib.request.urlopen(
-                f"http://127.0.0.1:{self.port}/health", timeout=HANGS_AFTER_SECONDS
-            ):
+            with urllib.request.urlopen(url, timeout=HANGS_AFTER_SECONDS):
                 return True
         except OSError:
             return False
+
+    def says(self, text: str) -> None:
+        """Wait until a text is in the log of its containers."""
+        eventually(lambda: text in self.log.read_text())
 
     def what_vllm_did(self) -> str:
         """`compiled FOLDER` or `loaded FOLDER`."""
         eventually(self.healthy)
         return self.said.read_text().splitlines()[0]
+
+    def state(self) -> ServerState | None:
+        path = self.root / "objects" / RESULTS / server_state_key(SERVER)
+        return load_record(ServerState, path.read_bytes()) if path.exists() else None
+
+    def phase(self, wanted: str) -> ServerState:
+        """The state, once it has come to that."""
+        found = eventually(lambda: (now := self.state()) and now.phase == wanted and now)
+        assert isinstance(found, ServerState)
+        return found
+
+
+def put_graphs(mounted: Path, files: Mapping[str, bytes], **more: Any) -> ArtifactManifest:
+    """Graphs of the key with their manifest, where a bucket is mounted."""
+    given: dict[str, Any] = {"inputs": INPUTS, "checkpoints": {}, **more}
+    for name, content in files.items():
+        path = mounted / KEY / "one" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    manifest = ArtifactManifest(
+        key=KEY,
+        folder=f"{KEY}/one",
+        files=tuple(
+            StoredFile(path=name, size_bytes=len(data), sha256=sha256(data).hexdigest())
+            for name, data in files.items()
+        ),
+        compile_seconds=1.0,
+        uploaded_at_unix_s=1.0,
+        **given,
+    )
+    (mounted / manifest_key(KEY)).write_bytes(dump_record(manifest))
+    return manifest
 
 
 def free_port() -> int:
@@ -155,25 +182,22 @@ def make_buckets(client: Any) -> None:
         client.create_bucket(Bucket=name, CreateBucketConfiguration=where)
 
 
-def keys(client: Any) -> set[str]:
-    return {o["Key"] for o in client.list_objects_v2(Bucket=BUCKET).get("Contents", [])}
+def stored(client: Any, bucket: str = BUCKET) -> dict[str, bytes]:
+    """The objects of a bucket, by key."""
+    listed = client.list_objects_v2(Bucket=bucket).get("Contents", [])
+    keys = [item["Key"] for item in listed]
+    return {key: client.get_object(Bucket=bucket, Key=key)["Body"].read() for key in keys}
 
 
-def stored_manifest(client: Any) -> ArtifactManifest | None:
-    if manifest_key(KEY) not in keys(client):
-        return None
-    body = client.get_object(Bucket=BUCKET, Key=manifest_key(KEY))["Body"]
-    return load_record(ArtifactManifest, body.read())
+def manifest_in(objects: Mapping[str, bytes]) -> ArtifactManifest | None:
+    data = objects.get(manifest_key(KEY))
+    return load_record(ArtifactManifest, data) if data is not None else None
 
 
-def what_is_not_whole(client: Any) -> list[str]:
+def what_is_not_whole(objects: Mapping[str, bytes]) -> list[str]:
     """Files that a manifest promises and the bucket does not have as promised."""
-    manifest = stored_manifest(client)
+    manifest = manifest_in(objects)
     if manifest is None:
         return []
-    sizes = {o["Key"]: o["Size"] for o in client.list_objects_v2(Bucket=BUCKET).get("Contents", [])}
-    return [
-        file.path
-        for file in manifest.files
-        if sizes.get(f"{manifest.folder}/{file.path}") != file.size_bytes
-    ]
+    there = {key.removeprefix(f"{manifest.folder}/"): len(data) for key, data in objects.items()}
+    return [file.path for file in manifest.files if there.get(file.path) != file.size_bytes]

@@ -30,6 +30,7 @@ def prepare() -> str:
         return f"loaded {folder}"
     for number, (name, content) in enumerate(FILES.items()):
         if number == CRASH_AFTER:
+            sys.stderr.write("crashed\n")
             os._exit(9)
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)

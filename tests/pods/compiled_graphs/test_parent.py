@@ -1,261 +1,259 @@
-"""The parent of vLLM: with real child processes, real signals and an emulated S3."""
+"""The parent of vLLM decides whether a server is started again; real processes: test_pod_starts."""
 
-import os
 import signal
-import subprocess
+import threading
 import time
-from functools import partial
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from draftworth.records.codec import RecordError, dump_record, load_record
-from draftworth.records.servers import LAST_LINES, ServerState, server_state_key
+from draftworth.records.servers import LAST_LINES, ServerState
+from pods.compiled_graphs import parent
+from pods.compiled_graphs.prepare import Order
+from pods.compiled_graphs.reports import Reports
 from pods.compiled_graphs.scratch import STARTS_NAME, Starts, begin, keep
-from pods.compiled_graphs.server_process import LogTail
+from pods.compiled_graphs.server_process import LogTail, ServerProcess
 from tests.pods.compiled_graphs import pods
-from tests.pods.compiled_graphs.conftest import PodFactory
-from tests.pods.compiled_graphs.stand_in_trouble import FLOOD_LINES
-from tests.pods.compiled_graphs.test_pod_starts import an_uploaded_graph, pod_with_a_graph
 from tests.support.waiting import HANGS_AFTER_SECONDS
 
-pytestmark = pytest.mark.emulator
-TROUBLE = Path(__file__).with_name("stand_in_trouble.py")
-NO_BUCKET = "http://127.0.0.1:9"
+LIMITS = parent.StartLimits(
+    load_seconds=1e9,
+    compile_seconds=1e9,
+    starts=3,
+    with_compiler_failure=3,
+    health_period_seconds=0.001,
+)
+PROOF = "MISSES_ARE_FATAL"
+COMPILER = b"RuntimeError: neuronx-cc compilation failed with 70. Check compiler logs.\n"
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _graphs_before_the_account() -> None:
-    """They are made once, in an account in this process, which empties every other one."""
-    for flags in (pods.FOLDER_FLAGS, pods.CACHE_FLAGS):
-        an_uploaded_graph(flags)
+class Life:
+    """One life of a container, whose server is a stand-in in this process.
+
+    The server does what its command says, up to its exit code: `crash`, `compiler`, `hang` until it
+    is told to end, `sigterm` to its container, `serve` until it was healthy and is killed, `unhit`.
+    """
+
+    def __init__(self, scratch: Path) -> None:
+        self.scratch = scratch
+        self.phases: list[str] = []
+        self.started: list[Mapping[str, str]] = []
+        self.serves = False
+        self.ended = threading.Event()
+        self.told = threading.Event()
+        names = dict.fromkeys(("server", "variant", "pod"), "a")
+        self.reports = Reports(**names, put=lambda _: None)
+        self.reports.report = self._report  # type: ignore[method-assign]
+
+    def run(self, does: str, order: Order, **limits: Any) -> int | str:
+        """Its exit code, or why it was given up."""
+        self.parent = parent.Parent(
+            command=[does],
+            url="",
+            limits=replace(LIMITS, **limits),
+            scratch=self.scratch,
+            reports=self.reports,
+        )
+        try:
+            return self.parent.run(order)
+        except parent.GivenUpError as error:
+            return str(error)
+
+    def start(self, command: list[str], environment: Mapping[str, str], tail: LogTail) -> "Life":
+        """In the place of `ServerProcess`."""
+        self.does, self.environment, self.tail = command[0], environment, tail
+        self.started.append(environment)
+        self.ended.clear()
+        return self
+
+    def wait(self) -> int:
+        code = getattr(self, f"_{self.does}")()
+        self.serves = False
+        self.ended.set()
+        return int(code)
+
+    def end(self) -> None:
+        self.told.set()
+
+    def signal(self, number: int) -> None:
+        self.told.set()
+
+    def _report(self, phase: str, starts: Starts, **_: object) -> None:
+        self.phases.append(phase)
+        if phase == "healthy":
+            self.told.set()
+
+    def _crash(self) -> int:
+        return 3
+
+    def _compiler(self) -> int:
+        self.tail.feed(COMPILER)
+        return 1
+
+    def _hang(self) -> int:
+        assert self.told.wait(HANGS_AFTER_SECONDS)
+        return 143
+
+    def _sigterm(self) -> int:
+        self.parent.forward(signal.SIGTERM)
+        return self._hang()
+
+    def _serve(self) -> int:
+        self.serves = True
+        assert self.told.wait(HANGS_AFTER_SECONDS)
+        return 137
+
+    def _unhit(self) -> int:
+        return 6 if PROOF in self.environment else self._serve()
+
+
+LiveOnce = Callable[..., int | str]
 
 
 @pytest.fixture
-def troubled(pod: PodFactory, s3: Any) -> pods.Pod:
-    """A pod whose vLLM does what `TROUBLE` says; `s3` has its bucket."""
-    return with_trouble(pod("troubled"))
-
-
-def with_trouble(pod: pods.Pod) -> pods.Pod:
-    program = pod.root / "bin" / "vllm"
-    program.write_text(program.read_text().replace(str(pods.STAND_IN), str(TROUBLE)))
-    return pod
-
-
-def state(s3: Any) -> ServerState | None:
-    try:
-        body = s3.get_object(Bucket=pods.RESULTS, Key=server_state_key(pods.SERVER))["Body"]
-    except s3.exceptions.NoSuchKey:
-        return None
-    return load_record(ServerState, body.read())
-
-
-def phase(s3: Any, wanted: str) -> ServerState:
-    """The state, once it has come to that."""
-    found = pods.eventually(lambda: (now := state(s3)) and now.phase == wanted and now)
-    assert isinstance(found, ServerState)
-    return found
-
-
-def is_at_start(s3: Any, number: int) -> bool:
-    now = state(s3)
-    return now is not None and now.start == number
-
-
-def ends(pod: pods.Pod, trouble: str, *limits: str, **environment: str) -> int:
-    """One container to its end; its exit code."""
-    with pod.server(*limits, TROUBLE=trouble, **environment) as process:
-        return process.wait(timeout=HANGS_AFTER_SECONDS)
-
-
-def test_a_crash_is_reported_with_its_exit_code_and_last_lines(troubled: pods.Pod, s3: Any) -> None:
-    assert ends(troubled, "crash") == 3
-    found = phase(s3, "ended")
-    assert (found.variant, found.pod, found.start, found.exit_code) == (
-        pods.VARIANT,
-        "troubled",
-        1,
-        3,
+def order(tmp_path: Path) -> Order:
+    (tmp_path / "mounted").mkdir()
+    return Order(
+        key=pods.KEY,
+        inputs=pods.INPUTS,
+        variable="GRAPHS",
+        artifacts=tmp_path / "mounted",
+        scratch=tmp_path / "scratch",
+        checkpoints={},
     )
-    assert "RuntimeError: no" in found.last_lines
-    assert found.reason == ""
-    assert abs(found.since_unix_s - time.time()) < HANGS_AFTER_SECONDS
 
 
-def test_the_third_start_without_health_is_given_up_and_the_container_stays(
-    troubled: pods.Pod, s3: Any
-) -> None:
-    assert [ends(troubled, "crash"), ends(troubled, "crash")] == [3, 3]
-    with troubled.server(TROUBLE="crash") as process:
-        found = phase(s3, "given_up")
-        assert found.start == 3
-        assert "ended 3 times and was never healthy" in found.reason
-        assert "next:" in found.reason
-        assert "RuntimeError: no" in found.last_lines
-        assert process.poll() is None
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=HANGS_AFTER_SECONDS) == 128 + signal.SIGTERM
-    # A container that is started in this pod all the same starts no server, and changes nothing.
-    with troubled.server(TROUBLE="crash") as process:
-        pods.eventually(lambda: "given up by an earlier container" in troubled.log.read_text())
-        assert process.poll() is None
-    assert state(s3) == found
+@pytest.fixture
+def lives() -> list[Life]:
+    """Those that were lived, the newest last."""
+    return []
+
+
+@pytest.fixture
+def live(order: Order, lives: list[Life], monkeypatch: pytest.MonkeyPatch) -> LiveOnce:
+    def once(does: str, order: Order = order, **limits: float) -> int | str:
+        life = Life(order.scratch)
+        lives.append(life)
+        monkeypatch.setattr(parent, "ServerProcess", life.start)
+        monkeypatch.setattr(parent, "is_healthy", lambda _: life.serves)
+        return life.run(does, order, **limits)
+
+    return once
+
+
+def test_the_third_start_without_health_is_given_up(live: LiveOnce, lives: list[Life]) -> None:
+    assert [live("crash"), live("crash")] == [3, 3]
+    assert lives[-1].phases == ["starting", "ended"]
+    reason = str(live("crash"))
+    assert "ended 3 times and was never healthy, the last time with exit code 3; next:" in reason
 
 
 def test_a_compiler_that_failed_by_itself_is_given_up_sooner_where_the_chart_says_so(
-    troubled: pods.Pod, s3: Any
+    live: LiveOnce,
 ) -> None:
-    assert ends(troubled, "compiler", "--starts-with-compiler-failure=2") == 1
-    with troubled.server("--starts-with-compiler-failure=2", TROUBLE="compiler"):
-        assert "exit code 70" in phase(s3, "given_up").reason
+    assert live("crash", with_compiler_failure=1) == 3
+    assert "the compiler failed by itself (exit code 70)" in str(
+        live("compiler", with_compiler_failure=2)
+    )
 
 
-def test_another_failure_is_not_taken_for_the_compilers(troubled: pods.Pod) -> None:
-    assert ends(troubled, "crash", "--starts-with-compiler-failure=1") == 3
-
-
-def test_a_start_that_was_killed_without_a_word_counts(troubled: pods.Pod, s3: Any) -> None:
-    for number in (1, 2, 3):
-        with troubled.server(TROUBLE="hang"):
-            pods.eventually(partial(is_at_start, s3, number))
-    with troubled.server(TROUBLE="hang"):
-        assert "no memory left" in phase(s3, "given_up").reason
-
-
-def test_a_server_that_hangs_is_ended_and_given_up_after_its_time(
-    troubled: pods.Pod, s3: Any
+def test_a_start_that_was_killed_without_a_word_counts(
+    live: LiveOnce, lives: list[Life], order: Order
 ) -> None:
-    with troubled.server("--compile-minutes=0.01", TROUBLE="hang") as process:
-        found = phase(s3, "given_up")
-        assert process.poll() is None
-    assert "was not healthy 0.01 minutes after its first start" in found.reason
+    for _ in range(3):
+        begin(order.scratch)
+    assert "no memory left" in str(live("hang"))
+    assert lives[0].started == []
 
 
-def test_the_time_of_all_starts_counts_together(troubled: pods.Pod, s3: Any) -> None:
-    keep(troubled.scratch, Starts(number=1, without_health=1, first_at_seconds=0.0))
-    with troubled.server("--compile-minutes=0.001", TROUBLE="crash"):
-        assert phase(s3, "given_up").start == 2
-    assert "RuntimeError" not in troubled.log.read_text(), "it was started all the same"
+def test_a_server_that_hangs_is_ended_and_given_up_after_its_time(live: LiveOnce) -> None:
+    reason = str(live("hang", compile_seconds=0.6))
+    assert "was not healthy 0.01 minutes after its first start; next:" in reason
 
 
-def test_graphs_of_the_bucket_have_the_shorter_time(pod: PodFactory, s3: Any) -> None:
-    second = with_trouble(pod_with_a_graph(pod))
-    with second.server("--load-minutes=0.01", TROUBLE="hang"):
-        assert "not healthy 0.01 minutes" in phase(s3, "given_up").reason
+def test_the_time_of_all_starts_counts_together(
+    live: LiveOnce, lives: list[Life], order: Order
+) -> None:
+    keep(order.scratch, Starts(number=1, without_health=1, first_at_seconds=0.0))
+    assert "not healthy 0.001 minutes" in str(live("crash", compile_seconds=0.06))
+    assert lives[0].started == []
+
+
+def test_graphs_of_the_bucket_have_the_shorter_time(live: LiveOnce, order: Order) -> None:
+    pods.put_graphs(order.artifacts, {"model.pt": b"graph"})
+    assert "not healthy 0.001 minutes" in str(live("hang", load_seconds=0.06))
 
 
 def test_a_server_that_was_healthy_is_started_again_as_if_it_were_new(
-    troubled: pods.Pod, s3: Any
+    live: LiveOnce, lives: list[Life], order: Order
 ) -> None:
-    keep(troubled.scratch, Starts(number=2, without_health=2, first_at_seconds=0.0))
-    with troubled.server("--compile-minutes=1e9", TROUBLE="healthy_once") as process:
-        assert phase(s3, "healthy").start == 3
-        os.kill(vllm_of(process), signal.SIGKILL)
-        assert process.wait(timeout=HANGS_AFTER_SECONDS) == 128 + signal.SIGKILL
-    assert phase(s3, "ended").exit_code == 137
-    assert [ends(troubled, "crash"), ends(troubled, "crash")] == [3, 3]
-    with troubled.server(TROUBLE="crash"):
-        assert phase(s3, "given_up").start == 6
+    keep(order.scratch, Starts(number=2, without_health=2, first_at_seconds=0.0))
+    assert live("serve") == 137
+    assert lives[0].phases == ["starting", "healthy", "ended"]
+    assert [live("crash"), live("crash")] == [3, 3]
+    assert "never healthy" in str(live("crash"))
+    assert begin(order.scratch).number == 7
 
 
-def vllm_of(process: subprocess.Popen[str]) -> int:
-    """The one child."""
-    (child,) = children(process)
-    return child
+def test_graphs_that_are_refused_are_given_up_at_once(live: LiveOnce, order: Order) -> None:
+    manifest = pods.put_graphs(order.artifacts, {"model.pt": b"graph"})
+    (order.artifacts / manifest.folder / "model.pt").unlink()
+    reason = str(live("serve"))
+    assert reason.startswith("REFUSED: ")
+    assert "draftworth artifacts EXPERIMENT --run" in reason
 
 
-def children(process: subprocess.Popen[str]) -> list[int]:
-    """Also those that have ended and that nobody waited for."""
-    text = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
-    return [int(pid) for pid in text.split()]
+def test_a_mount_that_cannot_be_read_is_worth_another_start(live: LiveOnce, order: Order) -> None:
+    (order.artifacts / pods.KEY).mkdir()
+    (order.artifacts / pods.KEY / "_ARTIFACTS.json").mkdir()
+    assert live("serve") == parent.EXIT_NOT_PREPARED
 
 
-def test_graphs_that_are_refused_are_given_up_at_once(pod: PodFactory, s3: Any) -> None:
-    second = with_trouble(pod_with_a_graph(pod))
-    next(second.mounted.rglob("model.pt")).unlink()
-    with second.server(TROUBLE="serve"):
-        found = phase(s3, "given_up")
-    assert found.start == 1
-    assert "REFUSED" in found.reason
-    assert "draftworth artifacts EXPERIMENT --run" in found.reason
+def cached(order: Order) -> Order:
+    pods.put_graphs(order.artifacts, {"model.pt": b"graph"})
+    return replace(order, cache="cache", proof=PROOF)
 
 
 def test_a_restored_cache_that_is_not_hit_is_followed_by_the_ordinary_start(
-    pod: PodFactory, s3: Any
+    live: LiveOnce, lives: list[Life], order: Order
 ) -> None:
-    second = with_trouble(pod_with_a_graph(pod, pods.CACHE_FLAGS))
-    with second.server(TROUBLE="unhit"):
-        found = phase(s3, "healthy")
-        assert found.start == 1
-        assert "a graph is not in the cache" in found.last_lines
-        assert any("the restored graphs were not hit (exit code 6)" in x for x in found.last_lines)
-        second.said.unlink()
+    order = cached(order)
+    assert live("unhit", order) == 137
+    assert [PROOF in environment for environment in lives[0].started] == [True, False]
+    assert "the restored graphs were not hit (exit code 6)" in lives[0].reports.tail.lines()[0]
     # And is not tried again in this pod.
-    with second.server(TROUBLE="unhit"):
-        pods.eventually(second.said.exists)
-    assert second.log.read_text().count("a graph is not in the cache") == 1
+    assert live("unhit", order) == 137
+    assert [PROOF in environment for environment in lives[1].started] == [False]
 
 
-def test_a_restored_cache_that_is_hit_serves_with_what_proved_it(pod: PodFactory, s3: Any) -> None:
-    second = with_trouble(pod_with_a_graph(pod, pods.CACHE_FLAGS))
-    with second.server(TROUBLE="serve"):
-        assert phase(s3, "healthy").last_lines[-1:] != ("a graph is not in the cache",)
-    assert "not hit" not in second.log.read_text()
+def test_a_restored_cache_that_is_hit_serves_with_what_proved_it(
+    live: LiveOnce, lives: list[Life], order: Order
+) -> None:
+    assert live("serve", cached(order)) == 137
+    assert [PROOF in environment for environment in lives[0].started] == [True]
 
 
-def test_a_flood_of_lines_is_passed_on_and_its_end_kept(troubled: pods.Pod, s3: Any) -> None:
-    assert ends(troubled, "flood") == 4
-    found = phase(s3, "ended")
-    wanted = tuple(f"line {n}" for n in range(FLOOD_LINES - LAST_LINES, FLOOD_LINES))
-    assert found.last_lines == wanted
-    passed_on = [x for x in troubled.log.read_text().splitlines() if x.startswith("line ")]
-    assert len(passed_on) == FLOOD_LINES
+def test_what_was_told_to_end_has_not_failed(live: LiveOnce, order: Order) -> None:
+    keep(order.scratch, Starts(number=2, without_health=2, first_at_seconds=time.monotonic()))
+    assert live("sigterm") == 143
 
 
-def test_a_daemon_that_holds_the_log_is_ended_with_its_family(troubled: pods.Pod, s3: Any) -> None:
-    assert ends(troubled, "daemon") == 5
-    assert not Path(f"/proc/{int(troubled.said.read_text())}").exists()
+def test_a_program_that_is_not_there_ends_with_127(tmp_path: Path, order: Order) -> None:
+    life = Life(tmp_path)
+    assert life.run("/nowhere/vllm", order) == 127
+    assert "cannot be started" in life.reports.tail.lines()[0]
 
 
-def test_orphans_are_reaped_while_the_server_runs(troubled: pods.Pod, s3: Any) -> None:
-    with troubled.server(TROUBLE="orphans") as process:
-        phase(s3, "healthy")
-        pods.eventually(lambda: len(children(process)) == 1)
-
-
-def test_a_server_that_ignores_sigterm_is_made_to_end(troubled: pods.Pod, s3: Any) -> None:
-    with troubled.server(
-        "--compile-minutes=0.01", "--grace-seconds=0.1", TROUBLE="deaf"
-    ) as process:
-        pods.eventually(lambda: "deaf" in troubled.log.read_text())
-        child = vllm_of(process)
-        phase(s3, "given_up")
-        assert not Path(f"/proc/{child}").exists()
-
-
-def test_sigterm_reaches_vllm_and_is_no_failure(troubled: pods.Pod, s3: Any) -> None:
-    keep(troubled.scratch, Starts(number=2, without_health=2, first_at_seconds=time.monotonic()))
-    with troubled.server(TROUBLE="hang") as process:
-        phase(s3, "starting")
-        pods.eventually(lambda: vllm_of(process))
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=HANGS_AFTER_SECONDS) == 128 + signal.SIGTERM
-    assert phase(s3, "ended").exit_code == 143
-
-
-def test_a_results_bucket_that_cannot_be_reached_stops_no_server(troubled: pods.Pod) -> None:
-    with troubled.server(TROUBLE="serve", AWS_ENDPOINT_URL=NO_BUCKET):
-        pods.eventually(troubled.healthy)
-        pods.eventually(lambda: "its state cannot be reported" in troubled.log.read_text())
-    assert troubled.log.read_text().count("cannot be reported") == 1
-
-
-def test_a_program_that_is_not_there_ends_with_127(troubled: pods.Pod, s3: Any) -> None:
-    (troubled.root / "bin" / "vllm").unlink()
-    assert ends(troubled, "serve", PATH="/nowhere") == 127
-    assert any("cannot be started" in line for line in phase(s3, "ended").last_lines)
+def test_a_server_that_ignores_sigterm_is_made_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = "trap '' TERM; echo deaf; while :; do sleep 60 & wait; done"
+    process = ServerProcess(["sh", "-c", script], {"PATH": "/usr/bin:/bin"}, tail := LogTail())
+    pods.eventually(lambda: tail.lines() == ("deaf",))
+    process.end(grace_seconds=0.05)
+    assert process._process.wait(HANGS_AFTER_SECONDS) == -signal.SIGKILL
 
 
 # The count

@@ -3,10 +3,11 @@
 import threading
 import time
 from argparse import Namespace
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import boto3
 import pytest
@@ -15,44 +16,47 @@ from botocore.config import Config
 from botocore.exceptions import ConnectionClosedError
 from moto import mock_aws
 
-from draftworth.records.artifacts import ArtifactManifest, manifest_key
+from draftworth.records.artifacts import ArtifactManifest
 from pods.compiled_graphs import upload
 from pods.compiled_graphs.scratch import StartRecord, write_record
 from pods.compiled_graphs.upload import (
-    RETRY_DELAYS_SECONDS,
-    GraphBucket,
-    StartedAnewError,
+    NothingToUploadError,
     UnfinishedError,
     Uploader,
-    inventory,
     upload_with_retries,
 )
 from tests.pods.compiled_graphs import pods
+from tests.support.emulator import small_parts
 
 pytestmark = pytest.mark.emulator
 
-MIB = 1024 * 1024
-FILES = {"neuron_config.json": b"{}", "model.pt": b"g" * (5 * MIB + 1), "weights/tp0": b"w"}
-# In this thread, so that a kill is one; a file above 5 MiB goes in two parts.
+PART_BYTES = 1000
+FILES = {"model.pt": b"g" * (PART_BYTES + 1), "weights/tp0": b"w"}
+# In this thread, so that a kill is one.
 TRANSFER = TransferConfig(
-    multipart_threshold=5 * MIB, multipart_chunksize=5 * MIB, use_threads=False
+    multipart_threshold=PART_BYTES, multipart_chunksize=PART_BYTES, use_threads=False
 )
+# A look for the manifest, two files (one in two parts), the manifest, a look at it.
+REQUESTS = 8
+MANIFEST_REQUEST = REQUESTS - 2
 
 
 class Killed(BaseException):
     """The process ends here."""
 
 
-class Faults:
-    """Breaks the request with a number, before or after S3 has done what it asks."""
+@dataclass
+class S3:
+    """Empty buckets, and a client that breaks a request before or after S3 has done it."""
 
-    def __init__(self, *, attempts: int = 1) -> None:
-        config = Config(retries={"mode": "standard", "total_max_attempts": attempts})
-        self.client: Any = boto3.client("s3", config=config)
-        self.requests: list[str] = []
-        self.at = -1
-        self.raises: BaseException | None = None
-        self.after = False
+    client: Any
+    requests: list[str] = field(default_factory=list)
+    at: int = -1
+    raises: BaseException | None = None
+    after: bool = False
+
+    def __post_init__(self) -> None:
+        pods.make_buckets(self.client)
         # The emulator answers in a handler of this event, between the two.
         self.client.meta.events.register_first("before-send.s3", self._before)
         self.client.meta.events.register_last("before-send.s3", self._after)
@@ -70,22 +74,30 @@ class Faults:
 
     def uploader(self, record: StartRecord) -> Uploader:
         scratch = Path(record.graphs).parent
-        bucket = GraphBucket(client=self.client, name=pods.BUCKET, transfer=TRANSFER)
-        return Uploader(bucket=bucket, scratch=scratch)
+        return Uploader(client=self.client, bucket=pods.BUCKET, scratch=scratch, transfer=TRANSFER)
+
+    def stored(self) -> dict[str, bytes]:
+        return pods.stored(self.client)
 
 
 @pytest.fixture
-def s3() -> Iterator[Any]:
-    """In this process: uploads are many requests, and what is tested is not HTTP."""
-    with mock_aws():
-        client = boto3.client("s3")
-        pods.make_buckets(client)
-        yield client
+def s3(request: pytest.FixtureRequest) -> Iterator[S3]:
+    """In this process: what is tested is not HTTP. A parameter: how often a request is tried."""
+    config = Config(
+        retries={"mode": "standard", "total_max_attempts": getattr(request, "param", 1)}
+    )
+    with mock_aws(), small_parts():
+        yield S3(client=boto3.client("s3", config=config))
 
 
 @pytest.fixture
 def compiled(tmp_path: Path) -> StartRecord:
     return a_compiled_graph(tmp_path / "one", "one")
+
+
+@pytest.fixture
+def late(tmp_path: Path) -> StartRecord:
+    return a_compiled_graph(tmp_path / "late", "late")
 
 
 def a_compiled_graph(scratch: Path, start_id: str) -> StartRecord:
@@ -106,208 +118,183 @@ def a_compiled_graph(scratch: Path, start_id: str) -> StartRecord:
     return record
 
 
-# A look for the manifest, three files (one in two parts), the manifest, a look at it.
-REQUESTS = 9
-
-
-def test_an_upload_is_so_many_requests(s3: Any, compiled: StartRecord) -> None:
-    """The number that the faults below are spread over."""
-    faults = Faults()
-    faults.uploader(compiled).upload(compiled)
-    assert len(faults.requests) == REQUESTS
-    manifest = pods.stored_manifest(s3)
+def test_an_upload_is_so_many_requests(s3: S3, compiled: StartRecord) -> None:
+    """The number that the faults below are spread over. S3 compared a checksum of each file."""
+    s3.uploader(compiled).upload(compiled)
+    assert len(s3.requests) == REQUESTS
+    assert "_ARTIFACTS.json" in s3.requests[MANIFEST_REQUEST]
+    manifest = pods.manifest_in(s3.stored())
     assert manifest is not None
-    assert manifest.size_bytes == sum(map(len, FILES.values()))
+    assert {file.path for file in manifest.files} == {*FILES}
     assert manifest.checkpoints == {"target": "c" * 40}
     assert 99 < manifest.compile_seconds < 130
+    for name in FILES:
+        key = f"{pods.KEY}/one/{name}"
+        head = s3.client.head_object(Bucket=pods.BUCKET, Key=key, ChecksumMode="ENABLED")
+        assert head["ChecksumSHA256"], name
 
 
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("number", range(REQUESTS))
 def test_a_kill_leaves_no_manifest_without_its_files_and_the_next_one_ends_the_work(
-    s3: Any, compiled: StartRecord, number: int, *, after: bool
+    s3: S3, compiled: StartRecord, number: int
 ) -> None:
-    faults = Faults()
-    faults.at, faults.raises, faults.after = number, Killed(), after
+    """A kill before a request is one after the request before it."""
+    s3.at, s3.raises = number, Killed()
     with pytest.raises(Killed):
-        faults.uploader(compiled).upload(compiled)
-    assert pods.what_is_not_whole(s3) == []
+        s3.uploader(compiled).upload(compiled)
+    assert pods.what_is_not_whole(s3.stored()) == []
 
-    Faults().uploader(compiled).upload(compiled)
-    assert pods.stored_manifest(s3) is not None
-    assert pods.what_is_not_whole(s3) == []
-
-
-MANIFEST_REQUEST = REQUESTS - 2
+    s3.raises = None
+    s3.uploader(compiled).upload(compiled)
+    assert pods.manifest_in(s3.stored()) is not None
+    assert pods.what_is_not_whole(s3.stored()) == []
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["not done", "done, answer lost"])
 @pytest.mark.parametrize(
-    ("number", "attempts"),
+    ("number", "s3"),
     # boto3's own second try finds the manifest that its first one wrote.
     [*((number, 1) for number in range(REQUESTS)), (MANIFEST_REQUEST, 3)],
+    indirect=["s3"],
 )
 def test_a_request_that_fails_is_made_good(
-    s3: Any,
-    compiled: StartRecord,
-    number: int,
-    attempts: int,
-    *,
-    after: bool,
+    s3: S3, compiled: StartRecord, number: int, *, after: bool
 ) -> None:
-    faults = Faults(attempts=attempts)
-    faults.at, faults.raises = number, ConnectionClosedError(endpoint_url="http://s3")
-    faults.after = after
-    assert upload_with_retries(faults.uploader(compiled), compiled, threading.Event(), [0])
-    assert "_ARTIFACTS.json" in faults.requests[MANIFEST_REQUEST] or number < MANIFEST_REQUEST
-    manifest = pods.stored_manifest(s3)
+    s3.at, s3.after, s3.raises = number, after, ConnectionClosedError(endpoint_url="http://s3")
+    assert upload_with_retries(s3.uploader(compiled), compiled, threading.Event(), [0])
+    manifest = pods.manifest_in(s3.stored())
     assert manifest is not None
     assert manifest.folder == f"{pods.KEY}/one"
-    assert pods.what_is_not_whole(s3) == []
+    assert pods.what_is_not_whole(s3.stored()) == []
 
 
-@pytest.fixture
-def late(tmp_path: Path) -> StartRecord:
-    return a_compiled_graph(tmp_path / "late", "late")
-
-
-def test_who_finds_a_manifest_uploads_nothing(
-    s3: Any, compiled: StartRecord, late: StartRecord
+def test_who_finds_a_manifest_uploads_nothing_and_leaves_it(
+    s3: S3, compiled: StartRecord, late: StartRecord
 ) -> None:
-    Faults().uploader(compiled).upload(compiled)
-    faults = Faults()
-    assert "nothing of" in faults.uploader(late).upload(late)
-    assert [r for r in faults.requests if r.startswith("PUT")] == []
+    s3.uploader(compiled).upload(compiled)
+    before, s3.requests = s3.stored(), []
+    assert "nothing of" in s3.uploader(late).upload(late)
+    assert [r for r in s3.requests if r.startswith("PUT")] == []
+    assert s3.stored() == before
 
 
 def test_who_is_second_to_write_the_manifest_removes_its_own_files_only(
-    s3: Any, compiled: StartRecord, late: StartRecord
+    s3: S3, compiled: StartRecord, late: StartRecord, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The other one ends between this one's first look and its manifest."""
-    faults = Faults()
-    uploader = faults.uploader(late)
-    send = uploader.bucket.put_manifest
+    send = Uploader._put_manifest
 
-    def overtaken(manifest: ArtifactManifest) -> None:
-        Faults().uploader(compiled).upload(compiled)
-        send(manifest)
+    def overtaken(uploader: Uploader, manifest: ArtifactManifest) -> None:
+        monkeypatch.setattr(Uploader, "_put_manifest", send)
+        s3.uploader(compiled).upload(compiled)
+        send(uploader, manifest)
 
-    object.__setattr__(uploader.bucket, "put_manifest", overtaken)
-    assert f"{pods.KEY}/one was in the bucket first" in uploader.upload(late)
-    assert {key for key in pods.keys(s3) if "/late/" in key} == set()
-    assert pods.what_is_not_whole(s3) == []
-
-
-def test_a_manifest_is_never_replaced(s3: Any, compiled: StartRecord, late: StartRecord) -> None:
-    Faults().uploader(compiled).upload(compiled)
-    before = s3.get_object(Bucket=pods.BUCKET, Key=manifest_key(pods.KEY))["Body"].read()
-    Faults().uploader(late).upload(late)
-    assert s3.get_object(Bucket=pods.BUCKET, Key=manifest_key(pods.KEY))["Body"].read() == before
-
-
-def test_objects_carry_the_checksums_that_s3_compared(s3: Any, compiled: StartRecord) -> None:
-    Faults().uploader(compiled).upload(compiled)
-    for name in FILES:
-        head = s3.head_object(
-            Bucket=pods.BUCKET, Key=f"{pods.KEY}/one/{name}", ChecksumMode="ENABLED"
-        )
-        assert head["ChecksumSHA256"], name
+    monkeypatch.setattr(Uploader, "_put_manifest", overtaken)
+    assert f"{pods.KEY}/one was in the bucket first" in s3.uploader(late).upload(late)
+    assert [key for key in s3.stored() if "/late/" in key] == []
+    assert pods.what_is_not_whole(s3.stored()) == []
 
 
 def test_files_that_change_while_they_are_uploaded_get_no_manifest(
-    s3: Any, compiled: StartRecord
+    s3: S3, compiled: StartRecord, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    faults = Faults()
-    put = faults.client.upload_file
+    put = s3.client.upload_file
 
     def changing(*args: Any, **kwargs: Any) -> None:
         put(*args, **kwargs)
         (Path(compiled.graphs) / "model.pt").write_bytes(b"other")
 
-    faults.client.upload_file = changing
+    monkeypatch.setattr(s3.client, "upload_file", changing)
     with pytest.raises(UnfinishedError, match="changed while"):
-        faults.uploader(compiled).upload(compiled)
-    assert pods.stored_manifest(s3) is None
+        s3.uploader(compiled).upload(compiled)
+    assert pods.manifest_in(s3.stored()) is None
 
 
 def test_graphs_of_a_server_that_was_started_anew_get_no_manifest(
-    s3: Any, compiled: StartRecord
+    s3: S3, compiled: StartRecord
 ) -> None:
     """It may be compiling into the same folder, slowly: a file less, and none that changes."""
     graphs = Path(compiled.graphs)
     write_record(graphs.parent, replace(compiled, start_id="newer"))
     (graphs / "model.pt").unlink()
-    with pytest.raises(StartedAnewError):
-        Faults().uploader(compiled).upload(compiled)
-    assert pods.stored_manifest(s3) is None
+    with pytest.raises(NothingToUploadError, match="started anew"):
+        s3.uploader(compiled).upload(compiled)
+    assert pods.manifest_in(s3.stored()) is None
+
+
+def test_a_server_that_left_no_graphs_is_not_tried_again(
+    s3: S3, compiled: StartRecord, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in FILES:
+        (Path(compiled.graphs) / name).unlink()
+    assert not upload_with_retries(s3.uploader(compiled), compiled, threading.Event(), [60])
+    assert "holds no compiled graphs" in caplog.text
+    assert s3.stored() == {}
+
+
+def arguments_of(record: StartRecord) -> Namespace:
+    scratch = Path(record.graphs).parent
+    return Namespace(
+        scratch=scratch, bucket=pods.BUCKET, health_url="", health_period_seconds=0.001
+    )
+
+
+def test_what_was_loaded_from_the_bucket_is_not_uploaded(
+    compiled: StartRecord, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    write_record(Path(compiled.graphs).parent, replace(compiled, origin="bucket"))
+    monkeypatch.setattr(upload, "is_healthy", lambda _: True)
+    upload._work(arguments_of(compiled), threading.Event())
+    assert "nothing to upload" in caplog.text
 
 
 def test_an_answer_that_may_be_an_older_servers_says_nothing_of_a_newer_one(
     compiled: StartRecord, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scratch = Path(compiled.graphs).parent
     newer = replace(compiled, start_id="newer")
     asked: list[str] = []
 
     def healthy(url: str) -> bool:
         asked.append(url)
-        write_record(scratch, newer)
+        write_record(Path(compiled.graphs).parent, newer)
         return True
 
     monkeypatch.setattr(upload, "is_healthy", healthy)
-    found = upload.wait_for_health(scratch, "", threading.Event(), period_seconds=0)
-    assert found == newer
+    assert upload._healthy_start(arguments_of(compiled), threading.Event()) == newer
     assert len(asked) == 2
 
 
 def test_a_start_that_comes_while_another_one_is_uploaded_is_uploaded_after_it(
     compiled: StartRecord, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scratch = Path(compiled.graphs).parent
     newer = replace(compiled, start_id="newer")
     tried: list[str] = []
 
-    def upload_one(_: Uploader, record: StartRecord, stop: threading.Event) -> bool:
+    def upload_one(_: object, record: StartRecord, stop: threading.Event) -> bool:
         tried.append(record.start_id)
-        write_record(scratch, newer)
+        write_record(Path(compiled.graphs).parent, newer)
         return record == newer
 
     monkeypatch.setattr(upload, "is_healthy", lambda _: True)
+    monkeypatch.setattr(upload, "_uploader", lambda _: None)
     monkeypatch.setattr(upload, "upload_with_retries", upload_one)
-    arguments = Namespace(
-        scratch=scratch, bucket=pods.BUCKET, health_url="", health_period_seconds=0.01
-    )
-    upload._work(arguments, threading.Event())
+    upload._work(arguments_of(compiled), threading.Event())
     assert tried == ["one", "newer"]
 
 
-def test_locks_are_not_uploaded(tmp_path: Path) -> None:
-    graph = a_compiled_graph(tmp_path / "graph", "x")
-    (tmp_path / "graph" / "graphs" / "0123.lock").touch()
-    (tmp_path / "graph" / "graphs" / ".compilation_complete").touch()
-    names = {file.path for file in inventory(Path(graph.graphs))}
+def test_locks_are_not_uploaded(compiled: StartRecord) -> None:
+    for name in ("0123.lock", ".compilation_complete"):
+        (Path(compiled.graphs) / name).touch()
+    names = {file.path for file in upload.inventory(Path(compiled.graphs))}
     assert names == {*FILES, ".compilation_complete"}
 
 
-class Uploads:
-    """Stands in for an Uploader; each call does the next thing."""
-
-    def __init__(self, *outcomes: BaseException | str) -> None:
-        self._outcomes: Iterator[BaseException | str] = iter(outcomes)
-        self.calls = 0
-
-    def upload(self, _: StartRecord) -> str:
-        self.calls += 1
-        outcome = next(self._outcomes)
-        if isinstance(outcome, BaseException):
-            raise outcome
-        return outcome
-
-
 def tried(stop: threading.Event, compiled: StartRecord, *outcomes: BaseException | str) -> int:
-    uploads: Any = Uploads(*outcomes)
-    upload_with_retries(uploads, compiled, stop, [0, 0])
-    return int(uploads.calls)
+    """How often it was tried, where each try comes out as given."""
+    uploader = Mock(upload=Mock(side_effect=outcomes))
+    upload_with_retries(uploader, compiled, stop, [0, 0])
+    return int(uploader.upload.call_count)
 
 
 def test_tries_are_bounded_and_end_with_the_pod(compiled: StartRecord) -> None:
@@ -316,15 +303,4 @@ def test_tries_are_bounded_and_end_with_the_pod(compiled: StartRecord) -> None:
     assert tried(stop, compiled, OSError("no"), OSError("no"), OSError("no")) == 3
     stop.set()
     assert tried(stop, compiled, OSError("no")) == 1
-    assert 1000 < sum(RETRY_DELAYS_SECONDS) < 3600
-
-
-def test_a_server_that_left_no_graphs_is_not_tried_again(
-    s3: Any, compiled: StartRecord, caplog: pytest.LogCaptureFixture
-) -> None:
-    for path in [p for p in Path(compiled.graphs).rglob("*") if p.is_file()]:
-        path.unlink()
-    stop: Callable[[], threading.Event] = threading.Event
-    assert not upload_with_retries(Faults().uploader(compiled), compiled, stop(), [60])
-    assert "holds no compiled graphs" in caplog.text
-    assert pods.keys(s3) == set()
+    assert 1000 < sum(upload.RETRY_DELAYS_SECONDS) < 3600

@@ -1,0 +1,21 @@
+"""Stands in for boto3, which takes most of a pod's time: objects are files below `OBJECTS`."""
+
+import os
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from draftworth.records.checkpoints import replace_file
+
+sys.modules["botocore"] = sys.modules["botocore.config"] = SimpleNamespace(Config=dict)  # type: ignore[assignment]
+
+
+def client(*_: str, **__: Any) -> SimpleNamespace:
+    return SimpleNamespace(put_object=_put_object)
+
+
+def _put_object(*, Bucket: str, Key: str, Body: bytes, **_: str) -> None:  # noqa: N803
+    path = Path(os.environ["OBJECTS"], Bucket, Key)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    replace_file(path, Body)
