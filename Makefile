@@ -112,6 +112,7 @@ check: $(STAMP) ## formatting, lint and types
 	$(RUN) ruff format --check .
 	$(RUN) ruff check .
 	$(RUN) mypy
+	$(RUN) mypy --python-version 3.10 -p pods.compiled_graphs  # the oldest interpreter of an image of vLLM
 
 files: ## every source and data file with what it is for
 	@git grep -m1 -E '^("""|# )' -- '*.py' '*.yaml' '*.toml' requirements/ ':!tests' ':!*__main__.py' ':!.*' \

@@ -18,6 +18,7 @@ from typing import Any
 from draftworth.records.codec import RecordError, load_object
 from draftworth.untrusted import MIB, TooLargeError, read_file
 
+_BLOCK_BYTES = MIB
 # Formats that the engines read, the best first; others beside it are duplicates.
 SERVED_WEIGHTS = ("safetensors", "bin", "pt", "pth")
 
@@ -58,8 +59,11 @@ def check_files(files: Sequence[StoredFile]) -> None:
 
 def sha256_of(path: Path) -> str:
     """Return the SHA-256 of a file's content in hexadecimal."""
+    digest = hashlib.sha256()
     with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        while block := file.read(_BLOCK_BYTES):  # hashlib.file_digest came with Python 3.11
+            digest.update(block)
+    return digest.hexdigest()
 
 
 def replace_file(path: Path, data: bytes) -> Path:
