@@ -1,6 +1,5 @@
 """The whole rehearsal: against servers of our own making, and with the real engine."""
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from draftworth.records.findings import Judgement
 from draftworth.records.reading import read_run
 from draftworth.records.results import BlockResult
 from tests.conftest import ROOT
-from tests.rehearsal.engines import engine_python
+from tests.rehearsal.engines import engine_python, stand_in_pip
 from tests.support.experiments import both, put, write_experiment
 from tests.support.stream_server import Request, Step, completion, plain, stream_server
 
@@ -107,10 +106,7 @@ def test_an_interrupt_while_outputs_are_read_loses_no_verdict(
 def test_an_engine_that_cannot_be_installed_offers_the_endpoints(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
-
+    stand_in_pip(tmp_path / "pip", tmp_path, monkeypatch)
     code = main(
         [
             "rehearse",
