@@ -67,11 +67,9 @@ class Cloud:
 
     @property
     def stack_id(self) -> str:
-        """The stack's ARN, as CloudFormation tells the controller."""
         return f"arn:aws:cloudformation:{self.region}:{ACCOUNT}:stack/{self.names.stack}/1"
 
     def client(self, service: str) -> Any:
-        """A real client, one for each service; the endpoint comes from the environment."""
         if service not in self._clients:
             self._clients[service] = boto3.client(service, region_name=self.region)  # type: ignore[call-overload]
         return self._clients[service]
@@ -169,7 +167,6 @@ class Cloud:
         )
 
     def heartbeat(self, *, after_minutes: float = 0.0) -> None:
-        """The schedule's next call, some minutes later."""
         self.now_unix_s += 60 * after_minutes
         (schedule,) = (
             r["Properties"]
@@ -260,7 +257,6 @@ class Cloud:
 
     @property
     def bucket(self) -> SimpleNamespace:
-        """The three buckets' names."""
         names = ("checkpoints", "artifacts", "results")
         return SimpleNamespace(
             **{n: self.only("storage", "AWS::S3::Bucket", n.capitalize()) for n in names}
@@ -298,7 +294,6 @@ class Cloud:
         return f"{self.names.stack}-storageResultFiles"
 
     def notifications(self) -> list[str]:
-        """What the topic's subscribers were told since the last look."""
         sqs, found = self.client("sqs"), []
         while messages := sqs.receive_message(QueueUrl=self._inbox, MaxNumberOfMessages=10).get(
             "Messages"
@@ -313,7 +308,6 @@ class Cloud:
 
     @property
     def objects(self) -> list[dict[str, Any]]:
-        """The Kubernetes objects that the benchmark stack applies."""
         return [
             made
             for resource in self.templates["benchmark"]["Resources"].values()
@@ -328,7 +322,6 @@ class Cloud:
 
     @property
     def instances(self) -> int:
-        """Accelerator nodes that exist, and are paid for."""
         found = self.client("autoscaling").describe_auto_scaling_groups(
             AutoScalingGroupNames=[self._scaling_group]
         )
@@ -470,7 +463,6 @@ class Cloud:
         return {"Type": resource["Type"], "DeletionPolicy": policy, "Properties": properties}
 
     def physical(self, part: str, logical: str) -> str:
-        """What a logical id became."""
         assert logical in self.templates[part]["Resources"]
         return self._physical[logical]
 

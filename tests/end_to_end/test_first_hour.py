@@ -20,7 +20,6 @@ from pods.canary.program import EXIT_FAILED as CANARY_FAILED
 from pods.canary.program import EXIT_OK as CANARY_WELL
 from tests.end_to_end import programs
 from tests.end_to_end.conftest import TARGET, Environment, FirstRun
-from tests.end_to_end.stand_ins import wrappers
 
 pytestmark = [pytest.mark.synth, pytest.mark.emulator, pytest.mark.scenarios]
 
@@ -106,7 +105,7 @@ def test_a_first_compilation_that_hangs(env: Environment, first_run: FirstRun) -
 
 def test_a_slow_compilation_is_left_its_time(env: Environment, first_run: FirstRun) -> None:
     begun(env, first_run)
-    slow, other = wrappers(env)
+    slow, other = programs.wrappers(env)
     for wrapper in (slow, other):
         wrapper.says("starting")
     for _ in range(11):
@@ -171,7 +170,7 @@ def test_a_node_that_spot_replaces_is_paid_for_twice_and_told_once(
     env: Environment, first_run: FirstRun
 ) -> None:
     env.stage(first_run.contents)
-    for wrapper in wrappers(env):
+    for wrapper in programs.wrappers(env):
         wrapper.says("healthy")
     env.cloud.start_replacement()
     before = programs.paid_minutes(env)

@@ -79,7 +79,6 @@ def process_ids(tmp_path: Path, name: str = "fake") -> list[int]:
 
 
 def is_running(pid: int) -> bool:
-    """Whether a process exists and is not a zombie."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
@@ -88,7 +87,6 @@ def is_running(pid: int) -> bool:
 
 
 def wait_until(condition: Callable[[], bool], timeout_seconds: float = 60.0) -> None:
-    """Fail the test when the condition does not come true in time."""
     deadline_seconds = time.monotonic() + timeout_seconds
     while not condition():
         assert time.monotonic() < deadline_seconds, "condition not met in time"

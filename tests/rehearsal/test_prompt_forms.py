@@ -42,7 +42,6 @@ def engine(folder: Path, *, speculates: bool) -> Iterator[tuple[str, RequestShap
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, RequestShape]]:
-    """The speculating server."""
     with engine(tmp_path_factory.mktemp("engine"), speculates=True) as found:
         yield found
 

@@ -128,5 +128,4 @@ def make_price(**overrides: Any) -> results.Price:
 def each_request(
     block: results.BlockResult, change: Callable[[results.RequestRecord], results.RequestRecord]
 ) -> results.BlockResult:
-    """The block with every request changed."""
     return replace(block, requests=tuple(map(change, block.requests)))

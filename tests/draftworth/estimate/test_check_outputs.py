@@ -38,8 +38,6 @@ class Known(Reader):
 
 
 class Unreadable(Known):
-    """A model that cannot be read."""
-
     def readings(self, *_: Any, **__: Any) -> list[Reading]:
         raise UserInputError("no model")
 
