@@ -47,8 +47,7 @@ Resource = Mapping[str, Any]
 class Cloud:
     """One experiment's stack in the emulated account; `templates`: its parts.
 
-    now_unix_s: the controller's clock, moved by the tests. log: its decisions. failed_launches:
-    what Auto Scaling reports of them; moto has no such history.
+    now_unix_s: the controller's clock, moved by the tests.
     """
 
     names: Names
@@ -56,8 +55,6 @@ class Cloud:
     templates: Mapping[str, Template]
     cloudformation: CloudFormation
     now_unix_s: float
-    log: list[dict[str, Any]] = field(default_factory=list)
-    failed_launches: list[dict[str, Any]] = field(default_factory=list)
     _clients: dict[str, Any] = field(default_factory=dict)
     _physical: dict[str, str] = field(default_factory=dict)
     _seen: set[tuple[str, str, str]] = field(default_factory=set)
@@ -146,15 +143,16 @@ class Cloud:
         """As Lambda does, with the template's environment."""
         services = ("s3", "eks", "autoscaling", "ec2", "scheduler", "sns")
         clients = {name: self.client(name) for name in services}
+        # Moto has no history of launches that failed.
         clients["autoscaling"].meta.events.register(
             "before-call.autoscaling.DescribeScalingActivities",
-            lambda **_: (SimpleNamespace(status_code=200), {"Activities": self.failed_launches}),
-            unique_id="failed launches",
+            lambda **_: (SimpleNamespace(status_code=200), {"Activities": []}),
+            unique_id="no failed launches",
         )
         controller = Controller(
             clients=Clients(**clients),
             settings=load_settings(self._environment("capacity_controller")),
-            log=lambda entry: self.log.append(dict(entry)),
+            log=lambda _: None,
             clock=lambda: self.now_unix_s,
             sleep=lambda _: None,
         )
@@ -336,14 +334,6 @@ class Cloud:
             DesiredCapacity=self.desired_nodes,
         )
 
-    def start_replacement(self) -> None:
-        """EC2 starts another Spot node before it takes the first: above the group's maximum."""
-        self.client("autoscaling").update_auto_scaling_group(
-            AutoScalingGroupName=self._scaling_group,
-            MaxSize=self.desired_nodes + 1,
-            DesiredCapacity=self.desired_nodes + 1,
-        )
-
     @property
     def _accelerators(self) -> Mapping[str, Any]:
         names = self.client("eks").list_nodegroups(clusterName=self.names.cluster)["nodegroups"]
@@ -396,30 +386,19 @@ class Cloud:
         eks.delete_cluster(name=self.names.cluster)
 
     def _create_schedules(self) -> None:
-        scheduler = self.client("scheduler")
-        for part, kind in (
-            ("ScheduleGroup", "AWS::Scheduler::ScheduleGroup"),
-            ("Schedule", "AWS::Scheduler::Schedule"),
-        ):
-            for logical in self._of_type("benchmark", kind):
-                given = self.resolved(
-                    "benchmark", self.templates["benchmark"]["Resources"][logical]["Properties"]
-                )
-                if part == "ScheduleGroup":
-                    scheduler.create_schedule_group(Name=given["Name"])
-                    self._physical[logical] = given["Name"]
-                else:
-                    scheduler.create_schedule(
-                        Name=given.get("Name", logical),
-                        GroupName=given["GroupName"],
-                        ScheduleExpression=given["ScheduleExpression"],
-                        FlexibleTimeWindow=given["FlexibleTimeWindow"],
-                        Target={
-                            "Arn": given["Target"]["Arn"],
-                            "RoleArn": given["Target"]["RoleArn"],
-                            "Input": given["Target"]["Input"],
-                        },
-                    )
+        scheduler, resources = self.client("scheduler"), self.templates["benchmark"]["Resources"]
+        for logical in self._of_type("benchmark", "AWS::Scheduler::ScheduleGroup"):
+            name = self.resolved("benchmark", resources[logical]["Properties"]["Name"])
+            scheduler.create_schedule_group(Name=name)
+            self._physical[logical] = name
+        for logical in self._of_type("benchmark", "AWS::Scheduler::Schedule"):
+            given = self.resolved("benchmark", resources[logical]["Properties"])
+            kept = ("GroupName", "ScheduleExpression", "FlexibleTimeWindow")
+            scheduler.create_schedule(
+                Name=given.get("Name", logical),
+                Target={key: given["Target"][key] for key in ("Arn", "RoleArn", "Input")},
+                **{key: given[key] for key in kept},
+            )
 
     def _delete_schedules(self) -> None:
         """The group takes its schedules with it."""

@@ -37,9 +37,7 @@ def paid_minutes(env: Environment) -> float:
     return ledger(env).node_time.node_seconds / 60
 
 
-def run_canaries(
-    env: Environment, *, tell: bool = True, replaced: Mapping[str, str] | None = None
-) -> dict[str, int]:
+def run_canaries(env: Environment, *, replaced: Mapping[str, str] | None = None) -> dict[str, int]:
     """Every variant's canary, one try, and its report; their exit codes by variant.
 
     replaced: texts of their manifests and what stands there instead.
@@ -53,8 +51,7 @@ def run_canaries(
         key = canary_key(env.job_name, variant)
         if key in env.keys("results"):
             _move(env, "results", key, CanaryReport, "reported_at_unix_s")
-    if tell:
-        env.cloud.events()
+    env.cloud.events()
     return codes
 
 

@@ -164,22 +164,3 @@ def test_a_stager_whose_last_pod_fails_costs_nothing(env: Environment) -> None:
     assert "config.json" in programs.hear_of_stager(env, TARGET).reason
     told = check_nothing_paid(env)
     assert all(words in told for words in ("staging failed", f"{RETRIES + 1} tries failed"))
-
-
-def test_a_node_that_spot_replaces_is_paid_for_twice_and_told_once(
-    env: Environment, first_run: FirstRun
-) -> None:
-    env.stage(first_run.contents)
-    for wrapper in programs.wrappers(env):
-        wrapper.says("healthy")
-    env.cloud.start_replacement()
-    before = programs.paid_minutes(env)
-    for _ in range(7):
-        env.cloud.heartbeat(after_minutes=2)
-    (told,) = env.cloud.notifications()
-    assert "more nodes than desired" in told
-    env.cloud.nodes_follow()
-    env.cloud.heartbeat(after_minutes=2)
-    assert programs.paid_minutes(env) == pytest.approx(before + 2 * 16)
-    assert (env.cloud.desired_nodes, env.cloud.instances) == (1, 1)
-    assert env.cloud.notifications() == []
