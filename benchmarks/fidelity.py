@@ -34,8 +34,8 @@ from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
+from benchmarks.ground_truth.server import RequestTruth, output_tokens, throughput_token_per_s
 from benchmarks.ground_truth.timeline import WINDOWS, TimelineSpec
-from benchmarks.ground_truth.truth import RequestTruth, output_tokens, throughput_token_per_s
 from benchmarks.peers import PEERS, Job, Observed, UnavailableError, environment_of
 from benchmarks.processes import Finished, ProcessFailedError, run_measured
 from draftworth.analysis.statistics import quantile

@@ -59,7 +59,9 @@ def check_outputs(
     check = checks_by_target if by_target else partial(_checks_by_draft, draft=draft)
     try:
         found = tuple(check(experiment, given.run, given.transcripts, reader))
-        _tell(found, progress)
+        for model_said in found:
+            nothing = f"{model_said.variant}: nothing shows that its answers are not the target's"
+            progress(judged(model_said).words or nothing)
         if found and given.folder:
             path = given.folder / likelihoods.LIKELIHOODS_FILE
             record = likelihoods.Likelihoods(run_id=given.run.result.run_id, likelihoods=found)
@@ -67,12 +69,6 @@ def check_outputs(
             progress(f"written to {path}, which `report` shows")
     except (DraftworthError, OSError) as error:
         progress(f"whose answers the run has is not told: {error}")
-
-
-def _tell(found: Sequence[likelihoods.ModelsCheck], progress: Callable[[str], None]) -> None:
-    for check in found:
-        nothing = f"{check.variant}: nothing shows that its answers are not the target's"
-        progress(judged(check).words or nothing)
 
 
 def checks_by_target(
@@ -166,44 +162,26 @@ def draft_likelihoods_of(
     for prompt in sorted(own.keys() & others.keys()):
         differences[prompt[0]].append(own[prompt] - others[prompt])
     false_alarms = FALSE_ALARMS / max(1, len(differences))
-    return [
-        _draft_likelihood(
-            values,
-            false_alarms,
-            variant=variant,
-            prompt_class=name,
-            draft=draft,
-            outputs=sum(r.prompt_class == name and _prompt(r) in others for r in readings),
+    found = []
+    for name, values in differences.items():
+        count, mean = len(values), statistics.fmean(values)
+        half = None
+        if count >= MIN_PROMPTS:
+            t = student_t(1 - false_alarms / 2, count - 1)
+            half = t * statistics.stdev(values) / math.sqrt(count)
+        found.append(
+            likelihoods.DraftLikelihood(
+                variant=variant,
+                prompt_class=name,
+                draft=draft,
+                prompts=count,
+                outputs=sum(r.prompt_class == name and _prompt(r) in others for r in readings),
+                difference=mean,
+                low=None if half is None else mean - half,
+                high=None if half is None else mean + half,
+            )
         )
-        for name, values in differences.items()
-    ]
-
-
-def _draft_likelihood(
-    differences: Sequence[float],
-    false_alarms: float,
-    *,
-    variant: str,
-    prompt_class: str,
-    draft: str,
-    outputs: int,
-) -> likelihoods.DraftLikelihood:
-    """Return the difference in one class; it has no interval if there are too few prompts."""
-    count, mean = len(differences), statistics.fmean(differences)
-    half = None
-    if count >= MIN_PROMPTS:
-        t = student_t(1 - false_alarms / 2, count - 1)
-        half = t * statistics.stdev(differences) / math.sqrt(count)
-    return likelihoods.DraftLikelihood(
-        variant=variant,
-        prompt_class=prompt_class,
-        draft=draft,
-        prompts=count,
-        outputs=outputs,
-        difference=mean,
-        low=None if half is None else mean - half,
-        high=None if half is None else mean + half,
-    )
+    return found
 
 
 def _by_prompt(readings: Iterable[Reading]) -> dict[tuple[str, str, str], float]:
