@@ -73,7 +73,7 @@ def test_a_share_of_no_runs_is_an_error() -> None:
 
 
 def test_many_repetitions_cover_the_truth_of_any() -> None:
-    assert covering(outcomes(STARTS, 80)) >= least_covering(80)
+    assert covering(outcomes(STARTS, 60)) >= least_covering(60)
 
 
 def test_without_clustering_by_repetition_they_would_not(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,9 +88,9 @@ def test_without_clustering_by_repetition_they_would_not(monkeypatch: pytest.Mon
 
 
 def test_few_repetitions_cover_what_is_true_of_them_and_no_more() -> None:
-    found = outcomes(replace(STARTS, repetitions=2), 60)
-    assert sum(o.covers(o.truth) is True for o in found) >= least_covering(60)
-    assert covering(found) < least_covering(60) - 6
+    found = outcomes(replace(STARTS, repetitions=2), 40)
+    assert sum(o.covers(o.truth) is True for o in found) >= least_covering(40)
+    assert covering(found) < least_covering(40) - 6
 
 
 def test_a_control_takes_back_what_a_slot_does() -> None:
