@@ -22,7 +22,6 @@ or that fail are rows of the table, with the reason.
 import argparse
 import dataclasses
 import json
-import os
 import shutil
 import statistics
 import subprocess
@@ -35,10 +34,9 @@ from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
-from benchmarks.clients.observed import Observed
+from benchmarks.ground_truth.server import RequestTruth, output_tokens, throughput_token_per_s
 from benchmarks.ground_truth.timeline import WINDOWS, TimelineSpec
-from benchmarks.ground_truth.truth import RequestTruth, output_tokens, throughput_token_per_s
-from benchmarks.peers import PEERS, Job, UnavailableError, environment_of
+from benchmarks.peers import PEERS, Job, Observed, UnavailableError, environment_of
 from benchmarks.processes import Finished, ProcessFailedError, run_measured
 from draftworth.analysis.statistics import quantile
 from draftworth.records.load import MAX_LLMPERF_IN_FLIGHT
@@ -119,7 +117,9 @@ def _run(client: str, job: Job, options: argparse.Namespace) -> tuple[Finished, 
         environment=peer.environment if peer else {"PYTHONPATH": str(ROOT)},
     )
     try:
-        return finished, peer.read(job.folder) if peer else Observed.from_json(finished.output)
+        if peer:
+            return finished, peer.read(job.folder)
+        return finished, Observed(**json.loads(finished.output.strip().splitlines()[-1]))
     except (OSError, LookupError, TypeError, ValueError) as error:
         raise ProcessFailedError(f"its report cannot be read: {error!r}") from error
 
@@ -167,9 +167,6 @@ def _row(observed: Observed, finished: Finished, truths: Sequence[RequestTruth])
         "late_median_ms": statistics.median(late_s) * 1e3,
         "late_p99_ms": quantile(late_s, 0.99) * 1e3,
         "queued_p99_ms": quantile(queued_s, 0.99) * 1e3,
-        "true_ttft_median_ms": median * 1e3,
-        "true_ttft_p99_ms": p99 * 1e3,
-        "true_itl_median_ms": itl_median * 1e3,
         "requests_seen": len(observed.ttft_s),
         "excluded": observed.excluded,
         **_single_errors(observed, truths),
@@ -177,7 +174,6 @@ def _row(observed: Observed, finished: Finished, truths: Sequence[RequestTruth])
 
 
 def _single_errors(observed: Observed, truths: Sequence[RequestTruth]) -> Row:
-    """Return the errors of single requests, where the client identifies them."""
     ttft_ms: list[float] = []
     itl_percent: list[float] = []
     by_prompt = {truth.prompt: truth for truth in truths}
@@ -296,8 +292,6 @@ def _options() -> argparse.Namespace:
     add("--requests-per-stream", type=int, default=2, help=f"at least {MIN_REQUESTS} in all")
     add("--rounds", type=int, default=1, help="the table has medians over them")
     add("--timeout", type=float, default=180.0, help="seconds for one client in one cell")
-    add("--markdown", type=Path, help="write the tables here too")
-    add("--json", type=Path, help="write every row here")
     options = parser.parse_args()
     for name in ("cache", "engine", "llmperf"):
         setattr(options, name, getattr(options, name).absolute())
@@ -312,15 +306,7 @@ def main() -> int:
             environment_of(PEERS[name], options.cache, options.engine)
         except UnavailableError as error:
             print(f"{name} is left out: {error}", file=sys.stderr)
-    results = run_all(options)
-    table = markdown(results)
-    print(table)
-    if options.markdown:
-        options.markdown.write_text(table)
-    if options.json:
-        cells = [{**dataclasses.asdict(cell), "clients": rows} for cell, rows in results.items()]
-        found = {"cores": os.cpu_count(), "cells": cells}
-        options.json.write_text(json.dumps(found, indent=1) + "\n")
+    print(markdown(run_all(options)))
     return 0
 
 

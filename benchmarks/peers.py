@@ -23,13 +23,27 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.clients.observed import Observed
-
 INSTALL_TIMEOUT_SECONDS = 900.0
 PROMPT_TOKENS = 16
 OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
 QUIET = {"DO_NOT_TRACK": "1", "VLLM_NO_USAGE_STATS": "1", "VLLM_TARGET_DEVICE": "cpu"}
 _HERE = f"python{sys.version_info.major}.{sys.version_info.minor}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Observed:
+    """What a client reports: per-request figures in seconds, and its own output throughput.
+
+    itl_s: the client's time per output token after the first, by its own definition.
+    excluded: samples that the client itself excludes; None where it excludes none.
+    prompts: the prompt of each request, to find its truth; None where a tool does not tell.
+    """
+
+    ttft_s: Sequence[float]
+    itl_s: Sequence[float]
+    throughput_token_per_s: float
+    excluded: int | None = None
+    prompts: Sequence[str] | None = None
 
 
 class UnavailableError(Exception):

@@ -92,7 +92,7 @@ class PlantedRun:
         self.cell = cell
         self.blocks: list[BlockResult] = []
         self._generator = random.Random(seed)  # noqa: S311 (reproducible draws, not a secret)
-        self._cases = _cases(cell, self._generator)
+        self._cases = {_case_name(i): _prompts(cell, i, self._generator) for i in range(cell.cases)}
         self._drift = cell.drift * self._generator.choice((-1, 1))
         # This generator is separate: cells that differ only in repetitions have the same prompts.
         of_starts = random.Random(f"starts {seed}")  # noqa: S311
@@ -131,7 +131,6 @@ class PlantedRun:
                 self.blocks.append(_block(number, turn, case, side, tuple(records)))
 
     def _server(self, endpoint: Endpoint, repetition: int) -> float:
-        """Return the factor of the server's slot and start."""
         starts = {VARIANT: self.starts, CONTROL: self._control_starts}.get(endpoint.variant)
         start = starts[repetition - 1] if starts else 1.0
         return start * (self._second_slot if endpoint.slot else 1.0)
@@ -151,10 +150,6 @@ def planted_blocks(cell: Cell, *, rounds: int, seed: int) -> list[BlockResult]:
         classes = frozenset({CLASS})
         run.add(Round(stage=stage, load=LOADS[0], number=number, classes=classes))
     return run.blocks
-
-
-def _cases(cell: Cell, generator: random.Random) -> dict[str, list[PlantedPrompt]]:
-    return {_case_name(i): _prompts(cell, i, generator) for i in range(cell.cases)}
 
 
 def _case_name(case: int) -> str:

@@ -11,15 +11,14 @@ no draft), and how many candidates it measured. Every draw has a seed, so the ta
 time.
 """
 
-from __future__ import annotations
-
 import argparse
 import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
-from itertools import product
+from functools import cache
+from itertools import product, takewhile
 from statistics import fmean
 
 from rich.console import Console
@@ -29,6 +28,8 @@ from draftworth.records.search import Candidate, Search
 from draftworth.searching.policy import ClassTimes, MeasuredCandidate, SearchState
 from draftworth.searching.yields import Yield, from_measured
 from draftworth.speculation import TOKENS_BEFORE_A_JUMP, steps_of
+
+Steps = Mapping[str, Sequence[int]]  # output tokens of each step, by prompt class
 
 WINDOWS = range(3, 16)
 WITHIN = 0.03
@@ -66,7 +67,7 @@ class Device:
     per_checked: float
     jump: float = 0.0
 
-    def step_cost(self, candidate: Candidate, *, draft_size: float) -> float:
+    def step_cost(self, candidate: Candidate, draft_size: float) -> float:
         """draft_size: factor on a drafted token's cost."""
         jumps = candidate.checked + 1 > TOKENS_BEFORE_A_JUMP
         return (
@@ -140,6 +141,11 @@ class Scenario:
     device: Device
     unchecked: int
 
+    def text_of(self, draft: str) -> Text:
+        """Return how often a draft is right; the second is smaller, and right less often."""
+        factor = 1 if draft == "draft0" else 0.9
+        return replace(self.text, right={n: r * factor for n, r in self.text.right.items()})
+
     @property
     def candidates(self) -> tuple[Candidate, ...]:
         return tuple(
@@ -172,191 +178,158 @@ class SearchOutcome:
     sureness: float
 
 
-@dataclass(kw_only=True)
-class PlantedSearch:
-    """One search of a scenario."""
+def planted_search(scenario: Scenario, seed: int) -> SearchOutcome:
+    """Run the deployed search to its end."""
+    rng = random.Random(seed)  # noqa: S311 (reproducible draws, no secret)
+    second = (0.3 + 0.7 * SECOND_SIZE) * math.exp(rng.gauss(0, SIZE_DEVIATION))
+    sizes = {"draft0": 1.0, "draft1": second}
+    candidates, kind = scenario.candidates, scenario.kind
+    seeds = {c.draft: rng.random() for c in candidates}
+    draft_of = DraftModel if kind.reads_text else Head
+    drafts = {name: draft_of(scenario.text_of(name), seeds[name]) for name in seeds}
+    steps = {c: {n: drafts[c.draft].steps(n, c.checked) for n in WEIGHTS} for c in candidates}
+    step_costs = {
+        c: scenario.device.step_cost(c, sizes[c.draft]) * (1 + rng.gauss(0, UNEVEN))
+        for c in candidates
+    }
+    # Without an error of measurement.
+    truth = {c: _cost(step_costs[c], steps[c]) for c in candidates}
+    forecast = {
+        c: Yield(tokens={n: draft.predicted(n, c.checked) for n in WEIGHTS})
+        for c in candidates
+        if kind.has_forecast and isinstance(draft := drafts[c.draft], DraftModel)
+    }
+    search = Search(
+        candidates=candidates,
+        drafts_read_text=kind.reads_text,
+        step_cost_per_draft=kind.prior,
+        within=WITHIN,
+    )
+    measured: dict[Candidate, MeasuredCandidate] = {}
+    state = SearchState(
+        search=search, candidates=candidates, baseline=BASELINE, measured={}, yields={}
+    )
+    while due := state.next:
+        measured[due] = _measured(truth[due], rng)
+        known = forecast or _yields(candidates, {c: steps[c] for c in measured})
+        state = replace(state, measured={**measured}, yields=known)
+    return SearchOutcome(
+        kind=kind.name,
+        regret=(truth[state.best] if state.pays else 1.0) / min(1.0, *truth.values()) - 1,
+        measured=len(measured),
+        candidates=len(candidates),
+        sureness=state.sureness,
+    )
 
-    scenario: Scenario
-    rng: random.Random
 
-    def __post_init__(self) -> None:
-        second = (0.3 + 0.7 * SECOND_SIZE) * math.exp(self.rng.gauss(0, SIZE_DEVIATION))
-        self._sizes = {"draft0": 1.0, "draft1": second}
+def _cost(step_cost: float, steps: Steps) -> float:
+    """Return the cost of a token / the baseline's."""
+    total = sum(t.weight * (t.first_s + t.decoding_s) for t in BASELINE.values())
+    own = sum(
+        t.weight * (t.first_s * 1.2 + t.decoding_s * step_cost / fmean(steps[name]))
+        for name, t in BASELINE.items()
+    )
+    return own / total
 
-    def outcome(self) -> SearchOutcome:
-        """Run the deployed search to its end.
 
-        `truth` has the cost of each candidate without an error of measurement.
-        """
-        scenario = self.scenario
-        candidates = scenario.candidates
-        worlds = {c.draft: self._world(c.draft) for c in candidates}
-        steps = {c: {n: worlds[c.draft].steps(n, c) for n in WEIGHTS} for c in candidates}
-        truth = {c: self._truth(c, steps[c]) for c in candidates}
-        search = Search(
-            candidates=candidates,
-            drafts_read_text=scenario.kind.reads_text,
-            step_cost_per_draft=scenario.kind.prior,
-            within=WITHIN,
-        )
-        measured: dict[Candidate, MeasuredCandidate] = {}
-        state = SearchState(
-            search=search, candidates=candidates, baseline=BASELINE, measured={}, yields={}
-        )
-        while due := state.next:
-            measured[due] = self._measured(truth[due])
-            known = self._yields(worlds, candidates, {c: steps[c] for c in measured})
-            state = replace(state, measured={**measured}, yields=known)
-        return SearchOutcome(
-            kind=scenario.kind.name,
-            regret=(truth[state.best] if state.pays else 1.0) / min(1.0, *truth.values()) - 1,
-            measured=len(measured),
-            candidates=len(candidates),
-            sureness=state.sureness,
-        )
+def _measured(truth: float, rng: random.Random) -> MeasuredCandidate:
+    """Draw a measurement; its error is known as well as eight blocks show it."""
+    degrees = 7
+    known = math.sqrt(sum(rng.gauss(0, 1) ** 2 for _ in range(degrees)) / degrees)
+    return MeasuredCandidate(
+        cost=truth * math.exp(rng.gauss(0, MEASURING_DEVIATION)),
+        deviation=MEASURING_DEVIATION * known,
+        first=0.003 * 1.2 / 0.048,
+    )
 
-    def _world(self, draft: str) -> World:
-        """Return a draft; the second is smaller: less often right, and cheaper."""
-        right = {
-            n: r * (1 if draft == "draft0" else 0.9) for n, r in self.scenario.text.right.items()
-        }
-        text = replace(self.scenario.text, right=right)
-        world = TextWorld if self.scenario.kind.reads_text else HeadWorld
-        return world(text=text, rng=random.Random(self.rng.random()))  # noqa: S311
 
-    def _truth(self, candidate: Candidate, steps: Mapping[str, Sequence[int]]) -> float:
-        size = self._sizes[candidate.draft]
-        uneven = 1 + self.rng.gauss(0, UNEVEN)
-        cost = self.scenario.device.step_cost(candidate, draft_size=size) * uneven
-        total = sum(t.weight * (t.first_s + t.decoding_s) for t in BASELINE.values())
-        own = sum(
-            t.weight * (t.first_s * 1.2 + t.decoding_s * cost / fmean(steps[name]))
-            for name, t in BASELINE.items()
-        )
-        return own / total
-
-    def _measured(self, truth: float) -> MeasuredCandidate:
-        """Draw a measurement; its error is known as well as eight blocks show it."""
-        degrees = 7
-        known = math.sqrt(sum(self.rng.gauss(0, 1) ** 2 for _ in range(degrees)) / degrees)
-        return MeasuredCandidate(
-            cost=truth * math.exp(self.rng.gauss(0, MEASURING_DEVIATION)),
-            deviation=MEASURING_DEVIATION * known,
-            first=0.003 * 1.2 / 0.048,
-        )
-
-    def _yields(
-        self,
-        worlds: Mapping[str, World],
-        candidates: Sequence[Candidate],
-        measured: Mapping[Candidate, Mapping[str, Sequence[int]]],
-    ) -> dict[Candidate, Yield]:
-        found = {}
-        longer = {
-            c: {n: _longer_than(steps, c.checked) for n, steps in own.items()}
-            for c, own in measured.items()
-        }
-        for candidate in candidates:
-            world = worlds[candidate.draft]
-            if isinstance(world, TextWorld) and self.scenario.kind.has_forecast:
-                found[candidate] = Yield(tokens={n: world.predicted(n, candidate) for n in WEIGHTS})
-            elif told := from_measured(candidate, longer):
-                found[candidate] = told
-        return found
+def _yields(
+    candidates: Sequence[Candidate], measured: Mapping[Candidate, Steps]
+) -> dict[Candidate, Yield]:
+    longer = {
+        c: {n: _longer_than(steps, c.checked) for n, steps in own.items()}
+        for c, own in measured.items()
+    }
+    return {c: told for c in candidates if (told := from_measured(c, longer))}
 
 
 def _longer_than(steps: Sequence[int], checked: int) -> list[float]:
     return [sum(s > n for s in steps) / len(steps) for n in range(1, checked + 1)]
 
 
-@dataclass(kw_only=True)
-class World:
-    """A draft and the outputs of the target."""
-
-    text: Text
-    rng: random.Random
-
-    def steps(self, prompt_class: str, candidate: Candidate) -> list[int]:
-        """Return the tokens of each step of a server."""
-        raise NotImplementedError
-
-    def _luck(self, right: float) -> Iterator[float]:
-        """Yield the probability of a hit at each position: a chain of two states, or one."""
-        lasting = self.text.lasting
-        spread = min(right, 1 - right) * (0.8 if lasting else 0.0)
-        state = self.rng.choice((-1, 1))
-        for _ in range(TOKENS):
-            yield right + state * spread
-            if self.rng.random() > 0.5 + lasting / 2 * 0.9:
-                state = -state
+def _luck(text: Text, right: float, rng: random.Random) -> Iterator[float]:
+    """Yield the probability of a hit at each position: a chain of two states, or one."""
+    spread = min(right, 1 - right) * (0.8 if text.lasting else 0.0)
+    state = rng.choice((-1, 1))
+    for _ in range(TOKENS):
+        yield right + state * spread
+        if rng.random() > 0.5 + text.lasting / 2 * 0.9:
+            state = -state
 
 
-@dataclass(kw_only=True)
-class TextWorld(World):
-    """A draft model: it is right or wrong at a position, whatever was drafted before."""
+class DraftModel:
+    """A draft that is right or wrong at a position, whatever was drafted before."""
 
-    def __post_init__(self) -> None:
+    def __init__(self, text: Text, seed: float) -> None:
+        rng = random.Random(seed)  # noqa: S311
+
+        def of_prompt(right: float) -> float:
+            drawn = right + rng.gauss(0, 0.3 * min(right, 1 - right))
+            return min(0.99, max(0.02, drawn))
+
         self._hits = {
             name: [
-                [self.rng.random() < p for p in self._luck(self._of_prompt(r))]
+                [rng.random() < p for p in _luck(text, of_prompt(right), rng)]
                 for _ in range(PROMPTS)
             ]
-            for name, r in self.text.right.items()
+            for name, right in text.right.items()
         }
         self._served = {
-            name: [[h != (self.rng.random() < NUMERICS) for h in own] for own in outputs]
+            name: [[hit != (rng.random() < NUMERICS) for hit in own] for own in outputs]
             for name, outputs in self._hits.items()
         }
 
-    def _of_prompt(self, right: float) -> float:
-        return min(0.99, max(0.02, right + self.rng.gauss(0, 0.3 * min(right, 1 - right))))
+    def steps(self, prompt_class: str, checked: int) -> list[int]:
+        """Return the tokens of a server's steps, whose numerics differ a little from the pass."""
+        return _steps(self._served[prompt_class], checked)
 
-    def steps(self, prompt_class: str, candidate: Candidate) -> list[int]:
-        """Return the server's steps, whose numerics differ here and there from the pass."""
-        return _steps(self._served[prompt_class], candidate)
-
-    def predicted(self, prompt_class: str, candidate: Candidate) -> float:
+    def predicted(self, prompt_class: str, checked: int) -> float:
         """Predict the tokens a step from the pass."""
-        return fmean(_steps(self._hits[prompt_class], candidate))
+        return fmean(_steps(self._hits[prompt_class], checked))
 
 
-def _steps(outputs: Sequence[Sequence[bool]], candidate: Candidate) -> list[int]:
-    return [n for hits in outputs for n in steps_of(hits, checked=candidate.checked)]
+def _steps(outputs: Sequence[Sequence[bool]], checked: int) -> list[int]:
+    return [n for hits in outputs for n in steps_of(hits, checked=checked)]
 
 
-@dataclass(kw_only=True)
-class HeadWorld(World):
-    """A head: its hits fall with the depth and depend on the position where a step begins."""
+class Head:
+    """A draft whose hits fall with the depth and depend on the position where a step begins."""
 
-    def __post_init__(self) -> None:
+    def __init__(self, text: Text, seed: float) -> None:
+        rng = random.Random(seed)  # noqa: S311
         self._places = {
-            name: [[*self._luck(right)] for _ in range(PROMPTS)]
-            for name, right in self.text.right.items()
+            name: [[*_luck(text, right, rng)] for _ in range(PROMPTS)]
+            for name, right in text.right.items()
         }
-        self._seed = self.rng.random()
+        self._seed = rng.random()
+        self._accepted = cache(self._accepted_of_all)
 
-    def steps(self, prompt_class: str, candidate: Candidate) -> list[int]:
-        """Return the steps; drafts after a position are the same in every window."""
+    def steps(self, prompt_class: str, checked: int) -> list[int]:
+        """Return the tokens of each step; drafts after a position are the same in every window."""
         found = []
-        for number, places in enumerate(self._places[prompt_class]):
+        for number in range(PROMPTS):
             position = 0
-            while position < len(places):
-                rng = random.Random(f"{self._seed}/{prompt_class}/{number}/{position}")  # noqa: S311
-                tokens = 1
-                while (
-                    tokens <= candidate.checked
-                    and position + tokens < len(places)
-                    and rng.random() < places[position + tokens] * HEAD_FALL ** (tokens - 1)
-                ):
-                    tokens += 1
-                found.append(tokens)
-                position += tokens
+            while position < TOKENS:
+                found.append(1 + min(checked, self._accepted(prompt_class, number, position)))
+                position += found[-1]
         return found
 
-
-def planted_search(scenario: Scenario, seed: int) -> SearchOutcome:
-    """Run one search to its end."""
-    return PlantedSearch(scenario=scenario, rng=random.Random(seed)).outcome()  # noqa: S311
+    def _accepted_of_all(self, prompt_class: str, number: int, position: int) -> int:
+        """Count the hits of the widest window after a position."""
+        rng = random.Random(f"{self._seed}/{prompt_class}/{number}/{position}")  # noqa: S311
+        drafted = self._places[prompt_class][number][position + 1 : position + 1 + WINDOWS[-1]]
+        hits = (rng.random() < p * HEAD_FALL**depth for depth, p in enumerate(drafted))
+        return sum(takewhile(bool, hits))
 
 
 def outcomes(runs: int, processes: int) -> list[SearchOutcome]:

@@ -9,16 +9,6 @@ one helper thread for Node.js' V8), which take 0.9 s off it and would take 0.5 s
 then against 1.1 to 1.2. Both run in turn, each in processes of its own (Python and Node.js) into
 new folders, so that both meet the same load. CPU seconds, user and system together, are what
 repeats on a busy machine.
-
-Two thirds of the floor are CDK's template validation, a WebAssembly engine that is built once an
-app; the rest of it is loading `aws-cdk-lib`. What the experiment adds, about 0.9 s where the floor
-took 1.9 with the same settings, by profiles of both processes:
-
-- 0.2 s the Kubernetes objects: loading `cdk8s` and rendering charts through jsii (0.35 s when
-  `cdk8s-plus` made them: `charts/k8s.py`);
-- 0.25 s the stacks' own constructs, 0.5 ms for each of their 500 jsii calls, in both processes;
-- 0.2 s validating and writing one template of 140 resources against one of 40;
-- 0.2 s modules: pydantic and the experiment's rules, nine more of `aws_cdk`.
 """
 
 import argparse

@@ -9,6 +9,7 @@ import argparse
 import sys
 import tempfile
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -17,6 +18,7 @@ from draftworth.cli.arguments import check_api_key, whole_number
 from draftworth.cli.report import print_verdict
 from draftworth.errors import DraftworthError, UserInputError
 from draftworth.estimate.likelihood import checks_by_target
+from draftworth.estimate.outputs import outputs_of_blocks
 from draftworth.estimate.predictions import predict
 from draftworth.estimate.reader import Reader
 from draftworth.experiment.model import MAX_REPETITIONS, beside
@@ -27,14 +29,14 @@ from draftworth.planning.resolved import ResolvedLocal, ResolvedNeuron, load
 from draftworth.records import likelihoods
 from draftworth.records.codec import dump_record
 from draftworth.records.reading import read_run
-from draftworth.records.results import RUNS_FOLDER, RunResult
+from draftworth.records.readings import Reading
+from draftworth.records.results import RUNS_FOLDER, BlockResult, RunResult
 from draftworth.records.transcripts import read_transcripts
 from pods.measuring.s3_sink import S3Sink
 from rehearsal.emulator import RESULTS_BUCKET, embedded_aws
 from rehearsal.endpoints import local_engines, own_endpoints
 from rehearsal.install import install_engine
 from rehearsal.publishing import publish
-from rehearsal.search import DraftReader
 
 _REQUESTS_OF_A_RUN = ("min_requests", "max_requests")
 
@@ -167,18 +169,33 @@ class _Rehearsal:
         return predicted
 
     def _draft_reader(self) -> ReadRunsOutputs:
+        """Return what lets each draft of a search read the baseline's outputs.
+
+        A pass predicts greedy outputs of drafts that read text. Prompts that were made longer or
+        shorter for a load are not kept.
+        """
         local = self._local_experiment()
-        if local is None:
+        if local is None or local.search is None:
             return reads_nothing
-        return DraftReader(
-            experiment=local,
-            reader=self._reader(local),
-            runs=self.arguments.out,
-            progress=self.progress,
-        )
+        as_they_are = all(load.input_tokens is None for load in local.loads)
+        if not (local.search.drafts_read_text and local.reads_outputs and as_they_are):
+            return reads_nothing
+        baseline = next(v.name for v in local.variants if v.is_baseline)
+        drafts = dict.fromkeys(candidate.draft for candidate in local.search.candidates)
+        reader = self._reader(local)
+
+        def read(run_id: str, blocks: Sequence[BlockResult]) -> Mapping[str, Sequence[Reading]]:
+            try:
+                texts = read_transcripts(self.arguments.out / run_id, tuple(blocks))
+                given = outputs_of_blocks(blocks, texts, local.cases, variant=baseline)
+                return {d: reader.readings(beside(local.path, d), given) for d in drafts}
+            except DraftworthError as error:  # the search goes on without
+                self.progress(f"the baseline's outputs are not read: {error}")
+                return {}
+
+        return read
 
     def _local_experiment(self) -> ResolvedLocal | None:
-        """The experiment if its models are on this machine."""
         if self.arguments.base_url or not isinstance(self.experiment, ResolvedLocal):
             return None
         return self.experiment

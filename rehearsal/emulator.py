@@ -1,8 +1,7 @@
 """An embedded AWS: the buckets, queue and metrics of the deployed app, on loopback.
 
 moto's server answers real boto3 calls over HTTP. The wiring is the deployed one: a result file in
-the bucket puts a message into the queue, the queue has a dead-letter queue, and the publisher gets
-its messages in the shape in which Lambda gets them.
+the bucket puts a message into the queue, and the queue has a dead-letter queue.
 """
 
 from __future__ import annotations
@@ -10,16 +9,15 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import boto3
 from moto.moto_api._internal.models import moto_api_backend
 from moto.server import ThreadedMotoServer
 
-from draftworth.errors import DraftworthError
 from draftworth.records.results import MAX_RECEIVE_COUNT, result_file_events
 
 if TYPE_CHECKING:
@@ -113,42 +111,3 @@ def _notify(session: boto3.Session, endpoint_url: str, s3: S3Client, queue_arn: 
     pattern = json.dumps(result_file_events(RESULTS_BUCKET))
     events.put_rule(Name=_RULE, EventPattern=pattern)
     events.put_targets(Rule=_RULE, Targets=[{"Id": "queue", "Arn": queue_arn}])
-
-
-def feed(emulator: Emulator, handler: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-    """Give the queue's messages to the function, as Lambda does.
-
-    Raises:
-        DraftworthError: messages went to the dead-letter queue.
-    """
-    while messages := _receive(emulator, emulator.queue_url):
-        answer = handler({"Records": [_record(message) for message in messages]})
-        failed = {failure["itemIdentifier"] for failure in answer["batchItemFailures"]}
-        for message in messages:
-            if message["MessageId"] not in failed:
-                emulator.sqs.delete_message(
-                    QueueUrl=emulator.queue_url, ReceiptHandle=message["ReceiptHandle"]
-                )
-    if dead := _receive(emulator, emulator.dead_letter_queue_url):
-        raise DraftworthError(
-            f"{len(dead)} result files could not be published: their messages are in the "
-            "dead-letter queue and their reasons in the log lines above"
-        )
-
-
-def _receive(emulator: Emulator, queue_url: str) -> list[Any]:
-    answer = emulator.sqs.receive_message(QueueUrl=queue_url, MaxNumberOfMessages=10)
-    return list(answer.get("Messages", []))
-
-
-def _record(message: dict[str, Any]) -> dict[str, Any]:
-    """Return one record of an event of Lambda's SQS event source (AWS Lambda developer guide)."""
-    return {
-        "messageId": message["MessageId"],
-        "receiptHandle": message["ReceiptHandle"],
-        "body": message["Body"],
-        "attributes": message.get("Attributes", {}),
-        "messageAttributes": {},
-        "eventSource": "aws:sqs",
-        "awsRegion": REGION,
-    }

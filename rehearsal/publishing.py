@@ -11,7 +11,7 @@ from draftworth.records.reading import Run
 from draftworth.records.results import RESULT_SUFFIX, BlockResult, values_of
 from lambdas.metrics_publisher.handler import handle_batch
 from lambdas.metrics_publisher.publisher import Publisher
-from rehearsal.emulator import RESULTS_BUCKET, Emulator, feed
+from rehearsal.emulator import RESULTS_BUCKET, Emulator
 
 _PERIOD_SECONDS = 60
 
@@ -35,7 +35,7 @@ def publish(emulator: Emulator, run: Run, progress: Progress) -> None:
 
 
 def _feed(emulator: Emulator, progress: Progress) -> list[str]:
-    """Feed the queue to the publisher; return the keys that it has published."""
+    """Give the queue's messages to the publisher, as Lambda does; return the published keys."""
     publisher = Publisher(s3=emulator.s3, cloudwatch=emulator.cloudwatch, bucket=RESULTS_BUCKET)
     published: list[str] = []
 
@@ -45,12 +45,33 @@ def _feed(emulator: Emulator, progress: Progress) -> list[str]:
         if entry["level"] != "INFO":
             progress(f"publisher: {entry['event']}: {entry.get('key')}: {entry.get('reason')}")
 
-    feed(emulator, lambda event: dict(handle_batch(event, None, publisher=publisher, log=log)))
+    while messages := _receive(emulator, emulator.queue_url):
+        # Of an event of Lambda's SQS event source (AWS Lambda developer guide).
+        records = [
+            {"messageId": m["MessageId"], "body": m["Body"], "eventSource": "aws:sqs"}
+            for m in messages
+        ]
+        answer = handle_batch({"Records": records}, None, publisher=publisher, log=log)
+        failed = {failure["itemIdentifier"] for failure in answer["batchItemFailures"]}
+        for message in messages:
+            if message["MessageId"] not in failed:
+                emulator.sqs.delete_message(
+                    QueueUrl=emulator.queue_url, ReceiptHandle=message["ReceiptHandle"]
+                )
+    if dead := _receive(emulator, emulator.dead_letter_queue_url):
+        raise DraftworthError(
+            f"{len(dead)} result files could not be published: their messages are in the "
+            "dead-letter queue and their reasons in the log lines above"
+        )
     return published
 
 
+def _receive(emulator: Emulator, queue_url: str) -> list[Any]:
+    answer = emulator.sqs.receive_message(QueueUrl=queue_url, MaxNumberOfMessages=10)
+    return list(answer.get("Messages", []))
+
+
 def _compared(emulator: Emulator, run: Run, name: str, blocks: Sequence[BlockResult]) -> str:
-    """Check that CloudWatch has the files' samples of one class, load and variant."""
     start = datetime.fromtimestamp(run.result.started_at_unix_s, UTC)
     end = datetime.fromtimestamp(run.result.ended_at_unix_s, UTC)
     period = timedelta(seconds=_PERIOD_SECONDS)

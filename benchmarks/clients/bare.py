@@ -3,7 +3,7 @@
     python -m benchmarks.clients.bare BASE_URL STREAMS REQUESTS
 
 No failure handling, no checks, no limits: what any asyncio client must pay. Prints one JSON line
-that `observed.Observed` reads.
+that `fidelity.py` reads.
 """
 
 import asyncio

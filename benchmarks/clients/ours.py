@@ -4,7 +4,7 @@
 
 `--ray` drives it by llmperf on Ray, as the Job does. Else from one event loop with ordinary
 scheduling, as in a pod without CAP_SYS_NICE: a real-time client would win by taking the server's
-cores. Prints one JSON line that `observed.Observed` reads, and how many samples the client called
+cores. Prints one JSON line that `fidelity.py` reads, and how many samples the client called
 excluded; those are in the figures all the same, like every sample of every other client.
 """
 

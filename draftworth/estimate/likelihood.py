@@ -1,32 +1,13 @@
 """Whether outputs are the target's: a model checks their likelihood, and `report` shows the result.
 
-Speculation must not change what a server says. The target itself reads the outputs if it fits into
-memory, else a draft does. There are three methods:
-
-Sampled outputs that the target reads. Two right servers say different things, and only their
-distribution can be checked. If each token is drawn from the target's distribution p, then
-log p(token) + the entropy of p at its position has the mean 0 given all tokens before it. It is a
-martingale difference, whose variance the target's own distribution gives. So the sum over all
-tokens of all outputs, divided by the root of the summed variances, is a standard normal number
-whatever the texts are about (martingale central limit theorem; Brown 1971). A number that lies far
-out shows a sampler that is not the target's: its tokens are too likely (a lower temperature,
-repeats) or too unlikely (noise). The variance is not clustered by prompt: a right sampler draws
-each output to a prompt independently, so their sums have nothing in common, and p says how far they
-spread. With clusters the false alarms are the same, and a variance has to be estimated from a few
-prompts (counted in tests/draftworth/estimate/test_likelihood.py).
-
-Greedy outputs that the target reads. Each token is the target's most likely one, except near ties,
-which rounding decides. At most the part `RIGHT_BEYOND` of a right server's outputs has a token
-beyond a near tie; if an exact binomial test finds more, the outputs are not the target's.
-
-Outputs that a draft reads. A draft does not know how likely the target finds a token. But the same
-text, or text from the same distribution, has the same mean log-likelihood on both sides under any
-model. The difference, prompt by prompt, has an interval by Student's t, of 99% for all classes
-together (Bonferroni). If it lies within a margin, both sides are equal; else if it lies beside 0,
-they differ; else there are too few prompts to tell. Each class is checked alone: noise is less
-likely than texts that a draft knows well and more likely than texts that it does not know, and over
-both classes that may add up to nothing. A draft sees less than the target does: if it finds two
-texts equally likely, it cannot tell them apart.
+docs/estimate.md has the three checks. In sampled outputs that the target reads, log p(token) + the
+entropy of p at its position is a martingale difference (Brown 1971). Its variance is not clustered
+by prompt: a right sampler draws each output to a prompt independently, so their sums have nothing
+in common, and p says how far they spread. With clusters the false alarms are the same, and a
+variance has to be estimated from a few prompts (counted in
+tests/draftworth/estimate/test_likelihood.py). Classes are checked one by one under a draft: noise
+is less likely than texts that a draft knows well and more likely than texts that it does not know,
+and over both classes that may add up to nothing.
 """
 
 import math
@@ -78,7 +59,9 @@ def check_outputs(
     check = checks_by_target if by_target else partial(_checks_by_draft, draft=draft)
     try:
         found = tuple(check(experiment, given.run, given.transcripts, reader))
-        _tell(found, progress)
+        for model_said in found:
+            nothing = f"{model_said.variant}: nothing shows that its answers are not the target's"
+            progress(judged(model_said).words or nothing)
         if found and given.folder:
             path = given.folder / likelihoods.LIKELIHOODS_FILE
             record = likelihoods.Likelihoods(run_id=given.run.result.run_id, likelihoods=found)
@@ -86,12 +69,6 @@ def check_outputs(
             progress(f"written to {path}, which `report` shows")
     except (DraftworthError, OSError) as error:
         progress(f"whose answers the run has is not told: {error}")
-
-
-def _tell(found: Sequence[likelihoods.ModelsCheck], progress: Callable[[str], None]) -> None:
-    for check in found:
-        nothing = f"{check.variant}: nothing shows that its answers are not the target's"
-        progress(judged(check).words or nothing)
 
 
 def checks_by_target(
@@ -185,44 +162,26 @@ def draft_likelihoods_of(
     for prompt in sorted(own.keys() & others.keys()):
         differences[prompt[0]].append(own[prompt] - others[prompt])
     false_alarms = FALSE_ALARMS / max(1, len(differences))
-    return [
-        _draft_likelihood(
-            values,
-            false_alarms,
-            variant=variant,
-            prompt_class=name,
-            draft=draft,
-            outputs=sum(r.prompt_class == name and _prompt(r) in others for r in readings),
+    found = []
+    for name, values in differences.items():
+        count, mean = len(values), statistics.fmean(values)
+        half = None
+        if count >= MIN_PROMPTS:
+            t = student_t(1 - false_alarms / 2, count - 1)
+            half = t * statistics.stdev(values) / math.sqrt(count)
+        found.append(
+            likelihoods.DraftLikelihood(
+                variant=variant,
+                prompt_class=name,
+                draft=draft,
+                prompts=count,
+                outputs=sum(r.prompt_class == name and _prompt(r) in others for r in readings),
+                difference=mean,
+                low=None if half is None else mean - half,
+                high=None if half is None else mean + half,
+            )
         )
-        for name, values in differences.items()
-    ]
-
-
-def _draft_likelihood(
-    differences: Sequence[float],
-    false_alarms: float,
-    *,
-    variant: str,
-    prompt_class: str,
-    draft: str,
-    outputs: int,
-) -> likelihoods.DraftLikelihood:
-    """Return the difference in one class; it has no interval if there are too few prompts."""
-    count, mean = len(differences), statistics.fmean(differences)
-    half = None
-    if count >= MIN_PROMPTS:
-        t = student_t(1 - false_alarms / 2, count - 1)
-        half = t * statistics.stdev(differences) / math.sqrt(count)
-    return likelihoods.DraftLikelihood(
-        variant=variant,
-        prompt_class=prompt_class,
-        draft=draft,
-        prompts=count,
-        outputs=outputs,
-        difference=mean,
-        low=None if half is None else mean - half,
-        high=None if half is None else mean + half,
-    )
+    return found
 
 
 def _by_prompt(readings: Iterable[Reading]) -> dict[tuple[str, str, str], float]:

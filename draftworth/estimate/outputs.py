@@ -136,7 +136,6 @@ def outputs_of_run(run: Run, transcripts: Transcripts, cases: Iterable[Case]) ->
 
 
 def _check_has_prompts_as_they_are(run: Run) -> None:
-    """Raise UserInputError if all prompts were made longer or shorter, because none is kept so."""
     lengths = {b.load.input_tokens for b in run.blocks if b.variant == run.result.baseline}
     if lengths and None not in lengths:
         shown = ", ".join(f"{length:,}" for length in sorted(n for n in lengths if n))

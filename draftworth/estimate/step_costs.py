@@ -145,7 +145,6 @@ def checked_serving(card: StepCostCard) -> ServingFacts:
 
 
 def _lacking(card: StepCostCard, decoding: Mapping[str, Decoding], method: str) -> str:
-    """Return why no load of the card says what a step of the method costs."""
     methods = {decoding[cost.variant].method for cost in card.costs}
     if method not in methods:
         given = ", ".join(sorted(methods - {NO_SPECULATION})) or "no draft"

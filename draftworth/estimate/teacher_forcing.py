@@ -89,7 +89,6 @@ def _run(arguments: argparse.Namespace) -> Path:
 
 
 def _read(outputs: Sequence[Output], arguments: argparse.Namespace, this: Pass, path: Path) -> None:
-    """Append the readings of these outputs to the file."""
     # Here and not above, because torch takes seconds to load.
     from draftworth.estimate import forward_pass
 

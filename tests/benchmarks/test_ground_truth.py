@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from benchmarks.fidelity import Cell, ground_truth_server, markdown, truths_of
+from benchmarks.ground_truth.server import RequestTruth
 from benchmarks.ground_truth.timeline import TimelineSpec, plan_of
-from benchmarks.ground_truth.truth import RequestTruth
 from benchmarks.peers import PEERS, UnavailableError, environment_of
 from draftworth.measuring.client import Client, Measured
 from draftworth.measuring.run_specification import RequestShape

@@ -47,8 +47,7 @@ Resource = Mapping[str, Any]
 class Cloud:
     """One experiment's stack in the emulated account; `templates`: its parts.
 
-    now_unix_s: the controller's clock, moved by the tests. log: its decisions. failed_launches:
-    what Auto Scaling reports of them; moto has no such history.
+    now_unix_s: the controller's clock, moved by the tests.
     """
 
     names: Names
@@ -56,8 +55,6 @@ class Cloud:
     templates: Mapping[str, Template]
     cloudformation: CloudFormation
     now_unix_s: float
-    log: list[dict[str, Any]] = field(default_factory=list)
-    failed_launches: list[dict[str, Any]] = field(default_factory=list)
     _clients: dict[str, Any] = field(default_factory=dict)
     _physical: dict[str, str] = field(default_factory=dict)
     _seen: set[tuple[str, str, str]] = field(default_factory=set)
@@ -67,11 +64,9 @@ class Cloud:
 
     @property
     def stack_id(self) -> str:
-        """The stack's ARN, as CloudFormation tells the controller."""
         return f"arn:aws:cloudformation:{self.region}:{ACCOUNT}:stack/{self.names.stack}/1"
 
     def client(self, service: str) -> Any:
-        """A real client, one for each service; the endpoint comes from the environment."""
         if service not in self._clients:
             self._clients[service] = boto3.client(service, region_name=self.region)  # type: ignore[call-overload]
         return self._clients[service]
@@ -148,15 +143,16 @@ class Cloud:
         """As Lambda does, with the template's environment."""
         services = ("s3", "eks", "autoscaling", "ec2", "scheduler", "sns")
         clients = {name: self.client(name) for name in services}
+        # Moto has no history of launches that failed.
         clients["autoscaling"].meta.events.register(
             "before-call.autoscaling.DescribeScalingActivities",
-            lambda **_: (SimpleNamespace(status_code=200), {"Activities": self.failed_launches}),
-            unique_id="failed launches",
+            lambda **_: (SimpleNamespace(status_code=200), {"Activities": []}),
+            unique_id="no failed launches",
         )
         controller = Controller(
             clients=Clients(**clients),
             settings=load_settings(self._environment("capacity_controller")),
-            log=lambda entry: self.log.append(dict(entry)),
+            log=lambda _: None,
             clock=lambda: self.now_unix_s,
             sleep=lambda _: None,
         )
@@ -169,7 +165,6 @@ class Cloud:
         )
 
     def heartbeat(self, *, after_minutes: float = 0.0) -> None:
-        """The schedule's next call, some minutes later."""
         self.now_unix_s += 60 * after_minutes
         (schedule,) = (
             r["Properties"]
@@ -260,7 +255,6 @@ class Cloud:
 
     @property
     def bucket(self) -> SimpleNamespace:
-        """The three buckets' names."""
         names = ("checkpoints", "artifacts", "results")
         return SimpleNamespace(
             **{n: self.only("storage", "AWS::S3::Bucket", n.capitalize()) for n in names}
@@ -298,7 +292,6 @@ class Cloud:
         return f"{self.names.stack}-storageResultFiles"
 
     def notifications(self) -> list[str]:
-        """What the topic's subscribers were told since the last look."""
         sqs, found = self.client("sqs"), []
         while messages := sqs.receive_message(QueueUrl=self._inbox, MaxNumberOfMessages=10).get(
             "Messages"
@@ -313,7 +306,6 @@ class Cloud:
 
     @property
     def objects(self) -> list[dict[str, Any]]:
-        """The Kubernetes objects that the benchmark stack applies."""
         return [
             made
             for resource in self.templates["benchmark"]["Resources"].values()
@@ -328,7 +320,6 @@ class Cloud:
 
     @property
     def instances(self) -> int:
-        """Accelerator nodes that exist, and are paid for."""
         found = self.client("autoscaling").describe_auto_scaling_groups(
             AutoScalingGroupNames=[self._scaling_group]
         )
@@ -341,14 +332,6 @@ class Cloud:
             MinSize=0,
             MaxSize=max(1, self.desired_nodes),
             DesiredCapacity=self.desired_nodes,
-        )
-
-    def start_replacement(self) -> None:
-        """EC2 starts another Spot node before it takes the first: above the group's maximum."""
-        self.client("autoscaling").update_auto_scaling_group(
-            AutoScalingGroupName=self._scaling_group,
-            MaxSize=self.desired_nodes + 1,
-            DesiredCapacity=self.desired_nodes + 1,
         )
 
     @property
@@ -403,30 +386,19 @@ class Cloud:
         eks.delete_cluster(name=self.names.cluster)
 
     def _create_schedules(self) -> None:
-        scheduler = self.client("scheduler")
-        for part, kind in (
-            ("ScheduleGroup", "AWS::Scheduler::ScheduleGroup"),
-            ("Schedule", "AWS::Scheduler::Schedule"),
-        ):
-            for logical in self._of_type("benchmark", kind):
-                given = self.resolved(
-                    "benchmark", self.templates["benchmark"]["Resources"][logical]["Properties"]
-                )
-                if part == "ScheduleGroup":
-                    scheduler.create_schedule_group(Name=given["Name"])
-                    self._physical[logical] = given["Name"]
-                else:
-                    scheduler.create_schedule(
-                        Name=given.get("Name", logical),
-                        GroupName=given["GroupName"],
-                        ScheduleExpression=given["ScheduleExpression"],
-                        FlexibleTimeWindow=given["FlexibleTimeWindow"],
-                        Target={
-                            "Arn": given["Target"]["Arn"],
-                            "RoleArn": given["Target"]["RoleArn"],
-                            "Input": given["Target"]["Input"],
-                        },
-                    )
+        scheduler, resources = self.client("scheduler"), self.templates["benchmark"]["Resources"]
+        for logical in self._of_type("benchmark", "AWS::Scheduler::ScheduleGroup"):
+            name = self.resolved("benchmark", resources[logical]["Properties"]["Name"])
+            scheduler.create_schedule_group(Name=name)
+            self._physical[logical] = name
+        for logical in self._of_type("benchmark", "AWS::Scheduler::Schedule"):
+            given = self.resolved("benchmark", resources[logical]["Properties"])
+            kept = ("GroupName", "ScheduleExpression", "FlexibleTimeWindow")
+            scheduler.create_schedule(
+                Name=given.get("Name", logical),
+                Target={key: given["Target"][key] for key in ("Arn", "RoleArn", "Input")},
+                **{key: given[key] for key in kept},
+            )
 
     def _delete_schedules(self) -> None:
         """The group takes its schedules with it."""
@@ -470,7 +442,6 @@ class Cloud:
         return {"Type": resource["Type"], "DeletionPolicy": policy, "Properties": properties}
 
     def physical(self, part: str, logical: str) -> str:
-        """What a logical id became."""
         assert logical in self.templates[part]["Resources"]
         return self._physical[logical]
 

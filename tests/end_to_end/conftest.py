@@ -16,6 +16,7 @@ from typing import Any
 import aws_cdk as cdk
 import pytest
 import yaml
+from moto import mock_aws
 
 from charts.measuring import run_spec_file
 from charts.names import base_url, server_name
@@ -28,8 +29,7 @@ from tests.conftest import ROOT
 from tests.draftworth.account.stubs import EmulatedClient
 from tests.end_to_end.cloud import Cloud, Template
 from tests.end_to_end.pods import Cluster, Object, Pod, Process
-from tests.end_to_end.programs import run_canaries
-from tests.end_to_end.stand_ins import reports_of_canaries
+from tests.end_to_end.programs import reports_of_canaries
 from tests.lambdas.capacity_controller.conftest import CloudFormation
 from tests.pods.compiled_graphs import stand_in_trouble
 from tests.pods.compiled_graphs.pods import eventually, free_port
@@ -53,7 +53,6 @@ Synthesis = tuple[Path, Mapping[str, Template]]
 
 @pytest.fixture(scope="session")
 def experiment_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The published experiment with a small workload."""
     return write(tmp_path_factory.mktemp("experiment"))
 
 
@@ -91,7 +90,6 @@ def write(folder: Path, *, requests: tuple[int, int] = (4, 8), **changes: Any) -
 def templates(
     experiment_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Mapping[str, Template]:
-    """The experiment's stack, by part."""
     return synthesized(experiment_path, tmp_path_factory.mktemp("first"))
 
 
@@ -103,7 +101,6 @@ def repeated_templates(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str,
 
 
 def synthesized(path: Path, folder: Path) -> Mapping[str, Template]:
-    """What `cdk synth` writes."""
     experiment = load_neuron(path)
     # Templates of this code are validated where they are tested (tests/stacks).
     context = cdk_context() | {"@aws-cdk/core:validateAgainstDefaultRules": False}
@@ -115,7 +112,6 @@ def synthesized(path: Path, folder: Path) -> Mapping[str, Template]:
 
 
 def synthesis_of(folder: Path, **changes: Any) -> Synthesis:
-    """The experiment with changes, as `write` takes them."""
     path = write(folder, **changes)
     return path, synthesized(path, folder)
 
@@ -129,14 +125,15 @@ class Environment:
     cloud: Cloud
     hub: LocalHub
     folder: Path
+    endpoint: str
     processes: ExitStack
     ports: Mapping[str, int]
     on_the_node: list[Process] = field(default_factory=list)
 
     @property
     def cluster(self) -> Cluster:
-        """The objects that the templates apply now."""
         environment = {
+            "AWS_ENDPOINT_URL": self.endpoint,
             "HF_ENDPOINT": self.hub.url,
             "PATH": f"{self.folder / 'bin'}{os.pathsep}{os.environ['PATH']}",
         }
@@ -149,27 +146,22 @@ class Environment:
 
     @property
     def job_name(self) -> str:
-        """Of the measuring Job that is deployed now."""
         (job,) = self._jobs("llmperf")
         return str(job["metadata"]["name"])
 
     def stagers(self, number: int = 1) -> list[Pod]:
-        """A pod of each staging Job."""
         return [self.cluster.pod(job, number) for job in self._jobs("checkpoint-stager")]
 
     def canaries(self) -> list[Pod]:
-        """A pod of each variant's canary."""
         return [self.cluster.pod(job) for job in self._jobs("canary")]
 
     def server(self, variant: str, number: int = 1) -> Pod:
-        """A pod of a variant's Deployment."""
         port = str(self.ports[variant])
         owner = self.cluster.named("Deployment", self._server_of(variant))
         replaced = {"--port=8000": f"--port={port}", "127.0.0.1:8000": f"127.0.0.1:{port}"}
         return self.cluster.pod(owner, number, replaced)
 
     def measurer(self, number: int = 1) -> Pod:
-        """A pod of the measuring Job."""
         (job,) = self._jobs("llmperf")
         return self.cluster.pod(job, number, self.upload_run_spec(job))
 
@@ -224,17 +216,14 @@ class Environment:
         return [key for key in keys if key.endswith(suffix)]
 
     def get(self, bucket: str, key: str) -> bytes:
-        """An object."""
         name = getattr(self.cloud.bucket, bucket)
         data: bytes = self.cloud.client("s3").get_object(Bucket=name, Key=key)["Body"].read()
         return data
 
     def contents(self) -> Contents:
-        """Every object of every bucket."""
         return {b: {k: self.get(b, k) for k in self.keys(b)} for b in BUCKETS}
 
     def put(self, bucket: str, objects: Mapping[str, bytes]) -> None:
-        """Objects that an earlier run left."""
         for key, data in objects.items():
             self.cloud.client("s3").put_object(
                 Bucket=getattr(self.cloud.bucket, bucket), Key=key, Body=data
@@ -259,15 +248,14 @@ class Environment:
         return key.split("/")[1]
 
     def leftovers(self, monkeypatch: pytest.MonkeyPatch) -> int:
-        """`draftworth leftovers`: its exit code."""
         monkeypatch.setattr(leftovers, "client", EmulatedClient)
         return leftovers.run(Namespace(experiment=self.path))
 
     def wait_for(self, bucket: str, fragment: str, count: int = 1) -> None:
-        """Until a bucket has so many keys with this text in them."""
         eventually(
             lambda: sum(fragment in key for key in self.keys(bucket)) >= count,
             seconds=LONGEST_WAIT_SECONDS,
+            every_seconds=0.2,
         )
 
     def _server_of(self, variant: str) -> str:
@@ -307,13 +295,10 @@ def new_environment(
             local_hub({model: repository(commit) for model, commit in COMMITS.items()})
         )
         patch = stack.enter_context(pytest.MonkeyPatch.context())
-        for name, value in {
-            "AWS_ENDPOINT_URL": emulated_account(),
-            "AWS_ACCESS_KEY_ID": "testing",
-            "AWS_SECRET_ACCESS_KEY": "testing",
-            "AWS_DEFAULT_REGION": experiment.spec.aws.region,
-        }.items():
-            patch.setenv(name, value)
+        endpoint = emulated_account()
+        # The same state without a connection, for what is called in this process.
+        stack.enter_context(mock_aws())
+        patch.setenv("AWS_DEFAULT_REGION", experiment.spec.aws.region)
         write_vllm(folder / "bin")
         yield Environment(
             experiment=experiment,
@@ -327,6 +312,7 @@ def new_environment(
             ),
             hub=hub,
             folder=folder,
+            endpoint=endpoint,
             processes=stack,
             ports={variant.name: free_port() for variant in experiment.variants},
         )
@@ -334,8 +320,6 @@ def new_environment(
 
 @dataclass(frozen=True, kw_only=True)
 class FirstRun:
-    """What one undisturbed run did and left."""
-
     run_id: str
     contents: Contents
     said: Mapping[str, str]
@@ -352,7 +336,7 @@ def first_run(
     with new_environment(experiment_path, templates, folder) as env:
         env.cloud.deploy()
         assert [stager.run("checkpoint-stager") for stager in env.stagers()] == [0, 0]
-        run_canaries(env)
+        reports_of_canaries(env)
         assert env.cloud.desired_nodes == 1
         env.serve()
         env.wait_for("artifacts", "_ARTIFACTS.json", len(env.ports))

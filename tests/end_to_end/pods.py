@@ -38,11 +38,9 @@ class Cluster:
     environment: Mapping[str, str]
 
     def of_kind(self, kind: str) -> list[Object]:
-        """Objects of a kind, in the order in which they are applied."""
         return [o for o in self.objects if o["kind"] == kind]
 
     def named(self, kind: str, name: str) -> Object:
-        """The one object of a kind and name."""
         (found,) = (o for o in self.of_kind(kind) if o["metadata"]["name"] == name)
         return found
 
@@ -62,11 +60,9 @@ class Process:
     log: Path
 
     def wait(self, *, seconds: float = 60.0) -> int:
-        """Its exit code."""
         return self.process.wait(timeout=seconds)
 
     def signal(self, number: signal.Signals) -> None:
-        """Send it a signal."""
         self.process.send_signal(number)
 
     def end(self) -> None:
@@ -75,7 +71,6 @@ class Process:
 
     @property
     def output(self) -> str:
-        """What it wrote so far."""
         return self.log.read_text()
 
 
@@ -90,12 +85,10 @@ class Pod:
 
     @property
     def name(self) -> str:
-        """The owner's name and a number."""
         return f"{self.owner['metadata']['name']}-{self.number}"
 
     @property
     def spec(self) -> Mapping[str, Any]:
-        """The pod's specification."""
         spec: Mapping[str, Any] = self.owner["spec"]["template"]["spec"]
         return spec
 
@@ -128,11 +121,9 @@ class Pod:
         return Process(process=process, log=self.log(container))
 
     def run(self, container: str, **environment: str) -> int:
-        """Run a container to its end; its exit code."""
         return self.start(container, **environment).wait()
 
     def log(self, container: str) -> Path:
-        """Where a container's output is."""
         return self.folder / f"{container}.log"
 
     def _environment(

@@ -60,7 +60,6 @@ def read_models() -> None:
 
 
 def main() -> None:
-    """Read the models, prepare, then serve until killed."""
     read_models()
     (port,) = (int(a.partition("=")[2]) for a in sys.argv if a.startswith("--port="))
     if any(a.startswith("--speculative-config=") for a in sys.argv):

@@ -20,7 +20,6 @@ from pods.canary.program import EXIT_FAILED as CANARY_FAILED
 from pods.canary.program import EXIT_OK as CANARY_WELL
 from tests.end_to_end import programs
 from tests.end_to_end.conftest import TARGET, Environment, FirstRun
-from tests.end_to_end.stand_ins import wrappers
 
 pytestmark = [pytest.mark.synth, pytest.mark.emulator, pytest.mark.scenarios]
 
@@ -106,7 +105,7 @@ def test_a_first_compilation_that_hangs(env: Environment, first_run: FirstRun) -
 
 def test_a_slow_compilation_is_left_its_time(env: Environment, first_run: FirstRun) -> None:
     begun(env, first_run)
-    slow, other = wrappers(env)
+    slow, other = programs.wrappers(env)
     for wrapper in (slow, other):
         wrapper.says("starting")
     for _ in range(11):
@@ -165,22 +164,3 @@ def test_a_stager_whose_last_pod_fails_costs_nothing(env: Environment) -> None:
     assert "config.json" in programs.hear_of_stager(env, TARGET).reason
     told = check_nothing_paid(env)
     assert all(words in told for words in ("staging failed", f"{RETRIES + 1} tries failed"))
-
-
-def test_a_node_that_spot_replaces_is_paid_for_twice_and_told_once(
-    env: Environment, first_run: FirstRun
-) -> None:
-    env.stage(first_run.contents)
-    for wrapper in wrappers(env):
-        wrapper.says("healthy")
-    env.cloud.start_replacement()
-    before = programs.paid_minutes(env)
-    for _ in range(7):
-        env.cloud.heartbeat(after_minutes=2)
-    (told,) = env.cloud.notifications()
-    assert "more nodes than desired" in told
-    env.cloud.nodes_follow()
-    env.cloud.heartbeat(after_minutes=2)
-    assert programs.paid_minutes(env) == pytest.approx(before + 2 * 16)
-    assert (env.cloud.desired_nodes, env.cloud.instances) == (1, 1)
-    assert env.cloud.notifications() == []

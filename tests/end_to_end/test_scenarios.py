@@ -24,15 +24,10 @@ from draftworth.records.results import RESULT_SUFFIX, BlockResult
 from tests.end_to_end.cloud import Template
 from tests.end_to_end.conftest import DRAFT, TARGET, Environment, FirstRun
 from tests.end_to_end.programs import run_canaries
-from tests.lambdas.capacity_controller.conftest import failed_launch
 from tests.pods.compiled_graphs.pods import eventually
 
 pytestmark = [pytest.mark.synth, pytest.mark.emulator, pytest.mark.scenarios]
 
-NO_CAPACITY = (
-    "Could not launch Spot Instances. InsufficientInstanceCapacity - There is no Spot capacity "
-    "available that matches your request. Launching EC2 instance failed."
-)
 DRAFTED = "qwen3-1.7b-k7"
 BLOCKS = 2 * 2 * 2  # cases, variants, rounds
 
@@ -151,38 +146,6 @@ def test_staging_goes_on_after_it_was_killed_within_a_file(env: Environment) -> 
     assert env.cloud.desired_nodes == 1
 
 
-def test_events_that_come_twice_and_out_of_order_are_one_decision(
-    env: Environment, first_run: FirstRun
-) -> None:
-    env.cloud.notifications()
-    env.put("checkpoints", first_run.contents["checkpoints"])
-    run_canaries(env, tell=False)
-    assert env.cloud.events(repeated=3) == 2 + len(env.ports)
-    assert env.cloud.desired_nodes == 1
-    assert len(env.cloud.notifications()) == 1
-
-
-def test_missing_capacity_is_reported_once_and_the_node_comes_with_it(
-    env: Environment, first_run: FirstRun
-) -> None:
-    cloud = env.cloud
-    env.put("checkpoints", first_run.contents["checkpoints"])
-    run_canaries(env)
-    cloud.notifications()
-    cloud.now_unix_s += 60
-    cloud.failed_launches = [failed_launch(NO_CAPACITY, at=cloud.now_unix_s)]
-    cloud.heartbeat(after_minutes=2)
-    cloud.heartbeat(after_minutes=2)
-    (told,) = cloud.notifications()
-    assert env.experiment.spec.aws.availability_zone in told
-    assert "insufficient capacity" in told
-    assert cloud.desired_nodes == 1
-    cloud.failed_launches = []
-    cloud.nodes_follow()
-    cloud.heartbeat(after_minutes=2)
-    assert (cloud.instances, cloud.notifications()) == (1, [])
-
-
 def test_an_uploader_killed_before_the_server_is_healthy_uploads_all_later(
     env: Environment, first_run: FirstRun
 ) -> None:
@@ -250,21 +213,3 @@ def test_metrics_are_counted_once_although_cloudwatch_refuses_at_first(
         )
         samples += sum(point["SampleCount"] for point in told["Datapoints"])
     assert samples == sum(r.counts for b in blocks(env) for r in b.requests) > 0
-
-
-def test_what_somebody_left_in_the_account_is_found(
-    env: Environment, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    env.cloud.destroy()
-    ec2 = env.cloud.client("ec2")
-    tags = [{"Key": k, "Value": v} for k, v in env.cloud.names.tags("cluster").items()]
-    volume = ec2.create_volume(
-        AvailabilityZone="us-east-2c",
-        Size=100,
-        TagSpecifications=[{"ResourceType": "volume", "Tags": tags}],
-    )["VolumeId"]
-    capsys.readouterr()
-    assert env.leftovers(monkeypatch) == 1
-    assert volume in capsys.readouterr().out
-    ec2.delete_volume(VolumeId=volume)
-    assert env.leftovers(monkeypatch) == 0

@@ -7,7 +7,10 @@ import json
 import signal
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -18,9 +21,9 @@ from draftworth.records.results import BlockResult, RunResult
 from draftworth.records.search import SEARCH_FILE, SearchResult
 from tests.end_to_end import conftest
 from tests.end_to_end.pods import Process
-from tests.end_to_end.slots import Slots, measure, slots_of
 from tests.end_to_end.test_scenarios import blocks
 from tests.pods.compiled_graphs.pods import eventually
+from tests.pods.measuring.stand_in_kubernetes import StandInKubernetes, stand_in_kubernetes
 
 pytestmark = [pytest.mark.synth, pytest.mark.emulator, pytest.mark.scenarios]
 
@@ -51,22 +54,75 @@ def searching(tmp_path_factory: pytest.TempPathFactory) -> conftest.Synthesis:
 
 @pytest.fixture
 def env(searching: conftest.Synthesis, tmp_path: Path) -> Iterator[conftest.Environment]:
-    """Deployed in an account of its own, nothing staged."""
     with conftest.new_environment(*searching, tmp_path) as made:
         made.cloud.deploy()
         yield made
 
 
+@dataclass(kw_only=True)
+class Slots(StandInKubernetes):
+    """Deployments whose replicas are servers that run here. number: of their next pods."""
+
+    env: conftest.Environment
+    number: int = 1
+    running: dict[str, Process] = field(default_factory=dict)
+
+    def scale(self, name: str, replicas: int) -> dict[str, Any]:
+        was = self.replicas[name]
+        answer = super().scale(name, replicas)
+        if replicas and not was:
+            self.start(name)
+        if was and not replicas:
+            self.running.pop(name).end()
+        return answer
+
+    def start(self, name: str) -> None:
+        pod = self.env.server(self.variant_of(name), self.number)
+        self.number += 1
+        self.running[name] = self.env.start(pod, "vllm", SAID=str(pod.folder / "said"))
+
+    def variant_of(self, name: str) -> str:
+        variants = self.env.experiment.variants
+        (found,) = (variant.name for variant in variants if server_name(variant.slot) == name)
+        return found
+
+    def lose_node(self) -> None:
+        """Every server goes; Kubernetes makes other pods of those that should run."""
+        self.env.lose_servers()
+        self.running.clear()
+        for name, replicas in self.replicas.items():
+            if replicas:
+                self.start(name)
+
+
 @pytest.fixture
 def slots(env: conftest.Environment, tmp_path: Path) -> Iterator[Slots]:
     """As a deploy leaves them: the baseline and the first candidate run."""
-    with slots_of(env, tmp_path) as made:
+    folder = tmp_path / "kubernetes"
+    folder.mkdir()
+    deployments = env.cluster.of_kind("Deployment")
+    replicas = {d["metadata"]["name"]: d["spec"]["replicas"] for d in deployments}
+    made = Slots(replicas=replicas, env=env)
+    with stand_in_kubernetes(folder, made):
         assert sum(made.replicas.values()) == 2
         yield made
 
 
+def measure(env: conftest.Environment, slots: Slots, number: int) -> Process:
+    pod = env.measurer(number)
+    module = {"pods.measuring": "tests.end_to_end.llmperf_with_kubernetes"}
+    pod.replaced = {**pod.replaced, **module}
+    at = urlsplit(slots.url)
+    return env.start(
+        pod,
+        "llmperf",
+        KUBERNETES_SERVICE_HOST=str(at.hostname),
+        KUBERNETES_SERVICE_PORT=str(at.port),
+        POD_FOLDER=str(slots.folder),
+    )
+
+
 def wait_for_candidate(env: conftest.Environment, process: Process, variant: str) -> None:
-    """Until a block of it is measured."""
     eventually(
         lambda: (
             any(block.variant == variant for block in blocks(env))

@@ -18,6 +18,25 @@ from tests.conftest import ROOT
 
 PAIR = ROOT / "rehearsal/tiny_pair"
 
+# A run of the real pip takes half a second.
+STAND_IN_PIP = """
+import pathlib, sys, zipfile
+given = next((a for a in sys.argv if "==" in a), None) or open(sys.argv[-1]).read().strip()
+wheel = pathlib.Path({wheels!r}, given.replace("-", "_").replace("==", "-") + "-py3-none-any.whl")
+if not wheel.exists():
+    sys.exit(f"ERROR: No matching distribution found for {{given}}")
+environment = pathlib.Path(sys.argv[sys.argv.index("--python") + 1]).parents[1]
+(packages,) = environment.glob("lib/python*/site-packages")
+zipfile.ZipFile(wheel).extractall(packages)
+"""
+
+
+def stand_in_pip(folder: Path, wheels: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pip for child processes, which finds what lies in one folder."""
+    folder.mkdir()
+    (folder / "pip.py").write_text(STAND_IN_PIP.format(wheels=str(wheels)))
+    monkeypatch.setenv("PYTHONPATH", str(folder))
+
 
 def engine_python() -> Path:
     """The engine's interpreter; skips the test if there is none."""

@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
 from draftworth.analysis.facts import facts_of
 from draftworth.measuring.assembly import measure_here
 from draftworth.measuring.result_files import FolderSink
@@ -17,33 +15,27 @@ from tests.rehearsal.test_rehearsal import server, short_rehearsal
 from tests.support.stream_server import stream_server
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of the shipped rehearsal against two endpoints."""
-    place = tmp_path_factory.mktemp("own")
+def test_a_run_and_its_handover_do_not_say_what_serves_the_users_own_endpoints(
+    tmp_path: Path,
+) -> None:
     with (
         stream_server(server(*[1] * 8, gap_seconds=0)) as slow,  # type: ignore[arg-type]
         stream_server(server(4, 4, gap_seconds=0)) as fast,  # type: ignore[arg-type]
         own_endpoints(
-            load(short_rehearsal(place)),
+            load(short_rehearsal(tmp_path)),
             base_url=slow.base_url,
             speculative_url=fast.base_url,
             model="m",
             progress=lambda _: None,
         ) as (spec, servers),
     ):
-        result = measure_here(spec, FolderSink(place), lambda _: None, servers=servers)
+        result = measure_here(spec, FolderSink(tmp_path), lambda _: None, servers=servers)
     assert result.status == "complete"
-    return place / result.run_id
+    folder = tmp_path / result.run_id
 
-
-def test_nobody_says_what_serves_them(folder: Path) -> None:
     assert read_run(folder).result.serving is None
     card = load_record(StepCostCard, (folder / STEP_COSTS_FILE).read_bytes())
     assert card.serving is None
-
-
-def test_the_handover_names_neither_model_nor_image_of_the_file(folder: Path) -> None:
     (page,) = handover_document(facts_of(read_run(folder), {})).sections
     measured = {row[0]: row[1] for row in page.tables[0].rows}
     assert measured["servers"].startswith("endpoints of your own")

@@ -1,6 +1,5 @@
 """The whole rehearsal: against servers of our own making, and with the real engine."""
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from draftworth.records.findings import Judgement
 from draftworth.records.reading import read_run
 from draftworth.records.results import BlockResult
 from tests.conftest import ROOT
-from tests.rehearsal.engines import engine_python
+from tests.rehearsal.engines import engine_python, stand_in_pip
 from tests.support.experiments import both, put, write_experiment
 from tests.support.stream_server import Request, Step, completion, plain, stream_server
 
@@ -73,10 +72,14 @@ def rehearse_own(folder: Path, experiment: Path) -> int:
 def test_own_endpoints_go_through_files_queue_publisher_and_metrics(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code = rehearse_own(tmp_path, short_rehearsal(tmp_path, requests=6))
+    experiment = short_rehearsal(tmp_path, requests=6)
+    experiment.write_text(f"control: true\n{experiment.read_text()}")
+    code = rehearse_own(tmp_path, experiment)
 
     output = capsys.readouterr()
     assert code == 0, output.err
+    # They are measured once, whatever the file repeats.
+    assert "repetitions and control are left out" in output.err
     assert "publisher: 4 result files and the verdict into CloudWatch" in output.err
     assert "CloudWatch: TTFT of structured/c1/baseline" in output.err
     assert "does speculation pay?" in output.out
@@ -107,10 +110,7 @@ def test_an_interrupt_while_outputs_are_read_loses_no_verdict(
 def test_an_engine_that_cannot_be_installed_offers_the_endpoints(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
-
+    stand_in_pip(tmp_path / "pip", tmp_path, monkeypatch)
     code = main(
         [
             "rehearse",
@@ -184,15 +184,3 @@ def test_the_real_engine_agrees_with_the_client_and_gives_both_answers(
         # Of greedy outputs: what else the machine does has no part in it.
         assert 1 + 7 * acceptance == pytest.approx(tokens_per_step, rel=0.1)
         assert_lesson(run.blocks, Traffic.of(group), right)
-
-
-@pytest.mark.emulator
-def test_own_endpoints_are_measured_once_whatever_the_file_repeats(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    experiment = short_rehearsal(tmp_path, requests=6)
-    experiment.write_text(f"control: true\n{experiment.read_text()}")
-    code = rehearse_own(tmp_path, experiment)
-
-    assert code == 0
-    assert "repetitions and control are left out" in capsys.readouterr().err

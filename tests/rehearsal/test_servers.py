@@ -8,7 +8,6 @@ import pytest
 
 from draftworth.measuring.run_specification import Endpoint
 from rehearsal.engine import EngineServer
-from rehearsal.errors import EngineUnavailableError
 from rehearsal.servers import ProcessServers
 from tests.rehearsal.test_engine import (
     MakeServer,
@@ -78,8 +77,3 @@ def test_a_restart_starts_those_that_ran_as_well(
     assert_all_ended(before)
     assert running(tmp_path, "a")
     assert process_ids(tmp_path, "a") != before
-
-
-def test_a_server_that_dies_is_reported(manager: Callable[..., ProcessServers]) -> None:
-    with pytest.raises(EngineUnavailableError, match="ended before it was ready"):
-        run_only(manager(a="dies"), "a")

@@ -45,22 +45,14 @@ def make_failed_record(index: int = 0, **overrides: Any) -> results.RequestRecor
     fields: dict[str, Any] = {
         "error_code": 500,
         "error_msg": "the server answered 500",
-        "inter_token_latency_s": None,
-        "ttft_s": None,
-        "end_to_end_latency_s": None,
-        "request_output_throughput_token_per_s": None,
-        "number_total_tokens": None,
-        "number_output_tokens": None,
-        "number_input_tokens": None,
-        "tokens_per_step": None,
-        "first_chunk_tokens": None,
+        "request_id": f"request-{index}",
+        "prompt_id": f"prompt-{index % 8}",
+        "started_at_unix_s": START_UNIX_S + index * SECONDS_PER_REQUEST,
         "chunks": 0,
         "usage_source": "none",
-        "finish_reason": None,
-        "output_sha256": None,
-        "llmperf_inter_token_latency_s": None,
+        "run_queue_wait_s": 0.0,
     }
-    return make_record(index, **{**fields, **overrides})
+    return results.RequestRecord(**{**fields, **overrides})
 
 
 def make_block(*, request_count: int = 3, **overrides: Any) -> results.BlockResult:
@@ -128,5 +120,4 @@ def make_price(**overrides: Any) -> results.Price:
 def each_request(
     block: results.BlockResult, change: Callable[[results.RequestRecord], results.RequestRecord]
 ) -> results.BlockResult:
-    """The block with every request changed."""
     return replace(block, requests=tuple(map(change, block.requests)))

@@ -37,7 +37,6 @@ class Device:
     attributes: Mapping[str, Mapping[str, Any]]
 
     def attribute(self, qualified_name: str) -> Any:
-        """The value of `domain/name`, or None."""
         domain, _, name = qualified_name.partition("/")
         return self.attributes.get(domain, {}).get(name)
 

@@ -57,8 +57,12 @@ def emulated_account() -> str:
 
 @functools.cache
 def _server() -> str:
+    from moto import backends
     from moto.server import ThreadedMotoServer
 
+    # It looks into the folder of every service twice a request.
+    services = tuple(backends.list_of_moto_modules())
+    backends.list_of_moto_modules = lambda: services
     logging.getLogger("werkzeug").setLevel(logging.ERROR)  # a line for every request
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()

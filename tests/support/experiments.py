@@ -54,8 +54,6 @@ def write_experiment(folder: Path, edit: Edit, *, base: str = "qwen3-32b") -> Pa
 
 
 def put(*key: str | int, value: Any) -> Edit:
-    """An edit: set the value at a key."""
-
     def edit(data: dict[str, Any]) -> None:
         node: Any = data
         for part in key[:-1]:
@@ -66,8 +64,6 @@ def put(*key: str | int, value: Any) -> Edit:
 
 
 def drop(*key: str | int) -> Edit:
-    """An edit: remove a key."""
-
     def edit(data: dict[str, Any]) -> None:
         node: Any = data
         for part in key[:-1]:
@@ -78,8 +74,6 @@ def drop(*key: str | int) -> Edit:
 
 
 def both(*edits: Edit) -> Edit:
-    """Several edits, one after the other."""
-
     def edit(data: dict[str, Any]) -> None:
         for one in edits:
             one(data)

@@ -79,7 +79,6 @@ class LocalHub:
     asked: list[Asked] = field(default_factory=list)
 
     def downloads(self, path: str) -> int:
-        """How often the bytes of a file were sent, or begun."""
         return sum(1 for a in self.asked if a.method == "GET" and _is_content(a.path, path))
 
 
@@ -88,7 +87,6 @@ def _is_content(asked: str, path: str) -> bool:
 
 
 def git_blob_sha1(data: bytes) -> str:
-    """Git's hash of a file."""
     return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
 
 

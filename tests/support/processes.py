@@ -20,7 +20,6 @@ def end_family(process: subprocess.Popen[bytes] | subprocess.Popen[str]) -> None
 
 
 def descendants(pid: int) -> Iterator[int]:
-    """Children, and theirs."""
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
             if int(stat.read_text(errors="replace").rpartition(")")[2].split()[1]) == pid:

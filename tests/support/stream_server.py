@@ -19,15 +19,11 @@ HEADERS = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: cl
 
 @dataclass(frozen=True)
 class Write:
-    """Write bytes."""
-
     data: bytes
 
 
 @dataclass(frozen=True)
 class Sleep:
-    """Wait."""
-
     seconds: float
 
 
@@ -42,8 +38,6 @@ Script = Callable[["Request"], Iterable[Step]]
 
 @dataclass(frozen=True)
 class Request:
-    """What the client sent."""
-
     method: str
     path: str
     headers: dict[str, str]
@@ -51,7 +45,6 @@ class Request:
 
     @property
     def json(self) -> Any:
-        """The body as JSON."""
         return json.loads(self.body)
 
 
@@ -112,7 +105,6 @@ def completion(
 
 
 def plain(status: str, body: bytes, content_type: str = "application/json") -> list[Step]:
-    """An ordinary response."""
     head = (
         f"HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {len(body)}\r\n"
         "Connection: close\r\n\r\n"

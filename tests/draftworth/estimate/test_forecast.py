@@ -50,6 +50,9 @@ def test_a_draft_that_is_right_pays_and_the_sentence_says_up_to_which_step_cost(
     assert (found.outcome, found.to_measure) == ("pays", (found.about.window,))
     assert said.startswith("pays unless a step of window ")
     assert "baseline steps: a token costs" in said
+    # By its own measured step nothing is left to settle.
+    of_card = [replace(f, is_measured=True) for f in forecasts(readings(0.95), (0.1, 0.12))]
+    assert conclude(of_card).to_measure == ()
 
 
 def test_a_draft_that_is_never_right_cannot_pay() -> None:
@@ -91,12 +94,6 @@ def test_a_window_that_the_card_measured_is_not_to_be_measured(
     assert found.to_measure == to_measure
 
 
-def test_a_window_that_pays_by_its_own_measured_step_leaves_nothing_to_settle() -> None:
-    of_card = [replace(f, is_measured=True) for f in forecasts(readings(0.95), (0.1, 0.12))]
-
-    assert conclude(of_card).to_measure == ()
-
-
 def test_the_truth_lies_in_the_range_where_the_step_cost_does() -> None:
     """With acceptance a, a token costs (1 + ck) (1 - a) / (1 - a^(k + 1))."""
     truth = (1 + 0.16 * 7) * (1 - 0.8) / (1 - 0.8**8)
@@ -107,26 +104,17 @@ def test_the_truth_lies_in_the_range_where_the_step_cost_does() -> None:
     assert found.breaks_even_at == pytest.approx((1 - 0.8**8) / (1 - 0.8), rel=0.05)
 
 
-def test_classes_count_by_their_part_of_the_output_tokens() -> None:
+def test_classes_count_by_their_part_of_the_output_tokens_and_have_their_own_cost() -> None:
     both = readings(0.95, prompt_class="good") + readings(0.05, prompt_class="bad")
-    alone = [
-        forecasts(both, (0.1, 0.1), weights={name: 1.0}, windows={7: 7})[0].cost_ratio.low
+    alone = {
+        name: forecasts(both, (0.1, 0.1), weights={name: 1.0}, windows={7: 7})[0].cost_ratio
         for name in ("good", "bad")
-    ]
+    }
 
-    mix = forecasts(both, (0.1, 0.1), weights={"good": 3.0, "bad": 1.0}, windows={7: 7})
+    (mix,) = forecasts(both, (0.1, 0.1), weights={"good": 3.0, "bad": 1.0}, windows={7: 7})
 
-    assert mix[0].cost_ratio.low == pytest.approx((3 * alone[0] + alone[1]) / 4)
-
-
-def test_each_class_has_its_own_cost_whatever_it_weighs() -> None:
-    both = readings(0.95, prompt_class="good") + readings(0.05, prompt_class="bad")
-
-    (mix,) = forecasts(both, (0.1, 0.2), weights={"good": 3.0, "bad": 1.0}, windows={7: 7})
-
-    for name in ("good", "bad"):
-        (alone,) = forecasts(both, (0.1, 0.2), weights={name: 1.0}, windows={7: 7})
-        assert mix.class_cost_ratios[name] == alone.cost_ratio
+    assert mix.cost_ratio.low == pytest.approx((3 * alone["good"].low + alone["bad"].low) / 4)
+    assert mix.class_cost_ratios == alone
 
 
 def test_the_interval_is_of_prompts_however_often_one_is_read() -> None:
@@ -137,12 +125,7 @@ def test_the_interval_is_of_prompts_however_often_one_is_read() -> None:
 
     assert once == twice
     assert once.low is not None
-
-
-def test_five_prompts_have_no_interval() -> None:
-    found = yields(readings(0.7, prompts=5), [7])["chat"][7]
-
-    assert found.low is None
+    assert yields(few[:5], [7])["chat"][7].low is None
 
 
 def test_the_hit_rate_is_of_tokens() -> None:

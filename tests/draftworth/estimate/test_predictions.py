@@ -32,24 +32,23 @@ def found(
     )
 
 
-def test_steps_that_are_the_predicted_ones() -> None:
-    (prediction,) = found("110110", (1, 3, 3))
+@pytest.mark.parametrize(
+    ("chunks", "measured", "shown", "same"),
+    [
+        ((1, 3, 3), 3.0, 1, 1),
+        # As many steps of other lengths agree in the mean alone.
+        ((1, 2, 4), 3.0, 1, 0),
+        ((1, 2, 2, 2), 2.0, 1, 0),
+    ],
+)
+def test_the_steps_of_a_server_beside_the_predicted_ones(
+    chunks: tuple[int, ...], measured: float, shown: int, same: int
+) -> None:
+    (prediction,) = found("110110", chunks)
 
-    assert (prediction.predicted, prediction.measured, prediction.difference) == (3.0, 3.0, 0.0)
-    assert (prediction.requests, prediction.shown, prediction.same_sequence) == (1, 1, 1)
-
-
-def test_as_many_steps_of_other_lengths_agree_in_the_mean_alone() -> None:
-    (prediction,) = found("110110", (1, 2, 4))
-
-    assert prediction.difference == 0.0
-    assert (prediction.shown, prediction.same_sequence) == (1, 0)
-
-
-def test_a_server_that_took_more_steps_shows() -> None:
-    (prediction,) = found("110110", (1, 2, 2, 2))
-
-    assert prediction.difference == pytest.approx(0.5)
+    assert (prediction.predicted, prediction.measured) == (3.0, measured)
+    assert prediction.difference == pytest.approx(3.0 / measured - 1)
+    assert (prediction.requests, prediction.shown, prediction.same_sequence) == (1, shown, same)
 
 
 def test_merged_chunks_show_no_steps_and_the_servers_own_count_is_taken() -> None:
@@ -59,13 +58,16 @@ def test_merged_chunks_show_no_steps_and_the_servers_own_count_is_taken() -> Non
     assert (prediction.shown, prediction.same_sequence) == (0, 0)
 
 
-def test_a_prompt_whose_output_was_not_read_is_not_compared() -> None:
-    assert found("110110", (1, 3, 3), prompt_id="another") == []
-
-
-def test_a_failed_request_is_not_compared() -> None:
-    assert found("110110", (1, 3, 3), excluded="late") == []
-
-
-def test_an_output_of_one_token_predicts_nothing() -> None:
-    assert found("", (1, 1)) == []
+@pytest.mark.parametrize(
+    ("hits", "chunks", "record"),
+    [
+        ("110110", (1, 3, 3), {"prompt_id": "another"}),
+        ("110110", (1, 3, 3), {"excluded": "late"}),
+        ("", (1, 1), {}),
+    ],
+    ids=["not read", "failed", "one token"],
+)
+def test_what_cannot_be_compared_is_left_out(
+    hits: str, chunks: tuple[int, ...], record: dict[str, Any]
+) -> None:
+    assert found(hits, chunks, **record) == []

@@ -166,13 +166,18 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def eventually(condition: Callable[[], Any], *, seconds: float = HANGS_AFTER_SECONDS) -> Any:
+def eventually(
+    condition: Callable[[], Any],
+    *,
+    seconds: float = HANGS_AFTER_SECONDS,
+    every_seconds: float = 0.05,
+) -> Any:
     """The first true answer; fails the test when there is none in time."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if answer := condition():
             return answer
-        time.sleep(0.05)
+        time.sleep(every_seconds)
     raise AssertionError("it did not happen in time")
 
 

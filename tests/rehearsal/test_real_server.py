@@ -1,8 +1,9 @@
-"""Every form of prompt against the real server: what it takes, and what our client reads of it."""
+"""The real server: what it takes, logs, draws and tells, and what our client reads of it."""
 
 import asyncio
 import dataclasses
 import json
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,8 +16,11 @@ from draftworth.measuring.context import Tokenizer
 from draftworth.measuring.run_specification import RequestShape
 from draftworth.planning.resolved import load
 from draftworth.records.prompts import Prompt, load_case
+from draftworth.serving import command
+from rehearsal.engine import EngineServer
 from tests.conftest import ROOT
 from tests.rehearsal.engines import engine_server, request_shape, serve_together
+from tests.support.waiting import HANGS_AFTER_SECONDS
 
 pytestmark = pytest.mark.engine
 
@@ -42,7 +46,6 @@ def engine(folder: Path, *, speculates: bool) -> Iterator[tuple[str, RequestShap
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, RequestShape]]:
-    """The speculating server."""
     with engine(tmp_path_factory.mktemp("engine"), speculates=True) as found:
         yield found
 
@@ -101,3 +104,77 @@ def test_the_real_server_answers_every_form_of_prompt(
     base_url, shape = served
     tokenizer = Tokenizer(base_url=base_url, shape=shape, api_key=None)
     assert asyncio.run(tokenizer.count(prompt)) == record.number_input_tokens
+
+
+POEM = Prompt(id="a", messages=({"role": "user", "content": "Write a poem about a key."},))
+
+
+def test_the_real_server_draws_the_same_text_for_the_same_seed_alone(tmp_path: Path) -> None:
+    """The one without a draft: with one, vLLM 0.32.0 on CPU draws noise, another one each time."""
+    with engine(tmp_path, speculates=False) as (base_url, shape):
+        client = Client(base_url=base_url, shape=dataclasses.replace(shape, temperature=0.8))
+        measured = [
+            asyncio.run(client.measure(POEM, request_id="r", seed=seed)) for seed in (1, 1, 2)
+        ]
+
+    assert [m.record.error_msg for m in measured] == ["", "", ""]
+    assert [m.record.seed for m in measured] == [1, 1, 2]
+    first, again, other = (m.transcript.text for m in measured)
+    assert first == again != other
+
+
+def test_the_real_server_tells_what_became_of_each_requests_drafts(tmp_path: Path) -> None:
+    experiment = load(ROOT / "experiments/rehearsal.yaml")
+    drafted = next(variant for variant in experiment.variants if variant.speculates)
+    server = engine_server(tmp_path, experiment, drafted)
+    assert f"{command.PER_REQUEST_ACCEPTANCE}=summary" in server.arguments
+
+    with serve_together([server]):
+        client = Client(base_url=server.base_url, shape=request_shape(experiment))
+        prompt = experiment.cases[0].prompts[0]
+        record = asyncio.run(client.measure(prompt, request_id="r", seed=0)).record
+
+    assert not record.failed, record.error_msg
+    assert record.verification_steps
+    assert record.drafted_tokens
+    assert record.accepted_tokens is not None
+    assert record.tokens_per_verification is not None
+    assert record.tokens_per_verification <= drafted.max_tokens_per_step
+    assert record.number_output_tokens is not None
+    # Each step yields what it accepts and one token more; the last one may be cut off.
+    made = record.accepted_tokens + record.verification_steps
+    assert 0 <= made - (record.number_output_tokens - 1) < drafted.max_tokens_per_step
+
+
+SECRET = "Do not repeat this to anybody: xyzzy"
+
+
+def ask(server: EngineServer) -> None:
+    body = {"model": "rehearsal", "messages": [{"role": "user", "content": SECRET}]}
+    request = urllib.request.Request(
+        f"{server.base_url}/v1/chat/completions",
+        data=json.dumps({**body, "max_tokens": 2}).encode(),
+        headers={"Content-Type": "application/json"},
+    )
+    with urllib.request.urlopen(request, timeout=HANGS_AFTER_SECONDS) as answer:
+        assert answer.status == 200
+
+
+def test_the_real_server_logs_no_prompt_and_would_without_our_flag(tmp_path: Path) -> None:
+    experiment = load(ROOT / "experiments/rehearsal.yaml")
+    servers = {}
+    for name in ("ours", "logging"):
+        server = engine_server(tmp_path / name, experiment, experiment.variants[0])
+        server.environment = {**server.environment, "VLLM_LOGGING_LEVEL": "DEBUG"}
+        servers[name] = server
+    ours = servers["ours"].arguments
+    assert command.REQUESTS_NOT_LOGGED in ours
+    logging = [a.replace(command.REQUESTS_NOT_LOGGED, "--enable-log-requests") for a in ours]
+    servers["logging"].arguments = logging
+
+    with serve_together(list(servers.values())):
+        for server in servers.values():
+            ask(server)
+
+    assert SECRET in servers["logging"].log_path.read_text(errors="replace")
+    assert "xyzzy" not in servers["ours"].log_path.read_text(errors="replace")
