@@ -145,9 +145,9 @@ class HostileAws(FakeAws):
         self._fail("describe_scaling_activities")
         return super().describe_scaling_activities(**request)
 
-    def publish(self, **request: str) -> None:
+    def publish(self, **request: str) -> dict[str, Any]:
         self._fail("publish")
-        super().publish(**request)
+        return super().publish(**request)
 
     def describe_capacity_reservations(self, **request: Any) -> dict[str, Any]:
         self._fail("describe_capacity_reservations")
@@ -465,7 +465,7 @@ def test_a_node_group_that_cannot_be_read_now_and_then_is_no_alarm_once_it_is_em
     aws = with_nodes_up()
     Scenario(aws=aws).do("complete")
     heartbeat(aws, after_seconds=2 * plans.MINUTE)
-    aws.instances = 0
+    aws.instances = []
     heartbeat(aws, after_seconds=PLAN.deadline_minutes * plans.MINUTE)
     aws.sent.clear()
     for number in range(20):

@@ -4,10 +4,9 @@ import pytest
 
 from draftworth.records.codec import dump_record
 from lambdas.capacity_controller.observing import QUOTED_LINES
-from tests.lambdas.capacity_controller.conftest import RESULTS, RUN_EVENT, Account, started
+from tests.lambdas.capacity_controller.conftest import RUN_EVENT, Account, started
+from tests.lambdas.capacity_controller.fakes import RESULTS
 from tests.lambdas.capacity_controller.plans import RUN_ID, make_verdict
-
-pytestmark = pytest.mark.emulator
 
 ADDRESS = f"s3://{RESULTS}/runs/{RUN_ID}"
 
@@ -20,7 +19,7 @@ def told(account: Account, *, verdict: bytes | None) -> list[str]:
         account.give_verdict(verdict)
     account.end_run()
     account.handle(RUN_EVENT)
-    assert (account.desired, account.reason) == (0, "complete")
+    assert account.outcome == (0, "complete")
     (mail,) = account.mail()
     assert mail["subject"] == "draftworth qwen3-32b: 0 nodes, complete"
     return mail["text"].split("\n")

@@ -4,14 +4,9 @@ import pytest
 
 from lambdas.capacity_controller.decision import CANARY_SILENT_AFTER_SECONDS
 from tests.lambdas.capacity_controller import plans
-from tests.lambdas.capacity_controller.conftest import (
-    CHECKPOINTS,
-    RESULTS,
-    Account,
-    s3_event,
-)
+from tests.lambdas.capacity_controller.conftest import Account, s3_event
+from tests.lambdas.capacity_controller.fakes import CHECKPOINTS, RESULTS
 
-pytestmark = pytest.mark.emulator
 OTHER_JOB = "llmperf-qwen3-32b-11112222"
 CANARY_EVENT = s3_event(RESULTS, f"control/canary/{plans.JOB}/baseline.json")
 FAILED_EVENT = s3_event(CHECKPOINTS, "Qwen/Qwen3-32B/main/_FAILED.json")
@@ -26,24 +21,18 @@ def untried(account: Account) -> None:
     account.mail()
 
 
-def paid_seconds(account: Account) -> float:
-    deployment = account.state.deployment
-    assert deployment is not None
-    return deployment.node_time.node_seconds
-
-
 # Canaries
 
 
 def test_nodes_wait_for_the_canary_of_every_variant(account: Account) -> None:
     untried(account)
-    assert (account.desired, account.reason) == (0, "waiting_for_canary")
+    assert account.outcome == (0, "waiting_for_canary")
     account.report(plans.VARIANTS[0])
     account.handle(CANARY_EVENT)
-    assert (account.desired, account.reason) == (0, "waiting_for_canary")
+    assert account.outcome == (0, "waiting_for_canary")
     account.report(plans.VARIANTS[1])
     account.handle(CANARY_EVENT)
-    assert (account.desired, account.reason) == (1, "ready")
+    assert account.outcome == (1, "ready")
     assert account.subjects() == ["draftworth qwen3-32b: 1 node, ready"]
 
 
@@ -74,7 +63,7 @@ def test_a_canary_that_fails_is_told_with_its_log_and_costs_nothing(account: Acc
         assert words in mail["text"]
     assert "line 79\n" not in mail["text"]
     account.heartbeat(after=plans.HOUR)
-    assert (account.mail(), account.desired, paid_seconds(account)) == ([], 0, 0.0)
+    assert (account.mail(), account.desired, account.paid_seconds) == ([], 0, 0.0)
 
 
 def test_a_later_try_that_is_well_starts_the_nodes(account: Account) -> None:
@@ -107,7 +96,7 @@ def test_a_silent_canary_is_told_once_ten_minutes_after_there_was_something_to_t
     assert mail["subject"] == SILENT
     for words in (*plans.VARIANTS, "describe pods", "make logs"):
         assert words in mail["text"]
-    assert (account.desired, paid_seconds(account)) == (0, 0.0)
+    assert (account.desired, account.paid_seconds) == (0, 0.0)
     account.report()
     account.handle(CANARY_EVENT)
     assert account.desired == 1
@@ -125,15 +114,15 @@ def test_a_marker_from_the_future_does_not_keep_a_silent_canary_quiet(account: A
 def test_a_report_that_is_none_starts_nothing_and_takes_no_node_away(account: Account) -> None:
     untried(account)
     key = f"control/canary/{plans.JOB}/baseline.json"
-    account.s3.put_object(Bucket=RESULTS, Key=key, Body=b"{")
+    account.write(RESULTS, key, b"{")
     account.handle(CANARY_EVENT)
-    assert (account.desired, account.reason) == (0, "waiting_for_canary")
+    assert account.outcome == (0, "waiting_for_canary")
     account.report()
     account.handle(CANARY_EVENT)
     account.instances_follow()
-    account.s3.put_object(Bucket=RESULTS, Key=key, Body=b"{")
+    account.write(RESULTS, key, b"{")
     account.heartbeat(after=plans.HOUR)
-    assert (account.desired, account.reason) == (1, "ready")
+    assert account.outcome == (1, "ready")
 
 
 def test_nodes_that_are_up_wait_some_minutes_for_a_new_jobs_canary(account: Account) -> None:
@@ -144,10 +133,10 @@ def test_nodes_that_are_up_wait_some_minutes_for_a_new_jobs_canary(account: Acco
     account.canaries_report = False
     account.update(plans.make_plan(job_name=OTHER_JOB))
     account.heartbeat(after=2 * plans.MINUTE)
-    assert (account.desired, account.reason) == (1, "waiting_for_canary")
+    assert account.outcome == (1, "waiting_for_canary")
     account.report(job=OTHER_JOB)
     account.heartbeat(after=2 * plans.MINUTE)
-    assert (account.desired, account.reason) == (1, "ready")
+    assert account.outcome == (1, "ready")
     assert len(account.called("UpdateNodegroupConfig")) == 1
 
 
@@ -158,7 +147,7 @@ def test_nodes_that_are_up_go_when_the_new_jobs_canary_stays_silent(account: Acc
     account.canaries_report = False
     account.update(plans.make_plan(job_name=OTHER_JOB))
     account.heartbeat(after=CANARY_SILENT_AFTER_SECONDS)
-    assert (account.desired, account.reason) == (0, "waiting_for_canary")
+    assert account.outcome == (0, "waiting_for_canary")
     assert SILENT in account.subjects()
 
 
@@ -176,7 +165,7 @@ def test_a_staging_that_was_given_up_is_told_at_once_and_costs_nothing(account: 
     for words in ("Qwen/Qwen3-32B at main", "accept the conditions", "rerun"):
         assert words in mail["text"]
     account.heartbeat(after=plans.HOUR)
-    assert (account.mail(), account.desired, paid_seconds(account)) == ([], 0, 0.0)
+    assert (account.mail(), account.desired, account.paid_seconds) == ([], 0, 0.0)
 
 
 def test_a_staging_that_was_given_up_before_the_deploy_may_have_been_put_right(
@@ -196,7 +185,7 @@ def test_a_model_that_is_staged_was_not_given_up(account: Account) -> None:
 
 def test_a_marker_that_is_none_gives_nothing_up(account: Account) -> None:
     key = "Qwen/Qwen3-32B/main/_FAILED.json"
-    account.s3.put_object(Bucket=CHECKPOINTS, Key=key, Body=b"{")
+    account.write(CHECKPOINTS, key, b"{")
     account.stage(plans.DRAFT)
     account.deploy()
     assert account.reason == "waiting_for_models"

@@ -11,8 +11,7 @@ from lambdas.capacity_controller import handler as handler_module
 from lambdas.capacity_controller.handler import handler
 from lambdas.capacity_controller.state import load_settings
 from tests.lambdas.capacity_controller import conftest
-
-pytestmark = pytest.mark.emulator
+from tests.lambdas.capacity_controller.fakes import SETTINGS
 
 
 def test_missing_settings_are_named_together() -> None:
@@ -26,9 +25,9 @@ def test_the_deployed_entry_point_reads_its_environment(
     account.now = time.time()
     account.deploy()
     account.stage()
-    for name, value in vars(account.settings).items():
+    for name, value in vars(SETTINGS).items():
         monkeypatch.setenv(name.upper(), value)
-    monkeypatch.setattr(boto3, "client", lambda name, **_: getattr(account.clients, name))
+    monkeypatch.setattr(boto3, "client", lambda *_, **__: account)
     context: Any = SimpleNamespace(invoked_function_arn=conftest.FUNCTION_ARN)
     handler_module._controller.cache_clear()
     handler(conftest.READY_EVENT, context)

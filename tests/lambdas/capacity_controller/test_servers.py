@@ -1,17 +1,8 @@
 """Servers that do not get healthy: given up by their wrapper, or paid for too long without one."""
 
-import pytest
-
 from draftworth.records.servers import server_state_key
-from lambdas.capacity_controller.state import Deployment
-from tests.lambdas.capacity_controller.conftest import (
-    RESULTS,
-    RUN_EVENT,
-    Account,
-    s3_event,
-    started,
-)
-from tests.lambdas.capacity_controller.fakes import FakeAws
+from tests.lambdas.capacity_controller.conftest import RUN_EVENT, Account, s3_event, started
+from tests.lambdas.capacity_controller.fakes import RESULTS
 from tests.lambdas.capacity_controller.plans import (
     HOUR,
     JOB,
@@ -23,18 +14,11 @@ from tests.lambdas.capacity_controller.plans import (
     make_plan,
     make_server,
 )
-from tests.lambdas.capacity_controller.test_invariants import Scenario, current
+from tests.lambdas.capacity_controller.test_invariants import Scenario
 
-pytestmark = pytest.mark.emulator
 OTHER_JOB = "llmperf-qwen3-32b-11112222"
 SERVER_EVENT = s3_event(RESULTS, server_state_key(SERVERS[0]))
 NODE = ("i-0", "InService")
-
-
-def deployment(account: Account) -> Deployment:
-    current = account.state.deployment
-    assert current is not None
-    return current
 
 
 def starting(account: Account) -> None:
@@ -63,7 +47,7 @@ def test_a_server_that_is_given_up_ends_the_nodes_with_the_last_lines_of_its_log
     assert mail["subject"] == "draftworth qwen3-32b: 0 nodes, server gave up"
     for words in ("baseline", "3 starts", "no devices", "exit code 70", "artifacts"):
         assert words in mail["text"]
-    assert (account.desired, deployment(account).node_time.node_seconds) == (0, 12 * MINUTE)
+    assert (account.desired, account.paid_seconds) == (0, 12 * MINUTE)
 
 
 def test_the_runs_own_failure_that_comes_of_it_is_not_told_again(account: Account) -> None:
@@ -90,7 +74,7 @@ def test_another_pods_first_words_do_not_bring_the_nodes_back(account: Account) 
     account.handle(SERVER_EVENT)
     account.say(make_server(phase="starting", since_unix_s=account.now + 1, pod="another"))
     account.heartbeat(after=2 * MINUTE)
-    assert (account.desired, account.reason) == (0, "server_gave_up")
+    assert account.outcome == (0, "server_gave_up")
 
 
 def test_another_job_starts_although_a_server_was_given_up_before(account: Account) -> None:
@@ -99,18 +83,18 @@ def test_another_job_starts_although_a_server_was_given_up_before(account: Accou
     account.handle(SERVER_EVENT)
     account.now += HOUR
     account.update(make_plan(job_name=OTHER_JOB))
-    assert (account.desired, account.reason) == (1, "ready")
+    assert account.outcome == (1, "ready")
     account.update(make_plan())
-    assert (account.desired, account.reason) == (0, "server_gave_up"), "rolled back"
+    assert account.outcome == (0, "server_gave_up"), "rolled back"
 
 
 def test_bytes_that_are_no_servers_state_end_nothing_and_start_the_nodes(
     account: Account,
 ) -> None:
     key = "control/serving/baseline.json"
-    account.s3.put_object(Bucket=RESULTS, Key=key, Body=b"{")
+    account.write(RESULTS, key, b"{")
     starting(account)
-    account.s3.put_object(Bucket=RESULTS, Key=key, Body=b"[]")
+    account.write(RESULTS, key, b"[]")
     pass_minutes(account, 60)
     assert account.desired == 1
 
@@ -122,8 +106,8 @@ def test_a_start_that_hangs_ends_the_nodes_when_its_allowance_is_paid_for(
     pass_minutes(account, 128)
     assert (account.desired, account.mail()) == (1, [])
     pass_minutes(account, 2)
-    assert (account.desired, account.reason) == (0, "no_server_ready")
-    assert deployment(account).node_time.node_seconds == 130 * MINUTE
+    assert account.outcome == (0, "no_server_ready")
+    assert account.paid_seconds == 130 * MINUTE
     (mail,) = account.mail()
     assert "130 node minutes" in mail["text"]
     assert "make logs" in mail["text"]
@@ -140,7 +124,7 @@ def test_two_nodes_have_the_allowance_each(account: Account) -> None:
     pass_minutes(account, 128)
     assert account.desired == 2
     pass_minutes(account, 4)
-    assert (account.desired, account.reason) == (0, "no_server_ready")
+    assert account.outcome == (0, "no_server_ready")
 
 
 def test_waiting_for_capacity_is_no_start(account: Account) -> None:
@@ -158,18 +142,16 @@ def test_one_server_that_was_healthy_ends_the_wait(account: Account) -> None:
     assert account.desired == 1
 
 
-def test_results_are_evidence_of_a_server_that_cannot_say_so() -> None:
+def test_results_are_evidence_of_a_server_that_cannot_say_so(account: Account) -> None:
     """As long as they come: one that was written before says nothing of the server of now."""
-    aws, begun = FakeAws(), ("nodes follow", "begin", "measure")
-    scenario = Scenario(aws=aws)
+    begun = ("nodes follow", "begin", "measure")
+    scenario = Scenario(aws=account)
     for operation in ("stage both", "Create poor", "heartbeat", *begun):
         scenario.do(operation)
     waits = []
     for operation in ("a minute later", "measure", "heartbeat", "a minute later", "heartbeat"):
         scenario.do(operation)
-        found, _ = current(aws)
-        assert found is not None
-        waits.append(found.without_server_seconds)
+        waits.append(account.deployment.without_server_seconds)
     assert waits[2:] == [0.0, 0.0, 2 * MINUTE], "node seconds, of two nodes"
 
 
@@ -181,7 +163,7 @@ def test_a_server_that_falls_silent_again_has_the_allowance_again(account: Accou
     pass_minutes(account, 128)
     assert account.desired == 1
     pass_minutes(account, 2)
-    assert (account.desired, account.reason) == (0, "no_server_ready")
+    assert account.outcome == (0, "no_server_ready")
 
 
 def test_what_a_server_said_on_a_lost_node_does_not_count_for_the_next(account: Account) -> None:
@@ -196,7 +178,7 @@ def test_what_a_server_said_on_a_lost_node_does_not_count_for_the_next(account: 
     pass_minutes(account, 128)
     assert account.desired == 1
     pass_minutes(account, 4)
-    assert (account.desired, account.reason) == (0, "no_server_ready")
+    assert account.outcome == (0, "no_server_ready")
 
 
 def test_each_node_has_the_whole_allowance_for_its_start(account: Account) -> None:
@@ -217,7 +199,7 @@ def test_nodes_that_come_back_after_a_stop_have_the_whole_allowance(account: Acc
     account.heartbeat()
     account.instances = []
     account.heartbeat(after=2 * MINUTE)
-    account.s3.delete_object(Bucket=RESULTS, Key="control/stop")
+    account.resume()
     account.heartbeat(after=10 * MINUTE)
     account.instances = [NODE]
     pass_minutes(account, 100)
@@ -227,7 +209,7 @@ def test_nodes_that_come_back_after_a_stop_have_the_whole_allowance(account: Acc
 def test_states_that_cannot_be_read_end_nothing(account: Account) -> None:
     starting(account)
     pass_minutes(account, 128)
-    account.fail("s3", "GetObject", *[None] * 6, *["SlowDown"] * 2)
+    account.fail("GetObject", *[None] * 6, *["SlowDown"] * 2)
     account.heartbeat(after=2 * MINUTE)
     assert account.desired == 1
     account.heartbeat(after=2 * MINUTE)
@@ -248,10 +230,10 @@ def test_the_state_says_when_stopped_nodes_are_gone(account: Account) -> None:
     last = account.state.last_decision
     assert last is not None
     assert (last.desired_size, last.reason) == (0, "stopped")
-    assert deployment(account).node_time.instances == 1
+    assert account.deployment.node_time.instances == 1
     account.instances = []
     account.heartbeat(after=2 * MINUTE)
-    assert deployment(account).node_time.instances == 0
+    assert account.deployment.node_time.instances == 0
 
 
 # Servers that start and stop while a run lasts.
@@ -287,7 +269,7 @@ def test_a_second_server_that_is_given_up_ends_the_nodes_like_a_first_one(
     swap(account)
     account.say(make_given_up(VARIANTS[1], server=SERVERS[3], since_unix_s=account.now + 2))
     account.handle(SERVER_EVENT)
-    assert (account.desired, account.reason) == (0, "server_gave_up")
+    assert account.outcome == (0, "server_gave_up")
 
 
 def test_a_run_that_ends_with_what_it_has_is_told_after_its_server_was_given_up(
@@ -303,7 +285,7 @@ def test_a_run_that_ends_with_what_it_has_is_told_after_its_server_was_given_up(
     account.handle(RUN_EVENT)
     (mail,) = account.mail()
     assert "complete" in mail["subject"]
-    assert (account.desired, account.reason) == (0, "complete")
+    assert account.outcome == (0, "complete")
 
 
 def test_a_server_that_was_killed_when_it_was_stopped_does_not_stay_healthy(
@@ -317,4 +299,4 @@ def test_a_server_that_was_killed_when_it_was_stopped_does_not_stay_healthy(
     pass_minutes(account, 128)
     assert account.desired == 1
     pass_minutes(account, 4)
-    assert (account.desired, account.reason) == (0, "no_server_ready")
+    assert account.outcome == (0, "no_server_ready")

@@ -52,7 +52,7 @@ def running() -> FakeAws:
 
 
 def unreadable(aws: FakeAws, body: bytes = b"{}") -> None:
-    aws.put_object(Bucket=RESULTS, Key=STATE_KEY, Body=body)
+    aws.write(RESULTS, STATE_KEY, body)
 
 
 def changed(aws: FakeAws, **values: Any) -> bytes:
@@ -97,7 +97,7 @@ def test_a_state_that_is_read_again_goes_on_and_another_unreadable_one_is_told()
     unreadable(aws, good)
     heartbeats(aws, 2)
     assert (aws.desired, aws.sent) == (2, [LOST])
-    unreadable(aws)
+    unreadable(aws, b"[]")
     heartbeats(aws, 2)
     assert aws.sent == [LOST, LOST]
 
@@ -108,7 +108,7 @@ def test_the_deadline_holds_to_the_minute_by_its_own_schedule() -> None:
     heartbeats(aws, after=3 * plans.HOUR - plans.MINUTE)
     assert aws.desired == 2
     aws.now += plans.MINUTE
-    event = json.loads(aws.schedule_input)
+    event = json.loads(aws.schedules["deadline"]["Target"]["Input"])
     with pytest.raises(DocumentError):
         invoke(aws, **event)
     assert aws.desired == 0
@@ -128,7 +128,7 @@ def test_a_deadline_whose_event_was_lost_holds_from_the_last_change_of_the_nodes
 
 def test_the_deadlines_event_takes_no_nodes_where_one_read_of_the_state_fails() -> None:
     aws = running()
-    aws.failing_reads = 1
+    aws.fail("GetObject", "SlowDown")
     with pytest.raises(type(refused("SlowDown"))):
         invoke(aws, trigger="deadline")
     assert aws.desired == 2
@@ -152,7 +152,7 @@ def test_the_budget_holds_since_the_last_change_of_the_nodes() -> None:
 def test_a_stop_and_the_runs_end_take_the_nodes_to_zero(key: str, body: bytes) -> None:
     aws = running()
     unreadable(aws)
-    aws.put_object(Bucket=RESULTS, Key=key, Body=body)
+    aws.write(RESULTS, key, body)
     heartbeats(aws)
     assert (aws.desired, aws.sent) == (0, [ZERO])
 
@@ -194,7 +194,7 @@ def test_without_a_plan_that_can_be_read_either_no_node_is_touched() -> None:
 def test_a_mail_that_cannot_be_remembered_is_sent_once_an_hour() -> None:
     aws = running()
     unreadable(aws)
-    aws.writes_fail = True
+    aws.fail("PutObject", *["AccessDenied"] * 100)
     heartbeats(aws, 60)
     assert 1 <= len(aws.sent) <= 2
     assert TOLD not in aws.objects
@@ -203,7 +203,7 @@ def test_a_mail_that_cannot_be_remembered_is_sent_once_an_hour() -> None:
 def test_nodes_of_an_unknown_age_stay_and_are_told() -> None:
     aws = running()
     unreadable(aws)
-    aws.modified_at_unix_s = None
+    del aws.group["modifiedAt"]
     heartbeats(aws, after=10 * PLAN.deadline_minutes * plans.MINUTE)
     assert (aws.desired, aws.sent) == (2, [LOST])
     assert "a time that EKS does not tell" in aws.texts[-1]
