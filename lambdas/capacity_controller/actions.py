@@ -133,8 +133,10 @@ def send_response(
     """
     url, stack_id = event["ResponseURL"], str(event["StackId"])
     if not is_cloudformations(url, stack_id):
+        without_signature = str(url).partition("?")[0][:100]
+        _, bucket = _region_and_bucket(stack_id)
         raise NotCloudFormationError(
-            f"ResponseURL at {_host(url)!r}: allowed is https to {_bucket(stack_id)!r} in S3; the "
+            f"ResponseURL at {without_signature!r}: allowed is https to {bucket!r} in S3; the "
             "request was done, its answer is not sent"
         )
     body = {
@@ -146,7 +148,18 @@ def send_response(
         "RequestId": event["RequestId"],
         "LogicalResourceId": event["LogicalResourceId"],
     }
-    _put(url, json.dumps(body).encode(), opener or build_opener())
+    data = json.dumps(body).encode()
+    # The URL is signed for an empty content type; urllib would give one of its own.
+    request = Request(url, data=data, method="PUT", headers={"Content-Type": ""})  # noqa: S310 - https
+    for left in reversed(range(RESPONSE_ATTEMPTS)):
+        try:
+            # urllib does not follow redirects of a PUT.
+            (opener or build_opener()).open(request, timeout=RESPONSE_TIMEOUT_SECONDS).close()
+        except (OSError, HTTPException):
+            if not left:
+                raise
+        else:
+            return
 
 
 def is_cloudformations(url: object, stack_id: str) -> bool:
@@ -155,7 +168,7 @@ def is_cloudformations(url: object, stack_id: str) -> bool:
     The bucket's name is documented ("Access CloudFormation using an interface endpoint",
     considerations). All forms of S3's addresses without a port or a user are accepted.
     """
-    region, bucket = _region(stack_id), _bucket(stack_id)
+    region, bucket = _region_and_bucket(stack_id)
     try:
         # `urlsplit` drops line breaks and tabs: it would check another URL than is then used.
         parts = urlsplit(url if isinstance(url, str) and _VISIBLE.fullmatch(url) else "")
@@ -168,30 +181,8 @@ def is_cloudformations(url: object, stack_id: str) -> bool:
     return parts.scheme == "https" and bool(region) and (by_name or by_path)
 
 
-def _bucket(stack_id: str) -> str:
-    return f"cloudformation-custom-resource-response-{_region(stack_id).replace('-', '')}"
-
-
-def _region(stack_id: str) -> str:
-    """Return the region of `arn:PARTITION:cloudformation:REGION:...`, or "" for other text."""
+def _region_and_bucket(stack_id: str) -> tuple[str, str]:
+    """Read the region of `arn:PARTITION:cloudformation:REGION:...`; it is "" in other text."""
     parts = stack_id.split(":")
-    return parts[3] if len(parts) > 3 else ""
-
-
-def _host(url: object) -> str:
-    """Return the part of the URL that may be logged: without its signature, and short."""
-    return str(url).partition("?")[0][:100]
-
-
-def _put(url: str, body: bytes, opener: OpenerDirector) -> None:
-    """Send the response; urllib does not follow redirects of a PUT."""
-    # The URL is signed for an empty content type; urllib would give one of its own.
-    request = Request(url, data=body, method="PUT", headers={"Content-Type": ""})  # noqa: S310 - https
-    for number in range(1, RESPONSE_ATTEMPTS + 1):
-        try:
-            opener.open(request, timeout=RESPONSE_TIMEOUT_SECONDS).close()
-        except (OSError, HTTPException):
-            if number == RESPONSE_ATTEMPTS:
-                raise
-        else:
-            return
+    region = parts[3] if len(parts) > 3 else ""
+    return region, f"cloudformation-custom-resource-response-{region.replace('-', '')}"

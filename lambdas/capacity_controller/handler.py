@@ -61,22 +61,18 @@ def handle(
 
 def _reconcile(event: Mapping[str, Any], arn: str, controller: Controller) -> None:
     """Decide by the state, or by the limits of the event's plan if the state cannot be used."""
+    failure: Exception | None = None
     try:
-        if not controller.reconcile(trigger_of(event), function_arn=arn):
-            _keep_to_limits(event, controller, None)
-    except Exception as error:
-        _keep_to_limits(event, controller, error)
-        raise
-
-
-def _keep_to_limits(
-    event: Mapping[str, Any], controller: Controller, error: Exception | None
-) -> None:
-    """Only the heartbeat and the deadline's schedule carry a plan."""
-    if "plan" in event:
+        if controller.reconcile(trigger_of(event), function_arn=arn):
+            return
+    except Exception as error:  # noqa: BLE001 - raised below, when the limits are kept
+        failure = error
+    if "plan" in event:  # as the heartbeat and the deadline's schedule have it
         plan = load_record(CapacityPlan, event["plan"])
         is_deadline = event.get("trigger") == actions.DEADLINE_TRIGGER
-        keep_to_limits(controller, plan, error, is_deadline=is_deadline)
+        keep_to_limits(controller, plan, failure, is_deadline=is_deadline)
+    if failure:
+        raise failure
 
 
 def trigger_of(event: Mapping[str, Any]) -> str:

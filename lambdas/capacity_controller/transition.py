@@ -4,21 +4,10 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from lambdas.capacity_controller import notifications
-from lambdas.capacity_controller.decision import (
-    Decision,
-    canary_is_silent,
-    deadline_unix_s,
-    decide,
-)
+from lambdas.capacity_controller.decision import Decision, canary_is_silent, deadline_unix_s, decide
+from lambdas.capacity_controller.notifications import Subject, of_decision, of_problem, of_subject
 from lambdas.capacity_controller.observation import CapacityBlock, Observation, Unknown
-from lambdas.capacity_controller.state import (
-    Deployment,
-    LastDecision,
-    Notification,
-    ServerWait,
-    State,
-)
+from lambdas.capacity_controller.state import Deployment, LastDecision, Notification, State
 
 _MINUTE_SECONDS = 60
 # Problems that the controller finds itself, beside those of the node group.
@@ -27,10 +16,10 @@ NODES_NOT_SEEN = "nodes_not_seen"
 NODES_REMAIN = "nodes_remain"
 MORE_NODES = "more_nodes"
 CANARY_SILENT = "canary_silent"
-_OWN_PROBLEMS = {
-    NODES_REMAIN: notifications.of_remaining_nodes,
-    MORE_NODES: notifications.of_more_nodes,
-    CANARY_SILENT: notifications.of_silent_canary,
+_SUBJECTS = {
+    NODES_REMAIN: Subject.REMAINING_NODES,
+    MORE_NODES: Subject.MORE_NODES,
+    CANARY_SILENT: Subject.SILENT_CANARY,
 }
 # A drain that nobody ends takes a quarter of an hour.
 REMAIN_AFTER_SECONDS = 30 * 60
@@ -81,11 +70,10 @@ def transition(
     problems = _problems(state, deployment, decision, observation, now)
     made: list[Notification] = []
     if is_new:
-        made.append(
-            notifications.of_decision(deployment, decision, observation, before=last, now=now)
-        )
+        made.append(of_decision(deployment, decision, observation, before=last, now=now))
     if lost and decision.desired_size:
-        made.append(notifications.of_lost_nodes(deployment, lost, observation, now=now))
+        of_lost = of_subject(Subject.LOST_NODES, deployment, observation, number=lost, now=now)
+        made.append(of_lost)
     made += _of_new_problems(set(problems) - set(state.problems), deployment, observation, now)
     return Transition(
         state=replace(
@@ -132,34 +120,21 @@ def _observed(
     if isinstance(block, CapacityBlock):
         whole_block = (block.ends_at_unix_s - block.starts_at_unix_s) * block.instances
     gone = _nodes_lost(deployment, nodes.instances, of=deployment.plan.nodes)
-    servers = _server_wait(deployment.servers, observation, nodes_went_at_unix_s=now if gone else 0)
-    seen = replace(deployment, node_time=node_time, servers=servers, block_node_seconds=whole_block)
+    servers, wait = observation.servers, deployment.servers
+    if gone:
+        wait = replace(wait, nodes_since_unix_s=max(wait.nodes_since_unix_s, now))
+    healthy = None
+    if not isinstance(servers, Unknown):
+        healthy = servers.healthy_since_unix_s
+        wait = replace(wait, gave_up=wait.gave_up or servers.gave_up)
+    seen = replace(deployment, node_time=node_time, servers=wait, block_node_seconds=whole_block)
+    ready = healthy is not None and healthy >= wait.nodes_since_unix_s
+    measured = None if isinstance(observation.run, Unknown) else observation.run.measured_at_unix_s
+    # A result proves that a server was ready then, not that one is ready now.
+    was_ready = measured is not None and measured > deployment.node_time.observed_at_unix_s
     # Nodes that went because they were not desired any more are no loss.
     lost = gone and were_desired
-    ready = _is_ready(
-        servers, observation, last_seen_unix_s=deployment.node_time.observed_at_unix_s
-    )
-    return seen.with_whole_allowance() if lost or ready else seen
-
-
-def _server_wait(
-    wait: ServerWait, observation: Observation, *, nodes_went_at_unix_s: float
-) -> ServerWait:
-    servers = observation.servers
-    gave_up = "" if isinstance(servers, Unknown) else servers.gave_up
-    since = max(wait.nodes_since_unix_s, nodes_went_at_unix_s)
-    return replace(wait, nodes_since_unix_s=since, gave_up=wait.gave_up or gave_up)
-
-
-def _is_ready(wait: ServerWait, observation: Observation, *, last_seen_unix_s: float) -> bool:
-    """Tell whether a server is ready, or was between two observations."""
-    servers, run = observation.servers, observation.run
-    healthy = None if isinstance(servers, Unknown) else servers.healthy_since_unix_s
-    measured = None if isinstance(run, Unknown) else run.measured_at_unix_s
-    if healthy is not None and healthy >= wait.nodes_since_unix_s:
-        return True
-    # A result proves that a server was ready then, not that one is ready now.
-    return measured is not None and measured > last_seen_unix_s
+    return seen.with_whole_allowance() if lost or ready or was_ready else seen
 
 
 def _nodes_lost(deployment: Deployment, instances: int | None, *, of: int) -> int:
@@ -197,10 +172,10 @@ def _of_new_problems(
 ) -> Iterator[Notification]:
     for problem in observation.nodes.problems:
         if problem.kind in kinds:
-            yield notifications.of_problem(deployment, problem, now=now)
-    for kind, of_kind in _OWN_PROBLEMS.items():
+            yield of_problem(deployment, problem, now=now)
+    for kind, subject in _SUBJECTS.items():
         if kind in kinds:
-            yield of_kind(deployment, observation, now=now)
+            yield of_subject(subject, deployment, observation, now=now)
 
 
 def _zero_for_long(state: State, now: float) -> bool:
