@@ -4,10 +4,9 @@ import pytest
 from botocore.exceptions import ClientError
 
 from lambdas.capacity_controller import controller
-from lambdas.s3_document import DocumentError
 from tests.lambdas.capacity_controller import plans
 from tests.lambdas.capacity_controller.conftest import READY_EVENT, RUN_EVENT, Account, started
-from tests.lambdas.capacity_controller.fakes import FOREIGN_TAGS, RESULTS
+from tests.lambdas.capacity_controller.fakes import FOREIGN_TAGS
 
 
 @pytest.mark.parametrize("code", ["ResourceInUseException", "InvalidRequestException"])
@@ -132,22 +131,6 @@ def test_the_next_invocation_completes_one_that_died_after_deciding(account: Acc
     assert account.subjects() == ["draftworth qwen3-32b: 0 nodes, complete"]
 
 
-def test_the_deadline_holds_when_s3_cannot_be_read(account: Account) -> None:
-    started(account)
-    account.fail("ListObjectsV2", "AccessDenied")
-    account.heartbeat(after=240 * plans.MINUTE)
-    assert account.outcome == (0, "deadline")
-
-
-def test_an_unreadable_state_ends_the_invocation_with_what_to_do(
-    account: Account,
-) -> None:
-    account.deploy()
-    account.write(RESULTS, "control/capacity.json", b"{}")
-    with pytest.raises(DocumentError, match="restore it, or delete it"):
-        account.heartbeat()
-
-
 def test_nodes_go_when_their_time_must_be_over_and_the_state_cannot_be_read(
     account: Account,
 ) -> None:
@@ -193,13 +176,6 @@ def test_without_a_state_a_foreign_node_group_is_left_alone(account: Account) ->
     account.desired, account.tags = 1, FOREIGN_TAGS
     account.heartbeat(after=240 * plans.MINUTE)
     assert account.desired == 1
-
-
-def test_a_node_group_that_cannot_be_read_ends_the_invocation(account: Account) -> None:
-    started(account)
-    account.fail("DescribeNodegroup", "ThrottlingException")
-    with pytest.raises(ClientError, match="ThrottlingException"):
-        account.heartbeat()
 
 
 def test_a_drain_that_cannot_be_ended_is_logged_and_goes_on(account: Account) -> None:
