@@ -3,6 +3,7 @@
 `test_fakes.py` makes the same calls here and in moto. A request that boto3 refuses is refused here
 too. Every call can be interrupted: that is how another invocation gets in between two calls.
 """
+# ruff: noqa: N803 - arguments have the names that boto3 gives them
 
 import functools
 import hashlib
@@ -139,7 +140,7 @@ class FakeAws:
     # S3
 
     @operation("s3")
-    def get_object(self, *, Bucket: str, Key: str) -> dict[str, Any]:  # noqa: N803
+    def get_object(self, *, Bucket: str, Key: str) -> dict[str, Any]:
         if self.s3_fails and Key != "control/capacity.json":
             raise refused("SlowDown", "GetObject")
         if (Bucket, Key) not in self.objects:
@@ -148,20 +149,11 @@ class FakeAws:
         return {"Body": io.BytesIO(body), "ETag": etag}
 
     @operation("s3")
-    def put_object(
-        self,
-        *,
-        Bucket: str,  # noqa: N803
-        Key: str,  # noqa: N803
-        Body: bytes,  # noqa: N803
-        IfMatch: str | None = None,  # noqa: N803
-        IfNoneMatch: str | None = None,  # noqa: N803
-        **_: str,
-    ) -> dict[str, Any]:
-        there = self.objects.get((Bucket, Key))
-        if IfMatch and there is None:
+    def put_object(self, *, Bucket: str, Key: str, Body: bytes, **more: str) -> dict[str, Any]:
+        there, etag = self.objects.get((Bucket, Key)), more.get("IfMatch")
+        if etag and there is None:
             raise refused("NoSuchKey", "PutObject")
-        if (IfNoneMatch and there) or (IfMatch and there and there[1] != IfMatch):
+        if there and ("IfNoneMatch" in more or etag not in (None, there[1])):
             raise refused("PreconditionFailed", "PutObject")
         return {"ETag": self.write(Bucket, Key, Body)}
 
@@ -179,7 +171,7 @@ class FakeAws:
         yield self.list_objects_v2(**request)
 
     @operation("s3")
-    def list_objects_v2(self, *, Bucket: str, Prefix: str, Delimiter: str) -> dict[str, Any]:  # noqa: N803
+    def list_objects_v2(self, *, Bucket: str, Prefix: str, Delimiter: str) -> dict[str, Any]:
         if self.s3_fails:
             raise refused("SlowDown", "ListObjectsV2")
         below = [k[len(Prefix) :] for b, k in self.objects if b == Bucket and k.startswith(Prefix)]
@@ -234,16 +226,12 @@ class FakeAws:
         return group
 
     @operation("eks")
-    def describe_nodegroup(self, *, clusterName: str, nodegroupName: str) -> dict[str, Any]:  # noqa: N803
+    def describe_nodegroup(self, *, clusterName: str, nodegroupName: str) -> dict[str, Any]:
         return {"nodegroup": dict(self._group("DescribeNodegroup", clusterName, nodegroupName))}
 
     @operation("eks")
     def update_nodegroup_config(
-        self,
-        *,
-        clusterName: str,  # noqa: N803
-        nodegroupName: str,  # noqa: N803
-        scalingConfig: dict[str, int],  # noqa: N803
+        self, *, clusterName: str, nodegroupName: str, scalingConfig: dict[str, int]
     ) -> dict[str, Any]:
         group = self._group("UpdateNodegroupConfig", clusterName, nodegroupName)
         self.asked(scalingConfig["desiredSize"])
@@ -251,12 +239,8 @@ class FakeAws:
         return {"update": {"status": "InProgress", "type": "ConfigUpdate"}}
 
     @operation("autoscaling")
-    def describe_auto_scaling_groups(
-        self,
-        *,
-        AutoScalingGroupNames: list[str],  # noqa: N803
-    ) -> dict[str, Any]:
-        members = [{"InstanceId": name, "LifecycleState": state} for name, state in self.instances]
+    def describe_auto_scaling_groups(self, *, AutoScalingGroupNames: list[str]) -> dict[str, Any]:
+        members = [{"InstanceId": one, "LifecycleState": state} for one, state in self.instances]
         group = {"AutoScalingGroupName": AUTO_SCALING_GROUP, "Instances": members}
         return {"AutoScalingGroups": [group] * AutoScalingGroupNames.count(AUTO_SCALING_GROUP)}
 
@@ -283,26 +267,24 @@ class FakeAws:
 
     @operation("scheduler")
     def update_schedule(self, **request: Any) -> dict[str, Any]:
-        self._known_schedule("UpdateSchedule", request["Name"])
+        if request["Name"] not in self.schedules:
+            raise refused("ResourceNotFoundException", "UpdateSchedule")
         self.schedules[request["Name"]] = request
         return {"ScheduleArn": "arn"}
 
     @operation("scheduler")
-    def delete_schedule(self, *, Name: str, GroupName: str) -> dict[str, Any]:  # noqa: N803
-        self._known_schedule("DeleteSchedule", Name)
+    def delete_schedule(self, *, Name: str, GroupName: str) -> dict[str, Any]:
+        if Name not in self.schedules:
+            raise refused("ResourceNotFoundException", "DeleteSchedule")
         del self.schedules[Name]
         return {}
-
-    def _known_schedule(self, operation: str, name: str) -> None:
-        if name not in self.schedules:
-            raise refused("ResourceNotFoundException", operation)
 
     @property
     def schedule(self) -> str | None:
         return next((one["ScheduleExpression"] for one in self.schedules.values()), None)
 
     @operation("sns")
-    def publish(self, *, TopicArn: str, Subject: str, Message: str) -> dict[str, Any]:  # noqa: N803
+    def publish(self, *, TopicArn: str, Subject: str, Message: str) -> dict[str, Any]:
         if len(Subject) > 100:
             raise refused("InvalidParameter", "Publish")
         self.sent.append(Subject)

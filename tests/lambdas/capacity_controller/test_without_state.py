@@ -2,17 +2,16 @@
 
 import contextlib
 import json
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from draftworth.records.codec import RecordError, dump_record, dump_text
 from draftworth.records.deployment import STATE_KEY, STOP_KEY, TOLD_KEY
-from lambdas.capacity_controller.handler import handle
 from lambdas.s3_document import DocumentError
 from tests.lambdas.capacity_controller import plans
-from tests.lambdas.capacity_controller.fakes import RESULTS, FakeAws, refused
+from tests.lambdas.capacity_controller.conftest import Account
+from tests.lambdas.capacity_controller.fakes import RESULTS, refused
 from tests.lambdas.capacity_controller.test_invariants import Scenario
 
 STATE, TOLD = (RESULTS, STATE_KEY), (RESULTS, TOLD_KEY)
@@ -21,15 +20,12 @@ LOST = "draftworth qwen3-32b: state lost"
 ZERO = "draftworth qwen3-32b: 0 nodes, state lost"
 
 
-def invoke(aws: FakeAws, *, trigger: str = "heartbeat", plan: str | None = None) -> None:
-    context: Any = SimpleNamespace(invoked_function_arn="arn")
-    handle(
-        {"trigger": trigger, "plan": plan or dump_text(PLAN)}, context, controller=aws.controller
-    )
+def invoke(aws: Account, *, trigger: str = "heartbeat", plan: str | None = None) -> None:
+    aws.handle({"trigger": trigger, "plan": plan or dump_text(PLAN)})
 
 
 def heartbeats(
-    aws: FakeAws, number: int = 1, *, after: float = 2 * plans.MINUTE, **more: Any
+    aws: Account, number: int = 1, *, after: float = 2 * plans.MINUTE, **more: Any
 ) -> None:
     """As the schedule invokes the function; its errors are Lambda's to count."""
     for _ in range(number):
@@ -38,9 +34,9 @@ def heartbeats(
             invoke(aws, **more)
 
 
-def running() -> FakeAws:
+def running() -> Account:
     """Two nodes are up, an hour after the deploy."""
-    aws = FakeAws()
+    aws = Account()
     scenario = Scenario(aws=aws)
     scenario.do("Create first")
     aws.now += plans.HOUR
@@ -51,15 +47,15 @@ def running() -> FakeAws:
     return aws
 
 
-def unreadable(aws: FakeAws, body: bytes = b"{}") -> None:
+def unreadable(aws: Account, body: bytes = b"{}") -> None:
     aws.write(RESULTS, STATE_KEY, body)
 
 
-def changed(aws: FakeAws, **values: Any) -> bytes:
+def changed(aws: Account, **values: Any) -> bytes:
     return json.dumps({**json.loads(aws.objects[STATE][0]), **values}).encode()
 
 
-def from_the_future(aws: FakeAws) -> bytes:
+def from_the_future(aws: Account) -> bytes:
     state = json.loads(aws.objects[STATE][0])
     state["deployments"][state["current"]]["deployed_at_unix_s"] = plans.NOW + 300 * plans.HOUR
     return json.dumps(state).encode()
@@ -170,7 +166,7 @@ def test_nodes_of_a_capacity_block_go_before_it_ends_whatever_they_cost(
 
 
 def test_no_node_starts_without_a_state_and_that_is_told_once() -> None:
-    aws = FakeAws()
+    aws = Account()
     scenario = Scenario(aws=aws)
     for operation in ("Create first", "stage both"):
         scenario.do(operation)
