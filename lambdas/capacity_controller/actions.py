@@ -22,7 +22,7 @@ from draftworth.records.codec import dump_text
 from draftworth.records.deployment import DEADLINE_SCHEDULE, CapacityPlan
 from lambdas.capacity_controller.observation import NodeGroup
 from lambdas.capacity_controller.observing import Clients
-from lambdas.capacity_controller.state import Notification, Settings
+from lambdas.capacity_controller.state import Settings
 from lambdas.s3_document import error_code
 
 DEADLINE_TRIGGER = "deadline"
@@ -56,14 +56,9 @@ def end_drain(nodes: NodeGroup, clients: Clients, instance: str) -> None:
 
 
 def schedule_deadline(
-    plan: CapacityPlan,
-    clients: Clients,
-    settings: Settings,
-    *,
-    at_unix_s: float | None,
-    function_arn: str,
+    plan: CapacityPlan, clients: Clients, settings: Settings, at_unix_s: float | None, arn: str
 ) -> None:
-    """Schedule one invocation of the function at this time; None deletes the schedule.
+    """Schedule an invocation of the function `arn` at this time; None deletes the schedule.
 
     A schedule deletes itself when it has fired. It carries the plan, so that the deadline holds
     even if the state cannot be read.
@@ -80,7 +75,7 @@ def schedule_deadline(
         "ScheduleExpressionTimezone": "UTC",
         "FlexibleTimeWindow": {"Mode": "OFF"},
         "Target": {
-            "Arn": function_arn,
+            "Arn": arn,
             "RoleArn": settings.schedule_role_arn,
             "Input": json.dumps({"trigger": DEADLINE_TRIGGER, "plan": dump_text(plan)}),
         },
@@ -101,13 +96,6 @@ def _done(call: Callable[..., object], request: dict[str, Any], *, unless: str) 
             raise
         return False
     return True
-
-
-def publish(notification: Notification, clients: Clients, settings: Settings) -> None:
-    """Send a notification to all subscribers."""
-    clients.sns.publish(
-        TopicArn=settings.topic_arn, Subject=notification.subject, Message=notification.text
-    )
 
 
 RESPONSE_ATTEMPTS = 3

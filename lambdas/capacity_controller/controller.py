@@ -116,7 +116,12 @@ class Controller:
     def tell_hourly(self, notification: Notification) -> None:
         """Send a notification once an hour, for problems that cannot be remembered as reported."""
         if self.clock() % 3600 < HEARTBEAT_MINUTES * 60:
-            actions.publish(notification, self.clients, self.settings)
+            self.publish(notification)
+
+    def publish(self, told: Notification) -> None:
+        self.clients.sns.publish(
+            TopicArn=self.settings.topic_arn, Subject=told.subject, Message=told.text
+        )
 
     def scale_to_zero(self, plan: CapacityPlan, *, until_unix_s: float) -> None:
         """Take the nodes to zero and wait until EKS accepts it; raise NotZeroError."""
@@ -148,7 +153,12 @@ class Controller:
         now, nodes = self.clock(), observation.nodes
         step = transition(stored.document, deployment, observation, now=now)
         if step.state != stored.document:
-            stored = self._write_first(step, stored, nodes)
+            try:
+                stored = self.document.write(step.state, over=stored)
+            except (ClientError, BotoCoreError, DocumentError):
+                if step.decision.desired_size == 0:
+                    self._resize(step, nodes)  # nodes that must go still go
+                raise
         self._log_decision(step, nodes, trigger)
         resized, error = self._resize(step, nodes)
         if step.decision.desired_size == 0:
@@ -204,17 +214,6 @@ class Controller:
         else:
             self._send((unseen,))
 
-    def _write_first(
-        self, step: Transition, stored: Stored[State], nodes: NodeGroup
-    ) -> Stored[State]:
-        """Write the state before acting; if that fails, nodes that must go still go."""
-        try:
-            return self.document.write(step.state, over=stored)
-        except (ClientError, BotoCoreError, DocumentError):
-            if step.decision.desired_size == 0:
-                self._resize(step, nodes)
-            raise
-
     def _attempt(
         self, action: Callable[[], object], event: str, **fields: object
     ) -> Exception | None:
@@ -228,7 +227,6 @@ class Controller:
         return None
 
     def _log_decision(self, step: Transition, nodes: NodeGroup, trigger: str) -> None:
-        """Log a new decision, or that nothing could be decided."""
         deployment, decision = step.deployment, step.decision
         if not step.is_new and decision.reason != "unknown":
             return
@@ -275,10 +273,10 @@ class Controller:
         wanted, current = step.schedule_at_unix_s, step.state.schedule_at_unix_s
         if wanted == current:
             return current
-        plan, arn = step.deployment.plan, function_arn
-        schedule = functools.partial(actions.schedule_deadline, plan, self.clients, self.settings)
-        set_now = functools.partial(schedule, at_unix_s=wanted, function_arn=arn)
-        error = self._attempt(set_now, "schedule not set")
+        schedule = functools.partial(
+            actions.schedule_deadline, step.deployment.plan, self.clients, self.settings
+        )
+        error = self._attempt(lambda: schedule(wanted, function_arn), "schedule not set")
         return wanted if error is None else current
 
     def _record(
@@ -348,10 +346,9 @@ class Controller:
         return self.document.write(replace(state, outbox=claimed), over=stored), left
 
     def _send(self, notifications: Iterable[Notification]) -> set[str]:
-        """Send notifications; return the ids of those that were sent."""
+        """Return the ids of those that were sent."""
         sent = set()
         for one in notifications:
-            publish = functools.partial(actions.publish, one, self.clients, self.settings)
-            if self._attempt(publish, "not notified") is None:
+            if self._attempt(functools.partial(self.publish, one), "not notified") is None:
                 sent.add(one.id)
         return sent

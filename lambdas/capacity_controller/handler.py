@@ -4,8 +4,8 @@ Events: CloudFormation's custom resource requests, S3 events by EventBridge, Aut
 EventBridge, EventBridge Scheduler's heartbeat and deadline. All but the first only trigger a
 reconciliation. Environment: `state.Settings`.
 
-The log has one JSON line for each decision and each failure. An error ends the invocation,
-so that Lambda counts it and tries again; the next heartbeat reconciles anyway.
+An error ends the invocation, so that Lambda counts it and tries again; the next heartbeat
+reconciles anyway.
 """
 
 import functools
@@ -77,11 +77,10 @@ def _reconcile(event: Mapping[str, Any], arn: str, controller: Controller) -> No
 
 def trigger_of(event: Mapping[str, Any]) -> str:
     """Describe what invoked the function, for the log."""
+    name = event.get("trigger") or event.get("detail-type") or "unknown event"
     detail = event.get("detail")
-    name = str(event.get("trigger") or event.get("detail-type") or "unknown event")
-    if isinstance(detail, dict) and isinstance(detail.get("object"), dict):
-        return one_line(f"{name}: {detail['object'].get('key')}")
-    return one_line(name)
+    written = detail.get("object") if isinstance(detail, dict) else None
+    return one_line(f"{name}: {written.get('key')}" if isinstance(written, dict) else str(name))
 
 
 @functools.cache

@@ -29,10 +29,7 @@ _KUBECTL = (
 
 
 class Subject(StrEnum):
-    """Subjects of mails other than those of decisions and of missing nodes.
-
-    docs/operations.md has a row for each of them.
-    """
+    """Subjects besides those of decisions and missing nodes; docs/operations.md has all of them."""
 
     LOST_NODES = "{number} accelerator node(s) lost"
     REFUSED_SIZE = "size {number} could not be set"

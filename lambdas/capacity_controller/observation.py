@@ -6,7 +6,6 @@ failures are EC2's, as people quote them ("There is no Spot capacity available t
 request", "We currently do not have sufficient trn2.48xlarge capacity in the Availability Zone").
 """
 
-import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -184,8 +183,7 @@ def _failed_launch(
             return
         if activity["StatusCode"] == "Failed":
             message = activity.get("StatusMessage") or activity.get("Description", "")
-            zone = _zone(activity) or plan.availability_zone
-            yield _problem(plan, _kind(message), message, zone)
+            yield _problem(plan, _kind(message), message)
             return
 
 
@@ -195,7 +193,7 @@ def _health_issues(plan: CapacityPlan, issues: Sequence[dict[str, Any]]) -> Iter
         kind = _kind(message)
         if kind == LAUNCH:
             kind = _ISSUE_KINDS.get(code, code)
-        yield _problem(plan, kind, f"{code}: {message}", plan.availability_zone)
+        yield _problem(plan, kind, f"{code}: {message}")
 
 
 def _kind(message: str) -> str:
@@ -203,7 +201,8 @@ def _kind(message: str) -> str:
     return next(found, LAUNCH)
 
 
-def _problem(plan: CapacityPlan, kind: str, message: str, zone: str) -> Problem:
+def _problem(plan: CapacityPlan, kind: str, message: str) -> Problem:
+    zone = plan.availability_zone
     what = f"{plan.instance_type} does not start in {zone}"
     advice = "what the message names; the group's activity history in EC2 Auto Scaling has more"
     if kind == CAPACITY:
@@ -221,12 +220,3 @@ def _problem(plan: CapacityPlan, kind: str, message: str, zone: str) -> Problem:
         "Auto Scaling goes on trying until the deadline; what never starts costs nothing.\n"
         f"To try next: {advice}.",
     )
-
-
-def _zone(activity: dict[str, Any]) -> str | None:
-    """Return the zone in an activity's details, which are JSON text."""
-    try:
-        zone = json.loads(activity.get("Details") or "{}").get("Availability Zone")
-    except ValueError:
-        return None
-    return zone if isinstance(zone, str) else None

@@ -63,8 +63,11 @@ def models_of(s3: S3Client, bucket: str, plan: CapacityPlan, *, since: float) ->
     ready = {model: marker for model, marker in found.items() if marker is not None}
     missing = [model for model in plan.models if model not in ready]
     for model in missing:
-        if failed := _given_up(s3, bucket, model, since=since):
-            return observation.Models(staging="failed", text=failed)
+        key = checkpoints.failed_key(model.model, model.revision)
+        failed = _readable(FailedModel, s3, bucket, key)
+        if failed is not None and failed.failed_at_unix_s >= since:
+            text = one_line(f"{_name(model)} is not staged: {failed.reason}")
+            return observation.Models(staging="failed", text=text)
     if missing:
         names = ", ".join(_name(model) for model in missing)
         return observation.Models(staging="missing", text=names)
@@ -101,15 +104,6 @@ def _tokenizer_of(ready: ReadyModel) -> str:
     if ready.tokenizer_fingerprint is None:
         return f"{name} has no {checkpoints.TOKENIZER_FILE} and no {checkpoints.VOCABULARY_FILE}"
     return f"{name} has vocabulary {ready.tokenizer_fingerprint[:12]}"
-
-
-def _given_up(s3: S3Client, bucket: str, model: ModelRef, *, since: float) -> str:
-    """Return why its staging Job gave up since the deploy; empty if it has not."""
-    key = checkpoints.failed_key(model.model, model.revision)
-    failed = _readable(FailedModel, s3, bucket, key)
-    if failed is None or failed.failed_at_unix_s < since:
-        return ""
-    return one_line(f"{_name(model)} is not staged: {failed.reason}")
 
 
 def _name(model: ModelRef) -> str:

@@ -1,7 +1,6 @@
 """One transition: from state, observation and time to the next state. No AWS here."""
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from lambdas.capacity_controller.decision import Decision, canary_is_silent, deadline_unix_s, decide
@@ -74,7 +73,10 @@ def transition(
     if lost and decision.desired_size:
         of_lost = of_subject(Subject.LOST_NODES, deployment, observation, number=lost, now=now)
         made.append(of_lost)
-    made += _of_new_problems(set(problems) - set(state.problems), deployment, observation, now)
+    new = set(problems) - set(state.problems)
+    made += [of_problem(deployment, one, now=now) for one in nodes.problems if one.kind in new]
+    subjects = [subject for kind, subject in _SUBJECTS.items() if kind in new]
+    made += [of_subject(one, deployment, observation, now=now) for one in subjects]
     return Transition(
         state=replace(
             state.with_deployment(deployment),
@@ -93,7 +95,7 @@ def transition(
 def _current_decision(
     last: LastDecision | None, deployment: Deployment, decision: Decision, now: float
 ) -> tuple[LastDecision | None, bool]:
-    """Return the last decision to remember, and whether it is a new one."""
+    """Return the decision to remember, and whether it is a new one."""
     current = LastDecision(
         job_name=deployment.plan.job_name,
         desired_size=decision.desired_size,
@@ -152,35 +154,21 @@ def _problems(
     now: float,
 ) -> tuple[str, ...]:
     """Return the kinds of problems that hold, until the nodes exist or are not desired."""
-    nodes, desired = observation.nodes, decision.desired_size
+    nodes, desired, last = observation.nodes, decision.desired_size, state.last_decision
     if decision.reason == "unknown" or nodes.instances is None:
         return state.problems
     if not desired or nodes.instances >= desired:
         waiting = decision.reason == "waiting_for_canary"
-        silent = waiting and canary_is_silent(deployment, observation, now)
-        unset = SIZE_NOT_SET in state.problems and nodes.desired_size != desired
-        remain = desired == 0 and nodes.instances and _zero_for_long(state, now)
-        more = desired and nodes.instances > desired
-        kinds: dict[str, object] = {SIZE_NOT_SET: unset, NODES_REMAIN: remain}
-        kinds |= {MORE_NODES: more, CANARY_SILENT: silent}
+        were_zero = last is not None and last.desired_size == desired == 0
+        zero_seconds = now - last.since_unix_s if last and were_zero else 0.0
+        kinds: dict[str, object] = {
+            SIZE_NOT_SET: SIZE_NOT_SET in state.problems and nodes.desired_size != desired,
+            NODES_REMAIN: nodes.instances and zero_seconds >= REMAIN_AFTER_SECONDS,
+            MORE_NODES: desired and nodes.instances > desired,
+            CANARY_SILENT: waiting and canary_is_silent(deployment, observation, now),
+        }
         return tuple(kind for kind, holds in kinds.items() if holds)
     return tuple(dict.fromkeys((*state.problems, *(p.kind for p in nodes.problems))))
-
-
-def _of_new_problems(
-    kinds: set[str], deployment: Deployment, observation: Observation, now: float
-) -> Iterator[Notification]:
-    for problem in observation.nodes.problems:
-        if problem.kind in kinds:
-            yield of_problem(deployment, problem, now=now)
-    for kind, subject in _SUBJECTS.items():
-        if kind in kinds:
-            yield of_subject(subject, deployment, observation, now=now)
-
-
-def _zero_for_long(state: State, now: float) -> bool:
-    last = state.last_decision
-    return bool(last and last.desired_size == 0 and now - last.since_unix_s >= REMAIN_AFTER_SECONDS)
 
 
 def _schedule(

@@ -179,7 +179,7 @@ READY_EVENT = s3_event(CHECKPOINTS, "Qwen/Qwen3-32B/main/_READY.json")
 RUN_EVENT = s3_event(RESULTS, f"runs/{plans.RUN_ID}/run.json")
 
 
-def failed_launch(message: str, *, at: float, zone: str = "us-east-2c") -> dict[str, Any]:
+def failed_launch(message: str, *, at: float) -> dict[str, Any]:
     """An entry of an Auto Scaling group's activity history."""
     when = datetime.fromtimestamp(at, UTC)
     return {
@@ -193,7 +193,6 @@ def failed_launch(message: str, *, at: float, zone: str = "us-east-2c") -> dict[
         "StatusCode": "Failed",
         "StatusMessage": message,
         "Progress": 100,
-        "Details": json.dumps({"Subnet ID": "subnet-1", "Availability Zone": zone}),
     }
 
 
