@@ -67,13 +67,3 @@ def test_without_a_verdict_that_can_be_read_the_mail_says_so(
     headline, *rest = told(account, verdict=verdict)
     assert headline.startswith(f"The verdict is not known here: {why}")
     assert rest[0] == f"Report, within minutes: {ADDRESS}/report/report.html"
-
-
-def test_a_mail_of_a_run_that_failed_has_no_answer(account: Account) -> None:
-    started(account)
-    account.give_verdict()
-    account.end_run(status="failed", reason="a server died")
-    account.handle(RUN_EVENT)
-    (mail,) = account.mail()
-    assert "Speculation pays" not in mail["text"]
-    assert "report.html" not in mail["text"]

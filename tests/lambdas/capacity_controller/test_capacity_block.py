@@ -17,8 +17,8 @@ def plan(**overrides: Any) -> CapacityPlan:
     return plans.make_block_plan(**{"deadline_minutes": 10_000, **overrides})
 
 
-def deploy_in_block(account: Account, **overrides: Any) -> None:
-    """In the second hour of a block."""
+def in_block(account: Account, **overrides: Any) -> None:
+    """In the second hour of a block, with the node up and the servers healthy."""
     account.stage()
     account.reserve(
         starts=plans.NOW - plans.HOUR,
@@ -26,11 +26,6 @@ def deploy_in_block(account: Account, **overrides: Any) -> None:
         TotalInstanceCount=1,
     )
     account.deploy(plan(**overrides))
-
-
-def in_block(account: Account, **overrides: Any) -> None:
-    """In a block, with the node up and the servers healthy."""
-    deploy_in_block(account, **overrides)
     account.instances_follow()
     account.heartbeat(after=2 * plans.MINUTE)
     assert account.desired == 1
@@ -99,20 +94,17 @@ def test_the_deadline_and_a_destroy_hold_in_a_block(account: Account) -> None:
     assert account.cloudformation.answers[-1]["Status"] == "SUCCESS"
 
 
-def test_a_block_that_cannot_be_read_at_this_moment_gives_no_node_back(account: Account) -> None:
+def test_nodes_that_were_kept_go_before_the_block_ends_and_not_when_it_cannot_be_read(
+    account: Account,
+) -> None:
     in_block(account)
     fail_run(account)
     account.heartbeat(after=2 * plans.MINUTE)
     account.mail()
     account.fail("DescribeCapacityReservations", "RequestLimitExceeded")
     account.heartbeat(after=2 * plans.MINUTE)
-    assert (account.desired, account.reason, account.mail()) == (1, "failed", [])
-
-
-def test_nodes_that_were_kept_go_before_the_block_ends(account: Account) -> None:
-    in_block(account)
-    fail_run(account)
-    account.heartbeat(after=2 * plans.MINUTE)
+    assert (account.outcome, account.mail()) == ((1, "failed"), [])
+    account.heartbeat()
     assert account.schedule == "at(2026-11-21T08:20:00)"
     account.now = plans.NOW + (BLOCK_HOURS - 1) * plans.HOUR - 40 * plans.MINUTE
     account.heartbeat()

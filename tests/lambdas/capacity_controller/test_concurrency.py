@@ -5,11 +5,12 @@ from typing import Any
 import pytest
 
 from lambdas.capacity_controller.controller import TooManyConflictsError
-from tests.lambdas.capacity_controller import conftest, plans
+from tests.lambdas.capacity_controller import plans
+from tests.lambdas.capacity_controller.conftest import READY_EVENT, RUN_EVENT, Account, started
 from tests.lambdas.capacity_controller.fakes import refused
 
 
-def test_events_at_once_make_one_decision(account: conftest.Account) -> None:
+def test_events_at_once_make_one_decision(account: Account) -> None:
     """Each of four invocations has decided when the next one begins, and the last one is first."""
     account.stage(plans.TARGET)
     account.deploy()
@@ -20,17 +21,17 @@ def test_events_at_once_make_one_decision(account: conftest.Account) -> None:
     def meanwhile() -> None:
         if others:
             account.before("PutObject", meanwhile)
-            account.handle(conftest.READY_EVENT, controller=others.pop())
+            account.handle(READY_EVENT, controller=others.pop())
 
     account.before("PutObject", meanwhile)
-    account.handle(conftest.READY_EVENT)
+    account.handle(READY_EVENT)
     assert others == []
     assert account.desired == 1
     assert account.decisions()[1:] == [(1, "ready")]
     assert account.subjects() == ["draftworth qwen3-32b: 1 node, ready"]
 
 
-def test_after_a_conflict_the_newer_observation_decides(account: conftest.Account) -> None:
+def test_after_a_conflict_the_newer_observation_decides(account: Account) -> None:
     """While one invocation is about to write "up", another one sees the run's end."""
     account.stage(plans.TARGET)
     account.deploy()
@@ -39,15 +40,15 @@ def test_after_a_conflict_the_newer_observation_decides(account: conftest.Accoun
 
     def meanwhile() -> None:
         account.end_run()
-        account.handle(conftest.RUN_EVENT, controller=other)
+        account.handle(RUN_EVENT, controller=other)
 
     account.before("DescribeAutoScalingGroups", meanwhile)
-    account.handle(conftest.READY_EVENT)
+    account.handle(READY_EVENT)
     assert account.desired == 0
     assert account.decisions() == [(0, "waiting_for_models"), (0, "complete")]
 
 
-def test_an_invocation_overtaken_while_acting_reconciles_again(account: conftest.Account) -> None:
+def test_an_invocation_overtaken_while_acting_reconciles_again(account: Account) -> None:
     """One invocation has decided "up" and is about to ask EKS; the deadline passes in between."""
     account.deploy(plans.make_plan(deadline_minutes=2))
     account.stage()
@@ -59,7 +60,7 @@ def test_an_invocation_overtaken_while_acting_reconciles_again(account: conftest
 
     account.before("UpdateNodegroupConfig", meanwhile)
     account.now += 2 * plans.MINUTE - 1
-    account.handle(conftest.READY_EVENT)
+    account.handle(READY_EVENT)
     assert account.outcome == (0, "deadline")
     assert account.schedule is None
     assert account.subjects() == [
@@ -69,26 +70,21 @@ def test_an_invocation_overtaken_while_acting_reconciles_again(account: conftest
     ], "each decision once, in the order in which they were sent"
 
 
-def test_a_delete_that_overtakes_a_reconciliation_wins(account: conftest.Account) -> None:
-    account.deploy()
-    account.stage()
-    account.before("UpdateNodegroupConfig", account.delete)
-    account.handle(conftest.READY_EVENT)
-    assert account.outcome == (0, "ended")
-
-
-def test_an_overtaken_invocation_that_only_set_the_size_again_too(
-    account: conftest.Account,
-) -> None:
+@pytest.mark.parametrize("new_decision", [True, False])
+def test_a_delete_that_overtakes_an_invocation_wins(account: Account, new_decision: bool) -> None:
     """Without a new decision there is nothing to write, and the race must be seen all the same."""
-    conftest.started(account)
-    account.desired = 0
+    if new_decision:
+        account.deploy()
+        account.stage()
+    else:
+        started(account)
+        account.desired = 0
     account.before("UpdateNodegroupConfig", account.delete)
     account.heartbeat()
     assert account.outcome == (0, "ended")
 
 
-def test_endless_conflicts_end_the_invocation(account: conftest.Account) -> None:
+def test_endless_conflicts_end_the_invocation(account: Account) -> None:
     account.deploy()
     account.stage()
     account.fail("PutObject", *["PreconditionFailed"] * 100)
@@ -98,15 +94,19 @@ def test_endless_conflicts_end_the_invocation(account: conftest.Account) -> None
 
 
 def test_a_write_whose_answer_was_lost_is_taken_for_done(
-    account: conftest.Account, monkeypatch: pytest.MonkeyPatch
+    account: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """boto3 sends it again and is told that somebody wrote in between: it was itself."""
     account.stage()
 
-    def lose_the_answer(**request: Any) -> None:
-        monkeypatch.undo()
-        account.put_object(**request)
-        raise refused("PreconditionFailed", "PutObject")
+    put, answers = account.put_object, ["lost"]
+
+    def lose_the_answer(**request: Any) -> dict[str, Any]:
+        answer = put(**request)
+        if answers:
+            answers.pop()
+            raise refused("PreconditionFailed", "PutObject")
+        return answer
 
     monkeypatch.setattr(account, "put_object", lose_the_answer)
     account.deploy()

@@ -70,6 +70,7 @@ def test_a_head_without_a_tokenizer_fits_and_no_draft_with_another_one(
 def test_the_end_of_the_run_takes_the_nodes_down(account: Account, status: str | None) -> None:
     """Also a run.json that cannot be read: it is there only when the run is over."""
     running(account)
+    account.give_verdict()
     if status:
         account.end_run(status=status, reason="a server died")
     else:
@@ -79,6 +80,7 @@ def test_the_end_of_the_run_takes_the_nodes_down(account: Account, status: str |
     (mail,) = account.mail()
     assert plans.RUN_ID in mail["text"]
     assert ("a server died" in mail["text"]) is (status == "failed")
+    assert ("report.html" in mail["text"]) is (status == "complete")
 
 
 @pytest.mark.parametrize(
