@@ -7,7 +7,7 @@ request", "We currently do not have sufficient trn2.48xlarge capacity in the Ava
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -169,31 +169,24 @@ def problems_of(
     issues: the node group's health. activities: those of its Auto Scaling group, the newest first.
     since: older activities are ignored.
     """
-    found = [*_failed_launch(plan, activities, since)] or [*_health_issues(plan, issues)]
-    return tuple({problem.kind: problem for problem in found}.values())
-
-
-def _failed_launch(
-    plan: CapacityPlan, activities: Sequence[dict[str, Any]], since: float
-) -> Iterator[Problem]:
-    """Look at the newest finished launch alone: after a success earlier failures do not count."""
-    for activity in activities:
-        recent = activity["StartTime"].timestamp() >= since
-        if not recent or activity["StatusCode"] == "Successful":
-            return
-        if activity["StatusCode"] == "Failed":
-            message = activity.get("StatusMessage") or activity.get("Description", "")
-            yield _problem(plan, _kind(message), message)
-            return
-
-
-def _health_issues(plan: CapacityPlan, issues: Sequence[dict[str, Any]]) -> Iterator[Problem]:
+    finished = [
+        activity
+        for activity in activities
+        if activity["StartTime"].timestamp() >= since
+        and activity["StatusCode"] in ("Successful", "Failed")
+    ]
+    # After a success earlier failures do not count.
+    if finished and finished[0]["StatusCode"] == "Failed":
+        message = finished[0].get("StatusMessage") or finished[0].get("Description", "")
+        return (_problem(plan, _kind(message), message),)
+    found = {}
     for issue in issues:
         message, code = issue.get("message", ""), issue.get("code", "unknown")
         kind = _kind(message)
         if kind == LAUNCH:
             kind = _ISSUE_KINDS.get(code, code)
-        yield _problem(plan, kind, f"{code}: {message}")
+        found[kind] = _problem(plan, kind, f"{code}: {message}")
+    return tuple(found.values())
 
 
 def _kind(message: str) -> str:

@@ -338,7 +338,12 @@ def node_group(plan: CapacityPlan, clients: Clients, *, since: float) -> NodeGro
     name = _or_else("", lambda: str(group["resources"]["autoScalingGroups"][0]["name"]))
     states = _or_else(None, lambda: _lifecycle_states(clients, name))
     instances = None if states is None else sum(state != _GONE for state in states.values())
-    missing = instances is not None and (desired_size or 0) > instances
+    activities: list[dict[str, Any]] = []
+    if instances is not None and (desired_size or 0) > instances:
+        history = clients.autoscaling.describe_scaling_activities
+        activities = _or_else(
+            [], lambda: history(AutoScalingGroupName=name, MaxRecords=10)["Activities"]
+        )
     return NodeGroup(
         ownership="ours",
         desired_size=desired_size,
@@ -352,7 +357,7 @@ def node_group(plan: CapacityPlan, clients: Clients, *, since: float) -> NodeGro
             lambda: observation.problems_of(
                 plan,
                 issues=group.get("health", {}).get("issues", []),
-                activities=_or_else([], lambda: _activities(clients, name)) if missing else [],
+                activities=activities,
                 since=since,
             ),
         ),
@@ -364,10 +369,3 @@ def _lifecycle_states(clients: Clients, name: str) -> dict[str, str]:
     answer = clients.autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=[name])
     (group,) = answer["AutoScalingGroups"]
     return {i["InstanceId"]: i["LifecycleState"] for i in group["Instances"]}
-
-
-def _activities(clients: Clients, name: str) -> list[dict[str, Any]]:
-    answer = clients.autoscaling.describe_scaling_activities(
-        AutoScalingGroupName=name, MaxRecords=10
-    )
-    return list(answer["Activities"])

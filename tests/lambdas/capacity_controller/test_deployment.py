@@ -121,20 +121,11 @@ def test_a_raised_deadline_brings_no_nodes_when_the_run_is_over_or_the_budget_sp
     account.heartbeat(after=240 * plans.MINUTE)
     if why == "complete":
         account.end_run()
-    account.update(
-        plans.make_plan(deadline_minutes=3000, budget_usd=30.0 if why == "budget" else 1e6)
-    )
+    more = {"deadline_minutes": 3000, "budget_usd": 30.0 if why == "budget" else 1e6}
+    account.update(plans.make_plan(**more))
     assert account.outcome == (0, why)
-
-
-def test_a_raised_budget_brings_the_nodes_back(account: Account) -> None:
-    account.stage()
-    account.deploy(plans.make_plan(budget_usd=10.0))
-    account.instances_follow()
-    account.heartbeat(after=plans.HOUR)
-    assert account.reason == "budget"
-    account.update(plans.make_plan(budget_usd=20.0))
-    assert account.outcome == (1, "ready")
+    account.update(plans.make_plan(deadline_minutes=3000, budget_usd=50.0))
+    assert account.outcome == ((0, "complete") if why == "complete" else (1, "ready"))
 
 
 def test_a_lowered_deadline_takes_the_nodes_down(account: Account) -> None:
@@ -150,33 +141,22 @@ def test_another_job_is_another_deployment_with_its_own_deadline_and_spend(
     account: Account,
 ) -> None:
     account.stage()
-    account.deploy(plans.make_plan(budget_usd=15.0))
+    account.deploy(plans.make_plan(budget_usd=20.0))
     account.instances_follow()
     account.heartbeat(after=plans.HOUR)
+    account.now += plans.HOUR / 2  # up to the change of the Job it is the old one's
     account.mail()
-    account.update(plans.make_plan(job_name=OTHER_JOB, budget_usd=15.0))
+    account.update(plans.make_plan(job_name=OTHER_JOB, budget_usd=20.0))
     (told,) = account.mail()
     assert "1 -> 1" in told["text"]
     assert OTHER_JOB in told["text"]
     account.begin_run(OTHER_JOB)
     assert account.outcome == (1, "ready")
     assert len(account.called("UpdateNodegroupConfig")) == 1, "the nodes are kept for the new Job"
-    assert account.schedule == "at(2026-11-20T15:00:00)"
+    assert account.schedule == "at(2026-11-20T15:30:00)"
     account.heartbeat(after=plans.HOUR)
     deployments = account.state.deployments
-    assert [deployments[job].spent_usd for job in (plans.JOB, OTHER_JOB)] == [10.0, 10.0]
-
-
-def test_node_time_up_to_the_change_of_the_job_is_the_old_jobs(account: Account) -> None:
-    account.stage()
-    account.deploy()
-    account.instances_follow()
-    account.heartbeat(after=plans.HOUR)
-    account.now += 10 * plans.MINUTE
-    account.update(plans.make_plan(job_name=OTHER_JOB))
-    account.heartbeat(after=2 * plans.MINUTE)
-    spent = {job: d.node_time.node_seconds for job, d in account.state.deployments.items()}
-    assert spent == {plans.JOB: plans.HOUR + 10 * plans.MINUTE, OTHER_JOB: 2 * plans.MINUTE}
+    assert [deployments[job].spent_usd for job in (plans.JOB, OTHER_JOB)] == [15.0, 10.0]
 
 
 def test_a_rolled_back_deploy_returns_to_the_old_job_with_its_deadline_and_spend(
