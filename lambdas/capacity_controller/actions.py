@@ -1,15 +1,14 @@
 """The controller's actions after a decision, and its response to CloudFormation.
 
-Every function raises ClientError or BotoCoreError if AWS refuses.
-
 Protocol: "CloudFormation custom resource request and response reference", CloudFormation User
 Guide. The response is a PUT of at most 4096 bytes to a presigned URL; without one CloudFormation
 waits for the resource's `ServiceTimeout` and then fails.
 """
 
+import contextlib
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from http.client import HTTPException
 from typing import Any
@@ -63,10 +62,11 @@ def schedule_deadline(
     A schedule deletes itself when it has fired. It carries the plan, so that the deadline holds
     even if the state cannot be read.
     """
-    scheduler, missing = clients.scheduler, "ResourceNotFoundException"
+    scheduler = clients.scheduler
     name = {"Name": DEADLINE_SCHEDULE, "GroupName": settings.schedule_group}
     if at_unix_s is None:
-        _done(scheduler.delete_schedule, name, unless=missing)
+        with _ignored("ResourceNotFoundException"):
+            scheduler.delete_schedule(**name)
         return
     request = {
         **name,
@@ -81,21 +81,20 @@ def schedule_deadline(
         },
         "ActionAfterCompletion": "DELETE",
     }
-    updated = _done(scheduler.update_schedule, request, unless=missing)
-    if not updated and not _done(scheduler.create_schedule, request, unless="ConflictException"):
-        # Another invocation created it at this moment.
-        scheduler.update_schedule(**request)
+    # Another invocation may create it at this moment.
+    with _ignored("ConflictException"):
+        scheduler.create_schedule(**request)
+        return
+    scheduler.update_schedule(**request)
 
 
-def _done(call: Callable[..., object], request: dict[str, Any], *, unless: str) -> bool:
-    """Call AWS; return False if it answers with this error."""
+@contextlib.contextmanager
+def _ignored(code: str) -> Iterator[None]:
     try:
-        call(**request)
+        yield
     except ClientError as error:
-        if error_code(error) != unless:
+        if error_code(error) != code:
             raise
-        return False
-    return True
 
 
 RESPONSE_ATTEMPTS = 3
@@ -106,27 +105,17 @@ _DOMAINS = ("amazonaws.com", "amazonaws.com.cn", "amazonaws.eu")
 _VISIBLE = re.compile(r"[!-~]+")  # ASCII without blanks
 
 
-class NotCloudFormationError(Exception):
-    """The URL for the response does not belong to CloudFormation."""
-
-
 def send_response(
     event: Mapping[str, Any], *, error: str | None, opener: OpenerDirector | None = None
-) -> None:
-    """Tell CloudFormation how its request ended.
+) -> bool:
+    """Tell CloudFormation how its request ended; return False if the URL is not CloudFormation's.
 
     Raises:
-        NotCloudFormationError: the URL of the response is not CloudFormation's.
         OSError, HTTPException: the response could not be sent.
     """
     url, stack_id = event["ResponseURL"], str(event["StackId"])
     if not is_cloudformations(url, stack_id):
-        without_signature = str(url).partition("?")[0][:100]
-        _, bucket = _region_and_bucket(stack_id)
-        raise NotCloudFormationError(
-            f"ResponseURL at {without_signature!r}: allowed is https to {bucket!r} in S3; the "
-            "request was done, its answer is not sent"
-        )
+        return False
     body = {
         "Status": "SUCCESS" if error is None else "FAILED",
         "Reason": (error or "done")[:MAX_REASON_CHARACTERS],
@@ -147,7 +136,8 @@ def send_response(
             if not left:
                 raise
         else:
-            return
+            break
+    return True
 
 
 def is_cloudformations(url: object, stack_id: str) -> bool:
@@ -156,7 +146,9 @@ def is_cloudformations(url: object, stack_id: str) -> bool:
     The bucket's name is documented ("Access CloudFormation using an interface endpoint",
     considerations). All forms of S3's addresses without a port or a user are accepted.
     """
-    region, bucket = _region_and_bucket(stack_id)
+    named = stack_id.split(":")  # arn:PARTITION:cloudformation:REGION:...
+    region = named[3] if len(named) > 3 else ""
+    bucket = f"cloudformation-custom-resource-response-{region.replace('-', '')}"
     try:
         # `urlsplit` drops line breaks and tabs: it would check another URL than is then used.
         parts = urlsplit(url if isinstance(url, str) and _VISIBLE.fullmatch(url) else "")
@@ -167,10 +159,3 @@ def is_cloudformations(url: object, stack_id: str) -> bool:
     by_name = parts.netloc in [f"{bucket}.{endpoint}" for endpoint in endpoints]
     by_path = parts.netloc in endpoints and parts.path.startswith(f"/{bucket}/")
     return parts.scheme == "https" and bool(region) and (by_name or by_path)
-
-
-def _region_and_bucket(stack_id: str) -> tuple[str, str]:
-    """Read the region of `arn:PARTITION:cloudformation:REGION:...`; it is "" in other text."""
-    parts = stack_id.split(":")
-    region = parts[3] if len(parts) > 3 else ""
-    return region, f"cloudformation-custom-resource-response-{region.replace('-', '')}"

@@ -52,11 +52,11 @@ def handle(
     except Exception as failure:  # noqa: BLE001 - CloudFormation must get a response
         controller.log_failure(f"CloudFormation {event['RequestType']} failed", failure)
         error = f"{type(failure).__name__}: {failure}"
-    try:
-        actions.send_response(event, error=error, opener=opener)
-    except actions.NotCloudFormationError as refused:
+    if not actions.send_response(event, error=error, opener=opener):
         # An exception would make Lambda deliver the event again.
-        controller.log_failure("CloudFormation was not answered", refused)
+        without_signature = str(event["ResponseURL"]).partition("?")[0][:100]
+        why = f"{without_signature!r} is not CloudFormation's bucket; its answer is not sent"
+        controller.log({"level": "ERROR", "event": "CloudFormation was not answered", "error": why})
 
 
 def _reconcile(event: Mapping[str, Any], arn: str, controller: Controller) -> None:

@@ -1,9 +1,8 @@
 """Reads what the controller observes out of AWS: node groups, instances, objects in S3.
 
-Other programs write these objects, and none of them may end the function that limits the spend. So
+Other programs write these objects, and none of them may end the function that limits the spend:
 objects are read up to a limit and decoded strictly, quoted text is made printable, and a part that
-cannot be observed is `Unknown`. Only an error of the node group ends the invocation: without its
-owner nothing can be decided, and the next invocation observes again.
+cannot be observed is `Unknown`. Only an error of the node group ends the invocation.
 """
 
 from __future__ import annotations

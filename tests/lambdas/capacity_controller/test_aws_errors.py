@@ -54,7 +54,7 @@ def test_a_size_refused_for_long_is_reported_once_with_the_command(
 
 
 def test_a_deadline_that_cannot_be_scheduled_is_kept_by_the_heartbeat(account: Account) -> None:
-    account.fail("UpdateSchedule", "InternalServerException", None)
+    account.fail("CreateSchedule", "InternalServerException")
     started(account)
     assert account.schedule is None
     account.heartbeat(after=2 * plans.MINUTE)
