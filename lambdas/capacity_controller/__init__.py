@@ -5,7 +5,6 @@ spent, the Capacity Block ends, somebody asks for it, or the deployment is delet
 triggers a reconciliation, which observes everything and decides anew, so an event that is lost,
 late, doubled or out of order changes nothing (decision record 5).
 
-What travels is named in `charts/shipped.py`; it needs the standard library and the boto3 of the
-Lambda runtime. The handler string is `lambdas.capacity_controller.handler.handler`; `controller`
-observes, asks `transition` (pure, as `decision` is), and acts.
+`controller` observes, asks `transition` (pure, as `decision` is), and acts. It needs the standard
+library and the boto3 of the Lambda runtime.
 """

@@ -1,15 +1,14 @@
 """The controller's actions after a decision, and its response to CloudFormation.
 
-Every function raises ClientError or BotoCoreError if AWS refuses.
-
 Protocol: "CloudFormation custom resource request and response reference", CloudFormation User
 Guide. The response is a PUT of at most 4096 bytes to a presigned URL; without one CloudFormation
 waits for the resource's `ServiceTimeout` and then fails.
 """
 
+import contextlib
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from http.client import HTTPException
 from typing import Any
@@ -22,7 +21,7 @@ from draftworth.records.codec import dump_text
 from draftworth.records.deployment import DEADLINE_SCHEDULE, CapacityPlan
 from lambdas.capacity_controller.observation import NodeGroup
 from lambdas.capacity_controller.observing import Clients
-from lambdas.capacity_controller.state import Notification, Settings
+from lambdas.capacity_controller.state import Settings
 from lambdas.s3_document import error_code
 
 DEADLINE_TRIGGER = "deadline"
@@ -56,22 +55,18 @@ def end_drain(nodes: NodeGroup, clients: Clients, instance: str) -> None:
 
 
 def schedule_deadline(
-    plan: CapacityPlan,
-    clients: Clients,
-    settings: Settings,
-    *,
-    at_unix_s: float | None,
-    function_arn: str,
+    plan: CapacityPlan, clients: Clients, settings: Settings, at_unix_s: float | None, arn: str
 ) -> None:
-    """Schedule one invocation of the function at this time; None deletes the schedule.
+    """Schedule an invocation of the function `arn` at this time; None deletes the schedule.
 
     A schedule deletes itself when it has fired. It carries the plan, so that the deadline holds
     even if the state cannot be read.
     """
-    scheduler, missing = clients.scheduler, "ResourceNotFoundException"
+    scheduler = clients.scheduler
     name = {"Name": DEADLINE_SCHEDULE, "GroupName": settings.schedule_group}
     if at_unix_s is None:
-        _done(scheduler.delete_schedule, name, unless=missing)
+        with _ignored("ResourceNotFoundException"):
+            scheduler.delete_schedule(**name)
         return
     request = {
         **name,
@@ -80,34 +75,26 @@ def schedule_deadline(
         "ScheduleExpressionTimezone": "UTC",
         "FlexibleTimeWindow": {"Mode": "OFF"},
         "Target": {
-            "Arn": function_arn,
+            "Arn": arn,
             "RoleArn": settings.schedule_role_arn,
             "Input": json.dumps({"trigger": DEADLINE_TRIGGER, "plan": dump_text(plan)}),
         },
         "ActionAfterCompletion": "DELETE",
     }
-    updated = _done(scheduler.update_schedule, request, unless=missing)
-    if not updated and not _done(scheduler.create_schedule, request, unless="ConflictException"):
-        # Another invocation created it at this moment.
-        scheduler.update_schedule(**request)
+    # Another invocation may create it at this moment.
+    with _ignored("ConflictException"):
+        scheduler.create_schedule(**request)
+        return
+    scheduler.update_schedule(**request)
 
 
-def _done(call: Callable[..., object], request: dict[str, Any], *, unless: str) -> bool:
-    """Call AWS; return False if it answers with this error."""
+@contextlib.contextmanager
+def _ignored(code: str) -> Iterator[None]:
     try:
-        call(**request)
+        yield
     except ClientError as error:
-        if error_code(error) != unless:
+        if error_code(error) != code:
             raise
-        return False
-    return True
-
-
-def publish(notification: Notification, clients: Clients, settings: Settings) -> None:
-    """Send a notification to all subscribers."""
-    clients.sns.publish(
-        TopicArn=settings.topic_arn, Subject=notification.subject, Message=notification.text
-    )
 
 
 RESPONSE_ATTEMPTS = 3
@@ -118,25 +105,17 @@ _DOMAINS = ("amazonaws.com", "amazonaws.com.cn", "amazonaws.eu")
 _VISIBLE = re.compile(r"[!-~]+")  # ASCII without blanks
 
 
-class NotCloudFormationError(Exception):
-    """The URL for the response does not belong to CloudFormation."""
-
-
 def send_response(
     event: Mapping[str, Any], *, error: str | None, opener: OpenerDirector | None = None
-) -> None:
-    """Tell CloudFormation how its request ended.
+) -> bool:
+    """Tell CloudFormation how its request ended; return False if the URL is not CloudFormation's.
 
     Raises:
-        NotCloudFormationError: the URL of the response is not CloudFormation's.
         OSError, HTTPException: the response could not be sent.
     """
     url, stack_id = event["ResponseURL"], str(event["StackId"])
     if not is_cloudformations(url, stack_id):
-        raise NotCloudFormationError(
-            f"ResponseURL at {_host(url)!r}: allowed is https to {_bucket(stack_id)!r} in S3; the "
-            "request was done, its answer is not sent"
-        )
+        return False
     body = {
         "Status": "SUCCESS" if error is None else "FAILED",
         "Reason": (error or "done")[:MAX_REASON_CHARACTERS],
@@ -146,7 +125,19 @@ def send_response(
         "RequestId": event["RequestId"],
         "LogicalResourceId": event["LogicalResourceId"],
     }
-    _put(url, json.dumps(body).encode(), opener or build_opener())
+    data = json.dumps(body).encode()
+    # The URL is signed for an empty content type; urllib would give one of its own.
+    request = Request(url, data=data, method="PUT", headers={"Content-Type": ""})  # noqa: S310 - https
+    for left in reversed(range(RESPONSE_ATTEMPTS)):
+        try:
+            # urllib does not follow redirects of a PUT.
+            (opener or build_opener()).open(request, timeout=RESPONSE_TIMEOUT_SECONDS).close()
+        except (OSError, HTTPException):
+            if not left:
+                raise
+        else:
+            break
+    return True
 
 
 def is_cloudformations(url: object, stack_id: str) -> bool:
@@ -155,7 +146,9 @@ def is_cloudformations(url: object, stack_id: str) -> bool:
     The bucket's name is documented ("Access CloudFormation using an interface endpoint",
     considerations). All forms of S3's addresses without a port or a user are accepted.
     """
-    region, bucket = _region(stack_id), _bucket(stack_id)
+    named = stack_id.split(":")  # arn:PARTITION:cloudformation:REGION:...
+    region = named[3] if len(named) > 3 else ""
+    bucket = f"cloudformation-custom-resource-response-{region.replace('-', '')}"
     try:
         # `urlsplit` drops line breaks and tabs: it would check another URL than is then used.
         parts = urlsplit(url if isinstance(url, str) and _VISIBLE.fullmatch(url) else "")
@@ -166,32 +159,3 @@ def is_cloudformations(url: object, stack_id: str) -> bool:
     by_name = parts.netloc in [f"{bucket}.{endpoint}" for endpoint in endpoints]
     by_path = parts.netloc in endpoints and parts.path.startswith(f"/{bucket}/")
     return parts.scheme == "https" and bool(region) and (by_name or by_path)
-
-
-def _bucket(stack_id: str) -> str:
-    return f"cloudformation-custom-resource-response-{_region(stack_id).replace('-', '')}"
-
-
-def _region(stack_id: str) -> str:
-    """Return the region of `arn:PARTITION:cloudformation:REGION:...`, or "" for other text."""
-    parts = stack_id.split(":")
-    return parts[3] if len(parts) > 3 else ""
-
-
-def _host(url: object) -> str:
-    """Return the part of the URL that may be logged: without its signature, and short."""
-    return str(url).partition("?")[0][:100]
-
-
-def _put(url: str, body: bytes, opener: OpenerDirector) -> None:
-    """Send the response; urllib does not follow redirects of a PUT."""
-    # The URL is signed for an empty content type; urllib would give one of its own.
-    request = Request(url, data=body, method="PUT", headers={"Content-Type": ""})  # noqa: S310 - https
-    for number in range(1, RESPONSE_ATTEMPTS + 1):
-        try:
-            opener.open(request, timeout=RESPONSE_TIMEOUT_SECONDS).close()
-        except (OSError, HTTPException):
-            if number == RESPONSE_ATTEMPTS:
-                raise
-        else:
-            return

@@ -21,10 +21,11 @@ from dataclasses import dataclass, replace
 from botocore.exceptions import BotoCoreError, ClientError
 
 from draftworth.records.deployment import HEARTBEAT_MINUTES, STATE_KEY, CapacityPlan
-from lambdas.capacity_controller import actions, notifications
+from lambdas.capacity_controller import actions
 from lambdas.capacity_controller.decision import limits_reached
+from lambdas.capacity_controller.notifications import Subject, of_subject
 from lambdas.capacity_controller.observation import NodeGroup, Observation
-from lambdas.capacity_controller.observing import Clients, node_group, observe, observe_nodes
+from lambdas.capacity_controller.observing import Clients, node_group, observe
 from lambdas.capacity_controller.state import Deployment, Notification, Settings, State
 from lambdas.capacity_controller.transition import (
     NODES_NOT_SEEN,
@@ -93,14 +94,9 @@ class Controller:
                     return True
             except ConflictError:
                 self.pause()
-        if deployment:
-            self._enforce_limits(deployment)
+        if deployment and any(limits_reached(deployment, self.clock())):
+            self._is_at_zero(deployment.plan)  # although the state cannot be written
         raise TooManyConflictsError(f"the state changed {MAX_ATTEMPTS} times during {trigger}")
-
-    def _enforce_limits(self, deployment: Deployment) -> None:
-        """Take the nodes to zero at their limit, although the state cannot be written."""
-        if any(limits_reached(deployment, self.clock())):
-            self._is_at_zero(deployment.plan)
 
     def log_failure(self, event: str, error: Exception) -> None:
         """Log a failure that does not end the invocation, with its traceback."""
@@ -120,7 +116,12 @@ class Controller:
     def tell_hourly(self, notification: Notification) -> None:
         """Send a notification once an hour, for problems that cannot be remembered as reported."""
         if self.clock() % 3600 < HEARTBEAT_MINUTES * 60:
-            actions.publish(notification, self.clients, self.settings)
+            self.publish(notification)
+
+    def publish(self, told: Notification) -> None:
+        self.clients.sns.publish(
+            TopicArn=self.settings.topic_arn, Subject=told.subject, Message=told.text
+        )
 
     def scale_to_zero(self, plan: CapacityPlan, *, until_unix_s: float) -> None:
         """Take the nodes to zero and wait until EKS accepts it; raise NotZeroError."""
@@ -152,21 +153,23 @@ class Controller:
         now, nodes = self.clock(), observation.nodes
         step = transition(stored.document, deployment, observation, now=now)
         if step.state != stored.document:
-            stored = self._write_first(step, stored, nodes)
+            try:
+                stored = self.document.write(step.state, over=stored)
+            except (ClientError, BotoCoreError, DocumentError):
+                if step.decision.desired_size == 0:
+                    self._resize(step, nodes)  # nodes that must go still go
+                raise
         self._log_decision(step, nodes, trigger)
         resized, error = self._resize(step, nodes)
         if step.decision.desired_size == 0:
             self.end_drains(nodes)
         scheduled = self._schedule(step, function_arn)
-        refused = self._refused_size(stored.document, error, now)
+        refused = self._refused_size(step, error, now)
         stored, left = self._claim_left_over(stored, now)
         sent = self._send((*left, *step.notifications, *refused))
+        problems = tuple(SIZE_NOT_SET for one in refused if one.id in sent)
         undisturbed = self._record(
-            stored,
-            resized,
-            sent,
-            problems=tuple(SIZE_NOT_SET for one in refused if one.id in sent),
-            schedule_at_unix_s=scheduled,
+            stored, sent, resized=resized, problems=problems, schedule_at_unix_s=scheduled
         )
         if error and error_code(error) not in actions.BUSY:
             raise error
@@ -182,15 +185,12 @@ class Controller:
 
     def _observe(self, stored: Stored[State], deployment: Deployment) -> Observation:
         """Observe AWS; after the deadline or the budget, observe the node group alone."""
-        state, plan, now = stored.document, deployment.plan, self.clock()
-        last, time_so_far = state.last_decision, deployment.node_time
+        now, last, time_so_far = self.clock(), stored.document.last_decision, deployment.node_time
         counted = time_so_far.observed(time_so_far.instances, were_desired=False, now=now)
         over = any(limits_reached(replace(deployment, node_time=counted), now))
         since = last.since_unix_s if last else deployment.deployed_at_unix_s
         try:
-            if over:
-                return observe_nodes(plan, self.clients, since=since)
-            return observe(deployment, self.clients, self.settings, since=since)
+            return observe(deployment, self.clients, self.settings, since=since, nodes_alone=over)
         except Exception as error:
             if over:
                 self._report_nodes_not_seen(stored, deployment, error)
@@ -205,7 +205,7 @@ class Controller:
         at_zero = last and last.desired_size == 0 and not deployment.node_time.instances
         if NODES_NOT_SEEN in state.problems or at_zero:
             return
-        unseen = notifications.of_nodes_not_seen(deployment, str(error), now=now)
+        unseen = of_subject(Subject.NODES_NOT_SEEN, deployment, error=str(error), now=now)
         told = replace(state, problems=(*state.problems, NODES_NOT_SEEN))
         try:
             self.document.write(told, over=stored)
@@ -213,17 +213,6 @@ class Controller:
             self.tell_hourly(unseen)
         else:
             self._send((unseen,))
-
-    def _write_first(
-        self, step: Transition, stored: Stored[State], nodes: NodeGroup
-    ) -> Stored[State]:
-        """Write the state before acting; if that fails, nodes that must go still go."""
-        try:
-            return self.document.write(step.state, over=stored)
-        except (ClientError, BotoCoreError, DocumentError):
-            if step.decision.desired_size == 0:
-                self._resize(step, nodes)
-            raise
 
     def _attempt(
         self, action: Callable[[], object], event: str, **fields: object
@@ -238,7 +227,6 @@ class Controller:
         return None
 
     def _log_decision(self, step: Transition, nodes: NodeGroup, trigger: str) -> None:
-        """Log a new decision, or that nothing could be decided."""
         deployment, decision = step.deployment, step.decision
         if not step.is_new and decision.reason != "unknown":
             return
@@ -265,9 +253,8 @@ class Controller:
         size = step.decision.desired_size
         if size is None or size == nodes.desired_size:
             return False, None
-        resize = functools.partial(
-            actions.set_desired_size, step.deployment.plan, self.clients, size
-        )
+        plan = step.deployment.plan
+        resize = functools.partial(actions.set_desired_size, plan, self.clients, size)
         error = self._attempt(resize, "size not set", desired_size=size)
         if error is None and not step.is_new:
             self.log({"level": "INFO", "event": "size set again", "desired_size": size})
@@ -286,24 +273,18 @@ class Controller:
         wanted, current = step.schedule_at_unix_s, step.state.schedule_at_unix_s
         if wanted == current:
             return current
-        error = self._attempt(
-            lambda: actions.schedule_deadline(
-                step.deployment.plan,
-                self.clients,
-                self.settings,
-                at_unix_s=wanted,
-                function_arn=function_arn,
-            ),
-            "schedule not set",
+        schedule = functools.partial(
+            actions.schedule_deadline, step.deployment.plan, self.clients, self.settings
         )
+        error = self._attempt(lambda: schedule(wanted, function_arn), "schedule not set")
         return wanted if error is None else current
 
     def _record(
         self,
         stored: Stored[State],
-        resized: bool,  # noqa: FBT001
         sent: set[str],
         *,
+        resized: bool,
         problems: tuple[str, ...],
         schedule_at_unix_s: float | None,
     ) -> bool:
@@ -334,16 +315,17 @@ class Controller:
         raise TooManyConflictsError("the state changed at each attempt to write what was done")
 
     def _refused_size(
-        self, state: State, error: Exception | None, now: float
+        self, step: Transition, error: Exception | None, now: float
     ) -> tuple[Notification, ...]:
         """Return a notification, once, if EKS has refused the size for long."""
-        deployment, last = state.deployment, state.last_decision
-        if not error or not deployment or not last or last.desired_size is None:
+        state, size = step.state, step.decision.desired_size
+        last, known = state.last_decision, SIZE_NOT_SET in state.problems
+        if not error or not last or size is None or known:
             return ()
-        refused_seconds = now - last.since_unix_s
-        if SIZE_NOT_SET in state.problems or refused_seconds < REPORT_REFUSED_SIZE_AFTER_SECONDS:
+        if now - last.since_unix_s < REPORT_REFUSED_SIZE_AFTER_SECONDS:
             return ()
-        return (notifications.of_refused_size(deployment, last.desired_size, str(error), now=now),)
+        subject, why = Subject.REFUSED_SIZE, str(error)
+        return (of_subject(subject, step.deployment, number=size, error=why, now=now),)
 
     def _claim_left_over(
         self, stored: Stored[State], now: float
@@ -364,10 +346,9 @@ class Controller:
         return self.document.write(replace(state, outbox=claimed), over=stored), left
 
     def _send(self, notifications: Iterable[Notification]) -> set[str]:
-        """Send notifications; return the ids of those that were sent."""
-        send = functools.partial(actions.publish, clients=self.clients, settings=self.settings)
-        return {
-            one.id
-            for one in notifications
-            if not self._attempt(functools.partial(send, one), "not notified")
-        }
+        """Return the ids of those that were sent."""
+        sent = set()
+        for one in notifications:
+            if self._attempt(functools.partial(self.publish, one), "not notified") is None:
+                sent.add(one.id)
+        return sent

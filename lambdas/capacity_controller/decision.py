@@ -107,20 +107,15 @@ def decide_without_state(
 
     None: they stay. Reports since the deploy are not asked for, because its time is not known.
     """
-    for decision in _reasons_without_state(deployment, observation, now):
-        held = _held(decision, observation, now)
-        return None if held.desired_size is None else held
-    return None
-
-
-def _reasons_without_state(
-    deployment: Deployment, observation: Observation, now: float
-) -> Iterator[Decision]:
-    yield from _stopped(observation)
-    yield from _complete(observation)
-    yield from _failed(observation)
-    yield from limits_reached(deployment, now)
-    yield from _no_block_now(observation, now)
+    reasons = (
+        *_stopped(observation),
+        *_complete(observation),
+        *_failed(observation),
+        *limits_reached(deployment, now),
+        *_no_block_now(observation, now),
+    )
+    held = _held(reasons[0], observation, now) if reasons else None
+    return held if held and held.desired_size is not None else None
 
 
 def deadline_unix_s(deployment: Deployment, observation: Observation) -> float:

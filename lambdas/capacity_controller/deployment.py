@@ -37,10 +37,9 @@ def handle_request(
         return
     if plan is None:
         raise DeploymentError("the resource has no Plan")
+    now = controller.clock()
     _update_state(
-        controller,
-        event["RequestId"],
-        lambda state: with_deployed(state, plan, kind, now=controller.clock()),
+        controller, event["RequestId"], lambda state: with_deployed(state, plan, kind, now=now)
     )
     try:
         controller.reconcile(f"CloudFormation {kind}", function_arn=function_arn)
@@ -65,26 +64,18 @@ def with_deployed(state: State, plan: CapacityPlan, request: RequestType, *, now
         settled = before.node_time.observed(instances, were_desired=False, now=now)
         state = state.with_deployment(replace(before, node_time=settled))
         node_time = replace(node_time, instances=instances, observed_at_unix_s=now)
-    created_anew = request == "Create" and state.status == "ended"
+    servers = ServerWait(from_node_seconds=node_time.node_seconds, nodes_since_unix_s=now)
+    deployed_at = now
+    if known and not (request == "Create" and state.status == "ended"):
+        deployed_at = known.deployed_at_unix_s
+        # A Job that is deployed again waits anew, but a server that was given up stays so.
+        servers = replace(servers, gave_up=known.servers.gave_up)
+        if state.status == "active" and state.current == plan.job_name:
+            servers = known.servers
     deployment = Deployment(
-        plan=plan,
-        deployed_at_unix_s=known.deployed_at_unix_s if known and not created_anew else now,
-        node_time=node_time,
-        servers=_server_wait(state, None if created_anew else known, plan, node_time, now),
+        plan=plan, deployed_at_unix_s=deployed_at, node_time=node_time, servers=servers
     )
     return replace(state.with_deployment(deployment), status="active")
-
-
-def _server_wait(
-    state: State, known: Deployment | None, plan: CapacityPlan, node_time: NodeTime, now: float
-) -> ServerWait:
-    """A Job that is deployed again waits anew, but a server that was given up stays so."""
-    new = ServerWait(from_node_seconds=node_time.node_seconds, nodes_since_unix_s=now)
-    if known is None:
-        return new
-    if state.status == "active" and state.current == plan.job_name:
-        return known.servers
-    return replace(new, gave_up=known.servers.gave_up)
 
 
 def _plan(event: Mapping[str, Any]) -> CapacityPlan | None:

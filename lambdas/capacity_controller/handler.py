@@ -4,8 +4,8 @@ Events: CloudFormation's custom resource requests, S3 events by EventBridge, Aut
 EventBridge, EventBridge Scheduler's heartbeat and deadline. All but the first only trigger a
 reconciliation. Environment: `state.Settings`.
 
-The log has one JSON line for each decision and each failure. An error ends the invocation,
-so that Lambda counts it and tries again; the next heartbeat reconciles anyway.
+An error ends the invocation, so that Lambda counts it and tries again; the next heartbeat
+reconciles anyway.
 """
 
 import functools
@@ -52,40 +52,35 @@ def handle(
     except Exception as failure:  # noqa: BLE001 - CloudFormation must get a response
         controller.log_failure(f"CloudFormation {event['RequestType']} failed", failure)
         error = f"{type(failure).__name__}: {failure}"
-    try:
-        actions.send_response(event, error=error, opener=opener)
-    except actions.NotCloudFormationError as refused:
+    if not actions.send_response(event, error=error, opener=opener):
         # An exception would make Lambda deliver the event again.
-        controller.log_failure("CloudFormation was not answered", refused)
+        without_signature = str(event["ResponseURL"]).partition("?")[0][:100]
+        why = f"{without_signature!r} is not CloudFormation's bucket; its answer is not sent"
+        controller.log({"level": "ERROR", "event": "CloudFormation was not answered", "error": why})
 
 
 def _reconcile(event: Mapping[str, Any], arn: str, controller: Controller) -> None:
     """Decide by the state, or by the limits of the event's plan if the state cannot be used."""
+    failure: Exception | None = None
     try:
-        if not controller.reconcile(trigger_of(event), function_arn=arn):
-            _keep_to_limits(event, controller, None)
-    except Exception as error:
-        _keep_to_limits(event, controller, error)
-        raise
-
-
-def _keep_to_limits(
-    event: Mapping[str, Any], controller: Controller, error: Exception | None
-) -> None:
-    """Only the heartbeat and the deadline's schedule carry a plan."""
-    if "plan" in event:
+        if controller.reconcile(trigger_of(event), function_arn=arn):
+            return
+    except Exception as error:  # noqa: BLE001 - raised below, when the limits are kept
+        failure = error
+    if "plan" in event:  # as the heartbeat and the deadline's schedule have it
         plan = load_record(CapacityPlan, event["plan"])
         is_deadline = event.get("trigger") == actions.DEADLINE_TRIGGER
-        keep_to_limits(controller, plan, error, is_deadline=is_deadline)
+        keep_to_limits(controller, plan, failure, is_deadline=is_deadline)
+    if failure:
+        raise failure
 
 
 def trigger_of(event: Mapping[str, Any]) -> str:
     """Describe what invoked the function, for the log."""
+    name = event.get("trigger") or event.get("detail-type") or "unknown event"
     detail = event.get("detail")
-    name = str(event.get("trigger") or event.get("detail-type") or "unknown event")
-    if isinstance(detail, dict) and isinstance(detail.get("object"), dict):
-        return one_line(f"{name}: {detail['object'].get('key')}")
-    return one_line(name)
+    written = detail.get("object") if isinstance(detail, dict) else None
+    return one_line(f"{name}: {written.get('key')}" if isinstance(written, dict) else str(name))
 
 
 @functools.cache

@@ -29,10 +29,7 @@ _KUBECTL = (
 
 
 class Subject(StrEnum):
-    """Subjects of mails other than those of decisions and of missing nodes.
-
-    docs/operations.md has a row for each of them.
-    """
+    """Subjects besides those of decisions and missing nodes; docs/operations.md has all of them."""
 
     LOST_NODES = "{number} accelerator node(s) lost"
     REFUSED_SIZE = "size {number} could not be set"
@@ -44,6 +41,48 @@ class Subject(StrEnum):
     LOST_STATE = "state lost"
 
 
+TEXTS: Mapping[Subject, str] = {
+    Subject.LOST_NODES: """\
+{experiment} lost {number} of {nodes} accelerator nodes:
+a Spot interruption, or an instance that failed.
+Auto Scaling starts another one as soon as there is capacity;
+the run goes on at the next block that is not measured yet.
+Next: nothing. Reason: activity history of {group}
+""",
+    Subject.REFUSED_SIZE: """\
+The accelerator nodes of {experiment} should be {number}, but EKS refuses it:
+{error}
+It is tried again every two minutes. Until then what runs is paid for. By hand:
+{command}
+""",
+    Subject.SILENT_CANARY: f"""\
+Canaries of {{experiment}} are silent: {{silent}}.
+{CANARY_SILENT_AFTER_SECONDS // 60} minutes after there was something to try they have
+reported nothing. Where a volume cannot be mounted or an image cannot be pulled, no
+container starts that could. No accelerator starts before they report that all is well.
+Next: `make logs`; where it says nothing of a canary, {_KUBECTL}
+""",
+    Subject.MORE_NODES: """\
+{instances} accelerator nodes of {experiment} exist and are paid for,
+{nodes} desired.
+Where EC2 expects to take a Spot node it starts another one first, above the group's
+maximum; EKS then drains the old one for about a quarter of an hour. Its servers start
+again on the new one, and the run goes on at the next block that is not measured yet.
+Next: nothing. Reason: activity history of {group}
+""",
+    Subject.REMAINING_NODES: """\
+The accelerator nodes of {experiment} should be 0 for half an hour,
+and {instances} still exist and are paid for.
+Next: see why in the activity history of {group} (a lifecycle hook of
+another's, scale-in protection), or terminate the instances by hand.
+""",
+    Subject.NODES_NOT_SEEN: """\
+The accelerator nodes of {experiment} should be 0, but their node group cannot be
+shown to be this experiment's, and so it is not touched: {error}
+It is tried again every two minutes. Until then what runs is paid for. By hand:
+{command}
+""",
+}
 # Next steps by the decision's reason.
 NEXT: Mapping[Reason, str] = {
     "ready": "nothing. The nodes start, the servers compile or load, the run begins.",
@@ -91,7 +130,8 @@ def of_decision(
         *(_answer(observation) if decision.reason == "complete" else ()),
         f"Accelerator nodes of {deployment.plan.experiment}: {was} -> {size}",
         f"Reason: {decision.text}",
-        *_quoted(decision.last_lines),
+        *(["The last lines of its log:"] if decision.last_lines else ()),
+        *(f"    {line}" for line in decision.last_lines),
         f"Next: {NEXT[decision.reason]}" if decision.reason in NEXT else "",
         "",
         *_facts(deployment, deadline_unix_s(deployment, observation)),
@@ -124,105 +164,39 @@ def of_problem(deployment: Deployment, problem: Problem, *, now: float) -> Notif
     return _notification(deployment.plan, problem.kind.replace("_", " "), lines, now)
 
 
-def of_lost_nodes(
-    deployment: Deployment, lost: int, observation: Observation, *, now: float
+def of_subject(
+    subject: Subject,
+    deployment: Deployment,
+    observation: Observation | None = None,
+    *,
+    number: int = 0,
+    error: str = "",
+    now: float,
 ) -> Notification:
-    """Report that nodes were terminated although they were desired."""
+    """Report what `TEXTS` says of this subject. number: of lost nodes, or the desired size."""
     plan = deployment.plan
-    lines = [
-        f"{plan.experiment} lost {lost} of {plan.nodes} accelerator nodes:",
-        "a Spot interruption, or an instance that failed.",
-        "Auto Scaling starts another one as soon as there is capacity;",
-        "the run goes on at the next block that is not measured yet.",
-        f"Next: nothing. Reason: activity history of {observation.nodes.auto_scaling_group}",
-        "",
-        *_facts(deployment, deadline_unix_s(deployment, observation)),
-    ]
-    return _notification(plan, Subject.LOST_NODES.format(number=lost), lines, now)
-
-
-def of_refused_size(deployment: Deployment, size: int, error: str, *, now: float) -> Notification:
-    """Report that EKS refuses the desired size."""
-    plan = deployment.plan
-    lines = [
-        f"The accelerator nodes of {plan.experiment} should be {size}, but EKS refuses it:",
-        one_line(error),
-        "It is tried again every two minutes. Until then what runs is paid for. By hand:",
-        _size_command(plan, size),
-    ]
-    return _notification(plan, Subject.REFUSED_SIZE.format(number=size), lines, now)
-
-
-def of_silent_canary(
-    deployment: Deployment, observation: Observation, *, now: float
-) -> Notification:
-    """Report that a canary has been silent for long."""
-    plan, canaries = deployment.plan, observation.canaries
-    silent = "" if isinstance(canaries, Unknown) else canaries.text
-    lines = [
-        f"Canaries of {plan.experiment} are silent: {silent}.",
-        f"{CANARY_SILENT_AFTER_SECONDS // 60} minutes after there was something to try they have",
-        "reported nothing. Where a volume cannot be mounted or an image cannot be pulled, no",
-        "container starts that could. No accelerator starts before they report that all is well.",
-        f"Next: `make logs`; where it says nothing of a canary, {_KUBECTL}",
-        "",
-        *_facts(deployment, deadline_unix_s(deployment, observation)),
-    ]
-    return _notification(plan, Subject.SILENT_CANARY, lines, now)
-
-
-def of_more_nodes(deployment: Deployment, observation: Observation, *, now: float) -> Notification:
-    """Report that more nodes exist than are desired."""
-    plan, nodes = deployment.plan, observation.nodes
-    lines = [
-        f"{nodes.instances} accelerator nodes of {plan.experiment} exist and are paid for,",
-        f"{plan.nodes} desired.",
-        "Where EC2 expects to take a Spot node it starts another one first, above the group's",
-        "maximum; EKS then drains the old one for about a quarter of an hour. Its servers start",
-        "again on the new one, and the run goes on at the next block that is not measured yet.",
-        f"Next: nothing. Reason: activity history of {nodes.auto_scaling_group}",
-        "",
-        *_facts(deployment, deadline_unix_s(deployment, observation)),
-    ]
-    return _notification(plan, Subject.MORE_NODES, lines, now)
-
-
-def of_remaining_nodes(
-    deployment: Deployment, observation: Observation, *, now: float
-) -> Notification:
-    """Report that the size is zero and nodes still exist."""
-    nodes = observation.nodes
-    lines = [
-        f"The accelerator nodes of {deployment.plan.experiment} should be 0 for half an hour,",
-        f"and {nodes.instances} still exist and are paid for.",
-        f"Next: see why in the activity history of {nodes.auto_scaling_group} (a lifecycle hook of",
-        "another's, scale-in protection), or terminate the instances by hand.",
-        "",
-        *_facts(deployment, deployment.own_deadline_unix_s),
-    ]
-    return _notification(deployment.plan, Subject.REMAINING_NODES, lines, now)
-
-
-def of_nodes_not_seen(deployment: Deployment, error: str, *, now: float) -> Notification:
-    """Report that nodes should be at zero, but the node group cannot be read."""
-    plan = deployment.plan
-    lines = [
-        f"The accelerator nodes of {plan.experiment} should be 0, but their node group cannot be",
-        f"shown to be this experiment's, and so it is not touched: {one_line(error)}",
-        "It is tried again every two minutes. Until then what runs is paid for. By hand:",
-        _size_command(plan, 0),
-        "",
-        *_facts(deployment, deployment.own_deadline_unix_s),
-    ]
-    return _notification(plan, Subject.NODES_NOT_SEEN, lines, now)
-
-
-def _size_command(plan: CapacityPlan, size: int) -> str:
-    return size_command(
+    deadline, values = deployment.own_deadline_unix_s, {}
+    if observation is not None:
+        deadline = deadline_unix_s(deployment, observation)
+        canaries, seen = observation.canaries, observation.nodes
+        silent = "" if isinstance(canaries, Unknown) else canaries.text
+        values = {"instances": seen.instances, "group": seen.auto_scaling_group, "silent": silent}
+    command = size_command(
         region=plan.availability_zone[:-1],
         cluster=plan.cluster_name,
         nodegroup=plan.nodegroup_name,
-        size=size,
+        size=number,
+    )
+    text = TEXTS[subject].format(
+        experiment=plan.experiment,
+        nodes=plan.nodes,
+        number=number,
+        error=one_line(error),
+        command=command,
+        **values,
+    )
+    return _notification(
+        plan, subject.format(number=number), [text, *_facts(deployment, deadline)], now
     )
 
 
@@ -246,13 +220,9 @@ def of_lost_state(
     )
 
 
-def _quoted(lines: tuple[str, ...]) -> list[str]:
-    return ["The last lines of its log:", *(f"    {line}" for line in lines)] if lines else []
-
-
 def _facts(deployment: Deployment, deadline: float) -> list[str]:
     plan = deployment.plan
-    price = f"{plan.price_usd_per_node_hour:.2f} USD a node and hour, price of {plan.price_as_of}"
+    price = f"{plan.price_usd_per_node_hour:.2f} USD a node and hour"
     bought = f"{plan.instance_type}, {plan.capacity}, {plan.availability_zone}"
     spent = f"{deployment.spent_usd:.2f} USD"
     if deployment.block_node_seconds is None:
@@ -263,7 +233,7 @@ def _facts(deployment: Deployment, deadline: float) -> list[str]:
         spent = f"Paid for the whole Capacity Block: {spent}; {used} of {whole} node hours used"
     return [
         spent,
-        f"Price: {price}",
+        f"Price: {price}, price of {plan.price_as_of}",
         f"Deadline: {utc(deadline)}",
         f"Job: {plan.job_name}",
         f"Node group: {plan.cluster_name}/{plan.nodegroup_name}, {bought}",

@@ -6,9 +6,8 @@ failures are EC2's, as people quote them ("There is no Spot capacity available t
 request", "We currently do not have sufficient trn2.48xlarge capacity in the Availability Zone").
 """
 
-import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -170,32 +169,24 @@ def problems_of(
     issues: the node group's health. activities: those of its Auto Scaling group, the newest first.
     since: older activities are ignored.
     """
-    found = [*_failed_launch(plan, activities, since)] or [*_health_issues(plan, issues)]
-    return tuple({problem.kind: problem for problem in found}.values())
-
-
-def _failed_launch(
-    plan: CapacityPlan, activities: Sequence[dict[str, Any]], since: float
-) -> Iterator[Problem]:
-    """Look at the newest finished launch alone: after a success earlier failures do not count."""
-    for activity in activities:
-        recent = activity["StartTime"].timestamp() >= since
-        if not recent or activity["StatusCode"] == "Successful":
-            return
-        if activity["StatusCode"] == "Failed":
-            message = activity.get("StatusMessage") or activity.get("Description", "")
-            zone = _zone(activity) or plan.availability_zone
-            yield _problem(plan, _kind(message), message, zone)
-            return
-
-
-def _health_issues(plan: CapacityPlan, issues: Sequence[dict[str, Any]]) -> Iterator[Problem]:
+    finished = [
+        activity
+        for activity in activities
+        if activity["StartTime"].timestamp() >= since
+        and activity["StatusCode"] in ("Successful", "Failed")
+    ]
+    # After a success earlier failures do not count.
+    if finished and finished[0]["StatusCode"] == "Failed":
+        message = finished[0].get("StatusMessage") or finished[0].get("Description", "")
+        return (_problem(plan, _kind(message), message),)
+    found = {}
     for issue in issues:
         message, code = issue.get("message", ""), issue.get("code", "unknown")
         kind = _kind(message)
         if kind == LAUNCH:
             kind = _ISSUE_KINDS.get(code, code)
-        yield _problem(plan, kind, f"{code}: {message}", plan.availability_zone)
+        found[kind] = _problem(plan, kind, f"{code}: {message}")
+    return tuple(found.values())
 
 
 def _kind(message: str) -> str:
@@ -203,7 +194,8 @@ def _kind(message: str) -> str:
     return next(found, LAUNCH)
 
 
-def _problem(plan: CapacityPlan, kind: str, message: str, zone: str) -> Problem:
+def _problem(plan: CapacityPlan, kind: str, message: str) -> Problem:
+    zone = plan.availability_zone
     what = f"{plan.instance_type} does not start in {zone}"
     advice = "what the message names; the group's activity history in EC2 Auto Scaling has more"
     if kind == CAPACITY:
@@ -221,12 +213,3 @@ def _problem(plan: CapacityPlan, kind: str, message: str, zone: str) -> Problem:
         "Auto Scaling goes on trying until the deadline; what never starts costs nothing.\n"
         f"To try next: {advice}.",
     )
-
-
-def _zone(activity: dict[str, Any]) -> str | None:
-    """Return the zone in an activity's details, which are JSON text."""
-    try:
-        zone = json.loads(activity.get("Details") or "{}").get("Availability Zone")
-    except ValueError:
-        return None
-    return zone if isinstance(zone, str) else None

@@ -1,9 +1,8 @@
 """Reads what the controller observes out of AWS: node groups, instances, objects in S3.
 
-Other programs write these objects, and none of them may end the function that limits the spend. So
+Other programs write these objects, and none of them may end the function that limits the spend:
 objects are read up to a limit and decoded strictly, quoted text is made printable, and a part that
-cannot be observed is `Unknown`. Only an error of the node group ends the invocation: without its
-owner nothing can be decided, and the next invocation observes again.
+cannot be observed is `Unknown`. Only an error of the node group ends the invocation.
 """
 
 from __future__ import annotations
@@ -15,15 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from botocore.exceptions import ClientError
 
-from draftworth.records.checkpoints import (
-    READY_MARKER,
-    TOKENIZER_FILE,
-    VOCABULARY_FILE,
-    FailedModel,
-    ReadyModel,
-    failed_key,
-    ready_key,
-)
+from draftworth.records import checkpoints, results
+from draftworth.records.checkpoints import FailedModel, ReadyModel
 from draftworth.records.codec import RecordError, load_record
 from draftworth.records.deployment import (
     STOP_KEY,
@@ -34,32 +26,16 @@ from draftworth.records.deployment import (
     canary_key,
 )
 from draftworth.records.findings import VERDICT_FILE, Verdict
-from draftworth.records.results import (
-    BLOCKS_FOLDER,
-    RESULT_SUFFIX,
-    RUN_FILE,
-    RUNS_FOLDER,
-    RunResult,
-)
 from draftworth.records.servers import ServerState, server_state_key
 from draftworth.untrusted import TooLargeError, one_line
-from lambdas.capacity_controller.observation import (
-    Canaries,
-    CapacityBlock,
-    Models,
-    NoCapacityBlock,
-    NodeGroup,
-    Observation,
-    ObservedRun,
-    Servers,
-    Unknown,
-    problems_of,
-)
+from lambdas.capacity_controller import observation
+from lambdas.capacity_controller.observation import NodeGroup, Observation, Unknown
 from lambdas.capacity_controller.state import Deployment, Settings
 from lambdas.s3_document import error_code, read_object
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
+    from mypy_boto3_s3.type_defs import ListObjectsV2OutputTypeDef
 
 # Lines of a log or a verdict in a notification: Amazon SNS takes 256 KiB, and up to 50 of them wait
 # in the state.
@@ -71,27 +47,35 @@ MAX_PAGES = 10
 R = TypeVar("R")
 
 
-def models_of(s3: S3Client, bucket: str, plan: CapacityPlan, *, since: float) -> Models:
+def models_of(s3: S3Client, bucket: str, plan: CapacityPlan, *, since: float) -> observation.Models:
     """Observe the checkpoints; a staging that was given up before `since` is ignored."""
     try:
-        found = {model: _ready(s3, bucket, model) for model in plan.models}
+        found = {
+            model: read_record(
+                ReadyModel, s3, bucket, checkpoints.ready_key(model.model, model.revision)
+            )
+            for model in plan.models
+        }
     except (RecordError, TooLargeError) as error:
-        return Models(
-            staging="unreadable", text=one_line(f"{READY_MARKER} cannot be read: {error}")
-        )
+        text = one_line(f"{checkpoints.READY_MARKER} cannot be read: {error}")
+        return observation.Models(staging="unreadable", text=text)
     ready = {model: marker for model, marker in found.items() if marker is not None}
     missing = [model for model in plan.models if model not in ready]
     for model in missing:
-        if failed := _given_up(s3, bucket, model, since=since):
-            return Models(staging="failed", text=failed)
+        key = checkpoints.failed_key(model.model, model.revision)
+        failed = _readable(FailedModel, s3, bucket, key)
+        if failed is not None and failed.failed_at_unix_s >= since:
+            text = one_line(f"{_name(model)} is not staged: {failed.reason}")
+            return observation.Models(staging="failed", text=text)
     if missing:
-        return Models(staging="missing", text=", ".join(_name(model) for model in missing))
+        names = ", ".join(_name(model) for model in missing)
+        return observation.Models(staging="missing", text=names)
     for draft in plan.drafts:
         mismatch = tokenizer_mismatch(ready[plan.target], ready[draft.checkpoint], draft.vocabulary)
         if mismatch:
-            return Models(staging="mismatch", text=one_line(mismatch))
+            return observation.Models(staging="mismatch", text=one_line(mismatch))
     staged_at = max(marker.staged_at_unix_s for marker in ready.values())
-    return Models(staging="ready", staged_at_unix_s=staged_at)
+    return observation.Models(staging="ready", staged_at_unix_s=staged_at)
 
 
 def tokenizer_mismatch(
@@ -117,60 +101,45 @@ def tokenizer_mismatch(
 def _tokenizer_of(ready: ReadyModel) -> str:
     name = f"{ready.model} at {ready.revision} (commit {ready.commit[:12]})"
     if ready.tokenizer_fingerprint is None:
-        return f"{name} has no {TOKENIZER_FILE} and no {VOCABULARY_FILE}"
+        return f"{name} has no {checkpoints.TOKENIZER_FILE} and no {checkpoints.VOCABULARY_FILE}"
     return f"{name} has vocabulary {ready.tokenizer_fingerprint[:12]}"
-
-
-def _ready(s3: S3Client, bucket: str, model: ModelRef) -> ReadyModel | None:
-    return read_record(ReadyModel, s3, bucket, ready_key(model.model, model.revision))
-
-
-def _given_up(s3: S3Client, bucket: str, model: ModelRef, *, since: float) -> str:
-    """Return why its staging Job gave up since the deploy; empty if it has not."""
-    try:
-        failed = read_record(FailedModel, s3, bucket, failed_key(model.model, model.revision))
-    except (RecordError, TooLargeError):
-        return ""
-    if failed is None or failed.failed_at_unix_s < since:
-        return ""
-    return one_line(f"{_name(model)} is not staged: {failed.reason}")
 
 
 def _name(model: ModelRef) -> str:
     return f"{model.model} at {model.revision}"
 
 
-def canaries_of(s3: S3Client, bucket: str, plan: CapacityPlan, *, since: float) -> Canaries:
+def canaries_of(
+    s3: S3Client, bucket: str, plan: CapacityPlan, *, since: float
+) -> observation.Canaries:
     """Observe the reports of the Job's canaries since this time."""
     silent = []
     for variant in plan.variants:
         try:
-            report = _report(s3, bucket, plan.job_name, variant)
+            report = read_record(CanaryReport, s3, bucket, canary_key(plan.job_name, variant))
         except (RecordError, TooLargeError) as error:
             text = one_line(f"the report of {variant}'s canary cannot be read: {error}")
-            return Canaries(state="unreadable", text=text)
-        if report is None or report.reported_at_unix_s < since:
+            return observation.Canaries(state="unreadable", text=text)
+        ours = report and (report.job_name, report.variant) == (plan.job_name, variant)
+        if report is None or not ours or report.reported_at_unix_s < since:
             silent.append(variant)
         elif not report.ok:
             text = one_line(f"the canary of {variant} has failed: {report.text}")
-            return Canaries(state="failed", text=text, last_lines=_quoted(report.last_lines))
-    return Canaries(state="missing" if silent else "ok", text=", ".join(silent))
+            return observation.Canaries(
+                state="failed", text=text, last_lines=_quoted(report.last_lines)
+            )
+    return observation.Canaries(state="missing" if silent else "ok", text=", ".join(silent))
 
 
-def _report(s3: S3Client, bucket: str, job_name: str, variant: str) -> CanaryReport | None:
-    """Return the report, or None if it is missing or names another Job or variant."""
-    report = read_record(CanaryReport, s3, bucket, canary_key(job_name, variant))
-    ours = report is not None and (report.job_name, report.variant) == (job_name, variant)
-    return report if ours else None
-
-
-def servers_of(s3: S3Client, bucket: str, names: Iterable[str], *, since: float) -> Servers:
+def servers_of(
+    s3: S3Client, bucket: str, names: Iterable[str], *, since: float
+) -> observation.Servers:
     """Observe the states of these servers since this time.
 
     The phase `ended` is ignored: a run starts and stops servers on purpose. An unreadable state is
     ignored too, and the paid minutes go on counting.
     """
-    found = [_server(s3, bucket, server) for server in names]
+    found = [_readable(ServerState, s3, bucket, server_state_key(server)) for server in names]
     states = [state for state in found if state is not None and state.since_unix_s >= since]
     # Of a variant's two servers the newest state counts: a server that was killed when it was
     # stopped leaves its last state behind.
@@ -179,19 +148,12 @@ def servers_of(s3: S3Client, bucket: str, names: Iterable[str], *, since: float)
     healthy_since = max(healthy, default=None)
     for state in states:
         if state.phase == "given_up":
-            return Servers(
+            return observation.Servers(
                 gave_up=one_line(f"the server of {state.variant} was given up: {state.reason}"),
                 last_lines=_quoted(state.last_lines),
                 healthy_since_unix_s=healthy_since,
             )
-    return Servers(healthy_since_unix_s=healthy_since)
-
-
-def _server(s3: S3Client, bucket: str, server: str) -> ServerState | None:
-    try:
-        return read_record(ServerState, s3, bucket, server_state_key(server))
-    except (RecordError, TooLargeError):
-        return None
+    return observation.Servers(healthy_since_unix_s=healthy_since)
 
 
 def read_record(record_type: type[R], s3: S3Client, bucket: str, key: str) -> R | None:
@@ -200,29 +162,33 @@ def read_record(record_type: type[R], s3: S3Client, bucket: str, key: str) -> R 
     return None if data is None else load_record(record_type, data)
 
 
+def _readable(record_type: type[R], s3: S3Client, bucket: str, key: str) -> R | None:
+    try:
+        return read_record(record_type, s3, bucket, key)
+    except (RecordError, TooLargeError):
+        return None
+
+
 def _quoted(lines: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(one_line(line) for line in lines[-QUOTED_LINES:])
 
 
-def run_of(s3: S3Client, bucket: str, job_name: str) -> ObservedRun:
+def run_of(s3: S3Client, bucket: str, job_name: str) -> observation.ObservedRun:
     """Observe the first of the Job's runs that is over; each Job object of the name has one.
 
     `run.json` is written last: its presence alone means that the run is over.
     """
-    pages = s3.get_paginator("list_objects_v2").paginate(
-        Bucket=bucket, Prefix=f"{RUNS_FOLDER}/{job_name}-", Delimiter="/"
-    )
-    first = islice(pages, MAX_PAGES)
-    folders = [entry["Prefix"] for page in first for entry in page.get("CommonPrefixes", [])]
+    pages = _pages(s3, bucket, f"{results.RUNS_FOLDER}/{job_name}-")
+    folders = [entry["Prefix"] for page in pages for entry in page.get("CommonPrefixes", [])]
     for folder in folders[:MAX_RUNS]:
         run_id = one_line(folder.split("/")[-2], characters=100)
         try:
-            run = read_record(RunResult, s3, bucket, f"{folder}{RUN_FILE}")
+            run = read_record(results.RunResult, s3, bucket, f"{folder}{results.RUN_FILE}")
         except (RecordError, TooLargeError) as error:
-            text = one_line(f"its {RUN_FILE} cannot be read: {error}")
-            return ObservedRun(state="failed", run_id=run_id, text=text)
+            text = one_line(f"its {results.RUN_FILE} cannot be read: {error}")
+            return observation.ObservedRun(state="failed", run_id=run_id, text=text)
         if run is not None:
-            return ObservedRun(
+            return observation.ObservedRun(
                 state=run.status,
                 run_id=run_id,
                 text=one_line(run.reason),
@@ -233,7 +199,7 @@ def run_of(s3: S3Client, bucket: str, job_name: str) -> ObservedRun:
         raise ValueError(f"Job {job_name} has more than {MAX_RUNS} runs")
     measured = [_newest_result(s3, bucket, folder) for folder in folders]
     newest = max((at for at in measured if at is not None), default=None)
-    return ObservedRun(state="begun" if folders else "none", measured_at_unix_s=newest)
+    return observation.ObservedRun(state="begun" if folders else "none", measured_at_unix_s=newest)
 
 
 def _answer(s3: S3Client, bucket: str, folder: str) -> tuple[str, ...]:
@@ -258,12 +224,15 @@ def _answer(s3: S3Client, bucket: str, folder: str) -> tuple[str, ...]:
 
 def _newest_result(s3: S3Client, bucket: str, folder: str) -> float | None:
     """Return when S3 received the newest result file of a run."""
-    pages = s3.get_paginator("list_objects_v2").paginate(
-        Bucket=bucket, Prefix=f"{folder}{BLOCKS_FOLDER}/", Delimiter="/"
-    )
-    entries = (entry for page in islice(pages, MAX_PAGES) for entry in page.get("Contents", []))
-    results = (e["LastModified"].timestamp() for e in entries if e["Key"].endswith(RESULT_SUFFIX))
-    return max(results, default=None)
+    pages = _pages(s3, bucket, f"{folder}{results.BLOCKS_FOLDER}/")
+    entries = [entry for page in pages for entry in page.get("Contents", [])]
+    written = [e for e in entries if e["Key"].endswith(results.RESULT_SUFFIX)]
+    return max((e["LastModified"].timestamp() for e in written), default=None)
+
+
+def _pages(s3: S3Client, bucket: str, prefix: str) -> Iterable[ListObjectsV2OutputTypeDef]:
+    listed = s3.get_paginator("list_objects_v2")
+    return islice(listed.paginate(Bucket=bucket, Prefix=prefix, Delimiter="/"), MAX_PAGES)
 
 
 _NOT_LOOKED_AT = Unknown(why="not looked at: a limit is reached")
@@ -287,32 +256,30 @@ class Clients:
 
 
 def observe(
-    deployment: Deployment, clients: Clients, settings: Settings, *, since: float
+    deployment: Deployment,
+    clients: Clients,
+    settings: Settings,
+    *,
+    since: float,
+    nodes_alone: bool = False,
 ) -> Observation:
-    """Observe AWS. Launches that failed before `since` are ignored."""
+    """Observe AWS, or the node group alone, which is enough once a limit is reached.
+
+    since: launches that failed before are ignored.
+    """
     plan, deployed = deployment.plan, deployment.deployed_at_unix_s
-    s3, results = clients.s3, settings.results_bucket
-    checkpoints = settings.checkpoints_bucket
-    return Observation(
-        models=_or_unknown(lambda: models_of(s3, checkpoints, plan, since=deployed)),
-        canaries=_or_unknown(lambda: canaries_of(s3, results, plan, since=deployed)),
-        servers=_or_unknown(lambda: servers_of(s3, results, plan.servers, since=deployed)),
-        run=_or_unknown(lambda: run_of(s3, results, plan.job_name)),
-        stopped=_or_unknown(lambda: read_object(s3, results, STOP_KEY) is not None),
-        block=None if plan.reservation_id is None else _or_unknown(lambda: _block(clients, plan)),
-        nodes=node_group(plan, clients, since=since),
-    )
+    s3, bucket, staged = clients.s3, settings.results_bucket, settings.checkpoints_bucket
 
+    def part(observe_part: Callable[[], T]) -> T | Unknown:
+        return _NOT_LOOKED_AT if nodes_alone else _or_unknown(observe_part)
 
-def observe_nodes(plan: CapacityPlan, clients: Clients, *, since: float) -> Observation:
-    """Observe the node group alone, which is enough once a limit is reached."""
     return Observation(
-        models=_NOT_LOOKED_AT,
-        canaries=_NOT_LOOKED_AT,
-        servers=_NOT_LOOKED_AT,
-        run=_NOT_LOOKED_AT,
-        stopped=_NOT_LOOKED_AT,
-        block=None if plan.reservation_id is None else _NOT_LOOKED_AT,
+        models=part(lambda: models_of(s3, staged, plan, since=deployed)),
+        canaries=part(lambda: canaries_of(s3, bucket, plan, since=deployed)),
+        servers=part(lambda: servers_of(s3, bucket, plan.servers, since=deployed)),
+        run=part(lambda: run_of(s3, bucket, plan.job_name)),
+        stopped=part(lambda: read_object(s3, bucket, STOP_KEY) is not None),
+        block=None if plan.reservation_id is None else part(lambda: _block(clients, plan)),
         nodes=node_group(plan, clients, since=since),
     )
 
@@ -329,23 +296,23 @@ def _or_else(default: T, observe_part: Callable[[], T]) -> T:
     return default if isinstance(found, Unknown) else found
 
 
-def _block(clients: Clients, plan: CapacityPlan) -> CapacityBlock | NoCapacityBlock:
+def _block(
+    clients: Clients, plan: CapacityPlan
+) -> observation.CapacityBlock | observation.NoCapacityBlock:
     try:
         found = clients.ec2.describe_capacity_reservations(
             CapacityReservationIds=[plan.reservation_id]
         )["CapacityReservations"]
     except ClientError as error:
-        if error_code(error) in _NO_BLOCK:
-            why = f"there is no Capacity Block {plan.reservation_id}: {error}"
-            return NoCapacityBlock(why=why)
-        raise
-    if not found:
-        return NoCapacityBlock(why=f"there is no Capacity Block {plan.reservation_id}")
-    reservation = found[0]
+        if error_code(error) not in _NO_BLOCK:
+            raise
+        why = f"there is no Capacity Block {plan.reservation_id}: {error}"
+        return observation.NoCapacityBlock(why=why)
+    reservation = found[0] if found else {}
     if "StartDate" not in reservation or "EndDate" not in reservation:
-        why = f"{plan.reservation_id} has no start or no end: no Capacity Block"
-        return NoCapacityBlock(why=why)
-    return CapacityBlock(
+        why = f"there is no Capacity Block {plan.reservation_id}, with a start and an end"
+        return observation.NoCapacityBlock(why=why)
+    return observation.CapacityBlock(
         state=reservation["State"],
         instances=reservation.get("TotalInstanceCount", plan.nodes),
         starts_at_unix_s=reservation["StartDate"].timestamp(),
@@ -370,7 +337,12 @@ def node_group(plan: CapacityPlan, clients: Clients, *, since: float) -> NodeGro
     name = _or_else("", lambda: str(group["resources"]["autoScalingGroups"][0]["name"]))
     states = _or_else(None, lambda: _lifecycle_states(clients, name))
     instances = None if states is None else sum(state != _GONE for state in states.values())
-    missing = instances is not None and (desired_size or 0) > instances
+    activities: list[dict[str, Any]] = []
+    if instances is not None and (desired_size or 0) > instances:
+        history = clients.autoscaling.describe_scaling_activities
+        activities = _or_else(
+            [], lambda: history(AutoScalingGroupName=name, MaxRecords=10)["Activities"]
+        )
     return NodeGroup(
         ownership="ours",
         desired_size=desired_size,
@@ -381,10 +353,10 @@ def node_group(plan: CapacityPlan, clients: Clients, *, since: float) -> NodeGro
         # Problems only explain missing nodes, so an error here must not end the invocation.
         problems=_or_else(
             (),
-            lambda: problems_of(
+            lambda: observation.problems_of(
                 plan,
                 issues=group.get("health", {}).get("issues", []),
-                activities=_or_else([], lambda: _activities(clients, name)) if missing else [],
+                activities=activities,
                 since=since,
             ),
         ),
@@ -396,10 +368,3 @@ def _lifecycle_states(clients: Clients, name: str) -> dict[str, str]:
     answer = clients.autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=[name])
     (group,) = answer["AutoScalingGroups"]
     return {i["InstanceId"]: i["LifecycleState"] for i in group["Instances"]}
-
-
-def _activities(clients: Clients, name: str) -> list[dict[str, Any]]:
-    answer = clients.autoscaling.describe_scaling_activities(
-        AutoScalingGroupName=name, MaxRecords=10
-    )
-    return list(answer["Activities"])

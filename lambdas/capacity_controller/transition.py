@@ -1,24 +1,12 @@
 """One transition: from state, observation and time to the next state. No AWS here."""
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from lambdas.capacity_controller import notifications
-from lambdas.capacity_controller.decision import (
-    Decision,
-    canary_is_silent,
-    deadline_unix_s,
-    decide,
-)
+from lambdas.capacity_controller.decision import Decision, canary_is_silent, deadline_unix_s, decide
+from lambdas.capacity_controller.notifications import Subject, of_decision, of_problem, of_subject
 from lambdas.capacity_controller.observation import CapacityBlock, Observation, Unknown
-from lambdas.capacity_controller.state import (
-    Deployment,
-    LastDecision,
-    Notification,
-    ServerWait,
-    State,
-)
+from lambdas.capacity_controller.state import Deployment, LastDecision, Notification, State
 
 _MINUTE_SECONDS = 60
 # Problems that the controller finds itself, beside those of the node group.
@@ -27,10 +15,10 @@ NODES_NOT_SEEN = "nodes_not_seen"
 NODES_REMAIN = "nodes_remain"
 MORE_NODES = "more_nodes"
 CANARY_SILENT = "canary_silent"
-_OWN_PROBLEMS = {
-    NODES_REMAIN: notifications.of_remaining_nodes,
-    MORE_NODES: notifications.of_more_nodes,
-    CANARY_SILENT: notifications.of_silent_canary,
+_SUBJECTS = {
+    NODES_REMAIN: Subject.REMAINING_NODES,
+    MORE_NODES: Subject.MORE_NODES,
+    CANARY_SILENT: Subject.SILENT_CANARY,
 }
 # A drain that nobody ends takes a quarter of an hour.
 REMAIN_AFTER_SECONDS = 30 * 60
@@ -81,12 +69,14 @@ def transition(
     problems = _problems(state, deployment, decision, observation, now)
     made: list[Notification] = []
     if is_new:
-        made.append(
-            notifications.of_decision(deployment, decision, observation, before=last, now=now)
-        )
+        made.append(of_decision(deployment, decision, observation, before=last, now=now))
     if lost and decision.desired_size:
-        made.append(notifications.of_lost_nodes(deployment, lost, observation, now=now))
-    made += _of_new_problems(set(problems) - set(state.problems), deployment, observation, now)
+        of_lost = of_subject(Subject.LOST_NODES, deployment, observation, number=lost, now=now)
+        made.append(of_lost)
+    new = set(problems) - set(state.problems)
+    made += [of_problem(deployment, one, now=now) for one in nodes.problems if one.kind in new]
+    subjects = [subject for kind, subject in _SUBJECTS.items() if kind in new]
+    made += [of_subject(one, deployment, observation, now=now) for one in subjects]
     return Transition(
         state=replace(
             state.with_deployment(deployment),
@@ -105,7 +95,7 @@ def transition(
 def _current_decision(
     last: LastDecision | None, deployment: Deployment, decision: Decision, now: float
 ) -> tuple[LastDecision | None, bool]:
-    """Return the last decision to remember, and whether it is a new one."""
+    """Return the decision to remember, and whether it is a new one."""
     current = LastDecision(
         job_name=deployment.plan.job_name,
         desired_size=decision.desired_size,
@@ -132,34 +122,21 @@ def _observed(
     if isinstance(block, CapacityBlock):
         whole_block = (block.ends_at_unix_s - block.starts_at_unix_s) * block.instances
     gone = _nodes_lost(deployment, nodes.instances, of=deployment.plan.nodes)
-    servers = _server_wait(deployment.servers, observation, nodes_went_at_unix_s=now if gone else 0)
-    seen = replace(deployment, node_time=node_time, servers=servers, block_node_seconds=whole_block)
+    servers, wait = observation.servers, deployment.servers
+    if gone:
+        wait = replace(wait, nodes_since_unix_s=max(wait.nodes_since_unix_s, now))
+    healthy = None
+    if not isinstance(servers, Unknown):
+        healthy = servers.healthy_since_unix_s
+        wait = replace(wait, gave_up=wait.gave_up or servers.gave_up)
+    seen = replace(deployment, node_time=node_time, servers=wait, block_node_seconds=whole_block)
+    ready = healthy is not None and healthy >= wait.nodes_since_unix_s
+    measured = None if isinstance(observation.run, Unknown) else observation.run.measured_at_unix_s
+    # A result proves that a server was ready then, not that one is ready now.
+    was_ready = measured is not None and measured > deployment.node_time.observed_at_unix_s
     # Nodes that went because they were not desired any more are no loss.
     lost = gone and were_desired
-    ready = _is_ready(
-        servers, observation, last_seen_unix_s=deployment.node_time.observed_at_unix_s
-    )
-    return seen.with_whole_allowance() if lost or ready else seen
-
-
-def _server_wait(
-    wait: ServerWait, observation: Observation, *, nodes_went_at_unix_s: float
-) -> ServerWait:
-    servers = observation.servers
-    gave_up = "" if isinstance(servers, Unknown) else servers.gave_up
-    since = max(wait.nodes_since_unix_s, nodes_went_at_unix_s)
-    return replace(wait, nodes_since_unix_s=since, gave_up=wait.gave_up or gave_up)
-
-
-def _is_ready(wait: ServerWait, observation: Observation, *, last_seen_unix_s: float) -> bool:
-    """Tell whether a server is ready, or was between two observations."""
-    servers, run = observation.servers, observation.run
-    healthy = None if isinstance(servers, Unknown) else servers.healthy_since_unix_s
-    measured = None if isinstance(run, Unknown) else run.measured_at_unix_s
-    if healthy is not None and healthy >= wait.nodes_since_unix_s:
-        return True
-    # A result proves that a server was ready then, not that one is ready now.
-    return measured is not None and measured > last_seen_unix_s
+    return seen.with_whole_allowance() if lost or ready or was_ready else seen
 
 
 def _nodes_lost(deployment: Deployment, instances: int | None, *, of: int) -> int:
@@ -177,35 +154,21 @@ def _problems(
     now: float,
 ) -> tuple[str, ...]:
     """Return the kinds of problems that hold, until the nodes exist or are not desired."""
-    nodes, desired = observation.nodes, decision.desired_size
+    nodes, desired, last = observation.nodes, decision.desired_size, state.last_decision
     if decision.reason == "unknown" or nodes.instances is None:
         return state.problems
     if not desired or nodes.instances >= desired:
         waiting = decision.reason == "waiting_for_canary"
-        silent = waiting and canary_is_silent(deployment, observation, now)
-        unset = SIZE_NOT_SET in state.problems and nodes.desired_size != desired
-        remain = desired == 0 and nodes.instances and _zero_for_long(state, now)
-        more = desired and nodes.instances > desired
-        kinds: dict[str, object] = {SIZE_NOT_SET: unset, NODES_REMAIN: remain}
-        kinds |= {MORE_NODES: more, CANARY_SILENT: silent}
+        were_zero = last is not None and last.desired_size == desired == 0
+        zero_seconds = now - last.since_unix_s if last and were_zero else 0.0
+        kinds: dict[str, object] = {
+            SIZE_NOT_SET: SIZE_NOT_SET in state.problems and nodes.desired_size != desired,
+            NODES_REMAIN: nodes.instances and zero_seconds >= REMAIN_AFTER_SECONDS,
+            MORE_NODES: desired and nodes.instances > desired,
+            CANARY_SILENT: waiting and canary_is_silent(deployment, observation, now),
+        }
         return tuple(kind for kind, holds in kinds.items() if holds)
     return tuple(dict.fromkeys((*state.problems, *(p.kind for p in nodes.problems))))
-
-
-def _of_new_problems(
-    kinds: set[str], deployment: Deployment, observation: Observation, now: float
-) -> Iterator[Notification]:
-    for problem in observation.nodes.problems:
-        if problem.kind in kinds:
-            yield notifications.of_problem(deployment, problem, now=now)
-    for kind, of_kind in _OWN_PROBLEMS.items():
-        if kind in kinds:
-            yield of_kind(deployment, observation, now=now)
-
-
-def _zero_for_long(state: State, now: float) -> bool:
-    last = state.last_decision
-    return bool(last and last.desired_size == 0 and now - last.since_unix_s >= REMAIN_AFTER_SECONDS)
 
 
 def _schedule(

@@ -43,23 +43,13 @@ def keep_to_limits(
         end = _end(controller, plan, nodes, is_deadline=is_deadline)
     why = str(error or f"there is no {STATE_KEY}")
     lost = notifications.of_lost_state(plan, why, nodes, end, now=controller.clock())
-    if end is None:
-        _tell(controller, lost, nodes, error)
-    else:
+    if end:
         actions.set_desired_size(plan, controller.clients, 0)
         event = "scaled to zero without a state"
         controller.log({"level": "ERROR", "event": event, "text": lost.text})
-        actions.publish(lost, controller.clients, controller.settings)
-
-
-def _tell(
-    controller: Controller, lost: Notification, nodes: NodeGroup, error: Exception | None
-) -> None:
-    """Report a state that cannot be read, and nodes that are up without one.
-
-    Before the first deploy there is no state. If S3 fails, the function's alarm reports it.
-    """
-    if isinstance(error, DocumentError):
+        controller.publish(lost)
+    # Before the first deploy there is no state. If S3 fails, the function's alarm reports it.
+    elif isinstance(error, DocumentError):
         _tell_once(controller, lost, about=error.etag)
     elif nodes.desired_size != 0 and error is None:
         _tell_once(controller, lost, about=_NO_STATE)
@@ -68,7 +58,6 @@ def _tell(
 
 
 def _can_be_read(controller: Controller) -> bool:
-    """Tell whether the state can be read within a minute."""
     for _ in range(STATE_READS):
         with contextlib.suppress(Exception):
             controller.document.read()
@@ -84,16 +73,10 @@ def _end(
     if is_deadline:
         return Decision(desired_size=0, reason="deadline", text="their deadline has passed")
     now = controller.clock()
-    deployment = _deployment(plan, nodes, now)
-    observation = observe(deployment, controller.clients, controller.settings, since=now)
-    return decide_without_state(deployment, observation, now=now)
-
-
-def _deployment(plan: CapacityPlan, nodes: NodeGroup, now: float) -> Deployment:
-    """Assume that the deployment and all its nodes began when the group was last changed."""
+    # As if the deployment and all its nodes had begun when the group was last changed.
     since = min(nodes.modified_at_unix_s or now, now)
     count = max(nodes.instances or 0, nodes.desired_size or plan.nodes)
-    return Deployment(
+    deployment = Deployment(
         plan=plan,
         deployed_at_unix_s=since,
         node_time=NodeTime(
@@ -101,6 +84,8 @@ def _deployment(plan: CapacityPlan, nodes: NodeGroup, now: float) -> Deployment:
         ),
         servers=ServerWait(nodes_since_unix_s=since),
     )
+    observation = observe(deployment, controller.clients, controller.settings, since=now)
+    return decide_without_state(deployment, observation, now=now)
 
 
 def _tell_once(controller: Controller, notification: Notification, *, about: str) -> None:
@@ -113,4 +98,4 @@ def _tell_once(controller: Controller, notification: Notification, *, about: str
     except (ClientError, BotoCoreError, TooLargeError):
         controller.tell_hourly(notification)
     else:
-        actions.publish(notification, controller.clients, controller.settings)
+        controller.publish(notification)

@@ -437,7 +437,7 @@ def test_a_node_group_that_cannot_be_read_now_and_then_is_no_alarm_once_it_is_em
     aws = with_nodes_up()
     Scenario(aws=aws).do("complete")
     heartbeat(aws, after_seconds=2 * plans.MINUTE)
-    aws.instances = 0
+    aws.instances = []
     heartbeat(aws, after_seconds=PLAN.deadline_minutes * plans.MINUTE)
     aws.sent.clear()
     for number in range(20):

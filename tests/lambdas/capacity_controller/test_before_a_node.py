@@ -1,17 +1,16 @@
 """What is said before an accelerator exists: by canaries, and by stagings that were given up."""
 
+import dataclasses
+
 import pytest
 
+from draftworth.records.checkpoints import ReadyModel
 from lambdas.capacity_controller.decision import CANARY_SILENT_AFTER_SECONDS
+from lambdas.capacity_controller.observing import tokenizer_mismatch
 from tests.lambdas.capacity_controller import plans
-from tests.lambdas.capacity_controller.conftest import (
-    CHECKPOINTS,
-    RESULTS,
-    Account,
-    s3_event,
-)
+from tests.lambdas.capacity_controller.conftest import Account, s3_event
+from tests.lambdas.capacity_controller.fakes import CHECKPOINTS, RESULTS
 
-pytestmark = pytest.mark.emulator
 OTHER_JOB = "llmperf-qwen3-32b-11112222"
 CANARY_EVENT = s3_event(RESULTS, f"control/canary/{plans.JOB}/baseline.json")
 FAILED_EVENT = s3_event(CHECKPOINTS, "Qwen/Qwen3-32B/main/_FAILED.json")
@@ -26,31 +25,19 @@ def untried(account: Account) -> None:
     account.mail()
 
 
-def paid_seconds(account: Account) -> float:
-    deployment = account.state.deployment
-    assert deployment is not None
-    return deployment.node_time.node_seconds
-
-
 # Canaries
 
 
 def test_nodes_wait_for_the_canary_of_every_variant(account: Account) -> None:
     untried(account)
-    assert (account.desired, account.reason) == (0, "waiting_for_canary")
+    assert account.outcome == (0, "waiting_for_canary")
     account.report(plans.VARIANTS[0])
     account.handle(CANARY_EVENT)
-    assert (account.desired, account.reason) == (0, "waiting_for_canary")
+    assert account.outcome == (0, "waiting_for_canary")
     account.report(plans.VARIANTS[1])
     account.handle(CANARY_EVENT)
-    assert (account.desired, account.reason) == (1, "ready")
+    assert account.outcome == (1, "ready")
     assert account.subjects() == ["draftworth qwen3-32b: 1 node, ready"]
-
-
-def test_models_that_are_not_staged_are_told_before_canaries(account: Account) -> None:
-    account.canaries_report = False
-    account.deploy()
-    assert account.reason == "waiting_for_models"
 
 
 @pytest.mark.parametrize(("seconds", "size"), [(-1, 0), (0, 1)])
@@ -74,29 +61,21 @@ def test_a_canary_that_fails_is_told_with_its_log_and_costs_nothing(account: Acc
         assert words in mail["text"]
     assert "line 79\n" not in mail["text"]
     account.heartbeat(after=plans.HOUR)
-    assert (account.mail(), account.desired, paid_seconds(account)) == ([], 0, 0.0)
-
-
-def test_a_later_try_that_is_well_starts_the_nodes(account: Account) -> None:
-    untried(account)
-    account.report(ok=False, text="no credentials yet")
-    account.handle(CANARY_EVENT)
+    assert (account.mail(), account.desired, account.paid_seconds) == ([], 0, 0.0)
     account.report()
     account.handle(CANARY_EVENT)
-    assert account.desired == 1
+    assert account.desired == 1, "a later try is well"
 
 
-@pytest.mark.parametrize("staged_later", [False, True])
+@pytest.mark.parametrize("staged_after", [0.0, plans.HOUR, 1000 * plans.HOUR])
 def test_a_silent_canary_is_told_once_ten_minutes_after_there_was_something_to_try(
-    account: Account, *, staged_later: bool
+    account: Account, staged_after: float
 ) -> None:
+    """A marker from the future does not keep it quiet."""
     account.canaries_report = False
-    if not staged_later:
-        account.stage()
     account.deploy()
-    account.heartbeat(after=plans.HOUR if staged_later else 0.0)
-    if staged_later:
-        account.stage(staged_at_unix_s=account.now)
+    account.heartbeat(after=staged_after if staged_after == plans.HOUR else 0.0)
+    account.stage(staged_at_unix_s=plans.NOW + staged_after)
     account.heartbeat()
     account.mail()
     account.heartbeat(after=CANARY_SILENT_AFTER_SECONDS - 1)
@@ -107,36 +86,30 @@ def test_a_silent_canary_is_told_once_ten_minutes_after_there_was_something_to_t
     assert mail["subject"] == SILENT
     for words in (*plans.VARIANTS, "describe pods", "make logs"):
         assert words in mail["text"]
-    assert (account.desired, paid_seconds(account)) == (0, 0.0)
+    assert (account.desired, account.paid_seconds) == (0, 0.0)
     account.report()
     account.handle(CANARY_EVENT)
     assert account.desired == 1
 
 
-def test_a_marker_from_the_future_does_not_keep_a_silent_canary_quiet(account: Account) -> None:
-    account.canaries_report = False
-    account.stage(staged_at_unix_s=plans.NOW + 1000 * plans.HOUR)
-    account.deploy()
-    account.mail()
-    account.heartbeat(after=CANARY_SILENT_AFTER_SECONDS)
-    assert account.subjects() == [SILENT]
-
-
 def test_a_report_that_is_none_starts_nothing_and_takes_no_node_away(account: Account) -> None:
     untried(account)
     key = f"control/canary/{plans.JOB}/baseline.json"
-    account.s3.put_object(Bucket=RESULTS, Key=key, Body=b"{")
+    account.write(RESULTS, key, b"{")
     account.handle(CANARY_EVENT)
-    assert (account.desired, account.reason) == (0, "waiting_for_canary")
+    assert account.outcome == (0, "waiting_for_canary")
     account.report()
     account.handle(CANARY_EVENT)
     account.instances_follow()
-    account.s3.put_object(Bucket=RESULTS, Key=key, Body=b"{")
+    account.write(RESULTS, key, b"{")
     account.heartbeat(after=plans.HOUR)
-    assert (account.desired, account.reason) == (1, "ready")
+    assert account.outcome == (1, "ready")
 
 
-def test_nodes_that_are_up_wait_some_minutes_for_a_new_jobs_canary(account: Account) -> None:
+@pytest.mark.parametrize("silent", [True, False])
+def test_nodes_that_are_up_wait_some_minutes_for_a_new_jobs_canary(
+    account: Account, silent: bool
+) -> None:
     """Another deploy in the middle of a run: a canary takes a minute, another node twenty."""
     account.stage()
     account.deploy()
@@ -144,22 +117,13 @@ def test_nodes_that_are_up_wait_some_minutes_for_a_new_jobs_canary(account: Acco
     account.canaries_report = False
     account.update(plans.make_plan(job_name=OTHER_JOB))
     account.heartbeat(after=2 * plans.MINUTE)
-    assert (account.desired, account.reason) == (1, "waiting_for_canary")
-    account.report(job=OTHER_JOB)
-    account.heartbeat(after=2 * plans.MINUTE)
-    assert (account.desired, account.reason) == (1, "ready")
-    assert len(account.called("UpdateNodegroupConfig")) == 1
-
-
-def test_nodes_that_are_up_go_when_the_new_jobs_canary_stays_silent(account: Account) -> None:
-    account.stage()
-    account.deploy()
-    account.instances_follow()
-    account.canaries_report = False
-    account.update(plans.make_plan(job_name=OTHER_JOB))
-    account.heartbeat(after=CANARY_SILENT_AFTER_SECONDS)
-    assert (account.desired, account.reason) == (0, "waiting_for_canary")
-    assert SILENT in account.subjects()
+    assert account.outcome == (1, "waiting_for_canary")
+    if not silent:
+        account.report(job=OTHER_JOB)
+    account.heartbeat(after=CANARY_SILENT_AFTER_SECONDS - 2 * plans.MINUTE)
+    assert account.outcome == ((0, "waiting_for_canary") if silent else (1, "ready"))
+    assert (SILENT in account.subjects()) is silent
+    assert len(account.called("UpdateNodegroupConfig")) == 1 + silent
 
 
 # Staging
@@ -167,7 +131,9 @@ def test_nodes_that_are_up_go_when_the_new_jobs_canary_stays_silent(account: Acc
 
 def test_a_staging_that_was_given_up_is_told_at_once_and_costs_nothing(account: Account) -> None:
     account.stage(plans.DRAFT)
+    account.give_up_staging(failed_at_unix_s=plans.NOW - 1)
     account.deploy()
+    assert account.reason == "waiting_for_models", "it was before the deploy"
     account.mail()
     account.give_up_staging(reason="401: accept the conditions of the model")
     account.handle(FAILED_EVENT)
@@ -176,30 +142,41 @@ def test_a_staging_that_was_given_up_is_told_at_once_and_costs_nothing(account: 
     for words in ("Qwen/Qwen3-32B at main", "accept the conditions", "rerun"):
         assert words in mail["text"]
     account.heartbeat(after=plans.HOUR)
-    assert (account.mail(), account.desired, paid_seconds(account)) == ([], 0, 0.0)
-
-
-def test_a_staging_that_was_given_up_before_the_deploy_may_have_been_put_right(
-    account: Account,
-) -> None:
-    account.give_up_staging(failed_at_unix_s=plans.NOW - 1)
-    account.deploy()
-    assert account.reason == "waiting_for_models"
-
-
-def test_a_model_that_is_staged_was_not_given_up(account: Account) -> None:
-    account.give_up_staging()
+    assert (account.mail(), account.desired, account.paid_seconds) == ([], 0, 0.0)
     account.stage()
-    account.deploy()
-    assert account.desired == 1
+    account.heartbeat()
+    assert account.desired == 1, "a model that is staged was not given up"
 
 
 def test_a_marker_that_is_none_gives_nothing_up(account: Account) -> None:
     key = "Qwen/Qwen3-32B/main/_FAILED.json"
-    account.s3.put_object(Bucket=CHECKPOINTS, Key=key, Body=b"{")
+    account.write(CHECKPOINTS, key, b"{")
     account.stage(plans.DRAFT)
     account.deploy()
     assert account.reason == "waiting_for_models"
     account.stage(plans.TARGET)
     account.heartbeat()
     assert account.desired == 1
+
+
+# Tokenizers
+
+READY = plans.make_ready(plans.TARGET, vocabulary="3" * 64)
+
+
+def with_tokenizer(model: str, fingerprint: str | None) -> ReadyModel:
+    return dataclasses.replace(READY, model=model, tokenizer_fingerprint=fingerprint)
+
+
+def test_a_mismatch_names_both_models_and_what_to_do() -> None:
+    text = tokenizer_mismatch(READY, with_tokenizer("acme/other", "4" * 64), "own")
+    assert text is not None
+    for part in ("Qwen/Qwen3-32B at main", "acme/other at main", "333333", "444444", "next: "):
+        assert part in text
+
+
+def test_two_models_without_tokenizers_cannot_be_said_to_agree() -> None:
+    text = tokenizer_mismatch(with_tokenizer("acme/a", None), with_tokenizer("acme/b", None), "own")
+    assert text is not None
+    assert "acme/a at main (commit " in text
+    assert "has no tokenizer.json and no vocab.json" in text

@@ -1,6 +1,5 @@
 """A Capacity Block is paid up front: what it costs, and which ends leave its nodes up."""
 
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -8,8 +7,8 @@ import pytest
 from draftworth.records.deployment import CapacityPlan
 from tests.lambdas.capacity_controller import plans
 from tests.lambdas.capacity_controller.conftest import Account
+from tests.lambdas.capacity_controller.fakes import RESULTS
 
-pytestmark = pytest.mark.emulator
 OTHER_JOB = "llmperf-qwen3-32b-11112222"
 BLOCK_HOURS = 24
 
@@ -18,24 +17,15 @@ def plan(**overrides: Any) -> CapacityPlan:
     return plans.make_block_plan(**{"deadline_minutes": 10_000, **overrides})
 
 
-def deploy_in_block(account: Account, **overrides: Any) -> None:
-    """In the second hour of a block."""
-    account.stage()
-    account.reservations = [
-        {
-            "CapacityReservationId": plans.BLOCK_ID,
-            "State": "active",
-            "TotalInstanceCount": 1,
-            "StartDate": datetime.fromtimestamp(plans.NOW - plans.HOUR, UTC),
-            "EndDate": datetime.fromtimestamp(plans.NOW + (BLOCK_HOURS - 1) * plans.HOUR, UTC),
-        }
-    ]
-    account.deploy(plan(**overrides))
-
-
 def in_block(account: Account, **overrides: Any) -> None:
-    """In a block, with the node up and the servers healthy."""
-    deploy_in_block(account, **overrides)
+    """In the second hour of a block, with the node up and the servers healthy."""
+    account.stage()
+    account.reserve(
+        starts=plans.NOW - plans.HOUR,
+        ends=plans.NOW + (BLOCK_HOURS - 1) * plans.HOUR,
+        TotalInstanceCount=1,
+    )
+    account.deploy(plan(**overrides))
     account.instances_follow()
     account.heartbeat(after=2 * plans.MINUTE)
     assert account.desired == 1
@@ -65,34 +55,22 @@ def test_what_another_deploy_can_put_right_leaves_the_paid_nodes_up(
     happens(account)
     account.heartbeat(after=2 * plans.MINUTE)
     account.heartbeat(after=2 * plans.MINUTE)
-    assert (account.desired, account.reason) == (1, reason)
+    assert account.outcome == (1, reason)
     (mail,) = account.mail()
     assert mail["subject"].endswith(f"unchanged nodes, {reason.replace('_', ' ')}")
     assert "its nodes stay until" in mail["text"]
     account.update(plan(job_name=OTHER_JOB))
-    assert (account.desired, account.reason) == (1, "ready")
+    assert account.outcome == (1, "ready")
     assert len(account.called("UpdateNodegroupConfig")) == 1, "no node was given back"
-
-
-def test_the_same_failure_outside_of_a_block_takes_the_node_away(account: Account) -> None:
-    account.stage()
-    account.deploy(plans.make_plan())
-    account.instances_follow()
-    fail_run(account)
-    account.heartbeat(after=2 * plans.MINUTE)
-    assert (account.desired, account.reason) == (0, "failed")
 
 
 def test_minutes_without_a_run_or_a_server_are_told_and_cost_nothing_more(
     account: Account,
 ) -> None:
     in_block(account)
-    account.s3.delete_object(
-        Bucket=account.settings.results_bucket,
-        Key=f"runs/{plans.JOB}-89abcdef/journal/0001-0000-started.json",
-    )
+    del account.objects[RESULTS, f"runs/{plans.RUN_ID}/journal/0001-0000-started.json"]
     account.heartbeat(after=plans.HOUR)
-    assert (account.desired, account.reason) == (1, "not_begun")
+    assert account.outcome == (1, "not_begun")
 
 
 @pytest.mark.parametrize(
@@ -105,62 +83,45 @@ def test_what_needs_no_node_any_more_gives_the_block_back(
     in_block(account)
     happens(account)
     account.heartbeat(after=2 * plans.MINUTE)
-    assert (account.desired, account.reason) == (0, reason)
+    assert account.outcome == (0, reason)
 
 
 def test_the_deadline_and_a_destroy_hold_in_a_block(account: Account) -> None:
     in_block(account, deadline_minutes=60)
     account.heartbeat(after=plans.HOUR)
-    assert (account.desired, account.reason) == (0, "deadline")
+    assert account.outcome == (0, "deadline")
     account.delete(plan())
     assert account.cloudformation.answers[-1]["Status"] == "SUCCESS"
 
 
-def test_a_block_that_cannot_be_read_at_this_moment_gives_no_node_back(account: Account) -> None:
+def test_nodes_that_were_kept_go_before_the_block_ends_and_not_when_it_cannot_be_read(
+    account: Account,
+) -> None:
     in_block(account)
     fail_run(account)
     account.heartbeat(after=2 * plans.MINUTE)
     account.mail()
-    account.fail("ec2", "DescribeCapacityReservations", "RequestLimitExceeded")
+    account.fail("DescribeCapacityReservations", "RequestLimitExceeded")
     account.heartbeat(after=2 * plans.MINUTE)
-    assert (account.desired, account.reason, account.mail()) == (1, "failed", [])
-
-
-def test_nodes_that_were_kept_go_before_the_block_ends(account: Account) -> None:
-    in_block(account)
-    fail_run(account)
-    account.heartbeat(after=2 * plans.MINUTE)
-    assert account.schedule() == "at(2026-11-21T08:20:00)"
+    assert (account.outcome, account.mail()) == ((1, "failed"), [])
+    account.heartbeat()
+    assert account.schedule == "at(2026-11-21T08:20:00)"
     account.now = plans.NOW + (BLOCK_HOURS - 1) * plans.HOUR - 40 * plans.MINUTE
     account.heartbeat()
     assert account.desired == 0
 
 
-def test_a_failed_run_starts_no_node_although_the_block_is_paid_for(account: Account) -> None:
-    fail_run(account)
-    deploy_in_block(account)
-    assert (account.desired, account.reason) == (0, "failed")
-
-
-def test_the_ledger_holds_the_whole_block_and_says_what_of_it_was_used(account: Account) -> None:
+@pytest.mark.parametrize("instances", [1, 2])
+def test_the_ledger_holds_the_whole_block_and_says_what_of_it_was_used(
+    account: Account, instances: int
+) -> None:
     in_block(account, budget_usd=1.0)
+    account.reservations[0]["TotalInstanceCount"] = instances
     account.end_run()
     account.heartbeat(after=2 * plans.HOUR - 2 * plans.MINUTE)
-    deployment = account.state.deployment
-    assert deployment is not None
-    assert deployment.spent_usd == BLOCK_HOURS * 10.0
-    assert deployment.node_time.node_seconds == 2 * plans.HOUR
+    assert account.deployment.spent_usd == BLOCK_HOURS * 10.0 * instances
+    assert account.paid_seconds == 2 * plans.HOUR
     (mail,) = account.mail()
-    assert (
-        "Paid for the whole Capacity Block: 240.00 USD; 2.0 of 24.0 node hours used"
-        in (mail["text"])
-    )
-
-
-def test_a_block_of_two_instances_costs_both(account: Account) -> None:
-    in_block(account)
-    account.reservations[0]["TotalInstanceCount"] = 2
-    account.heartbeat(after=2 * plans.MINUTE)
-    deployment = account.state.deployment
-    assert deployment is not None
-    assert deployment.spent_usd == 2 * BLOCK_HOURS * 10.0
+    usd, hours = 240 * instances, 24 * instances
+    paid = f"Paid for the whole Capacity Block: {usd}.00 USD; 2.0 of {hours}.0 node hours used"
+    assert paid in mail["text"]

@@ -80,11 +80,21 @@ def test_nothing_comes_up_before_every_model_is_staged() -> None:
     assert "Qwen/Qwen3-1.7B at main" in decided(observation).text
 
 
-def test_tokenizers_that_do_not_fit_keep_the_nodes_away() -> None:
-    observation = make_observation(models=Models(staging="mismatch", text="A and B differ"))
-    assert decided(observation) == Decision(
-        desired_size=0, reason="tokenizer_mismatch", text="A and B differ"
-    )
+@pytest.mark.parametrize(
+    ("reason", "seen"),
+    [
+        ("tokenizer_mismatch", {"models": Models(staging="mismatch", text="why")}),
+        ("staging_failed", {"models": Models(staging="failed", text="why")}),
+        ("canary_failed", {"canaries": Canaries(state="failed", text="why", last_lines=("403",))}),
+        ("no_block", {"block": NoCapacityBlock(why="why")}),
+    ],
+)
+def test_what_keeps_the_nodes_away_is_told_in_its_own_words(
+    reason: Any, seen: dict[str, Any]
+) -> None:
+    lines = ("403",) if reason == "canary_failed" else ()
+    expected = Decision(desired_size=0, reason=reason, text="why", last_lines=lines)
+    assert decided(make_observation(**seen)) == expected
 
 
 @pytest.mark.parametrize("state", ["missing", "unreadable"])
@@ -92,13 +102,6 @@ def test_nothing_comes_up_before_every_canary_is_well(state: Any) -> None:
     observation = make_observation(canaries=Canaries(state=state, text="of baseline"))
     assert outcome(observation) == (0, "waiting_for_canary")
     assert "of baseline" in decided(observation).text
-
-
-def test_a_canary_that_fails_keeps_the_nodes_away_with_its_log() -> None:
-    canaries = Canaries(state="failed", text="denied", last_lines=("GET 403",))
-    assert decided(make_observation(canaries=canaries)) == Decision(
-        desired_size=0, reason="canary_failed", text="denied", last_lines=("GET 403",)
-    )
 
 
 @pytest.mark.parametrize(
@@ -119,15 +122,13 @@ def test_nodes_that_are_up_go_for_a_canary_that_fails_or_stays_silent(
     assert outcome(observation, now=NOW + minutes * MINUTE) == expected
 
 
-def test_a_staging_that_was_given_up_keeps_the_nodes_away() -> None:
-    models = Models(staging="failed", text="no such revision")
-    expected = Decision(desired_size=0, reason="staging_failed", text="no such revision")
-    assert decided(make_observation(models=models)) == expected
-
-
 @pytest.mark.parametrize("state", ["complete", "failed"])
-def test_a_run_that_is_over_ends_the_nodes(state: Any) -> None:
-    observation = make_observation(run=ObservedRun(state=state, run_id="RUN", text="why"))
+@pytest.mark.parametrize("seen", [{}, {"models": UNKNOWN}])
+def test_a_run_that_is_over_ends_the_nodes_whatever_is_not_known(
+    state: Any, seen: dict[str, Any]
+) -> None:
+    run = ObservedRun(state=state, run_id="RUN", text="why")
+    observation = make_observation(run=run, **seen)
     assert outcome(observation) == (0, state)
     assert "RUN" in decided(observation).text
 
@@ -177,12 +178,9 @@ def test_the_budget_is_hours_times_the_price_of_the_plan() -> None:
     assert decided(deployment=dearer).reason == "budget"
 
 
-def test_a_deleted_deployment_has_no_nodes() -> None:
-    assert outcome(status="ended") == (0, "ended")
-
-
-def test_the_stop_object_takes_the_nodes_to_zero() -> None:
+def test_the_stop_object_and_a_deletion_take_the_nodes_to_zero() -> None:
     assert outcome(make_observation(stopped=True)) == (0, "stopped")
+    assert outcome(status="ended") == (0, "ended")
 
 
 @pytest.mark.parametrize(("ownership", "word"), [("foreign", "tags"), ("missing", "no node group")])
@@ -211,20 +209,24 @@ def test_deadline_budget_and_deletion_hold_whatever_is_not_known(seen: str) -> N
     assert outcome(observation, status="ended") == (0, "ended")
 
 
-def test_a_run_that_is_over_counts_although_models_are_not_known() -> None:
-    assert outcome(make_observation(models=UNKNOWN, run=ObservedRun(state="complete"))) == (
-        0,
-        "complete",
-    )
-
-
-def test_an_active_capacity_block_has_nodes() -> None:
-    assert in_block() == (1, "ready")
-
-
-@pytest.mark.parametrize("state", ["scheduled", "pending", "payment-pending", "active"])
-def test_no_nodes_before_the_capacity_block_starts(state: str) -> None:
-    assert in_block(state=state, starts_at_unix_s=NOW + HOUR) == (0, "block_not_started")
+@pytest.mark.parametrize(
+    ("state", "started", "expected"),
+    [
+        ("active", True, (1, "ready")),
+        ("active", False, (0, "block_not_started")),
+        ("scheduled", False, (0, "block_not_started")),
+        ("pending", False, (0, "block_not_started")),
+        ("payment-pending", False, (0, "block_not_started")),
+        ("expired", True, (0, "block_over")),
+        ("cancelled", True, (0, "block_over")),
+        ("payment-failed", True, (0, "block_over")),
+        ("failed", True, (0, "block_over")),
+    ],
+)
+def test_only_an_active_block_that_has_started_has_nodes(
+    state: str, started: bool, expected: tuple[int, str]
+) -> None:
+    assert in_block(state=state, starts_at_unix_s=NOW - HOUR if started else NOW + HOUR) == expected
 
 
 @pytest.mark.parametrize(("minutes", "size"), [(41, 1), (40, 0), (10, 0)])
@@ -232,17 +234,6 @@ def test_the_nodes_go_forty_minutes_before_the_block_ends(minutes: int, size: in
     ends = NOW + HOUR
     got = in_block(ends_at_unix_s=ends, now=ends - minutes * MINUTE)
     assert got == ((1, "ready") if size else (0, "block_over"))
-
-
-@pytest.mark.parametrize("state", ["expired", "cancelled", "payment-failed", "failed"])
-def test_a_block_that_is_no_more_has_no_nodes(state: str) -> None:
-    assert in_block(state=state) == (0, "block_over")
-
-
-def test_a_block_that_does_not_exist_has_no_nodes() -> None:
-    why = "there is no Capacity Block cr-1"
-    expected = Decision(desired_size=0, reason="no_block", text=why)
-    assert decided(make_observation(block=NoCapacityBlock(why=why))) == expected
 
 
 def test_the_sooner_of_both_ends_is_the_deadline() -> None:

@@ -1,18 +1,70 @@
-"""The function's environment and its entry point."""
+"""The mails as docs/operations.md lists them; the entry point as it is deployed."""
 
+import re
 import time
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, get_args
 
 import boto3
 import pytest
 
 from lambdas.capacity_controller import handler as handler_module
+from lambdas.capacity_controller.decision import Reason
 from lambdas.capacity_controller.handler import handler
+from lambdas.capacity_controller.notifications import NEXT, TEXTS, Subject
+from lambdas.capacity_controller.observation import CAPACITY, LAUNCH, QUOTA
 from lambdas.capacity_controller.state import load_settings
+from tests.conftest import ROOT
 from tests.lambdas.capacity_controller import conftest
+from tests.lambdas.capacity_controller.fakes import SETTINGS
 
-pytestmark = pytest.mark.emulator
+# They are only logged.
+NOT_MAILED = {"unknown"}
+
+
+def documented(page: str) -> list[str]:
+    """The first cells of the table of mails."""
+    table = re.search(r"<!-- mails:.*?-->(.*?)<!-- end of mails -->", page, re.DOTALL)
+    assert table
+    return re.findall(r"^\| `([^`]+)` \|", table[1], re.MULTILINE)
+
+
+def mailed() -> set[str]:
+    """The subjects that the code has, as the table writes them."""
+    decisions = set(get_args(Reason)) - NOT_MAILED
+    words = {word.replace("_", " ") for word in (*decisions, CAPACITY, QUOTA, LAUNCH)}
+    return words | {subject.format(number="N") for subject in Subject}
+
+
+def undocumented(page: str) -> set[str]:
+    """Mails without a row, and rows without a mail."""
+    return mailed() ^ set(documented(page))
+
+
+def test_each_mail_has_its_row_and_no_row_is_of_a_mail_that_there_is_not() -> None:
+    page = (ROOT / "docs/operations.md").read_text()
+    rows = documented(page)
+    assert undocumented(page) == set()
+    assert len(rows) == len(set(rows))
+
+
+def test_a_row_that_goes_or_is_renamed_is_seen() -> None:
+    page = (ROOT / "docs/operations.md").read_text()
+    assert undocumented(page.replace("| `not begun` |", "| `never begun` |")) == {
+        "not begun",
+        "never begun",
+    }
+
+
+def test_every_subject_but_those_of_a_lost_state_has_its_text() -> None:
+    assert set(Subject) - set(TEXTS) == {Subject.LOST_STATE, Subject.LOST_STATE_TO_ZERO}
+
+
+def test_no_next_step_begins_with_kubectl() -> None:
+    """A default cluster is private: what needs no access to it comes first."""
+    first = {reason: text.find("make logs") for reason, text in NEXT.items() if "kubectl" in text}
+    assert first
+    assert all(0 <= at < NEXT[reason].index("kubectl") for reason, at in first.items())
 
 
 def test_missing_settings_are_named_together() -> None:
@@ -26,9 +78,9 @@ def test_the_deployed_entry_point_reads_its_environment(
     account.now = time.time()
     account.deploy()
     account.stage()
-    for name, value in vars(account.settings).items():
+    for name, value in vars(SETTINGS).items():
         monkeypatch.setenv(name.upper(), value)
-    monkeypatch.setattr(boto3, "client", lambda name, **_: getattr(account.clients, name))
+    monkeypatch.setattr(boto3, "client", lambda *_, **__: account)
     context: Any = SimpleNamespace(invoked_function_arn=conftest.FUNCTION_ARN)
     handler_module._controller.cache_clear()
     handler(conftest.READY_EVENT, context)

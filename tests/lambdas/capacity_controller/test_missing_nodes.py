@@ -1,25 +1,95 @@
-"""Desired nodes that are missing, and nodes that are lost."""
+"""Desired nodes that are missing, in AWS's own words as people quote them, and lost nodes."""
+
+from typing import Any
 
 import pytest
 
-from tests.lambdas.capacity_controller import conftest, plans
+from lambdas.capacity_controller.observation import CAPACITY, LAUNCH, QUOTA, problems_of
+from tests.lambdas.capacity_controller.conftest import Account, failed_launch, started
+from tests.lambdas.capacity_controller.plans import HOUR, MINUTE, NOW, make_block_plan, make_plan
 
-pytestmark = pytest.mark.emulator
-SPOT_MESSAGE = (
+SPOT = (
     "Could not launch Spot Instances. InsufficientInstanceCapacity - There is no Spot capacity "
     "available that matches your request. Launching EC2 instance failed."
 )
+ON_DEMAND = (
+    "We currently do not have sufficient trn2.48xlarge capacity in the Availability Zone you "
+    "requested (us-east-2c). Our system will be working on provisioning additional capacity."
+)
+NO_QUOTA = (
+    "You have requested more vCPU capacity than your current vCPU limit of 0 allows for the "
+    "instance bucket that the specified instance type belongs to."
+)
+MESSAGES = [
+    (CAPACITY, SPOT),
+    (CAPACITY, ON_DEMAND),
+    (QUOTA, NO_QUOTA),
+    (QUOTA, "Max spot instance count exceeded. Launching EC2 instance failed."),
+    (LAUNCH, "You are not authorized to use launch template: lt-1. Insufficient permissions."),
+]
+
+
+def told(*activities: dict[str, Any], **overrides: Any) -> list[tuple[str, str]]:
+    given: dict[str, Any] = {"issues": [], "activities": activities, "since": NOW, **overrides}
+    plan = given.pop("plan", make_plan())
+    return [(problem.kind, problem.text) for problem in problems_of(plan, **given)]
+
+
+@pytest.mark.parametrize(("kind", "message"), MESSAGES)
+def test_a_failed_launch_is_reported_by_kind_with_zone_and_aws_message(
+    kind: str, message: str
+) -> None:
+    ((found, text),) = told(failed_launch(message, at=NOW + MINUTE))
+    assert found == kind
+    assert "us-east-2c" in text
+    assert message[:60] in text
+    assert "To try next: " in text
+
+
+@pytest.mark.parametrize(
+    ("plan", "word"),
+    [
+        (make_plan(), "on_demand"),
+        (make_plan(capacity="on_demand"), "Capacity Block"),
+        (make_block_plan(), "preflight"),
+    ],
+)
+def test_what_to_try_next_depends_on_how_the_nodes_are_bought(plan: Any, word: str) -> None:
+    activity = failed_launch(SPOT, at=NOW + MINUTE)
+    ((_, text),) = told(activity, plan=plan)
+    assert word in text.partition("To try next: ")[2]
+
+
+def test_a_launch_that_succeeded_ends_the_problem_of_those_before_and_none_under_way() -> None:
+    failed = failed_launch(SPOT, at=NOW + MINUTE)
+    succeeded = {**failed, "StatusCode": "Successful"}
+    assert told(succeeded, failed) == []
+    assert len(told(failed, succeeded)) == 1
+    assert len(told({**failed, "StatusCode": "PreInService"}, failed)) == 1
+
+
+def test_launch_failures_say_more_than_the_groups_health() -> None:
+    issue = {"code": "AsgInstanceLaunchFailures", "message": "Could not launch"}
+    failed = failed_launch(SPOT, at=NOW + MINUTE)
+    assert [kind for kind, _ in told(failed, issues=[issue])] == [CAPACITY]
+    assert [kind for kind, _ in told(issues=[issue])] == [LAUNCH]
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [("InstanceLimitExceeded", QUOTA), ("NodeCreationFailure", "NodeCreationFailure")],
+)
+def test_a_health_issue_is_reported_by_its_code(code: str, kind: str) -> None:
+    assert [k for k, _ in told(issues=[{"code": code, "message": "words"}])] == [kind]
 
 
 def test_insufficient_capacity_is_reported_once_with_zone_and_advice(
-    account: conftest.Account,
+    account: Account,
 ) -> None:
-    conftest.started(account)
+    started(account)
     for minutes in (1, 5, 9):
-        account.activities.insert(
-            0, conftest.failed_launch(SPOT_MESSAGE, at=plans.NOW + minutes * plans.MINUTE)
-        )
-        account.heartbeat(after=4 * plans.MINUTE)
+        account.activities.insert(0, failed_launch(SPOT, at=NOW + minutes * MINUTE))
+        account.heartbeat(after=4 * MINUTE)
     (mail,) = account.mail()
     assert mail["subject"] == "draftworth qwen3-32b: insufficient capacity"
     for word in ("us-east-2c", "spot", "trn2.48xlarge", "on_demand", "Capacity Block"):
@@ -27,109 +97,61 @@ def test_insufficient_capacity_is_reported_once_with_zone_and_advice(
     assert account.desired == 1, "Auto Scaling goes on trying"
 
 
-def test_a_problem_after_capacity_came_is_reported_again(
-    account: conftest.Account,
+def test_a_lost_node_is_reported_once_and_so_is_a_problem_after_capacity_came(
+    account: Account,
 ) -> None:
-    conftest.started(account)
-    account.activities = [conftest.failed_launch(SPOT_MESSAGE, at=plans.NOW + plans.MINUTE)]
-    account.heartbeat(after=2 * plans.MINUTE)
-    account.activities, account.instances = [], [("i-0", "InService")]
-    account.heartbeat(after=2 * plans.MINUTE)
+    started(account)
+    account.activities = [failed_launch(SPOT, at=NOW + MINUTE)]
+    account.heartbeat(after=2 * MINUTE)
+    account.activities = []
+    account.instances_follow()
+    account.calls.clear()
+    account.heartbeat(after=2 * MINUTE)
     assert account.state.problems == ()
     account.mail()
     account.instances = []
-    account.activities = [conftest.failed_launch(SPOT_MESSAGE, at=plans.NOW + 6 * plans.MINUTE)]
-    account.heartbeat(after=2 * plans.MINUTE)
+    account.activities = [failed_launch(SPOT, at=NOW + 6 * MINUTE)]
+    for _ in range(2):
+        account.heartbeat(after=2 * MINUTE)
     assert sorted(account.subjects()) == [
         "draftworth qwen3-32b: 1 accelerator node(s) lost",
         "draftworth qwen3-32b: insufficient capacity",
     ]
+    assert account.called("UpdateNodegroupConfig") == [], "it is left to Auto Scaling"
 
 
-def test_node_group_health_is_reported_where_no_launch_failed(
-    account: conftest.Account,
+def test_node_group_health_is_reported_where_no_launch_failed_since_nodes_are_desired(
+    account: Account,
 ) -> None:
-    conftest.started(account)
-    account.issues = [
-        {
-            "code": "NodeCreationFailure",
-            "message": "Instances failed to join the kubernetes cluster",
-            "resourceIds": ["i-0"],
-        }
-    ]
-    account.heartbeat(after=plans.MINUTE)
-    (mail,) = account.mail()
-    assert "Instances failed to join the kubernetes cluster" in mail["text"]
-
-
-def test_a_launch_that_failed_before_the_nodes_were_asked_for_is_of_the_past(
-    account: conftest.Account,
-) -> None:
-    account.activities = [conftest.failed_launch(SPOT_MESSAGE, at=plans.NOW - plans.HOUR)]
-    conftest.started(account)
-    account.heartbeat(after=plans.MINUTE)
-    assert account.mail() == []
-
-
-def test_a_problem_of_nodes_that_are_not_desired_is_not_reported(account: conftest.Account) -> None:
-    account.issues = [{"code": "AsgInstanceLaunchFailures", "message": "x", "resourceIds": []}]
+    message = "Instances failed to join the kubernetes cluster"
+    issue = {"code": "NodeCreationFailure", "message": message, "resourceIds": ["i-0"]}
+    account.group["health"]["issues"] = [issue]
+    account.activities = [failed_launch(SPOT, at=NOW - HOUR)]
     account.deploy()
-    account.mail()
-    account.heartbeat(after=plans.MINUTE)
-    assert account.mail() == []
-
-
-def test_an_activity_history_that_cannot_be_read_decides_nothing(account: conftest.Account) -> None:
-    account.fail("autoscaling", "DescribeScalingActivities", *["AccessDenied"] * 9)
-    conftest.started(account)
-    account.heartbeat()
-    assert account.desired == 1
-
-
-def test_a_lost_node_is_reported_and_left_to_auto_scaling(account: conftest.Account) -> None:
-    conftest.started(account)
-    account.instances_follow()
-    account.heartbeat(after=plans.MINUTE)
-    account.instances = []
-    account.heartbeat(after=plans.MINUTE)
-    assert account.subjects() == ["draftworth qwen3-32b: 1 accelerator node(s) lost"]
-    account.heartbeat(after=plans.MINUTE)
-    assert account.mail() == []
-    assert account.desired == 1
-    assert account.called("UpdateNodegroupConfig") == []
+    account.heartbeat(after=MINUTE)
+    assert account.subjects() == ["draftworth qwen3-32b: 0 nodes, waiting for models"]
+    account.stage()
+    for _ in range(2):
+        account.heartbeat(after=MINUTE)
+    _, mail = account.mail()
+    assert message in mail["text"]
 
 
 def test_a_node_that_was_replaced_beforehand_is_told_once_and_not_as_lost(
-    account: conftest.Account,
+    account: Account,
 ) -> None:
     """EC2 starts another one at a rebalance recommendation, then EKS drains the first."""
-    conftest.started(account)
+    started(account)
     account.instances_follow()
-    account.heartbeat(after=2 * plans.MINUTE)
+    account.heartbeat(after=2 * MINUTE)
     account.instances = [("i-0", "Terminating:Wait"), ("i-9", "InService")]
     for _ in range(7):
-        account.heartbeat(after=2 * plans.MINUTE)
+        account.heartbeat(after=2 * MINUTE)
     (mail,) = account.mail()
     assert mail["subject"] == "draftworth qwen3-32b: more nodes than desired"
     assert "2 accelerator nodes" in mail["text"]
     account.instances = [("i-9", "InService")]
-    account.heartbeat(after=2 * plans.MINUTE)
+    account.heartbeat(after=2 * MINUTE)
     assert (account.mail(), account.desired, account.state.problems) == ([], 1, ())
-    deployment = account.state.deployment
-    assert deployment is not None
-    both = (
-        8 * 2 * plans.MINUTE
-    )  # seen at the end of the first interval, gone at the end of the last
-    assert deployment.node_time.node_seconds == 2 * plans.MINUTE + 2 * both
-
-
-def test_nodes_that_were_scaled_down_are_not_lost(account: conftest.Account) -> None:
-    conftest.started(account)
-    account.instances_follow()
-    account.heartbeat(after=plans.MINUTE)
-    account.end_run()
-    account.handle(conftest.RUN_EVENT)
-    account.mail()
-    account.instances = []
-    account.heartbeat(after=plans.MINUTE)
-    assert account.mail() == []
+    both = 8 * 2 * MINUTE  # seen at the end of the first interval, gone at the end of the last
+    assert account.paid_seconds == 2 * MINUTE + 2 * both

@@ -5,7 +5,6 @@ import pytest
 from lambdas.capacity_controller.actions import RESPONSE_ATTEMPTS, is_cloudformations
 from tests.lambdas.capacity_controller.conftest import RESPONSE_URL, STACK_ID, Account
 
-pytestmark = pytest.mark.emulator
 BUCKET = "cloudformation-custom-resource-response"
 
 

@@ -3,15 +3,8 @@
 import pytest
 
 from draftworth.records.servers import server_state_key
-from lambdas.capacity_controller.state import Deployment
-from tests.lambdas.capacity_controller.conftest import (
-    RESULTS,
-    RUN_EVENT,
-    Account,
-    s3_event,
-    started,
-)
-from tests.lambdas.capacity_controller.fakes import FakeAws
+from tests.lambdas.capacity_controller.conftest import RUN_EVENT, Account, s3_event
+from tests.lambdas.capacity_controller.fakes import RESULTS
 from tests.lambdas.capacity_controller.plans import (
     HOUR,
     JOB,
@@ -23,28 +16,23 @@ from tests.lambdas.capacity_controller.plans import (
     make_plan,
     make_server,
 )
-from tests.lambdas.capacity_controller.test_invariants import Scenario, current
+from tests.lambdas.capacity_controller.test_invariants import Scenario
 
-pytestmark = pytest.mark.emulator
 OTHER_JOB = "llmperf-qwen3-32b-11112222"
 SERVER_EVENT = s3_event(RESULTS, server_state_key(SERVERS[0]))
 NODE = ("i-0", "InService")
 
 
-def deployment(account: Account) -> Deployment:
-    current = account.state.deployment
-    assert current is not None
-    return current
-
-
-def starting(account: Account) -> None:
-    """The node is there and the Job has begun to wait; no server is healthy."""
-    started(account)
-    account.instances = [NODE]
+def starting(account: Account, *, nodes: int = 1) -> None:
+    """The nodes are there and the Job has begun to wait; no server is healthy."""
+    account.stage()
+    account.deploy(make_plan(nodes=nodes, budget_usd=1e6, deadline_minutes=1000))
+    account.nodes_follow()
     account.begin_run(JOB)
     for variant in VARIANTS:
         account.say(make_server(variant, phase="starting"))
     account.heartbeat()
+    account.mail()
 
 
 def pass_minutes(account: Account, minutes: int) -> None:
@@ -57,40 +45,22 @@ def test_a_server_that_is_given_up_ends_the_nodes_with_the_last_lines_of_its_log
 ) -> None:
     starting(account)
     pass_minutes(account, 12)
+    account.say(make_given_up(since_unix_s=NOW - 1))
+    account.handle(SERVER_EVENT)
+    assert account.desired == 1, "it was given up before the deploy"
     account.say(make_given_up(since_unix_s=account.now))
     account.handle(SERVER_EVENT)
     (mail,) = account.mail()
     assert mail["subject"] == "draftworth qwen3-32b: 0 nodes, server gave up"
     for words in ("baseline", "3 starts", "no devices", "exit code 70", "artifacts"):
         assert words in mail["text"]
-    assert (account.desired, deployment(account).node_time.node_seconds) == (0, 12 * MINUTE)
-
-
-def test_the_runs_own_failure_that_comes_of_it_is_not_told_again(account: Account) -> None:
-    starting(account)
-    account.say(make_given_up(since_unix_s=account.now))
-    account.handle(SERVER_EVENT)
-    account.mail()
-    account.end_run(status="failed", reason="the server of baseline was given up")
-    account.handle(RUN_EVENT)
-    assert (account.mail(), account.reason) == ([], "server_gave_up")
-
-
-def test_a_run_that_was_complete_before_is_complete(account: Account) -> None:
-    starting(account)
-    account.end_run()
-    account.say(make_given_up())
-    account.handle(RUN_EVENT)
-    assert account.reason == "complete"
-
-
-def test_another_pods_first_words_do_not_bring_the_nodes_back(account: Account) -> None:
-    starting(account)
-    account.say(make_given_up(since_unix_s=account.now))
-    account.handle(SERVER_EVENT)
+    assert (account.desired, account.paid_seconds) == (0, 12 * MINUTE)
     account.say(make_server(phase="starting", since_unix_s=account.now + 1, pod="another"))
     account.heartbeat(after=2 * MINUTE)
-    assert (account.desired, account.reason) == (0, "server_gave_up")
+    assert account.outcome == (0, "server_gave_up"), "another pod does not bring the nodes back"
+    account.end_run(status="failed", reason="the server of baseline was given up")
+    account.handle(RUN_EVENT)
+    assert (account.mail(), account.reason) == ([], "server_gave_up"), "it is told once"
 
 
 def test_another_job_starts_although_a_server_was_given_up_before(account: Account) -> None:
@@ -99,96 +69,72 @@ def test_another_job_starts_although_a_server_was_given_up_before(account: Accou
     account.handle(SERVER_EVENT)
     account.now += HOUR
     account.update(make_plan(job_name=OTHER_JOB))
-    assert (account.desired, account.reason) == (1, "ready")
+    assert account.outcome == (1, "ready")
     account.update(make_plan())
-    assert (account.desired, account.reason) == (0, "server_gave_up"), "rolled back"
+    assert account.outcome == (0, "server_gave_up"), "rolled back"
 
 
 def test_bytes_that_are_no_servers_state_end_nothing_and_start_the_nodes(
     account: Account,
 ) -> None:
     key = "control/serving/baseline.json"
-    account.s3.put_object(Bucket=RESULTS, Key=key, Body=b"{")
+    account.write(RESULTS, key, b"{")
     starting(account)
-    account.s3.put_object(Bucket=RESULTS, Key=key, Body=b"[]")
+    account.write(RESULTS, key, b"[]")
     pass_minutes(account, 60)
     assert account.desired == 1
 
 
-def test_a_start_that_hangs_ends_the_nodes_when_its_allowance_is_paid_for(
-    account: Account,
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_a_start_that_hangs_ends_the_nodes_when_the_allowance_of_each_is_paid_for(
+    account: Account, nodes: int
 ) -> None:
-    starting(account)
+    starting(account, nodes=nodes)
     pass_minutes(account, 128)
-    assert (account.desired, account.mail()) == (1, [])
+    assert (account.desired, account.mail()) == (nodes, [])
     pass_minutes(account, 2)
-    assert (account.desired, account.reason) == (0, "no_server_ready")
-    assert deployment(account).node_time.node_seconds == 130 * MINUTE
+    assert account.outcome == (0, "no_server_ready")
+    assert account.paid_seconds == 130 * MINUTE * nodes
     (mail,) = account.mail()
-    assert "130 node minutes" in mail["text"]
+    assert f"{130 * nodes} node minutes" in mail["text"]
     assert "make logs" in mail["text"]
     account.instances = []
     pass_minutes(account, 60)
     assert (account.desired, account.mail()) == (0, []), "its nodes that go are no loss"
 
 
-def test_two_nodes_have_the_allowance_each(account: Account) -> None:
-    account.stage()
-    account.deploy(make_plan(nodes=2, budget_usd=1e6))
-    account.instances = [NODE, ("i-1", "InService")]
-    account.begin_run(JOB)
-    pass_minutes(account, 128)
-    assert account.desired == 2
-    pass_minutes(account, 4)
-    assert (account.desired, account.reason) == (0, "no_server_ready")
-
-
-def test_waiting_for_capacity_is_no_start(account: Account) -> None:
-    started(account)
-    account.begin_run(JOB)
-    pass_minutes(account, 200)
-    assert account.desired == 1
-
-
-def test_one_server_that_was_healthy_ends_the_wait(account: Account) -> None:
-    starting(account)
-    pass_minutes(account, 100)
-    account.say(make_server(since_unix_s=account.now))
-    pass_minutes(account, 100)
-    assert account.desired == 1
-
-
-def test_results_are_evidence_of_a_server_that_cannot_say_so() -> None:
+def test_results_are_evidence_of_a_server_that_cannot_say_so(account: Account) -> None:
     """As long as they come: one that was written before says nothing of the server of now."""
-    aws, begun = FakeAws(), ("nodes follow", "begin", "measure")
-    scenario = Scenario(aws=aws)
+    begun = ("nodes follow", "begin", "measure")
+    scenario = Scenario(aws=account)
     for operation in ("stage both", "Create poor", "heartbeat", *begun):
         scenario.do(operation)
     waits = []
     for operation in ("a minute later", "measure", "heartbeat", "a minute later", "heartbeat"):
         scenario.do(operation)
-        found, _ = current(aws)
-        assert found is not None
-        waits.append(found.without_server_seconds)
+        waits.append(account.deployment.without_server_seconds)
     assert waits[2:] == [0.0, 0.0, 2 * MINUTE], "node seconds, of two nodes"
 
 
 def test_a_server_that_falls_silent_again_has_the_allowance_again(account: Account) -> None:
     starting(account)
+    pass_minutes(account, 100)
     account.say(make_server(since_unix_s=account.now))
-    pass_minutes(account, 60)
+    pass_minutes(account, 100)
     account.say(make_server(phase="starting", start=2, since_unix_s=account.now))
     pass_minutes(account, 128)
     assert account.desired == 1
     pass_minutes(account, 2)
-    assert (account.desired, account.reason) == (0, "no_server_ready")
+    assert account.outcome == (0, "no_server_ready")
 
 
-def test_what_a_server_said_on_a_lost_node_does_not_count_for_the_next(account: Account) -> None:
-    """Nobody is left to take its "healthy" back; the second start may hang as well."""
+@pytest.mark.parametrize("healthy", [True, False])
+def test_each_node_has_the_whole_allowance_for_its_start(account: Account, healthy: bool) -> None:
+    """What a server said on a lost node does not count: nobody is left to take it back."""
     starting(account)
-    account.say(make_server(since_unix_s=account.now))
-    pass_minutes(account, 10)
+    if healthy:
+        account.say(make_server(since_unix_s=account.now))
+    pass_minutes(account, 100)
     account.instances = []
     account.heartbeat(after=2 * MINUTE)
     account.heartbeat(after=HOUR)  # waiting for capacity
@@ -196,18 +142,7 @@ def test_what_a_server_said_on_a_lost_node_does_not_count_for_the_next(account: 
     pass_minutes(account, 128)
     assert account.desired == 1
     pass_minutes(account, 4)
-    assert (account.desired, account.reason) == (0, "no_server_ready")
-
-
-def test_each_node_has_the_whole_allowance_for_its_start(account: Account) -> None:
-    """A first compilation that Spot interrupts is not cut off in its second hour."""
-    starting(account)
-    pass_minutes(account, 100)
-    account.instances = []
-    account.heartbeat(after=2 * MINUTE)
-    account.instances = [NODE]
-    pass_minutes(account, 100)
-    assert account.desired == 1
+    assert account.outcome == (0, "no_server_ready")
 
 
 def test_nodes_that_come_back_after_a_stop_have_the_whole_allowance(account: Account) -> None:
@@ -217,7 +152,7 @@ def test_nodes_that_come_back_after_a_stop_have_the_whole_allowance(account: Acc
     account.heartbeat()
     account.instances = []
     account.heartbeat(after=2 * MINUTE)
-    account.s3.delete_object(Bucket=RESULTS, Key="control/stop")
+    account.resume()
     account.heartbeat(after=10 * MINUTE)
     account.instances = [NODE]
     pass_minutes(account, 100)
@@ -227,17 +162,11 @@ def test_nodes_that_come_back_after_a_stop_have_the_whole_allowance(account: Acc
 def test_states_that_cannot_be_read_end_nothing(account: Account) -> None:
     starting(account)
     pass_minutes(account, 128)
-    account.fail("s3", "GetObject", *[None] * 6, *["SlowDown"] * 2)
+    account.fail("GetObject", *[None] * 6, *["SlowDown"] * 2)
     account.heartbeat(after=2 * MINUTE)
     assert account.desired == 1
     account.heartbeat(after=2 * MINUTE)
     assert account.desired == 0
-
-
-def test_a_given_up_of_before_the_deploy_says_nothing(account: Account) -> None:
-    account.say(make_given_up(since_unix_s=NOW - 1))
-    started(account)
-    assert account.desired == 1
 
 
 def test_the_state_says_when_stopped_nodes_are_gone(account: Account) -> None:
@@ -248,10 +177,10 @@ def test_the_state_says_when_stopped_nodes_are_gone(account: Account) -> None:
     last = account.state.last_decision
     assert last is not None
     assert (last.desired_size, last.reason) == (0, "stopped")
-    assert deployment(account).node_time.instances == 1
+    assert account.deployment.node_time.instances == 1
     account.instances = []
     account.heartbeat(after=2 * MINUTE)
-    assert deployment(account).node_time.instances == 0
+    assert account.deployment.node_time.instances == 0
 
 
 # Servers that start and stop while a run lasts.
@@ -280,17 +209,7 @@ def test_servers_that_were_stopped_on_purpose_end_nothing(account: Account) -> N
     assert (account.desired, account.mail()) == (1, [])
 
 
-def test_a_second_server_that_is_given_up_ends_the_nodes_like_a_first_one(
-    account: Account,
-) -> None:
-    starting(account)
-    swap(account)
-    account.say(make_given_up(VARIANTS[1], server=SERVERS[3], since_unix_s=account.now + 2))
-    account.handle(SERVER_EVENT)
-    assert (account.desired, account.reason) == (0, "server_gave_up")
-
-
-def test_a_run_that_ends_with_what_it_has_is_told_after_its_server_was_given_up(
+def test_a_run_that_ends_with_what_it_has_is_told_after_its_second_server_was_given_up(
     account: Account,
 ) -> None:
     """The controller is the quicker one; the answer comes by mail all the same."""
@@ -298,12 +217,13 @@ def test_a_run_that_ends_with_what_it_has_is_told_after_its_server_was_given_up(
     swap(account)
     account.say(make_given_up(VARIANTS[1], server=SERVERS[3], since_unix_s=account.now + 2))
     account.handle(SERVER_EVENT)
+    assert account.outcome == (0, "server_gave_up")
     account.mail()
     account.end_run()
     account.handle(RUN_EVENT)
     (mail,) = account.mail()
     assert "complete" in mail["subject"]
-    assert (account.desired, account.reason) == (0, "complete")
+    assert account.outcome == (0, "complete")
 
 
 def test_a_server_that_was_killed_when_it_was_stopped_does_not_stay_healthy(
@@ -317,4 +237,4 @@ def test_a_server_that_was_killed_when_it_was_stopped_does_not_stay_healthy(
     pass_minutes(account, 128)
     assert account.desired == 1
     pass_minutes(account, 4)
-    assert (account.desired, account.reason) == (0, "no_server_ready")
+    assert account.outcome == (0, "no_server_ready")

@@ -2,17 +2,16 @@
 
 import contextlib
 import json
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from draftworth.records.codec import RecordError, dump_record, dump_text
 from draftworth.records.deployment import STATE_KEY, STOP_KEY, TOLD_KEY
-from lambdas.capacity_controller.handler import handle
 from lambdas.s3_document import DocumentError
 from tests.lambdas.capacity_controller import plans
-from tests.lambdas.capacity_controller.fakes import RESULTS, FakeAws, refused
+from tests.lambdas.capacity_controller.conftest import Account
+from tests.lambdas.capacity_controller.fakes import RESULTS, refused
 from tests.lambdas.capacity_controller.test_invariants import Scenario
 
 STATE, TOLD = (RESULTS, STATE_KEY), (RESULTS, TOLD_KEY)
@@ -21,15 +20,12 @@ LOST = "draftworth qwen3-32b: state lost"
 ZERO = "draftworth qwen3-32b: 0 nodes, state lost"
 
 
-def invoke(aws: FakeAws, *, trigger: str = "heartbeat", plan: str | None = None) -> None:
-    context: Any = SimpleNamespace(invoked_function_arn="arn")
-    handle(
-        {"trigger": trigger, "plan": plan or dump_text(PLAN)}, context, controller=aws.controller
-    )
+def invoke(aws: Account, *, trigger: str = "heartbeat", plan: str | None = None) -> None:
+    aws.handle({"trigger": trigger, "plan": plan or dump_text(PLAN)})
 
 
 def heartbeats(
-    aws: FakeAws, number: int = 1, *, after: float = 2 * plans.MINUTE, **more: Any
+    aws: Account, number: int = 1, *, after: float = 2 * plans.MINUTE, **more: Any
 ) -> None:
     """As the schedule invokes the function; its errors are Lambda's to count."""
     for _ in range(number):
@@ -38,9 +34,9 @@ def heartbeats(
             invoke(aws, **more)
 
 
-def running() -> FakeAws:
+def running() -> Account:
     """Two nodes are up, an hour after the deploy."""
-    aws = FakeAws()
+    aws = Account()
     scenario = Scenario(aws=aws)
     scenario.do("Create first")
     aws.now += plans.HOUR
@@ -51,15 +47,15 @@ def running() -> FakeAws:
     return aws
 
 
-def unreadable(aws: FakeAws, body: bytes = b"{}") -> None:
-    aws.put_object(Bucket=RESULTS, Key=STATE_KEY, Body=body)
+def unreadable(aws: Account, body: bytes = b"{}") -> None:
+    aws.write(RESULTS, STATE_KEY, body)
 
 
-def changed(aws: FakeAws, **values: Any) -> bytes:
+def changed(aws: Account, **values: Any) -> bytes:
     return json.dumps({**json.loads(aws.objects[STATE][0]), **values}).encode()
 
 
-def from_the_future(aws: FakeAws) -> bytes:
+def from_the_future(aws: Account) -> bytes:
     state = json.loads(aws.objects[STATE][0])
     state["deployments"][state["current"]]["deployed_at_unix_s"] = plans.NOW + 300 * plans.HOUR
     return json.dumps(state).encode()
@@ -97,7 +93,7 @@ def test_a_state_that_is_read_again_goes_on_and_another_unreadable_one_is_told()
     unreadable(aws, good)
     heartbeats(aws, 2)
     assert (aws.desired, aws.sent) == (2, [LOST])
-    unreadable(aws)
+    unreadable(aws, b"[]")
     heartbeats(aws, 2)
     assert aws.sent == [LOST, LOST]
 
@@ -108,7 +104,7 @@ def test_the_deadline_holds_to_the_minute_by_its_own_schedule() -> None:
     heartbeats(aws, after=3 * plans.HOUR - plans.MINUTE)
     assert aws.desired == 2
     aws.now += plans.MINUTE
-    event = json.loads(aws.schedule_input)
+    event = json.loads(aws.schedules["deadline"]["Target"]["Input"])
     with pytest.raises(DocumentError):
         invoke(aws, **event)
     assert aws.desired == 0
@@ -128,7 +124,7 @@ def test_a_deadline_whose_event_was_lost_holds_from_the_last_change_of_the_nodes
 
 def test_the_deadlines_event_takes_no_nodes_where_one_read_of_the_state_fails() -> None:
     aws = running()
-    aws.failing_reads = 1
+    aws.fail("GetObject", "SlowDown")
     with pytest.raises(type(refused("SlowDown"))):
         invoke(aws, trigger="deadline")
     assert aws.desired == 2
@@ -152,7 +148,7 @@ def test_the_budget_holds_since_the_last_change_of_the_nodes() -> None:
 def test_a_stop_and_the_runs_end_take_the_nodes_to_zero(key: str, body: bytes) -> None:
     aws = running()
     unreadable(aws)
-    aws.put_object(Bucket=RESULTS, Key=key, Body=body)
+    aws.write(RESULTS, key, body)
     heartbeats(aws)
     assert (aws.desired, aws.sent) == (0, [ZERO])
 
@@ -170,7 +166,7 @@ def test_nodes_of_a_capacity_block_go_before_it_ends_whatever_they_cost(
 
 
 def test_no_node_starts_without_a_state_and_that_is_told_once() -> None:
-    aws = FakeAws()
+    aws = Account()
     scenario = Scenario(aws=aws)
     for operation in ("Create first", "stage both"):
         scenario.do(operation)
@@ -194,7 +190,7 @@ def test_without_a_plan_that_can_be_read_either_no_node_is_touched() -> None:
 def test_a_mail_that_cannot_be_remembered_is_sent_once_an_hour() -> None:
     aws = running()
     unreadable(aws)
-    aws.writes_fail = True
+    aws.fail("PutObject", *["AccessDenied"] * 100)
     heartbeats(aws, 60)
     assert 1 <= len(aws.sent) <= 2
     assert TOLD not in aws.objects
@@ -203,7 +199,7 @@ def test_a_mail_that_cannot_be_remembered_is_sent_once_an_hour() -> None:
 def test_nodes_of_an_unknown_age_stay_and_are_told() -> None:
     aws = running()
     unreadable(aws)
-    aws.modified_at_unix_s = None
+    del aws.group["modifiedAt"]
     heartbeats(aws, after=10 * PLAN.deadline_minutes * plans.MINUTE)
     assert (aws.desired, aws.sent) == (2, [LOST])
     assert "a time that EKS does not tell" in aws.texts[-1]

@@ -1,0 +1,180 @@
+"""The AWS in memory answers as boto3 does: the same calls are made to it and to moto."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import boto3
+import pytest
+from botocore.exceptions import ClientError, ParamValidationError
+from botocore.validate import ParamValidator
+from moto import mock_aws
+
+from tests.lambdas.capacity_controller import plans
+from tests.lambdas.capacity_controller.conftest import failed_launch
+from tests.lambdas.capacity_controller.fakes import (
+    AUTO_SCALING_GROUP,
+    RESULTS,
+    SERVICES,
+    SETTINGS,
+    FakeAws,
+    model_of,
+)
+
+PLAN = plans.make_plan()
+GROUP = {"clusterName": PLAN.cluster_name, "nodegroupName": PLAN.nodegroup_name}
+ANOTHERS = {"clusterName": "another", "nodegroupName": PLAN.nodegroup_name}
+SIZE = {"scalingConfig": {"minSize": 0, "maxSize": 2, "desiredSize": 2}}
+STATE = {"Bucket": RESULTS, "Key": "control/state.json"}
+SCHEDULE = {"Name": "deadline", "GroupName": SETTINGS.schedule_group}
+DEADLINE = {
+    **SCHEDULE,
+    "ScheduleExpression": "at(2026-11-20T14:00:00)",
+    "FlexibleTimeWindow": {"Mode": "OFF"},
+    "Target": {"Arn": "arn:aws:lambda:us-east-2:111122223333:function:x", "RoleArn": "arn:aws:x"},
+}
+MAIL = {"TopicArn": SETTINGS.topic_arn, "Message": "text"}
+LIST = {"Bucket": RESULTS, "Delimiter": "/"}
+CALLS: list[tuple[str, str, dict[str, Any]]] = [
+    ("s3", "get_object", STATE),
+    ("s3", "put_object", {**STATE, "Body": b"1", "IfMatch": '"of another"'}),
+    ("s3", "put_object", {**STATE, "Body": b"1", "IfNoneMatch": "*"}),
+    ("s3", "put_object", {**STATE, "Body": b"2", "IfNoneMatch": "*"}),
+    ("s3", "put_object", {**STATE, "Body": b"2", "IfMatch": '"of another"'}),
+    ("s3", "get_object", STATE),
+    ("s3", "put_object", {**STATE, "Body": b"2", "IfMatch": "ETAG"}),
+    ("s3", "put_object", {**STATE, "Body": b"3", "IfMatch": "ETAG"}),
+    ("s3", "put_object", {**STATE, "Body": b"1"}),
+    ("s3", "get_object", STATE),
+    ("s3", "list_objects_v2", {**LIST, "Prefix": "control"}),
+    ("s3", "list_objects_v2", {**LIST, "Prefix": "control/"}),
+    ("s3", "list_objects_v2", {**LIST, "Prefix": "runs/"}),
+    ("eks", "describe_nodegroup", ANOTHERS),
+    ("eks", "describe_nodegroup", {**GROUP, "nodegroupName": "another"}),
+    ("eks", "update_nodegroup_config", {**GROUP, **SIZE, "nodegroupName": "another"}),
+    ("eks", "describe_nodegroup", GROUP),
+    ("eks", "update_nodegroup_config", {**GROUP, **SIZE}),
+    ("eks", "describe_nodegroup", GROUP),
+    ("autoscaling", "describe_auto_scaling_groups", {"AutoScalingGroupNames": ["another"]}),
+    ("autoscaling", "describe_scaling_activities", {"AutoScalingGroupName": "another"}),
+    ("scheduler", "update_schedule", DEADLINE),
+    ("scheduler", "delete_schedule", SCHEDULE),
+    ("scheduler", "create_schedule", DEADLINE),
+    ("scheduler", "create_schedule", DEADLINE),
+    ("scheduler", "update_schedule", DEADLINE),
+    ("scheduler", "delete_schedule", SCHEDULE),
+    ("scheduler", "delete_schedule", SCHEDULE),
+    ("sns", "publish", {**MAIL, "Subject": "x" * 100}),
+    ("sns", "publish", {**MAIL, "Subject": "x" * 101}),
+]
+END_DRAIN = {
+    "AutoScalingGroupName": AUTO_SCALING_GROUP,
+    "LifecycleHookName": "Terminate-LC-Hook",
+    "LifecycleActionResult": "CONTINUE",
+    "InstanceId": "i-0",
+}
+# moto has neither Capacity Blocks nor drains, nor instances of a node group.
+NOT_IN_MOTO: list[tuple[str, str, dict[str, Any]]] = [
+    ("autoscaling", "complete_lifecycle_action", END_DRAIN),
+    (
+        "autoscaling",
+        "describe_auto_scaling_groups",
+        {"AutoScalingGroupNames": [AUTO_SCALING_GROUP]},
+    ),
+    ("autoscaling", "describe_scaling_activities", {"AutoScalingGroupName": AUTO_SCALING_GROUP}),
+    ("ec2", "describe_capacity_reservations", {"CapacityReservationIds": [plans.BLOCK_ID]}),
+]
+# AWS gives these their values, or takes some time for it.
+OF_AWS = {"LastModified", "modifiedAt", "MessageId", "ScheduleArn", "name", "status"}
+
+
+def answers_of(clients: dict[str, Any]) -> Iterator[Any]:
+    """The code of each call's error, or its answer. ETAG is the one that was read before."""
+    etag = ""
+    for service, method, request in CALLS:
+        given = {key: etag if value == "ETAG" else value for key, value in request.items()}
+        try:
+            answer = getattr(clients[service], method)(**given)
+        except ClientError as error:
+            yield error.response["Error"]["Code"], error.operation_name
+            continue
+        if "Body" in answer:
+            etag = answer["ETag"]
+            answer["Body"] = answer["Body"].read()
+        yield answer
+
+
+def agrees(fake: Any, real: Any, key: str = "") -> bool:
+    """All that the fake says stands in the real answer."""
+    if type(fake) is not type(real):
+        return False
+    if isinstance(fake, dict):
+        return all(name in real and agrees(fake[name], real[name], name) for name in fake)
+    if isinstance(fake, list):
+        return len(fake) == len(real) and all(map(agrees, fake, real))
+    return key in OF_AWS or bool(fake == real)
+
+
+@pytest.mark.emulator
+def test_the_same_calls_have_the_same_answers_in_moto() -> None:
+    with mock_aws():
+        made: dict[str, Any] = {name: boto3.client(name) for name in SERVICES}  # type: ignore[call-overload]
+        where = {"LocationConstraint": "us-east-2"}
+        made["s3"].create_bucket(Bucket=RESULTS, CreateBucketConfiguration=where)
+        made["scheduler"].create_schedule_group(Name=SETTINGS.schedule_group)
+        made["sns"].create_topic(Name=SETTINGS.topic_arn.split(":")[-1])
+        role = "arn:aws:iam::111122223333:role/nodes"
+        made["eks"].create_cluster(name=PLAN.cluster_name, roleArn=role, resourcesVpcConfig={})
+        made["eks"].create_nodegroup(
+            **GROUP,
+            nodeRole=role,
+            subnets=["subnet-1"],
+            scalingConfig={"minSize": 0, "maxSize": 1, "desiredSize": 0},
+            tags=dict(PLAN.nodegroup_tags),
+        )
+        real = list(answers_of(made))
+    fake = list(answers_of(dict.fromkeys(SERVICES, FakeAws())))
+    for call, said, answered in zip(CALLS, fake, real, strict=True):
+        assert agrees(said, answered), (call, said, answered)
+
+
+@pytest.mark.parametrize(
+    ("fake", "real"),
+    [
+        ({"ETag": "1"}, {"ETag": "2"}),
+        ({"Contents": []}, {}),
+        ({"Activities": [{}]}, {"Activities": []}),
+        ({"modifiedAt": 1.0}, {"modifiedAt": "2026-11-20"}),
+        (("NoSuchKey", "GetObject"), ("404", "GetObject")),
+    ],
+)
+def test_an_answer_that_differs_is_noticed(fake: Any, real: Any) -> None:
+    assert agrees(fake, fake)
+    assert not agrees(fake, real)
+
+
+def test_every_call_of_the_fake_is_compared_and_fits_boto3s_description() -> None:
+    aws = FakeAws()
+    aws.instances, aws.activities = [("i-0", "InService")], [failed_launch("x", at=plans.NOW)]
+    aws.reserve(starts=plans.NOW, ends=plans.NOW + plans.HOUR)
+    aws.write(RESULTS, STATE["Key"], b"")
+    aws.create_schedule(**DEADLINE)
+    done = set()
+    for service, method, request in (*CALLS, *NOT_IN_MOTO):
+        try:
+            answer = getattr(aws, method)(**request)
+        except ClientError:
+            continue
+        name, _ = aws.calls[-1]
+        report = ParamValidator().validate(answer, model_of(service, name).output_shape)
+        # What the controller does not read is left out.
+        wrong = re.sub(r"^Missing required .*\n?", "", report.generate_report(), flags=re.MULTILINE)
+        assert wrong == ""
+        done.add(method)
+    assert done == {name for name, value in vars(FakeAws).items() if hasattr(value, "__wrapped__")}
+
+
+@pytest.mark.parametrize("wrong", [{"bucket": RESULTS}, {"Key": 7}])
+def test_what_boto3_refuses_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ParamValidationError):
+        FakeAws().get_object(**{**STATE, **wrong})
