@@ -30,15 +30,22 @@ Hazards = dict[str, float]
 
 def transcripts_of(run: Run, hazards: Hazards, *, seed: int = 0) -> dict[str, Transcript]:
     """Token ids of every request: those of the target until the output parts, others after."""
+    drawn: dict[str, tuple[int, ...]] = {}
     found = {}
     for block in run.blocks:
         hazard = hazards.get(block.variant, 0.0)
         for record in block.requests:
-            drawn = random.Random(f"{seed} {block.variant} {block.prompt_class} {record.prompt_id}")
-            part = next((i for i in range(LENGTH) if drawn.random() < hazard), LENGTH)
-            ids = (*range(part), *(1000 + i for i in range(LENGTH - part)))
+            prompt = f"{seed} {block.variant} {block.prompt_class} {record.prompt_id}"
+            if prompt not in drawn:
+                drawn[prompt] = token_ids(random.Random(prompt), hazard)
+            ids = drawn[prompt]
             found[record.request_id] = Transcript(request_id=record.request_id, token_ids=ids)
     return found
+
+
+def token_ids(draws: random.Random, hazard: float) -> tuple[int, ...]:
+    part = next((i for i in range(LENGTH) if draws.random() < hazard), LENGTH)
+    return (*range(part), *(1000 + i for i in range(LENGTH - part)))
 
 
 RUN = make_run()

