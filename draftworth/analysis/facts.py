@@ -4,14 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from draftworth.analysis.checks import (
-    AcceptanceCheck,
-    BreakEven,
-    ServerCheck,
-    acceptance_by_position,
-    break_even,
-    server_check,
-)
+from draftworth.analysis import checks
 from draftworth.analysis.ladder import Contexts, Ladder, contexts_of, ladders_of
 from draftworth.analysis.likelihoods import AnswersCheck, judged, judged_variants
 from draftworth.analysis.limits import Goodput, goodput, highest_rate
@@ -22,12 +15,7 @@ from draftworth.analysis.statistics import Estimate, quantile_estimate
 from draftworth.analysis.summary import Group, VariantSummary, groups_of, summarize
 from draftworth.analysis.verdict import Comparison, compare, without_control
 from draftworth.metrics import definitions
-from draftworth.metrics.definitions import (
-    ACCEPTANCE_RATE,
-    INTER_TOKEN_LATENCY,
-    TOKENS_PER_STEP,
-    Metric,
-)
+from draftworth.metrics.definitions import Metric
 from draftworth.records.load import Load
 from draftworth.records.reading import Run
 from draftworth.records.results import AS_SHIPPED, CONTROL, BlockResult, RequestRecord
@@ -50,10 +38,10 @@ class VariantFacts:
     comparison: Comparison | None
     against_shipped: Comparison | None
     shortfall: Shortfall | None
-    server: ServerCheck | None
-    acceptance: AcceptanceCheck
+    server: checks.ServerCheck | None
+    acceptance: checks.AcceptanceCheck
     accepted_at: tuple[float, ...]
-    break_even: BreakEven | None
+    break_even: checks.BreakEven | None
     quantiles: dict[tuple[Metric, float], Estimate]
     step_latencies_s: tuple[float, ...]
     divergences: tuple[Divergence, ...]
@@ -227,7 +215,7 @@ def _group_facts(source: _Source, group: Group) -> GroupFacts:
     run, result = source.run, source.run.result
     names = [result.baseline, *(v for v in result.variants if v != result.baseline)]
     summaries = [summarize(run.blocks, group, name, result.price) for name in names]
-    plain_itl_s = summaries[0].value(INTER_TOKEN_LATENCY)
+    plain_itl_s = summaries[0].value(definitions.INTER_TOKEN_LATENCY)
     return GroupFacts(
         group=group,
         variants=tuple(_variant_facts(source, s, plain_itl_s) for s in summaries),
@@ -241,9 +229,9 @@ def _variant_facts(
     group, name, baseline = summary.group, summary.variant, run.result.baseline
     blocks = group.blocks(run.blocks, name)
     records = tuple(r for b in blocks for r in b.requests)
-    acceptance = AcceptanceCheck(
-        counted=summary.value(ACCEPTANCE_RATE),
-        tokens_per_step=summary.value(TOKENS_PER_STEP),
+    acceptance = checks.AcceptanceCheck(
+        counted=summary.value(definitions.ACCEPTANCE_RATE),
+        tokens_per_step=summary.value(definitions.TOKENS_PER_STEP),
         most=run.result.max_tokens_per_step.get(name),
         by_requests=definitions.acceptance_by_requests(blocks),
         tokens_per_chunk=definitions.tokens_per_chunk(blocks),
@@ -258,7 +246,7 @@ def _variant_facts(
         pairs = counting(paired(run.blocks, traffic, **against))
         if comparison.compared_outputs:
             differing = divergences(pairs, transcripts)
-        predicted = break_even(records, acceptance, baseline_itl_s=plain_itl_s)
+        predicted = checks.break_even(records, acceptance, baseline_itl_s=plain_itl_s)
     ratio = comparison.cost_ratio if comparison else None
     return VariantFacts(
         summary=summary,
@@ -266,9 +254,9 @@ def _variant_facts(
         comparison=comparison,
         against_shipped=shipped,
         shortfall=shortfall(ratio, target_width=run.result.target_interval_width),
-        server=server_check(blocks),
+        server=checks.server_check(blocks),
         acceptance=acceptance,
-        accepted_at=acceptance_by_position(blocks),
+        accepted_at=checks.acceptance_by_position(blocks),
         break_even=predicted,
         quantiles=dict(_quantiles(run.blocks, group, name)),
         step_latencies_s=_step_latencies_s(records, transcripts),

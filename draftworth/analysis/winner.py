@@ -8,16 +8,10 @@ could be cheaper is undecided, there is no winner: people would take one by defa
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from draftworth.analysis import handover
 from draftworth.analysis.answer import asked_of, best_of, headline
 from draftworth.analysis.costs import step_cost_ratio
 from draftworth.analysis.facts import RunFacts
-from draftworth.analysis.handover import (
-    CHEAPER,
-    has_counters,
-    longest_request_tokens,
-    next_step,
-    tokens_per_step,
-)
 from draftworth.analysis.pairing import Traffic, weighted
 from draftworth.analysis.statistics import Estimate
 from draftworth.analysis.verdict import Comparison
@@ -95,7 +89,7 @@ class Winner:
     @property
     def cheaper_at(self) -> tuple[Load, ...]:
         """The loads at which it is shown to be cheaper in the headline's traffic."""
-        return tuple(f.load for f in self.decisive if f.judgement == CHEAPER)
+        return tuple(f.load for f in self.decisive if f.judgement == handover.CHEAPER)
 
 
 def winner_of(facts: RunFacts) -> Winner:
@@ -105,13 +99,13 @@ def winner_of(facts: RunFacts) -> Winner:
         NoWinnerError: the run failed, compared nothing, or its comparisons are undecided.
     """
     result, asked = facts.run.result, asked_of(facts)
-    if step := next_step(facts, asked):
+    if step := handover.next_step(facts, asked):
         failed = result.status != "complete"
         why = f"it failed: {one_line(result.reason)}" if failed else headline(facts)
         shown = one_line(result.run_id)
         raise NoWinnerError(f"run {shown} has no winner: {why.rstrip('.')}; next: {step}")
     best = best_of(asked)
-    variant = best.variant if best.judgement == CHEAPER else result.baseline
+    variant = best.variant if best.judgement == handover.CHEAPER else result.baseline
     return _winner(facts, asked, variant, best.traffic)
 
 
@@ -138,10 +132,10 @@ def _winner(facts: RunFacts, asked: Sequence[Comparison], variant: str, best: Tr
         figures=tuple(figures),
         judged=tuple(asked),
         cheaper_up_to=reached,
-        longest_context_tokens=longest_request_tokens(
+        longest_context_tokens=handover.longest_request_tokens(
             block for block in run.blocks if block.variant == variant
         ),
-        has_counters=has_counters(run, variant),
+        has_counters=handover.has_counters(run, variant),
     )
 
 
@@ -164,6 +158,6 @@ def _figures(run: Run, variant: str, compared: Sequence[Comparison]) -> WinnerFi
         itl_speedup=own.itl_speedup if own else None,
         itl_s=itl_s,
         ttft_s=ttft_s,
-        tokens_per_step=tokens_per_step(run.blocks, traffic, variant),
+        tokens_per_step=handover.tokens_per_step(run.blocks, traffic, variant),
         break_even_tokens_per_step=step_cost_ratio(run, traffic.load, variant) if own else None,
     )

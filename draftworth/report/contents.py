@@ -17,6 +17,7 @@ from draftworth.metrics.definitions import INTER_TOKEN_LATENCY as ITL
 from draftworth.records.likelihoods import Prediction
 from draftworth.records.reading import Run
 from draftworth.records.results import AS_SHIPPED, RUN_FILE
+from draftworth.report import words
 from draftworth.report.document import Card, Document, Section, table
 from draftworth.report.figures import cross_checks, figures, outputs, quantiles, score_sections
 from draftworth.report.handover import TITLE, handover_section, handover_sections
@@ -25,17 +26,7 @@ from draftworth.report.plots import group_plots
 from draftworth.report.search import search_sections
 from draftworth.report.spending import interruption_count, spending_section
 from draftworth.report.verdict import compared, repetition_sections, verdict_section
-from draftworth.report.words import (
-    ABOUT,
-    INTERVAL,
-    MISSING,
-    TONES,
-    change,
-    change_interval,
-    dollars,
-    figure,
-    price_words,
-)
+from draftworth.report.words import ABOUT, INTERVAL, MISSING
 from draftworth.untrusted import one_line
 
 
@@ -45,11 +36,10 @@ def against_section(changes: Sequence[Change], run: str, other: str) -> Section:
     rows = (
         (
             c.label,
-            *(change(c.cost_ratio), change_interval(c.cost_ratio)),
-            *(change(c.other_cost_ratio), change_interval(c.other_cost_ratio)),
-            *(change(c.ratio), change_interval(c.ratio)),
-            figure(ITL, c.baseline_itl_s),
-            figure(ITL, c.other_baseline_itl_s),
+            *words.change_cells(c.cost_ratio),
+            *words.change_cells(c.other_cost_ratio),
+            *words.change_cells(c.ratio),
+            *(words.figure(ITL, s) for s in (c.baseline_itl_s, c.other_baseline_itl_s)),
         )
         for c in changes
     )
@@ -71,7 +61,7 @@ def elsewhere_section(found: Elsewhere) -> Section:
     rows = (
         (
             *(a.traffic.name, a.traffic.load.label, a.variant, a.other_variant),
-            *("cost" if a.is_cost else "seconds", change(a.ratio), change_interval(a.ratio)),
+            *("cost" if a.is_cost else "seconds", *words.change_cells(a.ratio)),
             *(cell for usd in a.usd for cell in _usd_cells(usd)),
         )
         for a in found.rows
@@ -96,8 +86,8 @@ def _usd_cells(usd: Estimate | None) -> tuple[str, str]:
     if usd is None:
         return MISSING, MISSING
     if usd.low is None or usd.high is None:
-        return dollars(usd.value), MISSING
-    return dollars(usd.value), f"{dollars(usd.low)} to {dollars(usd.high)}"
+        return words.dollars(usd.value), MISSING
+    return words.dollars(usd.value), f"{words.dollars(usd.low)} to {words.dollars(usd.high)}"
 
 
 def _models(run: Run) -> str:
@@ -112,17 +102,17 @@ def _prices(runs: tuple[Run, Run]) -> Iterator[str]:
             continue
         parts = (f"{n} {share:g}" for n, share in price.node_shares.items() if share != 1)
         shares = ", ".join(parts)
-        yield f"{name}, {price_words(price)}" + (f", of a node: {shares}" if shares else "")
+        yield f"{name}, {words.price_words(price)}" + (f", of a node: {shares}" if shares else "")
 
 
 def change_sentence(change_: Change) -> str:
     """Say what two runs show about one variant."""
-    words = {
-        True: f"what speculation changes has changed, by {change_interval(change_.ratio)}",
-        False: f"no difference is shown ({change_interval(change_.ratio)})",
+    said = {
+        True: f"what speculation changes has changed, by {words.change_interval(change_.ratio)}",
+        False: f"no difference is shown ({words.change_interval(change_.ratio)})",
         None: "there is no interval to compare by",
     }
-    return f"{change_.label}: {words[change_.is_shown]}."
+    return f"{change_.label}: {said[change_.is_shown]}."
 
 
 _QUESTION = "does speculation pay?"
@@ -210,7 +200,7 @@ def _header(facts: RunFacts) -> Iterator[tuple[str, str]]:
     yield "load generator", result.load_generator or MISSING
     yield "client scheduling", result.scheduling
     if result.price:
-        yield "price", price_words(result.price)
+        yield "price", words.price_words(result.price)
 
 
 def _control(facts: RunFacts) -> str:
@@ -227,12 +217,12 @@ def _cards(facts: RunFacts) -> Iterator[Card]:
     for c in (*facts.mixes, *(c for _, c in compared(facts))):
         if c.variant == AS_SHIPPED or (found and c.variant != found.best):
             continue
-        ends = change_interval(c.cost_ratio)
+        ends = words.change_interval(c.cost_ratio)
         yield Card(
             label=f"{c.traffic.label}, {c.name}",
             judgement=c.judgement,
-            tone=TONES.get(c.judgement, "open"),
-            value=change(c.cost_ratio),
+            tone=words.TONES.get(c.judgement, "open"),
+            value=words.change(c.cost_ratio),
             interval="no interval" if ends == MISSING else f"{CONFIDENCE:.0%}: {ends}",
         )
 

@@ -7,16 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from draftworth.analysis.answer import (
-    apart,
-    asked_of,
-    cost_sentence,
-    cost_words,
-    course,
-    headline,
-    named,
-    next_step,
-)
+from draftworth.analysis import answer
 from draftworth.analysis.facts import RunFacts
 from draftworth.analysis.pairing import TRAFFIC_MIX
 from draftworth.records.search import CandidateResult, CostInterval, SearchResult
@@ -138,12 +129,12 @@ def search_sections(facts: RunFacts) -> Iterator[Section]:
     if found is None:
         return
     about = [words.ABOUT["search"]] if found.results else []
-    usd = (cost_sentence(comparison).strip() for comparison in asked_of(facts))
+    usd = (answer.cost_sentence(comparison).strip() for comparison in answer.asked_of(facts))
     yield Section(
         title="Search",
         paragraphs=(
-            *(headline(facts), *filter(None, usd), *course(found)),
-            *(next_step(found), *_prediction_errors(found), *about),
+            *(answer.headline(facts), *filter(None, usd), *answer.course(found)),
+            *(answer.next_step(found), *_prediction_errors(found), *about),
         ),
         tables=(*_costs(found), *_steps(found), *_predictions(found)),
         plots=tuple(_plots(facts, found)),
@@ -170,7 +161,7 @@ def _costs(found: SearchResult) -> tuple[Table, ...]:
         (
             *(result.variant, found.search.candidate(result.variant).draft or words.MISSING),
             *(str(found.search.candidate(result.variant).window), _order_cell(found, result)),
-            *(words.change(result.cost), words.change_interval(result.cost)),
+            *words.change_cells(result.cost),
             *(f"{result.cost_by_class[name] - 1:+.1%}" for name in classes),
             words.MISSING if result.measured else f"{result.chance:.0%}",
         )
@@ -235,8 +226,8 @@ def _predictions(found: SearchResult) -> tuple[Table, ...]:
     rows = (
         (
             *_name_and_window(found, result),
-            *(words.change(predicted), words.change_interval(predicted)),
-            *(words.change(measured), words.change_interval(measured)),
+            *words.change_cells(predicted),
+            *words.change_cells(measured),
             f"{predicted.value / measured.value - 1:+.1%}",
             words.yes_or_no(_agree(predicted, measured)),
         )
@@ -244,12 +235,8 @@ def _predictions(found: SearchResult) -> tuple[Table, ...]:
     )
     headings = (
         *("candidate", "window", "cost of a token, predicted", words.INTERVAL),
-        *(
-            "measured by itself",
-            words.INTERVAL,
-            "predicted / measured - 1",
-            "both intervals explain it",
-        ),
+        *("measured by itself", words.INTERVAL),
+        *("predicted / measured - 1", "both intervals explain it"),
     )
     return table(headings, rows, names=1)
 
@@ -263,10 +250,9 @@ def _plots(facts: RunFacts, found: SearchResult) -> Iterator[Plot]:
     traffic = TRAFFIC_MIX if classes else "".join(_classes(found))
     yield _plot(
         "search",
-        f"{traffic}: {_finding(found, cost_words(best.cost))}",
+        f"{traffic}: {_finding(found, answer.cost_words(best.cost))}",
         f"Bars: {words.INTERVAL}s; filled: measured by itself, over these prompts; hollow: "
-        f"predicted, of "
-        "a measured one before it was.",
+        "predicted, of a measured one before it was.",
         [_curve(found, draft) for draft in _drafts(found)],
         _best_point(found, best.cost.value),
     )
@@ -274,7 +260,7 @@ def _plots(facts: RunFacts, found: SearchResult) -> Iterator[Plot]:
         cost = best.cost_by_class[name]
         yield _plot(
             f"search-class-{place:02d}",
-            f"{name}: {_finding(found, apart(cost))}",
+            f"{name}: {_finding(found, answer.apart(cost))}",
             f"Filled: measured, bars: the verdict's {words.INTERVAL}; hollow: predicted.",
             [_class_curve(facts, found, draft, name) for draft in _drafts(found)],
             _best_point(found, cost),
@@ -294,7 +280,7 @@ def _plot(name: str, title: str, marks: str, curves: Sequence[Curve], best: Poin
 
 
 def _finding(found: SearchResult, cost: str) -> str:
-    return f"with {named(found, found.best)} a token costs {cost}"
+    return f"with {answer.named(found, found.best)} a token costs {cost}"
 
 
 def _drafts(found: SearchResult) -> Sequence[str]:

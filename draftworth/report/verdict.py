@@ -9,7 +9,6 @@ from draftworth.analysis.ladder import Ladder
 from draftworth.analysis.limits import Goodput
 from draftworth.analysis.pairing import MANY_CASES
 from draftworth.analysis.repetitions import RepetitionFacts
-from draftworth.analysis.statistics import Estimate
 from draftworth.analysis.summary import Group
 from draftworth.analysis.verdict import TTFT_CONFIDENCE, Comparison
 from draftworth.metrics import definitions
@@ -47,9 +46,10 @@ def _rows(facts: RunFacts, c: Comparison) -> Iterator[tuple[str, ...]]:
             words.number(slot, digits=0) for slot in (repetition.slot, repetition.baseline_slot)
         )
         name = _name(repetition, of_several_runs=several_runs)
-        yield (*who, name, *slots, *_cost(repetition.cost_ratio))
+        yield (*who, name, *slots, *words.change_cells(repetition.cost_ratio))
     if own:
-        yield (*who, _all(own), words.MISSING, words.MISSING, *_cost(c.cost_ratio))
+        no_slots = words.MISSING, words.MISSING
+        yield (*who, _all(own), *no_slots, *words.change_cells(c.cost_ratio))
 
 
 def _name(repetition: RepetitionFacts, *, of_several_runs: bool) -> str:
@@ -63,16 +63,12 @@ def _all(repetitions: Sequence[RepetitionFacts]) -> str:
     return f"all {whole}" if whole == len(repetitions) else f"all, {whole} whole"
 
 
-def _cost(ratio: Estimate | None) -> tuple[str, str]:
-    return words.change(ratio), words.change_interval(ratio)
-
-
 def control_tables(facts: RunFacts) -> tuple[Table, ...]:
     """Show the baseline against itself beside every verdict whose traffic it measured."""
     rows = (
         (
             *(c.traffic.name, c.traffic.load.label, c.name),
-            *(*_cost(c.floor), words.yes_or_no(c.clears_floor)),
+            *(*words.change_cells(c.floor), words.yes_or_no(c.clears_floor)),
         )
         for c in _repeated_comparisons(facts)
         if c.floor
@@ -213,15 +209,15 @@ def _comparison_row(c: Comparison) -> tuple[str, ...]:
     )
     return (
         *(c.traffic.name, c.traffic.load.label, c.name, c.judgement),
-        *(words.change(c.cost_ratio), words.change_interval(c.cost_ratio)),
+        *words.change_cells(c.cost_ratio),
         *(*speedups, str(c.prompts), str(c.pairs)),
     )
 
 
 def _ttft_cells(c: Comparison) -> tuple[str, ...]:
     return (
-        *(words.change(c.ttft_ratio), words.change_interval(c.ttft_ratio)),
+        *words.change_cells(c.ttft_ratio),
         words.yes_or_no(c.ttft_unchanged, no="not shown"),
-        *(words.change(c.ttft_p95_ratio), words.change_interval(c.ttft_p95_ratio)),
+        *words.change_cells(c.ttft_p95_ratio),
         words.yes_or_no(c.ttft_p95_unchanged, no="not shown"),
     )
