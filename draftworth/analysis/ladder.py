@@ -81,12 +81,6 @@ class Ladder:
             )
         return "; ".join([start, *(_judged(rung, variant) for rung in above)])
 
-    @property
-    def sentences(self) -> Iterator[str]:
-        """One sentence for each variant that may be chosen, where there are several rungs."""
-        for variant in self.speculative if len(self.rungs) > 1 else ():
-            yield f"{self.label}, {variant}: {self.reach(variant)}."
-
 
 @dataclass(frozen=True, kw_only=True)
 class Contexts:
@@ -97,6 +91,10 @@ class Contexts:
     @property
     def traffic(self) -> str:
         return self.ladders[0].traffic
+
+    @property
+    def label(self) -> str:
+        return self.traffic
 
     @property
     def speculative(self) -> tuple[str, ...]:
@@ -128,11 +126,6 @@ class Contexts:
             most, corner = reached, (int(reached), ladder.input_tokens or 0)
         if corner:
             yield corner
-
-    @property
-    def sentences(self) -> Iterator[str]:
-        for variant in self.speculative:
-            yield f"{self.traffic}, {variant}: {self.reach(variant)}."
 
 
 def contexts_of(ladders: Sequence[Ladder]) -> tuple[Contexts, ...]:

@@ -30,7 +30,7 @@ def test_without_clustering_it_would_not(monkeypatch: pytest.MonkeyPatch) -> Non
 
     def alone(pair: Pair, value: float) -> Sample:
         number = str(next(numbers))
-        return Sample(stratum=pair.stratum, prompt=number, block=number, value=value)
+        return Sample(stratum=pair.place.stratum, prompt=number, block=number, value=value)
 
     monkeypatch.setattr(Pair, "sample", alone)
     assert coverage() < LEAST_COVERAGE - 0.1

@@ -2,7 +2,7 @@
 
 import pytest
 
-from draftworth.analysis.answer import missing_requests, mix_sentence
+from draftworth.analysis.answer import findings, missing_requests
 from draftworth.analysis.attention import attention_of
 from draftworth.report.contents import document_of
 from tests.draftworth.report.runs import BASELINE, make_facts, make_run
@@ -14,8 +14,8 @@ PRICE = make_price(node_shares={"baseline": 0.2, "k7": 0.3})
 
 def test_the_verdict_on_the_mix_comes_first_with_its_weights_and_cost() -> None:
     facts = make_facts(make_run(price=PRICE, class_weights={"structured": 0.8, "open_ended": 0.2}))
-    sentence = mix_sentence(facts, *facts.mixes)
-    assert sentence == (
+    of_mix, *_ = findings(facts)
+    assert of_mix.sentence == (
         "traffic mix (80% structured, 20% open_ended) at c4, k7: dearer; a token costs at least 9% "
         "more in this run. A million output tokens cost 1.97 USD instead of 1.77."
     )

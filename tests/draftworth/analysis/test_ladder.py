@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from draftworth.analysis.answer import headline, verdict_of
+from draftworth.analysis.answer import headline, reach_sentences, verdict_of
 from draftworth.analysis.facts import RunFacts
 from draftworth.analysis.ladder import Contexts, Ladder, contexts_of
 from draftworth.analysis.statistics import Estimate
@@ -146,7 +146,7 @@ def test_the_mix_is_what_is_spoken_of_where_there_is_one() -> None:
 def test_one_concurrency_and_arrivals_at_rates_have_no_ladder(loads: tuple[Load, ...]) -> None:
     blocks = blocks_at(*loads)
     facts = runs.make_facts(runs.make_run(blocks=blocks, class_weights={}))
-    assert [sentence for ladder in facts.ladders for sentence in ladder.sentences] == []
+    assert list(reach_sentences(facts)) == []
     assert not any("over-concurrency" in plot.name for plot in overview_plots(facts))
 
 

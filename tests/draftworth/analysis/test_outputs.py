@@ -9,6 +9,7 @@ import pytest
 
 from draftworth.analysis import outputs
 from draftworth.analysis.attention import attention_of
+from draftworth.analysis.clustering import Sample
 from draftworth.analysis.facts import facts_of
 from draftworth.analysis.pairing import Pair
 from draftworth.errors import UserInputError
@@ -100,16 +101,8 @@ def pair(**hashes: str) -> Pair:
         make_record(request_id=side, output_sha256=hashes.get(side, "0" * 64))
         for side in ("plain", "drafted")
     )
-    return Pair(
-        case="count",
-        prompt_class="c",
-        stratum="c/x",
-        prompt="x/p",
-        block="x/1",
-        repetition="run/1",
-        plain=plain,
-        drafted=drafted,
-    )
+    place = Sample(stratum="c/x", prompt="x/p", block="x/1", value=0.0)
+    return Pair(prompt_class="c", place=place, plain=plain, drafted=drafted)
 
 
 def told(ids: Sequence[int] | None, text: str, *, side: str) -> Transcript:
