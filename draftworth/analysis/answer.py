@@ -143,16 +143,18 @@ def headline(facts: RunFacts) -> str:
     For a search: what it found, and the verdict on its best candidate.
     """
     found = facts.run.search
-    verdict = _verdict_sentence(facts, asked_of(facts))
+    verdict = _verdict_sentence(facts, choices_of(facts))
     return f"{search_answer(found)} {verdict}" if found else verdict
 
 
-def asked_of(facts: RunFacts) -> list[Comparison]:
+def choices_of(facts: RunFacts) -> list[Comparison]:
     """Return what the headline chooses from; for a search, its best candidate's comparisons."""
-    groups = [c for v in facts.speculative if (c := v.comparison)]
-    asked = [c for c in facts.mixes or groups if AS_SHIPPED not in (c.variant, c.baseline)]
     found = facts.run.search
-    return [c for c in asked if found is None or c.variant == found.best]
+    return [
+        c
+        for c in facts.mixes or facts.comparisons
+        if AS_SHIPPED not in (c.variant, c.baseline) and (found is None or c.variant == found.best)
+    ]
 
 
 def _verdict_sentence(facts: RunFacts, asked: Sequence[Comparison]) -> str:
@@ -169,7 +171,6 @@ def _verdict_sentence(facts: RunFacts, asked: Sequence[Comparison]) -> str:
 
 
 def _reach_of(facts: RunFacts, best: Comparison) -> Iterator[str]:
-    """Say up to which load the best one is cheaper."""
     for found in facts.contexts or _several_rungs(facts):
         if found.traffic == best.traffic.name and best.variant in found.speculative:
             reach = found.reach(best.variant)

@@ -156,7 +156,6 @@ def _steps_by(blocks: Sequence[BlockResult], most: int | None) -> StepsBy | None
 
 
 def _tokens_steps(record: RequestRecord) -> int | None:
-    """Count the steps of a server that yields one token a step."""
     if record.number_output_tokens is None or record.first_chunk_tokens is None:
         return None
     return record.number_output_tokens - record.first_chunk_tokens

@@ -54,7 +54,6 @@ class VariantFacts:
 
     @property
     def label(self) -> str:
-        """`structured at c4, k7`."""
         return f"{self.summary.group.label}, {self.name}"
 
     def value(self, metric: Metric) -> float | None:
@@ -104,6 +103,11 @@ class RunFacts:
     @cached_property
     def speculative(self) -> tuple[VariantFacts, ...]:
         return tuple(v for group in self.groups for v in group.speculative)
+
+    @cached_property
+    def comparisons(self) -> tuple[Comparison, ...]:
+        """Those with the baseline: first of the mix, then of the classes."""
+        return (*self.mixes, *(c for v in self.speculative if (c := v.comparison)))
 
     @cached_property
     def variants(self) -> tuple[VariantFacts, ...]:
@@ -181,7 +185,6 @@ def _highest_rates(run: Run) -> Mapping[str, Load | None]:
 
 
 def _mixes(run: Run, compare_in: _Compare) -> Iterator[Comparison]:
-    """Yield the verdicts on the whole traffic, load by load, where it has several classes."""
     result = run.result
     if len(result.class_weights) < 2:
         return

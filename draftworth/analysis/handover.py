@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from draftworth.analysis.answer import asked_of, best_of, missing_requests
+from draftworth.analysis.answer import best_of, choices_of, missing_requests
 from draftworth.analysis.costs import step_cost_ratio
 from draftworth.analysis.facts import RunFacts, VariantFacts
 from draftworth.analysis.pairing import Traffic
@@ -79,7 +79,6 @@ class Handover:
 
     @property
     def pays(self) -> bool:
-        """Whether to serve the variant, not the baseline."""
         return not self.missing and self.decision is not None and self.decision.judgement in PAYS
 
     @property
@@ -91,7 +90,7 @@ class Handover:
 
 def handover_of(facts: RunFacts) -> Handover:
     """Return the handover of a run; for a search, of its best candidate."""
-    asked = asked_of(facts)
+    asked = choices_of(facts)
     step = "" if facts.run.search else next_step(facts, asked)
     if not asked:
         beside = "a candidate of the search" if facts.run.search else "a speculative variant"
@@ -156,7 +155,6 @@ def _undecided(facts: RunFacts, decision: Comparison) -> Iterator[str]:
 
 
 def _of_classes(facts: RunFacts, decision: Comparison) -> Iterator[tuple[VariantFacts, Comparison]]:
-    """Yield the decision's variant in each class of the traffic."""
     for found in facts.speculative:
         of_traffic = found.summary.group in decision.traffic.groups
         if found.comparison and found.name == decision.variant and of_traffic:

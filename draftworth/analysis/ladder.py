@@ -53,7 +53,6 @@ class Ladder:
 
     @property
     def speculative(self) -> tuple[str, ...]:
-        """The variants that may be chosen: no baseline."""
         return tuple(name for name in self.variants[1:] if name != AS_SHIPPED)
 
     def cheaper_up_to(self, variant: str) -> Rung | None:

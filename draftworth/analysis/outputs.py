@@ -263,7 +263,6 @@ def _sooner_than(
 
 
 def _loads(run: Run) -> dict[Load, dict[str, float]]:
-    """Return the classes of every load, with equal weights."""
     found: dict[Load, dict[str, float]] = {}
     for group in groups_of(run.blocks):
         found.setdefault(group.load, {})[group.prompt_class] = 1.0

@@ -110,7 +110,6 @@ def _different_serving(ours: ServingFacts | None, theirs: ServingFacts | None) -
 def _different_facts(
     ours: ServingFacts | Decoding, theirs: ServingFacts | Decoding
 ) -> Iterator[str]:
-    """Name the facts that are known of both and differ."""
     for name in (field.name for field in fields(ours) if field.name != "decoding"):
         mine, others = getattr(ours, name), getattr(theirs, name)
         if mine != others and None not in (mine, others):

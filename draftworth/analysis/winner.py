@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from draftworth.analysis import handover
-from draftworth.analysis.answer import asked_of, best_of, headline
+from draftworth.analysis.answer import best_of, choices_of, headline
 from draftworth.analysis.costs import step_cost_ratio
 from draftworth.analysis.facts import RunFacts
 from draftworth.analysis.pairing import Traffic, weighted
@@ -50,7 +50,6 @@ class WinnerFigures:
 
     @property
     def label(self) -> str:
-        """`structured at c4`."""
         return f"{self.traffic} at {self.load.label}"
 
 
@@ -83,7 +82,6 @@ class Winner:
 
     @property
     def decisive(self) -> tuple[WinnerFigures, ...]:
-        """The figures of the headline's traffic, load by load."""
         return tuple(f for f in self.figures if f.traffic == self.traffic)
 
     @property
@@ -98,7 +96,7 @@ def winner_of(facts: RunFacts) -> Winner:
     Raises:
         NoWinnerError: the run failed, compared nothing, or its comparisons are undecided.
     """
-    result, asked = facts.run.result, asked_of(facts)
+    result, asked = facts.run.result, choices_of(facts)
     if step := handover.next_step(facts, asked):
         failed = result.status != "complete"
         why = f"it failed: {one_line(result.reason)}" if failed else headline(facts)
@@ -111,7 +109,7 @@ def winner_of(facts: RunFacts) -> Winner:
 
 def _winner(facts: RunFacts, asked: Sequence[Comparison], variant: str, best: Traffic) -> Winner:
     run = facts.run
-    compared = _comparisons(facts)
+    compared = [c for c in facts.comparisons if AS_SHIPPED not in (c.variant, c.baseline)]
     # The traffic that the headline speaks of first; a traffic at a load has one comparison or more.
     traffics = dict.fromkeys((c.traffic.name, c.traffic.load) for c in compared)
     own_first = sorted(traffics, key=lambda place: place[0] != best.name)
@@ -137,12 +135,6 @@ def _winner(facts: RunFacts, asked: Sequence[Comparison], variant: str, best: Tr
         ),
         has_counters=handover.has_counters(run, variant),
     )
-
-
-def _comparisons(facts: RunFacts) -> list[Comparison]:
-    """Return the comparisons with the baseline: first of the mix, then of the classes."""
-    of_classes = (c for v in facts.speculative if (c := v.comparison))
-    return [c for c in (*facts.mixes, *of_classes) if AS_SHIPPED not in (c.variant, c.baseline)]
 
 
 def _figures(run: Run, variant: str, compared: Sequence[Comparison]) -> WinnerFigures:

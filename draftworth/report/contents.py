@@ -25,7 +25,7 @@ from draftworth.report.likelihoods import predicted_sections
 from draftworth.report.plots import group_plots
 from draftworth.report.search import search_sections
 from draftworth.report.spending import interruption_count, spending_section
-from draftworth.report.verdict import compared, repetition_sections, verdict_section
+from draftworth.report.verdict import repetition_sections, verdict_section
 from draftworth.report.words import ABOUT, INTERVAL, MISSING
 from draftworth.untrusted import one_line
 
@@ -36,10 +36,8 @@ def against_section(changes: Sequence[Change], run: str, other: str) -> Section:
     rows = (
         (
             c.label,
-            *words.change_cells(c.cost_ratio),
-            *words.change_cells(c.other_cost_ratio),
-            *words.change_cells(c.ratio),
-            *(words.figure(ITL, s) for s in (c.baseline_itl_s, c.other_baseline_itl_s)),
+            *(cell for r in (*c.cost_ratios, c.ratio) for cell in words.change_cells(r)),
+            *(words.figure(ITL, itl_s) for itl_s in c.baseline_itls_s),
         )
         for c in changes
     )
@@ -204,7 +202,6 @@ def _header(facts: RunFacts) -> Iterator[tuple[str, str]]:
 
 
 def _control(facts: RunFacts) -> str:
-    """Count the requests of the control's rounds, to both servers; empty without a control."""
     records = [record for block in facts.control for record in block.requests]
     failed = sum(record.failed for record in records)
     excluded = sum(record.excluded is not None for record in records)
@@ -214,7 +211,7 @@ def _control(facts: RunFacts) -> str:
 def _cards(facts: RunFacts) -> Iterator[Card]:
     """Yield a card for each comparison; of a search only for its best candidate."""
     found = facts.run.search
-    for c in (*facts.mixes, *(c for _, c in compared(facts))):
+    for c in facts.comparisons:
         if c.variant == AS_SHIPPED or (found and c.variant != found.best):
             continue
         ends = words.change_interval(c.cost_ratio)

@@ -85,7 +85,6 @@ def _decision(facts: RunFacts, found: Handover) -> str:
 
 
 def _limits_of_decision(facts: RunFacts, found: Handover, decision: Comparison) -> Iterator[str]:
-    """Say for which traffic the decision was not measured."""
     if len(found.by_class) > 1:
         each = (
             f"{c.traffic.name} {c.judgement} ({words.change(c.cost_ratio)})" for c in found.by_class

@@ -129,7 +129,7 @@ def search_sections(facts: RunFacts) -> Iterator[Section]:
     if found is None:
         return
     about = [words.ABOUT["search"]] if found.results else []
-    usd = (answer.cost_sentence(comparison).strip() for comparison in answer.asked_of(facts))
+    usd = (answer.cost_sentence(comparison).strip() for comparison in answer.choices_of(facts))
     yield Section(
         title="Search",
         paragraphs=(
@@ -202,7 +202,6 @@ def _steps(found: SearchResult) -> tuple[Table, ...]:
 def _predicted_and_measured(
     found: SearchResult,
 ) -> list[tuple[CandidateResult, CostInterval, CostInterval]]:
-    """Return the candidates whose cost was predicted and then measured."""
     return [(r, r.predicted, r.measured) for r in found.results if r.predicted and r.measured]
 
 
@@ -242,7 +241,6 @@ def _predictions(found: SearchResult) -> tuple[Table, ...]:
 
 
 def _plots(facts: RunFacts, found: SearchResult) -> Iterator[Plot]:
-    """Yield a plot of the traffic, and one of each class if there are several."""
     if not found.best:
         return
     best = found.result(found.best)

@@ -19,15 +19,11 @@ from draftworth.report.document import Section, Table, table, variant_table
 from draftworth.report.plots import overview_plots
 
 
-def _repeated_comparisons(facts: RunFacts) -> list[Comparison]:
-    return [*facts.mixes, *(c for v in facts.speculative if (c := v.comparison))]
-
-
 def repetition_sections(facts: RunFacts) -> Iterator[Section]:
     """Show each repetition alone and all together; nothing if there is only one."""
     if not facts.repetitions:
         return
-    rows = [row for c in _repeated_comparisons(facts) for row in _rows(facts, c)]
+    rows = [row for c in facts.comparisons for row in _rows(facts, c)]
     headings = ("class", "load", "variant", "repetition", "slot", "baseline's slot")
     yield Section(
         title="Repetitions",
@@ -70,7 +66,7 @@ def control_tables(facts: RunFacts) -> tuple[Table, ...]:
             *(c.traffic.name, c.traffic.load.label, c.name),
             *(*words.change_cells(c.floor), words.yes_or_no(c.clears_floor)),
         )
-        for c in _repeated_comparisons(facts)
+        for c in facts.comparisons
         if c.floor
     )
     headings = ("class", "load", "variant", "two servers without speculation", words.INTERVAL)
@@ -118,7 +114,6 @@ def verdict_section(facts: RunFacts) -> Section:
 
 
 def _about_the_intervals(facts: RunFacts) -> Iterator[str]:
-    """Say which prompts the intervals hold for."""
     cases: dict[str, set[str]] = {}
     for block in facts.run.blocks:
         cases.setdefault(block.prompt_class, set()).add(block.case)
