@@ -14,14 +14,10 @@ from draftworth.records.results import BlockResult, Price
 from draftworth.report.contents import document_of
 from draftworth.report.plots import overview_plots
 from tests.draftworth.report import runs
-from tests.support.blocks import each_request
+from tests.support.blocks import each_request, make_price
 
-PRICE = Price(
-    usd_per_node_hour=8.0,
-    as_of="2026-03-15",
-    source="a test",
-    node_shares={runs.BASELINE: 0.5, runs.VARIANT: 0.5},
-    nodes=1,
+PRICE = make_price(
+    usd_per_node_hour=8.0, node_shares=dict.fromkeys((runs.BASELINE, runs.VARIANT), 0.5)
 )
 
 

@@ -1,6 +1,5 @@
 """Transcripts and where outputs begin to differ."""
 
-import gzip
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,8 +11,6 @@ from draftworth.analysis.attention import attention_of
 from draftworth.analysis.clustering import Sample
 from draftworth.analysis.facts import facts_of
 from draftworth.analysis.pairing import Pair
-from draftworth.errors import UserInputError
-from draftworth.records.results import TRANSCRIPT_SUFFIX
 from draftworth.records.transcripts import Transcript, read_transcripts
 from tests.draftworth.report import runs
 from tests.support.blocks import each_request, make_record
@@ -74,26 +71,6 @@ def test_steps_are_the_times_between_chunks(tmp_path: Path) -> None:
     baseline = facts.groups[0].baseline
     assert len(baseline.step_latencies_s) == 2 * 8 * 99
     assert baseline.step_latencies_s[0] == pytest.approx(0.01)
-
-
-def test_without_transcripts_there_are_no_steps(tmp_path: Path) -> None:
-    run = runs.make_run()
-    assert read_transcripts(tmp_path, run.blocks) == {}
-    assert facts_of(run, {}).groups[0].baseline.step_latencies_s == ()
-
-
-@pytest.mark.parametrize(
-    "data",
-    [b"not gzip", gzip.compress(b"not json\n"), gzip.compress(b"{}\n"), gzip.compress(b"1\n")[:9]],
-    ids=["not gzip", "not JSON", "keys missing", "cut short"],
-)
-def test_a_broken_transcript_is_refused_with_its_name(tmp_path: Path, data: bytes) -> None:
-    run = runs.make_run()
-    folder = runs.write_run(run, tmp_path / "run")
-    file = next((folder / "blocks").glob(f"*{TRANSCRIPT_SUFFIX}"))
-    file.write_bytes(data)
-    with pytest.raises(UserInputError, match=file.name):
-        read_transcripts(folder, run.blocks)
 
 
 def pair(**hashes: str) -> Pair:

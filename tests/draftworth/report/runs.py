@@ -13,7 +13,7 @@ from draftworth.records.codec import dump_record
 from draftworth.records.load import ConcurrencyLoad
 from draftworth.records.reading import Run
 from draftworth.records.servers import Decoding
-from tests.support.blocks import START_UNIX_S, make_block, make_record
+from tests.support.blocks import START_UNIX_S, each_request, make_block, make_record
 from tests.support.serving_facts import make_serving_facts
 
 BASELINE, VARIANT = "baseline", "k7"
@@ -48,71 +48,51 @@ def make_run_result(**overrides: Any) -> results.RunResult:
     return results.RunResult(**{**fields, **overrides})
 
 
-def e2e_s(itl_s: float) -> float:
-    """Of a request that has the first of its tokens after a quarter of a second."""
-    return 0.25 + (TOKENS - 1) * itl_s
-
-
 def make_plain_block(block: int, prompt_class: str, /, **overrides: Any) -> results.BlockResult:
-    records = tuple(
-        make_record(
-            i,
-            request_id=f"run/{block}-{i}",
-            inter_token_latency_s=PLAIN_ITL_S + i * 1e-4,
-            end_to_end_latency_s=e2e_s(PLAIN_ITL_S + i * 1e-4),
-            tokens_per_step=1.0,
-            chunks=TOKENS,
-            llmperf_inter_token_latency_s=PLAIN_ITL_S + i * 1e-4,
-        )
-        for i in range(PROMPTS)
+    fields: dict[str, Any] = {"variant": BASELINE, "max_tokens_per_step": 1, "speculation": None}
+    return _block(
+        block, prompt_class, step_s=PLAIN_ITL_S, yields=1.0, apart_s=1e-4, **(fields | overrides)
     )
-    fields: dict[str, Any] = {
-        "variant": BASELINE,
-        "prompt_class": prompt_class,
-        "block": block,
-        "run_id": "built-run",
-        "max_tokens_per_step": 1,
-        "speculation": None,
-        "requests": records,
-        **overrides,
-    }
-    return _with_server(make_block(**fields), factor=1.0)
 
 
 def make_drafted_block(
     block: int, prompt_class: str, /, *, server_factor: float = 1.0, **overrides: Any
 ) -> results.BlockResult:
     yields = TOKENS_PER_STEP[prompt_class]
-    chunks = round(1 + (TOKENS - 1) / yields)
-    records = tuple(
-        make_record(
-            i,
-            request_id=f"run/{block}-{i}",
-            inter_token_latency_s=STEP_S / yields + i * 1e-5,
-            end_to_end_latency_s=e2e_s(STEP_S / yields + i * 1e-5),
-            tokens_per_step=yields,
-            chunks=chunks,
-            llmperf_inter_token_latency_s=STEP_S + i * 1e-5,
-        )
-        for i in range(PROMPTS)
-    )
-    accepted = round((yields - 1) * 100)
     fields: dict[str, Any] = {
         "variant": VARIANT,
-        "prompt_class": prompt_class,
-        "block": block,
-        "run_id": "built-run",
         "max_tokens_per_step": WINDOW,
         "speculation": results.SpeculationCounters(
             drafts=100,
             draft_tokens=(WINDOW - 1) * 100,
-            accepted_tokens=accepted,
+            accepted_tokens=round((yields - 1) * 100),
             accepted_per_position=(90, 70, 60, 50, 40, 30, 20),
         ),
-        "requests": records,
         **overrides,
     }
-    return _with_server(make_block(**fields), factor=server_factor)
+    made = _block(block, prompt_class, step_s=STEP_S, yields=yields, apart_s=1e-5, **fields)
+    return _with_server(made, factor=server_factor)
+
+
+def _block(
+    block: int, prompt_class: str, /, *, step_s: float, yields: float, apart_s: float, **fields: Any
+) -> results.BlockResult:
+    """Each request's tokens take a little longer than those of the one before."""
+    records = tuple(
+        make_record(
+            i,
+            request_id=f"run/{block}-{i}",
+            inter_token_latency_s=(itl_s := step_s / yields + i * apart_s),
+            # The first token comes after a quarter of a second.
+            end_to_end_latency_s=0.25 + (TOKENS - 1) * itl_s,
+            tokens_per_step=yields,
+            chunks=round(1 + (TOKENS - 1) / yields),
+            llmperf_inter_token_latency_s=step_s + i * apart_s,
+        )
+        for i in range(PROMPTS)
+    )
+    known = {"prompt_class": prompt_class, "block": block, "requests": records} | fields
+    return _with_server(make_block(**{"run_id": "built-run", **known}), factor=1.0)
 
 
 def _with_server(block: results.BlockResult, *, factor: float) -> results.BlockResult:
@@ -145,10 +125,9 @@ def two_rounds(*blocks: results.BlockResult) -> tuple[results.BlockResult, ...]:
     """The blocks, and once more in a second round: one round alone gives no interval."""
     later = (
         replace(
-            block,
+            each_request(block, lambda r: replace(r, request_id=f"{r.request_id}-2")),
             block=block.block + len(blocks),
             round=2,
-            requests=tuple(replace(r, request_id=f"{r.request_id}-2") for r in block.requests),
         )
         for block in blocks
     )
@@ -277,13 +256,12 @@ def structured_run(*loads: int, slow: float = 1.0, **overrides: Any) -> Run:
 
 
 def _slowed(block: results.BlockResult, factor: float) -> results.BlockResult:
-    requests = tuple(
-        replace(
+    return each_request(
+        block,
+        lambda r: replace(
             r,
             request_id=f"{block.block}-{r.request_id}",
             end_to_end_latency_s=factor * (r.end_to_end_latency_s or 0.0),
             ttft_s=factor * (r.ttft_s or 0.0),
-        )
-        for r in block.requests
+        ),
     )
-    return replace(block, requests=requests)

@@ -23,8 +23,9 @@ from draftworth.records.load import ConcurrencyLoad
 from draftworth.records.reading import Run, read_run
 from draftworth.report.contents import document_of
 from tests.conftest import ROOT
-from tests.draftworth.report.runs import BASELINE, make_run, write_run
-from tests.support.blocks import make_price
+from tests.draftworth.report.runs import BASELINE, make_facts, make_run, write_run
+from tests.support.blocks import each_request, make_price
+from tests.support.present import present
 
 
 @pytest.fixture
@@ -158,12 +159,8 @@ def test_a_run_of_something_else_with_the_same_prompts_is_put_beside_it(
 def test_what_a_million_tokens_cost_stands_beside_with_intervals_and_where_prices_come_from(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    price = make_price(
-        usd_per_node_hour=1.25,
-        node_shares={"gpu": 1.0},
-        source="a price list",
-        as_of="2026-11-01",
-    )
+    known = {"source": "a price list", "as_of": "2026-11-01"}
+    price = make_price(usd_per_node_hour=1.25, node_shares={"gpu": 1.0}, **known)
     other = write_run(endpoint_run("gpu", make_run(), price=price), tmp_path / "other")
     run = write_run(make_run(price=make_price()), tmp_path / "priced")
     assert main(["report", str(run), "--against", str(other)]) == 0
@@ -178,11 +175,8 @@ def test_what_a_million_tokens_cost_stands_beside_with_intervals_and_where_price
     assert not found.unlike
     seen = 0
     for row in found.rows:
-        ours, theirs = row.usd
-        assert ours is not None
-        assert theirs is not None
-        assert row.ratio is not None
-        assert row.ratio.value == pytest.approx(ours.value / theirs.value)
+        ours, theirs = map(present, row.usd)
+        assert present(row.ratio).value == pytest.approx(ours.value / theirs.value)
         assert (ours.low or 0) < ours.value < (ours.high or 0)
         if row.variant == BASELINE and row.traffic.name != "traffic mix":
             (group,) = (g for g in facts.groups if g.group.prompt_class == row.traffic.name)
@@ -203,26 +197,19 @@ def test_two_endpoints_that_were_measured_alone_are_compared(
     assert open_ended[0] == "open_ended"
 
 
-def test_a_load_of_one_run_alone_is_told_and_not_compared(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    ladder = tuple(
+def test_a_load_of_one_run_alone_is_told_and_not_compared() -> None:
+    more = tuple(
         replace(
-            block,
-            load=ConcurrencyLoad(concurrency=load),
-            block=block.block + 100 * load,
-            requests=tuple(replace(r, request_id=f"{load}-{r.request_id}") for r in block.requests),
+            each_request(block, lambda r: replace(r, request_id=f"c1-{r.request_id}")),
+            load=ConcurrencyLoad(concurrency=1),
+            block=block.block + 100,
         )
-        for load in (1, 4)
         for block in make_run().blocks
     )
-    run = write_run(make_run(blocks=ladder), tmp_path / "ladder")
-    other = write_run(endpoint_run("gpu", make_run()), tmp_path / "gpu")
-    rows = across_rows(run, other, capsys)
-    assert rows
-    assert {"c1"} & {cell for row in rows for cell in row} == set()
-    assert main(["report", str(run), "--against", str(other)]) == 0
-    assert "Not alike: c1: of one run alone, and not compared." in capsys.readouterr().out
+    ladder = make_facts(make_run(blocks=(*make_run().blocks, *more)))
+    found = elsewhere(ladder, make_facts(endpoint_run("gpu", make_run())))
+    assert {row.traffic.load.label for row in found.rows} == {"c4"}
+    assert found.unlike == ("c1: of one run alone, and not compared",)
 
 
 @pytest.mark.parametrize(
@@ -230,30 +217,18 @@ def test_a_load_of_one_run_alone_is_told_and_not_compared(
     [
         (
             {"number_output_tokens": 80},
-            "Not alike: structured at c4: outputs have 100 tokens here and 80 there, in the mean",
+            "structured at c4: outputs have 100 tokens here and 80 there, in the mean",
         ),
         (
             {"number_input_tokens": None},
-            "Not alike: structured at c4: tokens of prompts are not counted by both servers.",
+            "structured at c4: tokens of prompts are not counted by both servers",
         ),
     ],
 )
-def test_work_of_another_size_is_told(
-    tokens: dict[str, Any],
-    said: str,
-    folder: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    shorter = make_run(
-        blocks=tuple(
-            replace(b, requests=tuple(replace(r, **tokens) for r in b.requests))
-            for b in make_run().blocks
-        )
-    )
-    other = write_run(endpoint_run("gpu", shorter), tmp_path / "gpu")
-    assert main(["report", str(folder), "--against", str(other)]) == 0
-    assert said in capsys.readouterr().out
+def test_work_of_another_size_is_told(tokens: dict[str, Any], said: str) -> None:
+    blocks = tuple(each_request(b, lambda r: replace(r, **tokens)) for b in make_run().blocks)
+    other = endpoint_run("gpu", make_run(blocks=blocks))
+    assert elsewhere(make_facts(), make_facts(other)).unlike[0].startswith(said)
 
 
 @pytest.mark.usefixtures("undrawn")

@@ -207,11 +207,3 @@ def test_titles_say_the_finding_and_captions_the_sample() -> None:
     assert "structured at c4: k7 is cheaper per token, ITL 2.06x as fast" in titles
     assert "open_ended at c4: k7 is more expensive per token, ITL 0.69x as fast" in titles
     assert all("16" in plot.caption for plot in document.plots)
-
-
-def test_a_run_of_one_endpoint_has_figures_and_no_verdict() -> None:
-    run = runs.make_run(blocks=(runs.make_plain_block(1, "structured"),), variants=(runs.BASELINE,))
-    document = document_of(runs.make_facts(run))
-    assert document.cards == ()
-    assert "no verdict" in " ".join(document.sections[0].paragraphs)
-    assert "ITL" in markdown_of(document)

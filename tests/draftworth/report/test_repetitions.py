@@ -88,17 +88,6 @@ def test_a_repetition_that_lacks_one_of_many_cases_is_not_whole() -> None:
         assert found.repetitions == whole
 
 
-def test_the_control_has_a_table_beside_the_verdict() -> None:
-    found = section(make_facts(with_control(make_run())), "Verdict")
-    assert found is not None
-    (table,) = [t for t in found.tables if "two servers without speculation" in t.headings]
-    assert [row[-1] for row in table.rows] == ["-", "yes", "yes"]
-    outputs = section(make_facts(with_control(make_run())), "Greedy outputs")
-    assert outputs is not None
-    beside = ("16 of 16", "100.0%", "24 of 24", "100.0%", "cannot be told")
-    assert outputs.tables[0].rows[0][3:] == beside
-
-
 def test_csv_files_have_repetitions_and_the_control() -> None:
     facts = make_facts(with_control(with_repetitions(make_run(), 2)))
     rows = [*csv.DictReader(io.StringIO(figures_csv(facts)))]
