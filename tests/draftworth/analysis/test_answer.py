@@ -57,11 +57,6 @@ def test_of_several_comparisons_the_best_is_the_answer_and_says_of_how_many(
     )
 
 
-def test_what_is_undecided_is_never_said_to_make_no_difference() -> None:
-    said = headline(judged("inconclusive", "no difference"))
-    assert said.startswith("No answer yet")
-
-
 def test_the_baseline_as_shipped_is_no_answer() -> None:
     facts = judged("dearer", "cheaper per token")
     plain, shipped = facts.mixes

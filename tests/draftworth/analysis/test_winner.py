@@ -44,14 +44,6 @@ def test_a_variant_that_is_cheaper_wins_with_the_figures_of_each_class_and_of_th
     assert winner.longest_context_tokens == 64 + runs.TOKENS
 
 
-def test_break_even_is_what_a_step_costs_in_baseline_steps() -> None:
-    structured = at(winner_of(mixed()), "structured")
-    break_even = present(structured.break_even_tokens_per_step)
-    assert break_even.value == pytest.approx(runs.STEP_S / runs.PLAIN_ITL_S, rel=0.25)
-    assert break_even.value != pytest.approx(6.0, rel=0.1)
-    assert present(break_even.low) < break_even.value
-
-
 def test_where_no_variant_is_cheaper_the_baseline_wins_with_its_own_figures() -> None:
     winner = winner_of(dearer())
     assert (winner.variant, winner.speculates, winner.cheaper_up_to) == (runs.BASELINE, False, {})

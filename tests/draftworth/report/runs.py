@@ -169,39 +169,38 @@ def with_control(run: Run, *, factor: float = 1.0, rounds: int = 3) -> Run:
     """The run, and rounds of the baseline against itself, whose second server takes so many times
     as long; no two rounds are quite alike."""
     classes = dict.fromkeys(block.prompt_class for block in run.blocks)
-    added = tuple(
-        replace(
-            make_plain_block(100 + 10 * number + 2 * place, name),
+    added = (
+        _of_control(
+            100 + 10 * number + 2 * place,
+            name,
+            slower=1.0 if variant == BASELINE else factor * (1 + 0.002 * number),
             run_id=run.result.run_id,
             experiment=run.result.experiment,
             variant=variant,
-            block=100 + 10 * number + 2 * place + index,
             round=10 + number,
-            requests=tuple(
-                replace(
-                    r,
-                    request_id=f"{run.result.run_id}/{variant}-{number}-{place}-{i}",
-                    **_scaled(r, 1.0 if index == 0 else factor * (1 + 0.002 * number)),
-                )
-                for i, r in enumerate(make_plain_block(1, name).requests)
-            ),
         )
         for number in range(rounds)
         for place, name in enumerate(classes)
-        for index, variant in enumerate((BASELINE, results.CONTROL))
+        for variant in (BASELINE, results.CONTROL)
     )
     blocks = (*run.blocks, *added)
-    result = replace(
-        run.result,
-        variants=(*run.result.variants, results.CONTROL),
-        blocks=tuple(block.stem for block in blocks),
+    variants, stems = (*run.result.variants, results.CONTROL), tuple(b.stem for b in blocks)
+    return Run(result=replace(run.result, variants=variants, blocks=stems), blocks=blocks)
+
+
+def _of_control(
+    number: int, prompt_class: str, /, *, slower: float, **place: Any
+) -> results.BlockResult:
+    block = make_plain_block(number + (place["variant"] != BASELINE), prompt_class, **place)
+    return each_request(
+        block,
+        lambda r: replace(
+            r,
+            request_id=f"{block.run_id}/{r.request_id}",
+            end_to_end_latency_s=(r.end_to_end_latency_s or 0.0) * slower,
+            inter_token_latency_s=(r.inter_token_latency_s or 0.0) * slower,
+        ),
     )
-    return Run(result=result, blocks=blocks)
-
-
-def _scaled(record: results.RequestRecord, factor: float) -> dict[str, Any]:
-    names = ("end_to_end_latency_s", "inter_token_latency_s")
-    return {name: getattr(record, name) * factor for name in names}
 
 
 def with_repetitions(run: Run, count: int, *, between: float = 0.1) -> Run:
