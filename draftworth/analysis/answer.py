@@ -179,13 +179,13 @@ def _reach_of(facts: RunFacts, best: Comparison) -> Iterator[str]:
 
 def best_of(asked: Sequence[Comparison]) -> Comparison:
     """Return the comparison of the headline; raises ValueError where there is none."""
-    return min(asked, key=_preference)
 
+    def preference(c: Comparison) -> tuple[int, float]:
+        # Of two with the same judgement it is the one whose interval ends lower.
+        high = c.cost_ratio.high if c.cost_ratio else None
+        return list(_ANSWERS).index(c.judgement), math.inf if high is None else high
 
-def _preference(c: Comparison) -> tuple[int, float]:
-    """Prefer, of two with the same judgement, the one whose interval ends lower."""
-    high = c.cost_ratio.high if c.cost_ratio else None
-    return list(_ANSWERS).index(c.judgement), float("inf") if high is None else high
+    return min(asked, key=preference)
 
 
 def findings(facts: RunFacts) -> Iterator[Finding]:

@@ -66,7 +66,8 @@ def elsewhere_section(found: Elsewhere) -> Section:
     )
     headings = ("class", "load", "variant", "other's", "of a token", "this to other", INTERVAL)
     usd = ("USD/M tokens", INTERVAL, "other's USD/M tokens", INTERVAL)
-    names = (f"{run.result.run_id} ({_models(run)})" for run in runs)
+    models = (", ".join(dict.fromkeys(b.model for b in run.blocks)) or MISSING for run in runs)
+    names = (f"{run.result.run_id} (model {m})" for run, m in zip(runs, models, strict=True))
     return Section(
         title="Against a run of something else",
         paragraphs=(
@@ -86,10 +87,6 @@ def _usd_cells(usd: Estimate | None) -> tuple[str, str]:
     if usd.low is None or usd.high is None:
         return words.dollars(usd.value), MISSING
     return words.dollars(usd.value), f"{words.dollars(usd.low)} to {words.dollars(usd.high)}"
-
-
-def _models(run: Run) -> str:
-    return f"model {', '.join(dict.fromkeys(b.model for b in run.blocks)) or MISSING}"
 
 
 def _prices(runs: tuple[Run, Run]) -> Iterator[str]:

@@ -210,7 +210,8 @@ def _commands(facts: RunFacts, found: Handover) -> Iterator[tuple[str, str]]:
     if on_aws:
         once_more += ", with a higher rerun in FILE"
         again = "make deploy EXPERIMENT=FILE"
-    elif _is_of_no_experiment(facts):
+    elif facts.run.blocks and not facts.run.result.class_weights:
+        # `measure` made the run: it has no traffic to decide about.
         again = _probe(facts, facts.run.blocks[0].load)
     else:
         urls = "" if serving else " --base-url URL --speculative-url URL --model NAME"
@@ -222,11 +223,6 @@ def _commands(facts: RunFacts, found: Handover) -> Iterator[tuple[str, str]]:
         load = found.decision.traffic.load
         alike = "the same" if load.input_tokens is None else "nearly the same: prompts as they are"
         yield f"ask a live server {alike}", _probe(facts, load)
-
-
-def _is_of_no_experiment(facts: RunFacts) -> bool:
-    """Whether `measure` made the run: then it has no traffic to decide about."""
-    return bool(facts.run.blocks) and not facts.run.result.class_weights
 
 
 def _probe(facts: RunFacts, load: Load) -> str:

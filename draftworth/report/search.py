@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from draftworth.analysis import answer
 from draftworth.analysis.facts import RunFacts
 from draftworth.analysis.pairing import TRAFFIC_MIX
+from draftworth.analysis.statistics import Estimate
 from draftworth.records.search import CandidateResult, CostInterval, SearchResult
 from draftworth.report import words
 from draftworth.report.document import Section, Table, table
@@ -243,25 +244,27 @@ def _predictions(found: SearchResult) -> tuple[Table, ...]:
 def _plots(facts: RunFacts, found: SearchResult) -> Iterator[Plot]:
     if not found.best:
         return
-    best = found.result(found.best)
-    classes = _if_several(_classes(found))
+    best, classes = found.result(found.best), _if_several(_classes(found))
     traffic = TRAFFIC_MIX if classes else "".join(_classes(found))
+    window = found.search.candidate(found.best).window
+    drafts = dict.fromkeys(found.search.candidate(r.variant).draft for r in found.results)
+    says = f"with {answer.named(found, found.best)} a token costs"
     yield _plot(
         "search",
-        f"{traffic}: {_finding(found, answer.cost_words(best.cost))}",
+        f"{traffic}: {says} {answer.cost_words(best.cost)}",
         f"Bars: {words.INTERVAL}s; filled: measured by itself, over these prompts; hollow: "
         "predicted, of a measured one before it was.",
-        [_curve(found, draft) for draft in _drafts(found)],
-        _best_point(found, best.cost.value),
+        [_curve(found, draft) for draft in drafts],
+        Point(window=window, cost=best.cost.value),
     )
     for place, name in enumerate(classes, start=1):
         cost = best.cost_by_class[name]
         yield _plot(
             f"search-class-{place:02d}",
-            f"{name}: {_finding(found, answer.apart(cost))}",
+            f"{name}: {says} {answer.apart(cost)}",
             f"Filled: measured, bars: the verdict's {words.INTERVAL}; hollow: predicted.",
-            [_class_curve(facts, found, draft, name) for draft in _drafts(found)],
-            _best_point(found, cost),
+            [_class_curve(facts, found, draft, name) for draft in drafts],
+            Point(window=window, cost=cost),
         )
 
 
@@ -277,24 +280,12 @@ def _plot(name: str, title: str, marks: str, curves: Sequence[Curve], best: Poin
     )
 
 
-def _finding(found: SearchResult, cost: str) -> str:
-    return f"with {answer.named(found, found.best)} a token costs {cost}"
-
-
-def _drafts(found: SearchResult) -> Sequence[str]:
-    return list(dict.fromkeys(found.search.candidate(r.variant).draft for r in found.results))
-
-
 def _of_draft(found: SearchResult, draft: str) -> Sequence[tuple[int, CandidateResult]]:
     known = ((found.search.candidate(r.variant), r) for r in found.results)
     return sorted(((c.window, r) for c, r in known if c.draft == draft), key=lambda pair: pair[0])
 
 
-def _best_point(found: SearchResult, cost: float) -> Point:
-    return Point(window=found.search.candidate(found.best).window, cost=cost)
-
-
-def _point(window: int, cost: CostInterval) -> Point:
+def _point(window: float, cost: CostInterval | Estimate) -> Point:
     return Point(window=window, cost=cost.value, low=cost.low, high=cost.high)
 
 
@@ -320,9 +311,7 @@ def _class_curve(facts: RunFacts, found: SearchResult, draft: str, name: str) ->
         name=draft or "no draft model",
         line=[point for point, _ in own],
         filled=[
-            Point(window=point.window, cost=ratio.value, low=ratio.low, high=ratio.high)
-            for point, r in own
-            if (ratio := measured.get(r.variant))
+            _point(point.window, ratio) for point, r in own if (ratio := measured.get(r.variant))
         ],
         hollow=[point for point, result in own if not result.measured],
     )

@@ -14,7 +14,7 @@ from draftworth.records.results import BlockResult, Price
 from draftworth.report.contents import document_of
 from draftworth.report.plots import overview_plots
 from tests.draftworth.report import runs
-from tests.support.blocks import each_request, make_price
+from tests.support.blocks import make_price
 
 PRICE = make_price(
     usd_per_node_hour=8.0, node_shares=dict.fromkeys((runs.BASELINE, runs.VARIANT), 0.5)
@@ -28,13 +28,9 @@ def blocks_at(*loads: Load, classes: tuple[str, ...] = ("structured",)) -> tuple
         for name in classes:
             for make in (runs.make_plain_block, runs.make_drafted_block):
                 block = make(len(blocks) + 1, name, load=load)
-                slower = 1.0 + (number if make is runs.make_drafted_block else 0)
-                blocks.append(_slower(block, slower))
+                factor = 1.0 + (number if make is runs.make_drafted_block else 0)
+                blocks.append(runs.slower(block, factor))
     return runs.two_rounds(*blocks)
-
-
-def _slower(block: BlockResult, factor: float) -> BlockResult:
-    return each_request(block, lambda r: replace(r, end_to_end_latency_s=r.took_s * factor))
 
 
 def in_flight(*counts: int) -> tuple[Load, ...]:

@@ -10,14 +10,13 @@ from draftworth.errors import UserInputError
 from draftworth.records.reading import Run
 from draftworth.report.contents import change_sentence
 from tests.draftworth.report import runs
-from tests.support.blocks import each_request
 from tests.support.present import present
 
 
 def slower(run: Run, factor: float) -> Run:
     """The same prompts, and what the variant does takes so many times as long."""
     blocks = tuple(
-        each_request(block, lambda r: replace(r, end_to_end_latency_s=factor * r.took_s))
+        runs.slower(block, factor)
         if block.variant == "k7" and block.prompt_class == "structured"
         else block
         for block in run.blocks

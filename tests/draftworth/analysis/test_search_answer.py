@@ -22,10 +22,8 @@ def with_best(low: float, high: float, **overrides: Any) -> SearchResult:
 
 
 MEASURE = "Next: measure window 6 of hub/a against the baseline in an experiment of"
-NOT_SHOWN = (
-    "No measured candidate is shown to pay: with the best, window 6 of hub/a, a token costs "
-)
-LESS = "4.0% less than without a draft (10.0% less to 2.0% more)"
+NOT_SHOWN = "No measured candidate is shown to pay: with the best, window 6 of hub/a, "
+LESS = "a token costs 4.0% less than without a draft (10.0% less to 2.0% more)"
 MORE = "a token costs 6.0% more than without a draft (2.0% to 10.0%)"
 
 
@@ -34,7 +32,13 @@ MORE = "a token costs 6.0% more than without a draft (2.0% to 10.0%)"
     [
         (0.58, 0.62, True, "Window 6 of hub/a: a token costs 40.0% less than without a", MEASURE),
         (0.90, 1.02, True, f"{NOT_SHOWN}{LESS}", MEASURE),
-        (0.98, 1.10, False, f"{NOT_SHOWN}4.0% more than without a draft (2.0% less", MEASURE),
+        (
+            0.98,
+            1.10,
+            False,
+            f"{NOT_SHOWN}a token costs 4.0% more than without a draft (2.0% less",
+            MEASURE,
+        ),
         (
             *(1.02, 1.10, False),
             f"No measured candidate pays: with the best, window 6 of hub/a, {MORE}",

@@ -124,12 +124,7 @@ def make_run(*, blocks: tuple[results.BlockResult, ...] | None = None, **overrid
 def two_rounds(*blocks: results.BlockResult) -> tuple[results.BlockResult, ...]:
     """The blocks, and once more in a second round: one round alone gives no interval."""
     later = (
-        replace(
-            each_request(block, lambda r: replace(r, request_id=f"{r.request_id}-2")),
-            block=block.block + len(blocks),
-            round=2,
-        )
-        for block in blocks
+        replace(_renamed(block, "-2"), block=block.block + len(blocks), round=2) for block in blocks
     )
     return (*blocks, *later)
 
@@ -208,20 +203,14 @@ def with_repetitions(run: Run, count: int, *, between: float = 0.1) -> Run:
     most = max(block.round for block in run.blocks)
     blocks = tuple(
         replace(
-            block,
+            slower(
+                _renamed(block, f"-{number}"),
+                1.0 if block.variant == BASELINE else 1 + between * number,
+            ),
             repetition=number + 1,
             round=block.round + most * number,
             block=block.block + len(run.blocks) * number,
             slot=(number + (block.variant != BASELINE)) % 2,
-            requests=tuple(
-                replace(
-                    r,
-                    request_id=f"{r.request_id}-{number}",
-                    end_to_end_latency_s=(r.end_to_end_latency_s or 0.0)
-                    * (1.0 if block.variant == BASELINE else 1 + between * number),
-                )
-                for r in block.requests
-            ),
         )
         for number in range(count)
         for block in run.blocks
@@ -229,6 +218,15 @@ def with_repetitions(run: Run, count: int, *, between: float = 0.1) -> Run:
     stems = tuple(block.stem for block in blocks)
     result = replace(run.result, repetitions=count, blocks=stems)
     return Run(result=result, blocks=blocks)
+
+
+def slower(block: results.BlockResult, factor: float) -> results.BlockResult:
+    """Every request takes so many times as long, from its start to its end."""
+    return each_request(block, lambda r: replace(r, end_to_end_latency_s=r.took_s * factor))
+
+
+def _renamed(block: results.BlockResult, suffix: str) -> results.BlockResult:
+    return each_request(block, lambda r: replace(r, request_id=f"{r.request_id}{suffix}"))
 
 
 SERVING = make_serving_facts(

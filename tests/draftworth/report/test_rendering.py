@@ -17,7 +17,7 @@ from draftworth.report.drawing import THEMES, render, short
 from draftworth.report.words import Code, Prose
 from draftworth.report.writing import escape, html_of, markdown_of, write_handover
 from tests.draftworth.report import runs
-from tests.support.blocks import make_price
+from tests.support.blocks import each_request, make_price
 from tests.support.snapshot import assert_snapshot
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
@@ -57,25 +57,19 @@ def hostile_document() -> Document:
     return document_of(runs.make_facts(run))
 
 
-def blocks_of_which_one_output_differs() -> tuple[BlockResult, ...]:
-    """In every round: of eight prompts one."""
-    return tuple(
-        replace(
-            block,
-            requests=tuple(
-                replace(r, output_sha256="f" * 64) if r.prompt_id == "prompt-3" else r
-                for r in block.requests
-            ),
-        )
-        if (block.variant, block.prompt_class) == ("k7", "structured")
-        else block
-        for block in runs.make_run().blocks
+def with_one_output_that_differs(block: BlockResult) -> BlockResult:
+    if (block.variant, block.prompt_class) != ("k7", "structured"):
+        return block
+    strange = {"prompt-3": "f" * 64}
+    return each_request(
+        block, lambda r: replace(r, output_sha256=strange.get(r.prompt_id, r.output_sha256))
     )
 
 
 def test_markdown_of_a_run_with_everything(tmp_path: Path) -> None:
     price = make_price()
-    once = runs.make_run(price=price, blocks=blocks_of_which_one_output_differs())
+    blocks = tuple(map(with_one_output_that_differs, runs.make_run().blocks))
+    once = runs.make_run(price=price, blocks=blocks)
     run = runs.with_control(runs.with_repetitions(once, 2))
     texts = {"run/1-3-0": "count: 1 | 2 *3*", "run/2-3-0": "count: 1 | 2 <b>4</b>"}
     folder = runs.write_run(run, tmp_path / "run", texts=texts)
