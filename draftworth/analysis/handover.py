@@ -91,18 +91,22 @@ class Handover:
 def handover_of(facts: RunFacts) -> Handover:
     """Return the handover of a run; for a search, of its best candidate."""
     asked = choices_of(facts)
+    result = facts.run.result
     step = "" if facts.run.search else next_step(facts, asked)
+    missing = []
+    if result.status != "complete":
+        missing.append(f"a run that is complete: this one failed ({result.reason})")
     if not asked:
         beside = "a candidate of the search" if facts.run.search else "a speculative variant"
         return Handover(
             decision=None,
-            missing=(*_unfinished(facts), f"{beside}, measured beside the baseline"),
+            missing=(*missing, f"{beside}, measured beside the baseline"),
             next_step=step,
         )
     decision = best_of(asked)
     return Handover(
         decision=decision,
-        missing=(*_unfinished(facts), *_undecided(facts, decision)),
+        missing=(*missing, *_undecided(facts, decision)),
         next_step=step,
         by_class=tuple(c for _, c in _of_classes(facts, decision)),
         classes=tuple(_classes(facts, decision.traffic)),
@@ -138,12 +142,6 @@ def longest_request_tokens(blocks: Iterable[BlockResult]) -> int | None:
     """Return the most tokens of a prompt with its output; None where they are not counted."""
     totals = (r.number_total_tokens for block in blocks for r in block.requests)
     return max((total for total in totals if total is not None), default=None)
-
-
-def _unfinished(facts: RunFacts) -> Iterator[str]:
-    result = facts.run.result
-    if result.status != "complete":
-        yield f"a run that is complete: this one failed ({result.reason})"
 
 
 def _undecided(facts: RunFacts, decision: Comparison) -> Iterator[str]:

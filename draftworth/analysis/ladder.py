@@ -91,9 +91,7 @@ class Contexts:
     def traffic(self) -> str:
         return self.ladders[0].traffic
 
-    @property
-    def label(self) -> str:
-        return self.traffic
+    label = traffic
 
     @property
     def speculative(self) -> tuple[str, ...]:

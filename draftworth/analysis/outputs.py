@@ -2,13 +2,8 @@
 
 Outputs are compared by token ids where both transcripts have them, else by text. Two equal servers
 may differ too, by rounding, so a variant's outputs are judged beside the control's, prompt by
-prompt: how many are the baseline's, and how much of each comes before the first difference.
-
-A correct server that checks several tokens at once rounds differently from one that makes them one
-by one, and may choose the other of two tokens that are nearly as likely; all tokens after it differ
-then. A control computes in the shapes of the baseline and rounds as it does. So a difference proves
-nothing alone; but rounding does not change one token after another. Why it is judged so:
-docs/decisions/0025-whose-answers.md.
+prompt: how many are the baseline's, and how much of each comes before the first difference. What
+rounding can change, and what it cannot: docs/decisions/0025-whose-answers.md.
 """
 
 import hashlib

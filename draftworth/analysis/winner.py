@@ -12,7 +12,7 @@ from draftworth.analysis import handover
 from draftworth.analysis.answer import best_of, choices_of, headline
 from draftworth.analysis.costs import step_cost_ratio
 from draftworth.analysis.facts import RunFacts
-from draftworth.analysis.pairing import Traffic, weighted
+from draftworth.analysis.pairing import weighted
 from draftworth.analysis.statistics import Estimate
 from draftworth.analysis.verdict import Comparison
 from draftworth.errors import DraftworthError
@@ -104,15 +104,11 @@ def winner_of(facts: RunFacts) -> Winner:
         raise NoWinnerError(f"run {shown} has no winner: {why.rstrip('.')}; next: {step}")
     best = best_of(asked)
     variant = best.variant if best.judgement == handover.CHEAPER else result.baseline
-    return _winner(facts, asked, variant, best.traffic)
-
-
-def _winner(facts: RunFacts, asked: Sequence[Comparison], variant: str, best: Traffic) -> Winner:
-    run = facts.run
+    traffic, run = best.traffic.name, facts.run
     compared = [c for c in facts.comparisons if AS_SHIPPED not in (c.variant, c.baseline)]
     # The traffic that the headline speaks of first; a traffic at a load has one comparison or more.
     traffics = dict.fromkeys((c.traffic.name, c.traffic.load) for c in compared)
-    own_first = sorted(traffics, key=lambda place: place[0] != best.name)
+    own_first = sorted(traffics, key=lambda place: place[0] != traffic)
     figures = (
         _figures(run, variant, [c for c in compared if (c.traffic.name, c.traffic.load) == place])
         for place in own_first
@@ -120,13 +116,13 @@ def _winner(facts: RunFacts, asked: Sequence[Comparison], variant: str, best: Tr
     reached = {
         ladder.input_tokens: rung.concurrency
         for ladder in facts.ladders
-        if ladder.traffic == best.name and (rung := ladder.cheaper_up_to(variant))
+        if ladder.traffic == traffic and (rung := ladder.cheaper_up_to(variant))
     }
     return Winner(
         variant=variant,
-        baseline=run.result.baseline,
+        baseline=result.baseline,
         headline=headline(facts),
-        traffic=best.name,
+        traffic=traffic,
         figures=tuple(figures),
         judged=tuple(asked),
         cheaper_up_to=reached,

@@ -8,7 +8,6 @@ from draftworth.analysis.facts import RunFacts, VariantFacts
 from draftworth.analysis.ladder import Ladder
 from draftworth.analysis.limits import Goodput
 from draftworth.analysis.pairing import MANY_CASES
-from draftworth.analysis.repetitions import RepetitionFacts
 from draftworth.analysis.summary import Group
 from draftworth.analysis.verdict import TTFT_CONFIDENCE, Comparison
 from draftworth.metrics import definitions
@@ -37,26 +36,14 @@ def _rows(facts: RunFacts, c: Comparison) -> Iterator[tuple[str, ...]]:
     who = c.traffic.name, c.traffic.load.label, c.name
     own = [r for r in facts.repetitions if (r.traffic, r.load, r.variant) == who]
     several_runs = len({repetition.run_id for repetition in own}) > 1
-    for repetition in own:
-        slots = (
-            words.number(slot, digits=0) for slot in (repetition.slot, repetition.baseline_slot)
-        )
-        name = _name(repetition, of_several_runs=several_runs)
-        yield (*who, name, *slots, *words.change_cells(repetition.cost_ratio))
+    for r in own:
+        run, rest = f"{r.run_id}, " if several_runs else "", "" if r.is_whole else ", not whole"
+        slots = (words.number(slot, digits=0) for slot in (r.slot, r.baseline_slot))
+        yield (*who, f"{run}{r.repetition}{rest}", *slots, *words.change_cells(r.cost_ratio))
     if own:
-        no_slots = words.MISSING, words.MISSING
-        yield (*who, _all(own), *no_slots, *words.change_cells(c.cost_ratio))
-
-
-def _name(repetition: RepetitionFacts, *, of_several_runs: bool) -> str:
-    run = f"{repetition.run_id}, " if of_several_runs else ""
-    rest = "" if repetition.is_whole else ", not whole"
-    return f"{run}{repetition.repetition}{rest}"
-
-
-def _all(repetitions: Sequence[RepetitionFacts]) -> str:
-    whole = sum(repetition.is_whole for repetition in repetitions)
-    return f"all {whole}" if whole == len(repetitions) else f"all, {whole} whole"
+        whole = sum(r.is_whole for r in own)
+        name = f"all {whole}" if whole == len(own) else f"all, {whole} whole"
+        yield (*who, name, words.MISSING, words.MISSING, *words.change_cells(c.cost_ratio))
 
 
 def control_tables(facts: RunFacts) -> tuple[Table, ...]:
@@ -78,15 +65,12 @@ def compared(facts: RunFacts) -> list[tuple[VariantFacts, Comparison]]:
     return [(v, v.comparison) for v in facts.speculative if v.comparison]
 
 
-def _against_shipped(facts: RunFacts) -> list[tuple[VariantFacts, Comparison]]:
-    return [(v, v.against_shipped) for v in facts.speculative if v.against_shipped]
-
-
 def verdict_section(facts: RunFacts) -> Section:
     """Return every comparison, what it rests on, and which prompts it is about."""
     of_variants = compared(facts)
+    against_shipped = [c for v in facts.speculative if (c := v.against_shipped)]
     sentences = [finding.sentence for finding in findings(facts)]
-    if _against_shipped(facts):
+    if against_shipped:
         sentences.append(words.ABOUT["as_shipped"].format(name=AS_SHIPPED))
     if not of_variants:
         sentences = [NO_COMPARISON]
@@ -96,7 +80,7 @@ def verdict_section(facts: RunFacts) -> Section:
         title="Verdict",
         paragraphs=tuple(sentences),
         tables=(
-            *_comparisons(facts),
+            *_comparisons((*facts.comparisons, *against_shipped)),
             *_contexts(facts),
             *_goodputs(facts),
             *control_tables(facts),
@@ -123,15 +107,7 @@ def _about_the_intervals(facts: RunFacts) -> Iterator[str]:
         yield words.ABOUT["these_cases"].format(classes=", ".join(few), many=MANY_CASES)
 
 
-def _comparisons(facts: RunFacts) -> tuple[Table, ...]:
-    rows = [
-        _comparison_row(c)
-        for c in (
-            *facts.mixes,
-            *(c for _, c in compared(facts)),
-            *(c for _, c in _against_shipped(facts)),
-        )
-    ]
+def _comparisons(shown: Sequence[Comparison]) -> tuple[Table, ...]:
     named = (m.label for m in definitions.with_speedup())
     headings = [text for label in named for text in (f"{label} speedup", words.INTERVAL)]
     return table(
@@ -139,7 +115,7 @@ def _comparisons(facts: RunFacts) -> tuple[Table, ...]:
             *("class", "load", "variant", "verdict", "cost of a token", words.INTERVAL),
             *(*headings, "prompts", "pairs"),
         ),
-        rows,
+        map(_comparison_row, shown),
         names=4,
     )
 

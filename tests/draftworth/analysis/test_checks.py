@@ -1,8 +1,8 @@
 """Cross-checks: when both sources agree, when they do not, and when there is only one."""
 
-import dataclasses
 import random
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -50,7 +50,7 @@ def test_warm_up_requests_and_fillers_that_the_server_saw_are_on_our_side_too() 
     assert check.requests == 3
     assert check.ours_s == pytest.approx(0.04)
     assert check.difference == pytest.approx(0.0)
-    assert checks.server_check([dataclasses.replace(block, others=results.OtherRequests())]) is None
+    assert checks.server_check([replace(block, others=results.OtherRequests())]) is None
 
 
 @pytest.mark.parametrize(("counted", "agrees"), [(0.52, True), (0.60, False), (None, None)])
@@ -159,8 +159,8 @@ def test_steps_that_the_server_tells_of_every_request_are_preferred_to_chunks() 
     """99 tokens after the prefill's in 25 steps, of which the network made 16 chunks."""
     block = runs.make_drafted_block(1, "structured")
     merged = told(steps=25, drafted=175, accepted=75)
-    all_told = dataclasses.replace(block, requests=merged)
-    one_not = dataclasses.replace(block, requests=(*merged[1:], make_record(0, chunks=17)))
+    all_told = replace(block, requests=merged)
+    one_not = replace(block, requests=(*merged[1:], make_record(0, chunks=17)))
     (group,) = groups_of([block])
 
     assert summarize([all_told], group, runs.VARIANT).value(
@@ -231,11 +231,9 @@ def test_without_counters_acceptance_is_what_the_server_tells_of_its_requests() 
         "usage at the end",
     ],
 )
-def test_a_disagreement_calls_for_attention(overrides: dict[str, object], sentence: str) -> None:
-    blocks = (
-        runs.make_plain_block(1, "structured"),
-        runs.make_drafted_block(2, "structured", **overrides),
-    )  # type: ignore[arg-type]
+def test_a_disagreement_calls_for_attention(overrides: dict[str, Any], sentence: str) -> None:
+    drafted = runs.make_drafted_block(2, "structured", **overrides)
+    blocks = (runs.make_plain_block(1, "structured"), drafted)
     attention = attention_of(runs.make_facts(runs.make_run(blocks=blocks)))
     assert any(sentence in line for line in attention), attention
     assert all(runs.VARIANT in line for line in attention)

@@ -91,8 +91,8 @@ def _block(
         )
         for i in range(PROMPTS)
     )
-    known = {"prompt_class": prompt_class, "block": block, "requests": records} | fields
-    return _with_server(make_block(**{"run_id": "built-run", **known}), factor=1.0)
+    known: dict[str, Any] = {"prompt_class": prompt_class, "block": block, "requests": records}
+    return _with_server(make_block(**{"run_id": "built-run", **known, **fields}), factor=1.0)
 
 
 def _with_server(block: results.BlockResult, *, factor: float) -> results.BlockResult:
