@@ -20,7 +20,7 @@ from draftworth.records.results import AS_SHIPPED, RUN_FILE
 from draftworth.report import words
 from draftworth.report.document import Card, Document, Section, table
 from draftworth.report.figures import cross_checks, figures, outputs, quantiles, score_sections
-from draftworth.report.handover import TITLE, handover_section, handover_sections
+from draftworth.report.handover import TITLE, handover_section
 from draftworth.report.likelihoods import predicted_sections
 from draftworth.report.plots import group_plots
 from draftworth.report.search import search_sections
@@ -136,7 +136,8 @@ def document_of(
     sections += [figures(facts), quantiles(facts), *_groups(facts), cross_checks(facts)]
     sections += predicted_sections(predictions)
     sections += [*outputs(facts), *score_sections(scores), spending_section(result)]
-    sections += handover_sections(facts)
+    if facts.speculative or facts.run.search:
+        sections.append(handover_section(facts))
     return Document(
         title=f"{result.experiment}: {_QUESTION if facts.run.search is None else _WHICH}",
         facts=tuple(_header(facts)),

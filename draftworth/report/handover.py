@@ -29,12 +29,6 @@ _PLACES = {
 }
 
 
-def handover_sections(facts: RunFacts) -> Iterator[Section]:
-    """Yield the handover, unless the run had nothing to decide."""
-    if facts.speculative or facts.run.search:
-        yield handover_section(facts)
-
-
 def handover_section(facts: RunFacts) -> Section:
     """Return the decision and its limits, what to watch, and how to repeat the run."""
     found = handover_of(facts)

@@ -53,7 +53,7 @@ class Curve:
 
 def draw_curves(axes: Axes, curves: Sequence[Curve], best: Point | None = None) -> None:
     """Draw the curves, the break-even line at 1, and a star at the best point."""
-    axes.axhline(1, **_plain())
+    axes.axhline(1, **_PLAIN)
     apart = min(_APART, 1 / (len(curves) + 1))
     for index, curve in enumerate(curves, start=1):
         aside = apart * (index - (len(curves) + 1) / 2)
@@ -72,11 +72,8 @@ def draw_curves(axes: Axes, curves: Sequence[Curve], best: Point | None = None) 
     _draw_legend(axes, curves, has_best=best is not None)
 
 
+_PLAIN: Look = look(0) | {"marker": ""}
 _HOLLOW: Look = {"markerfacecolor": "none", "alpha": 0.6}
-
-
-def _plain() -> Look:
-    return look(0) | {"marker": ""}
 
 
 def _star() -> Look:
@@ -115,7 +112,7 @@ def _ticks(low: float, high: float) -> list[float]:
 
 def _draw_legend(axes: Axes, curves: Sequence[Curve], *, has_best: bool) -> None:
     named = [(short(curve.name), look(index)) for index, curve in enumerate(curves, start=1)]
-    entries = [("no draft", _plain()), *named]
+    entries = [("no draft", _PLAIN), *named]
     if any(curve.hollow for curve in curves):
         neutral = look(1) | {"color": "C0", "linestyle": ""}
         entries.append(("predicted", neutral | _HOLLOW))

@@ -176,7 +176,8 @@ def _comparison_row(c: Comparison) -> tuple[str, ...]:
     speedups = (
         cell
         for m in definitions.with_speedup()
-        for cell in words.ratio_and_interval(c.speedups.get(m))
+        for speedup in [c.speedups.get(m)]
+        for cell in (words.ratio(speedup and speedup.value), words.interval(speedup))
     )
     return (
         *(c.traffic.name, c.traffic.load.label, c.name, c.judgement),

@@ -95,11 +95,6 @@ def interval(estimate: Estimate | None, *, scale: float = 1.0, digits: int = 2) 
     return f"{estimate.low * scale:.{digits}f} to {estimate.high * scale:.{digits}f}"
 
 
-def ratio_and_interval(estimate: Estimate | None) -> tuple[str, str]:
-    """Return two cells: `1.53x` and `1.40 to 1.61`."""
-    return ratio(estimate.value if estimate else None), interval(estimate)
-
-
 def change(ratio: Estimate | CostInterval | None) -> str:
     """Return the change that a ratio means, as `-38.2%`."""
     return MISSING if ratio is None else f"{ratio.value - 1:+.1%}"

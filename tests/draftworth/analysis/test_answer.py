@@ -89,12 +89,6 @@ def test_each_finding_has_its_judgement_and_its_ratio_with_the_interval() -> Non
         assert low < present(finding.cost_ratio) < high
 
 
-def test_the_report_says_the_same_sentences() -> None:
-    facts = make_facts()
-    said = document_of(facts).sections[0].paragraphs
-    assert tuple(f.sentence for f in findings(facts)) == said[:3]
-
-
 def test_the_record_has_what_must_be_known_and_is_read_back() -> None:
     wrong = make_facts(make_run(max_tokens_per_step={BASELINE: 1, "k7": 3}))
     verdict = verdict_of(wrong)

@@ -19,14 +19,6 @@ from tests.support.present import present
 DIFFERENT = "f" * 64
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "position"), [("abc", "abd", 2), ("", "x", 0), ("ab", "abc", 2)]
-)
-def test_first_difference(one: str, other: str, position: int) -> None:
-    assert outputs.first_difference(one, other) == position
-    assert outputs.first_difference(other, one) == position
-
-
 def test_differing_pairs_are_told_with_position_and_context(tmp_path: Path) -> None:
     run = runs.make_run(
         blocks=(runs.make_plain_block(1, "structured"), runs.make_drafted_block(2, "structured"))

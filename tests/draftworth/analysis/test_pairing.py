@@ -15,12 +15,6 @@ def both(case: str = "count", **overrides: Any) -> list[BlockResult]:
     return [make_block(variant=name, case=case, **overrides) for name in ("baseline", "k7")]
 
 
-def test_a_traffic_has_a_name_and_groups() -> None:
-    assert TRAFFIC.label == "traffic mix at c4"
-    assert [group.label for group in TRAFFIC.groups] == ["structured at c4", "chat at c4"]
-    assert Traffic.of(TRAFFIC.groups[0]).label == "structured at c4"
-
-
 def test_pairs_are_of_every_class_and_only_of_this_load() -> None:
     other = ConcurrencyLoad(concurrency=1)
     blocks = [*both(), *both(prompt_class="chat"), *both(load=other, round=2)]

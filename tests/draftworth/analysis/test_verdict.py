@@ -10,7 +10,7 @@ import pytest
 from draftworth.analysis.limits import LimitCheck
 from draftworth.analysis.pairing import Traffic
 from draftworth.analysis.statistics import Estimate
-from draftworth.analysis.summary import Group, groups_of, summarize
+from draftworth.analysis.summary import Group, summarize
 from draftworth.analysis.verdict import Comparison, compare, judge
 from draftworth.metrics.cost import usd_per_million_tokens
 from draftworth.metrics.definitions import INTER_TOKEN_LATENCY
@@ -295,12 +295,6 @@ def test_greedy_outputs_with_a_text_are_compared(
     ]
     comparison = compared(blocks, sampled=sampled)
     assert (comparison.identical_share, comparison.compared_outputs) == (share, count)
-
-
-def test_loads_are_judged_apart() -> None:
-    other = PoissonLoad(requests_per_second=2.0)
-    blocks = [make_block(variant="baseline"), make_block(variant="baseline", load=other)]
-    assert [group.label for group in groups_of(blocks)] == ["structured at c4", "structured at p2"]
 
 
 def test_nothing_measured_gives_no_figures_rather_than_zero() -> None:

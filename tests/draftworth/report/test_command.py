@@ -21,7 +21,6 @@ from draftworth.cli import main
 from draftworth.metrics.definitions import COST
 from draftworth.records.load import ConcurrencyLoad
 from draftworth.records.reading import Run, read_run
-from draftworth.report.contents import document_of
 from tests.conftest import ROOT
 from tests.draftworth.report.runs import BASELINE, make_facts, make_run, write_run
 from tests.support.blocks import each_request, make_price
@@ -313,12 +312,6 @@ def test_a_run_without_a_comparison_says_so(
         assert "Greedy outputs" not in lines
 
 
-def test_names_are_printed_as_they_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run = make_run(reason="[bold]boom[/]", experiment="[red]")
-    assert main(["report", str(write_run(run, tmp_path / "run"))]) == 0
-    assert "[bold]boom[/]" in capsys.readouterr().out
-
-
 @pytest.mark.usefixtures("undrawn")
 @pytest.mark.emulator
 def test_a_run_in_s3_reads_as_from_its_folder(
@@ -369,17 +362,6 @@ def test_printing_a_report_does_not_load_the_plotting_library(folder: Path) -> N
     )
     argv = [sys.executable, "-c", code, str(folder)]
     assert subprocess.run(argv, cwd=ROOT, check=False, capture_output=True).returncode == 0
-
-
-def test_the_terminals_tables_are_the_documents(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["report", str(folder)]) == 0
-    printed = [line.split() for line in capsys.readouterr().out.splitlines()]
-    for section in document_of(facts_of(make_run(), {})).sections:
-        for table in section.tables if section.brief else ():
-            for row in table.rows:
-                assert " ".join(row).split() in printed
 
 
 @pytest.mark.usefixtures("undrawn")
