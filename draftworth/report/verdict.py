@@ -176,8 +176,8 @@ def _comparison_row(c: Comparison) -> tuple[str, ...]:
     speedups = (
         cell
         for m in definitions.with_speedup()
-        for speedup in [c.speedups.get(m)]
-        for cell in (words.ratio(speedup and speedup.value), words.interval(speedup))
+        for found in [c.speedups.get(m)]
+        for cell in (words.ratio(found.value if found else None), words.interval(found))
     )
     return (
         *(c.traffic.name, c.traffic.load.label, c.name, c.judgement),
