@@ -157,11 +157,12 @@ def _without_control(result: RunResult) -> RunResult:
 
 
 def _goodputs(run: Run, mixed_loads: Sequence[Load]) -> Iterator[Goodput]:
-    weights = run.result.class_weights
+    result = run.result
+    weights = result.class_weights
     mixes = [Traffic(weights=weights, load=load) for load in mixed_loads]
     for traffic in (*mixes, *(Traffic.of(group) for group in groups_of(run.blocks))):
-        for variant in (name for name in run.result.variants if name != CONTROL):
-            if found := goodput(run.blocks, traffic, run.result.limits, variant):
+        for variant in result.variants:
+            if found := goodput(run.blocks, traffic, result.limits, variant, result.price):
                 yield found
 
 

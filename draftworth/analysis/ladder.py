@@ -156,9 +156,8 @@ def _ladder(
     variants = (run.result.baseline, *dict.fromkeys(c.variant for c in comparisons))
     loads = dict.fromkeys(c.traffic.load for c in comparisons)
     rungs = (
-        _rung(run, in_flight, variants, [c for c in comparisons if c.traffic.load == load])
+        _rung(run, variants, [c for c in comparisons if c.traffic.load == load])
         for load in sorted(loads, key=lambda load: load.order)
-        if (in_flight := load.in_flight) is not None
     )
     return Ladder(
         traffic=traffic,
@@ -169,9 +168,7 @@ def _ladder(
     )
 
 
-def _rung(
-    run: Run, concurrency: int, variants: Sequence[str], comparisons: Sequence[Comparison]
-) -> Rung:
+def _rung(run: Run, variants: Sequence[str], comparisons: Sequence[Comparison]) -> Rung:
     traffic = comparisons[0].traffic
     costs, itls_s = {}, {}
     for variant in variants:
@@ -182,7 +179,7 @@ def _rung(
         if (itl_s := weighted(run.blocks, traffic, variant, INTER_TOKEN_LATENCY)) is not None:
             itls_s[variant] = itl_s
     return Rung(
-        concurrency=concurrency,
+        concurrency=traffic.load.in_flight or 0,
         comparisons={c.variant: c for c in comparisons},
         costs=costs,
         itls_s=itls_s,

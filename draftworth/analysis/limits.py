@@ -9,11 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from draftworth.analysis.clustering import Sample
-from draftworth.analysis.pairing import Traffic, samples_of
+from draftworth.analysis.pairing import Traffic, samples_of, weighted
 from draftworth.analysis.statistics import SAMPLES_BEYOND, quantile_estimate
 from draftworth.analysis.summary import Group, summarize
+from draftworth.metrics.definitions import COST
 from draftworth.records.load import Load
-from draftworth.records.results import BlockResult, Limits, RequestRecord
+from draftworth.records.results import BlockResult, Limits, Price, RequestRecord
 
 # The share of requests that must keep a latency limit.
 LIMIT_SHARE = 0.95
@@ -169,6 +170,7 @@ class Goodput:
     """The requests of one variant in a traffic that keep every limit, on one server.
 
     kept, requests: how many keep them, of how many.
+    usd: of a million output tokens of all its requests; None without a price.
     """
 
     traffic: Traffic
@@ -177,10 +179,15 @@ class Goodput:
     requests: int
     requests_per_s: float
     tokens_per_s: float
+    usd: float | None
 
 
 def goodput(
-    blocks: Sequence[BlockResult], traffic: Traffic, limits: Limits, variant: str
+    blocks: Sequence[BlockResult],
+    traffic: Traffic,
+    limits: Limits,
+    variant: str,
+    price: Price | None = None,
 ) -> Goodput | None:
     """Return None without a limit on latencies, or where a class has no output."""
     if not limits.are_on_latencies:
@@ -211,6 +218,7 @@ def goodput(
         requests=requests,
         requests_per_s=of_requests / of_seconds,
         tokens_per_s=of_tokens / of_seconds,
+        usd=weighted(blocks, traffic, variant, COST, price=price),
     )
 
 

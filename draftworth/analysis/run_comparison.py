@@ -210,22 +210,21 @@ def changes(facts: RunFacts, other: RunFacts) -> tuple[Change, ...]:
             f"--against: {facts.run.result.run_id} and {other.run.result.run_id} cannot be "
             f"compared: {'; '.join(differences)}. Give two runs of the same experiment file"
         )
-    return tuple(_changes(facts, other))
-
-
-def _changes(facts: RunFacts, other: RunFacts) -> Iterator[Change]:
+    found = []
     others = {(g.group, v.name): (v, g.baseline) for g in other.groups for v in g.speculative}
     for group in facts.groups:
         for variant in group.speculative:
             key = group.group, variant.name
             match, other_baseline = others.get(key, (None, group.baseline))
             if match and variant.comparison and match.comparison:
-                yield Change(
+                change = Change(
                     label=variant.label,
                     cost_ratios=(variant.comparison.cost_ratio, match.comparison.cost_ratio),
                     ratio=_ratio((facts.run, other.run), Traffic.of(group.group), variant.name),
                     baseline_itls_s=(group.baseline.value(ITL), other_baseline.value(ITL)),
                 )
+                found.append(change)
+    return tuple(found)
 
 
 def may_be_compared(run: Run, other: Run) -> bool:

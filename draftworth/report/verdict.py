@@ -1,14 +1,12 @@
 """The verdict in a report: every comparison, the repetitions and the control."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from draftworth.analysis.answer import NO_COMPARISON, findings, rate_sentences, reach_sentences
 from draftworth.analysis.clustering import MANY_REPETITIONS
 from draftworth.analysis.facts import RunFacts, VariantFacts
 from draftworth.analysis.ladder import Ladder
-from draftworth.analysis.limits import Goodput
 from draftworth.analysis.pairing import MANY_CASES
-from draftworth.analysis.summary import Group
 from draftworth.analysis.verdict import TTFT_CONFIDENCE, Comparison
 from draftworth.metrics import definitions
 from draftworth.metrics.definitions import COST
@@ -145,31 +143,16 @@ def _context_cell(ladder: Ladder, variant: str, concurrency: int) -> str:
 
 
 def _goodputs(facts: RunFacts) -> tuple[Table, ...]:
-    costs = {(v.summary.group, v.name): v.value(COST) for v in facts.variants}
     rows = (
         (
             *(g.traffic.name, g.traffic.load.label, g.variant),
             *(words.number(g.requests_per_s, digits=2), words.number(g.tokens_per_s)),
-            *(f"{g.kept} of {g.requests}", words.figure(COST, _cost_of(g, facts, costs))),
+            *(f"{g.kept} of {g.requests}", words.figure(COST, g.usd)),
         )
         for g in facts.goodputs
     )
     headings = ("class", "load", "variant", "goodput requests/s", "goodput tokens/s")
     return table((*headings, "within the limits", "USD/M tokens"), rows, names=3)
-
-
-def _cost_of(
-    found: Goodput, facts: RunFacts, costs: Mapping[tuple[Group, str], float | None]
-) -> float | None:
-    if len(found.traffic.weights) == 1:
-        return costs.get((found.traffic.groups[0], found.variant))
-    for mix in facts.mixes:
-        if mix.traffic == found.traffic and mix.baseline == facts.run.result.baseline:
-            if found.variant == mix.baseline:
-                return mix.baseline_usd
-            if found.variant == mix.variant:
-                return mix.variant_usd
-    return None
 
 
 def _comparison_row(c: Comparison) -> tuple[str, ...]:

@@ -15,7 +15,6 @@ import pytest
 from moto import mock_aws
 
 from draftworth.analysis.answer import NO_COMPARISON
-from draftworth.analysis.facts import facts_of
 from draftworth.analysis.run_comparison import elsewhere
 from draftworth.cli import main
 from draftworth.errors import UserInputError
@@ -170,7 +169,7 @@ def test_what_a_million_tokens_cost_stands_beside_with_intervals_and_where_price
         "k7 0.25; the other, 1.25 USD a node hour (a price list, 2026-11-01)."
     ) in said
     assert "This run is built-run (model Qwen/Qwen3-32B), the other one is run-of-gpu" in said
-    facts, elsewhere_facts = (facts_of(read_run(place), {}) for place in (run, other))
+    facts, elsewhere_facts = (make_facts(read_run(place)) for place in (run, other))
     found = elsewhere(facts, elsewhere_facts)
     assert not found.unlike
     seen = 0
