@@ -13,6 +13,7 @@ from draftworth.records.codec import dump_record
 from draftworth.records.load import ConcurrencyLoad
 from draftworth.records.reading import Run
 from draftworth.records.servers import Decoding
+from tests.support import blocks as builders
 from tests.support.blocks import START_UNIX_S, each_request, make_block, make_record
 from tests.support.serving_facts import make_serving_facts
 
@@ -29,23 +30,15 @@ def make_run_result(**overrides: Any) -> results.RunResult:
     fields: dict[str, Any] = {
         "run_id": "built-run",
         "experiment": "built",
-        "status": "complete",
-        "reason": "",
-        "started_at_unix_s": START_UNIX_S,
         "ended_at_unix_s": START_UNIX_S + 120,
         "variants": (BASELINE, VARIANT),
-        "baseline": BASELINE,
-        "blocks": (),
         "max_tokens_per_step": {BASELINE: 1, VARIANT: WINDOW},
         "target_interval_width": 0.2,
         "class_weights": {"structured": 0.5, "open_ended": 0.5},
-        "price": None,
-        "load_generator": "llmperf",
         "scheduling": "ordinary",
         "time": results.TimeAccount(measuring_s=54.0, waiting_s=60.0, lost_s=0.0, idle_s=6.0),
-        "interruptions": (),
     }
-    return results.RunResult(**{**fields, **overrides})
+    return builders.make_run(**(fields | overrides))
 
 
 def make_plain_block(block: int, prompt_class: str, /, **overrides: Any) -> results.BlockResult:
