@@ -143,16 +143,18 @@ def headline(facts: RunFacts) -> str:
     For a search: what it found, and the verdict on its best candidate.
     """
     found = facts.run.search
-    verdict = _verdict_sentence(facts, asked_of(facts))
+    verdict = _verdict_sentence(facts, choices_of(facts))
     return f"{search_answer(found)} {verdict}" if found else verdict
 
 
-def asked_of(facts: RunFacts) -> list[Comparison]:
+def choices_of(facts: RunFacts) -> list[Comparison]:
     """Return what the headline chooses from; for a search, its best candidate's comparisons."""
-    groups = [c for v in facts.speculative if (c := v.comparison)]
-    asked = [c for c in facts.mixes or groups if AS_SHIPPED not in (c.variant, c.baseline)]
     found = facts.run.search
-    return [c for c in asked if found is None or c.variant == found.best]
+    return [
+        c
+        for c in facts.mixes or facts.comparisons
+        if AS_SHIPPED not in (c.variant, c.baseline) and (found is None or c.variant == found.best)
+    ]
 
 
 def _verdict_sentence(facts: RunFacts, asked: Sequence[Comparison]) -> str:
@@ -169,9 +171,7 @@ def _verdict_sentence(facts: RunFacts, asked: Sequence[Comparison]) -> str:
 
 
 def _reach_of(facts: RunFacts, best: Comparison) -> Iterator[str]:
-    """Say up to which load the best one is cheaper."""
-    several = [ladder for ladder in facts.ladders if len(ladder.rungs) > 1]
-    for found in facts.contexts or several:
+    for found in facts.contexts or _several_rungs(facts):
         if found.traffic == best.traffic.name and best.variant in found.speculative:
             reach = found.reach(best.variant)
             yield f"{reach[0].upper()}{reach[1:]}."
@@ -179,30 +179,32 @@ def _reach_of(facts: RunFacts, best: Comparison) -> Iterator[str]:
 
 def best_of(asked: Sequence[Comparison]) -> Comparison:
     """Return the comparison of the headline; raises ValueError where there is none."""
-    return min(asked, key=_preference)
 
+    def preference(c: Comparison) -> tuple[int, float]:
+        # Of two with the same judgement it is the one whose interval ends lower.
+        high = c.cost_ratio.high if c.cost_ratio else None
+        return list(_ANSWERS).index(c.judgement), math.inf if high is None else high
 
-def _preference(c: Comparison) -> tuple[int, float]:
-    """Prefer, of two with the same judgement, the one whose interval ends lower."""
-    high = c.cost_ratio.high if c.cost_ratio else None
-    return list(_ANSWERS).index(c.judgement), float("inf") if high is None else high
+    return min(asked, key=preference)
 
 
 def findings(facts: RunFacts) -> Iterator[Finding]:
     """Yield every comparison: of the traffic mix, of the classes, with the baseline as shipped."""
+    weights = facts.run.result.class_weights
+    parts = ", ".join(f"{weight:.0%} {name}" for name, weight in weights.items())
     for mix in facts.mixes:
-        yield _finding(mix, mix_sentence(facts, mix))
+        who = f"{TRAFFIC_MIX} ({parts}) at {mix.traffic.load.label}, {mix.name}"
+        yield _finding(mix, who, f"{cost_sentence(mix)}{floor_sentence(mix)}")
     for variant in facts.speculative:
         if c := variant.comparison:
             more = f"{cost_sentence(c)}{floor_sentence(c)}{missing_requests(facts, variant)}"
-            yield _finding(c, f"{variant.label}: {c.judgement}; {c.reason}.{more}")
+            yield _finding(c, variant.label, more)
     for variant in facts.speculative:
         if c := variant.against_shipped:
-            against = f"{variant.label}, against {AS_SHIPPED}"
-            yield _finding(c, f"{against}: {c.judgement}; {c.reason}.")
+            yield _finding(c, f"{variant.label}, against {AS_SHIPPED}")
 
 
-def _finding(c: Comparison, sentence: str) -> Finding:
+def _finding(c: Comparison, who: str, more: str = "") -> Finding:
     ratio = c.cost_ratio
     return Finding(
         traffic=c.traffic.name,
@@ -216,17 +218,7 @@ def _finding(c: Comparison, sentence: str) -> Finding:
         noise_floor_low=c.floor.low if c.floor else None,
         noise_floor_high=c.floor.high if c.floor else None,
         clears_noise_floor=c.clears_floor,
-        sentence=sentence,
-    )
-
-
-def mix_sentence(facts: RunFacts, mix: Comparison) -> str:
-    """Say the verdict on the whole traffic, its classes, and what its tokens cost."""
-    weights = facts.run.result.class_weights
-    parts = ", ".join(f"{weight:.0%} {name}" for name, weight in weights.items())
-    return (
-        f"{TRAFFIC_MIX} ({parts}) at {mix.traffic.load.label}, {mix.name}: {mix.judgement}; "
-        f"{mix.reason}.{cost_sentence(mix)}{floor_sentence(mix)}"
+        sentence=f"{who}: {c.judgement}; {c.reason}.{more}",
     )
 
 
@@ -263,9 +255,14 @@ def missing_requests(facts: RunFacts, variant: VariantFacts) -> str:
 
 def reach_sentences(facts: RunFacts) -> Iterator[str]:
     """Say for every variant where it stops paying, if several concurrencies were measured."""
-    measured: tuple[Contexts | Ladder, ...] = (*facts.contexts, *facts.ladders)
+    measured: list[Contexts | Ladder] = [*facts.contexts, *_several_rungs(facts)]
     for found in measured:
-        yield from found.sentences
+        for variant in found.speculative:
+            yield f"{found.label}, {variant}: {found.reach(variant)}."
+
+
+def _several_rungs(facts: RunFacts) -> list[Ladder]:
+    return [ladder for ladder in facts.ladders if len(ladder.rungs) > 1]
 
 
 def rate_sentences(facts: RunFacts) -> Iterator[str]:

@@ -77,7 +77,6 @@ def _shortened(result: RunResult) -> Iterator[str]:
 
 
 def _no_floor(facts: RunFacts) -> Iterator[str]:
-    """Say where a control gives no noise floor, though there is a cost to compare."""
     result = facts.run.result
     for group in groups_of(facts.control):
         if group.load.has_cost_per_token:

@@ -84,17 +84,14 @@ class AcceptanceCheck:
 
     @property
     def estimated(self) -> float | None:
-        """The acceptance that explains the tokens per step; None where there is none."""
         return explained_acceptance(self.tokens_per_step, most=self.most)
 
     @property
     def agrees(self) -> bool | None:
-        """Whether counters and estimate agree; None when one of them is missing."""
         return _agree(self.counted, self.estimated)
 
     @property
     def requests_agree(self) -> bool | None:
-        """Whether counters and requests agree; None when one of them is missing."""
         return _agree(self.counted, self.by_requests)
 
     @property

@@ -196,7 +196,6 @@ Sums = dict[str, dict[str, float]]
 
 
 def _sums(samples: Iterable[tuple[str, str, float]]) -> Sums:
-    """Sums by stratum and cluster."""
     found: Sums = {}
     for stratum, cluster, value in samples:
         clusters = found.setdefault(stratum, {})

@@ -107,6 +107,7 @@ def _cost(blocks: Sequence[BlockResult], variant: str, load: Load, most: int | N
     latency = found.estimate() if found else None
     used = [record for _, record in samples if amounts(record)]
     steps = sum(count(record) or 0 for record in used)
+    after_first = sum((r.number_output_tokens or 0) - (r.first_chunk_tokens or 0) for r in used)
     return StepCost(
         variant=variant,
         load=load,
@@ -117,7 +118,7 @@ def _cost(blocks: Sequence[BlockResult], variant: str, load: Load, most: int | N
         steps_by=steps_by if latency else None,
         steps=steps,
         requests=len(used),
-        tokens_per_step=_tokens_after_first(used) / steps if steps else None,
+        tokens_per_step=after_first / steps if steps else None,
     )
 
 
@@ -156,7 +157,6 @@ def _steps_by(blocks: Sequence[BlockResult], most: int | None) -> StepsBy | None
 
 
 def _tokens_steps(record: RequestRecord) -> int | None:
-    """Count the steps of a server that yields one token a step."""
     if record.number_output_tokens is None or record.first_chunk_tokens is None:
         return None
     return record.number_output_tokens - record.first_chunk_tokens
@@ -173,10 +173,6 @@ def _decoding_s(record: RequestRecord) -> float | None:
     if record.end_to_end_latency_s is None or record.ttft_s is None:
         return None
     return record.end_to_end_latency_s - record.ttft_s
-
-
-def _tokens_after_first(records: Sequence[RequestRecord]) -> int:
-    return sum((r.number_output_tokens or 0) - (r.first_chunk_tokens or 0) for r in records)
 
 
 def _mean_context(records: Sequence[RequestRecord], count: _CountSteps) -> float | None:

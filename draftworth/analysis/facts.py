@@ -1,17 +1,10 @@
 """Everything that a report says about a run, computed once."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
-from draftworth.analysis.checks import (
-    AcceptanceCheck,
-    BreakEven,
-    ServerCheck,
-    acceptance_by_position,
-    break_even,
-    server_check,
-)
+from draftworth.analysis import checks
 from draftworth.analysis.ladder import Contexts, Ladder, contexts_of, ladders_of
 from draftworth.analysis.likelihoods import AnswersCheck, judged, judged_variants
 from draftworth.analysis.limits import Goodput, goodput, highest_rate
@@ -22,18 +15,15 @@ from draftworth.analysis.statistics import Estimate, quantile_estimate
 from draftworth.analysis.summary import Group, VariantSummary, groups_of, summarize
 from draftworth.analysis.verdict import Comparison, compare, without_control
 from draftworth.metrics import definitions
-from draftworth.metrics.definitions import (
-    ACCEPTANCE_RATE,
-    INTER_TOKEN_LATENCY,
-    TOKENS_PER_STEP,
-    Metric,
-)
+from draftworth.metrics.definitions import Metric
 from draftworth.records.load import Load
 from draftworth.records.reading import Run
-from draftworth.records.results import AS_SHIPPED, CONTROL, BlockResult, RequestRecord
+from draftworth.records.results import AS_SHIPPED, CONTROL, BlockResult, RequestRecord, RunResult
 from draftworth.records.transcripts import Transcripts
 
 QUANTILE_SHARES = (0.5, 0.9, 0.95, 0.99)
+# `compare` in one run: its arguments are a traffic, a variant and a baseline.
+_Compare = Callable[..., Comparison]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,10 +40,10 @@ class VariantFacts:
     comparison: Comparison | None
     against_shipped: Comparison | None
     shortfall: Shortfall | None
-    server: ServerCheck | None
-    acceptance: AcceptanceCheck
+    server: checks.ServerCheck | None
+    acceptance: checks.AcceptanceCheck
     accepted_at: tuple[float, ...]
-    break_even: BreakEven | None
+    break_even: checks.BreakEven | None
     quantiles: dict[tuple[Metric, float], Estimate]
     step_latencies_s: tuple[float, ...]
     divergences: tuple[Divergence, ...]
@@ -64,7 +54,6 @@ class VariantFacts:
 
     @property
     def label(self) -> str:
-        """`structured at c4, k7`."""
         return f"{self.summary.group.label}, {self.name}"
 
     def value(self, metric: Metric) -> float | None:
@@ -116,77 +105,64 @@ class RunFacts:
         return tuple(v for group in self.groups for v in group.speculative)
 
     @cached_property
+    def comparisons(self) -> tuple[Comparison, ...]:
+        """Those with the baseline: first of the mix, then of the classes."""
+        return (*self.mixes, *(c for v in self.speculative if (c := v.comparison)))
+
+    @cached_property
     def variants(self) -> tuple[VariantFacts, ...]:
         return tuple(v for group in self.groups for v in group.variants)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Source:
-    """A run without its control, and the rest that its facts are computed from."""
-
-    run: Run
-    control: tuple[BlockResult, ...]
-    transcripts: Transcripts
-    answers: tuple[AnswersCheck, ...]
-
-    def compare(self, traffic: Traffic, *, variant: str, baseline: str) -> Comparison:
-        return compare(
-            self.run.blocks,
-            traffic,
-            variant=variant,
-            baseline=baseline,
-            limits=self.run.result.limits,
-            price=self.run.result.price,
-            sampled=self.run.result.temperature > 0,
-            control=self.control,
-            transcripts=self.transcripts,
-            answers=self.answers,
-        )
-
-
 def facts_of(run: Run, transcripts: Transcripts) -> RunFacts:
     """Compute everything about a run."""
-    source = _source(run, transcripts)
-    groups = tuple(_group_facts(source, group) for group in groups_of(source.run.blocks))
-    mixes = tuple(_mixes(source))
-    of_classes = [c for g in groups for v in g.speculative if (c := v.comparison)]
-    ladders = ladders_of(source.run, mixes or of_classes)
-    return RunFacts(
-        run=source.run,
-        control=source.control,
-        answers=source.answers,
-        groups=groups,
-        mixes=mixes,
-        highest_rates=_highest_rates(source.run),
-        ladders=ladders,
-        contexts=contexts_of(ladders),
-        goodputs=tuple(_goodputs(source.run, [*dict.fromkeys(mix.traffic.load for mix in mixes)])),
-        repetitions=tuple(r for c in (*mixes, *of_classes) for r in repetitions_of(source.run, c)),
-    )
-
-
-def _source(run: Run, transcripts: Transcripts) -> _Source:
     measured, control = without_control(run.blocks)
-    variants = tuple(name for name in run.result.variants if name != CONTROL)
-    starts = {name: s for name, s in run.result.server_starts.items() if name != CONTROL}
-    result = replace(run.result, variants=variants, server_starts=starts)
-    of_variants = replace(run, result=result, blocks=measured)
-    read = judged_variants(run.likelihoods)
-    answers = map(judged, run.likelihoods)
-    return _Source(
-        run=of_variants,
+    result = _without_control(run.result)
+    run = replace(run, result=result, blocks=measured)
+    parted = partings(run, control, transcripts, but=judged_variants(run.likelihoods))
+    answers = (*map(judged, run.likelihoods), *parted)
+    compare_in = partial(
+        compare,
+        measured,
+        limits=result.limits,
+        price=result.price,
+        sampled=result.temperature > 0,
         control=control,
         transcripts=transcripts,
-        answers=(*answers, *partings(of_variants, control, transcripts, but=read)),
+        answers=answers,
     )
+    of_groups = groups_of(measured)
+    groups = tuple(_group_facts(run, group, transcripts, compare_in) for group in of_groups)
+    mixes = tuple(_mixes(run, compare_in))
+    of_classes = [c for g in groups for v in g.speculative if (c := v.comparison)]
+    ladders = ladders_of(run, mixes or of_classes)
+    return RunFacts(
+        run=run,
+        control=control,
+        answers=answers,
+        groups=groups,
+        mixes=mixes,
+        highest_rates=_highest_rates(run),
+        ladders=ladders,
+        contexts=contexts_of(ladders),
+        goodputs=tuple(_goodputs(run, [*dict.fromkeys(mix.traffic.load for mix in mixes)])),
+        repetitions=tuple(r for c in (*mixes, *of_classes) for r in repetitions_of(run, c)),
+    )
+
+
+def _without_control(result: RunResult) -> RunResult:
+    variants = tuple(name for name in result.variants if name != CONTROL)
+    starts = {name: start for name, start in result.server_starts.items() if name != CONTROL}
+    return replace(result, variants=variants, server_starts=starts)
 
 
 def _goodputs(run: Run, mixed_loads: Sequence[Load]) -> Iterator[Goodput]:
-    weights = run.result.class_weights
+    result = run.result
+    weights = result.class_weights
     mixes = [Traffic(weights=weights, load=load) for load in mixed_loads]
     for traffic in (*mixes, *(Traffic.of(group) for group in groups_of(run.blocks))):
-        for variant in (name for name in run.result.variants if name != CONTROL):
-            if found := goodput(run.blocks, traffic, run.result.limits, variant):
+        for variant in result.variants:
+            if found := goodput(run.blocks, traffic, result.limits, variant, result.price):
                 yield found
 
 
@@ -209,41 +185,47 @@ def _highest_rates(run: Run) -> Mapping[str, Load | None]:
     }
 
 
-def _mixes(source: _Source) -> Iterator[Comparison]:
-    """Yield the verdicts on the whole traffic, load by load, where it has several classes."""
-    result, blocks = source.run.result, source.run.blocks
+def _mixes(run: Run, compare_in: _Compare) -> Iterator[Comparison]:
+    result = run.result
     if len(result.class_weights) < 2:
         return
     baselines = [result.baseline, *(v for v in result.variants if v == AS_SHIPPED)]
-    for load in dict.fromkeys(group.load for group in groups_of(blocks)):
+    for load in dict.fromkeys(group.load for group in groups_of(run.blocks)):
         for place, baseline in enumerate(baselines):
             for variant in result.variants:
                 if variant not in baselines[: place + 1]:
                     traffic = Traffic(weights=result.class_weights, load=load)
-                    yield source.compare(traffic, variant=variant, baseline=baseline)
+                    yield compare_in(traffic, variant=variant, baseline=baseline)
 
 
-def _group_facts(source: _Source, group: Group) -> GroupFacts:
-    run, result = source.run, source.run.result
+def _group_facts(
+    run: Run, group: Group, transcripts: Transcripts, compare_in: _Compare
+) -> GroupFacts:
+    result = run.result
     names = [result.baseline, *(v for v in result.variants if v != result.baseline)]
     summaries = [summarize(run.blocks, group, name, result.price) for name in names]
-    plain_itl_s = summaries[0].value(INTER_TOKEN_LATENCY)
+    plain = summaries[0]
     return GroupFacts(
         group=group,
-        variants=tuple(_variant_facts(source, s, plain_itl_s) for s in summaries),
+        variants=tuple(
+            _variant_facts(run, summary, plain, transcripts, compare_in) for summary in summaries
+        ),
     )
 
 
 def _variant_facts(
-    source: _Source, summary: VariantSummary, plain_itl_s: float | None
+    run: Run,
+    summary: VariantSummary,
+    plain: VariantSummary,
+    transcripts: Transcripts,
+    compare_in: _Compare,
 ) -> VariantFacts:
-    run, transcripts = source.run, source.transcripts
     group, name, baseline = summary.group, summary.variant, run.result.baseline
     blocks = group.blocks(run.blocks, name)
     records = tuple(r for b in blocks for r in b.requests)
-    acceptance = AcceptanceCheck(
-        counted=summary.value(ACCEPTANCE_RATE),
-        tokens_per_step=summary.value(TOKENS_PER_STEP),
+    acceptance = checks.AcceptanceCheck(
+        counted=summary.value(definitions.ACCEPTANCE_RATE),
+        tokens_per_step=summary.value(definitions.TOKENS_PER_STEP),
         most=run.result.max_tokens_per_step.get(name),
         by_requests=definitions.acceptance_by_requests(blocks),
         tokens_per_chunk=definitions.tokens_per_chunk(blocks),
@@ -252,13 +234,14 @@ def _variant_facts(
     differing: tuple[Divergence, ...] = ()
     if name != baseline:
         traffic, against = Traffic.of(group), {"variant": name, "baseline": baseline}
-        comparison = source.compare(traffic, **against)
+        comparison = compare_in(traffic, **against)
         if AS_SHIPPED in run.result.variants and name != AS_SHIPPED:
-            shipped = source.compare(traffic, variant=name, baseline=AS_SHIPPED)
+            shipped = compare_in(traffic, variant=name, baseline=AS_SHIPPED)
         pairs = counting(paired(run.blocks, traffic, **against))
         if comparison.compared_outputs:
             differing = divergences(pairs, transcripts)
-        predicted = break_even(records, acceptance, baseline_itl_s=plain_itl_s)
+        plain_itl_s = plain.value(definitions.INTER_TOKEN_LATENCY)
+        predicted = checks.break_even(records, acceptance, baseline_itl_s=plain_itl_s)
     ratio = comparison.cost_ratio if comparison else None
     return VariantFacts(
         summary=summary,
@@ -266,9 +249,9 @@ def _variant_facts(
         comparison=comparison,
         against_shipped=shipped,
         shortfall=shortfall(ratio, target_width=run.result.target_interval_width),
-        server=server_check(blocks),
+        server=checks.server_check(blocks),
         acceptance=acceptance,
-        accepted_at=acceptance_by_position(blocks),
+        accepted_at=checks.acceptance_by_position(blocks),
         break_even=predicted,
         quantiles=dict(_quantiles(run.blocks, group, name)),
         step_latencies_s=_step_latencies_s(records, transcripts),

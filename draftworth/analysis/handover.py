@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from draftworth.analysis.answer import asked_of, best_of, missing_requests
+from draftworth.analysis.answer import best_of, choices_of, missing_requests
 from draftworth.analysis.costs import step_cost_ratio
 from draftworth.analysis.facts import RunFacts, VariantFacts
 from draftworth.analysis.pairing import Traffic
@@ -79,7 +79,6 @@ class Handover:
 
     @property
     def pays(self) -> bool:
-        """Whether to serve the variant, not the baseline."""
         return not self.missing and self.decision is not None and self.decision.judgement in PAYS
 
     @property
@@ -91,19 +90,23 @@ class Handover:
 
 def handover_of(facts: RunFacts) -> Handover:
     """Return the handover of a run; for a search, of its best candidate."""
-    asked = asked_of(facts)
+    asked = choices_of(facts)
+    result = facts.run.result
     step = "" if facts.run.search else next_step(facts, asked)
+    missing = []
+    if result.status != "complete":
+        missing.append(f"a run that is complete: this one failed ({result.reason})")
     if not asked:
         beside = "a candidate of the search" if facts.run.search else "a speculative variant"
         return Handover(
             decision=None,
-            missing=(*_unfinished(facts), f"{beside}, measured beside the baseline"),
+            missing=(*missing, f"{beside}, measured beside the baseline"),
             next_step=step,
         )
     decision = best_of(asked)
     return Handover(
         decision=decision,
-        missing=(*_unfinished(facts), *_undecided(facts, decision)),
+        missing=(*missing, *_undecided(facts, decision)),
         next_step=step,
         by_class=tuple(c for _, c in _of_classes(facts, decision)),
         classes=tuple(_classes(facts, decision.traffic)),
@@ -141,12 +144,6 @@ def longest_request_tokens(blocks: Iterable[BlockResult]) -> int | None:
     return max((total for total in totals if total is not None), default=None)
 
 
-def _unfinished(facts: RunFacts) -> Iterator[str]:
-    result = facts.run.result
-    if result.status != "complete":
-        yield f"a run that is complete: this one failed ({result.reason})"
-
-
 def _undecided(facts: RunFacts, decision: Comparison) -> Iterator[str]:
     if decision.judgement == "inconclusive":
         yield "a verdict"
@@ -156,7 +153,6 @@ def _undecided(facts: RunFacts, decision: Comparison) -> Iterator[str]:
 
 
 def _of_classes(facts: RunFacts, decision: Comparison) -> Iterator[tuple[VariantFacts, Comparison]]:
-    """Yield the decision's variant in each class of the traffic."""
     for found in facts.speculative:
         of_traffic = found.summary.group in decision.traffic.groups
         if found.comparison and found.name == decision.variant and of_traffic:

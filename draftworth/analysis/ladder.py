@@ -53,7 +53,6 @@ class Ladder:
 
     @property
     def speculative(self) -> tuple[str, ...]:
-        """The variants that may be chosen: no baseline."""
         return tuple(name for name in self.variants[1:] if name != AS_SHIPPED)
 
     def cheaper_up_to(self, variant: str) -> Rung | None:
@@ -81,12 +80,6 @@ class Ladder:
             )
         return "; ".join([start, *(_judged(rung, variant) for rung in above)])
 
-    @property
-    def sentences(self) -> Iterator[str]:
-        """One sentence for each variant that may be chosen, where there are several rungs."""
-        for variant in self.speculative if len(self.rungs) > 1 else ():
-            yield f"{self.label}, {variant}: {self.reach(variant)}."
-
 
 @dataclass(frozen=True, kw_only=True)
 class Contexts:
@@ -97,6 +90,8 @@ class Contexts:
     @property
     def traffic(self) -> str:
         return self.ladders[0].traffic
+
+    label = traffic
 
     @property
     def speculative(self) -> tuple[str, ...]:
@@ -128,11 +123,6 @@ class Contexts:
             most, corner = reached, (int(reached), ladder.input_tokens or 0)
         if corner:
             yield corner
-
-    @property
-    def sentences(self) -> Iterator[str]:
-        for variant in self.speculative:
-            yield f"{self.traffic}, {variant}: {self.reach(variant)}."
 
 
 def contexts_of(ladders: Sequence[Ladder]) -> tuple[Contexts, ...]:
@@ -166,9 +156,8 @@ def _ladder(
     variants = (run.result.baseline, *dict.fromkeys(c.variant for c in comparisons))
     loads = dict.fromkeys(c.traffic.load for c in comparisons)
     rungs = (
-        _rung(run, in_flight, variants, [c for c in comparisons if c.traffic.load == load])
+        _rung(run, variants, [c for c in comparisons if c.traffic.load == load])
         for load in sorted(loads, key=lambda load: load.order)
-        if (in_flight := load.in_flight) is not None
     )
     return Ladder(
         traffic=traffic,
@@ -179,9 +168,7 @@ def _ladder(
     )
 
 
-def _rung(
-    run: Run, concurrency: int, variants: Sequence[str], comparisons: Sequence[Comparison]
-) -> Rung:
+def _rung(run: Run, variants: Sequence[str], comparisons: Sequence[Comparison]) -> Rung:
     traffic = comparisons[0].traffic
     costs, itls_s = {}, {}
     for variant in variants:
@@ -192,7 +179,7 @@ def _rung(
         if (itl_s := weighted(run.blocks, traffic, variant, INTER_TOKEN_LATENCY)) is not None:
             itls_s[variant] = itl_s
     return Rung(
-        concurrency=concurrency,
+        concurrency=traffic.load.in_flight or 0,
         comparisons={c.variant: c for c in comparisons},
         costs=costs,
         itls_s=itls_s,

@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Protocol
 
 from draftworth.records import likelihoods
 
@@ -14,31 +13,20 @@ _WRONG = "its answers are not the target's"
 _NOT_KNOWN = "whether its answers are the target's is not known"
 
 
-class AnswersCheck(Protocol):
-    """A check of whether a variant's outputs are the target's."""
-
-    @property
-    def variant(self) -> str: ...
-
-    @property
-    def is_the_targets(self) -> bool | None:
-        """False if they are shown not to be; True if nothing shows it; None if not known."""
-
-    @property
-    def words(self) -> str:
-        """The reason; empty if the outputs are the target's."""
-
-
 @dataclass(frozen=True, kw_only=True)
-class JudgedLikelihood:
-    """The judgement on one variant's likelihoods, as `AnswersCheck` defines it."""
+class AnswersCheck:
+    """Whether a variant's outputs are the target's.
+
+    is_the_targets: False if they are shown not to be; True if nothing shows it; None: not known.
+    words: the reason; empty if they are the target's.
+    """
 
     variant: str
     is_the_targets: bool | None
     words: str
 
 
-def judged(found: likelihoods.ModelsCheck) -> JudgedLikelihood:
+def judged(found: likelihoods.ModelsCheck) -> AnswersCheck:
     """Judge the likelihoods of one variant."""
     is_the_targets: bool | None
     match found:
@@ -50,7 +38,7 @@ def judged(found: likelihoods.ModelsCheck) -> JudgedLikelihood:
             is_the_targets, reason = _by_draft(found)
     problem = _NOT_KNOWN if is_the_targets is None else _WRONG
     words = "" if is_the_targets else f"{found.variant}: {problem}: {reason}"
-    return JudgedLikelihood(variant=found.variant, is_the_targets=is_the_targets, words=words)
+    return AnswersCheck(variant=found.variant, is_the_targets=is_the_targets, words=words)
 
 
 def judged_variants(found: Iterable[likelihoods.ModelsCheck]) -> set[str]:

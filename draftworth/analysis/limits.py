@@ -4,18 +4,17 @@ A verdict's limits are on 95% of all requests. Goodput counts the requests a sec
 tokens, whose own latencies keep every limit (DistServe, Zhong et al. 2024, arXiv:2401.09670).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from draftworth.analysis.clustering import Sample
-from draftworth.analysis.pairing import Traffic, samples_of
+from draftworth.analysis.pairing import Traffic, samples_of, weighted
 from draftworth.analysis.statistics import SAMPLES_BEYOND, quantile_estimate
 from draftworth.analysis.summary import Group, summarize
+from draftworth.metrics.definitions import COST
 from draftworth.records.load import Load
-from draftworth.records.results import BlockResult, Limits, RequestRecord
+from draftworth.records.results import BlockResult, Limits, Price, RequestRecord
 
 # The share of requests that must keep a latency limit.
 LIMIT_SHARE = 0.95
@@ -171,6 +170,7 @@ class Goodput:
     """The requests of one variant in a traffic that keep every limit, on one server.
 
     kept, requests: how many keep them, of how many.
+    usd: of a million output tokens of all its requests; None without a price.
     """
 
     traffic: Traffic
@@ -179,27 +179,46 @@ class Goodput:
     requests: int
     requests_per_s: float
     tokens_per_s: float
+    usd: float | None
 
 
 def goodput(
-    blocks: Sequence[BlockResult], traffic: Traffic, limits: Limits, variant: str
+    blocks: Sequence[BlockResult],
+    traffic: Traffic,
+    limits: Limits,
+    variant: str,
+    price: Price | None = None,
 ) -> Goodput | None:
     """Return None without a limit on latencies, or where a class has no output."""
     if not limits.are_on_latencies:
         return None
-    sums = [_Sums.of(blocks, group, limits, variant) for group in traffic.groups]
-    if not all(s.tokens and s.seconds for s in sums):
-        return None
-    weighted = list(zip(traffic.weights.values(), sums, strict=True))
-    # The weights are parts of the tokens, so each sum is taken for one token.
-    seconds = math.fsum(w * s.seconds / s.tokens for w, s in weighted)
+    kept = requests = 0
+    sums = []
+    for group in traffic.groups:
+        own = group.blocks(blocks, variant)
+        # The client was too late for the others.
+        records = [r for block in own for r in block.requests if r.excluded is None]
+        good = [record for record in records if keeps(record, limits)]
+        seconds = group.load.server_seconds(
+            (record.took_s for record in records),
+            span_seconds=sum(block.span_seconds for block in own),
+        )
+        tokens = _tokens(records)
+        if not (tokens and seconds):
+            return None
+        kept, requests = kept + len(good), requests + len(records)
+        # The weights are parts of the tokens, so each sum is taken for one token.
+        weight = traffic.weights[group.prompt_class]
+        sums.append([weight * x / tokens for x in (seconds, len(good), _tokens(good))])
+    of_seconds, of_requests, of_tokens = map(math.fsum, zip(*sums, strict=True))
     return Goodput(
         traffic=traffic,
         variant=variant,
-        kept=sum(s.kept for s in sums),
-        requests=sum(s.requests for s in sums),
-        requests_per_s=math.fsum(w * s.kept / s.tokens for w, s in weighted) / seconds,
-        tokens_per_s=math.fsum(w * s.kept_tokens / s.tokens for w, s in weighted) / seconds,
+        kept=kept,
+        requests=requests,
+        requests_per_s=of_requests / of_seconds,
+        tokens_per_s=of_tokens / of_seconds,
+        usd=weighted(blocks, traffic, variant, COST, price=price),
     )
 
 
@@ -215,36 +234,6 @@ def keeps(record: RequestRecord, limits: Limits) -> bool:
         if limit_s is not None and not is_single and (value_s is None or value_s > limit_s):
             return False
     return True
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Sums:
-    """The sums of one class, without requests that the client was too late for.
-
-    seconds: of the server, as in its throughput.
-    """
-
-    requests: int
-    kept: int
-    tokens: int
-    kept_tokens: int
-    seconds: float
-
-    @classmethod
-    def of(cls, blocks: Sequence[BlockResult], group: Group, limits: Limits, variant: str) -> _Sums:
-        own = group.blocks(blocks, variant)
-        records = [r for block in own for r in block.requests if r.excluded is None]
-        kept = [record for record in records if keeps(record, limits)]
-        return cls(
-            requests=len(records),
-            kept=len(kept),
-            tokens=_tokens(records),
-            kept_tokens=_tokens(kept),
-            seconds=group.load.server_seconds(
-                (record.took_s for record in records),
-                span_seconds=sum(block.span_seconds for block in own),
-            ),
-        )
 
 
 def _tokens(records: Sequence[RequestRecord]) -> int:

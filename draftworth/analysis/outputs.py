@@ -2,13 +2,8 @@
 
 Outputs are compared by token ids where both transcripts have them, else by text. Two equal servers
 may differ too, by rounding, so a variant's outputs are judged beside the control's, prompt by
-prompt: how many are the baseline's, and how much of each comes before the first difference.
-
-A correct server that checks several tokens at once rounds differently from one that makes them one
-by one, and may choose the other of two tokens that are nearly as likely; all tokens after it differ
-then. A control computes in the shapes of the baseline and rounds as it does. So a difference proves
-nothing alone; but rounding does not change one token after another. Why it is judged so:
-docs/decisions/0025-whose-answers.md.
+prompt: how many are the baseline's, and how much of each comes before the first difference. What
+rounding can change, and what it cannot: docs/decisions/0025-whose-answers.md.
 """
 
 import hashlib
@@ -20,14 +15,14 @@ from itertools import pairwise
 from typing import Literal
 
 from draftworth.analysis.clustering import student_t
-from draftworth.analysis.likelihoods import FALSE_ALARMS
+from draftworth.analysis.likelihoods import FALSE_ALARMS, AnswersCheck
 from draftworth.analysis.pairing import Pair, Traffic, counting, paired
 from draftworth.analysis.statistics import CONFIDENCE, Estimate, at_least, interval_of
 from draftworth.analysis.summary import groups_of
 from draftworth.records.load import Load
 from draftworth.records.reading import Run
 from draftworth.records.results import CONTROL, BlockResult
-from draftworth.records.transcripts import Transcripts
+from draftworth.records.transcripts import Transcript, Transcripts
 
 CONTEXT_CHARACTERS = 40
 SHA256_OF_NOTHING = hashlib.sha256().hexdigest()
@@ -74,41 +69,40 @@ class Likeness:
         return "as alike" if alike else "cannot be told"
 
 
-def output_pairs(pairs: Iterable[Pair], transcripts: Transcripts) -> tuple[OutputPair, ...]:
+def output_pairs(pairs: Iterable[Pair], transcripts: Transcripts) -> list[OutputPair]:
     """Compare the outputs of every pair that has some to compare."""
-    return tuple(_output_pairs(pairs, transcripts))
+    return [found for pair in pairs if (found := _output_pair(pair, transcripts))]
 
 
-def _output_pairs(pairs: Iterable[Pair], transcripts: Transcripts) -> Iterator[OutputPair]:
-    for pair in pairs:
-        ours = transcripts.get(pair.plain.request_id)
-        theirs = transcripts.get(pair.drafted.request_id)
-        prompt = f"{pair.stratum}\n{pair.prompt}"
-        if ours and theirs and ours.token_ids and theirs.token_ids:
-            yield _by_ids(prompt, ours.token_ids, theirs.token_ids)
-            continue
-        hashes = pair.plain.output_sha256, pair.drafted.output_sha256
-        # Text that neither server sent shows nothing: it may be in a field that is not read.
-        if not all(hashes) or {*hashes} == {SHA256_OF_NOTHING}:
-            continue
-        identical = hashes[0] == hashes[1]
-        known = ours and theirs and (ours.text or theirs.text)
-        kept_text = _kept(ours.text, theirs.text) if ours and theirs and known else None
-        yield OutputPair(prompt=prompt, identical=identical, kept=1.0 if identical else kept_text)
+def _output_pair(pair: Pair, transcripts: Transcripts) -> OutputPair | None:
+    ours, theirs = _texts(pair, transcripts)
+    prompt = f"{pair.place.stratum}\n{pair.place.prompt}"
+    if ours and theirs and ours.token_ids and theirs.token_ids:
+        alike, longest = _alike(ours.token_ids, theirs.token_ids)
+        return OutputPair(
+            prompt=prompt,
+            identical=alike == longest,
+            kept=alike / longest,
+            tokens=min(alike + 1, longest),
+        )
+    hashes = pair.plain.output_sha256, pair.drafted.output_sha256
+    # Text that neither server sent shows nothing: it may be in a field that is not read.
+    if not all(hashes) or {*hashes} == {SHA256_OF_NOTHING}:
+        return None
+    identical, kept = hashes[0] == hashes[1], None
+    if ours and theirs and (ours.text or theirs.text):
+        alike, longest = _alike(ours.text, theirs.text)
+        kept = alike / longest
+    return OutputPair(prompt=prompt, identical=identical, kept=1.0 if identical else kept)
 
 
-def _by_ids(prompt: str, ours: Sequence[int], theirs: Sequence[int]) -> OutputPair:
-    alike, longest = first_difference(ours, theirs), max(len(ours), len(theirs))
-    return OutputPair(
-        prompt=prompt,
-        identical=alike == longest,
-        kept=alike / longest,
-        tokens=min(alike + 1, longest),
-    )
+def _texts(pair: Pair, transcripts: Transcripts) -> tuple[Transcript | None, Transcript | None]:
+    return transcripts.get(pair.plain.request_id), transcripts.get(pair.drafted.request_id)
 
 
-def _kept(one: Sequence[object], other: Sequence[object]) -> float:
-    return first_difference(one, other) / max(len(one), len(other))
+def _alike(one: Sequence[object], other: Sequence[object]) -> tuple[int, int]:
+    """Return the length of the beginning that both share, and of the longer one."""
+    return first_difference(one, other), max(len(one), len(other))
 
 
 def likeness(found: Sequence[OutputPair], control: Sequence[OutputPair]) -> Likeness | None:
@@ -184,8 +178,7 @@ def divergences(pairs: Iterable[Pair], transcripts: Transcripts) -> tuple[Diverg
     """Return every differing pair that has both transcripts, the earliest difference first."""
     found = []
     for pair in pairs:
-        ours = transcripts.get(pair.plain.request_id)
-        theirs = transcripts.get(pair.drafted.request_id)
+        ours, theirs = _texts(pair, transcripts)
         if ours and theirs and ours.text != theirs.text:
             at = first_difference(ours.text, theirs.text)
             end = at + CONTEXT_CHARACTERS
@@ -218,48 +211,9 @@ def tokens_before(divergences: Sequence[Divergence]) -> tuple[int, int] | None:
 ROUNDING_PER_TOKEN = 0.05
 
 
-@dataclass(frozen=True, kw_only=True)
-class Parting:
-    """A variant's greedy outputs beside the baseline's at a load, by token ids; one pair a prompt.
-
-    differing: pairs that differ. tokens: compared in all pairs, up to the first difference.
-    sooner, later: prompts whose outputs differ sooner, or later, than those of the noise floor.
-    floor: the noise floor in words. alarms: the share of false alarms that correct servers raise.
-    """
-
-    variant: str
-    load: str
-    prompts: int
-    differing: int
-    tokens: int
-    sooner: int
-    later: int
-    floor: str
-    alarms: float
-
-    @property
-    def is_the_targets(self) -> bool:
-        """Whether they differ no sooner than the noise floor, or no sooner than by rounding."""
-        beside_floor = at_least(self.sooner, self.sooner + self.later, 0.5)
-        beside_rounding = at_least(self.differing, self.tokens, ROUNDING_PER_TOKEN)
-        return max(beside_floor, beside_rounding) > self.alarms
-
-    @property
-    def words(self) -> str:
-        """The finding in words; empty where the outputs are the target's."""
-        if self.is_the_targets:
-            return ""
-        return (
-            f"{self.variant}: its answers are not the target's: at {self.load} {self.differing} of "
-            f"{self.prompts} differ from the baseline's, at one token in "
-            f"{self.tokens / self.differing:.0f}, sooner than {self.floor} and than rounding "
-            f"explains (one in {1 / ROUNDING_PER_TOKEN:.0f})"
-        )
-
-
 def partings(
     run: Run, control: Sequence[BlockResult], transcripts: Transcripts, *, but: Collection[str]
-) -> Iterator[Parting]:
+) -> Iterator[AnswersCheck]:
     """Yield one for every variant and load, where outputs are greedy and there is a noise floor.
 
     run: without its control. but: variants whose outputs a model has read, which shows more.
@@ -272,24 +226,38 @@ def partings(
             pairs = counting(paired(run.blocks, traffic, variant=variant, baseline=baseline))
             equals = counting(paired(control, traffic, variant=CONTROL, baseline=baseline))
             own = _first_of_each(output_pairs(pairs, transcripts))
-            floor, words = _floor(pairs, equals, transcripts)
+            floor, said = _floor(pairs, equals, transcripts)
             if own.keys() & floor.keys():
-                sooner, later = _orders(own, floor)
-                yield Parting(
-                    variant=variant,
-                    load=load.label,
-                    prompts=len(own),
-                    differing=sum(not pair.identical for pair in own.values()),
-                    tokens=sum(pair.tokens or 0 for pair in own.values()),
-                    sooner=sooner,
-                    later=later,
-                    floor=words,
-                    alarms=FALSE_ALARMS / len(loads),
+                words = _sooner_than(own, floor, said, alarms=FALSE_ALARMS / len(loads))
+                reason = f"{variant}: its answers are not the target's: at {load.label} {words}"
+                yield AnswersCheck(
+                    variant=variant, is_the_targets=not words, words=words and reason
                 )
 
 
+def _sooner_than(
+    own: Mapping[str, OutputPair], floor: Mapping[str, OutputPair], said: str, *, alarms: float
+) -> str:
+    """Say that outputs differ sooner than the noise floor, and sooner than by rounding; else empty.
+
+    By token ids, one pair a prompt. said: the noise floor in words. alarms: the share of false
+    alarms that correct servers raise.
+    """
+    differing = sum(not pair.identical for pair in own.values())
+    tokens = sum(pair.tokens or 0 for pair in own.values())
+    both = [(_place(own[prompt]), _place(floor[prompt])) for prompt in own.keys() & floor.keys()]
+    sooner, later = sum(o < f for o, f in both), sum(o > f for o, f in both)
+    beside_floor = at_least(sooner, sooner + later, 0.5)
+    if max(beside_floor, at_least(differing, tokens, ROUNDING_PER_TOKEN)) > alarms:
+        return ""
+    return (
+        f"{differing} of {len(own)} differ from the baseline's, at one token in "
+        f"{tokens / differing:.0f}, sooner than {said} and than rounding explains "
+        f"(one in {1 / ROUNDING_PER_TOKEN:.0f})"
+    )
+
+
 def _loads(run: Run) -> dict[Load, dict[str, float]]:
-    """Return the classes of every load, with equal weights."""
     found: dict[Load, dict[str, float]] = {}
     for group in groups_of(run.blocks):
         found.setdefault(group.load, {})[group.prompt_class] = 1.0
@@ -305,12 +273,6 @@ def _floor(
     return _first_of_each(output_pairs(_repeats(pairs), transcripts)), "the baseline's own repeats"
 
 
-def _orders(own: Mapping[str, OutputPair], floor: Mapping[str, OutputPair]) -> tuple[int, int]:
-    """Count the prompts whose outputs differ sooner than those of the floor, and later."""
-    both = [(_place(own[prompt]), _place(floor[prompt])) for prompt in own.keys() & floor.keys()]
-    return sum(o < f for o, f in both), sum(o > f for o, f in both)
-
-
 def _first_of_each(outputs: Iterable[OutputPair]) -> dict[str, OutputPair]:
     """Return the first pair of each prompt: a greedy server repeats itself."""
     found: dict[str, OutputPair] = {}
@@ -324,7 +286,7 @@ def _repeats(pairs: Iterable[Pair]) -> Iterator[Pair]:
     """Pair the baseline's answers to a prompt with its next ones."""
     by_prompt: dict[tuple[str, str, str], list[Pair]] = {}
     for pair in pairs:
-        prompt = pair.prompt_class, pair.case, pair.plain.prompt_id
+        prompt = pair.prompt_class, pair.place.case, pair.plain.prompt_id
         by_prompt.setdefault(prompt, []).append(pair)
     for of_prompt in by_prompt.values():
         for one, other in pairwise(of_prompt):

@@ -53,30 +53,15 @@ class Traffic:
 
 @dataclass(frozen=True, kw_only=True)
 class Pair:
-    """One prompt's requests to both variants in one round.
-
-    stratum: the class, with the case where cases were chosen. prompt: the prompt, or the case where
-    cases are a sample. repetition: the run, and which of its repetitions.
-    """
+    """One prompt's requests to both variants in one round; place: their clusters."""
 
     prompt_class: str
-    case: str
-    stratum: str
-    prompt: str
-    block: str
-    repetition: str
+    place: Sample
     plain: RequestRecord
     drafted: RequestRecord
 
     def sample(self, value: float) -> Sample:
-        return Sample(
-            stratum=self.stratum,
-            prompt=self.prompt,
-            block=self.block,
-            repetition=self.repetition,
-            case=self.case,
-            value=value,
-        )
+        return Sample(**{**vars(self.place), "value": value})
 
 
 def paired(
@@ -105,21 +90,12 @@ def samples_of(
 ) -> list[tuple[Sample, RequestRecord]]:
     """Return every request of a variant in a group, with its sample, whose value is 0."""
     own = group.blocks(blocks, variant)
-    strata = _Strata.of(group.prompt_class, {block.case for block in own})
+    drawn = _are_drawn(block.case for block in own)
     return [
-        (
-            Sample(
-                stratum=strata.stratum(block.case),
-                prompt=strata.prompt(block.case, record.prompt_id),
-                block=_block_name(block.case, repetition_of(block), block.round),
-                repetition=repetition_of(block),
-                case=block.case,
-                value=0.0,
-            ),
-            record,
-        )
+        (_place(*where, repetition_of(block), block.round, drawn=drawn), record)
         for block in own
         for record in block.requests
+        for where in [(group.prompt_class, block.case, record.prompt_id)]
     ]
 
 
@@ -149,26 +125,22 @@ def weighted(
     return math.fsum(known) if len(known) == len(figures) else None
 
 
-def _block_name(case: str, repetition: str, number: int) -> str:
-    return f"{case}/{repetition}/{number}"
+def _are_drawn(cases: Iterable[str]) -> bool:
+    return len(set(cases)) >= MANY_CASES
 
 
-@dataclass(frozen=True)
-class _Strata:
-    """What is sampled in a class: the prompts of chosen cases, or the cases."""
-
-    prompt_class: str
-    cases_are_drawn: bool
-
-    @classmethod
-    def of(cls, prompt_class: str, cases: Iterable[str]) -> _Strata:
-        return cls(prompt_class, len(set(cases)) >= MANY_CASES)
-
-    def stratum(self, case: str) -> str:
-        return self.prompt_class if self.cases_are_drawn else f"{self.prompt_class}/{case}"
-
-    def prompt(self, case: str, prompt_id: str) -> str:
-        return case if self.cases_are_drawn else f"{case}/{prompt_id}"
+def _place(
+    prompt_class: str, case: str, prompt_id: str, repetition: str, number: int, *, drawn: bool
+) -> Sample:
+    """Return a request's clusters; drawn: the cases are the sample, and not the prompts of each."""
+    return Sample(
+        stratum=prompt_class if drawn else f"{prompt_class}/{case}",
+        prompt=case if drawn else f"{case}/{prompt_id}",
+        block=f"{case}/{repetition}/{number}",
+        repetition=repetition,
+        case=case,
+        value=0.0,
+    )
 
 
 def _paired(
@@ -176,16 +148,11 @@ def _paired(
 ) -> Iterator[Pair]:
     plain, drafted = _by_identity(plain_blocks), _by_identity(drafted_blocks)
     both = sorted(plain.keys() & drafted.keys())
-    strata = _Strata.of(prompt_class, (case for case, *_ in both))
+    drawn = _are_drawn(case for case, *_ in both)
     for key in both:
-        case, prompt_id, repetition, number, _ = key
         yield Pair(
             prompt_class=prompt_class,
-            case=case,
-            stratum=strata.stratum(case),
-            prompt=strata.prompt(case, prompt_id),
-            block=_block_name(case, repetition, number),
-            repetition=repetition,
+            place=_place(prompt_class, *key[:4], drawn=drawn),
             plain=plain[key],
             drafted=drafted[key],
         )

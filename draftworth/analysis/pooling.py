@@ -1,6 +1,6 @@
 """Several runs that measured the same, as one run with the repetitions of all."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, replace
 
 from draftworth.analysis.run_comparison import may_be_compared, measured, only_in_one
@@ -34,7 +34,13 @@ def pooled(runs: Sequence[Run]) -> Run:
     if not others:
         return first
     for run in runs:
-        _refuse_a_search(run)
+        # A search chooses its candidates by its own blocks: two searches measure different ones.
+        if run.search:
+            raise UserInputError(
+                f"RUN: given {run.result.run_id}, which is a search, among several, allowed: a "
+                "search alone; next: measure its best candidate in an experiment of its own, and "
+                "put runs of that together"
+            )
     ids = [run.result.run_id for run in runs]
     for place, run in enumerate(others, start=1):
         name = run.result.run_id
@@ -53,16 +59,6 @@ def pooled(runs: Sequence[Run]) -> Run:
         unlisted=tuple(name for run in ordered for name in run.unlisted),
         likelihoods=tuple(found for run in ordered for found in run.likelihoods),
     )
-
-
-def _refuse_a_search(run: Run) -> None:
-    """A search chooses its candidates by its own blocks, so two searches measure different ones."""
-    if run.search:
-        raise UserInputError(
-            f"RUN: given {run.result.run_id}, which is a search, among several, allowed: a search "
-            "alone; next: measure its best candidate in an experiment of its own, and put runs of "
-            "that together"
-        )
 
 
 def _most_tokens(result: RunResult) -> dict[str, int]:
@@ -110,7 +106,6 @@ def _different_serving(ours: ServingFacts | None, theirs: ServingFacts | None) -
 def _different_facts(
     ours: ServingFacts | Decoding, theirs: ServingFacts | Decoding
 ) -> Iterator[str]:
-    """Name the facts that are known of both and differ."""
     for name in (field.name for field in fields(ours) if field.name != "decoding"):
         mine, others = getattr(ours, name), getattr(theirs, name)
         if mine != others and None not in (mine, others):
@@ -132,15 +127,12 @@ def _result(results: Sequence[RunResult]) -> RunResult:
         scheduling=", ".join(dict.fromkeys(result.scheduling for result in results)),
         repetitions=sum(result.repetitions for result in results),
         shortened=_of_each(results, lambda result: result.shortened),
-        time=_together(result.time for result in results),
+        time=TimeAccount(
+            **{part: sum(getattr(r.time, part) for r in results) for part in vars(latest.time)}
+        ),
         interruptions=tuple(i for result in results for i in result.interruptions),
     )
 
 
 def _of_each(results: Sequence[RunResult], text: Callable[[RunResult], str]) -> str:
     return "; ".join(f"{result.run_id}: {text(result)}" for result in results if text(result))
-
-
-def _together(accounts: Iterable[TimeAccount]) -> TimeAccount:
-    every = [vars(account) for account in accounts]
-    return TimeAccount(**{name: sum(account[name] for account in every) for name in every[0]})

@@ -54,7 +54,6 @@ class LogRatio:
     parts: tuple[Sample, ...]
 
     def times(self, factor: float) -> LogRatio:
-        """Return the logarithm of the ratio x a factor."""
         return replace(self, value=self.value + math.log(factor))
 
     def estimate(self, *, confidence: float = statistics.CONFIDENCE) -> statistics.Estimate:

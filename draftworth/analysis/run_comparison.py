@@ -10,7 +10,7 @@ from draftworth.analysis.ratios import LogRatio, cost_amounts, log_cost_ratio, l
 from draftworth.analysis.statistics import Estimate, interval_of
 from draftworth.errors import UserInputError
 from draftworth.metrics.cost import slot_usd_per_second
-from draftworth.metrics.definitions import INTER_TOKEN_LATENCY
+from draftworth.metrics.definitions import INTER_TOKEN_LATENCY as ITL
 from draftworth.records.load import Load
 from draftworth.records.reading import Run
 from draftworth.records.results import values_of
@@ -21,18 +21,16 @@ ALIKE = 0.05
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """One variant of one group in both runs.
+    """One variant of one group in both runs; of pairs, this run's figure is the first.
 
     ratio: this run's cost ratio / the other's. Its interval pairs the prompts of both runs; two
         intervals side by side would hide a change of 10%.
     """
 
     label: str
-    cost_ratio: Estimate | None
-    other_cost_ratio: Estimate | None
+    cost_ratios: tuple[Estimate | None, Estimate | None]
     ratio: Estimate | None
-    baseline_itl_s: float | None
-    other_baseline_itl_s: float | None
+    baseline_itls_s: tuple[float | None, float | None]
 
     @property
     def is_shown(self) -> bool | None:
@@ -42,7 +40,6 @@ class Change:
 
 
 def _ratio(runs: Sequence[Run], traffic: Traffic, variant: str) -> Estimate | None:
-    """Return the first run's cost ratio / the second's."""
     ours, theirs = (
         log_cost_ratio(
             paired(run.blocks, traffic, variant=variant, baseline=run.result.baseline), traffic
@@ -165,7 +162,6 @@ def _across(runs: tuple[Run, Run], traffic: Traffic, ours: str, theirs: str) -> 
 
 
 def _usd(cost: LogRatio | None, usd_per_second: float | None) -> Estimate | None:
-    """Return the cost of a million output tokens."""
     return cost.times(usd_per_second * 1e6).estimate() if cost and usd_per_second else None
 
 
@@ -181,7 +177,6 @@ def _log_cost(run: Run, traffic: Traffic, variant: str) -> LogRatio | None:
 
 
 def _unlike(facts: RunFacts, other: RunFacts, loads: set[Load]) -> Iterator[str]:
-    """Name loads of one run alone, and classes in which the baselines' lengths differ."""
     if alone := _loads(facts.run) ^ _loads(other.run):
         yield f"{_few({load.label for load in alone})}: of one run alone, and not compared"
     groups = {group.group: group for group in other.groups}
@@ -215,24 +210,21 @@ def changes(facts: RunFacts, other: RunFacts) -> tuple[Change, ...]:
             f"--against: {facts.run.result.run_id} and {other.run.result.run_id} cannot be "
             f"compared: {'; '.join(differences)}. Give two runs of the same experiment file"
         )
-    return tuple(_changes(facts, other))
-
-
-def _changes(facts: RunFacts, other: RunFacts) -> Iterator[Change]:
+    found = []
     others = {(g.group, v.name): (v, g.baseline) for g in other.groups for v in g.speculative}
     for group in facts.groups:
         for variant in group.speculative:
             key = group.group, variant.name
             match, other_baseline = others.get(key, (None, group.baseline))
             if match and variant.comparison and match.comparison:
-                yield Change(
+                change = Change(
                     label=variant.label,
-                    cost_ratio=variant.comparison.cost_ratio,
-                    other_cost_ratio=match.comparison.cost_ratio,
+                    cost_ratios=(variant.comparison.cost_ratio, match.comparison.cost_ratio),
                     ratio=_ratio((facts.run, other.run), Traffic.of(group.group), variant.name),
-                    baseline_itl_s=group.baseline.value(INTER_TOKEN_LATENCY),
-                    other_baseline_itl_s=other_baseline.value(INTER_TOKEN_LATENCY),
+                    baseline_itls_s=(group.baseline.value(ITL), other_baseline.value(ITL)),
                 )
+                found.append(change)
+    return tuple(found)
 
 
 def may_be_compared(run: Run, other: Run) -> bool:

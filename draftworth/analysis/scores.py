@@ -21,7 +21,6 @@ class ToScore:
     pair: Pair
 
     def line(self, transcripts: Transcripts) -> Mapping[str, object]:
-        """Return the input of the scoring program: both texts, and token ids if there are any."""
         plain, drafted = self.pair.plain, self.pair.drafted
         one, other = transcripts[plain.request_id], transcripts[drafted.request_id]
         return {

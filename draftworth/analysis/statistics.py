@@ -114,7 +114,7 @@ def quantile_estimate(
     values = sorted(sample.value for sample in samples)
     value = quantile(values, share)
     low = high = None
-    found = _spread_of_share(samples, value, share)
+    found = spread([replace(s, value=((s.value <= value) - share) / len(samples)) for s in samples])
     if found and min(share, 1 - share) * len(values) >= SAMPLES_BEYOND:
         half = found.half_width(confidence)
         if half < min(share, 1 - share):
@@ -165,8 +165,3 @@ def at_least(successes: int, trials: int, share: float) -> float:
         for n in range(successes, trials + 1)
     )
     return min(1.0, chance)  # rounding
-
-
-def _spread_of_share(samples: Sequence[Sample], value: float, share: float) -> Spread | None:
-    count = len(samples)
-    return spread([replace(s, value=((s.value <= value) - share) / count) for s in samples])

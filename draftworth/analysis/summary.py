@@ -75,11 +75,9 @@ class Group:
 
     @property
     def label(self) -> str:
-        """`structured at c4`."""
         return f"{self.prompt_class} at {self.load.label}"
 
     def blocks(self, blocks: Iterable[BlockResult], variant: str) -> list[BlockResult]:
-        """Return the blocks of one variant in this group."""
         wanted = (self.prompt_class, self.load, variant)
         return [b for b in blocks if (b.prompt_class, b.load, b.variant) == wanted]
 
@@ -103,7 +101,6 @@ class VariantSummary:
 
     @property
     def counted(self) -> int:
-        """Requests whose figures count."""
         return self.requests - self.failed - self.excluded
 
     @property

@@ -151,7 +151,6 @@ class Comparison:
 
     @property
     def ttft_unchanged(self) -> bool | None:
-        """Whether the typical TTFT is shown to be within the margin; None without an interval."""
         return within(self.ttft_ratio, factor=1 + TTFT_MARGIN)
 
     @property

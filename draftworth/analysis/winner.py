@@ -8,17 +8,11 @@ could be cheaper is undecided, there is no winner: people would take one by defa
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from draftworth.analysis.answer import asked_of, best_of, headline
+from draftworth.analysis import handover
+from draftworth.analysis.answer import best_of, choices_of, headline
 from draftworth.analysis.costs import step_cost_ratio
 from draftworth.analysis.facts import RunFacts
-from draftworth.analysis.handover import (
-    CHEAPER,
-    has_counters,
-    longest_request_tokens,
-    next_step,
-    tokens_per_step,
-)
-from draftworth.analysis.pairing import Traffic, weighted
+from draftworth.analysis.pairing import weighted
 from draftworth.analysis.statistics import Estimate
 from draftworth.analysis.verdict import Comparison
 from draftworth.errors import DraftworthError
@@ -56,7 +50,6 @@ class WinnerFigures:
 
     @property
     def label(self) -> str:
-        """`structured at c4`."""
         return f"{self.traffic} at {self.load.label}"
 
 
@@ -89,13 +82,12 @@ class Winner:
 
     @property
     def decisive(self) -> tuple[WinnerFigures, ...]:
-        """The figures of the headline's traffic, load by load."""
         return tuple(f for f in self.figures if f.traffic == self.traffic)
 
     @property
     def cheaper_at(self) -> tuple[Load, ...]:
         """The loads at which it is shown to be cheaper in the headline's traffic."""
-        return tuple(f.load for f in self.decisive if f.judgement == CHEAPER)
+        return tuple(f.load for f in self.decisive if f.judgement == handover.CHEAPER)
 
 
 def winner_of(facts: RunFacts) -> Winner:
@@ -104,23 +96,19 @@ def winner_of(facts: RunFacts) -> Winner:
     Raises:
         NoWinnerError: the run failed, compared nothing, or its comparisons are undecided.
     """
-    result, asked = facts.run.result, asked_of(facts)
-    if step := next_step(facts, asked):
+    result, asked = facts.run.result, choices_of(facts)
+    if step := handover.next_step(facts, asked):
         failed = result.status != "complete"
         why = f"it failed: {one_line(result.reason)}" if failed else headline(facts)
         shown = one_line(result.run_id)
         raise NoWinnerError(f"run {shown} has no winner: {why.rstrip('.')}; next: {step}")
     best = best_of(asked)
-    variant = best.variant if best.judgement == CHEAPER else result.baseline
-    return _winner(facts, asked, variant, best.traffic)
-
-
-def _winner(facts: RunFacts, asked: Sequence[Comparison], variant: str, best: Traffic) -> Winner:
-    run = facts.run
-    compared = _comparisons(facts)
+    variant = best.variant if best.judgement == handover.CHEAPER else result.baseline
+    traffic, run = best.traffic.name, facts.run
+    compared = [c for c in facts.comparisons if AS_SHIPPED not in (c.variant, c.baseline)]
     # The traffic that the headline speaks of first; a traffic at a load has one comparison or more.
     traffics = dict.fromkeys((c.traffic.name, c.traffic.load) for c in compared)
-    own_first = sorted(traffics, key=lambda place: place[0] != best.name)
+    own_first = sorted(traffics, key=lambda place: place[0] != traffic)
     figures = (
         _figures(run, variant, [c for c in compared if (c.traffic.name, c.traffic.load) == place])
         for place in own_first
@@ -128,27 +116,21 @@ def _winner(facts: RunFacts, asked: Sequence[Comparison], variant: str, best: Tr
     reached = {
         ladder.input_tokens: rung.concurrency
         for ladder in facts.ladders
-        if ladder.traffic == best.name and (rung := ladder.cheaper_up_to(variant))
+        if ladder.traffic == traffic and (rung := ladder.cheaper_up_to(variant))
     }
     return Winner(
         variant=variant,
-        baseline=run.result.baseline,
+        baseline=result.baseline,
         headline=headline(facts),
-        traffic=best.name,
+        traffic=traffic,
         figures=tuple(figures),
         judged=tuple(asked),
         cheaper_up_to=reached,
-        longest_context_tokens=longest_request_tokens(
+        longest_context_tokens=handover.longest_request_tokens(
             block for block in run.blocks if block.variant == variant
         ),
-        has_counters=has_counters(run, variant),
+        has_counters=handover.has_counters(run, variant),
     )
-
-
-def _comparisons(facts: RunFacts) -> list[Comparison]:
-    """Return the comparisons with the baseline: first of the mix, then of the classes."""
-    of_classes = (c for v in facts.speculative if (c := v.comparison))
-    return [c for c in (*facts.mixes, *of_classes) if AS_SHIPPED not in (c.variant, c.baseline)]
 
 
 def _figures(run: Run, variant: str, compared: Sequence[Comparison]) -> WinnerFigures:
@@ -164,6 +146,6 @@ def _figures(run: Run, variant: str, compared: Sequence[Comparison]) -> WinnerFi
         itl_speedup=own.itl_speedup if own else None,
         itl_s=itl_s,
         ttft_s=ttft_s,
-        tokens_per_step=tokens_per_step(run.blocks, traffic, variant),
+        tokens_per_step=handover.tokens_per_step(run.blocks, traffic, variant),
         break_even_tokens_per_step=step_cost_ratio(run, traffic.load, variant) if own else None,
     )

@@ -17,25 +17,16 @@ from draftworth.metrics.definitions import INTER_TOKEN_LATENCY as ITL
 from draftworth.records.likelihoods import Prediction
 from draftworth.records.reading import Run
 from draftworth.records.results import AS_SHIPPED, RUN_FILE
+from draftworth.report import words
 from draftworth.report.document import Card, Document, Section, table
 from draftworth.report.figures import cross_checks, figures, outputs, quantiles, score_sections
-from draftworth.report.handover import TITLE, handover_section, handover_sections
+from draftworth.report.handover import TITLE, handover_section
 from draftworth.report.likelihoods import predicted_sections
 from draftworth.report.plots import group_plots
 from draftworth.report.search import search_sections
 from draftworth.report.spending import interruption_count, spending_section
-from draftworth.report.verdict import compared, repetition_sections, verdict_section
-from draftworth.report.words import (
-    ABOUT,
-    INTERVAL,
-    MISSING,
-    TONES,
-    change,
-    change_interval,
-    dollars,
-    figure,
-    price_words,
-)
+from draftworth.report.verdict import repetition_sections, verdict_section
+from draftworth.report.words import ABOUT, INTERVAL, MISSING
 from draftworth.untrusted import one_line
 
 
@@ -45,11 +36,8 @@ def against_section(changes: Sequence[Change], run: str, other: str) -> Section:
     rows = (
         (
             c.label,
-            *(change(c.cost_ratio), change_interval(c.cost_ratio)),
-            *(change(c.other_cost_ratio), change_interval(c.other_cost_ratio)),
-            *(change(c.ratio), change_interval(c.ratio)),
-            figure(ITL, c.baseline_itl_s),
-            figure(ITL, c.other_baseline_itl_s),
+            *(cell for r in (*c.cost_ratios, c.ratio) for cell in words.change_cells(r)),
+            *(words.figure(ITL, itl_s) for itl_s in c.baseline_itls_s),
         )
         for c in changes
     )
@@ -71,14 +59,15 @@ def elsewhere_section(found: Elsewhere) -> Section:
     rows = (
         (
             *(a.traffic.name, a.traffic.load.label, a.variant, a.other_variant),
-            *("cost" if a.is_cost else "seconds", change(a.ratio), change_interval(a.ratio)),
+            *("cost" if a.is_cost else "seconds", *words.change_cells(a.ratio)),
             *(cell for usd in a.usd for cell in _usd_cells(usd)),
         )
         for a in found.rows
     )
     headings = ("class", "load", "variant", "other's", "of a token", "this to other", INTERVAL)
     usd = ("USD/M tokens", INTERVAL, "other's USD/M tokens", INTERVAL)
-    names = (f"{run.result.run_id} ({_models(run)})" for run in runs)
+    models = (", ".join(dict.fromkeys(b.model for b in run.blocks)) or MISSING for run in runs)
+    names = (f"{run.result.run_id} (model {m})" for run, m in zip(runs, models, strict=True))
     return Section(
         title="Against a run of something else",
         paragraphs=(
@@ -96,12 +85,8 @@ def _usd_cells(usd: Estimate | None) -> tuple[str, str]:
     if usd is None:
         return MISSING, MISSING
     if usd.low is None or usd.high is None:
-        return dollars(usd.value), MISSING
-    return dollars(usd.value), f"{dollars(usd.low)} to {dollars(usd.high)}"
-
-
-def _models(run: Run) -> str:
-    return f"model {', '.join(dict.fromkeys(b.model for b in run.blocks)) or MISSING}"
+        return words.dollars(usd.value), MISSING
+    return words.dollars(usd.value), f"{words.dollars(usd.low)} to {words.dollars(usd.high)}"
 
 
 def _prices(runs: tuple[Run, Run]) -> Iterator[str]:
@@ -112,17 +97,17 @@ def _prices(runs: tuple[Run, Run]) -> Iterator[str]:
             continue
         parts = (f"{n} {share:g}" for n, share in price.node_shares.items() if share != 1)
         shares = ", ".join(parts)
-        yield f"{name}, {price_words(price)}" + (f", of a node: {shares}" if shares else "")
+        yield f"{name}, {words.price_words(price)}" + (f", of a node: {shares}" if shares else "")
 
 
 def change_sentence(change_: Change) -> str:
     """Say what two runs show about one variant."""
-    words = {
-        True: f"what speculation changes has changed, by {change_interval(change_.ratio)}",
-        False: f"no difference is shown ({change_interval(change_.ratio)})",
+    said = {
+        True: f"what speculation changes has changed, by {words.change_interval(change_.ratio)}",
+        False: f"no difference is shown ({words.change_interval(change_.ratio)})",
         None: "there is no interval to compare by",
     }
-    return f"{change_.label}: {words[change_.is_shown]}."
+    return f"{change_.label}: {said[change_.is_shown]}."
 
 
 _QUESTION = "does speculation pay?"
@@ -151,7 +136,8 @@ def document_of(
     sections += [figures(facts), quantiles(facts), *_groups(facts), cross_checks(facts)]
     sections += predicted_sections(predictions)
     sections += [*outputs(facts), *score_sections(scores), spending_section(result)]
-    sections += handover_sections(facts)
+    if facts.speculative or facts.run.search:
+        sections.append(handover_section(facts))
     return Document(
         title=f"{result.experiment}: {_QUESTION if facts.run.search is None else _WHICH}",
         facts=tuple(_header(facts)),
@@ -210,11 +196,10 @@ def _header(facts: RunFacts) -> Iterator[tuple[str, str]]:
     yield "load generator", result.load_generator or MISSING
     yield "client scheduling", result.scheduling
     if result.price:
-        yield "price", price_words(result.price)
+        yield "price", words.price_words(result.price)
 
 
 def _control(facts: RunFacts) -> str:
-    """Count the requests of the control's rounds, to both servers; empty without a control."""
     records = [record for block in facts.control for record in block.requests]
     failed = sum(record.failed for record in records)
     excluded = sum(record.excluded is not None for record in records)
@@ -224,15 +209,15 @@ def _control(facts: RunFacts) -> str:
 def _cards(facts: RunFacts) -> Iterator[Card]:
     """Yield a card for each comparison; of a search only for its best candidate."""
     found = facts.run.search
-    for c in (*facts.mixes, *(c for _, c in compared(facts))):
+    for c in facts.comparisons:
         if c.variant == AS_SHIPPED or (found and c.variant != found.best):
             continue
-        ends = change_interval(c.cost_ratio)
+        ends = words.change_interval(c.cost_ratio)
         yield Card(
             label=f"{c.traffic.label}, {c.name}",
             judgement=c.judgement,
-            tone=TONES.get(c.judgement, "open"),
-            value=change(c.cost_ratio),
+            tone=words.TONES.get(c.judgement, "open"),
+            value=words.change(c.cost_ratio),
             interval="no interval" if ends == MISSING else f"{CONFIDENCE:.0%}: {ends}",
         )
 

@@ -9,27 +9,11 @@ from draftworth.analysis.scores import ScoreComparison
 from draftworth.analysis.summary import OutputLengths, output_lengths
 from draftworth.analysis.verdict import Comparison
 from draftworth.metrics import definitions
-from draftworth.metrics.definitions import (
-    ACCEPTANCE_RATE,
-    INTER_TOKEN_LATENCY,
-    LLMPERF_INTER_TOKEN_LATENCY,
-    TOKENS_PER_STEP,
-    Metric,
-)
+from draftworth.metrics.definitions import Metric
+from draftworth.report import words
 from draftworth.report.document import Section, Table, table, variant_table
 from draftworth.report.likelihoods import likelihood_tables
-from draftworth.report.words import (
-    ABOUT,
-    INTERVAL,
-    MISSING,
-    figure,
-    interval,
-    number,
-    ratio,
-    share,
-    with_interval_ms,
-    yes_or_no,
-)
+from draftworth.report.words import ABOUT, INTERVAL, MISSING
 
 MOST_DIVERGENCES = 10
 
@@ -70,20 +54,20 @@ def _output_lengths(facts: RunFacts) -> tuple[Table, ...]:
 
 def _length_cells(found: OutputLengths) -> tuple[str, ...]:
     ends = ", ".join(f"{reason} {count}" for reason, count in found.ends.items())
-    return (*(number(n, digits=0) for n in (found.fewest, found.median, found.most)), ends)
+    return (*(words.number(n, digits=0) for n in (found.fewest, found.median, found.most)), ends)
 
 
 def _figure(variant: VariantFacts, metric: Metric) -> str:
     value, estimated = variant.value(metric), variant.acceptance.estimated
-    if metric is ACCEPTANCE_RATE and value is None and estimated is not None:
-        return f"~{figure(metric, estimated)} (estimate)"
-    return figure(metric, value)
+    if metric is definitions.ACCEPTANCE_RATE and value is None and estimated is not None:
+        return f"~{words.figure(metric, estimated)} (estimate)"
+    return words.figure(metric, value)
 
 
 def quantiles(facts: RunFacts) -> Section:
     """Return the quantiles of every latency."""
     rows = (
-        (v, (m.label, *(with_interval_ms(v.quantiles.get((m, s))) for s in QUANTILE_SHARES)))
+        (v, (m.label, *(words.with_interval_ms(v.quantiles.get((m, s))) for s in QUANTILE_SHARES)))
         for v in facts.variants
         for m in definitions.shown_latencies()
     )
@@ -107,7 +91,7 @@ def cross_checks(facts: RunFacts) -> Section:
                     (v, _llmperf_cells(g, v))
                     for g in facts.groups
                     for v in g.variants
-                    if v.value(LLMPERF_INTER_TOKEN_LATENCY) is not None
+                    if v.value(definitions.LLMPERF_INTER_TOKEN_LATENCY) is not None
                 ),
             ),
             *variant_table(
@@ -127,7 +111,14 @@ def cross_checks(facts: RunFacts) -> Section:
                     f"within {100 * checks.ACCEPTANCE_TOLERANCE:g} points",
                 ),
                 (
-                    (v, (share(a.counted), share(a.estimated), yes_or_no(a.agrees, no="NO")))
+                    (
+                        v,
+                        (
+                            words.share(a.counted),
+                            words.share(a.estimated),
+                            words.yes_or_no(a.agrees, no="NO"),
+                        ),
+                    )
                     for v in facts.speculative
                     for a in [v.acceptance]
                 ),
@@ -141,32 +132,32 @@ def cross_checks(facts: RunFacts) -> Section:
 
 
 def _llmperf_cells(group: GroupFacts, variant: VariantFacts) -> list[str]:
-    both = (INTER_TOKEN_LATENCY, LLMPERF_INTER_TOKEN_LATENCY)
-    cells = [figure(metric, variant.value(metric)) for metric in both]
+    both = (definitions.INTER_TOKEN_LATENCY, definitions.LLMPERF_INTER_TOKEN_LATENCY)
+    cells = [words.figure(metric, variant.value(metric)) for metric in both]
     for metric in both:
         plain, own = group.baseline.value(metric), variant.value(metric)
         compared = variant is not group.baseline
-        cells.append(ratio(plain / own) if compared and plain and own else MISSING)
+        cells.append(words.ratio(plain / own) if compared and plain and own else MISSING)
     return cells
 
 
 def _server_cells(check: checks.ServerCheck) -> tuple[str, ...]:
     return (
         str(check.requests),
-        figure(INTER_TOKEN_LATENCY, check.ours_s),
-        figure(INTER_TOKEN_LATENCY, check.server_s),
+        words.figure(definitions.INTER_TOKEN_LATENCY, check.ours_s),
+        words.figure(definitions.INTER_TOKEN_LATENCY, check.server_s),
         f"{check.difference:+.1%}",
-        yes_or_no(check.agrees, no="NO"),
+        words.yes_or_no(check.agrees, no="NO"),
     )
 
 
 def _break_even_cells(prediction: checks.BreakEven) -> tuple[str, ...]:
     return (
-        number(prediction.step_s * 1e3, digits=2),
-        figure(TOKENS_PER_STEP, prediction.tokens_per_step),
-        figure(TOKENS_PER_STEP, prediction.needed),
-        number(prediction.most, digits=0),
-        ratio(prediction.predicted_speedup),
+        words.number(prediction.step_s * 1e3, digits=2),
+        words.figure(definitions.TOKENS_PER_STEP, prediction.tokens_per_step),
+        words.figure(definitions.TOKENS_PER_STEP, prediction.needed),
+        words.number(prediction.most, digits=0),
+        words.ratio(prediction.predicted_speedup),
     )
 
 
@@ -192,7 +183,7 @@ def outputs(facts: RunFacts) -> tuple[Section, ...]:
         (
             v,
             (
-                *(d.prompt, number(d.token, digits=0), str(d.character)),
+                *(d.prompt, words.number(d.token, digits=0), str(d.character)),
                 *(d.baseline_text, d.variant_text),
             ),
         )
@@ -225,7 +216,7 @@ def _identical_cells(comparison: Comparison) -> tuple[str, str]:
     if comparison.identical_share is None:
         return "not checked", MISSING
     counted = f"{comparison.identical_outputs} of {comparison.compared_outputs}"
-    return counted, share(comparison.identical_share)
+    return counted, words.share(comparison.identical_share)
 
 
 # How alike outputs are, compared with those of a control.
@@ -240,7 +231,7 @@ def _likeness_cells(found: Likeness | None) -> tuple[str, str, str]:
     if found is None:
         return MISSING, MISSING, "not checked"
     counted = f"{found.control_identical} of {found.control_compared}"
-    part = share(found.control_identical / found.control_compared)
+    part = words.share(found.control_identical / found.control_compared)
     return counted, part, _LIKENESS[found.word]
 
 
@@ -249,8 +240,8 @@ def score_sections(scores: Sequence[ScoreComparison]) -> Iterator[Section]:
     rows = (
         (
             *(found.traffic.name, found.traffic.load.label, found.variant),
-            *(number(found.baseline_mean, digits=3), f"{found.difference.value:+.3f}"),
-            *(interval(found.difference, digits=3), str(found.difference.prompts)),
+            *(words.number(found.baseline_mean, digits=3), f"{found.difference.value:+.3f}"),
+            *(words.interval(found.difference, digits=3), str(found.difference.prompts)),
             str(found.difference.samples),
         )
         for found in scores
@@ -267,4 +258,4 @@ def _difference_cells(variant: VariantFacts) -> tuple[str, ...]:
     differing = comparison.compared_outputs - comparison.identical_outputs if comparison else 0
     tokens = tokens_before(variant.divergences) or (None, None)
     compared = f"{len(variant.divergences)} of {differing}"
-    return compared, *(number(count, digits=0) for count in tokens)
+    return compared, *(words.number(count, digits=0) for count in tokens)

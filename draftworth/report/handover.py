@@ -29,12 +29,6 @@ _PLACES = {
 }
 
 
-def handover_sections(facts: RunFacts) -> Iterator[Section]:
-    """Yield the handover, unless the run had nothing to decide."""
-    if facts.speculative or facts.run.search:
-        yield handover_section(facts)
-
-
 def handover_section(facts: RunFacts) -> Section:
     """Return the decision and its limits, what to watch, and how to repeat the run."""
     found = handover_of(facts)
@@ -85,7 +79,6 @@ def _decision(facts: RunFacts, found: Handover) -> str:
 
 
 def _limits_of_decision(facts: RunFacts, found: Handover, decision: Comparison) -> Iterator[str]:
-    """Say for which traffic the decision was not measured."""
     if len(found.by_class) > 1:
         each = (
             f"{c.traffic.name} {c.judgement} ({words.change(c.cost_ratio)})" for c in found.by_class
@@ -211,7 +204,8 @@ def _commands(facts: RunFacts, found: Handover) -> Iterator[tuple[str, str]]:
     if on_aws:
         once_more += ", with a higher rerun in FILE"
         again = "make deploy EXPERIMENT=FILE"
-    elif _is_of_no_experiment(facts):
+    elif facts.run.blocks and not facts.run.result.class_weights:
+        # `measure` made the run: it has no traffic to decide about.
         again = _probe(facts, facts.run.blocks[0].load)
     else:
         urls = "" if serving else " --base-url URL --speculative-url URL --model NAME"
@@ -223,11 +217,6 @@ def _commands(facts: RunFacts, found: Handover) -> Iterator[tuple[str, str]]:
         load = found.decision.traffic.load
         alike = "the same" if load.input_tokens is None else "nearly the same: prompts as they are"
         yield f"ask a live server {alike}", _probe(facts, load)
-
-
-def _is_of_no_experiment(facts: RunFacts) -> bool:
-    """Whether `measure` made the run: then it has no traffic to decide about."""
-    return bool(facts.run.blocks) and not facts.run.result.class_weights
 
 
 def _probe(facts: RunFacts, load: Load) -> str:

@@ -35,19 +35,18 @@ _DRAFT_HEADINGS = (
 
 
 def _sampled_cells(found: likelihoods.Likelihood) -> tuple[str, ...]:
-    return (
-        *(found.variant, yes_or_no(judged(found).is_the_targets, no="NO")),
-        *(str(found.outputs), f"{found.tokens:,}"),
-        *(f"{found.per_token:+.3f}", f"{found.deviation:+.1f}"),
-    )
+    return *_judged_cells(found), f"{found.per_token:+.3f}", f"{found.deviation:+.1f}"
 
 
 def _greedy_cells(found: likelihoods.GreedyLikelihood) -> tuple[str, ...]:
-    return (
-        *(found.variant, yes_or_no(judged(found).is_the_targets, no="NO")),
-        *(str(found.outputs), f"{found.tokens:,}"),
-        *(str(found.beyond), f"{found.farthest:.2f}"),
-    )
+    return *_judged_cells(found), str(found.beyond), f"{found.farthest:.2f}"
+
+
+def _judged_cells(
+    found: likelihoods.Likelihood | likelihoods.GreedyLikelihood,
+) -> tuple[str, ...]:
+    told = yes_or_no(judged(found).is_the_targets, no="NO")
+    return found.variant, told, str(found.outputs), f"{found.tokens:,}"
 
 
 def _draft_cells(found: likelihoods.DraftLikelihood) -> tuple[str, ...]:

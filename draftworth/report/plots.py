@@ -194,11 +194,10 @@ def _itl_distribution_plot(group: GroupFacts, suffix: str) -> Plot:
     curves = [
         [1e3 * s for s in values_of(v.records, INTER_TOKEN_LATENCY.field)] for v in group.variants
     ]
-    slow = [quantile(values, 0.9) if values else None for values in curves]
+    slow = _each(group, [_quantile(values, 0.9) for values in curves], digits=2)
     return Plot(
         name=f"itl-distribution-{suffix}",
-        title=f"{group.group.label}: nine in ten requests have an ITL below "
-        + _each(group, slow, digits=2),
+        title=f"{group.group.label}: nine in ten requests have an ITL below {slow}",
         caption=f"Share of requests whose ITL is at most x. {sample(group.variants)}",
         draw=lambda axes: _draw_curves(axes, group, curves, "ITL (ms per token)"),
     )
@@ -207,15 +206,18 @@ def _itl_distribution_plot(group: GroupFacts, suffix: str) -> Plot:
 def _step_distribution_plot(group: GroupFacts, suffix: str) -> Plot:
     curves = [[s * 1e3 for s in v.step_latencies_s] for v in group.variants]
     counts = [f"{len(c):,} of {v.name}" for v, c in zip(group.variants, curves, strict=True)]
-    half = [quantile(values, 0.5) if values else None for values in curves]
+    half = _each(group, [_quantile(values, 0.5) for values in curves], digits=1)
     return Plot(
         name=f"step-latency-{suffix}",
-        title=f"{group.group.label}: half of the steps take at most "
-        + _each(group, half, digits=1),
+        title=f"{group.group.label}: half of the steps take at most {half}",
         caption=f"Share of steps (times between chunks) that take at most x, up to the 99.5th "
         f"percentile. Steps: {', '.join(counts)}.",
         draw=lambda axes: _draw_curves(axes, group, curves, "step latency (ms)"),
     )
+
+
+def _quantile(values: Sequence[float], share: float) -> float | None:
+    return quantile(values, share) if values else None
 
 
 def _draw_curves(

@@ -7,18 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from draftworth.analysis.answer import (
-    apart,
-    asked_of,
-    cost_sentence,
-    cost_words,
-    course,
-    headline,
-    named,
-    next_step,
-)
+from draftworth.analysis import answer
 from draftworth.analysis.facts import RunFacts
 from draftworth.analysis.pairing import TRAFFIC_MIX
+from draftworth.analysis.statistics import Estimate
 from draftworth.records.search import CandidateResult, CostInterval, SearchResult
 from draftworth.report import words
 from draftworth.report.document import Section, Table, table
@@ -61,7 +53,7 @@ class Curve:
 
 def draw_curves(axes: Axes, curves: Sequence[Curve], best: Point | None = None) -> None:
     """Draw the curves, the break-even line at 1, and a star at the best point."""
-    axes.axhline(1, **_plain())
+    axes.axhline(1, **_PLAIN)
     apart = min(_APART, 1 / (len(curves) + 1))
     for index, curve in enumerate(curves, start=1):
         aside = apart * (index - (len(curves) + 1) / 2)
@@ -80,11 +72,8 @@ def draw_curves(axes: Axes, curves: Sequence[Curve], best: Point | None = None) 
     _draw_legend(axes, curves, has_best=best is not None)
 
 
+_PLAIN: Look = look(0) | {"marker": ""}
 _HOLLOW: Look = {"markerfacecolor": "none", "alpha": 0.6}
-
-
-def _plain() -> Look:
-    return look(0) | {"marker": ""}
 
 
 def _star() -> Look:
@@ -123,7 +112,7 @@ def _ticks(low: float, high: float) -> list[float]:
 
 def _draw_legend(axes: Axes, curves: Sequence[Curve], *, has_best: bool) -> None:
     named = [(short(curve.name), look(index)) for index, curve in enumerate(curves, start=1)]
-    entries = [("no draft", _plain()), *named]
+    entries = [("no draft", _PLAIN), *named]
     if any(curve.hollow for curve in curves):
         neutral = look(1) | {"color": "C0", "linestyle": ""}
         entries.append(("predicted", neutral | _HOLLOW))
@@ -138,12 +127,12 @@ def search_sections(facts: RunFacts) -> Iterator[Section]:
     if found is None:
         return
     about = [words.ABOUT["search"]] if found.results else []
-    usd = (cost_sentence(comparison).strip() for comparison in asked_of(facts))
+    usd = (answer.cost_sentence(comparison).strip() for comparison in answer.choices_of(facts))
     yield Section(
         title="Search",
         paragraphs=(
-            *(headline(facts), *filter(None, usd), *course(found)),
-            *(next_step(found), *_prediction_errors(found), *about),
+            *(answer.headline(facts), *filter(None, usd), *answer.course(found)),
+            *(answer.next_step(found), *_prediction_errors(found), *about),
         ),
         tables=(*_costs(found), *_steps(found), *_predictions(found)),
         plots=tuple(_plots(facts, found)),
@@ -170,7 +159,7 @@ def _costs(found: SearchResult) -> tuple[Table, ...]:
         (
             *(result.variant, found.search.candidate(result.variant).draft or words.MISSING),
             *(str(found.search.candidate(result.variant).window), _order_cell(found, result)),
-            *(words.change(result.cost), words.change_interval(result.cost)),
+            *words.change_cells(result.cost),
             *(f"{result.cost_by_class[name] - 1:+.1%}" for name in classes),
             words.MISSING if result.measured else f"{result.chance:.0%}",
         )
@@ -211,7 +200,6 @@ def _steps(found: SearchResult) -> tuple[Table, ...]:
 def _predicted_and_measured(
     found: SearchResult,
 ) -> list[tuple[CandidateResult, CostInterval, CostInterval]]:
-    """Return the candidates whose cost was predicted and then measured."""
     return [(r, r.predicted, r.measured) for r in found.results if r.predicted and r.measured]
 
 
@@ -235,8 +223,8 @@ def _predictions(found: SearchResult) -> tuple[Table, ...]:
     rows = (
         (
             *_name_and_window(found, result),
-            *(words.change(predicted), words.change_interval(predicted)),
-            *(words.change(measured), words.change_interval(measured)),
+            *words.change_cells(predicted),
+            *words.change_cells(measured),
             f"{predicted.value / measured.value - 1:+.1%}",
             words.yes_or_no(_agree(predicted, measured)),
         )
@@ -244,40 +232,36 @@ def _predictions(found: SearchResult) -> tuple[Table, ...]:
     )
     headings = (
         *("candidate", "window", "cost of a token, predicted", words.INTERVAL),
-        *(
-            "measured by itself",
-            words.INTERVAL,
-            "predicted / measured - 1",
-            "both intervals explain it",
-        ),
+        *("measured by itself", words.INTERVAL),
+        *("predicted / measured - 1", "both intervals explain it"),
     )
     return table(headings, rows, names=1)
 
 
 def _plots(facts: RunFacts, found: SearchResult) -> Iterator[Plot]:
-    """Yield a plot of the traffic, and one of each class if there are several."""
     if not found.best:
         return
-    best = found.result(found.best)
-    classes = _if_several(_classes(found))
+    best, classes = found.result(found.best), _if_several(_classes(found))
     traffic = TRAFFIC_MIX if classes else "".join(_classes(found))
+    window = found.search.candidate(found.best).window
+    drafts = dict.fromkeys(found.search.candidate(r.variant).draft for r in found.results)
+    says = f"with {answer.named(found, found.best)} a token costs"
     yield _plot(
         "search",
-        f"{traffic}: {_finding(found, cost_words(best.cost))}",
+        f"{traffic}: {says} {answer.cost_words(best.cost)}",
         f"Bars: {words.INTERVAL}s; filled: measured by itself, over these prompts; hollow: "
-        f"predicted, of "
-        "a measured one before it was.",
-        [_curve(found, draft) for draft in _drafts(found)],
-        _best_point(found, best.cost.value),
+        "predicted, of a measured one before it was.",
+        [_curve(found, draft) for draft in drafts],
+        Point(window=window, cost=best.cost.value),
     )
     for place, name in enumerate(classes, start=1):
         cost = best.cost_by_class[name]
         yield _plot(
             f"search-class-{place:02d}",
-            f"{name}: {_finding(found, apart(cost))}",
+            f"{name}: {says} {answer.apart(cost)}",
             f"Filled: measured, bars: the verdict's {words.INTERVAL}; hollow: predicted.",
-            [_class_curve(facts, found, draft, name) for draft in _drafts(found)],
-            _best_point(found, cost),
+            [_class_curve(facts, found, draft, name) for draft in drafts],
+            Point(window=window, cost=cost),
         )
 
 
@@ -293,24 +277,12 @@ def _plot(name: str, title: str, marks: str, curves: Sequence[Curve], best: Poin
     )
 
 
-def _finding(found: SearchResult, cost: str) -> str:
-    return f"with {named(found, found.best)} a token costs {cost}"
-
-
-def _drafts(found: SearchResult) -> Sequence[str]:
-    return list(dict.fromkeys(found.search.candidate(r.variant).draft for r in found.results))
-
-
 def _of_draft(found: SearchResult, draft: str) -> Sequence[tuple[int, CandidateResult]]:
     known = ((found.search.candidate(r.variant), r) for r in found.results)
     return sorted(((c.window, r) for c, r in known if c.draft == draft), key=lambda pair: pair[0])
 
 
-def _best_point(found: SearchResult, cost: float) -> Point:
-    return Point(window=found.search.candidate(found.best).window, cost=cost)
-
-
-def _point(window: int, cost: CostInterval) -> Point:
+def _point(window: float, cost: CostInterval | Estimate) -> Point:
     return Point(window=window, cost=cost.value, low=cost.low, high=cost.high)
 
 
@@ -336,9 +308,7 @@ def _class_curve(facts: RunFacts, found: SearchResult, draft: str, name: str) ->
         name=draft or "no draft model",
         line=[point for point, _ in own],
         filled=[
-            Point(window=point.window, cost=ratio.value, low=ratio.low, high=ratio.high)
-            for point, r in own
-            if (ratio := measured.get(r.variant))
+            _point(point.window, ratio) for point, r in own if (ratio := measured.get(r.variant))
         ],
         hollow=[point for point, result in own if not result.measured],
     )

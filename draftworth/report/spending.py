@@ -4,13 +4,9 @@ from datetime import UTC, datetime
 
 from draftworth.analysis.costs import run_parts, total
 from draftworth.records.results import Interruption, RunResult, ServerStart
+from draftworth.report import words
 from draftworth.report.document import Section, table
-from draftworth.report.words import (
-    ABOUT,
-    MISSING,
-    number,
-    share,
-)
+from draftworth.report.words import ABOUT, MISSING
 
 PART_NAMES = {
     "measuring": "measuring (with warm-ups)",
@@ -38,9 +34,9 @@ def spending_section(run: RunResult) -> Section:
     rows = (
         (
             PART_NAMES.get(part.name, part.name),
-            number(part.seconds / 60),
-            share(part.seconds / everything.seconds if everything.seconds else None),
-            number(part.usd, digits=2),
+            words.number(part.seconds / 60),
+            words.share(part.seconds / everything.seconds if everything.seconds else None),
+            words.number(part.usd, digits=2),
         )
         for part in (*parts, everything)
     )
@@ -65,12 +61,11 @@ def spending_section(run: RunResult) -> Section:
 
 
 def _start_cells(variant: str, start: ServerStart) -> tuple[str, ...]:
-    startup, compiling = (
-        s if s is None else s / 60 for s in (start.startup_s, start.compilation_s)
-    )
-    gib = start.load_bytes if start.load_bytes is None else start.load_bytes / 2**30
-    graphs = number(start.graphs, digits=0)
-    return variant, number(startup), graphs, number(compiling), number(start.load_s), number(gib)
+    startup, compiling = (s and s / 60 for s in (start.startup_s, start.compilation_s))
+    gib = start.load_bytes and start.load_bytes / 2**30
+    graphs = words.number(start.graphs, digits=0)
+    weights = words.number(start.load_s), words.number(gib)
+    return variant, words.number(startup), graphs, words.number(compiling), *weights
 
 
 def interruption_count(run: RunResult) -> str:
@@ -89,5 +84,5 @@ def _interruption_cells(interruption: Interruption) -> tuple[str, ...]:
         interruption.kind,
         ", ".join(interruption.blocks) or MISSING,
         interruption.reason,
-        number(interruption.lost_s / 60),
+        words.number(interruption.lost_s / 60),
     )

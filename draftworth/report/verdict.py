@@ -1,16 +1,12 @@
 """The verdict in a report: every comparison, the repetitions and the control."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from draftworth.analysis.answer import NO_COMPARISON, findings, rate_sentences, reach_sentences
 from draftworth.analysis.clustering import MANY_REPETITIONS
 from draftworth.analysis.facts import RunFacts, VariantFacts
 from draftworth.analysis.ladder import Ladder
-from draftworth.analysis.limits import Goodput
 from draftworth.analysis.pairing import MANY_CASES
-from draftworth.analysis.repetitions import RepetitionFacts
-from draftworth.analysis.statistics import Estimate
-from draftworth.analysis.summary import Group
 from draftworth.analysis.verdict import TTFT_CONFIDENCE, Comparison
 from draftworth.metrics import definitions
 from draftworth.metrics.definitions import COST
@@ -20,15 +16,11 @@ from draftworth.report.document import Section, Table, table, variant_table
 from draftworth.report.plots import overview_plots
 
 
-def _repeated_comparisons(facts: RunFacts) -> list[Comparison]:
-    return [*facts.mixes, *(c for v in facts.speculative if (c := v.comparison))]
-
-
 def repetition_sections(facts: RunFacts) -> Iterator[Section]:
     """Show each repetition alone and all together; nothing if there is only one."""
     if not facts.repetitions:
         return
-    rows = [row for c in _repeated_comparisons(facts) for row in _rows(facts, c)]
+    rows = [row for c in facts.comparisons for row in _rows(facts, c)]
     headings = ("class", "load", "variant", "repetition", "slot", "baseline's slot")
     yield Section(
         title="Repetitions",
@@ -42,29 +34,14 @@ def _rows(facts: RunFacts, c: Comparison) -> Iterator[tuple[str, ...]]:
     who = c.traffic.name, c.traffic.load.label, c.name
     own = [r for r in facts.repetitions if (r.traffic, r.load, r.variant) == who]
     several_runs = len({repetition.run_id for repetition in own}) > 1
-    for repetition in own:
-        slots = (
-            words.number(slot, digits=0) for slot in (repetition.slot, repetition.baseline_slot)
-        )
-        name = _name(repetition, of_several_runs=several_runs)
-        yield (*who, name, *slots, *_cost(repetition.cost_ratio))
+    for r in own:
+        run, rest = f"{r.run_id}, " if several_runs else "", "" if r.is_whole else ", not whole"
+        slots = (words.number(slot, digits=0) for slot in (r.slot, r.baseline_slot))
+        yield (*who, f"{run}{r.repetition}{rest}", *slots, *words.change_cells(r.cost_ratio))
     if own:
-        yield (*who, _all(own), words.MISSING, words.MISSING, *_cost(c.cost_ratio))
-
-
-def _name(repetition: RepetitionFacts, *, of_several_runs: bool) -> str:
-    run = f"{repetition.run_id}, " if of_several_runs else ""
-    rest = "" if repetition.is_whole else ", not whole"
-    return f"{run}{repetition.repetition}{rest}"
-
-
-def _all(repetitions: Sequence[RepetitionFacts]) -> str:
-    whole = sum(repetition.is_whole for repetition in repetitions)
-    return f"all {whole}" if whole == len(repetitions) else f"all, {whole} whole"
-
-
-def _cost(ratio: Estimate | None) -> tuple[str, str]:
-    return words.change(ratio), words.change_interval(ratio)
+        whole = sum(r.is_whole for r in own)
+        name = f"all {whole}" if whole == len(own) else f"all, {whole} whole"
+        yield (*who, name, words.MISSING, words.MISSING, *words.change_cells(c.cost_ratio))
 
 
 def control_tables(facts: RunFacts) -> tuple[Table, ...]:
@@ -72,9 +49,9 @@ def control_tables(facts: RunFacts) -> tuple[Table, ...]:
     rows = (
         (
             *(c.traffic.name, c.traffic.load.label, c.name),
-            *(*_cost(c.floor), words.yes_or_no(c.clears_floor)),
+            *(*words.change_cells(c.floor), words.yes_or_no(c.clears_floor)),
         )
-        for c in _repeated_comparisons(facts)
+        for c in facts.comparisons
         if c.floor
     )
     headings = ("class", "load", "variant", "two servers without speculation", words.INTERVAL)
@@ -86,15 +63,12 @@ def compared(facts: RunFacts) -> list[tuple[VariantFacts, Comparison]]:
     return [(v, v.comparison) for v in facts.speculative if v.comparison]
 
 
-def _against_shipped(facts: RunFacts) -> list[tuple[VariantFacts, Comparison]]:
-    return [(v, v.against_shipped) for v in facts.speculative if v.against_shipped]
-
-
 def verdict_section(facts: RunFacts) -> Section:
     """Return every comparison, what it rests on, and which prompts it is about."""
     of_variants = compared(facts)
+    against_shipped = [c for v in facts.speculative if (c := v.against_shipped)]
     sentences = [finding.sentence for finding in findings(facts)]
-    if _against_shipped(facts):
+    if against_shipped:
         sentences.append(words.ABOUT["as_shipped"].format(name=AS_SHIPPED))
     if not of_variants:
         sentences = [NO_COMPARISON]
@@ -104,7 +78,7 @@ def verdict_section(facts: RunFacts) -> Section:
         title="Verdict",
         paragraphs=tuple(sentences),
         tables=(
-            *_comparisons(facts),
+            *_comparisons((*facts.comparisons, *against_shipped)),
             *_contexts(facts),
             *_goodputs(facts),
             *control_tables(facts),
@@ -122,7 +96,6 @@ def verdict_section(facts: RunFacts) -> Section:
 
 
 def _about_the_intervals(facts: RunFacts) -> Iterator[str]:
-    """Say which prompts the intervals hold for."""
     cases: dict[str, set[str]] = {}
     for block in facts.run.blocks:
         cases.setdefault(block.prompt_class, set()).add(block.case)
@@ -132,15 +105,7 @@ def _about_the_intervals(facts: RunFacts) -> Iterator[str]:
         yield words.ABOUT["these_cases"].format(classes=", ".join(few), many=MANY_CASES)
 
 
-def _comparisons(facts: RunFacts) -> tuple[Table, ...]:
-    rows = [
-        _comparison_row(c)
-        for c in (
-            *facts.mixes,
-            *(c for _, c in compared(facts)),
-            *(c for _, c in _against_shipped(facts)),
-        )
-    ]
+def _comparisons(shown: Sequence[Comparison]) -> tuple[Table, ...]:
     named = (m.label for m in definitions.with_speedup())
     headings = [text for label in named for text in (f"{label} speedup", words.INTERVAL)]
     return table(
@@ -148,7 +113,7 @@ def _comparisons(facts: RunFacts) -> tuple[Table, ...]:
             *("class", "load", "variant", "verdict", "cost of a token", words.INTERVAL),
             *(*headings, "prompts", "pairs"),
         ),
-        rows,
+        map(_comparison_row, shown),
         names=4,
     )
 
@@ -178,12 +143,11 @@ def _context_cell(ladder: Ladder, variant: str, concurrency: int) -> str:
 
 
 def _goodputs(facts: RunFacts) -> tuple[Table, ...]:
-    costs = {(v.summary.group, v.name): v.value(COST) for v in facts.variants}
     rows = (
         (
             *(g.traffic.name, g.traffic.load.label, g.variant),
             *(words.number(g.requests_per_s, digits=2), words.number(g.tokens_per_s)),
-            *(f"{g.kept} of {g.requests}", words.figure(COST, _cost_of(g, facts, costs))),
+            *(f"{g.kept} of {g.requests}", words.figure(COST, g.usd)),
         )
         for g in facts.goodputs
     )
@@ -191,37 +155,24 @@ def _goodputs(facts: RunFacts) -> tuple[Table, ...]:
     return table((*headings, "within the limits", "USD/M tokens"), rows, names=3)
 
 
-def _cost_of(
-    found: Goodput, facts: RunFacts, costs: Mapping[tuple[Group, str], float | None]
-) -> float | None:
-    if len(found.traffic.weights) == 1:
-        return costs.get((found.traffic.groups[0], found.variant))
-    for mix in facts.mixes:
-        if mix.traffic == found.traffic and mix.baseline == facts.run.result.baseline:
-            if found.variant == mix.baseline:
-                return mix.baseline_usd
-            if found.variant == mix.variant:
-                return mix.variant_usd
-    return None
-
-
 def _comparison_row(c: Comparison) -> tuple[str, ...]:
     speedups = (
         cell
         for m in definitions.with_speedup()
-        for cell in words.ratio_and_interval(c.speedups.get(m))
+        for found in [c.speedups.get(m)]
+        for cell in (words.ratio(found.value if found else None), words.interval(found))
     )
     return (
         *(c.traffic.name, c.traffic.load.label, c.name, c.judgement),
-        *(words.change(c.cost_ratio), words.change_interval(c.cost_ratio)),
+        *words.change_cells(c.cost_ratio),
         *(*speedups, str(c.prompts), str(c.pairs)),
     )
 
 
 def _ttft_cells(c: Comparison) -> tuple[str, ...]:
     return (
-        *(words.change(c.ttft_ratio), words.change_interval(c.ttft_ratio)),
+        *words.change_cells(c.ttft_ratio),
         words.yes_or_no(c.ttft_unchanged, no="not shown"),
-        *(words.change(c.ttft_p95_ratio), words.change_interval(c.ttft_p95_ratio)),
+        *words.change_cells(c.ttft_p95_ratio),
         words.yes_or_no(c.ttft_p95_unchanged, no="not shown"),
     )

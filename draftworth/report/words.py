@@ -3,12 +3,12 @@
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol
 
 from draftworth.analysis.statistics import CONFIDENCE, Estimate
 from draftworth.metrics.definitions import Metric
 from draftworth.records.findings import Judgement
 from draftworth.records.results import Price
+from draftworth.records.search import CostInterval
 
 
 class Code(str):
@@ -95,32 +95,21 @@ def interval(estimate: Estimate | None, *, scale: float = 1.0, digits: int = 2) 
     return f"{estimate.low * scale:.{digits}f} to {estimate.high * scale:.{digits}f}"
 
 
-def ratio_and_interval(estimate: Estimate | None) -> tuple[str, str]:
-    """Return two cells: `1.53x` and `1.40 to 1.61`."""
-    return ratio(estimate.value if estimate else None), interval(estimate)
-
-
-class Ratio(Protocol):
-    """A ratio and the ends of its interval, if it has one."""
-
-    @property
-    def value(self) -> float: ...
-    @property
-    def low(self) -> float | None: ...
-    @property
-    def high(self) -> float | None: ...
-
-
-def change(ratio: Ratio | None) -> str:
+def change(ratio: Estimate | CostInterval | None) -> str:
     """Return the change that a ratio means, as `-38.2%`."""
     return MISSING if ratio is None else f"{ratio.value - 1:+.1%}"
 
 
-def change_interval(ratio: Ratio | None) -> str:
+def change_interval(ratio: Estimate | CostInterval | None) -> str:
     """Return the ends of a ratio's interval as `-41.0% to -35.1%`."""
     if ratio is None or ratio.low is None or ratio.high is None:
         return MISSING
     return f"{ratio.low - 1:+.1%} to {ratio.high - 1:+.1%}"
+
+
+def change_cells(ratio: Estimate | CostInterval | None) -> tuple[str, str]:
+    """Return two cells: `-38.2%` and `-41.0% to -35.1%`."""
+    return change(ratio), change_interval(ratio)
 
 
 def with_interval_ms(estimate: Estimate | None) -> str:

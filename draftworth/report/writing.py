@@ -124,7 +124,6 @@ def _shown(value: object) -> str:
 
 
 def _filled(template: str, finalize: Callable[[str], str], **values: object) -> str:
-    """Fill the template; each value goes through `finalize`."""
     environment = Environment(
         loader=PackageLoader("draftworth.report"),
         autoescape=select_autoescape(["html.jinja"]),

@@ -46,7 +46,7 @@ def test_without_clustering_it_would_not(monkeypatch: pytest.MonkeyPatch) -> Non
 
     def alone(pair: Pair, value: float) -> Sample:
         number = str(next(numbers))
-        return Sample(stratum=pair.stratum, prompt=number, block=number, value=value)
+        return Sample(stratum=pair.place.stratum, prompt=number, block=number, value=value)
 
     monkeypatch.setattr(Pair, "sample", alone)
     assert covering(outcomes(CELL, 60)) < least_covering(60) - 6

@@ -1,10 +1,17 @@
 """The answer in one sentence, and the record that carries it."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from draftworth.analysis.answer import NO_COMPARISON, findings, headline, verdict_of
+from draftworth.analysis.answer import (
+    NO_COMPARISON,
+    findings,
+    headline,
+    missing_requests,
+    verdict_of,
+)
 from draftworth.analysis.attention import attention_of
 from draftworth.analysis.facts import RunFacts
 from draftworth.records.codec import dump_record, load_record
@@ -13,6 +20,7 @@ from draftworth.records.load import PoissonLoad
 from draftworth.records.results import AS_SHIPPED, Limits
 from draftworth.report.contents import document_of
 from tests.draftworth.report.runs import BASELINE, make_facts, make_plain_block, make_run
+from tests.support.blocks import make_price
 from tests.support.present import present
 
 
@@ -49,11 +57,6 @@ def test_of_several_comparisons_the_best_is_the_answer_and_says_of_how_many(
     )
 
 
-def test_what_is_undecided_is_never_said_to_make_no_difference() -> None:
-    said = headline(judged("inconclusive", "no difference"))
-    assert said.startswith("No answer yet")
-
-
 def test_the_baseline_as_shipped_is_no_answer() -> None:
     facts = judged("dearer", "cheaper per token")
     plain, shipped = facts.mixes
@@ -86,15 +89,53 @@ def test_each_finding_has_its_judgement_and_its_ratio_with_the_interval() -> Non
         assert low < present(finding.cost_ratio) < high
 
 
-def test_the_report_says_the_same_sentences() -> None:
-    facts = make_facts()
-    said = document_of(facts).sections[0].paragraphs
-    assert tuple(f.sentence for f in findings(facts)) == said[:3]
-
-
 def test_the_record_has_what_must_be_known_and_is_read_back() -> None:
     wrong = make_facts(make_run(max_tokens_per_step={BASELINE: 1, "k7": 3}))
     verdict = verdict_of(wrong)
     assert attention_of(wrong)
     assert set(attention_of(wrong)) <= set(verdict.notes)
     assert load_record(Verdict, dump_record(verdict)) == verdict
+
+
+# The variant takes less time for a token, on a larger part of a node.
+PRICE = make_price(node_shares={"baseline": 0.2, "k7": 0.3})
+
+
+def test_the_verdict_on_the_mix_comes_first_with_its_weights_and_cost() -> None:
+    facts = make_facts(make_run(price=PRICE, class_weights={"structured": 0.8, "open_ended": 0.2}))
+    of_mix, *_ = findings(facts)
+    assert of_mix.sentence == (
+        "traffic mix (80% structured, 20% open_ended) at c4, k7: dearer; a token costs at least 9% "
+        "more in this run. A million output tokens cost 1.97 USD instead of 1.77."
+    )
+    document = document_of(facts)
+    assert document.cards[0].label == "traffic mix at c4, k7"
+    assert document.sections[0].tables[0].rows[0][:4] == (
+        "traffic mix",
+        "c4",
+        "k7",
+        "dearer",
+    )
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [{"class_weights": {}}, {"class_weights": {"structured": 1.0}}, {"variants": (BASELINE,)}],
+)
+def test_one_class_or_one_endpoint_is_no_mix(overrides: dict[str, Any]) -> None:
+    assert make_facts(make_run(**overrides)).mixes == ()
+
+
+def test_a_mix_with_a_class_that_was_not_measured_is_inconclusive() -> None:
+    run = make_run(class_weights={"structured": 0.5, "chat": 0.5})
+    (mix,) = make_facts(run).mixes
+    assert mix.judgement == "inconclusive"
+
+
+def test_what_is_missing_is_counted_in_what_helps() -> None:
+    wide, narrow = (make_facts(make_run(target_interval_width=w)) for w in (0.9, 0.01))
+    assert missing_requests(wide, wide.speculative[0]) == ""
+    # Both rounds are alike, so only prompts make the interval wide.
+    said = missing_requests(narrow, narrow.speculative[0])
+    assert said.startswith(" About ")
+    assert "more prompts would reach 1%" in said

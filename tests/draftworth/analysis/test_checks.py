@@ -1,35 +1,17 @@
 """Cross-checks: when both sources agree, when they do not, and when there is only one."""
 
-import dataclasses
 import random
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from draftworth.analysis import checks
 from draftworth.analysis.attention import attention_of
 from draftworth.analysis.summary import groups_of, summarize
-from draftworth.metrics.definitions import (
-    ACCEPTANCE_RATE,
-    INTER_TOKEN_LATENCY,
-    LLMPERF_INTER_TOKEN_LATENCY,
-    TOKENS_PER_STEP,
-)
-from draftworth.records.results import (
-    OtherRequests,
-    RequestRecord,
-    ServerTimings,
-    SpeculationCounters,
-)
-from tests.draftworth.report.runs import (
-    PLAIN_ITL_S,
-    STEP_S,
-    VARIANT,
-    make_drafted_block,
-    make_facts,
-    make_plain_block,
-    make_run,
-)
+from draftworth.metrics import definitions
+from draftworth.records import results
+from tests.draftworth.report import runs
 from tests.support.blocks import make_block, make_failed_record, make_record
 from tests.support.present import present
 
@@ -37,7 +19,7 @@ from tests.support.present import present
 @pytest.mark.parametrize(("factor", "agrees"), [(1.0, True), (1.05, True), (1.2, False)])
 def test_a_server_that_sees_other_latencies_is_noticed(factor: float, agrees: bool) -> None:
     check = present(
-        checks.server_check([make_drafted_block(1, "structured", server_factor=factor)])
+        checks.server_check([runs.make_drafted_block(1, "structured", server_factor=factor)])
     )
     assert check.requests == 8
     assert check.difference == pytest.approx(1 / factor - 1)
@@ -45,7 +27,7 @@ def test_a_server_that_sees_other_latencies_is_noticed(factor: float, agrees: bo
 
 
 def test_a_block_in_which_the_server_saw_other_requests_is_not_compared() -> None:
-    server = ServerTimings(
+    server = results.ServerTimings(
         time_per_output_token_sum_s=1.0, time_per_output_token_count=3, ttft_sum_s=1, ttft_count=3
     )
     records = (make_record(0), make_record(1), make_failed_record(2))
@@ -56,8 +38,8 @@ def test_a_block_in_which_the_server_saw_other_requests_is_not_compared() -> Non
 def test_warm_up_requests_and_fillers_that_the_server_saw_are_on_our_side_too() -> None:
     block = make_block(
         requests=(make_record(0, inter_token_latency_s=0.02),),
-        others=OtherRequests(inter_token_latency_sum_s=0.10, inter_token_latency_count=2),
-        server=ServerTimings(
+        others=results.OtherRequests(inter_token_latency_sum_s=0.10, inter_token_latency_count=2),
+        server=results.ServerTimings(
             time_per_output_token_sum_s=0.12,
             time_per_output_token_count=3,
             ttft_sum_s=1,
@@ -68,7 +50,7 @@ def test_warm_up_requests_and_fillers_that_the_server_saw_are_on_our_side_too() 
     assert check.requests == 3
     assert check.ours_s == pytest.approx(0.04)
     assert check.difference == pytest.approx(0.0)
-    assert checks.server_check([dataclasses.replace(block, others=OtherRequests())]) is None
+    assert checks.server_check([replace(block, others=results.OtherRequests())]) is None
 
 
 @pytest.mark.parametrize(("counted", "agrees"), [(0.52, True), (0.60, False), (None, None)])
@@ -127,7 +109,7 @@ def test_chunks_are_called_merged_only_where_that_is_known(
 def test_acceptance_by_position_is_a_share_of_drafts_over_all_blocks() -> None:
     blocks = [
         make_block(
-            speculation=SpeculationCounters(
+            speculation=results.SpeculationCounters(
                 drafts=drafts, draft_tokens=0, accepted_tokens=0, accepted_per_position=accepted
             )
         )
@@ -138,10 +120,10 @@ def test_acceptance_by_position_is_a_share_of_drafts_over_all_blocks() -> None:
 
 
 def test_break_even_is_the_step_over_the_baselines_token() -> None:
-    records = make_drafted_block(1, "structured").requests
+    records = runs.make_drafted_block(1, "structured").requests
     acceptance = checks.AcceptanceCheck(counted=None, tokens_per_step=6.0, most=8)
-    figures = present(checks.break_even(records, acceptance, baseline_itl_s=PLAIN_ITL_S))
-    assert figures.step_s == pytest.approx(STEP_S, rel=0.02)
+    figures = present(checks.break_even(records, acceptance, baseline_itl_s=runs.PLAIN_ITL_S))
+    assert figures.step_s == pytest.approx(runs.STEP_S, rel=0.02)
     assert figures.needed == pytest.approx(3.0, rel=0.02)
     assert figures.predicted_speedup == pytest.approx(2.0, rel=0.02)
     for nothing in (None, 0.0):
@@ -150,20 +132,24 @@ def test_break_even_is_the_step_over_the_baselines_token() -> None:
 
 
 def test_llmperf_calls_a_step_a_token() -> None:
-    drafted = make_facts().speculative[0]
-    assert drafted.value(LLMPERF_INTER_TOKEN_LATENCY) == pytest.approx(STEP_S, rel=0.02)
-    assert drafted.value(INTER_TOKEN_LATENCY) == pytest.approx(STEP_S / 6, rel=0.02)
+    drafted = runs.make_facts().speculative[0]
+    assert drafted.value(definitions.LLMPERF_INTER_TOKEN_LATENCY) == pytest.approx(
+        runs.STEP_S, rel=0.02
+    )
+    assert drafted.value(definitions.INTER_TOKEN_LATENCY) == pytest.approx(
+        runs.STEP_S / 6, rel=0.02
+    )
     failed = [make_block(requests=(make_failed_record(),))]
     (group,) = groups_of(failed)
     summary = summarize(failed, group, failed[0].variant)
-    assert summary.value(LLMPERF_INTER_TOKEN_LATENCY) is None
+    assert summary.value(definitions.LLMPERF_INTER_TOKEN_LATENCY) is None
 
 
 def test_agreeing_sources_call_for_no_attention() -> None:
-    assert attention_of(make_facts()) == ()
+    assert attention_of(runs.make_facts()) == ()
 
 
-def told(*, steps: int, drafted: int, accepted: int) -> tuple[RequestRecord, ...]:
+def told(*, steps: int, drafted: int, accepted: int) -> tuple[results.RequestRecord, ...]:
     """Requests of 100 tokens in 17 chunks, with what the server says of their drafts."""
     drafts = {"verification_steps": steps, "drafted_tokens": drafted, "accepted_tokens": accepted}
     return tuple(make_record(i, chunks=17, **drafts) for i in range(8))
@@ -171,28 +157,32 @@ def told(*, steps: int, drafted: int, accepted: int) -> tuple[RequestRecord, ...
 
 def test_steps_that_the_server_tells_of_every_request_are_preferred_to_chunks() -> None:
     """99 tokens after the prefill's in 25 steps, of which the network made 16 chunks."""
-    block = make_drafted_block(1, "structured")
+    block = runs.make_drafted_block(1, "structured")
     merged = told(steps=25, drafted=175, accepted=75)
-    all_told = dataclasses.replace(block, requests=merged)
-    one_not = dataclasses.replace(block, requests=(*merged[1:], make_record(0, chunks=17)))
+    all_told = replace(block, requests=merged)
+    one_not = replace(block, requests=(*merged[1:], make_record(0, chunks=17)))
     (group,) = groups_of([block])
 
-    assert summarize([all_told], group, VARIANT).value(TOKENS_PER_STEP) == pytest.approx(99 / 25)
-    assert summarize([one_not], group, VARIANT).value(TOKENS_PER_STEP) == pytest.approx(99 / 16)
+    assert summarize([all_told], group, runs.VARIANT).value(
+        definitions.TOKENS_PER_STEP
+    ) == pytest.approx(99 / 25)
+    assert summarize([one_not], group, runs.VARIANT).value(
+        definitions.TOKENS_PER_STEP
+    ) == pytest.approx(99 / 16)
 
 
 def test_the_time_of_a_step_is_that_of_the_servers_steps() -> None:
     records = told(steps=25, drafted=175, accepted=75)
     acceptance = checks.AcceptanceCheck(counted=None, tokens_per_step=99 / 25, most=8)
-    figures = present(checks.break_even(records, acceptance, baseline_itl_s=PLAIN_ITL_S))
+    figures = present(checks.break_even(records, acceptance, baseline_itl_s=runs.PLAIN_ITL_S))
     assert figures.step_s == pytest.approx(0.015 * 99 / 25, rel=1e-3)
 
 
 def test_without_counters_acceptance_is_what_the_server_tells_of_its_requests() -> None:
     requests = told(steps=25, drafted=175, accepted=75)
-    block = make_drafted_block(1, "structured", requests=requests, speculation=None)
+    block = runs.make_drafted_block(1, "structured", requests=requests, speculation=None)
     (group,) = groups_of([block])
-    value = summarize([block], group, VARIANT).value(ACCEPTANCE_RATE)
+    value = summarize([block], group, runs.VARIANT).value(definitions.ACCEPTANCE_RATE)
     assert value == pytest.approx(75 / 175)
 
 
@@ -204,7 +194,11 @@ def test_without_counters_acceptance_is_what_the_server_tells_of_its_requests() 
             "structured at c4, k7: our mean ITL is 5.03 ms and the server's own 7.55 ms, -33%",
         ),
         (
-            {"speculation": SpeculationCounters(drafts=1, draft_tokens=100, accepted_tokens=20)},
+            {
+                "speculation": results.SpeculationCounters(
+                    drafts=1, draft_tokens=100, accepted_tokens=20
+                )
+            },
             "the server counts 20.0% accepted, tokens per step explain",
         ),
         (
@@ -237,20 +231,23 @@ def test_without_counters_acceptance_is_what_the_server_tells_of_its_requests() 
         "usage at the end",
     ],
 )
-def test_a_disagreement_calls_for_attention(overrides: dict[str, object], sentence: str) -> None:
-    blocks = (make_plain_block(1, "structured"), make_drafted_block(2, "structured", **overrides))  # type: ignore[arg-type]
-    attention = attention_of(make_facts(make_run(blocks=blocks)))
+def test_a_disagreement_calls_for_attention(overrides: dict[str, Any], sentence: str) -> None:
+    drafted = runs.make_drafted_block(2, "structured", **overrides)
+    blocks = (runs.make_plain_block(1, "structured"), drafted)
+    attention = attention_of(runs.make_facts(runs.make_run(blocks=blocks)))
     assert any(sentence in line for line in attention), attention
-    assert all(VARIANT in line for line in attention)
+    assert all(runs.VARIANT in line for line in attention)
 
 
 def test_chunks_of_a_server_of_unknown_window_are_not_called_merged() -> None:
     """As `measure` has it: eight tokens a chunk may be a step's."""
-    drafted = make_drafted_block(
+    drafted = runs.make_drafted_block(
         1, "structured", requests=tuple(make_record(i, chunks=13) for i in range(8))
     )
-    run = make_run(blocks=(drafted,), variants=(VARIANT,), baseline=VARIANT)
-    unknown = make_facts(replace(run, result=replace(run.result, max_tokens_per_step={})))
+    run = runs.make_run(blocks=(drafted,), variants=(runs.VARIANT,), baseline=runs.VARIANT)
+    unknown = runs.make_facts(replace(run, result=replace(run.result, max_tokens_per_step={})))
     assert not any("merged" in line for line in attention_of(unknown))
-    plain = make_facts(replace(run, result=replace(run.result, max_tokens_per_step={VARIANT: 1})))
+    plain = runs.make_facts(
+        replace(run, result=replace(run.result, max_tokens_per_step={runs.VARIANT: 1}))
+    )
     assert any("merged" in line for line in attention_of(plain))

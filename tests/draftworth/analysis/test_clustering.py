@@ -5,14 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from draftworth.analysis.clustering import (
-    MANY_REPETITIONS,
-    Sample,
-    Spread,
-    VariancePart,
-    spread,
-    student_t,
-)
+from draftworth.analysis import clustering
+from draftworth.analysis.clustering import Sample, Spread, spread, student_t
 from tests.support.present import present
 from tests.support.samples import samples
 
@@ -92,9 +86,9 @@ def test_few_repetitions_are_no_sample() -> None:
 def test_many_are_clustered_over_all_cases_at_once() -> None:
     """What a start does, it does to every case: four cases show no more of it than one."""
     levels = [1.0, -1.0, 0.5, -0.5]
-    assert len(levels) == MANY_REPETITIONS
+    assert len(levels) == clustering.MANY_REPETITIONS
     one, four = (present(spread(repeated(levels, cases=cases))) for cases in (1, 4))
-    by_hand = VariancePart(4 / 3 * sum((level / 4) ** 2 for level in levels), 3)
+    by_hand = clustering.VariancePart(4 / 3 * sum((level / 4) ** 2 for level in levels), 3)
     for found in (one, four):
         assert found.between[-1].variance == pytest.approx(by_hand.variance)
         assert found.between[-1].degrees_of_freedom == 3

@@ -120,45 +120,42 @@ def test_a_control_needs_no_attention_where_it_gives_a_floor_or_was_not_measured
     assert "control" not in dict(document_of(make_facts()).facts)["requests"]
 
 
+AROUND_1, BELOW, ABOVE = (0.95, 1.05), (0.67, 0.75), (1.05, 1.15)
+
+
 @pytest.mark.parametrize(
-    ("judgement", "low", "high", "floor", "decided"),
+    ("judgement", "low", "high", "floor", "clear", "decided"),
     [
-        ("cheaper per token", 0.7, 0.9, (0.95, 1.05), True),
-        ("cheaper per token", 0.7, 0.9, (0.85, 0.95), False),
+        ("cheaper per token", 0.7, 0.9, AROUND_1, True, True),
+        ("cheaper per token", 0.7, 0.9, (0.85, 0.95), False, False),
         # A floor that is wide and holds 1 shows no difference: it is said, and no more.
-        ("cheaper per token", 0.7, 0.9, (0.85, 1.15), True),
+        ("cheaper per token", 0.7, 0.9, (0.85, 1.15), False, True),
+        ("cheaper per token", 0.7, 0.96, AROUND_1, False, True),
         # A second server without speculation is cheaper still.
-        ("cheaper per token", 0.8, 0.88, (0.67, 0.75), False),
-        ("cheaper per token", 0.8, 0.88, (1.05, 1.15), True),
-        ("dearer", 1.1, 1.2, (1.3, 1.4), False),
-        ("dearer", 1.1, 1.2, (0.67, 0.75), True),
-        ("dearer", 1.1, 1.3, (1.05, 1.15), False),
-        ("dearer", 1.2, 1.3, (1.05, 1.15), True),
-        ("no difference", 0.97, 1.03, (1.01, 1.05), True),
-        ("cheaper per token", 0.7, 0.9, (None, None), True),
+        ("cheaper per token", 0.8, 0.88, BELOW, False, False),
+        ("cheaper per token", 0.8, 0.88, ABOVE, True, True),
+        ("dearer", 1.1, 1.2, AROUND_1, True, True),
+        ("dearer", 1.1, 1.2, (1.3, 1.4), False, False),
+        ("dearer", 1.1, 1.2, BELOW, True, True),
+        ("dearer", 1.1, 1.3, ABOVE, False, False),
+        ("dearer", 1.2, 1.3, ABOVE, True, True),
+        ("no difference", 0.97, 1.03, AROUND_1, None, True),
+        ("no difference", 0.97, 1.03, (1.01, 1.05), None, True),
+        ("cheaper per token", 0.7, 0.9, (None, None), None, True),
+        ("cheaper per token", None, None, AROUND_1, None, True),
     ],
 )
 def test_what_is_shown_of_equal_servers_is_no_gain(
     judgement: Judgement,
-    low: float,
-    high: float,
+    low: float | None,
+    high: float | None,
     floor: tuple[float | None, float | None],
+    clear: bool | None,
     decided: bool,
 ) -> None:
-    why = why_not_decided(judgement, ratio(low, high), ratio(*floor))
-    assert (why == "") is decided
-
-
-def test_a_verdict_clears_on_its_own_side_alone() -> None:
-    around_1 = ratio(0.95, 1.05)
-    assert clears("cheaper per token", ratio(0.7, 0.9), around_1) is True
-    assert clears("dearer", ratio(1.1, 1.2), around_1) is True
-    assert clears("cheaper per token", ratio(0.7, 0.96), around_1) is False
-    assert clears("cheaper per token", ratio(0.8, 0.88), ratio(0.67, 0.75)) is False
-    assert clears("dearer", ratio(1.1, 1.2), ratio(1.3, 1.4)) is False
-    assert clears("cheaper per token", ratio(None, None), around_1) is None
-    assert clears("cheaper per token", ratio(0.7, 0.9), None) is None
-    assert clears("no difference", ratio(0.97, 1.03), around_1) is None
+    assert clears(judgement, ratio(low, high), ratio(*floor)) is clear
+    assert clears(judgement, ratio(low, high), None) is None
+    assert (why_not_decided(judgement, ratio(low, high), ratio(*floor)) == "") is decided
 
 
 def test_a_verdict_that_does_not_clear_says_so_in_the_headline() -> None:

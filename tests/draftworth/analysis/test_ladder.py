@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from draftworth.analysis.answer import headline, verdict_of
+from draftworth.analysis.answer import headline, reach_sentences, verdict_of
 from draftworth.analysis.facts import RunFacts
 from draftworth.analysis.ladder import Contexts, Ladder, contexts_of
 from draftworth.analysis.statistics import Estimate
@@ -14,14 +14,10 @@ from draftworth.records.results import BlockResult, Price
 from draftworth.report.contents import document_of
 from draftworth.report.plots import overview_plots
 from tests.draftworth.report import runs
-from tests.support.blocks import each_request
+from tests.support.blocks import make_price
 
-PRICE = Price(
-    usd_per_node_hour=8.0,
-    as_of="2026-03-15",
-    source="a test",
-    node_shares={runs.BASELINE: 0.5, runs.VARIANT: 0.5},
-    nodes=1,
+PRICE = make_price(
+    usd_per_node_hour=8.0, node_shares=dict.fromkeys((runs.BASELINE, runs.VARIANT), 0.5)
 )
 
 
@@ -32,13 +28,9 @@ def blocks_at(*loads: Load, classes: tuple[str, ...] = ("structured",)) -> tuple
         for name in classes:
             for make in (runs.make_plain_block, runs.make_drafted_block):
                 block = make(len(blocks) + 1, name, load=load)
-                slower = 1.0 + (number if make is runs.make_drafted_block else 0)
-                blocks.append(_slower(block, slower))
+                factor = 1.0 + (number if make is runs.make_drafted_block else 0)
+                blocks.append(runs.slower(block, factor))
     return runs.two_rounds(*blocks)
-
-
-def _slower(block: BlockResult, factor: float) -> BlockResult:
-    return each_request(block, lambda r: replace(r, end_to_end_latency_s=r.took_s * factor))
 
 
 def in_flight(*counts: int) -> tuple[Load, ...]:
@@ -146,7 +138,7 @@ def test_the_mix_is_what_is_spoken_of_where_there_is_one() -> None:
 def test_one_concurrency_and_arrivals_at_rates_have_no_ladder(loads: tuple[Load, ...]) -> None:
     blocks = blocks_at(*loads)
     facts = runs.make_facts(runs.make_run(blocks=blocks, class_weights={}))
-    assert [sentence for ladder in facts.ladders for sentence in ladder.sentences] == []
+    assert list(reach_sentences(facts)) == []
     assert not any("over-concurrency" in plot.name for plot in overview_plots(facts))
 
 

@@ -44,8 +44,9 @@ def waiting_run() -> Run:
 
 
 @pytest.mark.usefixtures("made_up")
-def test_a_declared_metric_is_in_the_reports_tables_and_plots() -> None:
-    document = document_of(make_facts(waiting_run()))
+def test_a_declared_metric_is_in_the_reports_tables_plots_and_csv_file() -> None:
+    facts = make_facts(waiting_run())
+    document = document_of(facts)
     sections = {section.title: section for section in document.sections}
     figures, _ = sections["Figures"].tables
     assert figures.headings[-1] == "wait ms"
@@ -56,11 +57,7 @@ def test_a_declared_metric_is_in_the_reports_tables_and_plots() -> None:
     assert "structured at c4: median wait 125.0 ms for baseline, 125.0 ms for k7" in {
         plot.title for plot in document.plots
     }
-
-
-@pytest.mark.usefixtures("made_up")
-def test_a_declared_metric_is_in_the_csv_file() -> None:
-    rows = {line.split(",")[3] for line in figures_csv(make_facts(waiting_run())).splitlines()}
+    rows = {line.split(",")[3] for line in figures_csv(facts).splitlines()}
     assert {"run_queue_wait_s_p50", "run_queue_wait_s_p99", "wait_speedup"} <= rows
 
 

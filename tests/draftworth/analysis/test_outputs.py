@@ -1,6 +1,5 @@
 """Transcripts and where outputs begin to differ."""
 
-import gzip
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,24 +8,15 @@ import pytest
 
 from draftworth.analysis import outputs
 from draftworth.analysis.attention import attention_of
+from draftworth.analysis.clustering import Sample
 from draftworth.analysis.facts import facts_of
 from draftworth.analysis.pairing import Pair
-from draftworth.errors import UserInputError
-from draftworth.records.results import TRANSCRIPT_SUFFIX
 from draftworth.records.transcripts import Transcript, read_transcripts
 from tests.draftworth.report import runs
 from tests.support.blocks import each_request, make_record
 from tests.support.present import present
 
 DIFFERENT = "f" * 64
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "position"), [("abc", "abd", 2), ("", "x", 0), ("ab", "abc", 2)]
-)
-def test_first_difference(one: str, other: str, position: int) -> None:
-    assert outputs.first_difference(one, other) == position
-    assert outputs.first_difference(other, one) == position
 
 
 def test_differing_pairs_are_told_with_position_and_context(tmp_path: Path) -> None:
@@ -75,41 +65,13 @@ def test_steps_are_the_times_between_chunks(tmp_path: Path) -> None:
     assert baseline.step_latencies_s[0] == pytest.approx(0.01)
 
 
-def test_without_transcripts_there_are_no_steps(tmp_path: Path) -> None:
-    run = runs.make_run()
-    assert read_transcripts(tmp_path, run.blocks) == {}
-    assert facts_of(run, {}).groups[0].baseline.step_latencies_s == ()
-
-
-@pytest.mark.parametrize(
-    "data",
-    [b"not gzip", gzip.compress(b"not json\n"), gzip.compress(b"{}\n"), gzip.compress(b"1\n")[:9]],
-    ids=["not gzip", "not JSON", "keys missing", "cut short"],
-)
-def test_a_broken_transcript_is_refused_with_its_name(tmp_path: Path, data: bytes) -> None:
-    run = runs.make_run()
-    folder = runs.write_run(run, tmp_path / "run")
-    file = next((folder / "blocks").glob(f"*{TRANSCRIPT_SUFFIX}"))
-    file.write_bytes(data)
-    with pytest.raises(UserInputError, match=file.name):
-        read_transcripts(folder, run.blocks)
-
-
 def pair(**hashes: str) -> Pair:
     plain, drafted = (
         make_record(request_id=side, output_sha256=hashes.get(side, "0" * 64))
         for side in ("plain", "drafted")
     )
-    return Pair(
-        case="count",
-        prompt_class="c",
-        stratum="c/x",
-        prompt="x/p",
-        block="x/1",
-        repetition="run/1",
-        plain=plain,
-        drafted=drafted,
-    )
+    place = Sample(stratum="c/x", prompt="x/p", block="x/1", value=0.0)
+    return Pair(prompt_class="c", place=place, plain=plain, drafted=drafted)
 
 
 def told(ids: Sequence[int] | None, text: str, *, side: str) -> Transcript:

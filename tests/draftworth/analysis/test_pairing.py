@@ -15,12 +15,6 @@ def both(case: str = "count", **overrides: Any) -> list[BlockResult]:
     return [make_block(variant=name, case=case, **overrides) for name in ("baseline", "k7")]
 
 
-def test_a_traffic_has_a_name_and_groups() -> None:
-    assert TRAFFIC.label == "traffic mix at c4"
-    assert [group.label for group in TRAFFIC.groups] == ["structured at c4", "chat at c4"]
-    assert Traffic.of(TRAFFIC.groups[0]).label == "structured at c4"
-
-
 def test_pairs_are_of_every_class_and_only_of_this_load() -> None:
     other = ConcurrencyLoad(concurrency=1)
     blocks = [*both(), *both(prompt_class="chat"), *both(load=other, round=2)]
@@ -43,7 +37,10 @@ def test_few_cases_are_strata_and_many_are_the_sample() -> None:
     few = [block for i in range(MANY_CASES - 1) for block in both(f"case-{i}")]
     many = [*few, *both("one more")]
     sampled = [
-        {(p.stratum, p.prompt) for p in paired(blocks, TRAFFIC, variant="k7", baseline="baseline")}
+        {
+            (p.place.stratum, p.place.prompt)
+            for p in paired(blocks, TRAFFIC, variant="k7", baseline="baseline")
+        }
         for blocks in (few, many)
     ]
     assert ("structured/case-0", "case-0/prompt-0") in sampled[0]
@@ -60,7 +57,7 @@ def test_rounds_of_two_runs_have_the_same_numbers_and_are_no_pairs() -> None:
     blocks += both(run_id="one", round=3, repetition=2)
     pairs = paired(blocks, Traffic.of(TRAFFIC.groups[0]), variant="k7", baseline="baseline")
     assert len(pairs) == 5 * 3
-    assert {pair.repetition for pair in pairs} == {"one/1", "one/2", "other/1"}
-    assert len({pair.block for pair in pairs}) == 5
+    assert {pair.place.repetition for pair in pairs} == {"one/1", "one/2", "other/1"}
+    assert len({pair.place.block for pair in pairs}) == 5
     alone = [b for b in blocks if (b.run_id, b.variant) in (("one", "k7"), ("other", "baseline"))]
     assert not paired(alone, TRAFFIC, variant="k7", baseline="baseline")

@@ -10,9 +10,9 @@ import pytest
 from draftworth.analysis.answer import headline
 from draftworth.analysis.attention import attention_of
 from draftworth.analysis.facts import facts_of
-from draftworth.analysis.likelihoods import FALSE_ALARMS
+from draftworth.analysis.likelihoods import FALSE_ALARMS, AnswersCheck
 from draftworth.analysis.likelihoods import judged as judged_likelihood
-from draftworth.analysis.outputs import ROUNDING_PER_TOKEN, Parting, partings
+from draftworth.analysis.outputs import ROUNDING_PER_TOKEN, partings
 from draftworth.analysis.statistics import at_least
 from draftworth.analysis.verdict import without_control
 from draftworth.records.likelihoods import GreedyLikelihood
@@ -30,22 +30,29 @@ Hazards = dict[str, float]
 
 def transcripts_of(run: Run, hazards: Hazards, *, seed: int = 0) -> dict[str, Transcript]:
     """Token ids of every request: those of the target until the output parts, others after."""
+    drawn: dict[str, tuple[int, ...]] = {}
     found = {}
     for block in run.blocks:
         hazard = hazards.get(block.variant, 0.0)
         for record in block.requests:
-            drawn = random.Random(f"{seed} {block.variant} {block.prompt_class} {record.prompt_id}")
-            part = next((i for i in range(LENGTH) if drawn.random() < hazard), LENGTH)
-            ids = (*range(part), *(1000 + i for i in range(LENGTH - part)))
+            prompt = f"{seed} {block.variant} {block.prompt_class} {record.prompt_id}"
+            if prompt not in drawn:
+                drawn[prompt] = token_ids(random.Random(prompt), hazard)
+            ids = drawn[prompt]
             found[record.request_id] = Transcript(request_id=record.request_id, token_ids=ids)
     return found
+
+
+def token_ids(draws: random.Random, hazard: float) -> tuple[int, ...]:
+    part = next((i for i in range(LENGTH) if draws.random() < hazard), LENGTH)
+    return (*range(part), *(1000 + i for i in range(LENGTH - part)))
 
 
 RUN = make_run()
 BOTH = with_control(RUN)
 
 
-def judged(hazards: Hazards, *, control: bool = True, seed: int = 0) -> Parting:
+def judged(hazards: Hazards, *, control: bool = True, seed: int = 0) -> AnswersCheck:
     equals = without_control(BOTH.blocks)[1] if control else ()
     transcripts = transcripts_of(BOTH, hazards, seed=seed)
     (found,) = partings(RUN, equals, transcripts, but=())
@@ -143,15 +150,18 @@ def test_wrong_servers_are_caught_in_planted_runs() -> None:
 
 
 def test_several_loads_share_the_false_alarms() -> None:
-    run = make_run()
-    more = tuple(
+    """Seven of seven prompts part sooner: a chance of 1 / 128 at each load."""
+    few = [
+        replace(b, requests=b.requests[:7]) for b in RUN.blocks if b.prompt_class == "structured"
+    ]
+    more = [
         replace(b, load=ConcurrencyLoad(concurrency=1), round=b.round + 2, block=b.block + 8)
-        for b in run.blocks
-    )
-    both = replace(run, blocks=(*run.blocks, *more))
-    found = list(partings(both, (), transcripts_of(both, {VARIANT: 0.5}), but=()))
-
-    assert [(p.load, p.alarms) for p in found] == [("c4", 0.005), ("c1", 0.005)]
+        for b in few
+    ]
+    for blocks, right in ((few, False), ([*few, *more], True)):
+        run = replace(RUN, blocks=tuple(blocks))
+        found = partings(run, (), transcripts_of(run, {VARIANT: 1.0}), but=())
+        assert {check.is_the_targets for check in found} == {right}
 
 
 @pytest.mark.parametrize(

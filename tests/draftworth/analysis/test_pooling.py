@@ -14,7 +14,7 @@ from draftworth.records.load import ConcurrencyLoad
 from draftworth.records.reading import Run
 from draftworth.records.results import BlockResult, Limits
 from draftworth.records.servers import ServingFacts
-from tests.draftworth.report.runs import make_run, with_control, with_repetitions
+from tests.draftworth.report.runs import make_run, slower, with_control, with_repetitions
 from tests.support.blocks import START_UNIX_S, each_request, make_price
 from tests.support.present import present
 from tests.support.serving_facts import make_serving_facts
@@ -25,15 +25,8 @@ def run(name: str, *, factor: float = 1.0, **overrides: Any) -> Run:
     made = make_run(run_id=name, **overrides)
 
     def named(block: BlockResult) -> BlockResult:
-        slower = factor if block.variant == "k7" else 1.0
-        return each_request(
-            block,
-            lambda r: replace(
-                r,
-                request_id=f"{name}/{r.request_id}",
-                end_to_end_latency_s=r.took_s * slower,
-            ),
-        )
+        taken = slower(block, factor) if block.variant == "k7" else block
+        return each_request(taken, lambda r: replace(r, request_id=f"{name}/{r.request_id}"))
 
     return replace(made, blocks=tuple(map(named, made.blocks)))
 

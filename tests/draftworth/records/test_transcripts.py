@@ -79,9 +79,12 @@ def test_a_transcript_of_another_block_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "data",
-    [b"", b"\x1f\x8b", b"plain", GOOD[:-9], GOOD[:20] + b"\xff\xff" + GOOD[22:], GOOD + b"x"],
+    [
+        *(b"", b"\x1f\x8b", b"plain", GOOD[:-9], GOOD[:20] + b"\xff\xff" + GOOD[22:], GOOD + b"x"),
+        *(gzip.compress(b"not json\n"), gzip.compress(b"{}\n")),
+    ],
 )
-def test_what_is_no_whole_gzip_file_is_refused(tmp_path: Path, data: bytes) -> None:
+def test_what_is_no_whole_gzip_file_of_records_is_refused(tmp_path: Path, data: bytes) -> None:
     path = write(tmp_path, data)
     if not data:  # an empty file is an empty transcript
         assert read_transcripts(tmp_path, (BLOCK,)) == {}

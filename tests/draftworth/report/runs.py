@@ -13,7 +13,8 @@ from draftworth.records.codec import dump_record
 from draftworth.records.load import ConcurrencyLoad
 from draftworth.records.reading import Run
 from draftworth.records.servers import Decoding
-from tests.support.blocks import START_UNIX_S, make_block, make_record
+from tests.support import blocks as builders
+from tests.support.blocks import START_UNIX_S, each_request, make_block, make_record
 from tests.support.serving_facts import make_serving_facts
 
 BASELINE, VARIANT = "baseline", "k7"
@@ -29,90 +30,62 @@ def make_run_result(**overrides: Any) -> results.RunResult:
     fields: dict[str, Any] = {
         "run_id": "built-run",
         "experiment": "built",
-        "status": "complete",
-        "reason": "",
-        "started_at_unix_s": START_UNIX_S,
         "ended_at_unix_s": START_UNIX_S + 120,
         "variants": (BASELINE, VARIANT),
-        "baseline": BASELINE,
-        "blocks": (),
         "max_tokens_per_step": {BASELINE: 1, VARIANT: WINDOW},
         "target_interval_width": 0.2,
         "class_weights": {"structured": 0.5, "open_ended": 0.5},
-        "price": None,
-        "load_generator": "llmperf",
         "scheduling": "ordinary",
         "time": results.TimeAccount(measuring_s=54.0, waiting_s=60.0, lost_s=0.0, idle_s=6.0),
-        "interruptions": (),
     }
-    return results.RunResult(**{**fields, **overrides})
-
-
-def e2e_s(itl_s: float) -> float:
-    """Of a request that has the first of its tokens after a quarter of a second."""
-    return 0.25 + (TOKENS - 1) * itl_s
+    return builders.make_run(**(fields | overrides))
 
 
 def make_plain_block(block: int, prompt_class: str, /, **overrides: Any) -> results.BlockResult:
-    records = tuple(
-        make_record(
-            i,
-            request_id=f"run/{block}-{i}",
-            inter_token_latency_s=PLAIN_ITL_S + i * 1e-4,
-            end_to_end_latency_s=e2e_s(PLAIN_ITL_S + i * 1e-4),
-            tokens_per_step=1.0,
-            chunks=TOKENS,
-            llmperf_inter_token_latency_s=PLAIN_ITL_S + i * 1e-4,
-        )
-        for i in range(PROMPTS)
+    fields: dict[str, Any] = {"variant": BASELINE, "max_tokens_per_step": 1, "speculation": None}
+    return _block(
+        block, prompt_class, step_s=PLAIN_ITL_S, yields=1.0, apart_s=1e-4, **(fields | overrides)
     )
-    fields: dict[str, Any] = {
-        "variant": BASELINE,
-        "prompt_class": prompt_class,
-        "block": block,
-        "run_id": "built-run",
-        "max_tokens_per_step": 1,
-        "speculation": None,
-        "requests": records,
-        **overrides,
-    }
-    return _with_server(make_block(**fields), factor=1.0)
 
 
 def make_drafted_block(
     block: int, prompt_class: str, /, *, server_factor: float = 1.0, **overrides: Any
 ) -> results.BlockResult:
     yields = TOKENS_PER_STEP[prompt_class]
-    chunks = round(1 + (TOKENS - 1) / yields)
-    records = tuple(
-        make_record(
-            i,
-            request_id=f"run/{block}-{i}",
-            inter_token_latency_s=STEP_S / yields + i * 1e-5,
-            end_to_end_latency_s=e2e_s(STEP_S / yields + i * 1e-5),
-            tokens_per_step=yields,
-            chunks=chunks,
-            llmperf_inter_token_latency_s=STEP_S + i * 1e-5,
-        )
-        for i in range(PROMPTS)
-    )
-    accepted = round((yields - 1) * 100)
     fields: dict[str, Any] = {
         "variant": VARIANT,
-        "prompt_class": prompt_class,
-        "block": block,
-        "run_id": "built-run",
         "max_tokens_per_step": WINDOW,
         "speculation": results.SpeculationCounters(
             drafts=100,
             draft_tokens=(WINDOW - 1) * 100,
-            accepted_tokens=accepted,
+            accepted_tokens=round((yields - 1) * 100),
             accepted_per_position=(90, 70, 60, 50, 40, 30, 20),
         ),
-        "requests": records,
         **overrides,
     }
-    return _with_server(make_block(**fields), factor=server_factor)
+    made = _block(block, prompt_class, step_s=STEP_S, yields=yields, apart_s=1e-5, **fields)
+    return _with_server(made, factor=server_factor)
+
+
+def _block(
+    block: int, prompt_class: str, /, *, step_s: float, yields: float, apart_s: float, **fields: Any
+) -> results.BlockResult:
+    """Each request's tokens take a little longer than those of the one before."""
+    records = tuple(
+        make_record(
+            i,
+            request_id=f"run/{block}-{i}",
+            inter_token_latency_s=(itl_s := step_s / yields + i * apart_s),
+            # The first token comes after a quarter of a second.
+            end_to_end_latency_s=0.25 + (TOKENS - 1) * itl_s,
+            tokens_per_step=yields,
+            chunks=round(1 + (TOKENS - 1) / yields),
+            llmperf_inter_token_latency_s=step_s + i * apart_s,
+        )
+        for i in range(PROMPTS)
+    )
+    known: dict[str, Any] = {"prompt_class": prompt_class, "block": block, "requests": records}
+    return _with_server(make_block(**{"run_id": "built-run", **known, **fields}), factor=1.0)
 
 
 def _with_server(block: results.BlockResult, *, factor: float) -> results.BlockResult:
@@ -144,13 +117,7 @@ def make_run(*, blocks: tuple[results.BlockResult, ...] | None = None, **overrid
 def two_rounds(*blocks: results.BlockResult) -> tuple[results.BlockResult, ...]:
     """The blocks, and once more in a second round: one round alone gives no interval."""
     later = (
-        replace(
-            block,
-            block=block.block + len(blocks),
-            round=2,
-            requests=tuple(replace(r, request_id=f"{r.request_id}-2") for r in block.requests),
-        )
-        for block in blocks
+        replace(_renamed(block, "-2"), block=block.block + len(blocks), round=2) for block in blocks
     )
     return (*blocks, *later)
 
@@ -190,39 +157,38 @@ def with_control(run: Run, *, factor: float = 1.0, rounds: int = 3) -> Run:
     """The run, and rounds of the baseline against itself, whose second server takes so many times
     as long; no two rounds are quite alike."""
     classes = dict.fromkeys(block.prompt_class for block in run.blocks)
-    added = tuple(
-        replace(
-            make_plain_block(100 + 10 * number + 2 * place, name),
+    added = (
+        _of_control(
+            100 + 10 * number + 2 * place,
+            name,
+            slower=1.0 if variant == BASELINE else factor * (1 + 0.002 * number),
             run_id=run.result.run_id,
             experiment=run.result.experiment,
             variant=variant,
-            block=100 + 10 * number + 2 * place + index,
             round=10 + number,
-            requests=tuple(
-                replace(
-                    r,
-                    request_id=f"{run.result.run_id}/{variant}-{number}-{place}-{i}",
-                    **_scaled(r, 1.0 if index == 0 else factor * (1 + 0.002 * number)),
-                )
-                for i, r in enumerate(make_plain_block(1, name).requests)
-            ),
         )
         for number in range(rounds)
         for place, name in enumerate(classes)
-        for index, variant in enumerate((BASELINE, results.CONTROL))
+        for variant in (BASELINE, results.CONTROL)
     )
     blocks = (*run.blocks, *added)
-    result = replace(
-        run.result,
-        variants=(*run.result.variants, results.CONTROL),
-        blocks=tuple(block.stem for block in blocks),
+    variants, stems = (*run.result.variants, results.CONTROL), tuple(b.stem for b in blocks)
+    return Run(result=replace(run.result, variants=variants, blocks=stems), blocks=blocks)
+
+
+def _of_control(
+    number: int, prompt_class: str, /, *, slower: float, **place: Any
+) -> results.BlockResult:
+    block = make_plain_block(number + (place["variant"] != BASELINE), prompt_class, **place)
+    return each_request(
+        block,
+        lambda r: replace(
+            r,
+            request_id=f"{block.run_id}/{r.request_id}",
+            end_to_end_latency_s=(r.end_to_end_latency_s or 0.0) * slower,
+            inter_token_latency_s=(r.inter_token_latency_s or 0.0) * slower,
+        ),
     )
-    return Run(result=result, blocks=blocks)
-
-
-def _scaled(record: results.RequestRecord, factor: float) -> dict[str, Any]:
-    names = ("end_to_end_latency_s", "inter_token_latency_s")
-    return {name: getattr(record, name) * factor for name in names}
 
 
 def with_repetitions(run: Run, count: int, *, between: float = 0.1) -> Run:
@@ -230,20 +196,14 @@ def with_repetitions(run: Run, count: int, *, between: float = 0.1) -> Run:
     most = max(block.round for block in run.blocks)
     blocks = tuple(
         replace(
-            block,
+            slower(
+                _renamed(block, f"-{number}"),
+                1.0 if block.variant == BASELINE else 1 + between * number,
+            ),
             repetition=number + 1,
             round=block.round + most * number,
             block=block.block + len(run.blocks) * number,
             slot=(number + (block.variant != BASELINE)) % 2,
-            requests=tuple(
-                replace(
-                    r,
-                    request_id=f"{r.request_id}-{number}",
-                    end_to_end_latency_s=(r.end_to_end_latency_s or 0.0)
-                    * (1.0 if block.variant == BASELINE else 1 + between * number),
-                )
-                for r in block.requests
-            ),
         )
         for number in range(count)
         for block in run.blocks
@@ -251,6 +211,15 @@ def with_repetitions(run: Run, count: int, *, between: float = 0.1) -> Run:
     stems = tuple(block.stem for block in blocks)
     result = replace(run.result, repetitions=count, blocks=stems)
     return Run(result=result, blocks=blocks)
+
+
+def slower(block: results.BlockResult, factor: float) -> results.BlockResult:
+    """Every request takes so many times as long, from its start to its end."""
+    return each_request(block, lambda r: replace(r, end_to_end_latency_s=r.took_s * factor))
+
+
+def _renamed(block: results.BlockResult, suffix: str) -> results.BlockResult:
+    return each_request(block, lambda r: replace(r, request_id=f"{r.request_id}{suffix}"))
 
 
 SERVING = make_serving_facts(
@@ -277,13 +246,12 @@ def structured_run(*loads: int, slow: float = 1.0, **overrides: Any) -> Run:
 
 
 def _slowed(block: results.BlockResult, factor: float) -> results.BlockResult:
-    requests = tuple(
-        replace(
+    return each_request(
+        block,
+        lambda r: replace(
             r,
             request_id=f"{block.block}-{r.request_id}",
             end_to_end_latency_s=factor * (r.end_to_end_latency_s or 0.0),
             ttft_s=factor * (r.ttft_s or 0.0),
-        )
-        for r in block.requests
+        ),
     )
-    return replace(block, requests=requests)

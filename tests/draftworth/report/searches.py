@@ -7,7 +7,9 @@ from typing import Any
 from draftworth.records import search
 from draftworth.records.codec import dump_record
 from draftworth.records.reading import Run
+from draftworth.records.results import BlockResult
 from tests.draftworth.report import runs
+from tests.support.blocks import each_request
 
 CLASSES = ("structured", "open_ended")
 # By variant: draft, window, cost, what was predicted of it before it was measured.
@@ -86,24 +88,19 @@ def make_search_run(found: search.SearchResult | None = None, **overrides: Any) 
         )
     ]
     measured = runs.two_rounds(*blocks)
+
+    def changed(number: int, block: BlockResult) -> BlockResult:
+        return replace(
+            each_request(
+                runs.slower(block, FACTORS.get(block.variant, 1.0)),
+                lambda r: replace(r, request_id=f"{number}-{r.request_id}"),
+            ),
+            block=number,
+            round=block.round + len(order) * (number > len(blocks)),
+        )
+
     run = runs.make_run(
-        blocks=tuple(
-            replace(
-                block,
-                block=number,
-                round=block.round + len(order) * (number > len(blocks)),
-                requests=tuple(
-                    replace(
-                        r,
-                        request_id=f"{number}-{r.request_id}",
-                        end_to_end_latency_s=(r.end_to_end_latency_s or 0.0)
-                        * FACTORS.get(block.variant, 1.0),
-                    )
-                    for r in block.requests
-                ),
-            )
-            for number, block in enumerate(measured, start=1)
-        ),
+        blocks=tuple(changed(number, block) for number, block in enumerate(measured, start=1)),
         variants=(runs.BASELINE, *order),
         max_tokens_per_step={runs.BASELINE: 1, **dict.fromkeys(order, 8)},
         **overrides,

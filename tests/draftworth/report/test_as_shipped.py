@@ -8,32 +8,23 @@ from draftworth.analysis.facts import RunFacts
 from draftworth.records.results import AS_SHIPPED, BlockResult, ServerStart
 from draftworth.report.contents import document_of
 from draftworth.report.tables import figures_csv
-from tests.draftworth.report.runs import (
-    VARIANT,
-    make_drafted_block,
-    make_facts,
-    make_plain_block,
-    make_run,
-    two_rounds,
-)
+from tests.draftworth.report import runs
 
-BASELINE = make_plain_block(1, "structured")
+BASELINE = runs.make_plain_block(1, "structured")
 
 
 def shipped_block(*, faster: float) -> BlockResult:
     """The baseline's block, so many times as fast."""
-    requests = tuple(
-        replace(r, end_to_end_latency_s=(r.end_to_end_latency_s or 0) / faster)
-        for r in BASELINE.requests
-    )
-    return replace(BASELINE, variant=AS_SHIPPED, block=3, requests=requests)
+    return replace(runs.slower(BASELINE, 1 / faster), variant=AS_SHIPPED, block=3)
 
 
 def facts_with(faster: float) -> RunFacts:
-    blocks = two_rounds(BASELINE, make_drafted_block(2, "structured"), shipped_block(faster=faster))
-    names = ("baseline", VARIANT, AS_SHIPPED)
+    blocks = runs.two_rounds(
+        BASELINE, runs.make_drafted_block(2, "structured"), shipped_block(faster=faster)
+    )
+    names = ("baseline", runs.VARIANT, AS_SHIPPED)
     weights = {"structured": 1.0}
-    return make_facts(make_run(blocks=blocks, variants=names, class_weights=weights))
+    return runs.make_facts(runs.make_run(blocks=blocks, variants=names, class_weights=weights))
 
 
 @pytest.mark.parametrize(("faster", "judgement"), [(1.0, "cheaper per token"), (4.0, "dearer")])
@@ -51,12 +42,14 @@ def test_a_variant_is_put_against_both_and_the_verdict_stays_with_the_baseline(
     assert shipped.against_shipped is None
 
     verdict = document_of(facts).sections[0]
-    assert any(f"{VARIANT}, against {AS_SHIPPED}: {judgement};" in p for p in verdict.paragraphs)
+    assert any(
+        f"{runs.VARIANT}, against {AS_SHIPPED}: {judgement};" in p for p in verdict.paragraphs
+    )
     assert any(p.startswith(f"{AS_SHIPPED} does not speculate") for p in verdict.paragraphs)
     assert [row[2:4] for row in verdict.tables[0].rows] == [
-        (VARIANT, "cheaper per token"),
+        (runs.VARIANT, "cheaper per token"),
         (AS_SHIPPED, "cheaper per token" if faster > 1 else "no difference"),
-        (f"{VARIANT} against {AS_SHIPPED}", judgement),
+        (f"{runs.VARIANT} against {AS_SHIPPED}", judgement),
     ]
     assert [card.judgement for card in document_of(facts).cards] == ["cheaper per token"]
     assert "cost_ratio_against_as_shipped" in figures_csv(facts)
@@ -66,25 +59,27 @@ def test_the_traffic_mix_is_put_against_both_too() -> None:
     weights = {"structured": 0.5, "open_ended": 0.5}
     blocks: list[BlockResult] = []
     for prompt_class in weights:
-        plain = make_plain_block(len(blocks) + 1, prompt_class)
-        drafted = make_drafted_block(len(blocks) + 2, prompt_class)
+        plain = runs.make_plain_block(len(blocks) + 1, prompt_class)
+        drafted = runs.make_drafted_block(len(blocks) + 2, prompt_class)
         shipped = replace(plain, variant=AS_SHIPPED, block=len(blocks) + 3)
         blocks += [plain, drafted, shipped]
-    names = ("baseline", VARIANT, AS_SHIPPED)
-    facts = make_facts(make_run(blocks=two_rounds(*blocks), variants=names, class_weights=weights))
+    names = ("baseline", runs.VARIANT, AS_SHIPPED)
+    facts = runs.make_facts(
+        runs.make_run(blocks=runs.two_rounds(*blocks), variants=names, class_weights=weights)
+    )
 
     assert [mix.name for mix in facts.mixes] == [
-        VARIANT,
+        runs.VARIANT,
         AS_SHIPPED,
-        f"{VARIANT} against {AS_SHIPPED}",
+        f"{runs.VARIANT} against {AS_SHIPPED}",
     ]
     fair, _, shipped_mix = facts.mixes
     assert fair.cost_ratio is not None
     assert fair.cost_ratio == shipped_mix.cost_ratio, "as fast as the fair baseline here"
     labels = [card.label for card in document_of(facts).cards]
     assert labels
-    assert all(VARIANT in label for label in labels)
-    without = document_of(make_facts()).sections[0]
+    assert all(runs.VARIANT in label for label in labels)
+    without = document_of(runs.make_facts()).sections[0]
     assert not any(AS_SHIPPED in paragraph for paragraph in without.paragraphs)
 
 
@@ -92,11 +87,12 @@ def test_what_servers_say_of_their_start_has_a_table() -> None:
     start = ServerStart(
         startup_s=900.0, compilation_s=600.0, graphs=2, load_s=20.0, load_bytes=2.0**34
     )
-    starts = {"baseline": start, VARIANT: ServerStart(startup_s=60.0)}
+    starts = {"baseline": start, runs.VARIANT: ServerStart(startup_s=60.0)}
     sections = {
-        s.title: s for s in document_of(make_facts(make_run(server_starts=starts))).sections
+        s.title: s
+        for s in document_of(runs.make_facts(runs.make_run(server_starts=starts))).sections
     }
     assert [table.rows for table in sections["Time and cost of the run"].tables][-1] == (
         ("baseline", "15.0", "2", "10.0", "20.0", "16.0"),
-        (VARIANT, "1.0", "-", "-", "-", "-"),
+        (runs.VARIANT, "1.0", "-", "-", "-", "-"),
     )

@@ -8,20 +8,12 @@ import pytest
 
 from draftworth.cli import main
 from draftworth.errors import UserInputError
+from draftworth.records import likelihoods
 from draftworth.records.codec import dump_record
-from draftworth.records.likelihoods import (
-    LIKELIHOODS_FILE,
-    PREDICTIONS_FILE,
-    Likelihoods,
-    Prediction,
-    Predictions,
-    read_likelihoods,
-    read_predictions,
-)
 from tests.draftworth.report.runs import make_run, write_run
 
 
-def prediction(**overrides: Any) -> Prediction:
+def prediction(**overrides: Any) -> likelihoods.Prediction:
     fields: dict[str, Any] = {
         "variant": "k7",
         "prompt_class": "structured",
@@ -31,15 +23,15 @@ def prediction(**overrides: Any) -> Prediction:
         "shown": 30,
         "same_sequence": 28,
     }
-    return Prediction(**{**fields, **overrides})
+    return likelihoods.Prediction(**{**fields, **overrides})
 
 
 def test_the_report_of_a_run_shows_what_was_predicted_of_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = write_run(make_run(), tmp_path / "run")
-    found = Predictions(run_id=make_run().result.run_id, predictions=(prediction(),))
-    (folder / PREDICTIONS_FILE).write_bytes(dump_record(found))
+    found = likelihoods.Predictions(run_id=make_run().result.run_id, predictions=(prediction(),))
+    (folder / likelihoods.PREDICTIONS_FILE).write_bytes(dump_record(found))
 
     assert main(["report", str(folder)]) == 0
 
@@ -58,8 +50,16 @@ def test_a_step_yields_one_token_at_least(wrong: dict[str, float]) -> None:
 @pytest.mark.parametrize(
     ("name", "record", "read"),
     [
-        (PREDICTIONS_FILE, Predictions(run_id="another", predictions=()), read_predictions),
-        (LIKELIHOODS_FILE, Likelihoods(run_id="another", likelihoods=()), read_likelihoods),
+        (
+            likelihoods.PREDICTIONS_FILE,
+            likelihoods.Predictions(run_id="another", predictions=()),
+            likelihoods.read_predictions,
+        ),
+        (
+            likelihoods.LIKELIHOODS_FILE,
+            likelihoods.Likelihoods(run_id="another", likelihoods=()),
+            likelihoods.read_likelihoods,
+        ),
     ],
 )
 def test_a_file_of_another_run_or_version_is_refused(

@@ -5,10 +5,13 @@ import io
 from dataclasses import replace
 
 from draftworth.analysis.facts import RunFacts
+from draftworth.analysis.pairing import Traffic
+from draftworth.analysis.verdict import cost_ratio
 from draftworth.report.contents import document_of
-from draftworth.report.document import Section, document_lines
+from draftworth.report.document import Section
 from draftworth.report.tables import figures_csv, requests_csv
-from tests.draftworth.report.runs import make_facts, make_run, with_control, with_repetitions
+from tests.draftworth.report import runs
+from tests.support.present import present
 
 
 def section(facts: RunFacts, title: str) -> Section | None:
@@ -17,8 +20,8 @@ def section(facts: RunFacts, title: str) -> Section | None:
 
 
 def test_each_repetition_has_its_row_with_slots_and_the_last_row_is_all() -> None:
-    assert section(make_facts(), "Repetitions") is None
-    facts = make_facts(with_repetitions(make_run(), 3))
+    assert section(runs.make_facts(), "Repetitions") is None
+    facts = runs.make_facts(runs.with_repetitions(runs.make_run(), 3))
     found = section(facts, "Repetitions")
     assert found is not None
     (table,) = found.tables
@@ -32,19 +35,11 @@ def test_each_repetition_has_its_row_with_slots_and_the_last_row_is_all() -> Non
     assert "with fewer it holds for these alone" in found.paragraphs[0]
 
 
-def test_the_verdict_speaks_of_few_repetitions_and_in_general_of_many() -> None:
-    said = "\n".join(document_lines(document_of(make_facts(with_repetitions(make_run(), 3)))))
-    assert "less in these 3 repetitions." in said
-    many = "\n".join(document_lines(document_of(make_facts(with_repetitions(make_run(), 4)))))
-    assert "in these 4" not in many
-    assert "in this run" not in many
-
-
 def test_the_beginning_of_a_fourth_repetition_is_none_in_words_and_table() -> None:
     """It has a block of one class of the mix, and none of the other."""
-    run = with_repetitions(make_run(), 4)
+    run = runs.with_repetitions(runs.make_run(), 4)
     blocks = [b for b in run.blocks if b.repetition < 4 or b.prompt_class == "structured"]
-    facts = make_facts(replace(run, blocks=tuple(blocks)))
+    facts = runs.make_facts(replace(run, blocks=tuple(blocks)))
     (mix,) = facts.mixes
     assert "in these 3 repetitions" in mix.reason
     found = section(facts, "Repetitions")
@@ -68,29 +63,18 @@ def test_a_repetition_that_lacks_one_of_many_cases_is_not_whole() -> None:
             requests=tuple(replace(r, request_id=f"{r.request_id}/{i}") for r in block.requests),
         )
         for i in range(8)
-        for block in make_run().blocks
+        for block in runs.make_run().blocks
     )
-    run = with_repetitions(make_run(blocks=blocks), 4)
+    run = runs.with_repetitions(runs.make_run(blocks=blocks), 4)
+    traffic = Traffic(weights=run.result.class_weights, load=run.blocks[0].load)
     for missing, whole in ((None, 4), ("case-7", 3)):
-        kept = tuple(b for b in run.blocks if b.repetition < 4 or b.case != missing)
-        (mix,) = make_facts(replace(run, blocks=kept)).mixes
-        assert mix.cost_ratio is not None
-        assert mix.cost_ratio.repetitions == whole
-
-
-def test_the_control_has_a_table_beside_the_verdict() -> None:
-    found = section(make_facts(with_control(make_run())), "Verdict")
-    assert found is not None
-    (table,) = [t for t in found.tables if "two servers without speculation" in t.headings]
-    assert [row[-1] for row in table.rows] == ["-", "yes", "yes"]
-    outputs = section(make_facts(with_control(make_run())), "Greedy outputs")
-    assert outputs is not None
-    beside = ("16 of 16", "100.0%", "24 of 24", "100.0%", "cannot be told")
-    assert outputs.tables[0].rows[0][3:] == beside
+        kept = [b for b in run.blocks if b.repetition < 4 or b.case != missing]
+        found = present(cost_ratio(kept, traffic, variant=runs.VARIANT, baseline=runs.BASELINE))
+        assert found.repetitions == whole
 
 
 def test_csv_files_have_repetitions_and_the_control() -> None:
-    facts = make_facts(with_control(with_repetitions(make_run(), 2)))
+    facts = runs.make_facts(runs.with_control(runs.with_repetitions(runs.make_run(), 2)))
     rows = [*csv.DictReader(io.StringIO(figures_csv(facts)))]
     names = {row["figure"] for row in rows}
     assert {"cost_ratio_of_control", "cost_ratio_in_built-run/2"} <= names

@@ -1,5 +1,6 @@
 """What the report of a search shows, from the file in the run's folder to the page."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -131,9 +132,8 @@ def test_the_curves_are_of_the_traffic_and_of_each_class_in_both_themes() -> Non
         "structured: with window 6 of hub/a a token costs 50.0% less",
         "open_ended: with window 6 of hub/a a token costs 30.0% less",
     ]
-    for plot in plots:
-        for theme in THEMES:
-            assert render(plot, theme).startswith(PNG_SIGNATURE)
+    for plot, theme in zip(plots, THEMES, strict=False):
+        assert render(plot, theme).startswith(PNG_SIGNATURE)
 
 
 def test_a_search_without_any_result_is_told_without_tables() -> None:
@@ -178,29 +178,31 @@ def test_a_search_of_another_run_is_refused(tmp_path: Path) -> None:
         read_run(folder)
 
 
+ONE, OTHER, *_ = make_search_result().results
+
+
 @pytest.mark.parametrize(
-    ("overrides", "message"),
+    ("make", "message"),
     [
-        ({"best": "a-k8"}, "best: given 'a-k8', allowed: a measured one"),
-        ({"sureness": 1.1}, "sureness: given 1.1, allowed: 0 to 1"),
-        ({"order": ("z",)}, "order, results: given 'z', allowed: candidates"),
+        (lambda: make_search_result(best="a-k8"), "best: given 'a-k8', allowed: a measured one"),
+        (lambda: make_search_result(sureness=1.1), "sureness: given 1.1, allowed: 0 to 1"),
+        (lambda: make_search_result(order=("z",)), "order, results: given 'z', allowed: candidat"),
+        (
+            lambda: make_search_result(results=(ONE, replace(OTHER, cost_by_class={"x": 1.0}))),
+            "the same prompt classes in each",
+        ),
+        (lambda: make_candidate_result("a-k8", chance=-1.0), "chance: given -1, allowed: 0 to 1"),
+        (
+            lambda: make_candidate_result("a-k6", measured=replace(ONE.cost, value=0.0)),
+            "measured: given 0, allowed: above 0",
+        ),
     ],
 )
 def test_a_result_that_contradicts_itself_is_refused(
-    overrides: dict[str, object], message: str
+    make: Callable[[], object], message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):
-        make_search_result(**overrides)
-
-
-def test_results_are_of_the_same_classes_and_of_figures_that_can_be() -> None:
-    one, other, *_ = make_search_result().results
-    with pytest.raises(ValueError, match="the same prompt classes in each"):
-        make_search_result(results=(one, replace(other, cost_by_class={"x": 1.0})))
-    with pytest.raises(ValueError, match="chance: given -1, allowed: 0 to 1"):
-        make_candidate_result("a-k8", chance=-1.0)
-    with pytest.raises(ValueError, match="measured: given 0, allowed: above 0"):
-        make_candidate_result("a-k6", measured=replace(one.cost, value=0.0))
+        make()
 
 
 def named_run(name: str, *, is_search: bool) -> Run:
