@@ -14,9 +14,8 @@ from pathlib import Path
 
 from draftworth.account.checks.check import identity, stacks
 from draftworth.account.clients import AwsError, client, explained, tags_of
-from draftworth.account.list_prices import oldest_price
 from draftworth.account.printing import duration_text, print_lines
-from draftworth.account.resource_kinds import Kind, Leftover, kinds
+from draftworth.account.resource_kinds import Kind, Leftover, kinds, oldest_price
 from draftworth.account.resources import find, find_in_tag_index
 from draftworth.account.scope import Scope
 from draftworth.experiment.naming import EXPERIMENT_TAG

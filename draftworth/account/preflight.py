@@ -16,8 +16,7 @@ from draftworth import terminal
 from draftworth.account.checks import capacity, check, cluster, deployment, money
 from draftworth.account.checks.check import Check, CheckResult, Situation, failed, skipped
 from draftworth.account.clients import AwsError, client
-from draftworth.account.market import command as market
-from draftworth.account.market import offer
+from draftworth.account.market import find, offers
 from draftworth.account.printing import print_lines
 from draftworth.errors import DraftworthError, UserInputError
 from draftworth.experiment.strict import REGION_PATTERN
@@ -86,7 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the checks and print the table, or look for capacity."""
     experiment = with_looked_up_price(load_neuron(arguments.experiment))
     if arguments.find:
-        return market.run(experiment, arguments.regions)
+        return find.run(experiment, arguments.regions)
     if arguments.regions:
         raise UserInputError("--regions: given without --find, allowed with it")
     situation = Situation(
@@ -144,10 +143,10 @@ def table_lines(answers: Iterable[tuple[str, CheckResult]]) -> Iterator[str]:
 
 def paste_lines(answers: Iterable[tuple[str, CheckResult]]) -> Iterator[str]:
     """Yield the values that the experiment may take over, as YAML."""
-    if paste := offer.merged(result.paste for _, result in answers):
+    if paste := offers.merged(result.paste for _, result in answers):
         yield ""
         yield "# What a deploy gets today. In the experiment, later deploys get the same:"
-        yield from offer.yaml_lines(paste)
+        yield from offers.yaml_lines(paste)
 
 
 def run_program(command: tuple[str, ...]) -> tuple[int, str] | None:

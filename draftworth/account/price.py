@@ -12,12 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from draftworth.account.clients import AwsError, Clients, Region, client
-from draftworth.account.market.prices import (
-    ON_DEMAND_SOURCE,
-    PRICE_LIST_REGION,
-    on_demand_prices,
-    spot_prices,
-)
+from draftworth.account.market import offers
 from draftworth.account.printing import print_lines
 from draftworth.errors import DraftworthError
 from draftworth.experiment.aws import Price
@@ -80,7 +75,7 @@ def asked_price(experiment: ResolvedNeuron, clients: Clients, now: datetime) -> 
     aws, kind = experiment.spec.aws, experiment.spec.instance_type
     if aws.capacity.kind == "spot":
         here = Region(name=aws.region, clients=clients)
-        prices = spot_prices(here, kind, now, AvailabilityZone=aws.availability_zone)
+        prices = offers.spot_prices(here, kind, now, AvailabilityZone=aws.availability_zone)
         spot = prices.get(aws.availability_zone)
         if spot is None:
             raise AwsError(
@@ -88,12 +83,13 @@ def asked_price(experiment: ResolvedNeuron, clients: Clients, now: datetime) -> 
                 next_step=f"try `python -m draftworth preflight {experiment.path} --find`",
             )
         return Price(usd_per_hour=spot.now, as_of=now.date(), source=spot.source)
-    price_list = Region(name=PRICE_LIST_REGION, clients=clients, answers_for_all=True)
-    by_region = on_demand_prices(price_list, kind, regionCode=aws.region)
+    price_list = Region(name=offers.PRICE_LIST_REGION, clients=clients, answers_for_all=True)
+    by_region = offers.on_demand_prices(price_list, kind, regionCode=aws.region)
     if aws.region not in by_region:
         reason = f"the Price List has no on-demand price of {kind} in {aws.region}"
         raise AwsError(reason, next_step=_STATE_IT)
-    return Price(usd_per_hour=by_region[aws.region], as_of=now.date(), source=ON_DEMAND_SOURCE)
+    usd, source = by_region[aws.region], offers.ON_DEMAND_SOURCE
+    return Price(usd_per_hour=usd, as_of=now.date(), source=source)
 
 
 def _write(values: Mapping[str, Any]) -> None:

@@ -5,8 +5,15 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any
 
 from draftworth.account.clients import listed, or_none, tags_of
-from draftworth.account.list_prices import monthly_usd
-from draftworth.account.resource_kinds import AMEND, FILTERS, OURS, Entry, Kind, Leftover
+from draftworth.account.resource_kinds import (
+    AMEND,
+    FILTERS,
+    OURS,
+    Entry,
+    Kind,
+    Leftover,
+    monthly_usd,
+)
 from draftworth.account.scope import Scope
 from draftworth.experiment.naming import EXPERIMENT_TAG, PROJECT
 

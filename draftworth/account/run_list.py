@@ -50,20 +50,6 @@ class ListedRun:
     reason: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunList:
-    """The runs below one address.
-
-    others: how many folders have names that no run has.
-    complete: whether every folder was looked at.
-    """
-
-    address: str
-    runs: Sequence[ListedRun]
-    others: int
-    complete: bool
-
-
 def lines_of_experiment(path: Path) -> Iterator[str]:
     """List the runs of every results bucket of an experiment, of earlier deploys too."""
     experiment = load_neuron(path)
@@ -77,7 +63,7 @@ def lines_of_experiment(path: Path) -> Iterator[str]:
             f"`make deploy EXPERIMENT={path}`, or credentials of the account that it ran in"
         )
     for bucket in buckets:
-        yield from lines(list_runs(s3, bucket, RUNS_PREFIX))
+        yield from lines(s3, bucket, RUNS_PREFIX)
 
 
 def lines_of_address(url: str) -> Iterator[str] | None:
@@ -89,7 +75,7 @@ def lines_of_address(url: str) -> Iterator[str] | None:
         found = s3.list_objects_v2(Bucket=bucket, Prefix=f"{start}{RUN_FILE}", MaxKeys=1)
     if any(entry["Key"] == f"{start}{RUN_FILE}" for entry in found.get("Contents", ())):
         return None
-    return lines(list_runs(s3, bucket, start or RUNS_PREFIX))
+    return lines(s3, bucket, start or RUNS_PREFIX)
 
 
 def _results_buckets(s3: Any, experiment: str) -> Iterator[str]:
@@ -99,20 +85,25 @@ def _results_buckets(s3: Any, experiment: str) -> Iterator[str]:
             yield name
 
 
-def list_runs(s3: Any, bucket: str, folder: str) -> RunList:
-    """Return the runs in a folder, newest first; raises AwsError."""
+def lines(s3: Any, bucket: str, folder: str) -> Iterator[str]:
+    """Yield the runs in a folder, newest first, as text; raises AwsError."""
     address = f"s3://{bucket}/{folder}"
     with explained(f"read {address}"), ThreadPoolExecutor(_PARALLEL_READS) as pool:
         folders, complete = _folders(s3, bucket, folder)
-        runs = [name for name in folders if _RUN_NAME.fullmatch(name)]
-        found = pool.map(lambda name: _listed_run(s3, bucket, f"{folder}{name}/"), runs)
-        newest_first = sorted(found, key=lambda run: run.begun, reverse=True)
-    return RunList(
-        address=address,
-        runs=newest_first,
-        others=len(folders) - len(runs),
-        complete=complete,
-    )
+        names = [name for name in folders if _RUN_NAME.fullmatch(name)]
+        found = pool.map(lambda name: _listed_run(s3, bucket, f"{folder}{name}/"), names)
+        runs = sorted(found, key=lambda run: run.begun, reverse=True)
+    yield f"{address}: 1 run" if len(runs) == 1 else f"{address}: {len(runs) or 'no'} runs"
+    if runs:
+        rows = (_row(run) for run in runs)
+        yield from (f"  {line}" for line in table_lines(rows, _HEADINGS, numbers=(3,)))
+    if len(folders) > len(runs):
+        yield f"  not looked at: {len(folders) - len(runs)} folders with names that no run has"
+    if not complete:
+        yield (
+            f"  more than {MOST_RUNS:,} folders: these are the first by name; another run: "
+            f"python -m draftworth report {shlex.quote(address)}RUN"
+        )
 
 
 def _folders(s3: Any, bucket: str, folder: str) -> tuple[Sequence[str], bool]:
@@ -145,22 +136,6 @@ def _listed_run(s3: Any, bucket: str, folder: str) -> ListedRun:
         blocks=len(run.blocks),
         reason=run.reason,
     )
-
-
-def lines(found: RunList) -> Iterator[str]:
-    """Yield a list of runs as text."""
-    count = len(found.runs)
-    yield f"{found.address}: 1 run" if count == 1 else f"{found.address}: {count or 'no'} runs"
-    if found.runs:
-        rows = (_row(run) for run in found.runs)
-        yield from (f"  {line}" for line in table_lines(rows, _HEADINGS, numbers=(3,)))
-    if found.others:
-        yield f"  not looked at: {found.others} folders with names that no run has"
-    if not found.complete:
-        yield (
-            f"  more than {MOST_RUNS:,} folders: these are the first by name; another run: "
-            f"python -m draftworth report {shlex.quote(found.address)}RUN"
-        )
 
 
 def _row(run: ListedRun) -> tuple[str, ...]:

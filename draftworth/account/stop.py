@@ -31,6 +31,8 @@ from draftworth.records.deployment import (
 )
 from draftworth.untrusted import one_line, read_at_most
 
+_LAST_DECISION = "the controller's last decision"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Nodes:
@@ -51,42 +53,33 @@ class Nodes:
 
 @dataclass(frozen=True, kw_only=True)
 class ControllerNotes:
-    """The controller's last decision and its ledger, from `control/capacity.json`.
+    """What the controller's last decision and its ledger say, from `control/capacity.json`.
 
-    decision: empty if there is none.
     desired: the size it decided on; the controller notes it before it acts.
-    spent_usd: the controller's own sum, not a bill; None if it has none.
     """
 
-    decision: str = ""
     desired: int = 0
-    spent_usd: float | None = None
-
-    def lines(self) -> Iterator[str]:
-        if self.decision:
-            yield f"the controller's last decision: {self.decision}"
-        if self.spent_usd is not None:
-            yield f"spent: {self.spent_usd:.2f} USD by the controller's ledger, which is not a bill"
+    lines: tuple[str, ...] = ()
 
 
 def _read_notes(state: Mapping[str, Any]) -> ControllerNotes:
-    said, current = state.get("last_decision"), state.get("current")
-    decision, desired = "", 0
-    if said:
+    desired, lines = 0, []
+    if said := state.get("last_decision"):
         since = utc_text(datetime.fromtimestamp(float(said["since_unix_s"]), UTC))
         desired = int(said["desired_size"] or 0)
         size = "as it is" if said["desired_size"] is None else f"{desired} nodes"
-        decision = f"{size}, {one_line(str(said['reason']))}, since {since}"
-    if current is None:
-        return ControllerNotes(decision=decision, desired=desired)
-    deployment = state["deployments"][current]
-    block = deployment["block_node_seconds"]
-    spent = spent_usd(
-        float(deployment["plan"]["price_usd_per_node_hour"]),
-        node_seconds=float(deployment["node_time"]["node_seconds"]),
-        block_node_seconds=None if block is None else float(block),
-    )
-    return ControllerNotes(decision=decision, desired=desired, spent_usd=spent)
+        reason = one_line(str(said["reason"]))
+        lines.append(f"{_LAST_DECISION}: {size}, {reason}, since {since}")
+    if (current := state.get("current")) is not None:
+        deployment = state["deployments"][current]
+        block = deployment["block_node_seconds"]
+        usd = spent_usd(
+            float(deployment["plan"]["price_usd_per_node_hour"]),
+            node_seconds=float(deployment["node_time"]["node_seconds"]),
+            block_node_seconds=None if block is None else float(block),
+        )
+        lines.append(f"spent: {usd:.2f} USD by the controller's ledger, which is not a bill")
+    return ControllerNotes(desired=desired, lines=tuple(lines))
 
 
 # The object calls the controller; a node drains for a quarter of an hour at most.
@@ -129,10 +122,7 @@ class Deployment:
         return Nodes(desired=desired, instances=_instances(self.region, scaling))
 
     def notes(self) -> ControllerNotes:
-        """Read the controller's notes; they are empty if there are none.
-
-        If they cannot be read, `decision` says so: the nodes are counted anyway.
-        """
+        """Read the controller's notes; if that fails they say so: the nodes are counted anyway."""
         url, asked = f"s3://{self.bucket}/{STATE_KEY}", {"Bucket": self.bucket, "Key": STATE_KEY}
         answer = self.region.ask(f"read {url}", "s3", "get_object", "NoSuchKey", "404", **asked)
         if answer is None:
@@ -140,7 +130,7 @@ class Deployment:
         try:
             return _read_notes(load_object(read_at_most(answer["Body"])))
         except (DraftworthError, LookupError, TypeError, ValueError, OverflowError):
-            return ControllerNotes(decision=f"{url} cannot be read")
+            return ControllerNotes(lines=(f"{_LAST_DECISION}: {url} cannot be read",))
 
 
 def _instances(region: Region, scaling_groups: list[str]) -> int:
@@ -199,7 +189,7 @@ def _resume(deployed: Deployment) -> int:
         [
             f"{url} {'is deleted' if was_there else 'was not there'}",
             f"the controller looks within {HEARTBEAT_MINUTES} minutes: nodes come if there is work",
-            *deployed.notes().lines(),
+            *deployed.notes().lines,
         ]
     )
     return 0
@@ -223,12 +213,12 @@ def _watch(deployed: Deployment, *, seconds: float) -> int:
 
 def _gone(notes: ControllerNotes) -> Iterator[str]:
     yield "no accelerator node is left"
-    yield from notes.lines()
+    yield from notes.lines
     yield "they stay away, also after a deploy; `make stop ARGS=--resume` lets them come again"
 
 
 def _still_there(deployed: Deployment, nodes: Nodes, notes: ControllerNotes) -> Iterator[str]:
-    yield from notes.lines()
+    yield from notes.lines
     if nodes.desired == 0:
         yield "next: nothing; EKS drains them. `make stop` again shows whether they are gone"
         return

@@ -12,9 +12,8 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from draftworth.cli.arguments import whole_number
+from draftworth.cli.arguments import S3_SCHEME, local_run, whole_number
 from draftworth.cli.estimate_settling import settling, token_prices
-from draftworth.cli.runs import S3_SCHEME, local_run
 from draftworth.errors import UserInputError
 from draftworth.estimate import outputs
 from draftworth.estimate.document import document_of, json_text
@@ -32,7 +31,7 @@ from draftworth.estimate.step_costs import (
 from draftworth.experiment.catalog import catalog
 from draftworth.experiment.model import beside
 from draftworth.experiment.naming import CHECKPOINTS_OUTPUT
-from draftworth.experiment.variants import HubModel, Speculative
+from draftworth.experiment.variants import HubModel
 from draftworth.planning.prices import with_looked_up_price
 from draftworth.planning.resolved import ResolvedExperiment, ResolvedLocal, ResolvedNeuron, load
 from draftworth.records.findings import StepCostCard, read_step_costs
@@ -178,7 +177,7 @@ def _reader(experiment: ResolvedExperiment, target: Path, arguments: argparse.Na
 
 def _method(experiment: ResolvedExperiment) -> tuple[str, Mapping[int, int]]:
     """Return the experiment's method, and the drafts that a step checks by window."""
-    variants = [v.spec for v in experiment.variants if isinstance(v.spec, Speculative)]
+    variants = [v.spec for v in experiment.variants if v.speculates]
     facts = catalog()
     for variant in variants:
         if facts.methods[variant.method].draft != "causal_lm":
@@ -189,7 +188,7 @@ def _method(experiment: ResolvedExperiment) -> tuple[str, Mapping[int, int]]:
             )
     method = variants[0].method
     served = experiment.spec.release_facts.methods[method]
-    asked = {*WINDOWS, *(variant.window for variant in variants)}
+    asked = {*WINDOWS, *(v.window for v in variants if v.window)}
     windows = sorted(w for w in asked if w >= served.min_window)
     return method, {w: served.max_tokens_per_step(w) - 1 for w in windows}
 

@@ -6,12 +6,11 @@ Each sentence has the figures that its result was computed from.
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from draftworth.cli.plan_cost import billed_text, block_text, no_price_text
+from draftworth.cli.plan_figures import billed_text, block_text, no_price_text
 from draftworth.estimate.forecast import Conclusion, windows_text
 from draftworth.estimate.step_costs import checked_serving
 from draftworth.experiment.aws import CapacityBlock
 from draftworth.experiment.catalog import NO_SPECULATION
-from draftworth.experiment.variants import Speculative
 from draftworth.metrics.cost import SECONDS_PER_HOUR
 from draftworth.planning.resolved import ResolvedExperiment, ResolvedNeuron
 from draftworth.planning.run_specification import serving_facts
@@ -102,8 +101,7 @@ def settling(
 
 
 def _to_measure(experiment: ResolvedExperiment, found: Conclusion) -> str:
-    specs = [variant.spec for variant in experiment.variants]
-    there = {spec.window for spec in specs if isinstance(spec, Speculative)}
+    there = {variant.spec.window for variant in experiment.variants}
     windows = windows_text(found.to_measure)
     if missing := [window for window in found.to_measure if window not in there]:
         windows += (

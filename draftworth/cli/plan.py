@@ -6,11 +6,9 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from draftworth.cli.plan_cost import cost_lines
+from draftworth.cli.plan_figures import candidate_lines, cost_lines, time_lines
 from draftworth.cli.plan_notes import notes
-from draftworth.cli.plan_time import candidate_lines, time_lines
 from draftworth.errors import UserInputError, suggestion
-from draftworth.experiment.variants import AsShipped, Speculative
 from draftworth.planning.assumptions import OPTION, assumption_data
 from draftworth.planning.durations import RoundCounts
 from draftworth.planning.prices import with_looked_up_price
@@ -93,21 +91,16 @@ def _plan_lines(experiment: ResolvedExperiment, arguments: argparse.Namespace) -
 def _first_and_second(
     experiment: ResolvedNeuron, assume: Sequence[str], compiled: Sequence[str]
 ) -> tuple[RunForecast, RunForecast]:
-    known = assumption_data().for_target(experiment.spec.target.model)
-    assumed = known.replaced(assume)
-    first = forecast(experiment, assumed, compiled=_known_variants(experiment, compiled))
-    return first, forecast(experiment, assumed, second=True)
-
-
-def _known_variants(experiment: ResolvedNeuron, names: Sequence[str]) -> Sequence[str]:
+    assumed = assumption_data().for_target(experiment.spec.target.model).replaced(assume)
     known = [variant.name for variant in experiment.variants]
-    for name in names:
+    for name in compiled:
         if name not in known:
             raise UserInputError(
                 f"{COMPILED_OPTION}: given {name!r}, allowed: {', '.join(known)}"
                 f"{suggestion(name, known)}"
             )
-    return names
+    first = forecast(experiment, assumed, compiled=compiled)
+    return first, forecast(experiment, assumed, second=True)
 
 
 def _variants_lines(experiment: ResolvedExperiment) -> Iterator[str]:
@@ -133,9 +126,9 @@ def _variants_lines(experiment: ResolvedExperiment) -> Iterator[str]:
 
 def _decoding_line(variant: ResolvedVariant) -> str:
     decoding = "one token a step (the baseline)"
-    if isinstance(variant.spec, AsShipped):
+    if variant.spec.keeps_engine_defaults:
         decoding = "one token a step, with the engine's own defaults (beside the baseline)"
-    if isinstance(variant.spec, Speculative):
+    if variant.speculates:
         decoding = (
             f"{variant.spec.method}, draft {variant.draft}, window {variant.spec.window}, at most "
             f"{variant.max_tokens_per_step} tokens a step"

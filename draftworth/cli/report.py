@@ -7,7 +7,7 @@ from pathlib import Path
 from draftworth.analysis.facts import RunFacts, facts_of
 from draftworth.analysis.pooling import pooled
 from draftworth.analysis.run_comparison import changes, elsewhere, is_same_experiment
-from draftworth.cli.runs import RUN_LIST_WORDS, RUN_WORDS, S3_SCHEME, local_run, run_list
+from draftworth.cli.arguments import RUN_LIST_WORDS, RUN_WORDS, S3_SCHEME, local_run, run_list
 from draftworth.cli.scoring import score
 from draftworth.errors import UserInputError
 from draftworth.records.likelihoods import Prediction, read_predictions

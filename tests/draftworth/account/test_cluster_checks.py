@@ -7,7 +7,7 @@ import yaml
 from moto import mock_aws
 
 from draftworth.account.checks.cluster import add_ons, control_plane_zones, cpu_nodes, node_image
-from draftworth.account.market import offer
+from draftworth.account.market import offers
 from draftworth.experiment.aws import ADD_ONS, CPU_INSTANCE_TYPE, S3_ADD_ON
 from tests.draftworth.account import stubs
 
@@ -130,7 +130,7 @@ def test_a_pin_is_what_a_deploy_gets_as_long_as_eks_has_it() -> None:
 
 
 def test_pins_that_are_pasted_are_pins_that_an_experiment_takes() -> None:
-    pasted = offer.merged(
+    pasted = offers.merged(
         [
             add_ons(stubs.situation(eks=all_add_ons())).paste,
             node_image(stubs.situation(ssm=[release("1.35.6-20261112")] * 2)).paste,
@@ -209,7 +209,7 @@ def test_pins_of_several_checks_become_one_piece_of_yaml() -> None:
         {},
         {"pins": {"node_release": "1.35.6-20261112"}, "region": "us-east-2"},
     ]
-    lines = list(offer.yaml_lines(offer.merged(parts)))
+    lines = list(offers.yaml_lines(offers.merged(parts)))
     assert lines[:3] == ["aws:", "  pins:", "    add_ons:"]
     assert yaml.safe_load("\n".join(lines))["aws"] == {
         "pins": {"add_ons": {"vpc-cni": "v1.20.4"}, "node_release": "1.35.6-20261112"},

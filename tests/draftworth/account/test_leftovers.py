@@ -11,7 +11,6 @@ from moto import mock_aws
 
 from draftworth.account import leftovers
 from draftworth.account.leftovers import Report, look, other_lines, report_lines
-from draftworth.account.list_prices import monthly_usd, oldest_price
 from draftworth.account.resource_kinds import (
     AMEND,
     FILTERS,
@@ -20,6 +19,8 @@ from draftworth.account.resource_kinds import (
     Kind,
     Leftover,
     kinds,
+    monthly_usd,
+    oldest_price,
 )
 from draftworth.account.resources import find, parse_arn
 from draftworth.account.scope import Scope, of_stack

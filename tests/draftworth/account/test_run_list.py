@@ -9,7 +9,6 @@ import pytest
 from moto import mock_aws
 
 from draftworth.account import run_list
-from draftworth.account.run_list import list_runs
 from draftworth.cli import main
 from draftworth.records.codec import dump_record
 from draftworth.records.results import RUN_FILE
@@ -125,9 +124,9 @@ def test_more_runs_than_are_read_are_said_to_be_left_out(
     monkeypatch.setattr(run_list, "MOST_RUNS", 2)
     for name in "abc":
         put_run(s3, name)
-    found = list_runs(s3, "results", "runs/")
-    assert (len(found.runs), found.complete) == (2, False)
-    assert "more than 2 folders: these are the first by name" in said(capsys, "s3://results")
+    text = said(capsys, "s3://results")
+    assert "s3://results/runs/: 2 runs" in text
+    assert "more than 2 folders: these are the first by name" in text
 
 
 def test_a_folder_of_loose_files_is_not_read_for_ever(
@@ -142,8 +141,9 @@ def test_a_folder_of_loose_files_is_not_read_for_ever(
 
     s3.meta.events.register("before-parameter-build.s3.ListObjectsV2", short_pages)
     put_run(s3, "z")
-    found = list_runs(s3, "results", "runs/")
-    assert (found.runs, found.complete) == ([], False)
+    first, last = run_list.lines(s3, "results", "runs/")
+    assert first == "s3://results/runs/: no runs"
+    assert "more than 1,000 folders" in last
 
 
 def test_a_run_at_the_top_of_its_bucket_is_a_run_and_no_list(

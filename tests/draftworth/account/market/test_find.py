@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,10 +12,8 @@ import yaml
 from moto import mock_aws
 
 from draftworth.account.clients import client
-from draftworth.account.market import command
-from draftworth.account.market.command import found_lines
-from draftworth.account.market.find import Found, find
-from draftworth.account.market.offer import BlockOffer, Need, Offer
+from draftworth.account.market import find
+from draftworth.account.market.offers import Need, Offer, block_offer
 from draftworth.cli import main
 from draftworth.errors import UserInputError
 from draftworth.experiment.loading import load_experiment
@@ -70,11 +67,11 @@ def everything() -> StubbedClients:
     )
 
 
-def answer(clients: StubbedClients, *regions: str, need: Need = NEED) -> Found:
-    return find(clients.regions(*regions), clients.price_list, need, NOW)
+def answer(clients: StubbedClients, *regions: str, need: Need = NEED) -> find.Found:
+    return find.find(clients.regions(*regions), clients.price_list, need, NOW)
 
 
-def only_ohio(*ec2: Answer, need: Need = NEED, quotas: Sequence[float] = (384, 384)) -> Found:
+def only_ohio(*ec2: Answer, need: Need = NEED, quotas: Sequence[float] = (384, 384)) -> find.Found:
     clients = StubbedClients(
         us_east_2=ohio(*ec2, quotas=quotas), us_east_1={"pricing": [products()]}
     )
@@ -83,7 +80,7 @@ def only_ohio(*ec2: Answer, need: Need = NEED, quotas: Sequence[float] = (384, 3
 
 def test_the_whole_answer() -> None:
     found = answer(everything(), "us-east-2", "us-east-1", "eu-west-3")
-    text = "".join(f"{line}\n" for line in found_lines(found, NEED))
+    text = "".join(f"{line}\n" for line in find.found_lines(found, NEED))
     assert_snapshot(text, Path(__file__).parent / "snapshots/found.txt")
 
 
@@ -130,31 +127,18 @@ def test_a_block_is_asked_for_in_lengths_and_numbers_of_nodes_that_are_sold(
         lambda params, **_: said.append((params["CapacityDurationHours"], params["InstanceCount"])),
     )
     need = replace(NEED, nodes=nodes, minutes=Bounds(60, hours * 60))
-    find([region], clients.price_list, need, NOW)
+    find.find([region], clients.price_list, need, NOW)
     assert said == [asked]
 
 
 def test_a_block_says_what_of_it_is_used_and_what_is_cut() -> None:
-    def use(hours: float) -> str:
-        end = BLOCK_START + timedelta(hours=hours)
-        return BlockOffer(
-            need=NEED,
-            region="us-east-2",
-            zone="us-east-2b",
-            usd_per_node_hour=35.76,
-            as_of=NOW.date(),
-            source="an offering",
-            offering_id="cb-1",
-            start=BLOCK_START,
-            end=end,
-            fee_usd=858.24,
-        ).use
-
-    assert use(24) == "1.0 to 4.0 of 24.0 h; 19.3 to 22.3 h free for more runs"
-    assert "1.0 to 2.3 of 3.0 h, cut by its end in the worst case; 0.0 to 1.3 h" in use(3)
+    sold = (block("us-east-2b", "858.24", hours=hours) for hours in (24, 3))
+    long, short = (block_offer(each, "us-east-2", NEED, NOW).use for each in sold)
+    assert long == "1.0 to 4.0 of 24.0 h; 19.3 to 22.3 h free for more runs"
+    assert "1.0 to 2.3 of 3.0 h, cut by its end in the worst case; 0.0 to 1.3 h" in short
 
 
-def hindrances(found: Found) -> dict[str, str]:
+def hindrances(found: find.Found) -> dict[str, str]:
     return {offer.zone: offer.hindrance for offer in found.offers}
 
 
@@ -257,7 +241,7 @@ def test_a_region_that_does_not_answer_in_time_is_a_line_and_no_end(
             return []
 
     silent: Any = Silent()
-    found = find(
+    found = find.find(
         [*clients.regions("us-east-2"), silent], clients.price_list, NEED, NOW, seconds=300
     )
     hangs.set()
@@ -277,7 +261,7 @@ def first_yaml(lines: Sequence[str]) -> dict[str, Any]:
 
 def test_what_is_pasted_is_an_experiment_that_loads(tmp_path: Path) -> None:
     found = answer(everything(), "us-east-2", "us-east-1", "eu-west-3")
-    pasted = first_yaml(list(found_lines(found, NEED)))
+    pasted = first_yaml(list(find.found_lines(found, NEED)))
     path = write_experiment(tmp_path, lambda data: data["aws"].update(pasted))
     spec = load_experiment(path).spec
     assert isinstance(spec, NeuronExperiment)
@@ -288,7 +272,7 @@ def test_what_is_pasted_is_an_experiment_that_loads(tmp_path: Path) -> None:
 
 def test_a_pasted_block_asks_for_the_id_of_the_purchase(tmp_path: Path) -> None:
     found = only_ohio(blocks(block("us-east-2b", "858.24")), spot())
-    pasted = first_yaml(list(found_lines(found, NEED)))
+    pasted = first_yaml(list(find.found_lines(found, NEED)))
     path = write_experiment(tmp_path, lambda data: data["aws"].update(pasted))
     with pytest.raises(UserInputError, match="reservation_id"):
         load_experiment(path)
@@ -309,7 +293,7 @@ def test_regions_of_the_account_are_asked_and_others_are_told() -> None:
         return (price_list if service == "pricing" else client)(service, region)
 
     with mock_aws():
-        found = command.look(experiment(), NEED, ["eu-west-3", "ap-east-1", "us-moon-1"], clients)
+        found = find.look(experiment(), NEED, ["eu-west-3", "ap-east-1", "us-moon-1"], clients)
     told = {unknown.region: unknown.reason for unknown in found.unknown}
     assert "not enabled for this account: ap-east-1, us-moon-1; next: " in told["others"]
     assert "eu-west-3" not in told
@@ -332,7 +316,7 @@ def test_regions_that_are_not_enabled_are_told_and_not_asked() -> None:
         eu_west_3={"ec2": [offered()]},
         sa_east_1={"ec2": [offered()]},
     )
-    found = command.look(experiment(), NEED, [], clients)
+    found = find.look(experiment(), NEED, [], clients)
     (unknown,) = found.unknown
     assert "not enabled for this account: me-south-1;" in unknown.reason
     offerings = [name for _, name in clients.calls if name == "DescribeInstanceTypeOfferings"]
@@ -365,6 +349,6 @@ def test_the_exit_code_says_whether_something_can_be_bought(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     listed: list[Offer] = only_ohio(blocks(), spot(us_east_2c=["9.00"])).offers[:offers]
-    monkeypatch.setattr(command, "look", lambda *_: Found(offers=listed, regions=["us-east-2"]))
+    monkeypatch.setattr(find, "look", lambda *_: find.Found(offers=listed, regions=["us-east-2"]))
     assert main(["preflight", QWEN, "--find"]) == code
     assert f"1 x {KIND} for" in capsys.readouterr().out

@@ -1,18 +1,22 @@
-"""Offers and prices that AWS lists: Capacity Blocks, on demand, Spot."""
+"""The nodes that the plan needs, and what AWS offers for them: Capacity Blocks, on demand, Spot."""
 
 import math
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
+from typing import Any, Self
 
 import jmespath
+import yaml
 
 from draftworth.account.clients import AwsError, Region
-from draftworth.account.market.offer import BlockOffer, Need
+from draftworth.account.printing import utc_text
+from draftworth.planning.assumptions import Bounds
+from draftworth.planning.resolved import ResolvedNeuron
+from draftworth.planning.timeline import forecast
 from draftworth.records.codec import load_object
-from draftworth.records.deployment import BLOCK_MARGIN_SECONDS
+from draftworth.records.deployment import BLOCK_MARGIN_SECONDS, CapacityKind
 
 # The Price List has endpoints in few regions; this one knows the prices of all.
 PRICE_LIST_REGION = "us-east-1"
@@ -22,6 +26,92 @@ _SPOT_KEYS = {"AvailabilityZone", "SpotPrice", "Timestamp"}
 _HOURLY = jmespath.compile(
     "terms.OnDemand.*.priceDimensions[].*[].{unit: unit, usd: pricePerUnit.USD}"
 )
+
+
+def yaml_lines(below_aws: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the keys of `aws` as lines of an experiment file."""
+    text = yaml.safe_dump({"aws": dict(below_aws)}, sort_keys=False, width=1000)
+    yield from text.splitlines()
+
+
+def merged(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Merge several mappings into one, nested mappings too."""
+    whole: dict[str, Any] = {}
+    for part in parts:
+        for key, value in part.items():
+            both = isinstance(value, Mapping) and isinstance(whole.get(key), Mapping)
+            whole[key] = merged([whole[key], value]) if both else value
+    return whole
+
+
+@dataclass(frozen=True, kw_only=True)
+class Need:
+    """The nodes that the plan needs, and for how many minutes by a first run's time line."""
+
+    instance_type: str
+    vcpus: int
+    nodes: int
+    minutes: Bounds
+
+    @classmethod
+    def of(cls, experiment: ResolvedNeuron) -> Self:
+        """Return what the plan needs if neither deadline nor budget ends it."""
+        return cls(
+            instance_type=experiment.spec.instance_type,
+            vcpus=experiment.spec.accelerator.vcpus * experiment.placement.nodes,
+            nodes=experiment.placement.nodes,
+            minutes=forecast(experiment).needed_minutes,
+        )
+
+    @property
+    def hours(self) -> Bounds:
+        return self.minutes.times(1 / 60)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Offer:
+    """Nodes in a zone at a price: by the hour if EC2 has any, or a Capacity Block.
+
+    usd: what the plan costs with this offer.
+    use: the part of the paid time that the plan uses.
+    purchase: lines that say how to buy it; empty if a deploy does.
+    capacity: further keys of `aws.capacity`.
+    hindrance: why it cannot be bought or used now; empty if no reason is known.
+    """
+
+    kind: CapacityKind
+    region: str
+    zone: str
+    usd_per_node_hour: float
+    as_of: date
+    source: str
+    usd: Bounds
+    when: str = "when there are nodes"
+    use: str = "all of it"
+    purchase: Sequence[str] = ()
+    capacity: Mapping[str, Any] = field(default_factory=dict)
+    hindrance: str = ""
+
+    @property
+    def paste(self) -> Mapping[str, Any]:
+        """Keys for `aws` of an experiment that takes this offer."""
+        price = {
+            "usd_per_hour": round(self.usd_per_node_hour, 4),
+            "as_of": self.as_of,
+            "source": self.source,
+        }
+        return {
+            "region": self.region,
+            "availability_zone": self.zone,
+            "capacity": {"kind": self.kind, **self.capacity},
+            "price": price,
+        }
+
+
+def hourly_offer(need: Need, usd_per_node_hour: float, **offer: Any) -> Offer:
+    """Return an offer of nodes that are paid for while they exist."""
+    usd = need.hours.times(need.nodes * usd_per_node_hour)
+    return Offer(usd=usd, usd_per_node_hour=usd_per_node_hour, **offer)
 
 
 def usd(text: Any) -> float:
@@ -101,10 +191,9 @@ def spot_prices(
     )
     by_zone: dict[str, list[tuple[datetime, float]]] = {}
     for entry in entries:
-        if not entry.keys() >= _SPOT_KEYS:
-            continue
-        seen = entry["Timestamp"], usd(entry["SpotPrice"])
-        by_zone.setdefault(entry["AvailabilityZone"], []).append(seen)
+        if entry.keys() >= _SPOT_KEYS:
+            seen = entry["Timestamp"], usd(entry["SpotPrice"])
+            by_zone.setdefault(entry["AvailabilityZone"], []).append(seen)
     return {zone: _spot_price(history) for zone, history in by_zone.items()}
 
 
@@ -122,7 +211,7 @@ _SIZES = (1, 2, 4, 8, 16, 32, 64)
 _ID = re.compile(r"[A-Za-z0-9-]{1,100}")
 
 
-def offerings(region: Region, need: Need, now: datetime) -> list[Mapping[str, Any]]:
+def block_offerings(region: Region, need: Need, now: datetime) -> list[Mapping[str, Any]]:
     """List the offers for the plan's nodes, of the shortest length that holds its worst case."""
     hours = (need.minutes.worst * 60 + BLOCK_MARGIN_SECONDS) / 3600
     days = next((days for days in _DAYS if 24 * days >= hours), _DAYS[-1])
@@ -139,7 +228,7 @@ def offerings(region: Region, need: Need, now: datetime) -> list[Mapping[str, An
     )
 
 
-def block_offer(offering: Mapping[str, Any], region: str, need: Need, now: datetime) -> BlockOffer:
+def block_offer(offering: Mapping[str, Any], region: str, need: Need, now: datetime) -> Offer:
     """Read one offering; raises LookupError, ValueError or AwsError if it is invalid."""
     start, end, fee = offering["StartDate"], offering["EndDate"], usd(offering["UpfrontFee"])
     # By the dates: the offering's own hours leave out odd minutes.
@@ -147,16 +236,33 @@ def block_offer(offering: Mapping[str, Any], region: str, need: Need, now: datet
     offer_id, currency = offering["CapacityBlockOfferingId"], offering.get("CurrencyCode", "USD")
     if not _ID.fullmatch(offer_id):
         raise ValueError(f"{offer_id!r} as the id of an offering")
-    return BlockOffer(
-        need=need,
+    buy = (
+        f"aws ec2 purchase-capacity-block --region {region} --instance-platform Linux/UNIX "
+        f"--capacity-block-offering-id {offer_id}"
+    )
+    return Offer(
+        kind="capacity_block",
         region=region,
         zone=offering["AvailabilityZone"],
         usd_per_node_hour=fee / hours / offering["InstanceCount"],
         as_of=now.date(),
         source=f"Capacity Block offering {offer_id}, {fee:.2f} {currency} in advance",
-        offering_id=offer_id,
-        start=start,
-        end=end,
-        fee_usd=fee,
+        usd=Bounds(fee, fee),
+        when=f"{utc_text(start)} to {utc_text(end)}",
+        use=_use_of_block(hours, need.hours),
+        purchase=(
+            "Buying takes the whole price at once and cannot be undone; then put in its id:",
+            f"  {buy}",
+        ),
+        capacity={"reservation_id": "cr-...", "hours": round(hours, 2)},
         hindrance="" if currency == "USD" else f"its price is in {currency}",
     )
+
+
+def _use_of_block(hours: float, need: Bounds) -> str:
+    # Its nodes go before its end.
+    usable = hours - BLOCK_MARGIN_SECONDS / 3600
+    used = Bounds(min(need.best, usable), min(need.worst, usable))
+    left = Bounds(usable - used.worst, usable - used.best)
+    cut = ", cut by its end in the worst case" if need.worst > usable else ""
+    return f"{used:.1f} of {hours:.1f} h{cut}; {left:.1f} h free for more runs"
