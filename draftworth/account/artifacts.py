@@ -1,8 +1,7 @@
 """`draftworth artifacts` lists the compiled graphs that exist, and those that can be removed.
 
 With `--run` it also removes graphs that no given experiment uses or that a server would refuse, and
-uploads that were cut off. Exit code 0: done; 1: AWS refused or has no such bucket; 2:
-an experiment file is wrong.
+uploads that were cut off. Exit code 1: AWS refused or has no such bucket.
 """
 
 import argparse
@@ -36,28 +35,18 @@ from draftworth.untrusted import TooLargeError, read_at_most
 # at most half an hour after its last file.
 LEFTOVER_AGE = timedelta(hours=1)
 _KEY = re.compile(rf"[0-9a-f]{{{KEY_LENGTH}}}")
-
-
 # One object of a bucket, as S3 lists it.
 Entry = Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
 class StoredKey:
-    """The objects that the bucket holds under one artifact key.
-
-    problems: reasons not to trust the manifest, for example that a file it names is missing.
-    """
+    """The objects under one artifact key, and the reasons not to trust its manifest."""
 
     key: str
     objects: Sequence[Entry]
     manifest: ArtifactManifest | None
     problems: tuple[str, ...]
-
-    @property
-    def has_manifest(self) -> bool:
-        """Whether there is a manifest, valid or not: a server that starts would read it."""
-        return any(entry["Key"] == manifest_key(self.key) for entry in self.objects)
 
     def loose(self) -> dict[str, list[Entry]]:
         """Return, by folder, the objects that no manifest names: cut off or running uploads."""
@@ -68,9 +57,6 @@ class StoredKey:
             if name != manifest_key(self.key) and not (own and name.startswith(own)):
                 folders.setdefault("/".join(name.split("/")[:2]), []).append(entry)
         return folders
-
-    def being_uploaded(self, now: datetime) -> bool:
-        return any(_is_young(objects, now) for objects in self.loose().values())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,18 +106,15 @@ def _stored_key(s3: Any, bucket: str, key: str, objects: Sequence[Entry]) -> Sto
 def removals(
     stored: Mapping[str, StoredKey], *, used: Set[str], refused: Set[str], now: datetime
 ) -> tuple[Removal, ...]:
-    """List the unused keys, the graphs that a server would refuse, and the cut off uploads.
-
-    used: the keys of all given experiments.
-    refused: those of them whose graphs are not what an experiment asks for.
-    """
+    """List the keys that are not `used`, refused graphs, and uploads that were cut off."""
     found = []
     for key, entry in sorted(stored.items()):
-        if entry.has_manifest and (key not in used or key in refused):
+        first, *others = sorted(entry.objects, key=lambda found: found["Key"] != manifest_key(key))
+        # Valid or not: a server that starts would read it.
+        has_manifest = first["Key"] == manifest_key(key)
+        if has_manifest and (key not in used or key in refused):
             reason = "no given experiment uses it" if key not in used else "it would be refused"
-            manifest = manifest_key(key)
-            first = sorted(entry.objects, key=lambda found: found["Key"] != manifest)
-            found.append(Removal(what=key, reason=reason, objects=first))
+            found.append(Removal(what=key, reason=reason, objects=(first, *others)))
             continue
         for folder, objects in sorted(entry.loose().items()):
             if not _is_young(objects, now):
@@ -141,11 +124,7 @@ def removals(
 
 
 def remove(s3: Any, bucket: str, removal: Removal) -> None:
-    """Delete the objects; a manifest goes before the files that it names.
-
-    Raises:
-        DraftworthError: S3 answered and did not delete one of them.
-    """
+    """Delete the objects, a manifest before the files that it names; raises DraftworthError."""
     names = [entry["Key"] for entry in removal.objects]
     if names[0].endswith(f"/{MANIFEST_NAME}"):
         s3.delete_object(Bucket=bucket, Key=names.pop(0))
@@ -168,10 +147,7 @@ class Buckets:
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """The compiled graph that a variant asks for, and what the bucket holds under its key.
-
-    refusal: the reasons why a server would refuse what is there; empty if it would not.
-    """
+    """The graph that a variant asks for, what is stored, and why a server would refuse that."""
 
     experiment: str
     variant: str
@@ -180,22 +156,18 @@ class Wanted:
     refusal: Sequence[str]
 
     def start(self, now: datetime) -> str:
-        """Say what a server would do when it starts."""
         if self.refusal:
             return "be refused"
         if self.stored and self.stored.manifest:
             return "load"
-        if self.stored and self.stored.being_uploaded(now):
-            return "compile (one is being uploaded)"
-        return "compile"
+        loose = self.stored.loose().values() if self.stored else ()
+        is_uploading = any(_is_young(objects, now) for objects in loose)
+        return "compile (one is being uploaded)" if is_uploading else "compile"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Listing:
-    """The graphs that experiments want of a bucket, and what can be removed from it.
-
-    others: how many objects belong to no graph.
-    """
+    """The graphs that experiments want of a bucket, and what can be removed from it."""
 
     buckets: Buckets
     wanted: Sequence[Wanted]
@@ -297,7 +269,6 @@ def _refusal(
 
 
 def _commit(s3: Any, bucket: str | None, model: HubModel) -> str | None:
-    """Return the commit of a staged checkpoint; None if it is unknown."""
     key = ready_key(model.model, model.revision)
     stored = bucket and or_none(s3.get_object, "NoSuchKey", Bucket=bucket, Key=key)
     try:

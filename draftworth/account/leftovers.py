@@ -1,9 +1,7 @@
 """`draftworth leftovers` lists what still exists of an experiment, why, and its cost a month.
 
-Each kind of resource is a row in `resource_kinds.yaml`.
-
-Reads only. Exit code 0: nothing is there but what stays on purpose; 1: something else is, or could
-not be looked at; 2: the experiment file is wrong.
+It only reads; each kind of resource is a row in `resource_kinds.yaml`. Exit code 0: nothing is
+there but what stays on purpose; 1: something else is, or could not be looked at.
 """
 
 import argparse
@@ -37,12 +35,10 @@ class Report:
 
     @property
     def planned(self) -> tuple[Leftover, ...]:
-        """The resources that stay on purpose."""
         return tuple(found for found in self.leftovers if found.kept)
 
     @property
     def clean(self) -> bool:
-        """Whether everything was looked at and only planned resources are left."""
         return not self.unplanned and not self.unseen
 
 
@@ -64,10 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def look(scope: Scope, rows: Sequence[Kind]) -> Report:
-    """Look for each kind of resource, then read the index of tags for all other kinds.
-
-    A kind that may not be listed is reported, and looked up in the index of tags.
-    """
+    """Look for each kind; one that may not be listed is looked up in the index of tags."""
     leftovers: list[Leftover] = []
     unseen: list[tuple[str, str]] = []
 

@@ -1,7 +1,6 @@
 """`draftworth preflight` checks that the account has what a deploy and its run need.
 
-Reads only. Exit code 0: nothing fails (warnings are for people); 1: something does; 2: the
-experiment file is wrong.
+It only reads. Exit code 0: nothing fails (warnings are for people); 1: something does.
 """
 
 import argparse
@@ -103,10 +102,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def results(situation: Situation) -> Iterator[tuple[str, CheckResult]]:
-    """Yield every check's name and result, in the table's order.
-
-    If one of the first two fails, the checks that ask AWS are skipped.
-    """
+    """Yield each check's name and result; AWS is not asked after a gate has failed."""
     closed = ""
     for gate in GATES:
         result = skipped(closed) if closed else result_of(gate, situation)

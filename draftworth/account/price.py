@@ -1,7 +1,7 @@
 """`draftworth price` asks AWS for a node's price if the experiment leaves it out.
 
 The price is kept in `cdk.context.json` for every deploy, until `--again` asks for it again.
-Exit code 0: there is a price; 1: AWS has none, or cannot be asked; 2: the experiment file is wrong.
+Exit code 1: AWS has none, or cannot be asked.
 """
 
 import argparse
@@ -52,12 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def kept_price(experiment: ResolvedNeuron, *, again: bool, clients: Clients = client) -> Price:
-    """Return the price that was looked up before; else ask AWS and keep the answer.
-
-    Raises:
-        AwsError: AWS has no such price, or cannot be asked.
-        DraftworthError: the context file cannot be written.
-    """
+    """Return the price that was looked up before; else ask AWS and keep the answer."""
     values = context_values()
     kept = with_looked_up_price(experiment, values.get).spec.aws.price
     if kept is not None and not again:
@@ -68,10 +63,7 @@ def kept_price(experiment: ResolvedNeuron, *, again: bool, clients: Clients = cl
 
 
 def asked_price(experiment: ResolvedNeuron, clients: Clients, now: datetime) -> Price:
-    """Return the zone's Spot price or the region's on-demand price.
-
-    An experiment with a Capacity Block always states its price.
-    """
+    """Return the zone's Spot price or the region's on-demand price; a block's is always stated."""
     aws, kind = experiment.spec.aws, experiment.spec.instance_type
     if aws.capacity.kind == "spot":
         here = Region(name=aws.region, clients=clients)

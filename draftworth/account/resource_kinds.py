@@ -237,10 +237,7 @@ def _bucket(scope: Scope, entry: Entry, found: Leftover) -> Leftover:
 
 
 def _why_kept(scope: Scope, name: str) -> str:
-    """Return the reason why a bucket stays on purpose; empty for one that should go.
-
-    An empty results bucket stays too: CloudFormation cannot look into a bucket before it keeps it.
-    """
+    """An empty results bucket stays too: CloudFormation cannot look into one before it keeps it."""
     s3, aws = scope.client("s3"), scope.experiment.spec.aws
     holds = tags_of_bucket(s3, name).get(naming.HOLDS_TAG)
     if holds == naming.CHECKPOINTS and aws.keep_checkpoints:

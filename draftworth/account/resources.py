@@ -93,11 +93,7 @@ def _is_ours(kind: Kind, scope: Scope, entry: Entry, name: str) -> bool:
 
 
 def parse_arn(arn: str) -> tuple[str, str]:
-    """Return kind and id of an ARN, such as `ec2:subnet` and `subnet-0abc`.
-
-    An ARN is `arn:PARTITION:SERVICE:REGION:ACCOUNT:TYPE/ID`; some services write a colon for the
-    slash, and some have no type.
-    """
+    """Return kind and id of an ARN, such as `ec2:subnet` and `subnet-0abc`."""
     service, resource = arn.split(":", 5)[2], arn.split(":", 5)[5]
     typed = _TYPED.match(resource)
     if service in _UNTYPED or typed is None:
@@ -106,10 +102,7 @@ def parse_arn(arn: str) -> tuple[str, str]:
 
 
 def find_in_tag_index(scope: Scope, *, known_better: Set[str]) -> Iterator[Leftover]:
-    """Yield resources of other kinds than `known_better` with the experiment's tag.
-
-    The index goes on listing a resource for some time after it was deleted.
-    """
+    """Yield tagged resources of other kinds; the index lists deleted ones for some time."""
     index = scope.client("resourcegroupstaggingapi")
     wanted = [{"Key": EXPERIMENT_TAG, "Values": [scope.experiment.name]}]
     arns = "ResourceTagMappingList[].ResourceARN"

@@ -1,7 +1,6 @@
 """Lists the runs of results buckets, newest first, each with the command that shows it.
 
-Only `run.json` is read of a run, as strictly as its report reads it. A bucket may hold anything, so
-the number of folders is limited, and a folder without a valid name or `run.json` is named as such.
+Only `run.json` is read of a run, as strictly as its report reads it. A bucket may hold anything.
 """
 
 import re
@@ -36,11 +35,7 @@ _REASON_CHARACTERS = 200
 
 @dataclass(frozen=True, kw_only=True)
 class ListedRun:
-    """A run's folder and the content of its `run.json`.
-
-    begun: without a valid `run.json`, the time when S3 got the first listed file.
-    blocks: None without a valid `run.json`.
-    """
+    """A run's folder and its `run.json`; without one `begun` is when its first file came."""
 
     address: str
     begun: datetime

@@ -1,7 +1,6 @@
 """Downloads runs and checkpoints from S3 into a folder, for the report or a model.
 
-A download can be interrupted: a file gets its name once it is complete and checked, and the next
-call downloads the others.
+A file gets its name once it is complete and checked; the next call downloads the others.
 """
 
 import hashlib
@@ -35,13 +34,8 @@ _LIMITS_BYTES = {
 def download_run(url: str, folder: Path) -> None:
     """Download the files that `run.json` lists of the run at `s3://BUCKET/PREFIX`.
 
-    The result of a search comes too. Result files that it does not list come as empty files, so
-    that
-    the reader can name them. boto3 looks up credentials and region. If there is no run, the folder
-    stays empty.
-
-    Raises:
-        UserInputError: the address is invalid, or a file is too large.
+    Result files that it does not list come as empty files, so that the reader can name them. If
+    there is no run, the folder stays empty.
     """
     bucket, prefix = parse_s3_url(url)
     start = f"{prefix.strip('/')}/".lstrip("/")
@@ -102,10 +96,6 @@ def download_checkpoint(
     """Download the checkpoint at `s3://BUCKET/MODEL/REVISION` and return its folder.
 
     Files with weights come only if `needs_weights`; `say` is called with lines of progress.
-
-    Raises:
-        UserInputError: there is no complete checkpoint, or the folder cannot be written.
-        DraftworthError: S3 cannot be read, or has other files than the checkpoint's.
     """
     bucket, prefix = parse_s3_url(url)
     start = prefix.strip("/")
@@ -152,7 +142,6 @@ def _ready(s3: Any, bucket: str, start: str, url: str) -> checkpoints.ReadyModel
 
 
 def _unready(s3: Any, bucket: str, start: str) -> str:
-    """Say why a checkpoint has no `_READY.json`, and what to do."""
     if failed := _marker(s3, bucket, f"{start}/{checkpoints.FAILED_MARKER}"):
         try:
             return (

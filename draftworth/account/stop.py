@@ -1,10 +1,8 @@
 """`draftworth stop` has the capacity controller scale the accelerator nodes to zero.
 
 It puts `control/stop` into the results bucket and watches until no instance is left. While the
-object exists no node starts, also after another deploy; `--resume` deletes it.
-
-Exit code 0: the nodes are gone (or may come again); 1: they are still there after `--wait-minutes`,
-or AWS refused; 2: the experiment file is wrong.
+object exists no node starts, also after another deploy; `--resume` deletes it. Exit code 1: nodes
+are still there after `--wait-minutes`, or AWS refused.
 """
 
 import argparse
@@ -53,10 +51,7 @@ class Nodes:
 
 @dataclass(frozen=True, kw_only=True)
 class ControllerNotes:
-    """What the controller's last decision and its ledger say, from `control/capacity.json`.
-
-    desired: the size it decided on; the controller notes it before it acts.
-    """
+    """The controller's last decision and ledger as lines, and the size it notes before it acts."""
 
     desired: int = 0
     lines: tuple[str, ...] = ()
@@ -110,7 +105,6 @@ class Deployment:
         return f"s3://{self.bucket}/{STOP_KEY}"
 
     def nodes(self) -> Nodes:
-        """Count the nodes in the node group and in the Auto Scaling groups behind it."""
         asked = {"clusterName": self.experiment.names.cluster, "nodegroupName": self.node_group}
         doing, missing = f"look at the node group {self.node_group}", "ResourceNotFoundException"
         answer = self.region.ask(doing, "eks", "describe_nodegroup", missing, **asked)

@@ -194,7 +194,6 @@ def _method(experiment: ResolvedExperiment) -> tuple[str, Mapping[int, int]]:
 
 
 def _step_costs(card: StepCostCard | None, method: str) -> Sequence[StepCosts]:
-    """Return the card's costs at each of its loads; without a card, the published ones."""
     if card is not None:
         return [*costs_by_load(card, method).values()]
     low, high = catalog().methods[method].step_cost_per_draft or (0.0, 0.0)

@@ -1,7 +1,4 @@
-"""`draftworth estimate`: what an accelerator hour would settle, cost and save.
-
-Each sentence has the figures that its result was computed from.
-"""
+"""`draftworth estimate`: what an accelerator hour would settle, cost and save."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -24,8 +21,7 @@ from draftworth.records.servers import ServingFacts
 class TokenPrice:
     """The price of a token without a draft, in decoding alone.
 
-    node_share: the baseline's part of a node, 0 to 1. step_s: seconds of a baseline step, which
-    yields one token for each of `requests` at once.
+    node_share: the baseline's part, 0 to 1. step_s: seconds a step of `requests` at once.
     """
 
     usd_per_node_hour: float
@@ -40,7 +36,6 @@ class TokenPrice:
 
     @property
     def how(self) -> str:
-        """Return the multiplication, so that a reader can check the price."""
         return (
             f"{self.usd_per_node_hour:.2f} USD a node hour x {self.node_share:g} of a node / 3600 "
             f"x {self.step_s:.4g} s a step / {self.requests} at once x 1,000,000"
@@ -48,12 +43,9 @@ class TokenPrice:
 
 
 def token_prices(experiment: ResolvedExperiment, card: StepCostCard) -> dict[str, TokenPrice]:
-    """Return the prices of a token by label of the load.
+    """Return a token's price by label of the load; raises UserInputError for a bad card.
 
     There are none if the node's price is unknown or the card is of other servers.
-
-    Raises:
-        UserInputError: the card has impossible figures.
     """
     serving, price = checked_serving(card), experiment.price
     if price is None or not _are_alike(serving, serving_facts(experiment)):

@@ -113,7 +113,7 @@ def run(arguments: argparse.Namespace) -> int:
     sink.check()
     result = measure_here(spec, sink, lambda line: print(line, file=sys.stderr, flush=True))
     folder = arguments.out / result.run_id
-    print_verdict(read_run(folder))
+    print_verdict(read_run(folder), (), {})
     print(f"\nfiles: {folder}")
     if result.status == "failed":
         raise DraftworthError(f"the run failed: {result.reason}")

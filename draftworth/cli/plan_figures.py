@@ -204,7 +204,6 @@ def _block_lines(first: RunForecast, second: RunForecast, capacity: CapacityBloc
 
 
 def _standing_line() -> str:
-    """The cost from deploy to destroy, whatever runs."""
     items = assumption_data().standing
     total_usd = sum(item.count * item.usd_per_hour for item in items)
     parts = " + ".join(f"{item.count} x {item.what} {item.usd_per_hour:g}" for item in items)

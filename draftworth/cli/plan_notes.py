@@ -65,11 +65,7 @@ def _block_advice(run: RunForecast, block: PaidBlock) -> Iterator[str]:
 
 
 def _needed(run: RunForecast, needed: Bounds) -> Iterator[Bounds]:
-    """Yield the minutes that a run needs.
-
-    A search has three: for its certain candidates, on average, and for all that `search.stop` lets
-    begin.
-    """
+    """Yield the minutes that a run needs; a search: for certain candidates, on average, for all."""
     if search := run.search:
         certain = needed.worst - run.others_minutes.worst
         average = certain + search.further_minutes(search.extent.average).worst
@@ -103,7 +99,6 @@ def _search_limit_advice(
 
 
 def _unpriced_stop(experiment: ResolvedNeuron) -> Iterator[str]:
-    """Warn of parts of `search.stop` that need a price."""
     if experiment.spec.search is None or experiment.spec.aws.price is not None:
         return
     stop = experiment.spec.search.stop

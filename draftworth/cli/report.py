@@ -14,7 +14,7 @@ from draftworth.records.likelihoods import Prediction, read_predictions
 from draftworth.records.reading import Run, read_end, read_run
 from draftworth.records.transcripts import Transcript, Transcripts, read_transcripts
 from draftworth.report.contents import document_of, handover_document
-from draftworth.report.document import document_lines
+from draftworth.report.document import Document, document_lines
 from draftworth.untrusted import one_line
 
 _BESIDE_THE_RUN = ""
@@ -64,56 +64,41 @@ def run(arguments: argparse.Namespace) -> int:
             return 0
     out = None if arguments.out is None else _out_folder(arguments.runs, arguments.out)
     if arguments.handover:
-        _hand_over(arguments, out)
+        told = "given with --handover, which is about one run's decision, allowed: with the whole "
+        _refuse(arguments, ("against", "score"), f"{told}report; next: leave one of the two out")
+    facts, transcripts = _read(arguments.runs, texts=True)
+    if arguments.handover:
+        document = handover_document(facts)
     else:
-        _report(arguments, out)
+        document = _report(arguments, facts, transcripts)
+    if out is not None:
+        # Written first: a reader of the printed text (`head`) may end early, and this program too.
+        # Imported here: templates and plotting take long, and other commands do not need them.
+        from draftworth.report import writing
+
+        if arguments.handover:
+            writing.write_handover(document, out)
+        else:
+            writing.write_report(document, facts, out)
+    print(*document_lines(document), sep="\n")
+    if out is not None:
+        print(f"{'handover' if arguments.handover else 'report'} written to {out}")
     return 0
 
 
-def _report(arguments: argparse.Namespace, out: Path | None) -> None:
-    facts, transcripts = _read(arguments.runs, texts=True)
+def _report(arguments: argparse.Namespace, facts: RunFacts, transcripts: Transcripts) -> Document:
     other = _read(arguments.against, texts=False)[0] if arguments.against else None
     if other:
         _refuse_the_same_run(facts.run, other.run)
     same = other and is_same_experiment(facts.run, other.run)
-    changed = changes(facts, other) if other and same else ()
-    beside = elsewhere(facts, other) if other and not same else None
-    scores = score(arguments.score, facts, transcripts) if arguments.score is not None else ()
-    name = other.run.result.run_id if other else ""
-    document = document_of(
+    return document_of(
         facts,
-        changed,
-        name,
-        scores=scores,
-        elsewhere=beside,
+        changes(facts, other) if other and same else (),
+        other.run.result.run_id if other else "",
+        scores=score(arguments.score, facts, transcripts) if arguments.score is not None else (),
+        elsewhere=elsewhere(facts, other) if other and not same else None,
         predictions=_predictions(arguments.runs),
     )
-    if out is not None:
-        # Written first: a reader of the printed text (`head`) may end early, and this program too.
-        # Imported here: templates and plotting take long, and other commands do not need them.
-        from draftworth.report.writing import write_report
-
-        write_report(document, facts, out)
-    print(*document_lines(document), sep="\n")
-    if out is not None:
-        print(f"report written to {out}")
-
-
-def _hand_over(arguments: argparse.Namespace, out: Path | None) -> None:
-    for option in ("against", "score"):
-        if getattr(arguments, option) is not None:
-            raise UserInputError(
-                f"--{option}: given with --handover, which is about one run's decision, allowed: "
-                "with the whole report; next: leave one of the two out"
-            )
-    document = handover_document(_read(arguments.runs, texts=True)[0])
-    if out is not None:  # written first, and imported here, as in `_report`
-        from draftworth.report.writing import write_handover
-
-        write_handover(document, out)
-    print(*document_lines(document), sep="\n")
-    if out is not None:
-        print(f"handover written to {out}")
 
 
 def _refuse_with_a_list(arguments: argparse.Namespace, place: str) -> None:
@@ -122,12 +107,15 @@ def _refuse_with_a_list(arguments: argparse.Namespace, place: str) -> None:
             f"RUN: given {place}, which names many runs, among several, allowed: alone, or runs; "
             "next: choose some of those that the command lists for it"
         )
-    for option in ("against", "out", "score", "handover"):
+    told = f"given with {place}, which names many runs, allowed: with one run; next: choose one of "
+    options = ("against", "out", "score", "handover")
+    _refuse(arguments, options, f"{told}those that the command lists without it")
+
+
+def _refuse(arguments: argparse.Namespace, options: Sequence[str], because: str) -> None:
+    for option in options:
         if getattr(arguments, option) not in (None, False):
-            raise UserInputError(
-                f"--{option}: given with {place}, which names many runs, allowed: with "
-                "one run; next: choose one of those that the command lists without it"
-            )
+            raise UserInputError(f"--{option}: {because}")
 
 
 def _refuse_the_same_run(run: Run, other: Run) -> None:
@@ -170,15 +158,7 @@ def _predictions(runs_at: Sequence[str]) -> tuple[Prediction, ...]:
     return read_predictions(folder, read_end(folder).run_id)
 
 
-_NO_TRANSCRIPTS: Transcripts = {}
-
-
-def print_verdict(
-    run: Run,
-    predictions: Sequence[Prediction] = (),
-    *,
-    transcripts: Transcripts = _NO_TRANSCRIPTS,
-) -> None:
+def print_verdict(run: Run, predictions: Sequence[Prediction], transcripts: Transcripts) -> None:
     """Print the report of a run that was just measured."""
     document = document_of(facts_of(run, transcripts), predictions=predictions)
     print(*document_lines(document), sep="\n")

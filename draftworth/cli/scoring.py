@@ -22,12 +22,7 @@ _FORM = '{"baseline": NUMBER, "variant": NUMBER}'
 
 
 def score(command: str, facts: RunFacts, transcripts: Transcripts) -> tuple[ScoreComparison, ...]:
-    """Run the program over all pairs of outputs.
-
-    Raises:
-        UserInputError: there is nothing to score, or the program's answer has another form.
-        DraftworthError: the program cannot be started, or failed.
-    """
+    """Run the program over all pairs of outputs; raises DraftworthError if it fails."""
     outputs = to_score(facts, transcripts)
     if not outputs:
         raise UserInputError(

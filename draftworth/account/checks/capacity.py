@@ -17,10 +17,7 @@ from draftworth.records.deployment import BLOCK_MARGIN_SECONDS
 
 @dataclass(frozen=True, kw_only=True)
 class VcpuQuota:
-    """A quota of Service Quotas; its code is the same in every region.
-
-    family: a pattern for the instance types that count against it.
-    """
+    """A quota of Service Quotas, for the instance types that match the pattern `family`."""
 
     code: str
     name: str
@@ -174,7 +171,6 @@ USABLE_STATES = ("scheduled", "active", "payment-pending", "pending", "assessing
 
 
 def _mismatches(situation: Situation, block: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the reasons why this block cannot serve the experiment at all."""
     experiment = situation.experiment
     if block.get("ReservationType") != "capacity-block":
         yield "it is an On-Demand Capacity Reservation, not a Capacity Block"

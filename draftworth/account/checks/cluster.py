@@ -52,7 +52,6 @@ def zone_ids(region: Region) -> dict[str, str]:
 
 
 def _zone_problems(aws: Aws, ids: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield what is wrong with each zone and what to do about it."""
     fit = [name for name in sorted(ids) if ids[name] not in REFUSED_ZONE_IDS]
     for key, zone in (
         ("availability_zone", aws.availability_zone),

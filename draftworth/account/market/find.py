@@ -56,7 +56,6 @@ class Found:
     regions: list[str] = field(default_factory=list)
 
     def attempt(self, region: str, what: str, call: Callable[[], T]) -> T | None:
-        """Return the result of a call; if it fails, note the reason and return None."""
         try:
             return call()
         except AwsError as error:
@@ -80,11 +79,7 @@ def run(experiment: ResolvedNeuron, wanted: Collection[str]) -> int:
 def look(
     experiment: ResolvedNeuron, need: Need, wanted: Collection[str], clients: Clients
 ) -> Found:
-    """Find what the regions offer; a wanted region that is not enabled becomes unknown.
-
-    Raises:
-        AwsError: the account's regions cannot be listed.
-    """
+    """Find what the regions offer; a wanted region that is not enabled becomes unknown."""
     states = region_states(experiment.spec.aws.region, clients)
     enabled = {name for name, state in states.items() if state in OPEN}
     names = sorted(enabled & set(wanted) if wanted else enabled)

@@ -126,10 +126,7 @@ def usd(text: Any) -> float:
 
 
 def on_demand_prices(price_list: Region, instance_type: str, **where: str) -> dict[str, float]:
-    """Return US dollars an hour by region, for Linux and shared tenancy.
-
-    where: further attributes of the product.
-    """
+    """Return US dollars an hour by region for Linux; `where`: further attributes."""
     attributes = {
         "instanceType": instance_type,
         "operatingSystem": "Linux",
@@ -150,7 +147,6 @@ def on_demand_prices(price_list: Region, instance_type: str, **where: str) -> di
 
 
 def _hourly(product: str) -> Iterator[tuple[str, float]]:
-    """Yield region and price of a product, which is JSON as text."""
     data = load_object(product)
     region = jmespath.search("product.attributes.regionCode", data)
     for price in _HOURLY.search(data) or ():
