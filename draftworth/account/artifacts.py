@@ -12,11 +12,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from draftworth.account.clients import client, delete_objects, explained, listed, or_none
+from draftworth.account import clients, scope
 from draftworth.account.printing import duration_text, print_lines, size_text
-from draftworth.account.scope import bucket_of
-from draftworth.experiment.naming import ARTIFACTS_OUTPUT, CHECKPOINTS_OUTPUT
-from draftworth.experiment.variants import HubModel
+from draftworth.experiment import naming, variants
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron, load_neuron
 from draftworth.records.artifacts import (
     MANIFEST_NAME,
@@ -76,7 +74,7 @@ def read_store(s3: Any, bucket: str) -> tuple[dict[str, StoredKey], int]:
     """Return every artifact key of the bucket, and the count of objects under no key."""
     by_key: dict[str, list[Entry]] = {}
     others = 0
-    for entry in listed(s3, "list_objects_v2", "Contents", Bucket=bucket):
+    for entry in clients.listed(s3, "list_objects_v2", "Contents", Bucket=bucket):
         key, slash, _ = entry["Key"].partition("/")
         if slash and _KEY.fullmatch(key):
             by_key.setdefault(key, []).append(entry)
@@ -128,7 +126,7 @@ def remove(s3: Any, bucket: str, removal: Removal) -> None:
     names = [entry["Key"] for entry in removal.objects]
     if names[0].endswith(f"/{MANIFEST_NAME}"):
         s3.delete_object(Bucket=bucket, Key=names.pop(0))
-    delete_objects(s3, bucket, [{"Key": name} for name in names])
+    clients.delete_objects(s3, bucket, [{"Key": name} for name in names])
 
 
 def _is_young(objects: Iterable[Entry], now: datetime) -> bool:
@@ -207,8 +205,8 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.run and listing.removals:
             bucket, region = listing.buckets.artifacts, listing.buckets.region
             for removal in listing.removals:
-                with explained(f"remove s3://{bucket}/{removal.what}", region=region):
-                    remove(client("s3", region), bucket, removal)
+                with clients.explained(f"remove s3://{bucket}/{removal.what}", region=region):
+                    remove(clients.client("s3", region), bucket, removal)
             print_lines([f"removed {size_text(listing.removable_bytes)}"])
     return 0
 
@@ -230,16 +228,16 @@ def find_buckets(experiment: ResolvedNeuron, bucket: str | None) -> Buckets:
     region = experiment.spec.aws.region
     if bucket:
         return Buckets(region=region, artifacts=bucket, checkpoints=None)
-    artifacts = bucket_of(experiment, ARTIFACTS_OUTPUT)
-    checkpoints = bucket_of(experiment, CHECKPOINTS_OUTPUT)
+    artifacts = scope.bucket_of(experiment, naming.ARTIFACTS_OUTPUT)
+    checkpoints = scope.bucket_of(experiment, naming.CHECKPOINTS_OUTPUT)
     return Buckets(region=region, artifacts=artifacts, checkpoints=checkpoints)
 
 
 def _listing(
     buckets: Buckets, experiments: Iterable[ResolvedNeuron], *, used: set[str], now: datetime
 ) -> Listing:
-    s3 = client("s3", buckets.region)
-    with explained(f"read s3://{buckets.artifacts}", region=buckets.region):
+    s3 = clients.client("s3", buckets.region)
+    with clients.explained(f"read s3://{buckets.artifacts}", region=buckets.region):
         stored, others = read_store(s3, buckets.artifacts)
         wanted = [
             Wanted(
@@ -268,9 +266,9 @@ def _refusal(
     return [*there.problems, *differences(there.manifest, variant.artifact_inputs, commits)]
 
 
-def _commit(s3: Any, bucket: str | None, model: HubModel) -> str | None:
+def _commit(s3: Any, bucket: str | None, model: variants.HubModel) -> str | None:
     key = ready_key(model.model, model.revision)
-    stored = bucket and or_none(s3.get_object, "NoSuchKey", Bucket=bucket, Key=key)
+    stored = bucket and clients.or_none(s3.get_object, "NoSuchKey", Bucket=bucket, Key=key)
     try:
         return load_record(ReadyModel, read_at_most(stored["Body"])).commit if stored else None
     except (RecordError, TooLargeError):

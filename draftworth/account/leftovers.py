@@ -10,15 +10,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from draftworth.account import printing, resources
 from draftworth.account.checks.check import identity, stacks
 from draftworth.account.clients import AwsError, client, explained, tags_of
-from draftworth.account.printing import duration_text, print_lines
 from draftworth.account.resource_kinds import Kind, Leftover, kinds, oldest_price
-from draftworth.account.resources import find, find_in_tag_index
 from draftworth.account.scope import Scope
 from draftworth.experiment.naming import EXPERIMENT_TAG
-from draftworth.planning.prices import with_looked_up_price
-from draftworth.planning.resolved import load_neuron
+from draftworth.planning import prices, resolved
 from draftworth.terminal import table_lines
 
 
@@ -49,13 +47,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Look for every kind of resource, and print what exists."""
-    experiment = with_looked_up_price(load_neuron(arguments.experiment))
+    experiment = prices.with_looked_up_price(resolved.load_neuron(arguments.experiment))
     scope = Scope(experiment=experiment, clients=client, now=datetime.now(UTC))
     account = identity(scope)["Account"]
     report = look(scope, kinds())
-    print_lines([f"{experiment.name} in account {account}, {scope.region}"])
-    print_lines(report_lines(report, scope.now))
-    print_lines(other_lines(scope))
+    printing.print_lines([f"{experiment.name} in account {account}, {scope.region}"])
+    printing.print_lines(report_lines(report, scope.now))
+    printing.print_lines(other_lines(scope))
     return 0 if report.clean else 1
 
 
@@ -73,8 +71,8 @@ def look(scope: Scope, rows: Sequence[Kind]) -> Report:
             return False
         return True
 
-    known_better = {kind.covers for kind in rows if add(kind.looks_at, find(kind, scope))}
-    in_index = find_in_tag_index(scope, known_better=known_better)
+    known_better = {kind.covers for kind in rows if add(kind.looks_at, resources.find(kind, scope))}
+    in_index = resources.find_in_tag_index(scope, known_better=known_better)
     add("the index of tags", in_index, "read")
     return Report(leftovers=tuple(leftovers), unseen=tuple(unseen))
 
@@ -117,7 +115,7 @@ def _table(leftovers: Sequence[Leftover], now: datetime) -> Iterator[str]:
 
 
 def _row(found: Leftover, now: datetime) -> tuple[str, str, str, str]:
-    age = duration_text((now - found.created).total_seconds()) if found.created else "?"
+    age = printing.duration_text((now - found.created).total_seconds()) if found.created else "?"
     lines = [f"{found.id} ({found.name})" if found.name else found.id, f"remove: {found.remove}"]
     if found.kept:
         lines.insert(1, f"why: {found.kept}")

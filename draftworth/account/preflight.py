@@ -11,16 +11,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from draftworth import terminal
+from draftworth import errors, terminal
+from draftworth.account import clients, printing
 from draftworth.account.checks import capacity, check, cluster, deployment, money
 from draftworth.account.checks.check import Check, CheckResult, Situation, failed, skipped
-from draftworth.account.clients import AwsError, client
 from draftworth.account.market import find, offers
-from draftworth.account.printing import print_lines
-from draftworth.errors import DraftworthError, UserInputError
 from draftworth.experiment.strict import REGION_PATTERN
-from draftworth.planning.prices import with_looked_up_price
-from draftworth.planning.resolved import load_neuron
+from draftworth.planning import prices, resolved
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM_SECONDS = 20
@@ -82,22 +79,22 @@ def _regions(text: str) -> tuple[str, ...]:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the checks and print the table, or look for capacity."""
-    experiment = with_looked_up_price(load_neuron(arguments.experiment))
+    experiment = prices.with_looked_up_price(resolved.load_neuron(arguments.experiment))
     if arguments.find:
         return find.run(experiment, arguments.regions)
     if arguments.regions:
-        raise UserInputError("--regions: given without --find, allowed with it")
+        raise errors.UserInputError("--regions: given without --find, allowed with it")
     situation = Situation(
         experiment=experiment,
-        clients=client,
+        clients=clients.client,
         now=datetime.now(UTC),
         run=run_program,
         root=ROOT,
         container_engine=os.environ.get("CDK_DOCKER", "docker"),
     )
     answers = list(results(situation))
-    print_lines(table_lines(answers))
-    print_lines(paste_lines(answers))
+    printing.print_lines(table_lines(answers))
+    printing.print_lines(paste_lines(answers))
     return 1 if any(result.status == "fail" for _, result in answers) else 0
 
 
@@ -118,9 +115,9 @@ def result_of(one: Check, situation: Situation) -> CheckResult:
     """Run a check; a check that cannot be made fails, because the deploy may fail there too."""
     try:
         return one.run(situation)
-    except AwsError as error:
+    except clients.AwsError as error:
         return failed(error.reason, error.next_step)
-    except DraftworthError as error:
+    except errors.DraftworthError as error:
         return failed(str(error), "")
 
 

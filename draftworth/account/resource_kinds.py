@@ -16,9 +16,8 @@ from draftworth.account.clients import listed, tags_of, tags_of_bucket
 from draftworth.account.delete_assets import is_asset_bucket, stored_versions
 from draftworth.account.printing import GIB, size_text, utc_text
 from draftworth.account.scope import Scope, of_stack
-from draftworth.experiment import naming
+from draftworth.experiment import naming, strict
 from draftworth.experiment.aws import CapacityBlock
-from draftworth.experiment.strict import StrictModel, read_yaml
 from draftworth.planning.assumptions import HOURS_A_MONTH, assumption_data
 
 # One entry of a listing, as AWS answers it.
@@ -44,7 +43,7 @@ class Leftover:
     kept: str = ""
 
 
-class Kind(StrictModel):
+class Kind(strict.StrictModel):
     """One kind of resource.
 
     Texts in braces are filled in with the scope's `project`, `assets`, `cluster` and `dashboard`;
@@ -86,7 +85,7 @@ class Kind(StrictModel):
         return f"{self.kind}es" if self.kind.endswith("s") else f"{self.kind}s"
 
 
-class ListPrice(StrictModel):
+class ListPrice(strict.StrictModel):
     """A price in US dollars an hour or a month on the day `as_of`, of one piece or one GiB."""
 
     usd: Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -96,7 +95,7 @@ class ListPrice(StrictModel):
 
 
 def _shipped(name: str, form: type[T]) -> T:
-    return read_yaml(form, (files("draftworth.account") / name).read_text(encoding="utf-8"))
+    return strict.read_yaml(form, (files("draftworth.account") / name).read_text(encoding="utf-8"))
 
 
 @cache

@@ -4,16 +4,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any
 
+from draftworth.account import resource_kinds
 from draftworth.account.clients import listed, or_none, tags_of
-from draftworth.account.resource_kinds import (
-    AMEND,
-    FILTERS,
-    OURS,
-    Entry,
-    Kind,
-    Leftover,
-    monthly_usd,
-)
 from draftworth.account.scope import Scope
 from draftworth.experiment.naming import EXPERIMENT_TAG, PROJECT
 
@@ -24,7 +16,7 @@ _UNTYPED = ("s3", "sns", "sqs")
 _TYPED = re.compile(r"(?P<kind>[^/:]+)[/:](?P<id>.+)")
 
 
-def find(kind: Kind, scope: Scope) -> Iterator[Leftover]:
+def find(kind: resource_kinds.Kind, scope: Scope) -> Iterator[resource_kinds.Leftover]:
     """Yield the experiment's resources of one kind, each once."""
     seen = set[tuple[str, str]]()
     for entry in _entries(kind, scope):
@@ -35,15 +27,15 @@ def find(kind: Kind, scope: Scope) -> Iterator[Leftover]:
             continue
         seen.add((id_, remove))
         amount = entry[kind.amount] if kind.amount else 1
-        found = Leftover(
+        found = resource_kinds.Leftover(
             kind=kind.kind,
             id=id_,
             name=kind.name.format_map(values) or tags_of(entry).get("Name", ""),
             created=entry.get(kind.created),
-            usd_per_month=monthly_usd(kind.usd, amount=amount) if kind.usd else 0.0,
+            usd_per_month=resource_kinds.monthly_usd(kind.usd, amount=amount) if kind.usd else 0.0,
             remove=remove,
         )
-        yield AMEND[kind.amend](scope, entry, found) if kind.amend else found
+        yield resource_kinds.AMEND[kind.amend](scope, entry, found) if kind.amend else found
 
 
 def _values(scope: Scope) -> dict[str, str]:
@@ -56,7 +48,7 @@ def _values(scope: Scope) -> dict[str, str]:
     }
 
 
-def _entries(kind: Kind, scope: Scope) -> Iterator[Entry]:
+def _entries(kind: resource_kinds.Kind, scope: Scope) -> Iterator[resource_kinds.Entry]:
     service, operation, result = kind.lists
     client = scope.client(service)
 
@@ -71,19 +63,21 @@ def _entries(kind: Kind, scope: Scope) -> Iterator[Entry]:
                 yield entry
 
 
-def _calls(kind: Kind, scope: Scope) -> Iterator[Mapping[str, Any]]:
+def _calls(kind: resource_kinds.Kind, scope: Scope) -> Iterator[Mapping[str, Any]]:
     """Yield the arguments of each call; a filter without values is left out."""
     if not kind.filters:
         for asked in kind.asks:
             yield {key: text.format_map(_values(scope)) for key, text in asked.items()}
     for name in kind.filters:
-        values: Mapping[str, Sequence[str]] = FILTERS[name](scope)
+        values: Mapping[str, Sequence[str]] = resource_kinds.FILTERS[name](scope)
         if all(values.values()):
             yield {"Filters": [{"Name": key, "Values": list(v)} for key, v in values.items()]}
 
 
-def _is_ours(kind: Kind, scope: Scope, entry: Entry, name: str) -> bool:
-    if kind.ours and OURS[kind.ours](scope, entry):
+def _is_ours(
+    kind: resource_kinds.Kind, scope: Scope, entry: resource_kinds.Entry, name: str
+) -> bool:
+    if kind.ours and resource_kinds.OURS[kind.ours](scope, entry):
         return True
     if kind.tags is None:
         return not kind.ours
@@ -101,7 +95,7 @@ def parse_arn(arn: str) -> tuple[str, str]:
     return f"{service}:{typed['kind']}", typed["id"]
 
 
-def find_in_tag_index(scope: Scope, *, known_better: Set[str]) -> Iterator[Leftover]:
+def find_in_tag_index(scope: Scope, *, known_better: Set[str]) -> Iterator[resource_kinds.Leftover]:
     """Yield tagged resources of other kinds; the index lists deleted ones for some time."""
     index = scope.client("resourcegroupstaggingapi")
     wanted = [{"Key": EXPERIMENT_TAG, "Values": [scope.experiment.name]}]
@@ -109,7 +103,7 @@ def find_in_tag_index(scope: Scope, *, known_better: Set[str]) -> Iterator[Lefto
     for text in listed(index, "get_resources", arns, TagFilters=wanted):
         kind, id_ = parse_arn(text)
         if kind not in known_better:
-            yield Leftover(
+            yield resource_kinds.Leftover(
                 kind=kind,
                 id=id_,
                 usd_per_month=None,

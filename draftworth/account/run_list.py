@@ -13,16 +13,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from draftworth import errors, terminal, untrusted
 from draftworth.account.clients import client, explained, listed, or_none, tags_of_bucket
 from draftworth.account.printing import utc_text
-from draftworth.errors import DraftworthError
 from draftworth.experiment.naming import EXPERIMENT_TAG, HOLDS_TAG, PROJECT, RESULTS, RUNS_PREFIX
 from draftworth.planning.resolved import load_neuron
-from draftworth.records.codec import RecordError, load_record
-from draftworth.records.reading import parse_s3_url
-from draftworth.records.results import RUN_FILE, RunResult
-from draftworth.terminal import table_lines
-from draftworth.untrusted import TooLargeError, one_line, read_at_most
+from draftworth.records import codec, reading, results
 
 MOST_RUNS = 1_000
 # Each page has a thousand names; a folder may hold files beside its runs.
@@ -53,7 +49,7 @@ def lines_of_experiment(path: Path) -> Iterator[str]:
     with explained("list the results buckets", region=region):
         buckets = list(_results_buckets(s3, experiment.name))
     if not buckets:
-        raise DraftworthError(
+        raise errors.DraftworthError(
             f"{path}: no results bucket of experiment {experiment.name} in this account; next: "
             f"`make deploy EXPERIMENT={path}`, or credentials of the account that it ran in"
         )
@@ -63,12 +59,12 @@ def lines_of_experiment(path: Path) -> Iterator[str]:
 
 def lines_of_address(url: str) -> Iterator[str] | None:
     """List the runs below `s3://BUCKET` or `s3://BUCKET/PREFIX`; None if it is one run."""
-    bucket, prefix = parse_s3_url(url)
+    bucket, prefix = reading.parse_s3_url(url)
     start = f"{prefix.strip('/')}/".lstrip("/")
     s3 = client("s3")
     with explained(f"read {url}"):
-        found = s3.list_objects_v2(Bucket=bucket, Prefix=f"{start}{RUN_FILE}", MaxKeys=1)
-    if any(entry["Key"] == f"{start}{RUN_FILE}" for entry in found.get("Contents", ())):
+        found = s3.list_objects_v2(Bucket=bucket, Prefix=f"{start}{results.RUN_FILE}", MaxKeys=1)
+    if any(entry["Key"] == f"{start}{results.RUN_FILE}" for entry in found.get("Contents", ())):
         return None
     return lines(s3, bucket, start or RUNS_PREFIX)
 
@@ -91,7 +87,7 @@ def lines(s3: Any, bucket: str, folder: str) -> Iterator[str]:
     yield f"{address}: 1 run" if len(runs) == 1 else f"{address}: {len(runs) or 'no'} runs"
     if runs:
         rows = (_row(run) for run in runs)
-        yield from (f"  {line}" for line in table_lines(rows, _HEADINGS, numbers=(3,)))
+        yield from (f"  {line}" for line in terminal.table_lines(rows, _HEADINGS, numbers=(3,)))
     if len(folders) > len(runs):
         yield f"  not looked at: {len(folders) - len(runs)} folders with names that no run has"
     if not complete:
@@ -113,15 +109,15 @@ def _folders(s3: Any, bucket: str, folder: str) -> tuple[Sequence[str], bool]:
 
 def _listed_run(s3: Any, bucket: str, folder: str) -> ListedRun:
     address = f"s3://{bucket}/{folder.rstrip('/')}"
-    stored = or_none(s3.get_object, "NoSuchKey", Bucket=bucket, Key=f"{folder}{RUN_FILE}")
+    stored = or_none(s3.get_object, "NoSuchKey", Bucket=bucket, Key=f"{folder}{results.RUN_FILE}")
     if stored is None:
         first = s3.list_objects_v2(Bucket=bucket, Prefix=folder, MaxKeys=1).get("Contents", ())
         begun = first[0]["LastModified"] if first else datetime.now(UTC)
         return ListedRun(address=address, begun=begun, status="not over")
     try:
-        run = load_record(RunResult, read_at_most(stored["Body"]))
-    except (RecordError, TooLargeError) as error:
-        begun, reason = stored["LastModified"], f"{RUN_FILE}: {error}"
+        run = codec.load_record(results.RunResult, untrusted.read_at_most(stored["Body"]))
+    except (codec.RecordError, untrusted.TooLargeError) as error:
+        begun, reason = stored["LastModified"], f"{results.RUN_FILE}: {error}"
         return ListedRun(address=address, begun=begun, status="cannot be read", reason=reason)
     return ListedRun(
         address=address,
@@ -136,9 +132,9 @@ def _listed_run(s3: Any, bucket: str, folder: str) -> ListedRun:
 def _row(run: ListedRun) -> tuple[str, ...]:
     last = [run.address.rpartition("/")[2]]
     if run.reason:
-        last.append(f"why: {one_line(run.reason, characters=_REASON_CHARACTERS)}")
+        last.append(f"why: {untrusted.one_line(run.reason, characters=_REASON_CHARACTERS)}")
     if run.blocks is not None:
         last.append(f"show: python -m draftworth report {shlex.quote(run.address)}")
     blocks = "-" if run.blocks is None else str(run.blocks)
-    experiment = one_line(run.experiment, characters=60)
+    experiment = untrusted.one_line(run.experiment, characters=60)
     return utc_text(run.begun), run.status, experiment, blocks, "\n".join(last)

@@ -13,10 +13,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from draftworth.account.clients import Region, client
-from draftworth.account.printing import print_lines, utc_text
-from draftworth.account.scope import bucket_of
-from draftworth.errors import DraftworthError
+from draftworth import errors, untrusted
+from draftworth.account import clients, printing, scope
 from draftworth.experiment.naming import RESULTS_OUTPUT
 from draftworth.planning.resolved import ResolvedNeuron, load_neuron
 from draftworth.records.codec import load_object
@@ -27,7 +25,6 @@ from draftworth.records.deployment import (
     size_command,
     spent_usd,
 )
-from draftworth.untrusted import one_line, read_at_most
 
 _LAST_DECISION = "the controller's last decision"
 
@@ -60,10 +57,10 @@ class ControllerNotes:
 def _read_notes(state: Mapping[str, Any]) -> ControllerNotes:
     desired, lines = 0, []
     if said := state.get("last_decision"):
-        since = utc_text(datetime.fromtimestamp(float(said["since_unix_s"]), UTC))
+        since = printing.utc_text(datetime.fromtimestamp(float(said["since_unix_s"]), UTC))
         desired = int(said["desired_size"] or 0)
         size = "as it is" if said["desired_size"] is None else f"{desired} nodes"
-        reason = one_line(str(said["reason"]))
+        reason = untrusted.one_line(str(said["reason"]))
         lines.append(f"{_LAST_DECISION}: {size}, {reason}, since {since}")
     if (current := state.get("current")) is not None:
         deployment = state["deployments"][current]
@@ -89,7 +86,7 @@ class Deployment:
 
     experiment: ResolvedNeuron
     bucket: str
-    region: Region
+    region: clients.Region
 
     @property
     def node_group(self) -> str:
@@ -122,12 +119,12 @@ class Deployment:
         if answer is None:
             return ControllerNotes()
         try:
-            return _read_notes(load_object(read_at_most(answer["Body"])))
-        except (DraftworthError, LookupError, TypeError, ValueError, OverflowError):
+            return _read_notes(load_object(untrusted.read_at_most(answer["Body"])))
+        except (errors.DraftworthError, LookupError, TypeError, ValueError, OverflowError):
             return ControllerNotes(lines=(f"{_LAST_DECISION}: {url} cannot be read",))
 
 
-def _instances(region: Region, scaling_groups: list[str]) -> int:
+def _instances(region: clients.Region, scaling_groups: list[str]) -> int:
     if not scaling_groups:  # without names, the call returns every group of the account
         return 0
     doing, asked = "look at the Auto Scaling group", {"AutoScalingGroupNames": scaling_groups}
@@ -154,15 +151,15 @@ def run(arguments: argparse.Namespace) -> int:
     experiment = load_neuron(arguments.experiment)
     deployed = Deployment(
         experiment=experiment,
-        bucket=bucket_of(experiment, RESULTS_OUTPUT),
-        region=Region(name=experiment.spec.aws.region, clients=client),
+        bucket=scope.bucket_of(experiment, RESULTS_OUTPUT),
+        region=clients.Region(name=experiment.spec.aws.region, clients=clients.client),
     )
     if arguments.resume:
         return _resume(deployed)
-    body = f"draftworth stop, {utc_text(datetime.now(UTC))}\n".encode()
+    body = f"draftworth stop, {printing.utc_text(datetime.now(UTC))}\n".encode()
     doing, asked = f"write {deployed.stop_url}", {**deployed.stop_object, "Body": body}
     deployed.region.ask(doing, "s3", "put_object", **asked)
-    print_lines([f"{deployed.stop_url} is written, which calls the controller"])
+    printing.print_lines([f"{deployed.stop_url} is written, which calls the controller"])
     return _watch(deployed, seconds=arguments.wait_minutes * 60)
 
 
@@ -179,7 +176,7 @@ def _resume(deployed: Deployment) -> int:
         f"look for {url}", "s3", "head_object", "404", "NoSuchKey", **asked
     )
     deployed.region.ask(f"delete {url}", "s3", "delete_object", **asked)
-    print_lines(
+    printing.print_lines(
         [
             f"{url} {'is deleted' if was_there else 'was not there'}",
             f"the controller looks within {HEARTBEAT_MINUTES} minutes: nodes come if there is work",
@@ -194,13 +191,13 @@ def _watch(deployed: Deployment, *, seconds: float) -> int:
     while True:
         nodes, notes = deployed.nodes(), deployed.notes()
         if (line := nodes.line()) != before:
-            print_lines([f"{utc_text(datetime.now(UTC))}  {line}"])
+            printing.print_lines([f"{printing.utc_text(datetime.now(UTC))}  {line}"])
             before = line
         if nodes.gone and not notes.desired:
-            print_lines(_gone(notes))
+            printing.print_lines(_gone(notes))
             return 0
         if time.monotonic() >= ends:
-            print_lines(_still_there(deployed, nodes, notes))
+            printing.print_lines(_still_there(deployed, nodes, notes))
             return 1
         time.sleep(LOOK_SECONDS)
 

@@ -18,10 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 
-from draftworth import __version__
-from draftworth.errors import DraftworthError
-from draftworth.terminal import text_only
-from draftworth.untrusted import printable
+from draftworth import __version__, errors, terminal, untrusted
 
 EXIT_DONE, EXIT_FAILED, EXIT_MISUSE = 0, 1, 2
 
@@ -53,7 +50,7 @@ _ELSEWHERE = {"manifests": "charts.command", "rehearse": "rehearsal.command"}
 def main(argv: Sequence[str]) -> int:
     """Run one command and return its exit code."""
     try:
-        with text_only():
+        with terminal.text_only():
             exit_code = _exit_code(argv)
             sys.stdout.flush()
             return exit_code
@@ -63,7 +60,7 @@ def main(argv: Sequence[str]) -> int:
         return EXIT_DONE
     except OSError as error:
         # The disk is full to which standard output goes; Python would try again when it ends.
-        sys.stderr.write(f"draftworth: {printable(str(error))}\n")
+        sys.stderr.write(f"draftworth: {untrusted.printable(str(error))}\n")
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_FAILED
 
@@ -72,7 +69,7 @@ def _exit_code(argv: Sequence[str]) -> int:
     try:
         with _interrupted_by(signal.SIGTERM, signal.SIGHUP):
             return _run(argv)
-    except DraftworthError as error:
+    except errors.DraftworthError as error:
         print(f"draftworth: {error}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
@@ -131,7 +128,7 @@ def _module(command: str) -> ModuleType:
         missing = str(error.name).partition(".")[0]
         if missing == name.partition(".")[0]:
             raise
-        raise DraftworthError(
+        raise errors.DraftworthError(
             f"`{command}` needs the Python package {missing}, which is not installed for "
             f"{sys.executable}; next: `pip install -r requirements/rehearsal.txt`, which has what "
             "every command needs"

@@ -15,17 +15,10 @@ from pathlib import Path
 from typing import cast
 from urllib.parse import urlsplit
 
-from draftworth.errors import UserInputError
+from draftworth import errors, untrusted
 from draftworth.measuring.http import API_KEY_VARIABLE, address_of, bearer
+from draftworth.records import reading, results
 from draftworth.records.prompts import PLAIN_NAME_WORDS, is_plain_name
-from draftworth.records.reading import parse_s3_url
-from draftworth.records.results import (
-    MAX_TEMPERATURE,
-    MIN_TEMPERATURE,
-    RUNS_FOLDER,
-    check_temperature,
-)
-from draftworth.untrusted import one_line
 
 LONGEST_MODEL_CHARACTERS = 200
 LONGEST_TEXT_CHARACTERS = 200
@@ -36,7 +29,9 @@ _RUN_LIST = "draftworth.account.run_list"
 _EXPERIMENT_FILES = (".yaml", ".yml")
 S3_SCHEME = "s3://"
 RUN_WORDS = "folder of one run (it holds run.json), or s3://BUCKET/PREFIX of one"
-RUN_LIST_WORDS = f"s3://BUCKET, s3://BUCKET/{RUNS_FOLDER} or an experiment file: lists its runs"
+RUN_LIST_WORDS = (
+    f"s3://BUCKET, s3://BUCKET/{results.RUNS_FOLDER} or an experiment file: lists its runs"
+)
 
 
 def whole_number(text: str, *, at_least: int = 0, at_most: int = 1_000_000) -> int:
@@ -68,9 +63,11 @@ def temperature(text: str) -> float:
     """Parse an argument that is a temperature: 0, or one that servers do not change."""
     try:
         value = float(text)
-        check_temperature(value)
+        results.check_temperature(value)
     except ValueError:
-        allowed = f"0, which is greedy, or {MIN_TEMPERATURE:g} to {MAX_TEMPERATURE:g}"
+        allowed = (
+            f"0, which is greedy, or {results.MIN_TEMPERATURE:g} to {results.MAX_TEMPERATURE:g}"
+        )
         raise _refused(text, allowed) from None
     return value
 
@@ -98,7 +95,7 @@ def model_name(text: str, *, option: str = "--model") -> str:
     """Return a model's name on a server; raise UserInputError if no model can have it."""
     good = text.isprintable() and text == text.strip() and ".." not in text.split("/")
     if not good or not 1 <= len(text) <= LONGEST_MODEL_CHARACTERS:
-        raise UserInputError(
+        raise errors.UserInputError(
             f"{option}: given {_shown(text)}, allowed: 1 to {LONGEST_MODEL_CHARACTERS} printable "
             "characters, no blank at either end and no `..` between slashes; next: serve the "
             "model under a name of its own (vLLM: --served-model-name)"
@@ -109,7 +106,7 @@ def model_name(text: str, *, option: str = "--model") -> str:
 def name_in_files(text: str) -> str:
     """Return a variant's name; raise UserInputError if files and metrics cannot have it."""
     if not is_plain_name(text):
-        raise UserInputError(
+        raise errors.UserInputError(
             f"--name: given {_shown(text)}, allowed: {PLAIN_NAME_WORDS}, because it is part of "
             "file names and of metrics"
         )
@@ -119,7 +116,7 @@ def name_in_files(text: str) -> str:
 def base_url(url: str, *, option: str = "--base-url") -> str:
     """Return a base URL without a trailing slash or `/v1`; raise UserInputError for other text."""
     if problem := _problem_of_url(url):
-        raise UserInputError(f"{option}: {problem}; {_URL}")
+        raise errors.UserInputError(f"{option}: {problem}; {_URL}")
     return url.rstrip("/").removesuffix("/v1")
 
 
@@ -137,7 +134,7 @@ def _problem_of_url(url: str) -> str:
     try:
         address_of(url)
     except ValueError as error:
-        return f"given {_shown(url)}: {one_line(str(error))}"
+        return f"given {_shown(url)}: {untrusted.one_line(str(error))}"
     if not urlsplit(url).path.isascii():
         return f"given {_shown(url)}: a path with characters that are not ASCII"
     return ""
@@ -153,7 +150,7 @@ def _refused(text: str, allowed: str) -> argparse.ArgumentTypeError:
 
 
 def _shown(text: str) -> str:
-    return repr(one_line(text, characters=80))
+    return repr(untrusted.one_line(text, characters=80))
 
 
 @contextmanager
@@ -166,8 +163,8 @@ def local_run(run_at: str) -> Iterator[Path]:
         importlib.import_module(_S3_SOURCE).download_run(run_at, Path(folder))
         try:
             yield Path(folder)
-        except UserInputError as error:
-            raise UserInputError(str(error).replace(folder, run_at.rstrip("/"))) from error
+        except errors.UserInputError as error:
+            raise errors.UserInputError(str(error).replace(folder, run_at.rstrip("/"))) from error
 
 
 def run_list(runs_at: str) -> Iterator[str] | None:
@@ -177,8 +174,8 @@ def run_list(runs_at: str) -> Iterator[str] | None:
         return cast(Iterator[str], of_experiment(Path(runs_at)))
     if not runs_at.startswith(S3_SCHEME):
         return None
-    _, prefix = parse_s3_url(runs_at)
-    if prefix.strip("/").rpartition("/")[2] not in ("", RUNS_FOLDER):
+    _, prefix = reading.parse_s3_url(runs_at)
+    if prefix.strip("/").rpartition("/")[2] not in ("", results.RUNS_FOLDER):
         return None
     of_address = importlib.import_module(_RUN_LIST).lines_of_address
     return cast("Iterator[str] | None", of_address(runs_at))

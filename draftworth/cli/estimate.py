@@ -15,10 +15,8 @@ from pathlib import Path
 from draftworth.cli.arguments import S3_SCHEME, local_run, whole_number
 from draftworth.cli.estimate_settling import settling, token_prices
 from draftworth.errors import UserInputError
-from draftworth.estimate import outputs
+from draftworth.estimate import forecast, likelihood, outputs
 from draftworth.estimate.document import document_of, json_text
-from draftworth.estimate.forecast import DraftEstimate, estimate_of
-from draftworth.estimate.likelihood import check_outputs
 from draftworth.estimate.model_folders import check_model, check_tokenizer, shown
 from draftworth.estimate.predictions import compare, draft_folders, keep_predictions
 from draftworth.estimate.reader import Reader
@@ -34,8 +32,7 @@ from draftworth.experiment.naming import CHECKPOINTS_OUTPUT
 from draftworth.experiment.variants import HubModel
 from draftworth.planning.prices import with_looked_up_price
 from draftworth.planning.resolved import ResolvedExperiment, ResolvedLocal, ResolvedNeuron, load
-from draftworth.records.findings import StepCostCard, read_step_costs
-from draftworth.records.likelihoods import Prediction
+from draftworth.records import findings, likelihoods
 from draftworth.report.document import document_lines
 from draftworth.report.writing import write_page
 
@@ -126,10 +123,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _estimates(
     experiment: ResolvedNeuron | ResolvedLocal, arguments: argparse.Namespace
-) -> Iterator[DraftEstimate]:
+) -> Iterator[forecast.DraftEstimate]:
     """Yield the estimates of each draft at each load; invalid input is refused before any reads."""
     method, windows = _method(experiment)
-    card = read_step_costs(arguments.card) if arguments.card else None
+    card = findings.read_step_costs(arguments.card) if arguments.card else None
     step_costs = _step_costs(card, method)
     prices = token_prices(experiment, card) if card else {}
     target = _target(experiment, arguments.target, arguments.out)
@@ -139,14 +136,14 @@ def _estimates(
     # The drafts come last, because a download may be large.
     drafts = _drafts(experiment, arguments.draft, arguments.out)
     reader = _reader(experiment, target, arguments)
-    predicted: list[Prediction] = []
+    predicted: list[likelihoods.Prediction] = []
     for draft in drafts:
         readings = reader.readings(draft, given.outputs)
         outputs.check_lengths(weights, readings)
         predictions = tuple(compare(experiment, given, draft, readings))
         predicted += predictions
         for costs in step_costs:
-            found = estimate_of(
+            found = forecast.estimate_of(
                 experiment.spec.target.given,
                 shown(draft),
                 readings,
@@ -162,7 +159,7 @@ def _estimates(
             )
             yield replace(found, predictions=predictions, settling=tuple(sentences))
     keep_predictions(predicted, given, progress=_progress)
-    check_outputs(experiment, given, reader, drafts[0], progress=_progress)
+    likelihood.check_outputs(experiment, given, reader, drafts[0], progress=_progress)
 
 
 def _reader(experiment: ResolvedExperiment, target: Path, arguments: argparse.Namespace) -> Reader:
@@ -193,7 +190,7 @@ def _method(experiment: ResolvedExperiment) -> tuple[str, Mapping[int, int]]:
     return method, {w: served.max_tokens_per_step(w) - 1 for w in windows}
 
 
-def _step_costs(card: StepCostCard | None, method: str) -> Sequence[StepCosts]:
+def _step_costs(card: findings.StepCostCard | None, method: str) -> Sequence[StepCosts]:
     if card is not None:
         return [*costs_by_load(card, method).values()]
     low, high = catalog().methods[method].step_cost_per_draft or (0.0, 0.0)

@@ -6,15 +6,12 @@ from dataclasses import dataclass, replace
 from draftworth.cli.plan_figures import billed_text, block_text, no_price_text
 from draftworth.estimate.forecast import Conclusion, windows_text
 from draftworth.estimate.step_costs import checked_serving
-from draftworth.experiment.aws import CapacityBlock
-from draftworth.experiment.catalog import NO_SPECULATION
+from draftworth.experiment import aws, catalog
 from draftworth.metrics.cost import SECONDS_PER_HOUR
+from draftworth.planning import run_specification, timeline
 from draftworth.planning.resolved import ResolvedExperiment, ResolvedNeuron
-from draftworth.planning.run_specification import serving_facts
-from draftworth.planning.timeline import forecast
+from draftworth.records import results, servers
 from draftworth.records.findings import StepCost, StepCostCard
-from draftworth.records.results import AS_SHIPPED
-from draftworth.records.servers import ServingFacts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +45,7 @@ def token_prices(experiment: ResolvedExperiment, card: StepCostCard) -> dict[str
     There are none if the node's price is unknown or the card is of other servers.
     """
     serving, price = checked_serving(card), experiment.price
-    if price is None or not _are_alike(serving, serving_facts(experiment)):
+    if price is None or not _are_alike(serving, run_specification.serving_facts(experiment)):
         return {}
     share = price.node_shares[next(v.name for v in experiment.variants if v.is_baseline)]
     return {
@@ -66,14 +63,14 @@ def token_prices(experiment: ResolvedExperiment, card: StepCostCard) -> dict[str
     }
 
 
-def _are_alike(theirs: ServingFacts, ours: ServingFacts) -> bool:
+def _are_alike(theirs: servers.ServingFacts, ours: servers.ServingFacts) -> bool:
     """Return whether servers differ in their decoding at most, so that a step takes as long."""
     return replace(theirs, decoding=ours.decoding) == ours
 
 
-def _is_baseline(cost: StepCost, serving: ServingFacts) -> bool:
+def _is_baseline(cost: StepCost, serving: servers.ServingFacts) -> bool:
     method = serving.decoding[cost.variant].method
-    return method == NO_SPECULATION and cost.variant != AS_SHIPPED
+    return method == catalog.NO_SPECULATION and cost.variant != results.AS_SHIPPED
 
 
 def settling(
@@ -108,12 +105,12 @@ def _to_measure(experiment: ResolvedExperiment, found: Conclusion) -> str:
 
 
 def _run_cost(experiment: ResolvedNeuron) -> str:
-    run = forecast(experiment)
+    run = timeline.forecast(experiment)
     capacity, price = experiment.spec.aws.capacity, experiment.spec.aws.price
     by = "as the experiment file has it, by the assumptions of `plan`"
     if price is None:
         return f"A first run, {by}: {billed_text(run)}; the cost is {no_price_text(experiment)}."
-    if isinstance(capacity, CapacityBlock):
+    if isinstance(capacity, aws.CapacityBlock):
         return f"It costs {block_text(experiment, capacity)}."
     at = f"{price.usd_per_hour:.2f} USD an hour; {price.source}, {price.as_of.isoformat()}"
     return f"A first run, {by}: {billed_text(run)} ({at})."

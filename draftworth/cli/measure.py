@@ -21,13 +21,11 @@ from draftworth.cli.arguments import (
 )
 from draftworth.cli.report import print_verdict
 from draftworth.errors import DraftworthError, UserInputError
+from draftworth.measuring import result_files, run_specification
 from draftworth.measuring.assembly import measure_here
-from draftworth.measuring.result_files import FolderSink
-from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSpec, Sampling
+from draftworth.records import reading, results
 from draftworth.records.load import ConcurrencyLoad, Load, PoissonLoad
 from draftworth.records.prompts import CASE_SUFFIX, Case, load_case
-from draftworth.records.reading import read_run
-from draftworth.records.results import MAX_REQUESTS_PER_BLOCK, Price
 
 _NO_SOURCE = "given by hand, source not named"
 
@@ -47,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", required=True, type=Path, help="folder for the run's files")
     parser.add_argument("--name", default="measured", help="the variant's name in the files")
     load = parser.add_mutually_exclusive_group()
-    requests = partial(positive_int, at_most=MAX_REQUESTS_PER_BLOCK)
+    requests = partial(positive_int, at_most=results.MAX_REQUESTS_PER_BLOCK)
     load.add_argument(
         "--concurrency", type=requests, default=1, help="requests in flight (%(default)s)"
     )
@@ -109,11 +107,11 @@ def run(arguments: argparse.Namespace) -> int:
     """Measure and print the figures."""
     check_api_key()
     spec = _run_spec(arguments)
-    sink = FolderSink(arguments.out)
+    sink = result_files.FolderSink(arguments.out)
     sink.check()
     result = measure_here(spec, sink, lambda line: print(line, file=sys.stderr, flush=True))
     folder = arguments.out / result.run_id
-    print_verdict(read_run(folder), (), {})
+    print_verdict(reading.read_run(folder), (), {})
     print(f"\nfiles: {folder}")
     if result.status == "failed":
         raise DraftworthError(f"the run failed: {result.reason}")
@@ -166,7 +164,7 @@ def _load(arguments: argparse.Namespace) -> Load:
     return ConcurrencyLoad(concurrency=concurrency)
 
 
-def _price(arguments: argparse.Namespace, variant: str) -> Price | None:
+def _price(arguments: argparse.Namespace, variant: str) -> results.Price | None:
     if arguments.usd_per_hour is None:
         for option in ("price_source", "price_as_of"):
             if getattr(arguments, option) is not None:
@@ -176,7 +174,7 @@ def _price(arguments: argparse.Namespace, variant: str) -> Price | None:
                 )
         return None
     day = arguments.price_as_of or datetime.now(UTC).date()
-    return Price(
+    return results.Price(
         usd_per_node_hour=arguments.usd_per_hour,
         as_of=day.isoformat(),
         source=arguments.price_source or _NO_SOURCE,
@@ -185,17 +183,17 @@ def _price(arguments: argparse.Namespace, variant: str) -> Price | None:
     )
 
 
-def _run_spec(arguments: argparse.Namespace) -> RunSpec:
-    endpoint = Endpoint(
+def _run_spec(arguments: argparse.Namespace) -> run_specification.RunSpec:
+    endpoint = run_specification.Endpoint(
         variant=name_in_files(arguments.name),
         base_url=base_url(arguments.base_url),
         max_tokens_per_step=None,
         is_baseline=True,
     )
-    return RunSpec(
+    return run_specification.RunSpec(
         experiment="measure",
         endpoints=(endpoint,),
-        shape=RequestShape(
+        shape=run_specification.RequestShape(
             model=model_name(arguments.model),
             output_tokens=arguments.output_tokens,
             fixed_output_length=arguments.fixed_length,
@@ -208,7 +206,7 @@ def _run_spec(arguments: argparse.Namespace) -> RunSpec:
         cases=_cases(arguments.prompts, arguments.output_tokens),
         loads=(_load(arguments),),
         load_generator="asyncio",
-        sampling=Sampling(
+        sampling=run_specification.Sampling(
             requests_per_round=arguments.requests_per_case,
             min_requests=arguments.requests_per_case * arguments.rounds,
             max_requests=arguments.requests_per_case * arguments.rounds,

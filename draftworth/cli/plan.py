@@ -6,12 +6,10 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from draftworth.cli.plan_figures import candidate_lines, cost_lines, time_lines
-from draftworth.cli.plan_notes import notes
+from draftworth.cli import plan_figures, plan_notes
 from draftworth.errors import UserInputError, suggestion
+from draftworth.planning import durations, prices, timeline
 from draftworth.planning.assumptions import OPTION, assumption_data
-from draftworth.planning.durations import RoundCounts
-from draftworth.planning.prices import with_looked_up_price
 from draftworth.planning.resolved import (
     NeuronVariant,
     ResolvedExperiment,
@@ -20,7 +18,6 @@ from draftworth.planning.resolved import (
     ResolvedVariant,
     load,
 )
-from draftworth.planning.timeline import RunForecast, forecast
 from draftworth.serving.command import ModelPaths
 from draftworth.serving.dialects import serving_command
 
@@ -51,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the plan."""
     experiment = load(arguments.experiment)
     if isinstance(experiment, ResolvedNeuron):
-        experiment = with_looked_up_price(experiment)
+        experiment = prices.with_looked_up_price(experiment)
     # Everything is computed before the first line is printed, so a wrong option is reported alone.
     for line in list(_plan_lines(experiment, arguments)):
         print(line)
@@ -68,19 +65,19 @@ def _plan_lines(experiment: ResolvedExperiment, arguments: argparse.Namespace) -
     yield ""
     yield from _variants_lines(experiment)
     yield from _workload_lines(experiment)
-    yield from candidate_lines(experiment)
+    yield from plan_figures.candidate_lines(experiment)
     first = None
     if isinstance(experiment, ResolvedNeuron):
         yield from _placement_lines(experiment)
         first, second = _first_and_second(experiment, assume, compiled)
-        yield from time_lines(first)
-        yield from cost_lines(first, second)
+        yield from plan_figures.time_lines(first)
+        yield from plan_figures.cost_lines(first, second)
     elif assume or compiled:
         raise UserInputError(
             f"{OPTION}, {COMPILED_OPTION}: given for release {experiment.spec.release}, allowed "
             "with a Neuron release: a local experiment uses no AWS nodes and has no time line"
         )
-    if told := list(notes(experiment, run=first, today=datetime.now(UTC).date())):
+    if told := list(plan_notes.notes(experiment, run=first, today=datetime.now(UTC).date())):
         yield ""
         yield from (f"note: {line}" for line in told)
     if isinstance(experiment, ResolvedLocal):
@@ -90,7 +87,7 @@ def _plan_lines(experiment: ResolvedExperiment, arguments: argparse.Namespace) -
 
 def _first_and_second(
     experiment: ResolvedNeuron, assume: Sequence[str], compiled: Sequence[str]
-) -> tuple[RunForecast, RunForecast]:
+) -> tuple[timeline.RunForecast, timeline.RunForecast]:
     assumed = assumption_data().for_target(experiment.spec.target.model).replaced(assume)
     known = [variant.name for variant in experiment.variants]
     for name in compiled:
@@ -99,8 +96,8 @@ def _first_and_second(
                 f"{COMPILED_OPTION}: given {name!r}, allowed: {', '.join(known)}"
                 f"{suggestion(name, known)}"
             )
-    first = forecast(experiment, assumed, compiled=compiled)
-    return first, forecast(experiment, assumed, second=True)
+    first = timeline.forecast(experiment, assumed, compiled=compiled)
+    return first, timeline.forecast(experiment, assumed, second=True)
 
 
 def _variants_lines(experiment: ResolvedExperiment) -> Iterator[str]:
@@ -150,7 +147,7 @@ def _variant_lines(experiment: ResolvedExperiment, variant: ResolvedVariant) -> 
 
 def _workload_lines(experiment: ResolvedExperiment) -> Iterator[str]:
     work, cases, loads = experiment.spec.workload, experiment.cases, experiment.loads
-    repetitions, counts = experiment.spec.repetitions, RoundCounts.of(experiment)
+    repetitions, counts = experiment.spec.repetitions, durations.RoundCounts.of(experiment)
     least = counts.all_least + counts.needed_further(1)
     rounds = (least, counts.all_least + counts.all_further)
     requests = tuple(work.requests_per_round * n for n in rounds)

@@ -4,11 +4,10 @@ from collections.abc import Iterator
 
 from draftworth.experiment.aws import CapacityBlock
 from draftworth.metrics.definitions import FINDING_METRICS, charged
+from draftworth.planning import resolved, search_time
 from draftworth.planning.assumptions import HOURS_A_MONTH, OPTION, Bounds, assumption_data
 from draftworth.planning.capacity_block import PaidBlock, free_slots
-from draftworth.planning.resolved import ResolvedExperiment, ResolvedNeuron
 from draftworth.planning.schedule import NODE_START, TEARDOWN
-from draftworth.planning.search_time import SearchTime
 from draftworth.planning.timeline import BUDGET, RunForecast
 from draftworth.records.deployment import BLOCK_MARGIN_SECONDS
 from draftworth.searching.extent import STUDY, Extent
@@ -48,7 +47,7 @@ def _phase_row(run: RunForecast, name: str) -> tuple[str, ...]:
     return (f"{mark} {name}", *cells)
 
 
-def candidate_lines(experiment: ResolvedExperiment) -> Iterator[str]:
+def candidate_lines(experiment: resolved.ResolvedExperiment) -> Iterator[str]:
     """Yield the candidates of a search by draft, and those that are certainly measured."""
     search, extent = experiment.search, experiment.extent
     if search is None or extent is None:
@@ -78,7 +77,7 @@ def _windows(windows: list[int]) -> str:
     return ", ".join(map(str, windows))
 
 
-def _search_lines(run: RunForecast, search: SearchTime) -> Iterator[str]:
+def _search_lines(run: RunForecast, search: search_time.SearchTime) -> Iterator[str]:
     """The time and cost of the certain candidates, on average and of all; then `search.stop`."""
     if search.extent.others:
         yield f"  each further candidate takes {search.candidate_minutes:.1f} minutes"
@@ -105,7 +104,7 @@ def _amount_row(run: RunForecast, name: str, candidates: float) -> tuple[str, ..
     return (name, f"{candidates:g}", f"{minutes.times(1 / 60):.1f}", usd)
 
 
-def _stop_lines(run: RunForecast, search: SearchTime) -> Iterator[str]:
+def _stop_lines(run: RunForecast, search: search_time.SearchTime) -> Iterator[str]:
     """The time after which no candidate begins, and how many begin before."""
     ends = "there are"
     if search.stop_minutes < float("inf"):
@@ -142,7 +141,7 @@ def cost_lines(first: RunForecast, second: RunForecast) -> Iterator[str]:
     yield _metrics_line(first.experiment)
 
 
-def no_price_text(experiment: ResolvedNeuron) -> str:
+def no_price_text(experiment: resolved.ResolvedNeuron) -> str:
     """Explain why the cost is not known, and how to get a price."""
     return (
         "unknown: aws.price is left out and none has been looked up; "
@@ -158,7 +157,7 @@ def billed_text(run: RunForecast) -> str:
     return f"{run.usd(run.billed_minutes):.2f} USD for {minutes}"
 
 
-def block_text(experiment: ResolvedNeuron, capacity: CapacityBlock) -> str:
+def block_text(experiment: resolved.ResolvedNeuron, capacity: CapacityBlock) -> str:
     """Return the cost of a Capacity Block with its factors."""
     price, block = experiment.node_price, PaidBlock.of(experiment, capacity)
     assumed = "" if capacity.hours else "; aws.capacity.hours is not given: one day, the shortest"
@@ -169,7 +168,7 @@ def block_text(experiment: ResolvedNeuron, capacity: CapacityBlock) -> str:
     )
 
 
-def _nodes(experiment: ResolvedNeuron) -> str:
+def _nodes(experiment: resolved.ResolvedNeuron) -> str:
     nodes = experiment.placement.nodes
     return f"{nodes} node{'s' if nodes > 1 else ''}"
 
@@ -214,7 +213,7 @@ def _standing_line() -> str:
     )
 
 
-def _metrics_line(experiment: ResolvedNeuron) -> str:
+def _metrics_line(experiment: resolved.ResolvedNeuron) -> str:
     """CloudWatch's charge for the metrics of a run; each combination of dimensions is one."""
     classes, loads = len(experiment.spec.workload.classes), len(experiment.loads)
     of_variants = sum(len(charged(speculates=v.speculates)) for v in experiment.variants)

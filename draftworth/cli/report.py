@@ -4,9 +4,8 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
+from draftworth.analysis import pooling, run_comparison
 from draftworth.analysis.facts import RunFacts, facts_of
-from draftworth.analysis.pooling import pooled
-from draftworth.analysis.run_comparison import changes, elsewhere, is_same_experiment
 from draftworth.cli.arguments import RUN_LIST_WORDS, RUN_WORDS, S3_SCHEME, local_run, run_list
 from draftworth.cli.scoring import score
 from draftworth.errors import UserInputError
@@ -90,13 +89,13 @@ def _report(arguments: argparse.Namespace, facts: RunFacts, transcripts: Transcr
     other = _read(arguments.against, texts=False)[0] if arguments.against else None
     if other:
         _refuse_the_same_run(facts.run, other.run)
-    same = other and is_same_experiment(facts.run, other.run)
+    same = other and run_comparison.is_same_experiment(facts.run, other.run)
     return document_of(
         facts,
-        changes(facts, other) if other and same else (),
+        run_comparison.changes(facts, other) if other and same else (),
         other.run.result.run_id if other else "",
         scores=score(arguments.score, facts, transcripts) if arguments.score is not None else (),
-        elsewhere=elsewhere(facts, other) if other and not same else None,
+        elsewhere=run_comparison.elsewhere(facts, other) if other and not same else None,
         predictions=_predictions(arguments.runs),
     )
 
@@ -147,7 +146,7 @@ def _read(runs_at: Sequence[str], *, texts: bool) -> tuple[RunFacts, Transcripts
             runs.append(read_run(folder))
             if texts:
                 transcripts |= read_transcripts(folder, runs[-1].blocks)
-    return facts_of(pooled(runs), transcripts), transcripts
+    return facts_of(pooling.pooled(runs), transcripts), transcripts
 
 
 def _predictions(runs_at: Sequence[str]) -> tuple[Prediction, ...]:

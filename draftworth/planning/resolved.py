@@ -102,12 +102,12 @@ class ResolvedExperiment(LoadedExperiment):
         """The price of its slots; None if nothing is rented."""
         return None
 
-    @property
+    @cached_property
     def search(self) -> Search | None:
         """The search of the measuring Job; None: every variant is measured."""
         return search_of(self.spec, self.forecast)
 
-    @property
+    @cached_property
     def first_candidate(self) -> ResolvedVariant | None:
         """The variant that a search measures first; None without a search."""
         if self.search is None:
@@ -115,7 +115,7 @@ class ResolvedExperiment(LoadedExperiment):
         first = first_candidate(self.search.candidates).variant
         return next(variant for variant in self.variants if variant.name == first)
 
-    @property
+    @cached_property
     def extent(self) -> Extent | None:
         """The number of candidates that a search measures; None without a search."""
         return extent(self.search, reads_outputs=self.reads_outputs) if self.search else None

@@ -10,8 +10,7 @@ from typing import Any
 from draftworth.account.checks.check import CheckResult, Situation, failed, passed, skipped, warned
 from draftworth.account.clients import DeniedError, Region, tags_of
 from draftworth.account.printing import utc_text
-from draftworth.experiment.aws import CapacityBlock
-from draftworth.experiment.naming import EXPERIMENT_TAG
+from draftworth.experiment import aws, naming
 from draftworth.records.deployment import BLOCK_MARGIN_SECONDS
 
 
@@ -92,7 +91,7 @@ def _vcpus_in_use(situation: Situation, quota: VcpuQuota) -> int:
     )
     vcpus, lifecycle = 0, "spot" if quota.spot else None
     for instance in instances:
-        others = tags_of(instance).get(EXPERIMENT_TAG) != situation.experiment.name
+        others = tags_of(instance).get(naming.EXPERIMENT_TAG) != situation.experiment.name
         counts = re.match(quota.family, instance["InstanceType"])
         if others and counts and instance.get("InstanceLifecycle") == lifecycle:
             options = instance.get("CpuOptions", {})
@@ -143,7 +142,7 @@ def vcpu_quota(situation: Situation) -> CheckResult:
 def capacity_block(situation: Situation) -> CheckResult:
     """Check the Capacity Block's type, zone, count and window."""
     capacity = situation.experiment.spec.aws.capacity
-    if not isinstance(capacity, CapacityBlock):
+    if not isinstance(capacity, aws.CapacityBlock):
         return skipped(f"aws.capacity is {capacity.kind}")
     answer = situation.here.ask(
         f"look at the Capacity Block {capacity.reservation_id}",

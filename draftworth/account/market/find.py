@@ -13,16 +13,14 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import NamedTuple, TypeVar
 
+from draftworth import errors, terminal
+from draftworth.account.checks import check, cluster
 from draftworth.account.checks.capacity import ACCELERATOR, limit_vcpus, zones_that_offer
-from draftworth.account.checks.check import OPEN, region_states
-from draftworth.account.checks.cluster import REFUSED_ZONE_IDS, zone_ids
 from draftworth.account.clients import AwsError, Clients, Region, client
 from draftworth.account.market import offers
 from draftworth.account.market.offers import Need, Offer
 from draftworth.account.printing import print_lines
-from draftworth.errors import DraftworthError
 from draftworth.planning.resolved import ResolvedNeuron
-from draftworth.terminal import table_lines
 
 T = TypeVar("T")
 
@@ -60,7 +58,7 @@ class Found:
             return call()
         except AwsError as error:
             reason = f"{error.reason}; next: {error.next_step}"
-        except DraftworthError as error:
+        except errors.DraftworthError as error:
             reason = str(error)
         except (ArithmeticError, LookupError, TypeError, ValueError, AttributeError) as error:
             reason = f"the answer cannot be read: {error!r}"
@@ -80,8 +78,8 @@ def look(
     experiment: ResolvedNeuron, need: Need, wanted: Collection[str], clients: Clients
 ) -> Found:
     """Find what the regions offer; a wanted region that is not enabled becomes unknown."""
-    states = region_states(experiment.spec.aws.region, clients)
-    enabled = {name for name, state in states.items() if state in OPEN}
+    states = check.region_states(experiment.spec.aws.region, clients)
+    enabled = {name for name, state in states.items() if state in check.OPEN}
     names = sorted(enabled & set(wanted) if wanted else enabled)
     sys.stderr.write(f"asking {len(names)} regions, for {SECONDS} seconds at most\n")
     found = find(
@@ -149,7 +147,7 @@ def look_into(region: Region, need: Need, now: datetime, prices: Mapping[str, fl
     if not zones:
         return found
     found.regions.append(region.name)
-    ids = found.attempt(region.name, "zones", lambda: zone_ids(region)) or {}
+    ids = found.attempt(region.name, "zones", lambda: cluster.zone_ids(region)) or {}
     offer = partial(offers.hourly_offer, need, region=region.name, as_of=now.date())
     listed = [*_blocks(found, region, need, now)]
     spot = found.attempt(region.name, "Spot", lambda: offers.spot_prices(region, kind, now)) or {}
@@ -191,7 +189,7 @@ def _quota_problem(found: Found, region: Region, need: Need, kind: str) -> str:
 def _zone_problem(zone: str, ids: Mapping[str, str]) -> str:
     if ids and zone not in ids:
         return "no availability zone of this account: a Local Zone, or one not enabled"
-    if ids.get(zone) in REFUSED_ZONE_IDS:
+    if ids.get(zone) in cluster.REFUSED_ZONE_IDS:
         return f"EKS accepts no subnet in {ids[zone]}"
     return ""
 
@@ -214,7 +212,7 @@ def found_lines(found: Found, need: Need) -> Iterator[str]:
     because = [_row(number, offer, offer.hindrance) for number, offer in numbered]
     yield from _table("cannot be used now:", "because", because)
     if found.unknown:
-        yield from ("", "could not be asked:", *table_lines(sorted(found.unknown)))
+        yield from ("", "could not be asked:", *terminal.table_lines(sorted(found.unknown)))
     for kind in dict.fromkeys(offer.kind for offer in free):
         number, offer = next((n, o) for n, o in enumerate(free, start=1) if o.kind == kind)
         yield ""
@@ -227,7 +225,7 @@ def _table(title: str, last: str, rows: Sequence[Sequence[str]]) -> Iterator[str
     if rows:
         yield from ("", title)
         headings = (*_HEADINGS, f"\n{last}")
-        yield from table_lines(rows, headings, numbers=(0, 1, 2, 5), ruled=True)
+        yield from terminal.table_lines(rows, headings, numbers=(0, 1, 2, 5), ruled=True)
 
 
 def _row(number: int, offer: Offer, remark: str) -> tuple[str, ...]:

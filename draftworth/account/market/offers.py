@@ -12,11 +12,8 @@ import yaml
 
 from draftworth.account.clients import AwsError, Region
 from draftworth.account.printing import utc_text
-from draftworth.planning.assumptions import Bounds
-from draftworth.planning.resolved import ResolvedNeuron
-from draftworth.planning.timeline import forecast
-from draftworth.records.codec import load_object
-from draftworth.records.deployment import BLOCK_MARGIN_SECONDS, CapacityKind
+from draftworth.planning import assumptions, resolved, timeline
+from draftworth.records import codec, deployment
 
 # The Price List has endpoints in few regions; this one knows the prices of all.
 PRICE_LIST_REGION = "us-east-1"
@@ -51,20 +48,20 @@ class Need:
     instance_type: str
     vcpus: int
     nodes: int
-    minutes: Bounds
+    minutes: assumptions.Bounds
 
     @classmethod
-    def of(cls, experiment: ResolvedNeuron) -> Self:
+    def of(cls, experiment: resolved.ResolvedNeuron) -> Self:
         """Return what the plan needs if neither deadline nor budget ends it."""
         return cls(
             instance_type=experiment.spec.instance_type,
             vcpus=experiment.spec.accelerator.vcpus * experiment.placement.nodes,
             nodes=experiment.placement.nodes,
-            minutes=forecast(experiment).needed_minutes,
+            minutes=timeline.forecast(experiment).needed_minutes,
         )
 
     @property
-    def hours(self) -> Bounds:
+    def hours(self) -> assumptions.Bounds:
         return self.minutes.times(1 / 60)
 
 
@@ -79,13 +76,13 @@ class Offer:
     hindrance: why it cannot be bought or used now; empty if no reason is known.
     """
 
-    kind: CapacityKind
+    kind: deployment.CapacityKind
     region: str
     zone: str
     usd_per_node_hour: float
     as_of: date
     source: str
-    usd: Bounds
+    usd: assumptions.Bounds
     when: str = "when there are nodes"
     use: str = "all of it"
     purchase: Sequence[str] = ()
@@ -147,7 +144,7 @@ def on_demand_prices(price_list: Region, instance_type: str, **where: str) -> di
 
 
 def _hourly(product: str) -> Iterator[tuple[str, float]]:
-    data = load_object(product)
+    data = codec.load_object(product)
     region = jmespath.search("product.attributes.regionCode", data)
     for price in _HOURLY.search(data) or ():
         if isinstance(region, str) and price["unit"] == "Hrs":
@@ -209,7 +206,7 @@ _ID = re.compile(r"[A-Za-z0-9-]{1,100}")
 
 def block_offerings(region: Region, need: Need, now: datetime) -> list[Mapping[str, Any]]:
     """List the offers for the plan's nodes, of the shortest length that holds its worst case."""
-    hours = (need.minutes.worst * 60 + BLOCK_MARGIN_SECONDS) / 3600
+    hours = (need.minutes.worst * 60 + deployment.BLOCK_MARGIN_SECONDS) / 3600
     days = next((days for days in _DAYS if 24 * days >= hours), _DAYS[-1])
     size = next((size for size in _SIZES if size >= need.nodes), need.nodes)
     return region.list_all(
@@ -243,7 +240,7 @@ def block_offer(offering: Mapping[str, Any], region: str, need: Need, now: datet
         usd_per_node_hour=fee / hours / offering["InstanceCount"],
         as_of=now.date(),
         source=f"Capacity Block offering {offer_id}, {fee:.2f} {currency} in advance",
-        usd=Bounds(fee, fee),
+        usd=assumptions.Bounds(fee, fee),
         when=f"{utc_text(start)} to {utc_text(end)}",
         use=_use_of_block(hours, need.hours),
         purchase=(
@@ -255,10 +252,10 @@ def block_offer(offering: Mapping[str, Any], region: str, need: Need, now: datet
     )
 
 
-def _use_of_block(hours: float, need: Bounds) -> str:
+def _use_of_block(hours: float, need: assumptions.Bounds) -> str:
     # Its nodes go before its end.
-    usable = hours - BLOCK_MARGIN_SECONDS / 3600
-    used = Bounds(min(need.best, usable), min(need.worst, usable))
-    left = Bounds(usable - used.worst, usable - used.best)
+    usable = hours - deployment.BLOCK_MARGIN_SECONDS / 3600
+    used = assumptions.Bounds(min(need.best, usable), min(need.worst, usable))
+    left = assumptions.Bounds(usable - used.worst, usable - used.best)
     cut = ", cut by its end in the worst case" if need.worst > usable else ""
     return f"{used:.1f} of {hours:.1f} h{cut}; {left:.1f} h free for more runs"
