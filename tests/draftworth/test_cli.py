@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -115,18 +113,17 @@ def test_measure_of_a_broken_server_exits_with_one_and_keeps_the_files(
     assert (next(tmp_path.iterdir()) / "run.json").exists()
 
 
-MEASURE = ("measure", "--model", "m", "--prompts", "/none", "--out", "o", "--base-url")
-
-
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
         (["report", "/nonexistent"], "no run.json there"),
         (["plan", "/nonexistent.yaml"], "no such experiment file"),
         (["plan", "/"], "a folder. Give the path of a YAML file"),
-        ([*MEASURE, "localhost:8000"], "allowed: http://HOST:PORT"),
-        ([*MEASURE, "http://h"], "no .jsonl file there"),
         (["rehearse", "--base-url", "http://h"], "--speculative-url, --model missing"),
+        (
+            ["rehearse", "--base-url=http://h", "--model=m", "--speculative-url=127.0.0.1:8001"],
+            "--speculative-url: given '127.0.0.1:8001'",
+        ),
     ],
 )
 def test_a_users_mistake_is_a_sentence_and_exit_code_two(
@@ -136,49 +133,8 @@ def test_a_users_mistake_is_a_sentence_and_exit_code_two(
     assert message in capsys.readouterr().err
 
 
-def test_more_in_flight_than_there_are_requests_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with stream_server(healthy) as server:
-        assert measure(server.base_url, tmp_path, "--concurrency", "64") == 2
-        told = capsys.readouterr().err
-        assert "--concurrency: given 64 with --requests-per-case 8, allowed: at most 8, or " in told
-        assert server.requests == []
-        enough = ("--concurrency", "4", "--requests-per-case", "4")
-        assert measure(server.base_url, tmp_path, *enough) == 0
-
-
-def test_prompts_that_no_system_can_name_are_told(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert measure("http://127.0.0.1:9", tmp_path, "--prompts", "x" * 300) == 2
-    assert "--prompts: cannot be read: " in capsys.readouterr().err
-
-
-def test_a_load_is_given_in_one_way(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    both = ("--concurrency", "4", "--requests-per-second", "2")
-    with pytest.raises(SystemExit) as done:
-        measure("http://127.0.0.1:9", tmp_path, *both)
-    assert done.value.code == 2
-    assert "not allowed with argument --concurrency" in capsys.readouterr().err
-
-
 # Where nobody can write, not even root.
 NO_FILES = Path("/proc/self")
-needs_proc = pytest.mark.skipif(not NO_FILES.is_dir(), reason="needs Linux's /proc")
-
-
-@pytest.mark.parametrize("out", ["file", "file/below", pytest.param(NO_FILES, marks=needs_proc)])
-def test_an_output_folder_that_cannot_be_written_is_told_before_measuring(
-    tmp_path: Path, out: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "file").write_text("")
-    with stream_server(healthy) as server:
-        assert measure(server.base_url, tmp_path / out) == 2
-    told = capsys.readouterr().err
-    assert f"{tmp_path / out}: no results can be written there: " in told
-    assert "give --out a folder that you may write to" in told
-    assert server.requests == []
 
 
 def test_the_probe_of_an_output_folder_leaves_nothing(tmp_path: Path) -> None:
@@ -186,7 +142,7 @@ def test_the_probe_of_an_output_folder_leaves_nothing(tmp_path: Path) -> None:
     assert list((tmp_path / "deep" / "out").iterdir()) == []
 
 
-@needs_proc
+@pytest.mark.skipif(not NO_FILES.is_dir(), reason="needs Linux's /proc")
 def test_a_rehearsal_is_told_before_an_engine_is_looked_for(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -238,28 +194,16 @@ def test_manifests_find_the_environments_own_node(
     assert (Path(os.environ["PATH"].split(os.pathsep)[0]) / "python").exists()
 
 
-def test_a_wrong_address_is_told_with_the_option_it_was_given_to(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_command_whose_library_is_not_installed_says_which(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    argv = [
-        *("rehearse", "--base-url", "http://h", "--model", "m", "--out", str(tmp_path)),
-        *("--experiment", str(ROOT / "experiments" / "rehearsal.yaml")),
-        *("--speculative-url", "127.0.0.1:8001"),
-    ]
-    assert main(argv) == 2
-    assert "--speculative-url: given '127.0.0.1:8001'" in capsys.readouterr().err
-
-
-def test_a_command_whose_library_is_not_installed_says_which() -> None:
     """A deployer's environment has no emulated AWS, which the rehearsal takes."""
-    program = (
-        "import sys; sys.modules['moto'] = None; "
-        "from draftworth.cli import main; sys.exit(main(['rehearse']))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 1
-    assert "`rehearse` needs the Python package moto" in done.stderr
-    assert "requirements/rehearsal.txt" in done.stderr
-    assert "Traceback" not in done.stderr
+
+    def without_moto(name: str) -> None:
+        raise ModuleNotFoundError(name="moto.server")
+
+    monkeypatch.setattr("draftworth.cli.importlib.import_module", without_moto)
+    assert main(["rehearse"]) == 1
+    told = capsys.readouterr().err
+    assert "`rehearse` needs the Python package moto" in told
+    assert "requirements/rehearsal.txt" in told

@@ -39,7 +39,7 @@ def planned(
     monkeypatch.chdir(tmp_path)
 
     def plan(
-        *edits: Edit, path: Path | None = None, base: str = "qwen3-32b", with_: Any = ()
+        *edits: Edit, path: Path | None = None, base: str = "qwen3-32b", with_: Sequence[str] = ()
     ) -> str:
         path = path or write_experiment(tmp_path, both(*edits), base=base)
         assert main(["plan", str(path), *with_]) == 0
