@@ -217,19 +217,18 @@ def listings(
     """Yield one listing for each bucket; a key that any experiment uses is kept in all of them."""
     by_buckets: dict[Buckets, list[ResolvedNeuron]] = {}
     for experiment in experiments:
-        by_buckets.setdefault(find_buckets(experiment, bucket), []).append(experiment)
+        by_buckets.setdefault(_buckets(experiment, bucket), []).append(experiment)
     used = {variant.artifact_key for e in experiments for variant in e.variants}
     for buckets, own in by_buckets.items():
         yield _listing(buckets, own, used=used, now=now)
 
 
-def find_buckets(experiment: ResolvedNeuron, bucket: str | None) -> Buckets:
-    """Return the buckets of an experiment; raises DraftworthError if its stack names none."""
+def _buckets(experiment: ResolvedNeuron, bucket: str | None) -> Buckets:
     region = experiment.spec.aws.region
     if bucket:
         return Buckets(region=region, artifacts=bucket, checkpoints=None)
-    artifacts = scope.bucket_of(experiment, naming.ARTIFACTS_OUTPUT)
-    checkpoints = scope.bucket_of(experiment, naming.CHECKPOINTS_OUTPUT)
+    outputs = (naming.ARTIFACTS_OUTPUT, naming.CHECKPOINTS_OUTPUT)
+    artifacts, checkpoints = (scope.bucket_of(experiment, output) for output in outputs)
     return Buckets(region=region, artifacts=artifacts, checkpoints=checkpoints)
 
 

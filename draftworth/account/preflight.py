@@ -101,14 +101,12 @@ def run(arguments: argparse.Namespace) -> int:
 def results(situation: Situation) -> Iterator[tuple[str, CheckResult]]:
     """Yield each check's name and result; AWS is not asked after a gate has failed."""
     closed = ""
-    for gate in GATES:
-        result = skipped(closed) if closed else result_of(gate, situation)
-        yield gate.name, result
-        if result.status == "fail":
-            closed = f"not asked: {gate.name} failed"
-    for one in CHECKS:
+    for one in (*GATES, *CHECKS):
         skip = closed and one.asks_aws
-        yield one.name, skipped(closed) if skip else result_of(one, situation)
+        result = skipped(closed) if skip else result_of(one, situation)
+        yield one.name, result
+        if one in GATES and result.status == "fail":
+            closed = f"not asked: {one.name} failed"
 
 
 def result_of(one: Check, situation: Situation) -> CheckResult:

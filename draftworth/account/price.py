@@ -16,13 +16,7 @@ from draftworth.account.market import offers
 from draftworth.account.printing import print_lines
 from draftworth.errors import DraftworthError
 from draftworth.experiment.aws import Price
-from draftworth.planning.prices import (
-    CONTEXT_FILE,
-    context_values,
-    price_key,
-    price_values,
-    with_looked_up_price,
-)
+from draftworth.planning import prices
 from draftworth.planning.resolved import ResolvedNeuron, load_neuron
 from draftworth.records.checkpoints import replace_file
 
@@ -42,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
     experiment = load_neuron(arguments.experiment)
     price, where = experiment.spec.aws.price, f"aws.price of {arguments.experiment}"
     if price is None:
-        price, where = kept_price(experiment, again=arguments.again), str(CONTEXT_FILE)
+        price, where = kept_price(experiment, again=arguments.again), str(prices.CONTEXT_FILE)
     told = f"{price.usd_per_hour:.2f} USD a node and hour of {price.as_of.isoformat()}"
     print_lines([f"{told} ({price.source}), by {where}"])
     if arguments.again and experiment.spec.aws.price is not None:
@@ -53,12 +47,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 def kept_price(experiment: ResolvedNeuron, *, again: bool, clients: Clients = client) -> Price:
     """Return the price that was looked up before; else ask AWS and keep the answer."""
-    values = context_values()
-    kept = with_looked_up_price(experiment, values.get).spec.aws.price
+    values = prices.context_values()
+    kept = prices.with_looked_up_price(experiment, values.get).spec.aws.price
     if kept is not None and not again:
         return kept
     price = asked_price(experiment, clients, datetime.now(UTC))
-    _write({**values, price_key(experiment): price_values(price)})
+    _write({**values, prices.price_key(experiment): prices.price_values(price)})
     return price
 
 
@@ -67,8 +61,8 @@ def asked_price(experiment: ResolvedNeuron, clients: Clients, now: datetime) -> 
     aws, kind = experiment.spec.aws, experiment.spec.instance_type
     if aws.capacity.kind == "spot":
         here = Region(name=aws.region, clients=clients)
-        prices = offers.spot_prices(here, kind, now, AvailabilityZone=aws.availability_zone)
-        spot = prices.get(aws.availability_zone)
+        by_zone = offers.spot_prices(here, kind, now, AvailabilityZone=aws.availability_zone)
+        spot = by_zone.get(aws.availability_zone)
         if spot is None:
             raise AwsError(
                 f"EC2 has no Spot price of {kind} in {aws.availability_zone}: there may be none",
@@ -87,6 +81,8 @@ def asked_price(experiment: ResolvedNeuron, clients: Clients, now: datetime) -> 
 def _write(values: Mapping[str, Any]) -> None:
     text = json.dumps(values, indent=2, sort_keys=True) + "\n"
     try:
-        replace_file(CONTEXT_FILE, text.encode())
+        replace_file(prices.CONTEXT_FILE, text.encode())
     except OSError as error:
-        raise DraftworthError(f"{CONTEXT_FILE}: cannot be written: {error.strerror}") from error
+        raise DraftworthError(
+            f"{prices.CONTEXT_FILE}: cannot be written: {error.strerror}"
+        ) from error

@@ -47,7 +47,10 @@ def lines_of_experiment(path: Path) -> Iterator[str]:
     region = experiment.spec.aws.region
     s3 = client("s3", region)
     with explained("list the results buckets", region=region):
-        buckets = list(_results_buckets(s3, experiment.name))
+        wanted = {EXPERIMENT_TAG: experiment.name, HOLDS_TAG: RESULTS}
+        names = listed(s3, "list_buckets", "Buckets[].Name")
+        ours = [name for name in names if name.startswith(f"{PROJECT}-")]
+        buckets = [name for name in ours if wanted.items() <= tags_of_bucket(s3, name).items()]
     if not buckets:
         raise errors.DraftworthError(
             f"{path}: no results bucket of experiment {experiment.name} in this account; next: "
@@ -67,13 +70,6 @@ def lines_of_address(url: str) -> Iterator[str] | None:
     if any(entry["Key"] == f"{start}{results.RUN_FILE}" for entry in found.get("Contents", ())):
         return None
     return lines(s3, bucket, start or RUNS_PREFIX)
-
-
-def _results_buckets(s3: Any, experiment: str) -> Iterator[str]:
-    wanted = {EXPERIMENT_TAG: experiment, HOLDS_TAG: RESULTS}
-    for name in listed(s3, "list_buckets", "Buckets[].Name"):
-        if name.startswith(f"{PROJECT}-") and wanted.items() <= tags_of_bucket(s3, name).items():
-            yield name
 
 
 def lines(s3: Any, bucket: str, folder: str) -> Iterator[str]:

@@ -41,7 +41,10 @@ def download_run(url: str, folder: Path) -> None:
         sizes = _sizes(s3, bucket, start)
 
         def download(name: str) -> None:
-            _check_size(f"s3://{bucket}/{start}{name}", sizes[name])
+            address, size_bytes = f"s3://{bucket}/{start}{name}", sizes[name]
+            limit = next(limit for end, limit in _LIMITS_BYTES.items() if name.endswith(end))
+            if size_bytes > limit:
+                raise UserInputError(f"{address}: {size_bytes:,} bytes, allowed: at most {limit:,}")
             s3.download_file(bucket, f"{start}{name}", str(folder / name))
 
         if results.RUN_FILE in sizes:
@@ -75,12 +78,6 @@ def _listed_names(folder: Path) -> set[str]:
     ends = (results.RESULT_SUFFIX, results.TRANSCRIPT_SUFFIX)
     of_blocks = {f"{results.BLOCKS_FOLDER}/{stem}{end}" for stem in stems for end in ends}
     return {search.SEARCH_FILE} | of_blocks
-
-
-def _check_size(address: str, size_bytes: int) -> None:
-    limit_bytes = next(limit for end, limit in _LIMITS_BYTES.items() if address.endswith(end))
-    if size_bytes > limit_bytes:
-        raise UserInputError(f"{address}: {size_bytes:,} bytes, allowed: at most {limit_bytes:,}")
 
 
 _FORM = "s3://BUCKET/MODEL/REVISION of a checkpoints bucket (s3://BUCKET/Qwen/Qwen3-1.7B/main)"

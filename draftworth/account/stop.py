@@ -27,6 +27,9 @@ from draftworth.records.deployment import (
 )
 
 _LAST_DECISION = "the controller's last decision"
+_THEY_STAY_AWAY = (
+    "they stay away, also after a deploy; `make stop ARGS=--resume` lets them come again"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,11 +66,11 @@ def _read_notes(state: Mapping[str, Any]) -> ControllerNotes:
         reason = untrusted.one_line(str(said["reason"]))
         lines.append(f"{_LAST_DECISION}: {size}, {reason}, since {since}")
     if (current := state.get("current")) is not None:
-        deployment = state["deployments"][current]
-        block = deployment["block_node_seconds"]
+        ledger = state["deployments"][current]
+        block = ledger["block_node_seconds"]
         usd = spent_usd(
-            float(deployment["plan"]["price_usd_per_node_hour"]),
-            node_seconds=float(deployment["node_time"]["node_seconds"]),
+            float(ledger["plan"]["price_usd_per_node_hour"]),
+            node_seconds=float(ledger["node_time"]["node_seconds"]),
             block_node_seconds=None if block is None else float(block),
         )
         lines.append(f"spent: {usd:.2f} USD by the controller's ledger, which is not a bill")
@@ -93,13 +96,13 @@ class Deployment:
         return self.experiment.names.node_group(self.experiment.spec.aws.capacity.kind)
 
     @property
-    def stop_object(self) -> dict[str, str]:
-        """The object that keeps the nodes at zero, as arguments of S3's calls."""
-        return {"Bucket": self.bucket, "Key": STOP_KEY}
-
-    @property
     def stop_url(self) -> str:
         return f"s3://{self.bucket}/{STOP_KEY}"
+
+    def ask(self, verb: str, operation: str, **asked: bytes) -> Any:
+        """Call S3 for the object that keeps the nodes at zero; None if it is not there."""
+        doing, of_object = f"{verb} {self.stop_url}", {"Bucket": self.bucket, "Key": STOP_KEY}
+        return self.region.ask(doing, "s3", operation, "404", "NoSuchKey", **of_object, **asked)
 
     def nodes(self) -> Nodes:
         asked = {"clusterName": self.experiment.names.cluster, "nodegroupName": self.node_group}
@@ -157,8 +160,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.resume:
         return _resume(deployed)
     body = f"draftworth stop, {printing.utc_text(datetime.now(UTC))}\n".encode()
-    doing, asked = f"write {deployed.stop_url}", {**deployed.stop_object, "Body": body}
-    deployed.region.ask(doing, "s3", "put_object", **asked)
+    deployed.ask("write", "put_object", Body=body)
     printing.print_lines([f"{deployed.stop_url} is written, which calls the controller"])
     return _watch(deployed, seconds=arguments.wait_minutes * 60)
 
@@ -171,18 +173,11 @@ def _minutes(text: str) -> int:
 
 
 def _resume(deployed: Deployment) -> int:
-    url, asked = deployed.stop_url, deployed.stop_object
-    was_there = deployed.region.ask(
-        f"look for {url}", "s3", "head_object", "404", "NoSuchKey", **asked
-    )
-    deployed.region.ask(f"delete {url}", "s3", "delete_object", **asked)
-    printing.print_lines(
-        [
-            f"{url} {'is deleted' if was_there else 'was not there'}",
-            f"the controller looks within {HEARTBEAT_MINUTES} minutes: nodes come if there is work",
-            *deployed.notes().lines,
-        ]
-    )
+    was_there = deployed.ask("look for", "head_object")
+    deployed.ask("delete", "delete_object")
+    looks = f"the controller looks within {HEARTBEAT_MINUTES} minutes: nodes come if there is work"
+    done = f"{deployed.stop_url} {'is deleted' if was_there else 'was not there'}"
+    printing.print_lines([done, looks, *deployed.notes().lines])
     return 0
 
 
@@ -194,18 +189,12 @@ def _watch(deployed: Deployment, *, seconds: float) -> int:
             printing.print_lines([f"{printing.utc_text(datetime.now(UTC))}  {line}"])
             before = line
         if nodes.gone and not notes.desired:
-            printing.print_lines(_gone(notes))
+            printing.print_lines(["no accelerator node is left", *notes.lines, _THEY_STAY_AWAY])
             return 0
         if time.monotonic() >= ends:
             printing.print_lines(_still_there(deployed, nodes, notes))
             return 1
         time.sleep(LOOK_SECONDS)
-
-
-def _gone(notes: ControllerNotes) -> Iterator[str]:
-    yield "no accelerator node is left"
-    yield from notes.lines
-    yield "they stay away, also after a deploy; `make stop ARGS=--resume` lets them come again"
 
 
 def _still_there(deployed: Deployment, nodes: Nodes, notes: ControllerNotes) -> Iterator[str]:

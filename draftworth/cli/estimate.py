@@ -15,17 +15,11 @@ from pathlib import Path
 from draftworth.cli.arguments import S3_SCHEME, local_run, whole_number
 from draftworth.cli.estimate_settling import settling, token_prices
 from draftworth.errors import UserInputError
-from draftworth.estimate import forecast, likelihood, outputs
+from draftworth.estimate import forecast, likelihood, outputs, step_costs
 from draftworth.estimate.document import document_of, json_text
 from draftworth.estimate.model_folders import check_model, check_tokenizer, shown
 from draftworth.estimate.predictions import compare, draft_folders, keep_predictions
 from draftworth.estimate.reader import Reader
-from draftworth.estimate.step_costs import (
-    CostRange,
-    PublishedStepCosts,
-    StepCosts,
-    costs_by_load,
-)
 from draftworth.experiment.catalog import catalog
 from draftworth.experiment.model import beside
 from draftworth.experiment.naming import CHECKPOINTS_OUTPUT
@@ -127,7 +121,7 @@ def _estimates(
     """Yield the estimates of each draft at each load; invalid input is refused before any reads."""
     method, windows = _method(experiment)
     card = findings.read_step_costs(arguments.card) if arguments.card else None
-    step_costs = _step_costs(card, method)
+    all_costs = _step_costs(card, method)
     prices = token_prices(experiment, card) if card else {}
     target = _target(experiment, arguments.target, arguments.out)
     given = _given_outputs(experiment, arguments.answers)
@@ -135,14 +129,20 @@ def _estimates(
     outputs.check_classes(weights, given.outputs)
     # The drafts come last, because a download may be large.
     drafts = _drafts(experiment, arguments.draft, arguments.out)
-    reader = _reader(experiment, target, arguments)
+    install_engine = importlib.import_module(_ENGINE).install_engine
+    reader = Reader(
+        python=install_engine(arguments.engine, progress=_progress),
+        target=target,
+        folder=arguments.out,
+        enable_thinking=experiment.spec.workload.enable_thinking,
+    )
     predicted: list[likelihoods.Prediction] = []
     for draft in drafts:
         readings = reader.readings(draft, given.outputs)
         outputs.check_lengths(weights, readings)
         predictions = tuple(compare(experiment, given, draft, readings))
         predicted += predictions
-        for costs in step_costs:
+        for costs in all_costs:
             found = forecast.estimate_of(
                 experiment.spec.target.given,
                 shown(draft),
@@ -160,16 +160,6 @@ def _estimates(
             yield replace(found, predictions=predictions, settling=tuple(sentences))
     keep_predictions(predicted, given, progress=_progress)
     likelihood.check_outputs(experiment, given, reader, drafts[0], progress=_progress)
-
-
-def _reader(experiment: ResolvedExperiment, target: Path, arguments: argparse.Namespace) -> Reader:
-    install_engine = importlib.import_module(_ENGINE).install_engine
-    return Reader(
-        python=install_engine(arguments.engine, progress=_progress),
-        target=target,
-        folder=arguments.out,
-        enable_thinking=experiment.spec.workload.enable_thinking,
-    )
 
 
 def _method(experiment: ResolvedExperiment) -> tuple[str, Mapping[int, int]]:
@@ -190,12 +180,16 @@ def _method(experiment: ResolvedExperiment) -> tuple[str, Mapping[int, int]]:
     return method, {w: served.max_tokens_per_step(w) - 1 for w in windows}
 
 
-def _step_costs(card: findings.StepCostCard | None, method: str) -> Sequence[StepCosts]:
+def _step_costs(card: findings.StepCostCard | None, method: str) -> Sequence[step_costs.StepCosts]:
     if card is not None:
-        return [*costs_by_load(card, method).values()]
+        return [*step_costs.costs_by_load(card, method).values()]
     low, high = catalog().methods[method].step_cost_per_draft or (0.0, 0.0)
     source = f"published for {method}: each drafted token adds {low:g} to {high:g} of a step"
-    return [PublishedStepCosts(per_drafted_token=CostRange(low=low, high=high), source=source)]
+    return [
+        step_costs.PublishedStepCosts(
+            per_drafted_token=step_costs.CostRange(low=low, high=high), source=source
+        )
+    ]
 
 
 def _given_outputs(experiment: ResolvedExperiment, place: str | None) -> outputs.GivenOutputs:

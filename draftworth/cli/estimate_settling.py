@@ -10,8 +10,8 @@ from draftworth.experiment import aws, catalog
 from draftworth.metrics.cost import SECONDS_PER_HOUR
 from draftworth.planning import run_specification, timeline
 from draftworth.planning.resolved import ResolvedExperiment, ResolvedNeuron
-from draftworth.records import results, servers
-from draftworth.records.findings import StepCost, StepCostCard
+from draftworth.records import results
+from draftworth.records.findings import StepCostCard
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,8 +45,15 @@ def token_prices(experiment: ResolvedExperiment, card: StepCostCard) -> dict[str
     There are none if the node's price is unknown or the card is of other servers.
     """
     serving, price = checked_serving(card), experiment.price
-    if price is None or not _are_alike(serving, run_specification.serving_facts(experiment)):
+    ours = run_specification.serving_facts(experiment)
+    # Servers that differ in their decoding alone take as long for a step.
+    if price is None or replace(serving, decoding=ours.decoding) != ours:
         return {}
+    plain = {
+        name
+        for name, decoding in serving.decoding.items()
+        if decoding.method == catalog.NO_SPECULATION and name != results.AS_SHIPPED
+    }
     share = price.node_shares[next(v.name for v in experiment.variants if v.is_baseline)]
     return {
         cost.load.label: TokenPrice(
@@ -58,19 +65,9 @@ def token_prices(experiment: ResolvedExperiment, card: StepCostCard) -> dict[str
         for cost in card.costs
         # If requests come at random times, nobody knows how many share a step.
         if (in_flight := cost.load.in_flight) is not None
-        and _is_baseline(cost, serving)
+        and cost.variant in plain
         and cost.step_latency_s
     }
-
-
-def _are_alike(theirs: servers.ServingFacts, ours: servers.ServingFacts) -> bool:
-    """Return whether servers differ in their decoding at most, so that a step takes as long."""
-    return replace(theirs, decoding=ours.decoding) == ours
-
-
-def _is_baseline(cost: StepCost, serving: servers.ServingFacts) -> bool:
-    method = serving.decoding[cost.variant].method
-    return method == catalog.NO_SPECULATION and cost.variant != results.AS_SHIPPED
 
 
 def settling(

@@ -8,16 +8,8 @@ from pathlib import Path
 
 from draftworth.cli import plan_figures, plan_notes
 from draftworth.errors import UserInputError, suggestion
-from draftworth.planning import durations, prices, timeline
+from draftworth.planning import durations, prices, resolved, timeline
 from draftworth.planning.assumptions import OPTION, assumption_data
-from draftworth.planning.resolved import (
-    NeuronVariant,
-    ResolvedExperiment,
-    ResolvedLocal,
-    ResolvedNeuron,
-    ResolvedVariant,
-    load,
-)
 from draftworth.serving.command import ModelPaths
 from draftworth.serving.dialects import serving_command
 
@@ -46,8 +38,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the plan."""
-    experiment = load(arguments.experiment)
-    if isinstance(experiment, ResolvedNeuron):
+    experiment = resolved.load(arguments.experiment)
+    if isinstance(experiment, resolved.ResolvedNeuron):
         experiment = prices.with_looked_up_price(experiment)
     # Everything is computed before the first line is printed, so a wrong option is reported alone.
     for line in list(_plan_lines(experiment, arguments)):
@@ -55,7 +47,9 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _plan_lines(experiment: ResolvedExperiment, arguments: argparse.Namespace) -> Iterator[str]:
+def _plan_lines(
+    experiment: resolved.ResolvedExperiment, arguments: argparse.Namespace
+) -> Iterator[str]:
     assume, compiled = arguments.assume, arguments.compiled
     release = experiment.spec.release_facts
     yield f"experiment  {experiment.name}"
@@ -67,7 +61,7 @@ def _plan_lines(experiment: ResolvedExperiment, arguments: argparse.Namespace) -
     yield from _workload_lines(experiment)
     yield from plan_figures.candidate_lines(experiment)
     first = None
-    if isinstance(experiment, ResolvedNeuron):
+    if isinstance(experiment, resolved.ResolvedNeuron):
         yield from _placement_lines(experiment)
         first, second = _first_and_second(experiment, assume, compiled)
         yield from plan_figures.time_lines(first)
@@ -80,13 +74,13 @@ def _plan_lines(experiment: ResolvedExperiment, arguments: argparse.Namespace) -
     if told := list(plan_notes.notes(experiment, run=first, today=datetime.now(UTC).date())):
         yield ""
         yield from (f"note: {line}" for line in told)
-    if isinstance(experiment, ResolvedLocal):
+    if isinstance(experiment, resolved.ResolvedLocal):
         file = shlex.quote(str(experiment.path))
         yield from ("", f"next: python -m draftworth rehearse --experiment {file}")
 
 
 def _first_and_second(
-    experiment: ResolvedNeuron, assume: Sequence[str], compiled: Sequence[str]
+    experiment: resolved.ResolvedNeuron, assume: Sequence[str], compiled: Sequence[str]
 ) -> tuple[timeline.RunForecast, timeline.RunForecast]:
     assumed = assumption_data().for_target(experiment.spec.target.model).replaced(assume)
     known = [variant.name for variant in experiment.variants]
@@ -100,10 +94,10 @@ def _first_and_second(
     return first, timeline.forecast(experiment, assumed, second=True)
 
 
-def _variants_lines(experiment: ResolvedExperiment) -> Iterator[str]:
+def _variants_lines(experiment: resolved.ResolvedExperiment) -> Iterator[str]:
     """Show every variant; candidates that differ in draft and window alone share one server."""
     soonest = sorted(experiment.variants, key=lambda variant: not experiment.starts_up(variant))
-    groups: dict[str, list[ResolvedVariant]] = {}
+    groups: dict[str, list[resolved.ResolvedVariant]] = {}
     for variant in soonest:
         kind = variant.spec.method if experiment.search else variant.name
         groups.setdefault(kind, []).append(variant)
@@ -111,7 +105,7 @@ def _variants_lines(experiment: ResolvedExperiment) -> Iterator[str]:
         yield from _variant_lines(experiment, shown)
         for variant in alike:
             yield _decoding_line(variant)
-            if isinstance(variant, NeuronVariant):
+            if isinstance(variant, resolved.NeuronVariant):
                 yield f"  artifact key  {variant.artifact_key}"
         if alike:
             yield (
@@ -121,7 +115,7 @@ def _variants_lines(experiment: ResolvedExperiment) -> Iterator[str]:
             yield ""
 
 
-def _decoding_line(variant: ResolvedVariant) -> str:
+def _decoding_line(variant: resolved.ResolvedVariant) -> str:
     decoding = "one token a step (the baseline)"
     if variant.spec.keeps_engine_defaults:
         decoding = "one token a step, with the engine's own defaults (beside the baseline)"
@@ -133,9 +127,11 @@ def _decoding_line(variant: ResolvedVariant) -> str:
     return f"variant     {variant.name}: {decoding}"
 
 
-def _variant_lines(experiment: ResolvedExperiment, variant: ResolvedVariant) -> Iterator[str]:
+def _variant_lines(
+    experiment: resolved.ResolvedExperiment, variant: resolved.ResolvedVariant
+) -> Iterator[str]:
     yield _decoding_line(variant)
-    if isinstance(variant, NeuronVariant):
+    if isinstance(variant, resolved.NeuronVariant):
         yield f"  artifact key  {variant.artifact_key}"
         command = variant.command
     else:
@@ -145,7 +141,7 @@ def _variant_lines(experiment: ResolvedExperiment, variant: ResolvedVariant) -> 
     yield ""
 
 
-def _workload_lines(experiment: ResolvedExperiment) -> Iterator[str]:
+def _workload_lines(experiment: resolved.ResolvedExperiment) -> Iterator[str]:
     work, cases, loads = experiment.spec.workload, experiment.cases, experiment.loads
     repetitions, counts = experiment.spec.repetitions, durations.RoundCounts.of(experiment)
     least = counts.all_least + counts.needed_further(1)
@@ -158,7 +154,7 @@ def _workload_lines(experiment: ResolvedExperiment) -> Iterator[str]:
     yield (
         f"workload    {len(cases)} case{'s' if len(cases) > 1 else ''} x "
         f"{at_once} variants x {_range(*requests)} requests at "
-        f"{', '.join(load.label for load in loads)}{repeated} = "
+        f"{', '.join(one.label for one in loads)}{repeated} = "
         f"{_range(*(blocks * n for n in requests))} "
         f"requests of {work.output_tokens} output tokens{each}, sent by {work.load_generator}"
     )
@@ -173,7 +169,7 @@ def _range(least: int, most: int) -> str:
     return f"{least}" if least == most else f"{least} to {most}"
 
 
-def _placement_lines(experiment: ResolvedNeuron) -> Iterator[str]:
+def _placement_lines(experiment: resolved.ResolvedNeuron) -> Iterator[str]:
     placement, aws = experiment.placement, experiment.spec.aws
     yield ""
     yield (

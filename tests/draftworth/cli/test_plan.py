@@ -53,13 +53,13 @@ def line(text: str, begin: str) -> str:
 
 
 @pytest.mark.parametrize("name", ["qwen3-32b", SEARCH, "llama-3.1-8b-eagle3"])
-def test_the_time_line_of_a_shipped_experiment(
+def test_the_plan_of_a_shipped_experiment(
     name: str, planned: Planned, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for variable, value in {"COLUMNS": "40", "FORCE_COLOR": "1", "TERM": "xterm-256color"}.items():
         monkeypatch.setenv(variable, value)  # the table is plain text of its own width
     text = planned(path=EXPERIMENTS / f"{name}.yaml")
-    assert_snapshot(f"time line{text.partition('time line')[2]}", SNAPSHOTS / f"plan-{name}.txt")
+    assert_snapshot(text, SNAPSHOTS / f"plan-{name}.txt")
 
 
 def test_without_a_price_the_plan_tells_minutes_and_how_to_get_one(planned: Planned) -> None:
@@ -357,11 +357,6 @@ def test_candidates_are_shown_once_and_what_they_share_is_not_repeated(planned: 
     assert len(set(keys)) == len(keys) == 27
     assert text.count("  command ") == 2
     assert "environment and command of qwen3-1.7b-k8, with another draft or window: 25" in text
-    sent = "4 cases x 2 variants x 8 to 16 requests at c4 = 64 to 128 requests of 600 output "
-    assert sent in text
-    assert "each candidate" in line(text, "workload")
-    assert "Qwen/Qwen3-0.6B: 13, with window 3 to 15" in text
-    assert line(text, "certainly measured: ").endswith(": qwen3-1.7b-k8, qwen3-0.6b-k8")
     assert text.count("  node 0: ") == 2
 
 

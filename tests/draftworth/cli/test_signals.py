@@ -67,7 +67,12 @@ def test_a_signal_interrupts_a_command_unless_it_is_ignored(
     number: signal.Signals, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As `nohup` does it: a measurement outlives the terminal."""
-    monkeypatch.setattr("draftworth.cli.schema.run", lambda _: signal.raise_signal(number) or 0)
+
+    def signalled(_: object) -> int:
+        signal.raise_signal(number)
+        return 0
+
+    monkeypatch.setattr("draftworth.cli.schema.run", signalled)
     before = signal.getsignal(number)
     assert main(["schema"]) == 1
     assert capsys.readouterr().err == "draftworth: interrupted\n"
