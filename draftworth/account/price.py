@@ -6,10 +6,8 @@ Exit code 1: AWS has none, or cannot be asked.
 
 import argparse
 import json
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from draftworth.account.clients import AwsError, Clients, Region, client
 from draftworth.account.market import offers
@@ -52,7 +50,13 @@ def kept_price(experiment: ResolvedNeuron, *, again: bool, clients: Clients = cl
     if kept is not None and not again:
         return kept
     price = asked_price(experiment, clients, datetime.now(UTC))
-    _write({**values, prices.price_key(experiment): prices.price_values(price)})
+    values = {**values, prices.price_key(experiment): prices.price_values(price)}
+    text = json.dumps(values, indent=2, sort_keys=True) + "\n"
+    try:
+        replace_file(prices.CONTEXT_FILE, text.encode())
+    except OSError as error:
+        told = f"{prices.CONTEXT_FILE}: cannot be written: {error.strerror}"
+        raise DraftworthError(told) from error
     return price
 
 
@@ -76,13 +80,3 @@ def asked_price(experiment: ResolvedNeuron, clients: Clients, now: datetime) -> 
         raise AwsError(reason, next_step=_STATE_IT)
     usd, source = by_region[aws.region], offers.ON_DEMAND_SOURCE
     return Price(usd_per_hour=usd, as_of=now.date(), source=source)
-
-
-def _write(values: Mapping[str, Any]) -> None:
-    text = json.dumps(values, indent=2, sort_keys=True) + "\n"
-    try:
-        replace_file(prices.CONTEXT_FILE, text.encode())
-    except OSError as error:
-        raise DraftworthError(
-            f"{prices.CONTEXT_FILE}: cannot be written: {error.strerror}"
-        ) from error

@@ -204,12 +204,6 @@ def _window_result(situation: Situation, block: Mapping[str, Any]) -> CheckResul
         )
     usable = (min(deadline, last) - max(situation.now, start)).total_seconds() / 60
     found = f"{state}: {usable:.0f} minutes of nodes for a deploy now"
-    return _window_warning(situation, block, found, cut=last < deadline) or passed(found)
-
-
-def _window_warning(
-    situation: Situation, block: Mapping[str, Any], found: str, *, cut: bool
-) -> CheckResult | None:
     if block["State"] not in ("active", "scheduled"):
         return warned(found, "wait until it is scheduled or active before you deploy")
     free, all_of_it = block["AvailableInstanceCount"], block["TotalInstanceCount"]
@@ -218,10 +212,10 @@ def _window_warning(
             f"{found}; {free} of {all_of_it} instances are free",
             "end what uses the block, unless it is this experiment's own nodes",
         )
-    if cut:
+    if last < deadline:
         return warned(
             f"{found}; nodes go 40 minutes before the block ends, earlier than "
             f"aws.deadline_minutes {situation.experiment.spec.aws.deadline_minutes}",
             "make sure that the run fits: `python -m draftworth plan` has the time line",
         )
-    return None
+    return passed(found)
