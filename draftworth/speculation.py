@@ -33,10 +33,7 @@ def most_tokens_per_step(window: int, *, checks_all: bool) -> int:
 
 
 def step_cost(window: float, *, per_drafted: float) -> float:
-    """Return the cost of a step in baseline steps; `per_drafted` is that of a drafted token.
-
-    window: drafted tokens, or passes of the first draft that take as long.
-    """
+    """Return the cost of a step in baseline steps, for a window of drafts at `per_drafted` each."""
     return 1 + window * per_drafted
 
 
@@ -61,20 +58,14 @@ def steps_of(hits: Sequence[bool], *, checked: int) -> Iterator[int]:
 
 
 def expected_tokens_per_step(acceptance: float, *, checked: int) -> float:
-    """Return the mean tokens of a step that accepts each drafted token with the same probability.
-
-    It is (1 - a^(c + 1)) / (1 - a), Leviathan et al. 2023, equation 1.
-    """
+    """Return a step's mean tokens if all drafts are alike: Leviathan et al. 2023, eq. 1."""
     if not 0 <= acceptance <= 1:
         raise ValueError(f"acceptance: given {acceptance:g}, allowed: 0 to 1")
     return sum(acceptance**n for n in range(checked + 1))
 
 
 def acceptance_of(tokens: float, *, checked: int) -> float:
-    """Return the acceptance (0 to 1) that `expected_tokens_per_step` yields so many with.
-
-    More than a step can yield counts as all accepted, less than one token as none.
-    """
+    """Return the acceptance (0 to 1) that `expected_tokens_per_step` yields so many tokens with."""
     low, high = 0.0, 1.0
     for _ in range(60):
         middle = (low + high) / 2
@@ -86,10 +77,7 @@ def acceptance_of(tokens: float, *, checked: int) -> float:
 
 
 def explained_acceptance(tokens_per_step: float | None, *, most: int | None) -> float | None:
-    """Return the acceptance rate (0 to 1) that explains so many tokens per step, of `most`.
-
-    None where no rate does, or where one of the two is not known.
-    """
+    """Return the acceptance (0 to 1) that explains the tokens per step of `most`, if any."""
     accepted = None if tokens_per_step is None else tokens_per_step - 1
     drafted = (most or 1) - 1
     if accepted is None or drafted < 1 or not 0 <= accepted <= drafted:

@@ -3,7 +3,7 @@
 import io
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import TextIO
 
 from rich import box
@@ -18,11 +18,7 @@ _WIDTH = 10_000
 
 
 class TextOnly(io.TextIOBase):
-    """A stream that replaces control characters by escapes.
-
-    All names, answers and errors from files, servers and buckets pass it. Characters that the
-    stream's encoding does not have become escapes too.
-    """
+    """A stream that escapes control characters, and those that its encoding lacks."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -41,13 +37,9 @@ class TextOnly(io.TextIOBase):
 
 @contextmanager
 def text_only() -> Iterator[None]:
-    """Make standard output and standard error carry text only.
-
-    A stream that was closed (`>&-`) takes everything and shows nothing.
-    """
-    with ExitStack() as stack:
-        stack.enter_context(redirect_stdout(TextOnly(sys.stdout or io.StringIO())))
-        stack.enter_context(redirect_stderr(TextOnly(sys.stderr or io.StringIO())))
+    """Make standard output and error carry text only; one that was closed (`>&-`) shows nothing."""
+    out, err = (TextOnly(stream or io.StringIO()) for stream in (sys.stdout, sys.stderr))
+    with redirect_stdout(out), redirect_stderr(err):
         yield
 
 

@@ -1,7 +1,6 @@
 """Reading of untrusted data up to a limit, and printing it so that a terminal shows only text.
 
-The data is from a server, a bucket or a file of unknown origin. `draftworth/records/codec.py`
-decodes it strictly. This module uses the standard library only.
+`draftworth/records/codec.py` decodes it strictly. This module uses the standard library only.
 """
 
 import errno

@@ -99,7 +99,7 @@ def run(arguments: argparse.Namespace) -> int:
         finally:  # the run is measured, whatever came after it
             completed = read_run(run_folder)
             texts = read_transcripts(run_folder, completed.blocks)
-            print_verdict(completed, predictions, transcripts=texts)
+            print_verdict(completed, predictions, texts)
             print(f"files: {run_folder}")  # noqa: T201
     return 0 if result.status == "complete" else 1
 

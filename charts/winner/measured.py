@@ -9,7 +9,7 @@ from typing import Any
 
 from draftworth.analysis.facts import facts_of
 from draftworth.analysis.winner import Winner, winner_of
-from draftworth.cli.runs import RUN_WORDS, local_run, run_list
+from draftworth.cli.arguments import RUN_WORDS, local_run, run_list
 from draftworth.errors import UserInputError, suggestion
 from draftworth.planning.resolved import ResolvedExperiment, ResolvedVariant
 from draftworth.planning.run_specification import serving_facts

@@ -1,8 +1,7 @@
 """`draftworth artifacts` lists the compiled graphs that exist, and those that can be removed.
 
 With `--run` it also removes graphs that no given experiment uses or that a server would refuse, and
-uploads that were cut off. Exit code 0: done; 1: AWS refused or has no such bucket; 2:
-an experiment file is wrong.
+uploads that were cut off. Exit code 1: AWS refused or has no such bucket.
 """
 
 import argparse
@@ -13,11 +12,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from draftworth.account.clients import client, delete_objects, explained, listed, or_none
+from draftworth.account import clients, scope
 from draftworth.account.printing import duration_text, print_lines, size_text
-from draftworth.account.scope import bucket_of
-from draftworth.experiment.naming import ARTIFACTS_OUTPUT, CHECKPOINTS_OUTPUT
-from draftworth.experiment.variants import HubModel
+from draftworth.experiment import naming, variants
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron, load_neuron
 from draftworth.records.artifacts import (
     MANIFEST_NAME,
@@ -36,28 +33,18 @@ from draftworth.untrusted import TooLargeError, read_at_most
 # at most half an hour after its last file.
 LEFTOVER_AGE = timedelta(hours=1)
 _KEY = re.compile(rf"[0-9a-f]{{{KEY_LENGTH}}}")
-
-
 # One object of a bucket, as S3 lists it.
 Entry = Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
 class StoredKey:
-    """The objects that the bucket holds under one artifact key.
-
-    problems: reasons not to trust the manifest, for example that a file it names is missing.
-    """
+    """The objects under one artifact key, and the reasons not to trust its manifest."""
 
     key: str
     objects: Sequence[Entry]
     manifest: ArtifactManifest | None
     problems: tuple[str, ...]
-
-    @property
-    def has_manifest(self) -> bool:
-        """Whether there is a manifest, valid or not: a server that starts would read it."""
-        return any(entry["Key"] == manifest_key(self.key) for entry in self.objects)
 
     def loose(self) -> dict[str, list[Entry]]:
         """Return, by folder, the objects that no manifest names: cut off or running uploads."""
@@ -68,9 +55,6 @@ class StoredKey:
             if name != manifest_key(self.key) and not (own and name.startswith(own)):
                 folders.setdefault("/".join(name.split("/")[:2]), []).append(entry)
         return folders
-
-    def being_uploaded(self, now: datetime) -> bool:
-        return any(_is_young(objects, now) for objects in self.loose().values())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +74,7 @@ def read_store(s3: Any, bucket: str) -> tuple[dict[str, StoredKey], int]:
     """Return every artifact key of the bucket, and the count of objects under no key."""
     by_key: dict[str, list[Entry]] = {}
     others = 0
-    for entry in listed(s3, "list_objects_v2", "Contents", Bucket=bucket):
+    for entry in clients.listed(s3, "list_objects_v2", "Contents", Bucket=bucket):
         key, slash, _ = entry["Key"].partition("/")
         if slash and _KEY.fullmatch(key):
             by_key.setdefault(key, []).append(entry)
@@ -120,18 +104,15 @@ def _stored_key(s3: Any, bucket: str, key: str, objects: Sequence[Entry]) -> Sto
 def removals(
     stored: Mapping[str, StoredKey], *, used: Set[str], refused: Set[str], now: datetime
 ) -> tuple[Removal, ...]:
-    """List the unused keys, the graphs that a server would refuse, and the cut off uploads.
-
-    used: the keys of all given experiments.
-    refused: those of them whose graphs are not what an experiment asks for.
-    """
+    """List the keys that are not `used`, refused graphs, and uploads that were cut off."""
     found = []
     for key, entry in sorted(stored.items()):
-        if entry.has_manifest and (key not in used or key in refused):
+        first, *others = sorted(entry.objects, key=lambda found: found["Key"] != manifest_key(key))
+        # Valid or not: a server that starts would read it.
+        has_manifest = first["Key"] == manifest_key(key)
+        if has_manifest and (key not in used or key in refused):
             reason = "no given experiment uses it" if key not in used else "it would be refused"
-            manifest = manifest_key(key)
-            first = sorted(entry.objects, key=lambda found: found["Key"] != manifest)
-            found.append(Removal(what=key, reason=reason, objects=first))
+            found.append(Removal(what=key, reason=reason, objects=(first, *others)))
             continue
         for folder, objects in sorted(entry.loose().items()):
             if not _is_young(objects, now):
@@ -141,15 +122,11 @@ def removals(
 
 
 def remove(s3: Any, bucket: str, removal: Removal) -> None:
-    """Delete the objects; a manifest goes before the files that it names.
-
-    Raises:
-        DraftworthError: S3 answered and did not delete one of them.
-    """
+    """Delete the objects, a manifest before the files that it names; raises DraftworthError."""
     names = [entry["Key"] for entry in removal.objects]
     if names[0].endswith(f"/{MANIFEST_NAME}"):
         s3.delete_object(Bucket=bucket, Key=names.pop(0))
-    delete_objects(s3, bucket, [{"Key": name} for name in names])
+    clients.delete_objects(s3, bucket, [{"Key": name} for name in names])
 
 
 def _is_young(objects: Iterable[Entry], now: datetime) -> bool:
@@ -168,10 +145,7 @@ class Buckets:
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """The compiled graph that a variant asks for, and what the bucket holds under its key.
-
-    refusal: the reasons why a server would refuse what is there; empty if it would not.
-    """
+    """The graph that a variant asks for, what is stored, and why a server would refuse that."""
 
     experiment: str
     variant: str
@@ -180,22 +154,18 @@ class Wanted:
     refusal: Sequence[str]
 
     def start(self, now: datetime) -> str:
-        """Say what a server would do when it starts."""
         if self.refusal:
             return "be refused"
         if self.stored and self.stored.manifest:
             return "load"
-        if self.stored and self.stored.being_uploaded(now):
-            return "compile (one is being uploaded)"
-        return "compile"
+        loose = self.stored.loose().values() if self.stored else ()
+        is_uploading = any(_is_young(objects, now) for objects in loose)
+        return "compile (one is being uploaded)" if is_uploading else "compile"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Listing:
-    """The graphs that experiments want of a bucket, and what can be removed from it.
-
-    others: how many objects belong to no graph.
-    """
+    """The graphs that experiments want of a bucket, and what can be removed from it."""
 
     buckets: Buckets
     wanted: Sequence[Wanted]
@@ -235,8 +205,8 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.run and listing.removals:
             bucket, region = listing.buckets.artifacts, listing.buckets.region
             for removal in listing.removals:
-                with explained(f"remove s3://{bucket}/{removal.what}", region=region):
-                    remove(client("s3", region), bucket, removal)
+                with clients.explained(f"remove s3://{bucket}/{removal.what}", region=region):
+                    remove(clients.client("s3", region), bucket, removal)
             print_lines([f"removed {size_text(listing.removable_bytes)}"])
     return 0
 
@@ -247,27 +217,26 @@ def listings(
     """Yield one listing for each bucket; a key that any experiment uses is kept in all of them."""
     by_buckets: dict[Buckets, list[ResolvedNeuron]] = {}
     for experiment in experiments:
-        by_buckets.setdefault(find_buckets(experiment, bucket), []).append(experiment)
+        by_buckets.setdefault(_buckets(experiment, bucket), []).append(experiment)
     used = {variant.artifact_key for e in experiments for variant in e.variants}
     for buckets, own in by_buckets.items():
         yield _listing(buckets, own, used=used, now=now)
 
 
-def find_buckets(experiment: ResolvedNeuron, bucket: str | None) -> Buckets:
-    """Return the buckets of an experiment; raises DraftworthError if its stack names none."""
+def _buckets(experiment: ResolvedNeuron, bucket: str | None) -> Buckets:
     region = experiment.spec.aws.region
     if bucket:
         return Buckets(region=region, artifacts=bucket, checkpoints=None)
-    artifacts = bucket_of(experiment, ARTIFACTS_OUTPUT)
-    checkpoints = bucket_of(experiment, CHECKPOINTS_OUTPUT)
+    outputs = (naming.ARTIFACTS_OUTPUT, naming.CHECKPOINTS_OUTPUT)
+    artifacts, checkpoints = (scope.bucket_of(experiment, output) for output in outputs)
     return Buckets(region=region, artifacts=artifacts, checkpoints=checkpoints)
 
 
 def _listing(
     buckets: Buckets, experiments: Iterable[ResolvedNeuron], *, used: set[str], now: datetime
 ) -> Listing:
-    s3 = client("s3", buckets.region)
-    with explained(f"read s3://{buckets.artifacts}", region=buckets.region):
+    s3 = clients.client("s3", buckets.region)
+    with clients.explained(f"read s3://{buckets.artifacts}", region=buckets.region):
         stored, others = read_store(s3, buckets.artifacts)
         wanted = [
             Wanted(
@@ -296,10 +265,9 @@ def _refusal(
     return [*there.problems, *differences(there.manifest, variant.artifact_inputs, commits)]
 
 
-def _commit(s3: Any, bucket: str | None, model: HubModel) -> str | None:
-    """Return the commit of a staged checkpoint; None if it is unknown."""
+def _commit(s3: Any, bucket: str | None, model: variants.HubModel) -> str | None:
     key = ready_key(model.model, model.revision)
-    stored = bucket and or_none(s3.get_object, "NoSuchKey", Bucket=bucket, Key=key)
+    stored = bucket and clients.or_none(s3.get_object, "NoSuchKey", Bucket=bucket, Key=key)
     try:
         return load_record(ReadyModel, read_at_most(stored["Body"])).commit if stored else None
     except (RecordError, TooLargeError):

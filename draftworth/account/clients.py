@@ -1,7 +1,6 @@
 """Clients of AWS services in one region, and what their errors mean for the user.
 
-Botocore raises late: a client without credentials is made without complaint and fails at its first
-call. So calls stand in `explained`, which turns every such failure into one sentence.
+A client without credentials fails at its first call, so calls stand in `explained`.
 """
 
 import threading
@@ -81,10 +80,7 @@ def client(service: str, region: str = "") -> Any:
 
 @contextmanager
 def explained(doing: str, *, region: str = "") -> Iterator[None]:
-    """Turn the errors of botocore inside the block into an AwsError.
-
-    `doing` completes "could not ...", for example `list the buckets`.
-    """
+    """Turn botocore's errors inside the block into an AwsError: "could not" and then `doing`."""
     try:
         yield
     except (ClientError, BotoCoreError) as error:
@@ -155,11 +151,7 @@ _DELETE_BATCH = 1000
 
 
 def delete_objects(s3: Any, bucket: str, objects: Sequence[Mapping[str, str]]) -> None:
-    """Delete objects, each given by its `Key` and perhaps a `VersionId`.
-
-    Raises:
-        DraftworthError: S3 answered and did not delete one of them.
-    """
+    """Delete objects, each given by its `Key` and perhaps a `VersionId`; raises DraftworthError."""
     for start in range(0, len(objects), _DELETE_BATCH):
         batch = list(objects[start : start + _DELETE_BATCH])
         answer = s3.delete_objects(Bucket=bucket, Delete={"Objects": batch, "Quiet": True})
@@ -178,9 +170,7 @@ Clients = Callable[[str, str], Any]
 class Region:
     """A region and its clients, each made once.
 
-    answers_for_all: the region is asked about the whole account, so errors do not name it: it may
-    be
-    another region than the user's.
+    answers_for_all: it is asked about the whole account; its errors do not name it.
     """
 
     name: str
@@ -189,21 +179,16 @@ class Region:
 
     @cached_property
     def client(self) -> Callable[[str], Any]:
-        """Return the client of a service in this region."""
         return cache(lambda service: self.clients(service, self.name))
 
     def ask(self, doing: str, service: str, operation: str, *missing: str, **asked: Any) -> Any:
-        """Return the answer of a call, or None at an error whose code begins with one of `missing`.
-
-        At another error it raises an AwsError, which says "could not" and then `doing`.
-        """
+        """Return a call's answer, None at an error whose code begins with one of `missing`."""
         with explained(doing, region=self._told):
             return or_none(getattr(self.client(service), operation), *missing, **asked)
 
     def list_all(
         self, doing: str, service: str, operation: str, result: str, **asked: Any
     ) -> list[Any]:
-        """Return every entry of a listing; `result` is their JMESPath in an answer."""
         with explained(doing, region=self._told):
             return [*listed(self.client(service), operation, result, **asked)]
 

@@ -1,11 +1,9 @@
 """`draftworth delete-assets` deletes an experiment's uploads in CDK's asset bucket.
 
-The bucket is the account's, `cdk bootstrap` makes it versioned, and CDK never deletes anything in
-it. It holds the prompts of this deploy and of every earlier one, with templates and the functions'
-packages. Prompts may be personal, so `make destroy` ends with this command: every version goes.
-
-Exit code 0: nothing is there any more; 1: the stack that reads it still exists, or AWS refused; 2:
-the experiment file is wrong.
+`cdk bootstrap` makes the account's bucket versioned, and CDK never deletes anything in it. It holds
+the prompts of every deploy, which may be personal, with templates and the functions' packages; so
+`make destroy` ends with this command. Exit code 1: the stack that reads it still exists, or AWS
+refused.
 """
 
 import argparse

@@ -1,28 +1,38 @@
 """`draftworth leftovers` lists what still exists of an experiment, why, and its cost a month.
 
-Each kind of resource is a row in `resource_kinds.yaml`.
-
-Reads only. Exit code 0: nothing is there but what stays on purpose; 1: something else is, or could
-not be looked at; 2: the experiment file is wrong.
+It only reads; each kind of resource is a row in `resource_kinds.yaml`. Exit code 0: nothing is
+there but what stays on purpose; 1: something else is, or could not be looked at.
 """
 
 import argparse
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
+from draftworth.account import printing, resource_kinds
 from draftworth.account.checks.check import identity, stacks
-from draftworth.account.clients import AwsError, client, explained, tags_of
-from draftworth.account.list_prices import oldest_price
-from draftworth.account.printing import duration_text, print_lines
-from draftworth.account.resource_kinds import Kind, Leftover, kinds
-from draftworth.account.resources import find, find_in_tag_index
+from draftworth.account.clients import AwsError, client, explained, listed, or_none, tags_of
+from draftworth.account.resource_kinds import (
+    Entry,
+    Kind,
+    Leftover,
+    kinds,
+    monthly_usd,
+    oldest_price,
+)
 from draftworth.account.scope import Scope
-from draftworth.experiment.naming import EXPERIMENT_TAG
-from draftworth.planning.prices import with_looked_up_price
-from draftworth.planning.resolved import load_neuron
+from draftworth.experiment.naming import EXPERIMENT_TAG, PROJECT
+from draftworth.planning import prices, resolved
 from draftworth.terminal import table_lines
+
+# Error codes for a resource that does not exist, or was deleted since it was listed.
+_NOT_THERE = ("NoSuchBucket", "NoSuchTagSet", "ResourceNotFoundException")
+# Services whose ARNs have no type in front of the name.
+_UNTYPED = ("s3", "sns", "sqs")
+_TYPED = re.compile(r"(?P<kind>[^/:]+)[/:](?P<id>.+)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,12 +48,10 @@ class Report:
 
     @property
     def planned(self) -> tuple[Leftover, ...]:
-        """The resources that stay on purpose."""
         return tuple(found for found in self.leftovers if found.kept)
 
     @property
     def clean(self) -> bool:
-        """Whether everything was looked at and only planned resources are left."""
         return not self.unplanned and not self.unseen
 
 
@@ -54,21 +62,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Look for every kind of resource, and print what exists."""
-    experiment = with_looked_up_price(load_neuron(arguments.experiment))
+    experiment = prices.with_looked_up_price(resolved.load_neuron(arguments.experiment))
     scope = Scope(experiment=experiment, clients=client, now=datetime.now(UTC))
     account = identity(scope)["Account"]
     report = look(scope, kinds())
-    print_lines([f"{experiment.name} in account {account}, {scope.region}"])
-    print_lines(report_lines(report, scope.now))
-    print_lines(other_lines(scope))
+    printing.print_lines([f"{experiment.name} in account {account}, {scope.region}"])
+    printing.print_lines(report_lines(report, scope.now))
+    printing.print_lines(other_lines(scope))
     return 0 if report.clean else 1
 
 
 def look(scope: Scope, rows: Sequence[Kind]) -> Report:
-    """Look for each kind of resource, then read the index of tags for all other kinds.
-
-    A kind that may not be listed is reported, and looked up in the index of tags.
-    """
+    """Look for each kind; one that may not be listed is looked up in the index of tags."""
     leftovers: list[Leftover] = []
     unseen: list[tuple[str, str]] = []
 
@@ -85,6 +90,99 @@ def look(scope: Scope, rows: Sequence[Kind]) -> Report:
     in_index = find_in_tag_index(scope, known_better=known_better)
     add("the index of tags", in_index, "read")
     return Report(leftovers=tuple(leftovers), unseen=tuple(unseen))
+
+
+def find(kind: Kind, scope: Scope) -> Iterator[Leftover]:
+    """Yield the experiment's resources of one kind, each once."""
+    seen = set[tuple[str, str]]()
+    for entry in _entries(kind, scope):
+        values = {**_values(scope), "aws": f"aws {kind.lists[0]} --region {scope.region}", **entry}
+        # Schedules of two groups may have the same name; then only the commands differ.
+        id_, remove = (text.format_map(values) for text in (kind.id, kind.remove))
+        if (id_, remove) in seen or not _is_ours(kind, scope, entry, id_):
+            continue
+        seen.add((id_, remove))
+        amount = entry[kind.amount] if kind.amount else 1
+        found = Leftover(
+            kind=kind.kind,
+            id=id_,
+            name=kind.name.format_map(values) or tags_of(entry).get("Name", ""),
+            created=entry.get(kind.created),
+            usd_per_month=monthly_usd(kind.usd, amount=amount) if kind.usd else 0.0,
+            remove=remove,
+        )
+        yield resource_kinds.AMEND[kind.amend](scope, entry, found) if kind.amend else found
+
+
+def _values(scope: Scope) -> dict[str, str]:
+    names = scope.names
+    return {
+        "project": PROJECT,
+        "assets": names.assets,
+        "cluster": names.cluster,
+        "dashboard": names.dashboard,
+    }
+
+
+def _entries(kind: Kind, scope: Scope) -> Iterator[Entry]:
+    service, operation, result = kind.lists
+    client = scope.client(service)
+
+    def entries(**asked: Any) -> list[Any]:
+        return list(listed(client, operation, result.format_map(_values(scope)), **asked))
+
+    for asked in _calls(kind, scope):
+        for entry in or_none(entries, *_NOT_THERE, **asked) or ():
+            if isinstance(entry, str):
+                yield {"Ref": entry, "Name": re.split("[:/]", entry)[-1]}
+            else:
+                yield entry
+
+
+def _calls(kind: Kind, scope: Scope) -> Iterator[Mapping[str, Any]]:
+    """Yield the arguments of each call; a filter without values is left out."""
+    if not kind.filters:
+        for asked in kind.asks:
+            yield {key: text.format_map(_values(scope)) for key, text in asked.items()}
+    for name in kind.filters:
+        values: Mapping[str, Sequence[str]] = resource_kinds.FILTERS[name](scope)
+        if all(values.values()):
+            yield {"Filters": [{"Name": key, "Values": list(v)} for key, v in values.items()]}
+
+
+def _is_ours(kind: Kind, scope: Scope, entry: Entry, name: str) -> bool:
+    if kind.ours and resource_kinds.OURS[kind.ours](scope, entry):
+        return True
+    if kind.tags is None:
+        return not kind.ours
+    operation, argument, key = kind.tags
+    call, asked = getattr(scope.client(kind.lists[0]), operation), {argument: entry[key]}
+    return scope.owns(name, lambda: tags_of(or_none(call, *_NOT_THERE, **asked) or {}))
+
+
+def parse_arn(arn: str) -> tuple[str, str]:
+    """Return kind and id of an ARN, such as `ec2:subnet` and `subnet-0abc`."""
+    service, resource = arn.split(":", 5)[2], arn.split(":", 5)[5]
+    typed = _TYPED.match(resource)
+    if service in _UNTYPED or typed is None:
+        return service, resource
+    return f"{service}:{typed['kind']}", typed["id"]
+
+
+def find_in_tag_index(scope: Scope, *, known_better: Set[str]) -> Iterator[Leftover]:
+    """Yield tagged resources of other kinds; the index lists deleted ones for some time."""
+    index = scope.client("resourcegroupstaggingapi")
+    wanted = [{"Key": EXPERIMENT_TAG, "Values": [scope.experiment.name]}]
+    arns = "ResourceTagMappingList[].ResourceARN"
+    for text in listed(index, "get_resources", arns, TagFilters=wanted):
+        kind, id_ = parse_arn(text)
+        if kind not in known_better:
+            yield Leftover(
+                kind=kind,
+                id=id_,
+                usd_per_month=None,
+                remove=f"look for {text}, which may be gone already: AWS's index of tags is late",
+            )
 
 
 def report_lines(report: Report, now: datetime) -> Iterator[str]:
@@ -125,7 +223,7 @@ def _table(leftovers: Sequence[Leftover], now: datetime) -> Iterator[str]:
 
 
 def _row(found: Leftover, now: datetime) -> tuple[str, str, str, str]:
-    age = duration_text((now - found.created).total_seconds()) if found.created else "?"
+    age = printing.duration_text((now - found.created).total_seconds()) if found.created else "?"
     lines = [f"{found.id} ({found.name})" if found.name else found.id, f"remove: {found.remove}"]
     if found.kept:
         lines.insert(1, f"why: {found.kept}")

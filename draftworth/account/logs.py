@@ -1,9 +1,8 @@
 """`draftworth logs` prints the pods' logs of Container Insights, without access to the cluster.
 
 The CloudWatch agent's Fluent Bit writes each line of a container as a JSON record with the pod's
-names ("Set up Fluent Bit as a DaemonSet", Amazon CloudWatch User Guide). Lines are hours old when
-their node is gone, and kept as long as their log group. Exit code 0: printed; 1: AWS refused, or
-there is no such log group; 2: wrong usage.
+names ("Set up Fluent Bit as a DaemonSet", Amazon CloudWatch User Guide). Exit code 1: AWS refused,
+or there is no such log group.
 """
 
 import argparse
@@ -37,7 +36,6 @@ class Source:
     pod: str
 
     def events(self, since_ms: int) -> Iterator[Mapping[str, Any]]:
-        """Yield CloudWatch's records since then (milliseconds since 1970)."""
         region, group = self.experiment.spec.aws.region, self.experiment.names.pod_logs
         pattern = f'{{ $.kubernetes.namespace_name = "{PROJECT}"'
         if self.pod:
@@ -98,10 +96,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _print_new(source: Source, since_ms: int, seen: dict[str, int]) -> bool:
-    """Print the new lines and return whether there was one.
-
-    seen: the time of each printed record in milliseconds, by its id.
-    """
+    """Print the new lines and return whether there was one; `seen`: milliseconds by id."""
     any_line = False
     for event in source.events(since_ms):
         if event["eventId"] in seen:

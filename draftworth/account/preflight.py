@@ -1,7 +1,6 @@
 """`draftworth preflight` checks that the account has what a deploy and its run need.
 
-Reads only. Exit code 0: nothing fails (warnings are for people); 1: something does; 2: the
-experiment file is wrong.
+It only reads. Exit code 0: nothing fails (warnings are for people); 1: something does.
 """
 
 import argparse
@@ -12,17 +11,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from draftworth import terminal
+from draftworth import errors, terminal
+from draftworth.account import clients, printing
 from draftworth.account.checks import capacity, check, cluster, deployment, money
 from draftworth.account.checks.check import Check, CheckResult, Situation, failed, skipped
-from draftworth.account.clients import AwsError, client
-from draftworth.account.market import command as market
-from draftworth.account.market import offer
-from draftworth.account.printing import print_lines
-from draftworth.errors import DraftworthError, UserInputError
+from draftworth.account.market import find, offers
 from draftworth.experiment.strict import REGION_PATTERN
-from draftworth.planning.prices import with_looked_up_price
-from draftworth.planning.resolved import load_neuron
+from draftworth.planning import prices, resolved
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM_SECONDS = 20
@@ -84,48 +79,43 @@ def _regions(text: str) -> tuple[str, ...]:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the checks and print the table, or look for capacity."""
-    experiment = with_looked_up_price(load_neuron(arguments.experiment))
+    experiment = prices.with_looked_up_price(resolved.load_neuron(arguments.experiment))
     if arguments.find:
-        return market.run(experiment, arguments.regions)
+        return find.run(experiment, arguments.regions)
     if arguments.regions:
-        raise UserInputError("--regions: given without --find, allowed with it")
+        raise errors.UserInputError("--regions: given without --find, allowed with it")
     situation = Situation(
         experiment=experiment,
-        clients=client,
+        clients=clients.client,
         now=datetime.now(UTC),
         run=run_program,
         root=ROOT,
         container_engine=os.environ.get("CDK_DOCKER", "docker"),
     )
     answers = list(results(situation))
-    print_lines(table_lines(answers))
-    print_lines(paste_lines(answers))
+    printing.print_lines(table_lines(answers))
+    printing.print_lines(paste_lines(answers))
     return 1 if any(result.status == "fail" for _, result in answers) else 0
 
 
 def results(situation: Situation) -> Iterator[tuple[str, CheckResult]]:
-    """Yield every check's name and result, in the table's order.
-
-    If one of the first two fails, the checks that ask AWS are skipped.
-    """
+    """Yield each check's name and result; AWS is not asked after a gate has failed."""
     closed = ""
-    for gate in GATES:
-        result = skipped(closed) if closed else result_of(gate, situation)
-        yield gate.name, result
-        if result.status == "fail":
-            closed = f"not asked: {gate.name} failed"
-    for one in CHECKS:
+    for one in (*GATES, *CHECKS):
         skip = closed and one.asks_aws
-        yield one.name, skipped(closed) if skip else result_of(one, situation)
+        result = skipped(closed) if skip else result_of(one, situation)
+        yield one.name, result
+        if one in GATES and result.status == "fail":
+            closed = f"not asked: {one.name} failed"
 
 
 def result_of(one: Check, situation: Situation) -> CheckResult:
     """Run a check; a check that cannot be made fails, because the deploy may fail there too."""
     try:
         return one.run(situation)
-    except AwsError as error:
+    except clients.AwsError as error:
         return failed(error.reason, error.next_step)
-    except DraftworthError as error:
+    except errors.DraftworthError as error:
         return failed(str(error), "")
 
 
@@ -144,10 +134,10 @@ def table_lines(answers: Iterable[tuple[str, CheckResult]]) -> Iterator[str]:
 
 def paste_lines(answers: Iterable[tuple[str, CheckResult]]) -> Iterator[str]:
     """Yield the values that the experiment may take over, as YAML."""
-    if paste := offer.merged(result.paste for _, result in answers):
+    if paste := offers.merged(result.paste for _, result in answers):
         yield ""
         yield "# What a deploy gets today. In the experiment, later deploys get the same:"
-        yield from offer.yaml_lines(paste)
+        yield from offers.yaml_lines(paste)
 
 
 def run_program(command: tuple[str, ...]) -> tuple[int, str] | None:

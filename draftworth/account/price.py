@@ -1,32 +1,20 @@
 """`draftworth price` asks AWS for a node's price if the experiment leaves it out.
 
 The price is kept in `cdk.context.json` for every deploy, until `--again` asks for it again.
-Exit code 0: there is a price; 1: AWS has none, or cannot be asked; 2: the experiment file is wrong.
+Exit code 1: AWS has none, or cannot be asked.
 """
 
 import argparse
 import json
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from draftworth.account.clients import AwsError, Clients, Region, client
-from draftworth.account.market.prices import (
-    ON_DEMAND_SOURCE,
-    PRICE_LIST_REGION,
-    on_demand_prices,
-    spot_prices,
-)
+from draftworth.account.market import offers
 from draftworth.account.printing import print_lines
 from draftworth.errors import DraftworthError
 from draftworth.experiment.aws import Price
-from draftworth.planning.prices import (
-    CONTEXT_FILE,
-    context_values,
-    price_key,
-    with_looked_up_price,
-)
+from draftworth.planning import prices
 from draftworth.planning.resolved import ResolvedNeuron, load_neuron
 from draftworth.records.checkpoints import replace_file
 
@@ -46,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
     experiment = load_neuron(arguments.experiment)
     price, where = experiment.spec.aws.price, f"aws.price of {arguments.experiment}"
     if price is None:
-        price, where = kept_price(experiment, again=arguments.again), str(CONTEXT_FILE)
+        price, where = kept_price(experiment, again=arguments.again), str(prices.CONTEXT_FILE)
     told = f"{price.usd_per_hour:.2f} USD a node and hour of {price.as_of.isoformat()}"
     print_lines([f"{told} ({price.source}), by {where}"])
     if arguments.again and experiment.spec.aws.price is not None:
@@ -56,48 +44,39 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def kept_price(experiment: ResolvedNeuron, *, again: bool, clients: Clients = client) -> Price:
-    """Return the price that was looked up before; else ask AWS and keep the answer.
-
-    Raises:
-        AwsError: AWS has no such price, or cannot be asked.
-        DraftworthError: the context file cannot be written.
-    """
-    values = context_values()
-    kept = with_looked_up_price(experiment, values.get).spec.aws.price
+    """Return the price that was looked up before; else ask AWS and keep the answer."""
+    values = prices.context_values()
+    kept = prices.with_looked_up_price(experiment, values.get).spec.aws.price
     if kept is not None and not again:
         return kept
     price = asked_price(experiment, clients, datetime.now(UTC))
-    _write({**values, price_key(experiment): price.model_dump(mode="json")})
+    values = {**values, prices.price_key(experiment): price.model_dump(mode="json")}
+    text = json.dumps(values, indent=2, sort_keys=True) + "\n"
+    try:
+        replace_file(prices.CONTEXT_FILE, text.encode())
+    except OSError as error:
+        told = f"{prices.CONTEXT_FILE}: cannot be written: {error.strerror}"
+        raise DraftworthError(told) from error
     return price
 
 
 def asked_price(experiment: ResolvedNeuron, clients: Clients, now: datetime) -> Price:
-    """Return the zone's Spot price or the region's on-demand price.
-
-    An experiment with a Capacity Block always states its price.
-    """
+    """Return the zone's Spot price or the region's on-demand price; a block's is always stated."""
     aws, kind = experiment.spec.aws, experiment.spec.instance_type
     if aws.capacity.kind == "spot":
         here = Region(name=aws.region, clients=clients)
-        prices = spot_prices(here, kind, now, AvailabilityZone=aws.availability_zone)
-        spot = prices.get(aws.availability_zone)
+        by_zone = offers.spot_prices(here, kind, now, AvailabilityZone=aws.availability_zone)
+        spot = by_zone.get(aws.availability_zone)
         if spot is None:
             raise AwsError(
                 f"EC2 has no Spot price of {kind} in {aws.availability_zone}: there may be none",
                 next_step=f"try `python -m draftworth preflight {experiment.path} --find`",
             )
         return Price(usd_per_hour=spot.now, as_of=now.date(), source=spot.source)
-    price_list = Region(name=PRICE_LIST_REGION, clients=clients, answers_for_all=True)
-    by_region = on_demand_prices(price_list, kind, regionCode=aws.region)
+    price_list = Region(name=offers.PRICE_LIST_REGION, clients=clients, answers_for_all=True)
+    by_region = offers.on_demand_prices(price_list, kind, regionCode=aws.region)
     if aws.region not in by_region:
         reason = f"the Price List has no on-demand price of {kind} in {aws.region}"
         raise AwsError(reason, next_step=_STATE_IT)
-    return Price(usd_per_hour=by_region[aws.region], as_of=now.date(), source=ON_DEMAND_SOURCE)
-
-
-def _write(values: Mapping[str, Any]) -> None:
-    text = json.dumps(values, indent=2, sort_keys=True) + "\n"
-    try:
-        replace_file(CONTEXT_FILE, text.encode())
-    except OSError as error:
-        raise DraftworthError(f"{CONTEXT_FILE}: cannot be written: {error.strerror}") from error
+    usd, source = by_region[aws.region], offers.ON_DEMAND_SOURCE
+    return Price(usd_per_hour=usd, as_of=now.date(), source=source)

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterable
 from datetime import datetime
 
-from draftworth.account.list_prices import GIB
+GIB = 1024**3
 
 
 def print_lines(lines: Iterable[str]) -> None:

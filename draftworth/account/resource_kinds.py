@@ -3,25 +3,26 @@
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from functools import cache
 from importlib.resources import files
 from itertools import islice
-from typing import Any
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import Field
 
 from draftworth.account.checks.capacity import USABLE_STATES
 from draftworth.account.clients import listed, tags_of, tags_of_bucket
 from draftworth.account.delete_assets import is_asset_bucket, stored_versions
-from draftworth.account.list_prices import GIB, monthly_usd
-from draftworth.account.printing import size_text, utc_text
+from draftworth.account.printing import GIB, size_text, utc_text
 from draftworth.account.scope import Scope, of_stack
-from draftworth.experiment import naming
+from draftworth.experiment import naming, strict
 from draftworth.experiment.aws import CapacityBlock
-from draftworth.experiment.strict import StrictModel, read_yaml
-from draftworth.planning.assumptions import HOURS_A_MONTH
+from draftworth.planning.assumptions import HOURS_A_MONTH, assumption_data
 
 # One entry of a listing, as AWS answers it.
 Entry = Mapping[str, Any]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +43,7 @@ class Leftover:
     kept: str = ""
 
 
-class Kind(StrictModel):
+class Kind(strict.StrictModel):
     """One kind of resource.
 
     Texts in braces are filled in with the scope's `project`, `assets`, `cluster` and `dashboard`;
@@ -84,11 +85,45 @@ class Kind(StrictModel):
         return f"{self.kind}es" if self.kind.endswith("s") else f"{self.kind}s"
 
 
+class ListPrice(strict.StrictModel):
+    """A price in US dollars an hour or a month on the day `as_of`, of one piece or one GiB."""
+
+    usd: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    per: Literal["hour", "month"]
+    as_of: date
+    source: str
+
+
+def _shipped(name: str, form: type[T]) -> T:
+    return strict.read_yaml(form, (files("draftworth.account") / name).read_text(encoding="utf-8"))
+
+
 @cache
 def kinds() -> Sequence[Kind]:
     """Read every kind of resource from the table."""
-    text = (files("draftworth.account") / "resource_kinds.yaml").read_text(encoding="utf-8")
-    return read_yaml(list[Kind], text)
+    return _shipped("resource_kinds.yaml", list[Kind])
+
+
+@cache
+def _prices() -> dict[str, ListPrice]:
+    return _shipped("list_prices.yaml", dict[str, ListPrice])
+
+
+def monthly_usd(what: str, *, amount: float = 1) -> float | None:
+    """Return US dollars a month for `amount` pieces or GiB; None if no price is known.
+
+    what: a name of `list_prices.yaml`, or of planning's `standing` costs, such as an instance type.
+    """
+    if price := _prices().get(what):
+        return price.usd * amount * (HOURS_A_MONTH if price.per == "hour" else 1)
+    standing = {cost.what: cost.usd_per_hour for cost in assumption_data().standing}
+    return standing[what] * HOURS_A_MONTH * amount if what in standing else None
+
+
+def oldest_price() -> date:
+    """Return the day of the oldest price."""
+    standing = (cost.as_of for cost in assumption_data().standing)
+    return min((*(price.as_of for price in _prices().values()), *standing))
 
 
 # A bucket with more objects than this is reported without a size.
@@ -201,10 +236,7 @@ def _bucket(scope: Scope, entry: Entry, found: Leftover) -> Leftover:
 
 
 def _why_kept(scope: Scope, name: str) -> str:
-    """Return the reason why a bucket stays on purpose; empty for one that should go.
-
-    An empty results bucket stays too: CloudFormation cannot look into a bucket before it keeps it.
-    """
+    """An empty results bucket stays too: CloudFormation cannot look into one before it keeps it."""
     s3, aws = scope.client("s3"), scope.experiment.spec.aws
     holds = tags_of_bucket(s3, name).get(naming.HOLDS_TAG)
     if holds == naming.CHECKPOINTS and aws.keep_checkpoints:

@@ -1,7 +1,6 @@
 """Lists the runs of results buckets, newest first, each with the command that shows it.
 
-Only `run.json` is read of a run, as strictly as its report reads it. A bucket may hold anything, so
-the number of folders is limited, and a folder without a valid name or `run.json` is named as such.
+Only `run.json` is read of a run, as strictly as its report reads it. A bucket may hold anything.
 """
 
 import re
@@ -14,16 +13,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from draftworth import errors, terminal, untrusted
 from draftworth.account.clients import client, explained, listed, or_none, tags_of_bucket
 from draftworth.account.printing import utc_text
-from draftworth.errors import DraftworthError
 from draftworth.experiment.naming import EXPERIMENT_TAG, HOLDS_TAG, PROJECT, RESULTS, RUNS_PREFIX
 from draftworth.planning.resolved import load_neuron
-from draftworth.records.codec import RecordError, load_record
-from draftworth.records.reading import parse_s3_url
-from draftworth.records.results import RUN_FILE, RunResult
-from draftworth.terminal import table_lines
-from draftworth.untrusted import TooLargeError, one_line, read_at_most
+from draftworth.records import codec, reading, results
 
 MOST_RUNS = 1_000
 # Each page has a thousand names; a folder may hold files beside its runs.
@@ -36,11 +31,7 @@ _REASON_CHARACTERS = 200
 
 @dataclass(frozen=True, kw_only=True)
 class ListedRun:
-    """A run's folder and the content of its `run.json`.
-
-    begun: without a valid `run.json`, the time when S3 got the first listed file.
-    blocks: None without a valid `run.json`.
-    """
+    """A run's folder and its `run.json`; without one `begun` is when its first file came."""
 
     address: str
     begun: datetime
@@ -50,69 +41,56 @@ class ListedRun:
     reason: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunList:
-    """The runs below one address.
-
-    others: how many folders have names that no run has.
-    complete: whether every folder was looked at.
-    """
-
-    address: str
-    runs: Sequence[ListedRun]
-    others: int
-    complete: bool
-
-
 def lines_of_experiment(path: Path) -> Iterator[str]:
     """List the runs of every results bucket of an experiment, of earlier deploys too."""
     experiment = load_neuron(path)
     region = experiment.spec.aws.region
     s3 = client("s3", region)
     with explained("list the results buckets", region=region):
-        buckets = list(_results_buckets(s3, experiment.name))
+        wanted = {EXPERIMENT_TAG: experiment.name, HOLDS_TAG: RESULTS}
+        names = listed(s3, "list_buckets", "Buckets[].Name")
+        ours = [name for name in names if name.startswith(f"{PROJECT}-")]
+        buckets = [name for name in ours if wanted.items() <= tags_of_bucket(s3, name).items()]
     if not buckets:
-        raise DraftworthError(
+        raise errors.DraftworthError(
             f"{path}: no results bucket of experiment {experiment.name} in this account; next: "
             f"`make deploy EXPERIMENT={path}`, or credentials of the account that it ran in"
         )
     for bucket in buckets:
-        yield from lines(list_runs(s3, bucket, RUNS_PREFIX))
+        yield from lines(s3, bucket, RUNS_PREFIX)
 
 
 def lines_of_address(url: str) -> Iterator[str] | None:
     """List the runs below `s3://BUCKET` or `s3://BUCKET/PREFIX`; None if it is one run."""
-    bucket, prefix = parse_s3_url(url)
+    bucket, prefix = reading.parse_s3_url(url)
     start = f"{prefix.strip('/')}/".lstrip("/")
     s3 = client("s3")
     with explained(f"read {url}"):
-        found = s3.list_objects_v2(Bucket=bucket, Prefix=f"{start}{RUN_FILE}", MaxKeys=1)
-    if any(entry["Key"] == f"{start}{RUN_FILE}" for entry in found.get("Contents", ())):
+        found = s3.list_objects_v2(Bucket=bucket, Prefix=f"{start}{results.RUN_FILE}", MaxKeys=1)
+    if any(entry["Key"] == f"{start}{results.RUN_FILE}" for entry in found.get("Contents", ())):
         return None
-    return lines(list_runs(s3, bucket, start or RUNS_PREFIX))
+    return lines(s3, bucket, start or RUNS_PREFIX)
 
 
-def _results_buckets(s3: Any, experiment: str) -> Iterator[str]:
-    wanted = {EXPERIMENT_TAG: experiment, HOLDS_TAG: RESULTS}
-    for name in listed(s3, "list_buckets", "Buckets[].Name"):
-        if name.startswith(f"{PROJECT}-") and wanted.items() <= tags_of_bucket(s3, name).items():
-            yield name
-
-
-def list_runs(s3: Any, bucket: str, folder: str) -> RunList:
-    """Return the runs in a folder, newest first; raises AwsError."""
+def lines(s3: Any, bucket: str, folder: str) -> Iterator[str]:
+    """Yield the runs in a folder, newest first, as text; raises AwsError."""
     address = f"s3://{bucket}/{folder}"
     with explained(f"read {address}"), ThreadPoolExecutor(_PARALLEL_READS) as pool:
         folders, complete = _folders(s3, bucket, folder)
-        runs = [name for name in folders if _RUN_NAME.fullmatch(name)]
-        found = pool.map(lambda name: _listed_run(s3, bucket, f"{folder}{name}/"), runs)
-        newest_first = sorted(found, key=lambda run: run.begun, reverse=True)
-    return RunList(
-        address=address,
-        runs=newest_first,
-        others=len(folders) - len(runs),
-        complete=complete,
-    )
+        names = [name for name in folders if _RUN_NAME.fullmatch(name)]
+        found = pool.map(lambda name: _listed_run(s3, bucket, f"{folder}{name}/"), names)
+        runs = sorted(found, key=lambda run: run.begun, reverse=True)
+    yield f"{address}: 1 run" if len(runs) == 1 else f"{address}: {len(runs) or 'no'} runs"
+    if runs:
+        rows = (_row(run) for run in runs)
+        yield from (f"  {line}" for line in terminal.table_lines(rows, _HEADINGS, numbers=(3,)))
+    if len(folders) > len(runs):
+        yield f"  not looked at: {len(folders) - len(runs)} folders with names that no run has"
+    if not complete:
+        yield (
+            f"  more than {MOST_RUNS:,} folders: these are the first by name; another run: "
+            f"python -m draftworth report {shlex.quote(address)}RUN"
+        )
 
 
 def _folders(s3: Any, bucket: str, folder: str) -> tuple[Sequence[str], bool]:
@@ -127,15 +105,15 @@ def _folders(s3: Any, bucket: str, folder: str) -> tuple[Sequence[str], bool]:
 
 def _listed_run(s3: Any, bucket: str, folder: str) -> ListedRun:
     address = f"s3://{bucket}/{folder.rstrip('/')}"
-    stored = or_none(s3.get_object, "NoSuchKey", Bucket=bucket, Key=f"{folder}{RUN_FILE}")
+    stored = or_none(s3.get_object, "NoSuchKey", Bucket=bucket, Key=f"{folder}{results.RUN_FILE}")
     if stored is None:
         first = s3.list_objects_v2(Bucket=bucket, Prefix=folder, MaxKeys=1).get("Contents", ())
         begun = first[0]["LastModified"] if first else datetime.now(UTC)
         return ListedRun(address=address, begun=begun, status="not over")
     try:
-        run = load_record(RunResult, read_at_most(stored["Body"]))
-    except (RecordError, TooLargeError) as error:
-        begun, reason = stored["LastModified"], f"{RUN_FILE}: {error}"
+        run = codec.load_record(results.RunResult, untrusted.read_at_most(stored["Body"]))
+    except (codec.RecordError, untrusted.TooLargeError) as error:
+        begun, reason = stored["LastModified"], f"{results.RUN_FILE}: {error}"
         return ListedRun(address=address, begun=begun, status="cannot be read", reason=reason)
     return ListedRun(
         address=address,
@@ -147,28 +125,12 @@ def _listed_run(s3: Any, bucket: str, folder: str) -> ListedRun:
     )
 
 
-def lines(found: RunList) -> Iterator[str]:
-    """Yield a list of runs as text."""
-    count = len(found.runs)
-    yield f"{found.address}: 1 run" if count == 1 else f"{found.address}: {count or 'no'} runs"
-    if found.runs:
-        rows = (_row(run) for run in found.runs)
-        yield from (f"  {line}" for line in table_lines(rows, _HEADINGS, numbers=(3,)))
-    if found.others:
-        yield f"  not looked at: {found.others} folders with names that no run has"
-    if not found.complete:
-        yield (
-            f"  more than {MOST_RUNS:,} folders: these are the first by name; another run: "
-            f"python -m draftworth report {shlex.quote(found.address)}RUN"
-        )
-
-
 def _row(run: ListedRun) -> tuple[str, ...]:
     last = [run.address.rpartition("/")[2]]
     if run.reason:
-        last.append(f"why: {one_line(run.reason, characters=_REASON_CHARACTERS)}")
+        last.append(f"why: {untrusted.one_line(run.reason, characters=_REASON_CHARACTERS)}")
     if run.blocks is not None:
         last.append(f"show: python -m draftworth report {shlex.quote(run.address)}")
     blocks = "-" if run.blocks is None else str(run.blocks)
-    experiment = one_line(run.experiment, characters=60)
+    experiment = untrusted.one_line(run.experiment, characters=60)
     return utc_text(run.begun), run.status, experiment, blocks, "\n".join(last)

@@ -1,7 +1,6 @@
 """Downloads runs and checkpoints from S3 into a folder, for the report or a model.
 
-A download can be interrupted: a file gets its name once it is complete and checked, and the next
-call downloads the others.
+A file gets its name once it is complete and checked; the next call downloads the others.
 """
 
 import hashlib
@@ -13,21 +12,17 @@ from typing import Any
 from boto3.exceptions import Boto3Error
 from s3transfer.exceptions import RetriesExceededError
 
-from draftworth.account.clients import AwsError, client, explained, listed, or_none
-from draftworth.account.printing import size_text
+from draftworth.account import clients, printing
 from draftworth.errors import DraftworthError, UserInputError
-from draftworth.records import checkpoints, results
-from draftworth.records.codec import RecordError, dump_record, load_record
+from draftworth.records import checkpoints, codec, results, search, transcripts
 from draftworth.records.reading import is_file_name, parse_s3_url, read_end
-from draftworth.records.search import SEARCH_FILE
-from draftworth.records.transcripts import FILE_LIMIT_BYTES
 from draftworth.untrusted import DOCUMENT_LIMIT_BYTES, TooLargeError, one_line, read_at_most
 
 _PARALLEL_DOWNLOADS = 8
 # The largest allowed file, by the first of these ends that its name has.
 _LIMITS_BYTES = {
     results.RESULT_SUFFIX: results.RESULT_LIMIT_BYTES,
-    results.TRANSCRIPT_SUFFIX: FILE_LIMIT_BYTES,
+    results.TRANSCRIPT_SUFFIX: transcripts.FILE_LIMIT_BYTES,
     ".json": DOCUMENT_LIMIT_BYTES,
 }
 
@@ -35,23 +30,21 @@ _LIMITS_BYTES = {
 def download_run(url: str, folder: Path) -> None:
     """Download the files that `run.json` lists of the run at `s3://BUCKET/PREFIX`.
 
-    The result of a search comes too. Result files that it does not list come as empty files, so
-    that
-    the reader can name them. boto3 looks up credentials and region. If there is no run, the folder
-    stays empty.
-
-    Raises:
-        UserInputError: the address is invalid, or a file is too large.
+    Result files that it does not list come as empty files, so that the reader can name them. If
+    there is no run, the folder stays empty.
     """
     bucket, prefix = parse_s3_url(url)
     start = f"{prefix.strip('/')}/".lstrip("/")
     (folder / results.BLOCKS_FOLDER).mkdir(parents=True, exist_ok=True)
-    with explained(f"read {url}"), ThreadPoolExecutor(_PARALLEL_DOWNLOADS) as pool:
-        s3 = client("s3")
+    with clients.explained(f"read {url}"), ThreadPoolExecutor(_PARALLEL_DOWNLOADS) as pool:
+        s3 = clients.client("s3")
         sizes = _sizes(s3, bucket, start)
 
         def download(name: str) -> None:
-            _check_size(f"s3://{bucket}/{start}{name}", sizes[name])
+            address, size_bytes = f"s3://{bucket}/{start}{name}", sizes[name]
+            limit = next(limit for end, limit in _LIMITS_BYTES.items() if name.endswith(end))
+            if size_bytes > limit:
+                raise UserInputError(f"{address}: {size_bytes:,} bytes, allowed: at most {limit:,}")
             s3.download_file(bucket, f"{start}{name}", str(folder / name))
 
         if results.RUN_FILE in sizes:
@@ -65,13 +58,13 @@ def download_run(url: str, folder: Path) -> None:
 def _sizes(s3: Any, bucket: str, start: str) -> Mapping[str, int]:
     """Return the sizes of the run's files below its prefix, without keys of other forms."""
     found = {}
-    for entry in listed(s3, "list_objects_v2", "Contents", Bucket=bucket, Prefix=start):
+    for entry in clients.listed(s3, "list_objects_v2", "Contents", Bucket=bucket, Prefix=start):
         name = entry["Key"].removeprefix(start)
         folder, _, file = name.rpartition("/")
         of_block = folder == results.BLOCKS_FOLDER and file.endswith(
             (results.RESULT_SUFFIX, results.TRANSCRIPT_SUFFIX)
         )
-        if name in (results.RUN_FILE, SEARCH_FILE) or (of_block and is_file_name(file)):
+        if name in (results.RUN_FILE, search.SEARCH_FILE) or (of_block and is_file_name(file)):
             found[name] = entry["Size"]
     return found
 
@@ -84,13 +77,7 @@ def _listed_names(folder: Path) -> set[str]:
         return set()
     ends = (results.RESULT_SUFFIX, results.TRANSCRIPT_SUFFIX)
     of_blocks = {f"{results.BLOCKS_FOLDER}/{stem}{end}" for stem in stems for end in ends}
-    return {SEARCH_FILE} | of_blocks
-
-
-def _check_size(address: str, size_bytes: int) -> None:
-    limit_bytes = next(limit for end, limit in _LIMITS_BYTES.items() if address.endswith(end))
-    if size_bytes > limit_bytes:
-        raise UserInputError(f"{address}: {size_bytes:,} bytes, allowed: at most {limit_bytes:,}")
+    return {search.SEARCH_FILE} | of_blocks
 
 
 _FORM = "s3://BUCKET/MODEL/REVISION of a checkpoints bucket (s3://BUCKET/Qwen/Qwen3-1.7B/main)"
@@ -102,26 +89,22 @@ def download_checkpoint(
     """Download the checkpoint at `s3://BUCKET/MODEL/REVISION` and return its folder.
 
     Files with weights come only if `needs_weights`; `say` is called with lines of progress.
-
-    Raises:
-        UserInputError: there is no complete checkpoint, or the folder cannot be written.
-        DraftworthError: S3 cannot be read, or has other files than the checkpoint's.
     """
     bucket, prefix = parse_s3_url(url)
     start = prefix.strip("/")
     if not checkpoints.is_below(start):
         raise UserInputError(f"given {url!r}, allowed: {_FORM}")
-    with explained(f"read {url}"):
-        s3 = client("s3")
+    with clients.explained(f"read {url}"):
+        s3 = clients.client("s3")
         ready = _ready(s3, bucket, start, url)
     files = [file for file in ready.files if needs_weights or not file.is_weights]
     # Named by its content: a checkpoint that was staged again gets another folder.
-    content = hashlib.sha256(b"".join(map(dump_record, ready.files))).hexdigest()
+    content = hashlib.sha256(b"".join(map(codec.dump_record, ready.files))).hexdigest()
     place = folder / content[:12] / PurePosixPath(ready.model).name
     try:
         missing = [file for file in files if not _is_whole(place / file.path, file)]
         for file in missing:
-            size = size_text(file.size_bytes)
+            size = printing.size_text(file.size_bytes)
             say(f"{ready.model} at {ready.revision}: downloading {file.path}, {size}")
             _download_checked(s3, bucket, f"{start}/{file.path}", place / file.path, file)
     except OSError as error:
@@ -137,8 +120,8 @@ def _ready(s3: Any, bucket: str, start: str, url: str) -> checkpoints.ReadyModel
     if data is None:
         raise UserInputError(f"{url}: {_unready(s3, bucket, start)}")
     try:
-        ready = load_record(checkpoints.ReadyModel, data)
-    except RecordError as error:
+        ready = codec.load_record(checkpoints.ReadyModel, data)
+    except codec.RecordError as error:
         raise UserInputError(
             f"{url}/{checkpoints.READY_MARKER}: {error}; next: delete it and stage the model again"
         ) from error
@@ -152,14 +135,13 @@ def _ready(s3: Any, bucket: str, start: str, url: str) -> checkpoints.ReadyModel
 
 
 def _unready(s3: Any, bucket: str, start: str) -> str:
-    """Say why a checkpoint has no `_READY.json`, and what to do."""
     if failed := _marker(s3, bucket, f"{start}/{checkpoints.FAILED_MARKER}"):
         try:
             return (
                 f"staging was given up: "
-                f"{one_line(load_record(checkpoints.FailedModel, failed).reason)}"
+                f"{one_line(codec.load_record(checkpoints.FailedModel, failed).reason)}"
             )
-        except RecordError:
+        except codec.RecordError:
             return (
                 f"staging was given up; {checkpoints.FAILED_MARKER} there, which should say "
                 f"why, is damaged"
@@ -178,7 +160,7 @@ def _unready(s3: Any, bucket: str, start: str) -> str:
 
 
 def _marker(s3: Any, bucket: str, key: str) -> bytes | None:
-    answer = or_none(s3.get_object, "NoSuchKey", Bucket=bucket, Key=key)
+    answer = clients.or_none(s3.get_object, "NoSuchKey", Bucket=bucket, Key=key)
     try:
         return None if answer is None else read_at_most(answer["Body"])
     except TooLargeError as error:
@@ -199,12 +181,12 @@ def _download_checked(
     address = f"s3://{bucket}/{key}"
     partial = path.with_name(f".{path.name}.partial")
     path.parent.mkdir(parents=True, exist_ok=True)
-    with explained(f"read {address}"), partial.open("wb") as target:
+    with clients.explained(f"read {address}"), partial.open("wb") as target:
         try:
             s3.download_fileobj(bucket, key, target)
         except (Boto3Error, RetriesExceededError) as error:
             again = "run the command again, which goes on with the files that are whole"
-            raise AwsError(f"could not read {address}: {error}", next_step=again) from error
+            raise clients.AwsError(f"could not read {address}: {error}", next_step=again) from error
     if not _is_whole(partial, file):
         partial.unlink()
         raise DraftworthError(

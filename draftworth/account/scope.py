@@ -38,7 +38,6 @@ class Scope:
 
     @property
     def client(self) -> Callable[[str], Any]:
-        """Return the client of a service in the experiment's region."""
         return self.here.client
 
     @cached_property
@@ -52,8 +51,6 @@ class Scope:
         """Whether a name with the project's prefix is this experiment's: by tag, else by name.
 
         CloudFormation cuts long stack names, so the names of two experiments may begin alike.
-        `tags` is
-        called only for names with the project's prefix.
         """
         if not name.startswith(f"{PROJECT}-"):
             return False
@@ -65,8 +62,7 @@ class Scope:
 def of_stack(stack: str, name: str) -> bool:
     """Whether a name is a stack's or `STACK-LOGICALID-RANDOM`, made by CloudFormation in it.
 
-    `draftworth-x-network-...` belongs to the experiment `x-network`, not to `x`: the logical ids of
-    `x` are longer than a part's name and have no hyphens.
+    `draftworth-x-network-...` is of `x-network`, not of `x`, whose logical ids have no hyphens.
     """
     made = rf"{re.escape(stack)}(-({_LOGICAL_IDS})[a-z0-9]+-[a-z0-9]+)?"
     return re.fullmatch(made, name, re.IGNORECASE) is not None

@@ -1,10 +1,8 @@
 """`draftworth stop` has the capacity controller scale the accelerator nodes to zero.
 
 It puts `control/stop` into the results bucket and watches until no instance is left. While the
-object exists no node starts, also after another deploy; `--resume` deletes it.
-
-Exit code 0: the nodes are gone (or may come again); 1: they are still there after `--wait-minutes`,
-or AWS refused; 2: the experiment file is wrong.
+object exists no node starts, also after another deploy; `--resume` deletes it. Exit code 1: nodes
+are still there after `--wait-minutes`, or AWS refused.
 """
 
 import argparse
@@ -15,10 +13,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from draftworth.account.clients import Region, client
-from draftworth.account.printing import print_lines, utc_text
-from draftworth.account.scope import bucket_of
-from draftworth.errors import DraftworthError
+from draftworth import errors, untrusted
+from draftworth.account import clients, printing, scope
 from draftworth.experiment.naming import RESULTS_OUTPUT
 from draftworth.planning.resolved import ResolvedNeuron, load_neuron
 from draftworth.records.codec import load_object
@@ -29,7 +25,11 @@ from draftworth.records.deployment import (
     size_command,
     spent_usd,
 )
-from draftworth.untrusted import one_line, read_at_most
+
+_LAST_DECISION = "the controller's last decision"
+_THEY_STAY_AWAY = (
+    "they stay away, also after a deploy; `make stop ARGS=--resume` lets them come again"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,42 +51,30 @@ class Nodes:
 
 @dataclass(frozen=True, kw_only=True)
 class ControllerNotes:
-    """The controller's last decision and its ledger, from `control/capacity.json`.
+    """The controller's last decision and ledger as lines, and the size it notes before it acts."""
 
-    decision: empty if there is none.
-    desired: the size it decided on; the controller notes it before it acts.
-    spent_usd: the controller's own sum, not a bill; None if it has none.
-    """
-
-    decision: str = ""
     desired: int = 0
-    spent_usd: float | None = None
-
-    def lines(self) -> Iterator[str]:
-        if self.decision:
-            yield f"the controller's last decision: {self.decision}"
-        if self.spent_usd is not None:
-            yield f"spent: {self.spent_usd:.2f} USD by the controller's ledger, which is not a bill"
+    lines: tuple[str, ...] = ()
 
 
 def _read_notes(state: Mapping[str, Any]) -> ControllerNotes:
-    said, current = state.get("last_decision"), state.get("current")
-    decision, desired = "", 0
-    if said:
-        since = utc_text(datetime.fromtimestamp(float(said["since_unix_s"]), UTC))
+    desired, lines = 0, []
+    if said := state.get("last_decision"):
+        since = printing.utc_text(datetime.fromtimestamp(float(said["since_unix_s"]), UTC))
         desired = int(said["desired_size"] or 0)
         size = "as it is" if said["desired_size"] is None else f"{desired} nodes"
-        decision = f"{size}, {one_line(str(said['reason']))}, since {since}"
-    if current is None:
-        return ControllerNotes(decision=decision, desired=desired)
-    deployment = state["deployments"][current]
-    block = deployment["block_node_seconds"]
-    spent = spent_usd(
-        float(deployment["plan"]["price_usd_per_node_hour"]),
-        node_seconds=float(deployment["node_time"]["node_seconds"]),
-        block_node_seconds=None if block is None else float(block),
-    )
-    return ControllerNotes(decision=decision, desired=desired, spent_usd=spent)
+        reason = untrusted.one_line(str(said["reason"]))
+        lines.append(f"{_LAST_DECISION}: {size}, {reason}, since {since}")
+    if (current := state.get("current")) is not None:
+        ledger = state["deployments"][current]
+        block = ledger["block_node_seconds"]
+        usd = spent_usd(
+            float(ledger["plan"]["price_usd_per_node_hour"]),
+            node_seconds=float(ledger["node_time"]["node_seconds"]),
+            block_node_seconds=None if block is None else float(block),
+        )
+        lines.append(f"spent: {usd:.2f} USD by the controller's ledger, which is not a bill")
+    return ControllerNotes(desired=desired, lines=tuple(lines))
 
 
 # The object calls the controller; a node drains for a quarter of an hour at most.
@@ -101,23 +89,22 @@ class Deployment:
 
     experiment: ResolvedNeuron
     bucket: str
-    region: Region
+    region: clients.Region
 
     @property
     def node_group(self) -> str:
         return self.experiment.names.node_group(self.experiment.spec.aws.capacity.kind)
 
     @property
-    def stop_object(self) -> dict[str, str]:
-        """The object that keeps the nodes at zero, as arguments of S3's calls."""
-        return {"Bucket": self.bucket, "Key": STOP_KEY}
-
-    @property
     def stop_url(self) -> str:
         return f"s3://{self.bucket}/{STOP_KEY}"
 
+    def ask(self, verb: str, operation: str, **asked: bytes) -> Any:
+        """Call S3 for the object that keeps the nodes at zero; None if it is not there."""
+        doing, of_object = f"{verb} {self.stop_url}", {"Bucket": self.bucket, "Key": STOP_KEY}
+        return self.region.ask(doing, "s3", operation, "404", "NoSuchKey", **of_object, **asked)
+
     def nodes(self) -> Nodes:
-        """Count the nodes in the node group and in the Auto Scaling groups behind it."""
         asked = {"clusterName": self.experiment.names.cluster, "nodegroupName": self.node_group}
         doing, missing = f"look at the node group {self.node_group}", "ResourceNotFoundException"
         answer = self.region.ask(doing, "eks", "describe_nodegroup", missing, **asked)
@@ -129,21 +116,18 @@ class Deployment:
         return Nodes(desired=desired, instances=_instances(self.region, scaling))
 
     def notes(self) -> ControllerNotes:
-        """Read the controller's notes; they are empty if there are none.
-
-        If they cannot be read, `decision` says so: the nodes are counted anyway.
-        """
+        """Read the controller's notes; if that fails they say so: the nodes are counted anyway."""
         url, asked = f"s3://{self.bucket}/{STATE_KEY}", {"Bucket": self.bucket, "Key": STATE_KEY}
         answer = self.region.ask(f"read {url}", "s3", "get_object", "NoSuchKey", "404", **asked)
         if answer is None:
             return ControllerNotes()
         try:
-            return _read_notes(load_object(read_at_most(answer["Body"])))
-        except (DraftworthError, LookupError, TypeError, ValueError, OverflowError):
-            return ControllerNotes(decision=f"{url} cannot be read")
+            return _read_notes(load_object(untrusted.read_at_most(answer["Body"])))
+        except (errors.DraftworthError, LookupError, TypeError, ValueError, OverflowError):
+            return ControllerNotes(lines=(f"{_LAST_DECISION}: {url} cannot be read",))
 
 
-def _instances(region: Region, scaling_groups: list[str]) -> int:
+def _instances(region: clients.Region, scaling_groups: list[str]) -> int:
     if not scaling_groups:  # without names, the call returns every group of the account
         return 0
     doing, asked = "look at the Auto Scaling group", {"AutoScalingGroupNames": scaling_groups}
@@ -170,15 +154,14 @@ def run(arguments: argparse.Namespace) -> int:
     experiment = load_neuron(arguments.experiment)
     deployed = Deployment(
         experiment=experiment,
-        bucket=bucket_of(experiment, RESULTS_OUTPUT),
-        region=Region(name=experiment.spec.aws.region, clients=client),
+        bucket=scope.bucket_of(experiment, RESULTS_OUTPUT),
+        region=clients.Region(name=experiment.spec.aws.region, clients=clients.client),
     )
     if arguments.resume:
         return _resume(deployed)
-    body = f"draftworth stop, {utc_text(datetime.now(UTC))}\n".encode()
-    doing, asked = f"write {deployed.stop_url}", {**deployed.stop_object, "Body": body}
-    deployed.region.ask(doing, "s3", "put_object", **asked)
-    print_lines([f"{deployed.stop_url} is written, which calls the controller"])
+    body = f"draftworth stop, {printing.utc_text(datetime.now(UTC))}\n".encode()
+    deployed.ask("write", "put_object", Body=body)
+    printing.print_lines([f"{deployed.stop_url} is written, which calls the controller"])
     return _watch(deployed, seconds=arguments.wait_minutes * 60)
 
 
@@ -190,18 +173,11 @@ def _minutes(text: str) -> int:
 
 
 def _resume(deployed: Deployment) -> int:
-    url, asked = deployed.stop_url, deployed.stop_object
-    was_there = deployed.region.ask(
-        f"look for {url}", "s3", "head_object", "404", "NoSuchKey", **asked
-    )
-    deployed.region.ask(f"delete {url}", "s3", "delete_object", **asked)
-    print_lines(
-        [
-            f"{url} {'is deleted' if was_there else 'was not there'}",
-            f"the controller looks within {HEARTBEAT_MINUTES} minutes: nodes come if there is work",
-            *deployed.notes().lines(),
-        ]
-    )
+    was_there = deployed.ask("look for", "head_object")
+    deployed.ask("delete", "delete_object")
+    looks = f"the controller looks within {HEARTBEAT_MINUTES} minutes: nodes come if there is work"
+    done = f"{deployed.stop_url} {'is deleted' if was_there else 'was not there'}"
+    printing.print_lines([done, looks, *deployed.notes().lines])
     return 0
 
 
@@ -210,25 +186,19 @@ def _watch(deployed: Deployment, *, seconds: float) -> int:
     while True:
         nodes, notes = deployed.nodes(), deployed.notes()
         if (line := nodes.line()) != before:
-            print_lines([f"{utc_text(datetime.now(UTC))}  {line}"])
+            printing.print_lines([f"{printing.utc_text(datetime.now(UTC))}  {line}"])
             before = line
         if nodes.gone and not notes.desired:
-            print_lines(_gone(notes))
+            printing.print_lines(["no accelerator node is left", *notes.lines, _THEY_STAY_AWAY])
             return 0
         if time.monotonic() >= ends:
-            print_lines(_still_there(deployed, nodes, notes))
+            printing.print_lines(_still_there(deployed, nodes, notes))
             return 1
         time.sleep(LOOK_SECONDS)
 
 
-def _gone(notes: ControllerNotes) -> Iterator[str]:
-    yield "no accelerator node is left"
-    yield from notes.lines()
-    yield "they stay away, also after a deploy; `make stop ARGS=--resume` lets them come again"
-
-
 def _still_there(deployed: Deployment, nodes: Nodes, notes: ControllerNotes) -> Iterator[str]:
-    yield from notes.lines()
+    yield from notes.lines
     if nodes.desired == 0:
         yield "next: nothing; EKS drains them. `make stop` again shows whether they are gone"
         return

@@ -18,79 +18,39 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 
-from draftworth import __version__
-from draftworth.errors import DraftworthError
-from draftworth.terminal import text_only
-from draftworth.untrusted import printable
+from draftworth import __version__, errors, terminal, untrusted
 
 EXIT_DONE, EXIT_FAILED, EXIT_MISUSE = 0, 1, 2
 
-# The module of each command, and its description.
-COMMANDS: Mapping[str, tuple[str, str]] = {
-    "plan": (
-        "draftworth.cli.plan",
-        "variants, placement, artifact keys, flags, time line and cost; no AWS call",
-    ),
-    "preflight": (
-        "draftworth.account.preflight",
-        "check the account before a deploy: region, quota, reservation, bootstrap, secret",
-    ),
-    "price": (
-        "draftworth.account.price",
-        "what a node costs, asked of AWS once where the experiment leaves it out",
-    ),
-    "manifests": (
-        "charts.command",
-        "every Kubernetes object as YAML, for a cluster you have; --winner RUN: the winner alone",
-    ),
-    "measure": (
-        "draftworth.cli.measure",
-        "measure one OpenAI-compatible endpoint with the client that the Job uses",
-    ),
-    "prompts": (
-        "draftworth.cli.prompts",
-        "prompt sets from logs (OpenAI, SageMaker, ShareGPT) and public sets: prompts import",
-    ),
-    "report": (
-        "draftworth.cli.report",
-        "the verdict of a run, from its folder or S3: tables, HTML, plots, CSV; lists runs",
-    ),
-    "stop": (
-        "draftworth.account.stop",
-        "accelerator nodes to zero now, and watch them go; --resume lets them come again",
-    ),
-    "logs": (
-        "draftworth.account.logs",
-        "what the pods said, from Container Insights; no kubectl needed",
-    ),
-    "artifacts": (
-        "draftworth.account.artifacts",
-        "which compiled graphs exist, which variants would compile; --run prunes",
-    ),
-    "leftovers": (
-        "draftworth.account.leftovers",
-        "what of an experiment still exists in the account, and what it costs a month",
-    ),
-    "delete-assets": (
-        "draftworth.account.delete_assets",
-        "delete what deploys uploaded, prompts above all, once the stack is gone",
-    ),
-    "rehearse": (
-        "rehearsal.command",
-        "run a whole experiment on this machine: real engines, emulated AWS, a verdict",
-    ),
-    "estimate": (
-        "draftworth.cli.estimate",
-        "what a draft would yield and save, from outputs that exist; needs no device",
-    ),
-    "schema": ("draftworth.cli.schema", "the JSON Schema of experiment files, for editors"),
+# Each command and its description.
+COMMANDS: Mapping[str, str] = {
+    "plan": "variants, placement, artifact keys, flags, time line and cost; no AWS call",
+    "preflight": "check the account before a deploy: region, quota, reservation, bootstrap, secret",
+    "price": "what a node costs, asked of AWS once where the experiment leaves it out",
+    "manifests": "every Kubernetes object as YAML, for a cluster you have; --winner RUN: the "
+    "winner alone",
+    "measure": "measure one OpenAI-compatible endpoint with the client that the Job uses",
+    "prompts": "prompt sets from logs (OpenAI, SageMaker, ShareGPT) and public sets: prompts "
+    "import",
+    "report": "the verdict of a run, from its folder or S3: tables, HTML, plots, CSV; lists runs",
+    "stop": "accelerator nodes to zero now, and watch them go; --resume lets them come again",
+    "logs": "what the pods said, from Container Insights; no kubectl needed",
+    "artifacts": "which compiled graphs exist, which variants would compile; --run prunes",
+    "leftovers": "what of an experiment still exists in the account, and what it costs a month",
+    "delete-assets": "delete what deploys uploaded, prompts above all, once the stack is gone",
+    "rehearse": "run a whole experiment on this machine: real engines, emulated AWS, a verdict",
+    "estimate": "what a draft would yield and save, from outputs that exist; needs no device",
+    "schema": "the JSON Schema of experiment files, for editors",
 }
+# A command's module has its name and is in this package, but for these.
+_OF_ACCOUNT = ("preflight", "price", "stop", "logs", "artifacts", "leftovers", "delete-assets")
+_ELSEWHERE = {"manifests": "charts.command", "rehearse": "rehearsal.command"}
 
 
 def main(argv: Sequence[str]) -> int:
     """Run one command and return its exit code."""
     try:
-        with text_only():
+        with terminal.text_only():
             exit_code = _exit_code(argv)
             sys.stdout.flush()
             return exit_code
@@ -100,7 +60,7 @@ def main(argv: Sequence[str]) -> int:
         return EXIT_DONE
     except OSError as error:
         # The disk is full to which standard output goes; Python would try again when it ends.
-        sys.stderr.write(f"draftworth: {printable(str(error))}\n")
+        sys.stderr.write(f"draftworth: {untrusted.printable(str(error))}\n")
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_FAILED
 
@@ -109,7 +69,7 @@ def _exit_code(argv: Sequence[str]) -> int:
     try:
         with _interrupted_by(signal.SIGTERM, signal.SIGHUP):
             return _run(argv)
-    except DraftworthError as error:
+    except errors.DraftworthError as error:
         print(f"draftworth: {error}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
@@ -137,7 +97,7 @@ def _run(argv: Sequence[str]) -> int:
         prog="python -m draftworth",
         description="Does speculative decoding pay for your prompts on AWS Trainium2?",
         epilog="commands:\n"
-        + "\n".join(f"  {name:<13} {summary}" for name, (_, summary) in COMMANDS.items()),
+        + "\n".join(f"  {name:<13} {summary}" for name, summary in COMMANDS.items()),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     outer.add_argument("--version", action="version", version=f"draftworth {__version__}")
@@ -149,26 +109,26 @@ def _run(argv: Sequence[str]) -> int:
         return EXIT_MISUSE
     # The first word alone: the command's module parses the others.
     chosen = outer.parse_args(argv[:1])
-    module_name, summary = COMMANDS[chosen.command]
+    command, summary = chosen.command, COMMANDS[chosen.command]
     # cdk8s takes the virtual environment's Node.js, also if the environment is not activated.
     tools = Path(sys.executable).parent
     os.environ["PATH"] = f"{tools}{os.pathsep}{os.environ.get('PATH', '')}"
-    module = _module(chosen.command, module_name)
-    parser = argparse.ArgumentParser(
-        prog=f"python -m draftworth {chosen.command}", description=summary
-    )
+    module = _module(command)
+    parser = argparse.ArgumentParser(prog=f"python -m draftworth {command}", description=summary)
     module.add_arguments(parser)
     return int(module.run(parser.parse_args(argv[1:])))
 
 
-def _module(command: str, name: str) -> ModuleType:
+def _module(command: str) -> ModuleType:
+    package = "draftworth.account" if command in _OF_ACCOUNT else "draftworth.cli"
+    name = _ELSEWHERE.get(command, f"{package}.{command.replace('-', '_')}")
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         missing = str(error.name).partition(".")[0]
         if missing == name.partition(".")[0]:
             raise
-        raise DraftworthError(
+        raise errors.DraftworthError(
             f"`{command}` needs the Python package {missing}, which is not installed for "
             f"{sys.executable}; next: `pip install -r requirements/rehearsal.txt`, which has what "
             "every command needs"

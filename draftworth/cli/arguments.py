@@ -1,20 +1,37 @@
-"""Types and checks of arguments of several commands. A message never shows a secret."""
+"""Types and checks of arguments of several commands, and the runs that arguments name.
+
+A message never shows a secret.
+"""
 
 import argparse
+import importlib
 import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
+from pathlib import Path
+from typing import cast
 from urllib.parse import urlsplit
 
-from draftworth.errors import UserInputError
+from draftworth import errors, untrusted
 from draftworth.measuring.http import API_KEY_VARIABLE, address_of, bearer
+from draftworth.records import reading, results
 from draftworth.records.prompts import PLAIN_NAME_WORDS, is_plain_name
-from draftworth.records.results import MAX_TEMPERATURE, MIN_TEMPERATURE, check_temperature
-from draftworth.untrusted import one_line
 
 LONGEST_MODEL_CHARACTERS = 200
 LONGEST_TEXT_CHARACTERS = 200
 _URL = "allowed: http://HOST:PORT or https://HOST, for example http://localhost:8000"
+# The domain does not import AWS's library: these modules are loaded for runs in S3 alone.
+_S3_SOURCE = "draftworth.account.s3"
+_RUN_LIST = "draftworth.account.run_list"
+_EXPERIMENT_FILES = (".yaml", ".yml")
+S3_SCHEME = "s3://"
+RUN_WORDS = "folder of one run (it holds run.json), or s3://BUCKET/PREFIX of one"
+RUN_LIST_WORDS = (
+    f"s3://BUCKET, s3://BUCKET/{results.RUNS_FOLDER} or an experiment file: lists its runs"
+)
 
 
 def whole_number(text: str, *, at_least: int = 0, at_most: int = 1_000_000) -> int:
@@ -24,9 +41,7 @@ def whole_number(text: str, *, at_least: int = 0, at_most: int = 1_000_000) -> i
     except ValueError:
         value = at_least - 1
     if not at_least <= value <= at_most:
-        raise argparse.ArgumentTypeError(
-            f"given {_shown(text)}, allowed: a whole number, {at_least} to {at_most:,}"
-        )
+        raise _refused(text, f"a whole number, {at_least} to {at_most:,}")
     return value
 
 
@@ -40,9 +55,7 @@ def positive_number(text: str) -> float:
     except ValueError:
         value = 0.0
     if not 1e-6 <= value <= 1e6:
-        raise argparse.ArgumentTypeError(
-            f"given {_shown(text)}, allowed: a number above 0, from 0.000001 to 1,000,000"
-        )
+        raise _refused(text, "a number above 0, from 0.000001 to 1,000,000")
     return value
 
 
@@ -50,12 +63,12 @@ def temperature(text: str) -> float:
     """Parse an argument that is a temperature: 0, or one that servers do not change."""
     try:
         value = float(text)
-        check_temperature(value)
+        results.check_temperature(value)
     except ValueError:
-        raise argparse.ArgumentTypeError(
-            f"given {_shown(text)}, allowed: 0, which is greedy, or {MIN_TEMPERATURE:g} to "
-            f"{MAX_TEMPERATURE:g}"
-        ) from None
+        allowed = (
+            f"0, which is greedy, or {results.MIN_TEMPERATURE:g} to {results.MAX_TEMPERATURE:g}"
+        )
+        raise _refused(text, allowed) from None
     return value
 
 
@@ -66,19 +79,15 @@ def past_day(text: str) -> date:
     except ValueError:
         day = date.max
     if day > datetime.now(UTC).date() + timedelta(days=1):
-        raise argparse.ArgumentTypeError(
-            f"given {_shown(text)}, allowed: a day as YYYY-MM-DD, today or earlier"
-        )
+        raise _refused(text, "a day as YYYY-MM-DD, today or earlier")
     return day
 
 
 def short_text(text: str) -> str:
     """Parse an argument that is a line for people."""
     if not text.strip() or not text.isprintable() or len(text) > LONGEST_TEXT_CHARACTERS:
-        raise argparse.ArgumentTypeError(
-            f"given {_shown(text)}, allowed: one line of 1 to {LONGEST_TEXT_CHARACTERS} printable "
-            "characters"
-        )
+        allowed = f"one line of 1 to {LONGEST_TEXT_CHARACTERS} printable characters"
+        raise _refused(text, allowed)
     return text.strip()
 
 
@@ -86,7 +95,7 @@ def model_name(text: str, *, option: str = "--model") -> str:
     """Return a model's name on a server; raise UserInputError if no model can have it."""
     good = text.isprintable() and text == text.strip() and ".." not in text.split("/")
     if not good or not 1 <= len(text) <= LONGEST_MODEL_CHARACTERS:
-        raise UserInputError(
+        raise errors.UserInputError(
             f"{option}: given {_shown(text)}, allowed: 1 to {LONGEST_MODEL_CHARACTERS} printable "
             "characters, no blank at either end and no `..` between slashes; next: serve the "
             "model under a name of its own (vLLM: --served-model-name)"
@@ -97,7 +106,7 @@ def model_name(text: str, *, option: str = "--model") -> str:
 def name_in_files(text: str) -> str:
     """Return a variant's name; raise UserInputError if files and metrics cannot have it."""
     if not is_plain_name(text):
-        raise UserInputError(
+        raise errors.UserInputError(
             f"--name: given {_shown(text)}, allowed: {PLAIN_NAME_WORDS}, because it is part of "
             "file names and of metrics"
         )
@@ -107,7 +116,7 @@ def name_in_files(text: str) -> str:
 def base_url(url: str, *, option: str = "--base-url") -> str:
     """Return a base URL without a trailing slash or `/v1`; raise UserInputError for other text."""
     if problem := _problem_of_url(url):
-        raise UserInputError(f"{option}: {problem}; {_URL}")
+        raise errors.UserInputError(f"{option}: {problem}; {_URL}")
     return url.rstrip("/").removesuffix("/v1")
 
 
@@ -125,7 +134,7 @@ def _problem_of_url(url: str) -> str:
     try:
         address_of(url)
     except ValueError as error:
-        return f"given {_shown(url)}: {one_line(str(error))}"
+        return f"given {_shown(url)}: {untrusted.one_line(str(error))}"
     if not urlsplit(url).path.isascii():
         return f"given {_shown(url)}: a path with characters that are not ASCII"
     return ""
@@ -136,5 +145,37 @@ def check_api_key() -> None:
     bearer(os.environ.get(API_KEY_VARIABLE))
 
 
+def _refused(text: str, allowed: str) -> argparse.ArgumentTypeError:
+    return argparse.ArgumentTypeError(f"given {_shown(text)}, allowed: {allowed}")
+
+
 def _shown(text: str) -> str:
-    return repr(one_line(text, characters=80))
+    return repr(untrusted.one_line(text, characters=80))
+
+
+@contextmanager
+def local_run(run_at: str) -> Iterator[Path]:
+    """Yield the run's folder; for a run in S3 a copy, which is deleted afterwards."""
+    if not run_at.startswith(S3_SCHEME):
+        yield Path(run_at)
+        return
+    with tempfile.TemporaryDirectory(prefix="draftworth-") as folder:
+        importlib.import_module(_S3_SOURCE).download_run(run_at, Path(folder))
+        try:
+            yield Path(folder)
+        except errors.UserInputError as error:
+            raise errors.UserInputError(str(error).replace(folder, run_at.rstrip("/"))) from error
+
+
+def run_list(runs_at: str) -> Iterator[str] | None:
+    """Return lines that list the runs of an experiment or a bucket; None for one run's argument."""
+    if runs_at.endswith(_EXPERIMENT_FILES) and not runs_at.startswith(S3_SCHEME):
+        of_experiment = importlib.import_module(_RUN_LIST).lines_of_experiment
+        return cast(Iterator[str], of_experiment(Path(runs_at)))
+    if not runs_at.startswith(S3_SCHEME):
+        return None
+    _, prefix = reading.parse_s3_url(runs_at)
+    if prefix.strip("/").rpartition("/")[2] not in ("", results.RUNS_FOLDER):
+        return None
+    of_address = importlib.import_module(_RUN_LIST).lines_of_address
+    return cast("Iterator[str] | None", of_address(runs_at))

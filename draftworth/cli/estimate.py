@@ -12,31 +12,21 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from draftworth.cli.arguments import whole_number
+from draftworth.cli.arguments import S3_SCHEME, local_run, whole_number
 from draftworth.cli.estimate_settling import settling, token_prices
-from draftworth.cli.runs import S3_SCHEME, local_run
 from draftworth.errors import UserInputError
-from draftworth.estimate import outputs
+from draftworth.estimate import forecast, likelihood, outputs, step_costs
 from draftworth.estimate.document import document_of, json_text
-from draftworth.estimate.forecast import DraftEstimate, estimate_of
-from draftworth.estimate.likelihood import check_outputs
 from draftworth.estimate.model_folders import check_model, check_tokenizer, shown
 from draftworth.estimate.predictions import compare, draft_folders, keep_predictions
 from draftworth.estimate.reader import Reader
-from draftworth.estimate.step_costs import (
-    CostRange,
-    PublishedStepCosts,
-    StepCosts,
-    costs_by_load,
-)
 from draftworth.experiment.catalog import catalog
 from draftworth.experiment.model import beside
 from draftworth.experiment.naming import CHECKPOINTS_OUTPUT
-from draftworth.experiment.variants import HubModel, Speculative
+from draftworth.experiment.variants import HubModel
 from draftworth.planning.prices import with_looked_up_price
 from draftworth.planning.resolved import ResolvedExperiment, ResolvedLocal, ResolvedNeuron, load
-from draftworth.records.findings import StepCostCard, read_step_costs
-from draftworth.records.likelihoods import Prediction
+from draftworth.records import findings, likelihoods
 from draftworth.report.document import document_lines
 from draftworth.report.writing import write_page
 
@@ -127,11 +117,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _estimates(
     experiment: ResolvedNeuron | ResolvedLocal, arguments: argparse.Namespace
-) -> Iterator[DraftEstimate]:
+) -> Iterator[forecast.DraftEstimate]:
     """Yield the estimates of each draft at each load; invalid input is refused before any reads."""
     method, windows = _method(experiment)
-    card = read_step_costs(arguments.card) if arguments.card else None
-    step_costs = _step_costs(card, method)
+    card = findings.read_step_costs(arguments.card) if arguments.card else None
+    all_costs = _step_costs(card, method)
     prices = token_prices(experiment, card) if card else {}
     target = _target(experiment, arguments.target, arguments.out)
     given = _given_outputs(experiment, arguments.answers)
@@ -139,15 +129,21 @@ def _estimates(
     outputs.check_classes(weights, given.outputs)
     # The drafts come last, because a download may be large.
     drafts = _drafts(experiment, arguments.draft, arguments.out)
-    reader = _reader(experiment, target, arguments)
-    predicted: list[Prediction] = []
+    install_engine = importlib.import_module(_ENGINE).install_engine
+    reader = Reader(
+        python=install_engine(arguments.engine, progress=_progress),
+        target=target,
+        folder=arguments.out,
+        enable_thinking=experiment.spec.workload.enable_thinking,
+    )
+    predicted: list[likelihoods.Prediction] = []
     for draft in drafts:
         readings = reader.readings(draft, given.outputs)
         outputs.check_lengths(weights, readings)
         predictions = tuple(compare(experiment, given, draft, readings))
         predicted += predictions
-        for costs in step_costs:
-            found = estimate_of(
+        for costs in all_costs:
+            found = forecast.estimate_of(
                 experiment.spec.target.given,
                 shown(draft),
                 readings,
@@ -163,22 +159,12 @@ def _estimates(
             )
             yield replace(found, predictions=predictions, settling=tuple(sentences))
     keep_predictions(predicted, given, progress=_progress)
-    check_outputs(experiment, given, reader, drafts[0], progress=_progress)
-
-
-def _reader(experiment: ResolvedExperiment, target: Path, arguments: argparse.Namespace) -> Reader:
-    install_engine = importlib.import_module(_ENGINE).install_engine
-    return Reader(
-        python=install_engine(arguments.engine, progress=_progress),
-        target=target,
-        folder=arguments.out,
-        enable_thinking=experiment.spec.workload.enable_thinking,
-    )
+    likelihood.check_outputs(experiment, given, reader, drafts[0], progress=_progress)
 
 
 def _method(experiment: ResolvedExperiment) -> tuple[str, Mapping[int, int]]:
     """Return the experiment's method, and the drafts that a step checks by window."""
-    variants = [v.spec for v in experiment.variants if isinstance(v.spec, Speculative)]
+    variants = [v.spec for v in experiment.variants if v.speculates]
     facts = catalog()
     for variant in variants:
         if facts.methods[variant.method].draft != "causal_lm":
@@ -189,18 +175,21 @@ def _method(experiment: ResolvedExperiment) -> tuple[str, Mapping[int, int]]:
             )
     method = variants[0].method
     served = experiment.spec.release_facts.methods[method]
-    asked = {*WINDOWS, *(variant.window for variant in variants)}
+    asked = {*WINDOWS, *(v.window for v in variants if v.window)}
     windows = sorted(w for w in asked if w >= served.min_window)
     return method, {w: served.max_tokens_per_step(w) - 1 for w in windows}
 
 
-def _step_costs(card: StepCostCard | None, method: str) -> Sequence[StepCosts]:
-    """Return the card's costs at each of its loads; without a card, the published ones."""
+def _step_costs(card: findings.StepCostCard | None, method: str) -> Sequence[step_costs.StepCosts]:
     if card is not None:
-        return [*costs_by_load(card, method).values()]
+        return [*step_costs.costs_by_load(card, method).values()]
     low, high = catalog().methods[method].step_cost_per_draft or (0.0, 0.0)
     source = f"published for {method}: each drafted token adds {low:g} to {high:g} of a step"
-    return [PublishedStepCosts(per_drafted_token=CostRange(low=low, high=high), source=source)]
+    return [
+        step_costs.PublishedStepCosts(
+            per_drafted_token=step_costs.CostRange(low=low, high=high), source=source
+        )
+    ]
 
 
 def _given_outputs(experiment: ResolvedExperiment, place: str | None) -> outputs.GivenOutputs:

@@ -1,32 +1,24 @@
-"""`draftworth estimate`: what an accelerator hour would settle, cost and save.
-
-Each sentence has the figures that its result was computed from.
-"""
+"""`draftworth estimate`: what an accelerator hour would settle, cost and save."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from draftworth.cli.plan_cost import billed_text, block_text, no_price_text
+from draftworth.cli.plan_figures import billed_text, block_text, no_price_text
 from draftworth.estimate.forecast import Conclusion, windows_text
 from draftworth.estimate.step_costs import checked_serving
-from draftworth.experiment.aws import CapacityBlock
-from draftworth.experiment.catalog import NO_SPECULATION
-from draftworth.experiment.variants import Speculative
+from draftworth.experiment import aws, catalog
 from draftworth.metrics.cost import SECONDS_PER_HOUR
+from draftworth.planning import run_specification, timeline
 from draftworth.planning.resolved import ResolvedExperiment, ResolvedNeuron
-from draftworth.planning.run_specification import serving_facts
-from draftworth.planning.timeline import forecast
-from draftworth.records.findings import StepCost, StepCostCard
-from draftworth.records.results import AS_SHIPPED
-from draftworth.records.servers import ServingFacts
+from draftworth.records import results
+from draftworth.records.findings import StepCostCard
 
 
 @dataclass(frozen=True, kw_only=True)
 class TokenPrice:
     """The price of a token without a draft, in decoding alone.
 
-    node_share: the baseline's part of a node, 0 to 1. step_s: seconds of a baseline step, which
-    yields one token for each of `requests` at once.
+    node_share: the baseline's part, 0 to 1. step_s: seconds a step of `requests` at once.
     """
 
     usd_per_node_hour: float
@@ -41,7 +33,6 @@ class TokenPrice:
 
     @property
     def how(self) -> str:
-        """Return the multiplication, so that a reader can check the price."""
         return (
             f"{self.usd_per_node_hour:.2f} USD a node hour x {self.node_share:g} of a node / 3600 "
             f"x {self.step_s:.4g} s a step / {self.requests} at once x 1,000,000"
@@ -49,16 +40,20 @@ class TokenPrice:
 
 
 def token_prices(experiment: ResolvedExperiment, card: StepCostCard) -> dict[str, TokenPrice]:
-    """Return the prices of a token by label of the load.
+    """Return a token's price by label of the load; raises UserInputError for a bad card.
 
     There are none if the node's price is unknown or the card is of other servers.
-
-    Raises:
-        UserInputError: the card has impossible figures.
     """
     serving, price = checked_serving(card), experiment.price
-    if price is None or not _are_alike(serving, serving_facts(experiment)):
+    ours = run_specification.serving_facts(experiment)
+    # Servers that differ in their decoding alone take as long for a step.
+    if price is None or replace(serving, decoding=ours.decoding) != ours:
         return {}
+    plain = {
+        name
+        for name, decoding in serving.decoding.items()
+        if decoding.method == catalog.NO_SPECULATION and name != results.AS_SHIPPED
+    }
     share = price.node_shares[next(v.name for v in experiment.variants if v.is_baseline)]
     return {
         cost.load.label: TokenPrice(
@@ -70,19 +65,9 @@ def token_prices(experiment: ResolvedExperiment, card: StepCostCard) -> dict[str
         for cost in card.costs
         # If requests come at random times, nobody knows how many share a step.
         if (in_flight := cost.load.in_flight) is not None
-        and _is_baseline(cost, serving)
+        and cost.variant in plain
         and cost.step_latency_s
     }
-
-
-def _are_alike(theirs: ServingFacts, ours: ServingFacts) -> bool:
-    """Return whether servers differ in their decoding at most, so that a step takes as long."""
-    return replace(theirs, decoding=ours.decoding) == ours
-
-
-def _is_baseline(cost: StepCost, serving: ServingFacts) -> bool:
-    method = serving.decoding[cost.variant].method
-    return method == NO_SPECULATION and cost.variant != AS_SHIPPED
 
 
 def settling(
@@ -102,8 +87,7 @@ def settling(
 
 
 def _to_measure(experiment: ResolvedExperiment, found: Conclusion) -> str:
-    specs = [variant.spec for variant in experiment.variants]
-    there = {spec.window for spec in specs if isinstance(spec, Speculative)}
+    there = {variant.spec.window for variant in experiment.variants}
     windows = windows_text(found.to_measure)
     if missing := [window for window in found.to_measure if window not in there]:
         windows += (
@@ -118,12 +102,12 @@ def _to_measure(experiment: ResolvedExperiment, found: Conclusion) -> str:
 
 
 def _run_cost(experiment: ResolvedNeuron) -> str:
-    run = forecast(experiment)
+    run = timeline.forecast(experiment)
     capacity, price = experiment.spec.aws.capacity, experiment.spec.aws.price
     by = "as the experiment file has it, by the assumptions of `plan`"
     if price is None:
         return f"A first run, {by}: {billed_text(run)}; the cost is {no_price_text(experiment)}."
-    if isinstance(capacity, CapacityBlock):
+    if isinstance(capacity, aws.CapacityBlock):
         return f"It costs {block_text(experiment, capacity)}."
     at = f"{price.usd_per_hour:.2f} USD an hour; {price.source}, {price.as_of.isoformat()}"
     return f"A first run, {by}: {billed_text(run)} ({at})."

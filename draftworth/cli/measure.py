@@ -7,27 +7,13 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from draftworth.cli.arguments import (
-    base_url,
-    check_api_key,
-    model_name,
-    name_in_files,
-    past_day,
-    positive_int,
-    positive_number,
-    short_text,
-    temperature,
-    whole_number,
-)
-from draftworth.cli.report import print_verdict
+from draftworth.cli import arguments, report
 from draftworth.errors import DraftworthError, UserInputError
+from draftworth.measuring import result_files, run_specification
 from draftworth.measuring.assembly import measure_here
-from draftworth.measuring.result_files import FolderSink
-from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSpec, Sampling
+from draftworth.records import reading, results
 from draftworth.records.load import ConcurrencyLoad, Load, PoissonLoad
 from draftworth.records.prompts import CASE_SUFFIX, Case, load_case
-from draftworth.records.reading import read_run
-from draftworth.records.results import MAX_REQUESTS_PER_BLOCK, Price
 
 _NO_SOURCE = "given by hand, source not named"
 
@@ -47,50 +33,55 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", required=True, type=Path, help="folder for the run's files")
     parser.add_argument("--name", default="measured", help="the variant's name in the files")
     load = parser.add_mutually_exclusive_group()
-    requests = partial(positive_int, at_most=MAX_REQUESTS_PER_BLOCK)
+    requests = partial(arguments.positive_int, at_most=results.MAX_REQUESTS_PER_BLOCK)
     load.add_argument(
         "--concurrency", type=requests, default=1, help="requests in flight (%(default)s)"
     )
     load.add_argument(
         "--requests-per-second",
-        type=positive_number,
+        type=arguments.positive_number,
         help="Poisson load instead: requests at random times, at this mean rate",
     )
     for option, type_, default, about in (
         (
             "--output-tokens",
-            positive_int,
+            arguments.positive_int,
             128,
             "most tokens of an output; a prompt's max_tokens is no more",
         ),
         ("--requests-per-case", requests, 8, "measured requests of each prompt file in a round"),
-        ("--rounds", positive_int, 1, "of all prompt files; an interval takes two"),
+        ("--rounds", arguments.positive_int, 1, "of all prompt files; an interval takes two"),
         (
             "--warmup-requests",
-            whole_number,
+            arguments.whole_number,
             1,
             "first requests of each prompt file, not measured; --concurrency may take more",
         ),
-        ("--timeout-seconds", positive_number, 300.0, "a request that takes longer has failed"),
-        ("--temperature", temperature, 0.0, "0 is greedy; above, outputs are sampled"),
-        ("--seed", whole_number, 0, "each request's own seed is drawn from it"),
+        (
+            "--timeout-seconds",
+            arguments.positive_number,
+            300.0,
+            "a request that takes longer has failed",
+        ),
+        ("--temperature", arguments.temperature, 0.0, "0 is greedy; above, outputs are sampled"),
+        ("--seed", arguments.whole_number, 0, "each request's own seed is drawn from it"),
     ):
         parser.add_argument(option, type=type_, default=default, help=f"{about} (%(default)s)")
     parser.add_argument(
         "--usd-per-hour",
-        type=positive_number,
+        type=arguments.positive_number,
         help="price of the server, for the cost of its tokens and `report RUN --against` this run",
     )
     parser.add_argument(
         "--price-source",
         metavar="TEXT",
-        type=short_text,
+        type=arguments.short_text,
         help=f"where that price was looked up, for the report (default: {_NO_SOURCE!r})",
     )
     parser.add_argument(
         "--price-as-of",
         metavar="YYYY-MM-DD",
-        type=past_day,
+        type=arguments.past_day,
         help="the day on which it was looked up (default: today)",
     )
     parser.add_argument(
@@ -105,15 +96,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(given: argparse.Namespace) -> int:
     """Measure and print the figures."""
-    check_api_key()
-    spec = _run_spec(arguments)
-    sink = FolderSink(arguments.out)
+    arguments.check_api_key()
+    spec = _run_spec(given)
+    sink = result_files.FolderSink(given.out)
     sink.check()
     result = measure_here(spec, sink, lambda line: print(line, file=sys.stderr, flush=True))
-    folder = arguments.out / result.run_id
-    print_verdict(read_run(folder))
+    folder = given.out / result.run_id
+    report.print_verdict(reading.read_run(folder), (), {})
     print(f"\nfiles: {folder}")
     if result.status == "failed":
         raise DraftworthError(f"the run failed: {result.reason}")
@@ -153,10 +144,10 @@ def find_cases(path: Path, *, most_tokens: int | None = None) -> tuple[Case, ...
     )
 
 
-def _load(arguments: argparse.Namespace) -> Load:
-    if arguments.requests_per_second is not None:
-        return PoissonLoad(requests_per_second=arguments.requests_per_second)
-    concurrency, requests = arguments.concurrency, arguments.requests_per_case
+def _load(given: argparse.Namespace) -> Load:
+    if given.requests_per_second is not None:
+        return PoissonLoad(requests_per_second=given.requests_per_second)
+    concurrency, requests = given.concurrency, given.requests_per_case
     if concurrency > requests:
         raise UserInputError(
             f"--concurrency: given {concurrency} with --requests-per-case {requests}, allowed: at "
@@ -166,57 +157,57 @@ def _load(arguments: argparse.Namespace) -> Load:
     return ConcurrencyLoad(concurrency=concurrency)
 
 
-def _price(arguments: argparse.Namespace, variant: str) -> Price | None:
-    if arguments.usd_per_hour is None:
+def _price(given: argparse.Namespace, variant: str) -> results.Price | None:
+    if given.usd_per_hour is None:
         for option in ("price_source", "price_as_of"):
-            if getattr(arguments, option) is not None:
+            if getattr(given, option) is not None:
                 raise UserInputError(
                     f"--{option.replace('_', '-')}: given without --usd-per-hour, allowed: "
                     "with it; next: add --usd-per-hour PRICE"
                 )
         return None
-    day = arguments.price_as_of or datetime.now(UTC).date()
-    return Price(
-        usd_per_node_hour=arguments.usd_per_hour,
+    day = given.price_as_of or datetime.now(UTC).date()
+    return results.Price(
+        usd_per_node_hour=given.usd_per_hour,
         as_of=day.isoformat(),
-        source=arguments.price_source or _NO_SOURCE,
+        source=given.price_source or _NO_SOURCE,
         node_shares={variant: 1.0},
         nodes=1,
     )
 
 
-def _run_spec(arguments: argparse.Namespace) -> RunSpec:
-    endpoint = Endpoint(
-        variant=name_in_files(arguments.name),
-        base_url=base_url(arguments.base_url),
+def _run_spec(given: argparse.Namespace) -> run_specification.RunSpec:
+    endpoint = run_specification.Endpoint(
+        variant=arguments.name_in_files(given.name),
+        base_url=arguments.base_url(given.base_url),
         max_tokens_per_step=None,
         is_baseline=True,
     )
-    return RunSpec(
+    return run_specification.RunSpec(
         experiment="measure",
         endpoints=(endpoint,),
-        shape=RequestShape(
-            model=model_name(arguments.model),
-            output_tokens=arguments.output_tokens,
-            fixed_output_length=arguments.fixed_length,
-            temperature=arguments.temperature,
-            seed=arguments.seed,
+        shape=run_specification.RequestShape(
+            model=arguments.model_name(given.model),
+            output_tokens=given.output_tokens,
+            fixed_output_length=given.fixed_length,
+            temperature=given.temperature,
+            seed=given.seed,
             enable_thinking=False,
-            timeout_seconds=arguments.timeout_seconds,
-            token_ids=arguments.token_ids,
+            timeout_seconds=given.timeout_seconds,
+            token_ids=given.token_ids,
         ),
-        cases=_cases(arguments.prompts, arguments.output_tokens),
-        loads=(_load(arguments),),
+        cases=_cases(given.prompts, given.output_tokens),
+        loads=(_load(given),),
         load_generator="asyncio",
-        sampling=Sampling(
-            requests_per_round=arguments.requests_per_case,
-            min_requests=arguments.requests_per_case * arguments.rounds,
-            max_requests=arguments.requests_per_case * arguments.rounds,
+        sampling=run_specification.Sampling(
+            requests_per_round=given.requests_per_case,
+            min_requests=given.requests_per_case * given.rounds,
+            max_requests=given.requests_per_case * given.rounds,
             target_interval_width=1.0,
-            warmup_requests=arguments.warmup_requests,
+            warmup_requests=given.warmup_requests,
         ),
         parallel=False,
         class_weights={},
-        price=_price(arguments, endpoint.variant),
+        price=_price(given, endpoint.variant),
         ready_deadline_seconds=30.0,
     )

@@ -6,23 +6,10 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from draftworth.cli.plan_cost import cost_lines
-from draftworth.cli.plan_notes import notes
-from draftworth.cli.plan_time import candidate_lines, time_lines
+from draftworth.cli import plan_figures, plan_notes
 from draftworth.errors import UserInputError, suggestion
-from draftworth.experiment.variants import AsShipped, Speculative
+from draftworth.planning import durations, prices, resolved, timeline
 from draftworth.planning.assumptions import OPTION, assumption_data
-from draftworth.planning.durations import RoundCounts
-from draftworth.planning.prices import with_looked_up_price
-from draftworth.planning.resolved import (
-    NeuronVariant,
-    ResolvedExperiment,
-    ResolvedLocal,
-    ResolvedNeuron,
-    ResolvedVariant,
-    load,
-)
-from draftworth.planning.timeline import RunForecast, forecast
 from draftworth.serving.command import ModelPaths
 from draftworth.serving.dialects import serving_command
 
@@ -51,16 +38,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the plan."""
-    experiment = load(arguments.experiment)
-    if isinstance(experiment, ResolvedNeuron):
-        experiment = with_looked_up_price(experiment)
+    experiment = resolved.load(arguments.experiment)
+    if isinstance(experiment, resolved.ResolvedNeuron):
+        experiment = prices.with_looked_up_price(experiment)
     # Everything is computed before the first line is printed, so a wrong option is reported alone.
     for line in list(_plan_lines(experiment, arguments)):
         print(line)
     return 0
 
 
-def _plan_lines(experiment: ResolvedExperiment, arguments: argparse.Namespace) -> Iterator[str]:
+def _plan_lines(
+    experiment: resolved.ResolvedExperiment, arguments: argparse.Namespace
+) -> Iterator[str]:
     assume, compiled = arguments.assume, arguments.compiled
     release = experiment.spec.release_facts
     yield f"experiment  {experiment.name}"
@@ -70,50 +59,45 @@ def _plan_lines(experiment: ResolvedExperiment, arguments: argparse.Namespace) -
     yield ""
     yield from _variants_lines(experiment)
     yield from _workload_lines(experiment)
-    yield from candidate_lines(experiment)
+    yield from plan_figures.candidate_lines(experiment)
     first = None
-    if isinstance(experiment, ResolvedNeuron):
+    if isinstance(experiment, resolved.ResolvedNeuron):
         yield from _placement_lines(experiment)
         first, second = _first_and_second(experiment, assume, compiled)
-        yield from time_lines(first)
-        yield from cost_lines(first, second)
+        yield from plan_figures.time_lines(first)
+        yield from plan_figures.cost_lines(first, second)
     elif assume or compiled:
         raise UserInputError(
             f"{OPTION}, {COMPILED_OPTION}: given for release {experiment.spec.release}, allowed "
             "with a Neuron release: a local experiment uses no AWS nodes and has no time line"
         )
-    if told := list(notes(experiment, run=first, today=datetime.now(UTC).date())):
+    if told := list(plan_notes.notes(experiment, run=first, today=datetime.now(UTC).date())):
         yield ""
         yield from (f"note: {line}" for line in told)
-    if isinstance(experiment, ResolvedLocal):
+    if isinstance(experiment, resolved.ResolvedLocal):
         file = shlex.quote(str(experiment.path))
         yield from ("", f"next: python -m draftworth rehearse --experiment {file}")
 
 
 def _first_and_second(
-    experiment: ResolvedNeuron, assume: Sequence[str], compiled: Sequence[str]
-) -> tuple[RunForecast, RunForecast]:
-    known = assumption_data().for_target(experiment.spec.target.model)
-    assumed = known.replaced(assume)
-    first = forecast(experiment, assumed, compiled=_known_variants(experiment, compiled))
-    return first, forecast(experiment, assumed, second=True)
-
-
-def _known_variants(experiment: ResolvedNeuron, names: Sequence[str]) -> Sequence[str]:
+    experiment: resolved.ResolvedNeuron, assume: Sequence[str], compiled: Sequence[str]
+) -> tuple[timeline.RunForecast, timeline.RunForecast]:
+    assumed = assumption_data().for_target(experiment.spec.target.model).replaced(assume)
     known = [variant.name for variant in experiment.variants]
-    for name in names:
+    for name in compiled:
         if name not in known:
             raise UserInputError(
                 f"{COMPILED_OPTION}: given {name!r}, allowed: {', '.join(known)}"
                 f"{suggestion(name, known)}"
             )
-    return names
+    first = timeline.forecast(experiment, assumed, compiled=compiled)
+    return first, timeline.forecast(experiment, assumed, second=True)
 
 
-def _variants_lines(experiment: ResolvedExperiment) -> Iterator[str]:
+def _variants_lines(experiment: resolved.ResolvedExperiment) -> Iterator[str]:
     """Show every variant; candidates that differ in draft and window alone share one server."""
     soonest = sorted(experiment.variants, key=lambda variant: not experiment.starts_up(variant))
-    groups: dict[str, list[ResolvedVariant]] = {}
+    groups: dict[str, list[resolved.ResolvedVariant]] = {}
     for variant in soonest:
         kind = variant.spec.method if experiment.search else variant.name
         groups.setdefault(kind, []).append(variant)
@@ -121,7 +105,7 @@ def _variants_lines(experiment: ResolvedExperiment) -> Iterator[str]:
         yield from _variant_lines(experiment, shown)
         for variant in alike:
             yield _decoding_line(variant)
-            if isinstance(variant, NeuronVariant):
+            if isinstance(variant, resolved.NeuronVariant):
                 yield f"  artifact key  {variant.artifact_key}"
         if alike:
             yield (
@@ -131,11 +115,11 @@ def _variants_lines(experiment: ResolvedExperiment) -> Iterator[str]:
             yield ""
 
 
-def _decoding_line(variant: ResolvedVariant) -> str:
+def _decoding_line(variant: resolved.ResolvedVariant) -> str:
     decoding = "one token a step (the baseline)"
-    if isinstance(variant.spec, AsShipped):
+    if variant.spec.keeps_engine_defaults:
         decoding = "one token a step, with the engine's own defaults (beside the baseline)"
-    if isinstance(variant.spec, Speculative):
+    if variant.speculates:
         decoding = (
             f"{variant.spec.method}, draft {variant.draft}, window {variant.spec.window}, at most "
             f"{variant.max_tokens_per_step} tokens a step"
@@ -143,9 +127,11 @@ def _decoding_line(variant: ResolvedVariant) -> str:
     return f"variant     {variant.name}: {decoding}"
 
 
-def _variant_lines(experiment: ResolvedExperiment, variant: ResolvedVariant) -> Iterator[str]:
+def _variant_lines(
+    experiment: resolved.ResolvedExperiment, variant: resolved.ResolvedVariant
+) -> Iterator[str]:
     yield _decoding_line(variant)
-    if isinstance(variant, NeuronVariant):
+    if isinstance(variant, resolved.NeuronVariant):
         yield f"  artifact key  {variant.artifact_key}"
         command = variant.command
     else:
@@ -155,9 +141,9 @@ def _variant_lines(experiment: ResolvedExperiment, variant: ResolvedVariant) -> 
     yield ""
 
 
-def _workload_lines(experiment: ResolvedExperiment) -> Iterator[str]:
+def _workload_lines(experiment: resolved.ResolvedExperiment) -> Iterator[str]:
     work, cases, loads = experiment.spec.workload, experiment.cases, experiment.loads
-    repetitions, counts = experiment.spec.repetitions, RoundCounts.of(experiment)
+    repetitions, counts = experiment.spec.repetitions, durations.RoundCounts.of(experiment)
     least = counts.all_least + counts.needed_further(1)
     rounds = (least, counts.all_least + counts.all_further)
     requests = tuple(work.requests_per_round * n for n in rounds)
@@ -168,7 +154,7 @@ def _workload_lines(experiment: ResolvedExperiment) -> Iterator[str]:
     yield (
         f"workload    {len(cases)} case{'s' if len(cases) > 1 else ''} x "
         f"{at_once} variants x {_range(*requests)} requests at "
-        f"{', '.join(load.label for load in loads)}{repeated} = "
+        f"{', '.join(one.label for one in loads)}{repeated} = "
         f"{_range(*(blocks * n for n in requests))} "
         f"requests of {work.output_tokens} output tokens{each}, sent by {work.load_generator}"
     )
@@ -183,7 +169,7 @@ def _range(least: int, most: int) -> str:
     return f"{least}" if least == most else f"{least} to {most}"
 
 
-def _placement_lines(experiment: ResolvedNeuron) -> Iterator[str]:
+def _placement_lines(experiment: resolved.ResolvedNeuron) -> Iterator[str]:
     placement, aws = experiment.placement, experiment.spec.aws
     yield ""
     yield (

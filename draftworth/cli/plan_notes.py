@@ -3,14 +3,11 @@
 from collections.abc import Iterator, Sequence
 from datetime import date
 
+from draftworth.experiment import placement, variants
 from draftworth.experiment.aws import CapacityBlock
 from draftworth.experiment.catalog import catalog
 from draftworth.experiment.model import NeuronExperiment, variants_of
-from draftworth.experiment.placement import place
-from draftworth.experiment.variants import HubSpeculative
-from draftworth.planning.assumptions import Bounds
-from draftworth.planning.capacity_block import PaidBlock
-from draftworth.planning.prices import price_doubt, price_renewal
+from draftworth.planning import assumptions, capacity_block, prices
 from draftworth.planning.resolved import ResolvedExperiment, ResolvedNeuron
 from draftworth.planning.schedule import NODE_START
 from draftworth.planning.timeline import BUDGET, DEADLINE, RunForecast
@@ -23,10 +20,10 @@ def notes(
 ) -> Iterator[str]:
     """Yield all notes of an experiment; `run` is its forecast if it runs on AWS."""
     yield from advice_lines(experiment)
-    if isinstance(experiment, ResolvedNeuron) and (doubt := price_doubt(experiment, today)):
+    if isinstance(experiment, ResolvedNeuron) and (doubt := prices.price_doubt(experiment, today)):
         yield (
             f"aws.price is of {experiment.node_price.as_of.isoformat()}, which is {doubt}: cost "
-            f"and budget are calculated with it; {price_renewal(experiment.node_price)}"
+            f"and budget are calculated with it; {prices.price_renewal(experiment.node_price)}"
         )
     if run is not None:
         yield from time_advice(run)
@@ -44,10 +41,10 @@ def time_advice(run: RunForecast) -> Iterator[str]:
         yield from advice(budget, aws.budget_usd, usd, costs)
     yield from _stop_advice(run)
     if isinstance(aws.capacity, CapacityBlock):
-        yield from _block_advice(run, PaidBlock.of(run.experiment, aws.capacity))
+        yield from _block_advice(run, capacity_block.PaidBlock.of(run.experiment, aws.capacity))
 
 
-def _block_advice(run: RunForecast, block: PaidBlock) -> Iterator[str]:
+def _block_advice(run: RunForecast, block: capacity_block.PaidBlock) -> Iterator[str]:
     """Warn of a block that is too short, or whose paid time a budget cuts."""
     usable, needed = block.usable_minutes, run.needed_minutes
     if needed.worst > usable:
@@ -64,22 +61,18 @@ def _block_advice(run: RunForecast, block: PaidBlock) -> Iterator[str]:
         )
 
 
-def _needed(run: RunForecast, needed: Bounds) -> Iterator[Bounds]:
-    """Yield the minutes that a run needs.
-
-    A search has three: for its certain candidates, on average, and for all that `search.stop` lets
-    begin.
-    """
+def _needed(run: RunForecast, needed: assumptions.Bounds) -> Iterator[assumptions.Bounds]:
+    """Yield the minutes that a run needs; a search: for certain candidates, on average, for all."""
     if search := run.search:
         certain = needed.worst - run.others_minutes.worst
         average = certain + search.further_minutes(search.extent.average).worst
-        yield Bounds(needed.best, certain)
-        yield Bounds(needed.best, min(average, needed.worst))
+        yield assumptions.Bounds(needed.best, certain)
+        yield assumptions.Bounds(needed.best, min(average, needed.worst))
     yield needed
 
 
 def _search_limit_advice(
-    given: str, limit: float, needed: Sequence[Bounds], needs: str
+    given: str, limit: float, needed: Sequence[assumptions.Bounds], needs: str
 ) -> Iterator[str]:
     """Warn of a limit that ends a search; the candidates measured by then still count."""
     certain, average, most = needed
@@ -103,7 +96,6 @@ def _search_limit_advice(
 
 
 def _unpriced_stop(experiment: ResolvedNeuron) -> Iterator[str]:
-    """Warn of parts of `search.stop` that need a price."""
     if experiment.spec.search is None or experiment.spec.aws.price is not None:
         return
     stop = experiment.spec.search.stop
@@ -132,7 +124,7 @@ def _stop_advice(run: RunForecast) -> Iterator[str]:
 
 
 def _limit_advice(
-    given: str, limit: float, all_needed: Sequence[Bounds], needs: str
+    given: str, limit: float, all_needed: Sequence[assumptions.Bounds], needs: str
 ) -> Iterator[str]:
     (needed,) = all_needed
     best, worst = needs.format(needed.best), needs.format(needed.worst)
@@ -213,7 +205,7 @@ def _aws_advice(spec: NeuronExperiment) -> Iterator[str]:
 def _head_advice(spec: NeuronExperiment) -> Iterator[str]:
     """Warn of heads that are not known to be served by this release."""
     release = spec.release_facts
-    for _, variant in variants_of(spec, HubSpeculative):
+    for _, variant in variants_of(spec, variants.HubSpeculative):
         served, draft, facts = release.methods[variant.method], variant.draft, variant.draft.facts
         if catalog().methods[variant.method].fixed_window and facts is None:
             yield (
@@ -231,7 +223,7 @@ def _head_advice(spec: NeuronExperiment) -> Iterator[str]:
 
 def _as_shipped_advice(spec: NeuronExperiment) -> Iterator[str]:
     """Note the cost of the further variant, and whether it differs from the baseline."""
-    slot = place(spec).slots[-1]
+    slot = placement.place(spec).slots[-1]
     share = slot.devices / spec.accelerator.devices
     yield (
         f"baseline_as_shipped adds {AS_SHIPPED} on a slot of its own: {slot.devices} "

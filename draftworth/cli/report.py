@@ -1,23 +1,34 @@
-"""`draftworth report`: the verdict of one run or of several put together; or which runs exist."""
+"""`draftworth report`: the verdict of one run or of several put together; or which runs exist.
+
+`--score COMMAND` has a program of the user's score the outputs of both sides. It reads a line of
+JSON for each pair of outputs from its standard input (`ToScore.line`), and answers each with a line
+`{"baseline": 0.8, "variant": 0.9}` on its standard output, in the same order. A score may be of any
+kind: of an evaluation, a likelihood, 1 for a valid answer.
+"""
 
 import argparse
+import json
+import math
+import shlex
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from draftworth.analysis import pooling, run_comparison
 from draftworth.analysis.facts import RunFacts, facts_of
-from draftworth.analysis.pooling import pooled
-from draftworth.analysis.run_comparison import changes, elsewhere, is_same_experiment
-from draftworth.cli.runs import RUN_LIST_WORDS, RUN_WORDS, S3_SCHEME, local_run, run_list
-from draftworth.cli.scoring import score
-from draftworth.errors import UserInputError
+from draftworth.analysis.scores import ScoreComparison, ToScore, compare_scores, to_score
+from draftworth.cli.arguments import RUN_LIST_WORDS, RUN_WORDS, S3_SCHEME, local_run, run_list
+from draftworth.errors import DraftworthError, UserInputError
+from draftworth.records.codec import RecordError, load_object
 from draftworth.records.likelihoods import Prediction, read_predictions
 from draftworth.records.reading import Run, read_end, read_run
 from draftworth.records.transcripts import Transcript, Transcripts, read_transcripts
 from draftworth.report.contents import document_of, handover_document
-from draftworth.report.document import document_lines
+from draftworth.report.document import Document, document_lines
 from draftworth.untrusted import one_line
 
 _BESIDE_THE_RUN = ""
+_SCORES = '{"baseline": NUMBER, "variant": NUMBER}'
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -64,56 +75,41 @@ def run(arguments: argparse.Namespace) -> int:
             return 0
     out = None if arguments.out is None else _out_folder(arguments.runs, arguments.out)
     if arguments.handover:
-        _hand_over(arguments, out)
-    else:
-        _report(arguments, out)
-    return 0
-
-
-def _report(arguments: argparse.Namespace, out: Path | None) -> None:
+        told = "given with --handover, which is about one run's decision, allowed: with the whole "
+        _refuse(arguments, ("against", "score"), f"{told}report; next: leave one of the two out")
     facts, transcripts = _read(arguments.runs, texts=True)
-    other = _read(arguments.against, texts=False)[0] if arguments.against else None
-    if other:
-        _refuse_the_same_run(facts.run, other.run)
-    same = other and is_same_experiment(facts.run, other.run)
-    changed = changes(facts, other) if other and same else ()
-    beside = elsewhere(facts, other) if other and not same else None
-    scores = score(arguments.score, facts, transcripts) if arguments.score is not None else ()
-    name = other.run.result.run_id if other else ""
-    document = document_of(
-        facts,
-        changed,
-        name,
-        scores=scores,
-        elsewhere=beside,
-        predictions=_predictions(arguments.runs),
-    )
+    if arguments.handover:
+        document = handover_document(facts)
+    else:
+        document = _report(arguments, facts, transcripts)
     if out is not None:
         # Written first: a reader of the printed text (`head`) may end early, and this program too.
         # Imported here: templates and plotting take long, and other commands do not need them.
-        from draftworth.report.writing import write_report
+        from draftworth.report import writing
 
-        write_report(document, facts, out)
+        if arguments.handover:
+            writing.write_handover(document, out)
+        else:
+            writing.write_report(document, facts, out)
     print(*document_lines(document), sep="\n")
     if out is not None:
-        print(f"report written to {out}")
+        print(f"{'handover' if arguments.handover else 'report'} written to {out}")
+    return 0
 
 
-def _hand_over(arguments: argparse.Namespace, out: Path | None) -> None:
-    for option in ("against", "score"):
-        if getattr(arguments, option) is not None:
-            raise UserInputError(
-                f"--{option}: given with --handover, which is about one run's decision, allowed: "
-                "with the whole report; next: leave one of the two out"
-            )
-    document = handover_document(_read(arguments.runs, texts=True)[0])
-    if out is not None:  # written first, and imported here, as in `_report`
-        from draftworth.report.writing import write_handover
-
-        write_handover(document, out)
-    print(*document_lines(document), sep="\n")
-    if out is not None:
-        print(f"handover written to {out}")
+def _report(arguments: argparse.Namespace, facts: RunFacts, transcripts: Transcripts) -> Document:
+    other = _read(arguments.against, texts=False)[0] if arguments.against else None
+    if other:
+        _refuse_the_same_run(facts.run, other.run)
+    same = other and run_comparison.is_same_experiment(facts.run, other.run)
+    return document_of(
+        facts,
+        run_comparison.changes(facts, other) if other and same else (),
+        other.run.result.run_id if other else "",
+        scores=() if arguments.score is None else score(arguments.score, facts, transcripts),
+        elsewhere=run_comparison.elsewhere(facts, other) if other and not same else None,
+        predictions=_predictions(arguments.runs),
+    )
 
 
 def _refuse_with_a_list(arguments: argparse.Namespace, place: str) -> None:
@@ -122,12 +118,15 @@ def _refuse_with_a_list(arguments: argparse.Namespace, place: str) -> None:
             f"RUN: given {place}, which names many runs, among several, allowed: alone, or runs; "
             "next: choose some of those that the command lists for it"
         )
-    for option in ("against", "out", "score", "handover"):
+    told = f"given with {place}, which names many runs, allowed: with one run; next: choose one of "
+    options = ("against", "out", "score", "handover")
+    _refuse(arguments, options, f"{told}those that the command lists without it")
+
+
+def _refuse(arguments: argparse.Namespace, options: Sequence[str], because: str) -> None:
+    for option in options:
         if getattr(arguments, option) not in (None, False):
-            raise UserInputError(
-                f"--{option}: given with {place}, which names many runs, allowed: with "
-                "one run; next: choose one of those that the command lists without it"
-            )
+            raise UserInputError(f"--{option}: {because}")
 
 
 def _refuse_the_same_run(run: Run, other: Run) -> None:
@@ -159,7 +158,7 @@ def _read(runs_at: Sequence[str], *, texts: bool) -> tuple[RunFacts, Transcripts
             runs.append(read_run(folder))
             if texts:
                 transcripts |= read_transcripts(folder, runs[-1].blocks)
-    return facts_of(pooled(runs), transcripts), transcripts
+    return facts_of(pooling.pooled(runs), transcripts), transcripts
 
 
 def _predictions(runs_at: Sequence[str]) -> tuple[Prediction, ...]:
@@ -170,15 +169,65 @@ def _predictions(runs_at: Sequence[str]) -> tuple[Prediction, ...]:
     return read_predictions(folder, read_end(folder).run_id)
 
 
-_NO_TRANSCRIPTS: Transcripts = {}
-
-
-def print_verdict(
-    run: Run,
-    predictions: Sequence[Prediction] = (),
-    *,
-    transcripts: Transcripts = _NO_TRANSCRIPTS,
-) -> None:
+def print_verdict(run: Run, predictions: Sequence[Prediction], transcripts: Transcripts) -> None:
     """Print the report of a run that was just measured."""
     document = document_of(facts_of(run, transcripts), predictions=predictions)
     print(*document_lines(document), sep="\n")
+
+
+def score(command: str, facts: RunFacts, transcripts: Transcripts) -> tuple[ScoreComparison, ...]:
+    """Run the program over all pairs of outputs; raises DraftworthError if it fails."""
+    outputs = to_score(facts, transcripts)
+    if not outputs:
+        raise UserInputError(
+            "--score: the run has no pair of outputs with transcripts beside its results; copy the "
+            "whole folder of a run with a speculative variant"
+        )
+    lines = [json.dumps(output.line(transcripts)) for output in outputs]
+    answers = _answers(command, "".join(f"{line}\n" for line in lines)).splitlines()
+    return tuple(compare_scores(outputs, _scores(answers, outputs)))
+
+
+def _answers(command: str, lines: str) -> str:
+    words = _words(command)
+    try:
+        done = subprocess.run(  # noqa: S603 (running what it is given is its purpose)
+            words, input=lines, capture_output=True, text=True, check=False
+        )
+    except OSError as error:
+        raise DraftworthError(f"--score: {command}: cannot be started: {error.strerror}") from error
+    if done.returncode:
+        last = one_line(done.stderr.strip().rpartition("\n")[2], characters=200)
+        raise DraftworthError(f"--score: {command} ended with exit code {done.returncode}: {last}")
+    return done.stdout
+
+
+def _words(command: str) -> list[str]:
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise UserInputError(f"--score: given {command!r}, allowed: a command: {error}") from error
+    if not words:
+        raise UserInputError("--score: given nothing, allowed: a command, for example ./score.py")
+    return words
+
+
+def _scores(answers: Sequence[str], outputs: Sequence[ToScore]) -> list[tuple[float, float]]:
+    if len(answers) != len(outputs):
+        raise UserInputError(
+            f"--score: given {len(answers)} lines, allowed: {len(outputs)}, one for each line of "
+            f"the input: {_SCORES}"
+        )
+    return [_score(answer, number) for number, answer in enumerate(answers, start=1)]
+
+
+def _score(answer: str, line: int) -> tuple[float, float]:
+    try:
+        found = load_object(answer)
+        plain, drafted = (float(found[side]) for side in ("baseline", "variant"))
+    except (RecordError, KeyError, TypeError, ValueError) as error:
+        given = one_line(answer, characters=80)
+        raise UserInputError(f"--score: line {line}: given {given}, allowed: {_SCORES}") from error
+    if not (math.isfinite(plain) and math.isfinite(drafted)):
+        raise UserInputError(f"--score: line {line}: allowed: finite numbers, {_SCORES}")
+    return plain, drafted

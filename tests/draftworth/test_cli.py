@@ -2,120 +2,85 @@
 
 import json
 import os
-import subprocess
-import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
-from draftworth.cli import COMMANDS, main
+from draftworth.cli import COMMANDS
 from draftworth.measuring.result_files import FolderSink
 from tests.conftest import ROOT
+from tests.draftworth.conftest import Ran
 from tests.support.experiments import put, write_experiment
 from tests.support.stream_server import Request, Step, completion, plain, stream_server
 
-QWEN = str(ROOT / "experiments" / "qwen3-32b.yaml")
+# What a server answers to a request.
+Answer = Callable[[Request], Sequence[Step]]
 
 
 def healthy(request: Request) -> Sequence[Step]:
     return plain("200 OK", b"") if request.method == "GET" else completion(1, 2, 2)
 
 
-def measure(url: str, out: Path, *more: str) -> int:
-    prompts = str(ROOT / "prompts" / "structured" / "count.jsonl")
-    to = ["--base-url", url, "--model", "m", "--prompts", prompts, "--out", str(out)]
-    return main(["measure", *to, *more])
+@pytest.fixture
+def measured(ran: Ran, tmp_path: Path) -> Ran:
+    """What `measure` says of a server that answers as it is told to."""
+
+    def run(answer: Answer, *more: str, path: str = "", code: int = 0) -> str:
+        prompts = ROOT / "prompts" / "structured" / "count.jsonl"
+        with stream_server(answer) as server:
+            to = ("--base-url", server.base_url + path, "--model", "m", "--prompts", prompts)
+            return ran("measure", *to, "--out", tmp_path, *more, code=code)
+
+    return run
 
 
-def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as done:
-        main(["--help"])
-    assert done.value.code == 0
-    text = capsys.readouterr().out
-    assert all(name in text for name in COMMANDS)
-
-
-def test_no_command_at_all_prints_the_list_of_them(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([]) == 2
-    said = capsys.readouterr()
-    assert all(f"  {name} " in said.err for name in COMMANDS)
-    assert said.out == ""
+def test_help_names_every_command(capsys: pytest.CaptureFixture[str], ran: Ran) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        ran("--help")
+    for said in (capsys.readouterr().out, ran(code=2)):
+        assert all(f"  {name} " in said for name in COMMANDS)
 
 
 @pytest.mark.parametrize("argv", [["plann"], ["plan"], ["measure", "--base-url", "x"]])
-def test_wrong_usage_exits_with_two(argv: list[str]) -> None:
-    with pytest.raises(SystemExit) as done:
-        main(argv)
-    assert done.value.code == 2
+def test_wrong_usage_exits_with_two(argv: list[str], ran: Ran) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        ran(*argv)
 
 
-def test_plan_shows_variants_placement_keys_flags_and_cost(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert main(["plan", QWEN]) == 0
-
-    text = capsys.readouterr().out
-    assert "variant     qwen3-1.7b-k7: fused_draft, draft Qwen/Qwen3-1.7B, window 7, " in text
-    assert "at most 7 tokens a step" in text
-    assert "placement   1 x trn2.48xlarge in us-east-2c, spot" in text
-    sent = "4 cases x 2 variants x 48 to 56 requests at c1, c2, c4 in 2 repetitions"
-    assert f"{sent} = 384 to 448 requests of 600" in text
-    assert "cost        8.60 USD an hour" in text
-    assert "note: Qwen/Qwen3-32B@main is not pinned" in text
+def test_plan_of_a_wrong_file_says_what_is_allowed(tmp_path: Path, ran: Ran) -> None:
+    told = ran("plan", write_experiment(tmp_path, put("release", value="neuron-2.32.0")), code=2)
+    assert "fused_draft needs release neuron-2.26.1" in told
+    assert "Traceback" not in told
 
 
-def test_plan_of_a_wrong_file_says_what_is_allowed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = write_experiment(tmp_path, put("release", value="neuron-2.32.0"))
-
-    assert main(["plan", str(path)]) == 2
-
-    text = capsys.readouterr().err
-    assert "fused_draft needs release neuron-2.26.1" in text
-    assert "Traceback" not in text
-
-
-def test_schema_is_json(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["schema"]) == 0
-    assert json.loads(capsys.readouterr().out)["title"] == "draftworth experiment"
+def test_schema_is_json(ran: Ran) -> None:
+    assert json.loads(ran("schema"))["title"] == "draftworth experiment"
 
 
 def test_measure_writes_a_run_and_prints_its_figures(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, measured: Ran, ran: Ran
 ) -> None:
-    with stream_server(healthy) as server:
-        code = measure(server.base_url + "/v1/", tmp_path, "--requests-per-case", "3")
-
-    assert code == 0
-    text = capsys.readouterr().out
+    text = measured(healthy, "--requests-per-case", "3", path="/v1/")
     assert "complete" in text
     assert "measured" in text
     (folder,) = tmp_path.iterdir()
-    assert main(["report", str(folder)]) == 0
-    assert "structured" in capsys.readouterr().out
+    assert "structured" in ran("report", folder)
+    next((folder / "blocks").glob("*.result.json")).unlink()
+    assert "1 of 1 result files are missing" in ran("report", folder, code=2)
 
 
 def test_measure_of_a_broken_server_exits_with_one_and_keeps_the_files(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, measured: Ran
 ) -> None:
     def broken(request: Request) -> Sequence[Step]:
         ok = request.path == "/health"
         return plain("200 OK", b"") if ok else plain("500 Internal Server Error", b"boom")
 
-    with stream_server(broken) as server:
-        code = measure(server.base_url, tmp_path)
-
-    assert code == 1
-    assert "the run failed: every request failed in 1 of 1 blocks" in (
-        text := capsys.readouterr().err
-    )
+    text = measured(broken, code=1)
+    assert "the run failed: every request failed in 1 of 1 blocks" in text
     assert "500: boom" in text
     assert (next(tmp_path.iterdir()) / "run.json").exists()
-
-
-MEASURE = ("measure", "--model", "m", "--prompts", "/none", "--out", "o", "--base-url")
 
 
 @pytest.mark.parametrize(
@@ -124,61 +89,21 @@ MEASURE = ("measure", "--model", "m", "--prompts", "/none", "--out", "o", "--bas
         (["report", "/nonexistent"], "no run.json there"),
         (["plan", "/nonexistent.yaml"], "no such experiment file"),
         (["plan", "/"], "a folder. Give the path of a YAML file"),
-        ([*MEASURE, "localhost:8000"], "allowed: http://HOST:PORT"),
-        ([*MEASURE, "http://h"], "no .jsonl file there"),
         (["rehearse", "--base-url", "http://h"], "--speculative-url, --model missing"),
+        (
+            ["rehearse", "--base-url=http://h", "--model=m", "--speculative-url=127.0.0.1:8001"],
+            "--speculative-url: given '127.0.0.1:8001'",
+        ),
     ],
 )
 def test_a_users_mistake_is_a_sentence_and_exit_code_two(
-    argv: list[str], message: str, capsys: pytest.CaptureFixture[str]
+    argv: list[str], message: str, ran: Ran
 ) -> None:
-    assert main(argv) == 2
-    assert message in capsys.readouterr().err
-
-
-def test_more_in_flight_than_there_are_requests_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with stream_server(healthy) as server:
-        assert measure(server.base_url, tmp_path, "--concurrency", "64") == 2
-        told = capsys.readouterr().err
-        assert "--concurrency: given 64 with --requests-per-case 8, allowed: at most 8, or " in told
-        assert server.requests == []
-        enough = ("--concurrency", "4", "--requests-per-case", "4")
-        assert measure(server.base_url, tmp_path, *enough) == 0
-
-
-def test_prompts_that_no_system_can_name_are_told(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert measure("http://127.0.0.1:9", tmp_path, "--prompts", "x" * 300) == 2
-    assert "--prompts: cannot be read: " in capsys.readouterr().err
-
-
-def test_a_load_is_given_in_one_way(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    both = ("--concurrency", "4", "--requests-per-second", "2")
-    with pytest.raises(SystemExit) as done:
-        measure("http://127.0.0.1:9", tmp_path, *both)
-    assert done.value.code == 2
-    assert "not allowed with argument --concurrency" in capsys.readouterr().err
+    assert message in ran(*argv, code=2)
 
 
 # Where nobody can write, not even root.
 NO_FILES = Path("/proc/self")
-needs_proc = pytest.mark.skipif(not NO_FILES.is_dir(), reason="needs Linux's /proc")
-
-
-@pytest.mark.parametrize("out", ["file", "file/below", pytest.param(NO_FILES, marks=needs_proc)])
-def test_an_output_folder_that_cannot_be_written_is_told_before_measuring(
-    tmp_path: Path, out: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "file").write_text("")
-    with stream_server(healthy) as server:
-        assert measure(server.base_url, tmp_path / out) == 2
-    told = capsys.readouterr().err
-    assert f"{tmp_path / out}: no results can be written there: " in told
-    assert "give --out a folder that you may write to" in told
-    assert server.requests == []
 
 
 def test_the_probe_of_an_output_folder_leaves_nothing(tmp_path: Path) -> None:
@@ -186,80 +111,45 @@ def test_the_probe_of_an_output_folder_leaves_nothing(tmp_path: Path) -> None:
     assert list((tmp_path / "deep" / "out").iterdir()) == []
 
 
-@needs_proc
-def test_a_rehearsal_is_told_before_an_engine_is_looked_for(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["rehearse", "--out", str(NO_FILES), "--engine", str(tmp_path / "e")]) == 2
-    assert "/proc/self: no results can be written there" in capsys.readouterr().err
+@pytest.mark.skipif(not NO_FILES.is_dir(), reason="needs Linux's /proc")
+def test_a_rehearsal_is_told_before_an_engine_is_looked_for(tmp_path: Path, ran: Ran) -> None:
+    told = ran("rehearse", "--out", NO_FILES, "--engine", tmp_path / "e", code=2)
+    assert "/proc/self: no results can be written there" in told
     assert not (tmp_path / "e").exists()
 
 
-def test_a_run_with_missing_result_files_gets_no_verdict(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_key_is_sent_everywhere_and_a_server_that_wants_one_is_told_at_once(
+    measured: Ran, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with stream_server(healthy) as server:
-        measure(server.base_url, tmp_path)
-    (folder,) = tmp_path.iterdir()
-    next((folder / "blocks").glob("*.result.json")).unlink()
-    capsys.readouterr()
-
-    assert main(["report", str(folder)]) == 2
-    assert "1 of 1 result files are missing" in capsys.readouterr().err
-
-
-def test_a_server_that_wants_a_key_is_told_at_once(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with stream_server(lambda _: plain("401 Unauthorized", b"")) as server:
-        assert measure(server.base_url, tmp_path) == 1
-    told = capsys.readouterr()
-    assert "set the environment variable OPENAI_API_KEY" in told.err
-    assert "Medians" not in told.out, "a run without a block has no table"
-
-
-def test_the_key_is_sent_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "k")
-
     def guarded(request: Request) -> Sequence[Step]:
         if request.headers.get("authorization") != "Bearer k":
             return plain("401 Unauthorized", b"")
         return healthy(request)
 
-    with stream_server(guarded) as server:
-        assert measure(server.base_url, tmp_path) == 0
+    told = measured(guarded, code=1)
+    assert "set the environment variable OPENAI_API_KEY" in told
+    assert "Medians" not in told, "a run without a block has no table"
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    measured(guarded)
 
 
 def test_manifests_find_the_environments_own_node(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch, ran: Ran
 ) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    assert main(["plan", QWEN]) == 0
+    ran("schema")
     assert (Path(os.environ["PATH"].split(os.pathsep)[0]) / "python").exists()
 
 
-def test_a_wrong_address_is_told_with_the_option_it_was_given_to(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_command_whose_library_is_not_installed_says_which(
+    monkeypatch: pytest.MonkeyPatch, ran: Ran
 ) -> None:
-    argv = [
-        *("rehearse", "--base-url", "http://h", "--model", "m", "--out", str(tmp_path)),
-        *("--experiment", str(ROOT / "experiments" / "rehearsal.yaml")),
-        *("--speculative-url", "127.0.0.1:8001"),
-    ]
-    assert main(argv) == 2
-    assert "--speculative-url: given '127.0.0.1:8001'" in capsys.readouterr().err
-
-
-def test_a_command_whose_library_is_not_installed_says_which() -> None:
     """A deployer's environment has no emulated AWS, which the rehearsal takes."""
-    program = (
-        "import sys; sys.modules['moto'] = None; "
-        "from draftworth.cli import main; sys.exit(main(['rehearse']))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 1
-    assert "`rehearse` needs the Python package moto" in done.stderr
-    assert "requirements/rehearsal.txt" in done.stderr
-    assert "Traceback" not in done.stderr
+
+    def without_moto(name: str) -> None:
+        raise ModuleNotFoundError(name="moto.server")
+
+    monkeypatch.setattr("draftworth.cli.importlib.import_module", without_moto)
+    told = ran("rehearse", code=1)
+    assert "`rehearse` needs the Python package moto" in told
+    assert "requirements/rehearsal.txt" in told

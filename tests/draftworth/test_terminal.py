@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from draftworth.cli import main
@@ -55,6 +55,7 @@ def test_a_cell_with_control_characters_is_aligned_as_it_is_shown() -> None:
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8", "cp437"])
+@settings(max_examples=30)
 @given(text=TEXTS | st.text() | st.just(COMMANDS))
 def test_whatever_is_printed_arrives_as_text_in_every_encoding(encoding: str, text: str) -> None:
     raw = io.BytesIO()
@@ -103,33 +104,32 @@ def test_errors_about_hostile_arguments_are_text(
     assert capsys.readouterr().err.replace("\n", "").isprintable()
 
 
-@pytest.mark.parametrize("encoding", ["ascii:strict", "latin-1:strict"])
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 def test_a_terminal_without_the_characters_of_a_report_gets_escapes(
-    tmp_path: Path, encoding: str
+    tmp_path: Path, encoding: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = write_run(make_run(experiment="日本語 🚀"), tmp_path / "run")
-    done = subprocess.run(
-        [sys.executable, "-m", "draftworth", "report", str(run)],
-        env={"PYTHONIOENCODING": encoding, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, b"")
-    assert done.stdout.startswith(b"\\u65e5\\u672c\\u8a9e \\U0001f680: does speculation pay?")
+    raw = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding=encoding, errors="strict"))
+    assert main(["report", str(run)]) == 0
+    told = b"\\u65e5\\u672c\\u8a9e \\U0001f680: does speculation pay?"
+    assert raw.getvalue().startswith(told)
+
+
+def test_a_closed_output_takes_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
+    assert main(["schema"]) == 0
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
-@pytest.mark.parametrize(
-    ("output", "exit_code", "told"),
-    [("> /dev/full", 1, b"draftworth: [Errno 28] No space left on device\n"), (">&-", 0, b"")],
-)
-def test_an_output_that_is_full_or_closed_is_no_traceback(
-    output: str, exit_code: int, told: bytes
-) -> None:
-    done = subprocess.run(
-        ["sh", "-c", f'"$0" -m draftworth schema {output}', sys.executable],
-        env={"PYTHONPATH": str(ROOT)},
-        stderr=subprocess.PIPE,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (exit_code, told)
+def test_an_output_that_is_full_is_no_traceback() -> None:
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "draftworth", "schema"],
+            env={"PYTHONPATH": str(ROOT)},
+            stdout=full,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    told = b"draftworth: [Errno 28] No space left on device\n"
+    assert (done.returncode, done.stderr) == (1, told)

@@ -10,17 +10,13 @@ from typing import Any
 from draftworth.account.checks.check import CheckResult, Situation, failed, passed, skipped, warned
 from draftworth.account.clients import DeniedError, Region, tags_of
 from draftworth.account.printing import utc_text
-from draftworth.experiment.aws import CapacityBlock
-from draftworth.experiment.naming import EXPERIMENT_TAG
+from draftworth.experiment import aws, naming
 from draftworth.records.deployment import BLOCK_MARGIN_SECONDS
 
 
 @dataclass(frozen=True, kw_only=True)
 class VcpuQuota:
-    """A quota of Service Quotas; its code is the same in every region.
-
-    family: a pattern for the instance types that count against it.
-    """
+    """A quota of Service Quotas, for the instance types that match the pattern `family`."""
 
     code: str
     name: str
@@ -95,7 +91,7 @@ def _vcpus_in_use(situation: Situation, quota: VcpuQuota) -> int:
     )
     vcpus, lifecycle = 0, "spot" if quota.spot else None
     for instance in instances:
-        others = tags_of(instance).get(EXPERIMENT_TAG) != situation.experiment.name
+        others = tags_of(instance).get(naming.EXPERIMENT_TAG) != situation.experiment.name
         counts = re.match(quota.family, instance["InstanceType"])
         if others and counts and instance.get("InstanceLifecycle") == lifecycle:
             options = instance.get("CpuOptions", {})
@@ -146,7 +142,7 @@ def vcpu_quota(situation: Situation) -> CheckResult:
 def capacity_block(situation: Situation) -> CheckResult:
     """Check the Capacity Block's type, zone, count and window."""
     capacity = situation.experiment.spec.aws.capacity
-    if not isinstance(capacity, CapacityBlock):
+    if not isinstance(capacity, aws.CapacityBlock):
         return skipped(f"aws.capacity is {capacity.kind}")
     answer = situation.here.ask(
         f"look at the Capacity Block {capacity.reservation_id}",
@@ -174,7 +170,6 @@ USABLE_STATES = ("scheduled", "active", "payment-pending", "pending", "assessing
 
 
 def _mismatches(situation: Situation, block: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the reasons why this block cannot serve the experiment at all."""
     experiment = situation.experiment
     if block.get("ReservationType") != "capacity-block":
         yield "it is an On-Demand Capacity Reservation, not a Capacity Block"
@@ -209,12 +204,6 @@ def _window_result(situation: Situation, block: Mapping[str, Any]) -> CheckResul
         )
     usable = (min(deadline, last) - max(situation.now, start)).total_seconds() / 60
     found = f"{state}: {usable:.0f} minutes of nodes for a deploy now"
-    return _window_warning(situation, block, found, cut=last < deadline) or passed(found)
-
-
-def _window_warning(
-    situation: Situation, block: Mapping[str, Any], found: str, *, cut: bool
-) -> CheckResult | None:
     if block["State"] not in ("active", "scheduled"):
         return warned(found, "wait until it is scheduled or active before you deploy")
     free, all_of_it = block["AvailableInstanceCount"], block["TotalInstanceCount"]
@@ -223,10 +212,10 @@ def _window_warning(
             f"{found}; {free} of {all_of_it} instances are free",
             "end what uses the block, unless it is this experiment's own nodes",
         )
-    if cut:
+    if last < deadline:
         return warned(
             f"{found}; nodes go 40 minutes before the block ends, earlier than "
             f"aws.deadline_minutes {situation.experiment.spec.aws.deadline_minutes}",
             "make sure that the run fits: `python -m draftworth plan` has the time line",
         )
-    return None
+    return passed(found)

@@ -17,8 +17,7 @@ from draftworth.account.scope import Scope
 class CheckResult:
     """The result of one check: its status, what was found, and what to do about it.
 
-    status: `warn` if the user should know something before a deploy that may work; `fail` if the
-    deploy or the run would fail, or cost money for nothing.
+    status: `warn` is for people; `fail` if the deploy or the run would fail, or cost for nothing.
     paste: keys for `aws` that the experiment may take over as they are.
     """
 
@@ -49,7 +48,6 @@ class Situation(Scope):
 
     @property
     def nodes(self) -> int:
-        """How many accelerator nodes the plan has."""
         return self.experiment.placement.nodes
 
 
@@ -69,11 +67,7 @@ OPEN = ("opt-in-not-required", "opted-in")
 
 
 def home_region(region: str, clients: Clients) -> Region:
-    """Return the region that answers about the whole account.
-
-    Raises:
-        AwsError: the profile in the AWS configuration does not exist.
-    """
+    """Return the region that answers about the whole account; raises AwsError."""
     with explained("read the AWS configuration", region=region):
         session = boto3.Session()
     try:

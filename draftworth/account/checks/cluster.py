@@ -52,7 +52,6 @@ def zone_ids(region: Region) -> dict[str, str]:
 
 
 def _zone_problems(aws: Aws, ids: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield what is wrong with each zone and what to do about it."""
     fit = [name for name in sorted(ids) if ids[name] not in REFUSED_ZONE_IDS]
     for key, zone in (
         ("availability_zone", aws.availability_zone),
@@ -87,9 +86,8 @@ def add_ons(situation: Situation) -> CheckResult:
     """Check that EKS has every add-on for this Kubernetes version, and version 2 of S3's."""
     versions = {name: _versions(situation, name) for name in ADD_ONS}
     pinned = situation.experiment.spec.aws.pins.add_ons
-    gone = [
-        f"{name} {version}" for name, version in pinned.items() if not _has(versions, name, version)
-    ]
+    known = {(name, found["addonVersion"]) for name in ADD_ONS for found in versions[name]}
+    gone = [f"{name} {version}" for name, version in pinned.items() if (name, version) not in known]
     if gone:
         return failed(
             f"EKS no longer has {', '.join(gone)}", "leave these pins out, and see what there is"
@@ -125,10 +123,6 @@ def _versions(situation: Situation, name: str) -> list[Mapping[str, Any]]:
         addonName=name,
         kubernetesVersion=situation.experiment.spec.aws.kubernetes_version,
     )
-
-
-def _has(versions: Mapping[str, list[Mapping[str, Any]]], name: str, version: str) -> bool:
-    return any(found["addonVersion"] == version for found in versions[name])
 
 
 def _default(situation: Situation, versions: list[Mapping[str, Any]]) -> str:

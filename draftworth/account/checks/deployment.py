@@ -4,7 +4,7 @@ import json
 import re
 from pathlib import Path
 
-from draftworth.account.artifacts import listings
+from draftworth.account import artifacts, clients, scope
 from draftworth.account.checks.check import (
     CheckResult,
     Situation,
@@ -14,8 +14,6 @@ from draftworth.account.checks.check import (
     stacks,
     warned,
 )
-from draftworth.account.clients import DeniedError, tags_of
-from draftworth.account.scope import bucket_in, stack_outputs
 from draftworth.experiment.naming import EXPERIMENT_TAG, RESULTS_OUTPUT
 from draftworth.records.deployment import STOP_KEY
 
@@ -130,7 +128,7 @@ def stack_states(situation: Situation) -> dict[str, str]:
         stack["StackName"]: stack["StackStatus"]
         for stack in stacks(situation)
         if stack["StackName"] == names.stack
-        or tags_of(stack).get(EXPERIMENT_TAG) == situation.experiment.name
+        or clients.tags_of(stack).get(EXPERIMENT_TAG) == situation.experiment.name
     }
 
 
@@ -139,7 +137,7 @@ def not_stopped(situation: Situation) -> CheckResult:
     experiment = situation.experiment
     if experiment.names.stack not in stack_states(situation):
         return passed("nothing is deployed yet")
-    bucket = bucket_in(stack_outputs(experiment), RESULTS_OUTPUT)
+    bucket = scope.bucket_in(scope.stack_outputs(experiment), RESULTS_OUTPUT)
     if bucket is None:
         return passed("there is no results bucket yet")
     url, asked = f"s3://{bucket}/{STOP_KEY}", {"Bucket": bucket, "Key": STOP_KEY}
@@ -200,7 +198,7 @@ def _readable(situation: Situation, name: str) -> CheckResult:
     doing = f"read the secret {name!r}"
     try:
         answer = situation.here.ask(doing, _SECRETS, "get_secret_value", SecretId=name)
-    except DeniedError as error:
+    except clients.DeniedError as error:
         return warned(
             f"the secret {name!r} exists; you may not read it, so whether it holds a token is "
             f"unknown: {error.reason}",
@@ -241,7 +239,7 @@ def compiled_graphs(situation: Situation) -> CheckResult:
     """Check that no server would refuse the graphs of earlier runs on a paid node."""
     if situation.experiment.names.stack not in stack_states(situation):
         return passed("nothing is deployed yet: first starts compile")
-    (listing,) = listings([situation.experiment], bucket=None, now=situation.now)
+    (listing,) = artifacts.listings([situation.experiment], bucket=None, now=situation.now)
     told = [f"{wanted.variant}: {wanted.refusal[0]}" for wanted in listing.wanted if wanted.refusal]
     if told:
         return failed(

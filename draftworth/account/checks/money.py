@@ -1,7 +1,7 @@
 """The checks of price and budget, and of whether a later run can be compared with this one."""
 
 from draftworth.account.checks.check import CheckResult, Situation, failed, passed, skipped, warned
-from draftworth.account.market.prices import spot_prices
+from draftworth.account.market.offers import spot_prices
 from draftworth.experiment.aws import Spot
 from draftworth.planning.prices import price_doubt, price_renewal
 from draftworth.planning.timeline import forecast

@@ -1,36 +1,43 @@
-"""Asks all regions at once what they offer, and notes what could not be asked."""
+"""`draftworth preflight --find` lists where the nodes can be bought now, cheapest first.
 
-from __future__ import annotations
+It asks all regions at once, and notes what could not be asked. It reads only. Exit code 0:
+something can be bought; 1: nothing that was found can.
+"""
 
+import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
+from draftworth import errors, terminal
+from draftworth.account.checks import check, cluster
 from draftworth.account.checks.capacity import ACCELERATOR, limit_vcpus, zones_that_offer
-from draftworth.account.checks.cluster import REFUSED_ZONE_IDS, zone_ids
-from draftworth.account.clients import AwsError, Region
-from draftworth.account.market.offer import BlockOffer, Need, Offer
-from draftworth.account.market.prices import (
-    ON_DEMAND_SOURCE,
-    block_offer,
-    offerings,
-    on_demand_prices,
-    spot_prices,
-)
-from draftworth.errors import DraftworthError
+from draftworth.account.clients import AwsError, Clients, Region, client
+from draftworth.account.market import offers
+from draftworth.account.market.offers import Need, Offer
+from draftworth.account.printing import print_lines
+from draftworth.planning.resolved import ResolvedNeuron
 
 T = TypeVar("T")
 
 # A person waits: a region that has not answered by then is reported as unknown.
 SECONDS = 60
+_HEADINGS = (
+    "",
+    "USD in all\nbest",
+    "\nworst",
+    "\nbought",
+    "\nzone",
+    "USD/h\na node",
+    "\nwhen",
+)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Unknown:
+class Unknown(NamedTuple):
     """A question that a region did not answer, and the reason."""
 
     region: str
@@ -47,22 +54,47 @@ class Found:
     regions: list[str] = field(default_factory=list)
 
     def attempt(self, region: str, what: str, call: Callable[[], T]) -> T | None:
-        """Return the result of a call; if it fails, note the reason and return None."""
         try:
             return call()
         except AwsError as error:
             reason = f"{error.reason}; next: {error.next_step}"
-        except DraftworthError as error:
+        except errors.DraftworthError as error:
             reason = str(error)
         except (ArithmeticError, LookupError, TypeError, ValueError, AttributeError) as error:
             reason = f"the answer cannot be read: {error!r}"
-        self.unknown.append(Unknown(region=region, what=what, reason=reason))
+        self.unknown.append(Unknown(region, what, reason))
         return None
 
-    def take(self, other: Found) -> None:
-        self.offers += other.offers
-        self.unknown += other.unknown
-        self.regions += other.regions
+
+def run(experiment: ResolvedNeuron, wanted: Collection[str]) -> int:
+    """Look through the account's regions, or the wanted ones, and print the offers."""
+    need = Need.of(experiment)
+    found = look(experiment, need, wanted, client)
+    print_lines(found_lines(found, need))
+    return 0 if any(not offer.hindrance for offer in found.offers) else 1
+
+
+def look(
+    experiment: ResolvedNeuron, need: Need, wanted: Collection[str], clients: Clients
+) -> Found:
+    """Find what the regions offer; a wanted region that is not enabled becomes unknown."""
+    states = check.region_states(experiment.spec.aws.region, clients)
+    enabled = {name for name, state in states.items() if state in check.OPEN}
+    names = sorted(enabled & set(wanted) if wanted else enabled)
+    sys.stderr.write(f"asking {len(names)} regions, for {SECONDS} seconds at most\n")
+    found = find(
+        [Region(name=name, clients=clients) for name in names],
+        Region(name=offers.PRICE_LIST_REGION, clients=clients, answers_for_all=True),
+        need,
+        datetime.now(UTC),
+    )
+    if closed := sorted(set(wanted or states) - enabled):
+        reason = (
+            f"not enabled for this account: {', '.join(closed)}; next: aws account enable-region "
+            "--region-name REGION, where a region is wanted"
+        )
+        found.unknown.append(Unknown("others", "everything", reason))
+    return found
 
 
 def find(
@@ -75,15 +107,17 @@ def find(
 ) -> Found:
     """Ask all regions at once; a region that does not answer in time is noted as unknown."""
     found, ends = Found(), time.monotonic() + seconds
-    ask = partial(on_demand_prices, price_list, need.instance_type)
+    ask = partial(offers.on_demand_prices, price_list, need.instance_type)
     prices = found.attempt("all regions", "on-demand price", ask) or {}
     answers = _answers(regions, lambda region: look_into(region, need, now, prices), ends)
     for region in regions:
-        if region.name in answers:
-            found.take(answers[region.name])
+        if answer := answers.get(region.name):
+            found.offers += answer.offers
+            found.unknown += answer.unknown
+            found.regions += answer.regions
         else:
             reason = f"no answer within {seconds:.0f} seconds"
-            found.unknown.append(Unknown(region=region.name, what="everything", reason=reason))
+            found.unknown.append(Unknown(region.name, "everything", reason))
     return found
 
 
@@ -108,63 +142,41 @@ def _answers(
 def look_into(region: Region, need: Need, now: datetime, prices: Mapping[str, float]) -> Found:
     """Return what one region offers."""
     found = Found()
-    zones = found.attempt(
-        region.name, "offerings", lambda: zones_that_offer(region, need.instance_type)
-    )
+    kind = need.instance_type
+    zones = found.attempt(region.name, "offerings", lambda: zones_that_offer(region, kind))
     if not zones:
         return found
     found.regions.append(region.name)
-    ids = found.attempt(region.name, "zones", lambda: zone_ids(region)) or {}
-    offers: list[Offer] = [*_blocks(found, region, need, now)]
-    offers += found.attempt(region.name, "Spot", lambda: _spot(region, need, now)) or ()
+    ids = found.attempt(region.name, "zones", lambda: cluster.zone_ids(region)) or {}
+    offer = partial(offers.hourly_offer, need, region=region.name, as_of=now.date())
+    listed = [*_blocks(found, region, need, now)]
+    spot = found.attempt(region.name, "Spot", lambda: offers.spot_prices(region, kind, now)) or {}
+    listed += (
+        offer(price.now, kind="spot", zone=zone, source=price.source)
+        for zone, price in spot.items()
+    )
     if region.name in prices:
-        offers += (
-            Offer(
-                kind="on_demand",
-                need=need,
-                region=region.name,
-                zone=zone,
-                usd_per_node_hour=prices[region.name],
-                as_of=now.date(),
-                source=ON_DEMAND_SOURCE,
-            )
-            for zone in zones
-        )
-    kinds = dict.fromkeys(offer.kind for offer in offers)
+        on_demand = partial(offer, prices[region.name], source=offers.ON_DEMAND_SOURCE)
+        listed += (on_demand(kind="on_demand", zone=zone) for zone in zones)
+    kinds = dict.fromkeys(offer.kind for offer in listed)
     short = {kind: _quota_problem(found, region, need, kind) for kind in kinds}
     found.offers += (
         replace(o, hindrance=o.hindrance or short[o.kind] or _zone_problem(o.zone, ids))
-        for o in offers
+        for o in listed
     )
     return found
 
 
-def _blocks(found: Found, region: Region, need: Need, now: datetime) -> Iterator[BlockOffer]:
+def _blocks(found: Found, region: Region, need: Need, now: datetime) -> Iterator[Offer]:
     """Yield the blocks that can be read; the others are noted as unknown."""
-    what = "Capacity Blocks"
-    for offering in found.attempt(region.name, what, lambda: offerings(region, need, now)) or ():
-        read = partial(block_offer, offering, region.name, need, now)
+    what, ask = "Capacity Blocks", partial(offers.block_offerings, region, need, now)
+    for offering in found.attempt(region.name, what, ask) or ():
+        read = partial(offers.block_offer, offering, region.name, need, now)
         if offer := found.attempt(region.name, what, read):
             yield offer
 
 
-def _spot(region: Region, need: Need, now: datetime) -> list[Offer]:
-    return [
-        Offer(
-            kind="spot",
-            need=need,
-            region=region.name,
-            zone=zone,
-            usd_per_node_hour=price.now,
-            as_of=now.date(),
-            source=price.source,
-        )
-        for zone, price in spot_prices(region, need.instance_type, now).items()
-    ]
-
-
 def _quota_problem(found: Found, region: Region, need: Need, kind: str) -> str:
-    """Say why the quota of this kind of capacity is too small; empty if it is not."""
     quota = ACCELERATOR.get(kind)
     if quota is None:
         return ""
@@ -177,6 +189,53 @@ def _quota_problem(found: Found, region: Region, need: Need, kind: str) -> str:
 def _zone_problem(zone: str, ids: Mapping[str, str]) -> str:
     if ids and zone not in ids:
         return "no availability zone of this account: a Local Zone, or one not enabled"
-    if ids.get(zone) in REFUSED_ZONE_IDS:
+    if ids.get(zone) in cluster.REFUSED_ZONE_IDS:
         return f"EKS accepts no subnet in {ids[zone]}"
     return ""
+
+
+def found_lines(found: Found, need: Need) -> Iterator[str]:
+    """Yield the offers as text."""
+    cheapest = sorted(found.offers, key=lambda offer: (offer.usd.worst, offer.usd.best))
+    free = [offer for offer in cheapest if not offer.hindrance]
+    hindered = [offer for offer in cheapest if offer.hindrance]
+    yield (
+        f"{need.nodes} x {need.instance_type} for {need.hours:.1f} h each, the best and "
+        "the worst case of a first run (`python -m draftworth plan` has the time line); whole "
+        "prices in USD"
+    )
+    yield f"{need.instance_type} is offered in: {', '.join(sorted(found.regions)) or 'no region'}"
+    use = [_row(number, offer, offer.use) for number, offer in enumerate(free, 1)]
+    title = "can be bought now, cheapest first; nothing was bought:"
+    yield from _table(title, "of the paid time the plan uses", use)
+    numbered = enumerate(hindered, len(free) + 1)
+    because = [_row(number, offer, offer.hindrance) for number, offer in numbered]
+    yield from _table("cannot be used now:", "because", because)
+    if found.unknown:
+        yield from ("", "could not be asked:", *terminal.table_lines(sorted(found.unknown)))
+    for kind in dict.fromkeys(offer.kind for offer in free):
+        number, offer = next((n, o) for n, o in enumerate(free, start=1) if o.kind == kind)
+        yield ""
+        yield f"# {number}: the cheapest {kind}, to paste into the experiment"
+        yield from (f"# {line}" for line in offer.purchase)
+        yield from offers.yaml_lines(offer.paste)
+
+
+def _table(title: str, last: str, rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    if rows:
+        yield from ("", title)
+        headings = (*_HEADINGS, f"\n{last}")
+        yield from terminal.table_lines(rows, headings, numbers=(0, 1, 2, 5), ruled=True)
+
+
+def _row(number: int, offer: Offer, remark: str) -> tuple[str, ...]:
+    return (
+        str(number),
+        f"{offer.usd.best:,.2f}",
+        f"{offer.usd.worst:,.2f}",
+        offer.kind,
+        offer.zone,
+        f"{offer.usd_per_node_hour:.2f}",
+        offer.when,
+        remark,
+    )

@@ -48,67 +48,31 @@ def role(name: str, tags: Mapping[str, str] = TAGS) -> str:
 
 
 def vpc() -> str:
-    ec2 = client("ec2")
-    made = ec2.create_vpc(CidrBlock="10.0.0.0/16", TagSpecifications=ec2_tags("vpc"))
-    return str(made["Vpc"]["VpcId"])
+    return str(tagged("create_vpc", "vpc", CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"])
 
 
 def subnet(vpc_id: str) -> str:
-    made = client("ec2").create_subnet(
-        VpcId=vpc_id, CidrBlock="10.0.0.0/20", TagSpecifications=ec2_tags("subnet")
-    )
+    made = tagged("create_subnet", "subnet", VpcId=vpc_id, CidrBlock="10.0.0.0/20")
     return str(made["Subnet"]["SubnetId"])
 
 
+def tagged(operation: str, kind: str, **asked: Any) -> Any:
+    """Make a resource of EC2 with the experiment's tags."""
+    return getattr(client("ec2"), operation)(**asked, TagSpecifications=ec2_tags(kind))
+
+
 def instance() -> None:
-    client("ec2").run_instances(
-        ImageId="ami-12c6146b",
-        InstanceType="trn2.48xlarge",
-        MinCount=1,
-        MaxCount=1,
-        TagSpecifications=ec2_tags("instance"),
-    )
+    asked = {"ImageId": "ami-12c6146b", "InstanceType": "trn2.48xlarge"}
+    tagged("run_instances", "instance", **asked, MinCount=1, MaxCount=1)
 
 
 def volume() -> None:
-    client("ec2").create_volume(
-        AvailabilityZone="us-east-2c", Size=100, TagSpecifications=ec2_tags("volume")
-    )
-
-
-def interface() -> None:
-    """Untagged, as the network plugin makes them: known by the network it is in."""
-    client("ec2").create_network_interface(SubnetId=subnet(vpc()), Description="aws-K8S-i-1")
-
-
-def security_group() -> None:
-    client("ec2").create_security_group(
-        GroupName=f"eks-cluster-sg-{STACK}-1", Description="EKS", VpcId=vpc()
-    )
+    tagged("create_volume", "volume", AvailabilityZone="us-east-2c", Size=100)
 
 
 def nat_gateway() -> None:
-    client("ec2").create_nat_gateway(
-        SubnetId=subnet(vpc()),
-        ConnectivityType="private",
-        TagSpecifications=ec2_tags("natgateway"),
-    )
-
-
-def address() -> None:
-    client("ec2").allocate_address(Domain="vpc", TagSpecifications=ec2_tags("elastic-ip"))
-
-
-def launch_template() -> None:
-    client("ec2").create_launch_template(
-        LaunchTemplateName="made-up",
-        LaunchTemplateData={"InstanceType": "trn2.48xlarge"},
-        TagSpecifications=ec2_tags("launch-template"),
-    )
-
-
-def load_balancer() -> None:
-    client("elbv2").create_load_balancer(Name="a-service", Subnets=[subnet(vpc())], Type="network")
+    asked = {"SubnetId": subnet(vpc()), "ConnectivityType": "private"}
+    tagged("create_nat_gateway", "natgateway", **asked)
 
 
 def classic_load_balancer() -> None:
@@ -116,14 +80,6 @@ def classic_load_balancer() -> None:
     client("elb").create_load_balancer(
         LoadBalancerName="a-service", Listeners=[listener], Subnets=[subnet(vpc())]
     )
-
-
-def internet_gateway() -> None:
-    client("ec2").create_internet_gateway(TagSpecifications=ec2_tags("internet-gateway"))
-
-
-def route_table() -> None:
-    client("ec2").create_route_table(VpcId=vpc(), TagSpecifications=ec2_tags("route-table"))
 
 
 def node_group() -> None:
@@ -185,10 +141,6 @@ def upload_folder() -> None:
     client("s3").delete_object(Bucket=ASSETS, Key=f"{STACK}/old.json")
 
 
-def queue() -> None:
-    client("sqs").create_queue(QueueName=f"{STACK}-storageQueue1-X", tags=TAGS)
-
-
 def topic() -> None:
     client("sns").create_topic(Name=f"{STACK}-benchmarkTopic1-X", Tags=tag_list(TAGS))
 
@@ -209,11 +161,8 @@ def schedule(name: str, group: str) -> None:
 
 
 def event_rule() -> None:
-    client("events").put_rule(
-        Name=f"{STACK}-benchmarkReady1-X",
-        EventPattern='{"source": ["aws.s3"]}',
-        Tags=tag_list(TAGS),
-    )
+    rule = {"Name": f"{STACK}-benchmarkReady1-X", "EventPattern": '{"source": ["aws.s3"]}'}
+    client("events").put_rule(**rule, Tags=tag_list(TAGS))
 
 
 def alarm() -> None:
@@ -228,10 +177,6 @@ def alarm() -> None:
         Threshold=0,
         Tags=tag_list(TAGS),
     )
-
-
-def dashboard() -> None:
-    client("cloudwatch").put_dashboard(DashboardName=STACK, DashboardBody='{"widgets": []}')
 
 
 def stack(name: str = STACK, tags: Mapping[str, str] = TAGS) -> None:
@@ -256,35 +201,45 @@ def function(name: str = f"{STACK}-benchmarkPublisher1-X") -> None:
     )
 
 
-def cut_role() -> None:
-    """CloudFormation cuts the stack's name: only the tag says whose it is."""
-    role("draftworth-qwen3-32b-clu-NodeRole1-X")
-
-
 # Kind in the report, and what makes one.
-EVERY_KIND: Mapping[str, Callable[[], None]] = {
+EVERY_KIND: Mapping[str, Callable[[], object]] = {
     "stack": stack,
-    "role": cut_role,
+    # CloudFormation cuts the stack's name: only the tag says whose it is.
+    "role": lambda: role("draftworth-qwen3-32b-clu-NodeRole1-X"),
     "function": function,
     "schedule group": schedule_group,
     "event rule": event_rule,
     "topic": topic,
     "alarm": alarm,
-    "dashboard": dashboard,
+    "dashboard": lambda: client("cloudwatch").put_dashboard(
+        DashboardName=STACK, DashboardBody='{"widgets": []}'
+    ),
     "EKS cluster": cluster,
     "node group": node_group,
     "instance trn2.48xlarge": instance,
     "volume": volume,
-    "load balancer": load_balancer,
+    "load balancer": lambda: client("elbv2").create_load_balancer(
+        Name="a-service", Subnets=[subnet(vpc())], Type="network"
+    ),
     "classic load balancer": classic_load_balancer,
-    "internet gateway": internet_gateway,
-    "route table": route_table,
+    "internet gateway": lambda: tagged("create_internet_gateway", "internet-gateway"),
+    "route table": lambda: tagged("create_route_table", "route-table", VpcId=vpc()),
     "NAT gateway": nat_gateway,
-    "elastic address": address,
-    "interface": interface,
-    "security group": security_group,
-    "launch template": launch_template,
+    "elastic address": lambda: tagged("allocate_address", "elastic-ip", Domain="vpc"),
+    # Untagged, as the network plugin makes them: known by the network it is in.
+    "interface": lambda: client("ec2").create_network_interface(
+        SubnetId=subnet(vpc()), Description="aws-K8S-i-1"
+    ),
+    "security group": lambda: client("ec2").create_security_group(
+        GroupName=f"eks-cluster-sg-{STACK}-1", Description="EKS", VpcId=vpc()
+    ),
+    "launch template": lambda: tagged(
+        "create_launch_template",
+        "launch-template",
+        LaunchTemplateName="made-up",
+        LaunchTemplateData={"InstanceType": "trn2.48xlarge"},
+    ),
     "bucket": bucket,
     "upload folder": upload_folder,
-    "queue": queue,
+    "queue": lambda: client("sqs").create_queue(QueueName=f"{STACK}-storageQueue1-X", tags=TAGS),
 }

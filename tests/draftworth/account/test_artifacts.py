@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import boto3
@@ -12,20 +13,19 @@ import pytest
 from moto import mock_aws
 
 from draftworth.account import artifacts
-from draftworth.account.checks.check import CheckResult
-from draftworth.account.checks.deployment import compiled_graphs
-from draftworth.cli import main
+from draftworth.account.checks import check, deployment
 from draftworth.planning.resolved import ResolvedNeuron, load_neuron
+from draftworth.records import checkpoints, codec
 from draftworth.records.artifacts import ArtifactManifest, manifest_key
-from draftworth.records.checkpoints import ReadyModel, StoredFile, ready_key
-from draftworth.records.codec import dump_record
 from tests.draftworth.account.stubs import situation
+from tests.draftworth.conftest import Ran
 from tests.support.experiments import Edit, both, put, write_experiment
 
 pytestmark = pytest.mark.emulator
 
 GRAPHS, CHECKPOINTS = "the-graphs", "the-checkpoints"
 UNUSED = "f" * 24
+OHIO: Any = {"LocationConstraint": "us-east-2"}
 TEMPLATE = {
     "Resources": {"Queue": {"Type": "AWS::SQS::Queue"}},
     "Outputs": {
@@ -40,24 +40,20 @@ def s3() -> Iterator[Any]:
     with mock_aws():
         client = boto3.client("s3", region_name="us-east-2")
         for bucket in (GRAPHS, CHECKPOINTS):
-            client.create_bucket(
-                Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": "us-east-2"}
-            )
-        boto3.client("cloudformation", region_name="us-east-2").create_stack(
-            StackName="draftworth-qwen3-32b", TemplateBody=json.dumps(TEMPLATE)
-        )
+            client.create_bucket(Bucket=bucket, CreateBucketConfiguration=OHIO)
+        create_stack("draftworth-qwen3-32b", json.dumps(TEMPLATE))
         yield client
 
 
-def unchanged(_: dict[str, Any]) -> None:
-    """No edit."""
+def create_stack(name: str, template: str) -> None:
+    client = boto3.client("cloudformation", region_name="us-east-2")
+    client.create_stack(StackName=name, TemplateBody=template)
 
 
-def a_file(folder: Path, edit: Edit = unchanged) -> tuple[str, ResolvedNeuron]:
+def a_file(folder: Path, *edits: Edit) -> tuple[Path, ResolvedNeuron]:
     folder.mkdir(exist_ok=True)
-    path = write_experiment(folder, edit)
-    experiment = load_neuron(path)
-    return str(path), experiment
+    path = write_experiment(folder, both(*edits))
+    return path, load_neuron(path)
 
 
 def put_graph(
@@ -71,13 +67,13 @@ def put_graph(
         inputs=chosen.artifact_inputs,
         checkpoints={"target": "a" * 40},
         folder=f"{key}/one",
-        files=(StoredFile(path="model.pt", size_bytes=2000, sha256="0" * 64),),
+        files=(checkpoints.StoredFile(path="model.pt", size_bytes=2000, sha256="0" * 64),),
         compile_seconds=2460.0,
         uploaded_at_unix_s=datetime.now(UTC).timestamp() - 3 * 86_400,
     )
     manifest = dataclasses.replace(manifest, **changes)
     s3.put_object(Bucket=GRAPHS, Key=f"{manifest.folder}/model.pt", Body=b"g" * 2000)
-    s3.put_object(Bucket=GRAPHS, Key=manifest_key(key), Body=dump_record(manifest))
+    s3.put_object(Bucket=GRAPHS, Key=manifest_key(key), Body=codec.dump_record(manifest))
     return manifest
 
 
@@ -85,65 +81,57 @@ def names(s3: Any) -> set[str]:
     return {o["Key"] for o in s3.list_objects_v2(Bucket=GRAPHS).get("Contents", [])}
 
 
-def lines_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
-    assert main(["artifacts", *arguments]) == 0
-    return capsys.readouterr().out.splitlines()
-
-
-def line_with(lines: list[str], word: str) -> str:
-    (found,) = [line for line in lines if word in line]
+def line_with(text: str, word: str) -> str:
+    (found,) = [line for line in text.splitlines() if word in line]
     return found
 
 
-def test_it_says_what_would_load_and_what_would_compile(
-    s3: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def listed(experiment: ResolvedNeuron, *, hours_later: float = 0) -> artifacts.Listing:
+    now = datetime.now(UTC) + timedelta(hours=hours_later)
+    (listing,) = artifacts.listings([experiment], bucket=GRAPHS, now=now)
+    return listing
+
+
+def test_it_says_what_would_load_and_what_would_compile(s3: Any, tmp_path: Path, ran: Ran) -> None:
     path, experiment = a_file(tmp_path)
     manifest = put_graph(s3, experiment, 0)
-    lines = lines_of(capsys, path)
-    assert lines[0] == f"bucket  s3://{GRAPHS} in us-east-2"
-    loads = line_with(lines, manifest.key).split("  ")
-    assert [cell.strip() for cell in loads if cell.strip()] == [
-        "qwen3-32b",
-        "baseline",
-        manifest.key,
-        "load",
-        "2,000 bytes",
-        "41 min",
-        "3 days ago",
-    ]
-    compiles = line_with(lines, experiment.variants[1].artifact_key)
-    assert compiles.endswith("compile")
-    assert lines[-1] == "nothing to remove"
+    text = ran("artifacts", path)
+    assert text.startswith(f"bucket  s3://{GRAPHS} in us-east-2\n")
+    loads = line_with(text, manifest.key).split("  ")
+    facts = ("load", "2,000 bytes", "41 min", "3 days ago")
+    expected = ["qwen3-32b", "baseline", manifest.key, *facts]
+    assert [cell.strip() for cell in loads if cell.strip()] == expected
+    assert line_with(text, experiment.variants[1].artifact_key).endswith("compile")
+    assert text.endswith("\nnothing to remove\n")
 
 
 def test_only_run_removes_what_no_given_experiment_uses_and_keeps_the_rest(
-    s3: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    s3: Any, tmp_path: Path, ran: Ran
 ) -> None:
     path, experiment = a_file(tmp_path)
     kept = put_graph(s3, experiment, 0)
     put_graph(s3, experiment, 0, key=UNUSED)
     s3.put_object(Bucket=GRAPHS, Key="somebody/else", Body=b"")
     before = names(s3)
-    lines = lines_of(capsys, path)
-    assert line_with(lines, UNUSED).endswith("2 objects: no given experiment uses it")
-    assert lines[-1].endswith("can go; --run removes it")
+    text = ran("artifacts", path)
+    assert line_with(text, UNUSED).endswith("2 objects: no given experiment uses it")
+    assert text.endswith("can go; --run removes it\n")
     assert names(s3) == before
-    lines = lines_of(capsys, path, "--run")
+    text = ran("artifacts", path, "--run")
     assert names(s3) == {manifest_key(kept.key), f"{kept.folder}/model.pt", "somebody/else"}
-    assert line_with(lines, "left alone").endswith("1 objects")
-    assert lines[-1].startswith("removed ")
+    assert line_with(text, "left alone").endswith("1 objects")
+    assert text.splitlines()[-1].startswith("removed ")
 
 
 def test_a_graph_that_another_given_experiment_uses_is_kept(
-    s3: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    s3: Any, tmp_path: Path, ran: Ran
 ) -> None:
     one, _ = a_file(tmp_path / "one")
     other, with_window_5 = a_file(tmp_path / "other", put("variants", 1, "window", value=5))
     manifest = put_graph(s3, with_window_5, 1)
-    lines_of(capsys, one, other, "--run")
+    ran("artifacts", one, other, "--run")
     assert manifest_key(manifest.key) in names(s3)
-    lines_of(capsys, one, "--run")
+    ran("artifacts", one, "--run")
     assert names(s3) == set()
 
 
@@ -151,76 +139,64 @@ def test_a_manifest_goes_before_the_files_it_promises(s3: Any, tmp_path: Path) -
     """Whoever is stopped in between leaves an upload that was cut off, not a graph with holes."""
     _, experiment = a_file(tmp_path)
     put_graph(s3, experiment, 0, key=UNUSED)
-
-    class Stopped(BaseException):
-        pass
-
-    class Stopping:
-        def delete_object(self, **request: Any) -> Any:
-            return s3.delete_object(**request)
-
-        def delete_objects(self, **_: Any) -> Any:
-            raise Stopped
-
-    (listing,) = artifacts.listings([experiment], bucket=GRAPHS, now=datetime.now(UTC))
-    with pytest.raises(Stopped):
-        artifacts.remove(Stopping(), GRAPHS, listing.removals[0])
+    stopping = SimpleNamespace(delete_object=s3.delete_object)  # and nothing of many objects
+    with pytest.raises(AttributeError, match="delete_objects"):
+        artifacts.remove(stopping, GRAPHS, listed(experiment).removals[0])
     assert names(s3) == {f"{UNUSED}/one/model.pt"}
-    later = datetime.now(UTC) + timedelta(hours=2)
-    (listing,) = artifacts.listings([experiment], bucket=GRAPHS, now=later)
-    assert [removal.what for removal in listing.removals] == [f"{UNUSED}/one"]
+    removals = listed(experiment, hours_later=2).removals
+    assert [removal.what for removal in removals] == [f"{UNUSED}/one"]
 
 
 DAMAGES: dict[str, dict[str, Any]] = {
     "window: compiled for 9": {"inputs": {"window": 9}},
     "target checkpoint: compiled for commit a": {"checkpoints": {"target": "a" * 40}},
     "model.pt: 7 bytes were uploaded": {
-        "files": (StoredFile(path="model.pt", size_bytes=7, sha256="0" * 64),)
+        "files": (checkpoints.StoredFile(path="model.pt", size_bytes=7, sha256="0" * 64),)
     },
 }
 
 
 @pytest.mark.parametrize("reason", DAMAGES)
 def test_a_graph_that_would_be_refused_is_told_with_the_reason_and_can_go(
-    s3: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], reason: str
+    s3: Any, tmp_path: Path, ran: Ran, reason: str
 ) -> None:
     path, experiment = a_file(tmp_path)
     stage_target(s3, experiment, commit="b" * 40 if "commit" in reason else "a" * 40)
     manifest = put_graph(s3, experiment, 0, **DAMAGES[reason])
-    lines = lines_of(capsys, path)
-    assert "be refused" in line_with(lines, "qwen3-32b   baseline")
-    assert any(f"baseline: refused: {reason}" in line for line in lines)
-    assert line_with(lines, "can go  ").endswith("it would be refused")
-    lines_of(capsys, path, "--run")
+    text = ran("artifacts", path)
+    assert "be refused" in line_with(text, "qwen3-32b   baseline")
+    assert f"baseline: refused: {reason}" in text
+    assert line_with(text, "can go  ").endswith("it would be refused")
+    ran("artifacts", path, "--run")
     assert not any(name.startswith(manifest.key) for name in names(s3))
 
 
 def stage_target(s3: Any, experiment: ResolvedNeuron, *, commit: str) -> None:
     target = experiment.spec.target
-    ready = ReadyModel(
+    ready = checkpoints.ReadyModel(
         model=target.model,
         revision=target.revision,
         commit=commit,
-        files=(StoredFile(path="config.json", size_bytes=2, sha256="0" * 64),),
+        files=(checkpoints.StoredFile(path="config.json", size_bytes=2, sha256="0" * 64),),
         tokenizer_fingerprint=None,
         staged_at_unix_s=1.0,
         staging_seconds=1.0,
     )
-    key = ready_key(target.model, target.revision)
-    s3.put_object(Bucket=CHECKPOINTS, Key=key, Body=dump_record(ready))
+    key = checkpoints.ready_key(target.model, target.revision)
+    s3.put_object(Bucket=CHECKPOINTS, Key=key, Body=codec.dump_record(ready))
 
 
 @pytest.mark.parametrize(
     ("body", "reason"), [(b"{", "not JSON"), (b" " * (2**20 + 1), "more than 1,048,576 bytes")]
 )
 def test_a_manifest_that_cannot_be_read_is_refused_and_can_go(
-    s3: Any, tmp_path: Path, body: bytes, reason: str, capsys: pytest.CaptureFixture[str]
+    s3: Any, tmp_path: Path, body: bytes, reason: str, ran: Ran
 ) -> None:
     path, experiment = a_file(tmp_path)
     key = experiment.variants[0].artifact_key
     s3.put_object(Bucket=GRAPHS, Key=manifest_key(key), Body=body)
-    lines = lines_of(capsys, path, "--run")
-    assert any(f"_ARTIFACTS.json cannot be read: {reason}" in line for line in lines)
+    text = ran("artifacts", path, "--run")
+    assert f"_ARTIFACTS.json cannot be read: {reason}" in text
     assert names(s3) == set()
 
 
@@ -228,58 +204,45 @@ def test_an_upload_that_may_go_on_is_left_alone_and_an_old_one_goes(
     s3: Any, tmp_path: Path
 ) -> None:
     _, experiment = a_file(tmp_path)
-    key = experiment.variants[0].artifact_key
+    key, second = (variant.artifact_key for variant in experiment.variants)
     s3.put_object(Bucket=GRAPHS, Key=f"{key}/cut-off/model.pt", Body=b"g")
-    now = datetime.now(UTC)
-    (young,) = artifacts.listings([experiment], bucket=GRAPHS, now=now)
+    young = listed(experiment)
     assert young.removals == ()
     text = "\n".join(artifacts.listing_lines(young, run=False))
     assert "compile (one is being uploaded)" in text
     put_graph(s3, experiment, 1)
-    second = experiment.variants[1].artifact_key
     s3.put_object(Bucket=GRAPHS, Key=f"{second}/second/model.pt", Body=b"g")
-    (old,) = artifacts.listings([experiment], bucket=GRAPHS, now=now + timedelta(hours=2))
-    assert {removal.what for removal in old.removals} == {f"{key}/cut-off", f"{second}/second"}
+    removals = listed(experiment, hours_later=2).removals
+    assert {removal.what for removal in removals} == {f"{key}/cut-off", f"{second}/second"}
 
 
 def test_an_experiment_that_was_never_deployed_has_no_bucket(
-    s3: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    s3: Any, tmp_path: Path, ran: Ran
 ) -> None:
     path, _ = a_file(tmp_path, put("name", value="another"))
-    assert main(["artifacts", path]) == 1
-    message = capsys.readouterr().err
-    assert "could not look up the outputs of the stack draftworth-another" in message
-    assert main(["artifacts", path, "--bucket", GRAPHS]) == 0
+    told = "could not look up the outputs of the stack draftworth-another"
+    assert told in ran("artifacts", path, code=1)
+    ran("artifacts", path, "--bucket", GRAPHS)
 
 
-def test_a_local_experiment_has_no_compiled_graphs(
-    experiments: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["artifacts", str(experiments / "rehearsal.yaml")]) == 2
-    assert capsys.readouterr().err
+def test_a_local_experiment_has_no_compiled_graphs(experiments: Path, ran: Ran) -> None:
+    assert ran("artifacts", experiments / "rehearsal.yaml", code=2)
 
 
 def test_experiments_with_buckets_of_their_own_are_listed_one_by_one(
-    s3: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    s3: Any, tmp_path: Path, ran: Ran
 ) -> None:
-    template = json.dumps(TEMPLATE).replace(GRAPHS, "more-graphs")
-    boto3.client("cloudformation", region_name="us-east-2").create_stack(
-        StackName="draftworth-another", TemplateBody=template
-    )
-    s3.create_bucket(
-        Bucket="more-graphs", CreateBucketConfiguration={"LocationConstraint": "us-east-2"}
-    )
+    create_stack("draftworth-another", json.dumps(TEMPLATE).replace(GRAPHS, "more-graphs"))
+    s3.create_bucket(Bucket="more-graphs", CreateBucketConfiguration=OHIO)
     one, _ = a_file(tmp_path / "one")
-    another = both(put("name", value="another"), put("variants", 1, "window", value=5))
-    lines = lines_of(capsys, one, a_file(tmp_path / "two", another)[0])
-    assert [line.split()[1] for line in lines if line.startswith("bucket ")] == [
-        "s3://the-graphs",
-        "s3://more-graphs",
-    ]
+    edits = (put("name", value="another"), put("variants", 1, "window", value=5))
+    lines = ran("artifacts", one, a_file(tmp_path / "two", *edits)[0]).splitlines()
+    buckets = [line.split()[1] for line in lines if line.startswith("bucket ")]
+    assert buckets == ["s3://the-graphs", "s3://more-graphs"]
 
 
-def checked(path: str) -> CheckResult:
-    return compiled_graphs(situation(load_neuron(Path(path))))
+def checked(path: Path) -> check.CheckResult:
+    return deployment.compiled_graphs(situation(load_neuron(path)))
 
 
 def test_preflight_passes_graphs_that_would_be_served_and_fails_those_that_would_be_refused(
@@ -299,7 +262,5 @@ def test_preflight_passes_graphs_that_would_be_served_and_fails_those_that_would
 def test_preflight_before_the_first_deploy_finds_nothing_to_refuse(tmp_path: Path) -> None:
     with mock_aws():
         result = checked(a_file(tmp_path)[0])
-    assert (result.status, result.found) == (
-        "pass",
-        "nothing is deployed yet: first starts compile",
-    )
+    assert result.status == "pass"
+    assert result.found == "nothing is deployed yet: first starts compile"

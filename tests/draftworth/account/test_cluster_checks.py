@@ -7,7 +7,7 @@ import yaml
 from moto import mock_aws
 
 from draftworth.account.checks.cluster import add_ons, control_plane_zones, cpu_nodes, node_image
-from draftworth.account.market import offer
+from draftworth.account.market import offers
 from draftworth.experiment.aws import ADD_ONS, CPU_INSTANCE_TYPE, S3_ADD_ON
 from tests.draftworth.account import stubs
 
@@ -71,38 +71,26 @@ def test_both_zones_must_exist_and_be_accepted_by_eks(
     assert (result.status, result.next_step) == ("fail" if next_step else "pass", next_step)
 
 
-def test_cpu_nodes_need_their_type_in_the_zone_and_the_quota() -> None:
-    answers = [
-        stubs.offered("us-east-2c", kind=CPU_INSTANCE_TYPE),
-        running("m7i.xlarge", "c7i.xlarge"),
-    ]
-    result = cpu_nodes(stubs.situation(ec2=answers, service_quotas=[stubs.quota(16)]))
-    assert result.status == "pass"
-    assert "(L-1216C47A): 16 vCPU, 8 in use, 8 needed" in result.found
-
-
 @pytest.mark.parametrize(
-    ("zone", "next_step"),
+    ("zone", "vcpus", "status", "told"),
     [
-        ("us-east-2a", "choose another aws.availability_zone"),
-        ("us-east-2c", "--quota-code L-1216C47A --desired-value 8"),
+        ("us-east-2c", 16, "pass", "(L-1216C47A): 16 vCPU, 8 in use, 8 needed"),
+        ("us-east-2a", 16, "fail", "choose another aws.availability_zone"),
+        ("us-east-2c", 5, "fail", "--quota-code L-1216C47A --desired-value 8"),
     ],
 )
-def test_cpu_nodes_without_their_type_or_quota_fail(zone: str, next_step: str) -> None:
-    answers = [stubs.offered(zone, kind=CPU_INSTANCE_TYPE)]
-    result = cpu_nodes(stubs.situation(ec2=answers, service_quotas=[stubs.quota(5)]))
-    assert result.status == "fail"
-    assert next_step in result.next_step
-
-
-@pytest.mark.parametrize(
-    "other", ["trn2.48xlarge", "inf2.xlarge", "hpc7a.48xlarge", "dl1.24xlarge"]
-)
-def test_families_with_quotas_of_their_own_take_nothing_of_the_standard_one(other: str) -> None:
-    answers = [stubs.offered("us-east-2c", kind=CPU_INSTANCE_TYPE), running("t3.large", other)]
-    result = cpu_nodes(stubs.situation(ec2=answers, service_quotas=[stubs.quota(12)]))
-    assert result.status == "pass"
-    assert "4 in use" in result.found
+def test_cpu_nodes_need_their_type_in_the_zone_and_the_quota(
+    zone: str, vcpus: int, status: str, told: str
+) -> None:
+    # Families with quotas of their own take nothing of the standard one.
+    others = ("trn2.48xlarge", "inf2.xlarge", "hpc7a.48xlarge", "dl1.24xlarge")
+    answers = [
+        stubs.offered(zone, kind=CPU_INSTANCE_TYPE),
+        running("m7i.xlarge", "c7i.xlarge", *others),
+    ]
+    result = cpu_nodes(stubs.situation(ec2=answers, service_quotas=[stubs.quota(vcpus)]))
+    assert result.status == status
+    assert told in f"{result.found}; {result.next_step}"
 
 
 def test_add_ons_of_today_come_as_pins() -> None:
@@ -130,7 +118,7 @@ def test_a_pin_is_what_a_deploy_gets_as_long_as_eks_has_it() -> None:
 
 
 def test_pins_that_are_pasted_are_pins_that_an_experiment_takes() -> None:
-    pasted = offer.merged(
+    pasted = offers.merged(
         [
             add_ons(stubs.situation(eks=all_add_ons())).paste,
             node_image(stubs.situation(ssm=[release("1.35.6-20261112")] * 2)).paste,
@@ -168,7 +156,8 @@ def test_an_add_on_without_a_default_for_this_kubernetes_fails(none: stubs.Answe
     assert "no default version of kube-proxy" in result.found
 
 
-SAME, LATER = "1.35.6-20261112", "1.35.10-20261119"
+SAME, LATER, PIN = "1.35.6-20261112", "1.35.10-20261119", "1.35.2-20260901"
+NO_RELEASE = stubs.Answer(method="get_parameter", error="ParameterNotFound")
 
 
 @pytest.mark.parametrize(
@@ -177,20 +166,8 @@ SAME, LATER = "1.35.6-20261112", "1.35.10-20261119"
         (release(SAME), None, "pass", f"a deploy today gets {SAME}", SAME),
         (release(LATER), None, "warn", "differ today", SAME),
         (release("ami-0123"), None, "warn", "standard unknown", None),
-        (
-            stubs.Answer(method="get_parameter", error="ParameterNotFound"),
-            None,
-            "warn",
-            "standard unknown",
-            None,
-        ),
-        (
-            release(SAME),
-            "1.35.2-20260901",
-            "pass",
-            f"pinned to 1.35.2-20260901; today's: neuron {SAME}",
-            None,
-        ),
+        (NO_RELEASE, None, "warn", "standard unknown", None),
+        (release(SAME), PIN, "pass", f"pinned to {PIN}; today's: neuron {SAME}", None),
     ],
 )
 def test_the_node_images_release_comes_as_a_pin_unless_one_is_set(
@@ -209,7 +186,7 @@ def test_pins_of_several_checks_become_one_piece_of_yaml() -> None:
         {},
         {"pins": {"node_release": "1.35.6-20261112"}, "region": "us-east-2"},
     ]
-    lines = list(offer.yaml_lines(offer.merged(parts)))
+    lines = list(offers.yaml_lines(offers.merged(parts)))
     assert lines[:3] == ["aws:", "  pins:", "    add_ons:"]
     assert yaml.safe_load("\n".join(lines))["aws"] == {
         "pins": {"add_ons": {"vpc-cni": "v1.20.4"}, "node_release": "1.35.6-20261112"},

@@ -3,7 +3,7 @@
 import json
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import boto3
@@ -11,11 +11,15 @@ import pytest
 from moto import mock_aws
 
 from draftworth.account.logs import OVERLAP_MS, POLL_SECONDS
-from draftworth.cli import main
 from tests.draftworth.account.stubs import QWEN
+from tests.draftworth.conftest import Ran
 
 pytestmark = pytest.mark.emulator
 GROUP = "/aws/containerinsights/draftworth-qwen3-32b/application"
+
+
+# Runs the command and returns its lines.
+Said = Callable[..., list[str]]
 
 
 class Agent:
@@ -44,23 +48,21 @@ def agent() -> Iterator[Agent]:
         yield Agent()
 
 
-def said(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
-    assert main(["logs", QWEN, *words]) == 0
-    return capsys.readouterr().out.splitlines()
+@pytest.fixture
+def said(ran: Ran) -> Said:
+    return lambda *words: ran("logs", QWEN, *words).splitlines()
 
 
-def test_lines_say_when_who_and_what(agent: Agent, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "no line of these pods" in said(capsys)[0]
+def test_lines_say_when_who_and_what(agent: Agent, said: Said) -> None:
+    assert "no line of these pods" in said()[0]
     agent.write("INFO: ready\n")
     agent.write({"event": "started"}, ago_s=2)
-    structured, line = said(capsys)
+    structured, line = said()
     assert structured.endswith("{'event': 'started'}")
     assert re.fullmatch(r"\d{4}(-\d\d){2} \d\d(:\d\d){2}  vllm-baseline-x/vllm  INFO: ready", line)
 
 
-def test_only_our_pods_of_the_wanted_time_are_shown(
-    agent: Agent, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_only_our_pods_of_the_wanted_time_are_shown(agent: Agent, said: Said) -> None:
     agent.write("old", ago_s=3700)
     agent.write("system", namespace_name="kube-system")
     agent.write("measuring", pod="llmperf-1")
@@ -70,34 +72,28 @@ def test_only_our_pods_of_the_wanted_time_are_shown(
         (("--pod", "vllm-"), ["serving"]),
         (("--since", "2h"), ["old", "measuring", "serving"]),
     ):
-        assert [line.split("  ")[-1] for line in said(capsys, *words)] == expected
+        assert [line.split("  ")[-1] for line in said(*words)] == expected
 
 
-def test_what_a_container_writes_is_text_and_no_line_of_another(
-    agent: Agent, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_a_container_writes_is_text_and_no_line_of_another(agent: Agent, said: Said) -> None:
     agent.write("one\n2026-01-01 00:00:00  llmperf-1/x  forged\x1b[2J")
-    first, second = said(capsys)
+    first, second = said()
     assert first.endswith("one")
     assert second.startswith("    2026")
     assert "\x1b" not in second
 
 
-@pytest.mark.parametrize(
-    "message",
-    ["", "no JSON", "[]", '{"log": "x"}', '{"kubernetes": 3}', '{"kubernetes": {}}', "[" * 5000],
-)
-def test_what_is_no_record_of_a_pod_is_left_out(
-    agent: Agent, capsys: pytest.CaptureFixture[str], message: str
-) -> None:
-    agent.raw(message or " ")
+def test_what_is_no_record_of_a_pod_is_left_out(agent: Agent, said: Said) -> None:
+    messages = (" ", "no JSON", "[]", '{"log": "x"}', '{"kubernetes": 3}', '{"kubernetes": {}}')
+    for message in (*messages, "[" * 5000):
+        agent.raw(message)
     agent.write("after")
-    (line,) = said(capsys)
+    (line,) = said()
     assert line.endswith("after")
 
 
 def test_following_shows_each_line_once_also_a_late_one(
-    agent: Agent, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    agent: Agent, ran: Ran, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     later = iter([("third", 1.0), ("late", 5.0)])
 
@@ -112,19 +108,17 @@ def test_following_shows_each_line_once_also_a_late_one(
     agent.write("first", ago_s=3)
     agent.write("second", ago_s=2)
     monkeypatch.setattr("draftworth.account.logs.time.sleep", sleep)
-    assert main(["logs", QWEN, "--follow"]) == 1
-    lines = [line.split("  ")[-1] for line in capsys.readouterr().out.splitlines()]
-    assert lines == ["first", "second", "third", "late"]
+    lines = ran("logs", QWEN, "--follow", code=1).splitlines()
+    assert [line.split("  ")[-1] for line in lines[:-1]] == ["first", "second", "third", "late"]
 
 
-def test_a_log_group_that_is_not_there_is_no_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_log_group_that_is_not_there_is_no_traceback(ran: Ran) -> None:
     with mock_aws():
-        assert main(["logs", QWEN]) == 1
-    assert f"could not read the log group {GROUP}" in capsys.readouterr().err
+        told = ran("logs", QWEN, code=1)
+    assert f"could not read the log group {GROUP}" in told
 
 
 @pytest.mark.parametrize("words", [["--since", "0m"], ["--since", "32d"], ["--pod", 'a" || "b']])
-def test_wrong_usage_ends_with_2(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as done:
-        main(["logs", QWEN, *words])
-    assert done.value.code == 2
+def test_wrong_usage_ends_with_2(words: list[str], ran: Ran) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        ran("logs", QWEN, *words)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from moto import mock_aws
 
-from draftworth.account import preflight
+from draftworth.account import clients, preflight
 from draftworth.account.checks.check import Check, CheckResult, credentials, passed, region_enabled
 from draftworth.account.checks.money import (
     budget,
@@ -18,7 +18,6 @@ from draftworth.account.checks.money import (
     revisions,
     spot_price,
 )
-from draftworth.account.clients import client
 from draftworth.account.preflight import (
     CHECKS,
     GATES,
@@ -27,7 +26,6 @@ from draftworth.account.preflight import (
     run_program,
     table_lines,
 )
-from draftworth.cli import main
 from draftworth.experiment.variants import HubModel
 from tests.draftworth.account.stubs import (
     NOW,
@@ -39,6 +37,7 @@ from tests.draftworth.account.stubs import (
     spot,
     without_credentials,
 )
+from tests.draftworth.conftest import Ran
 from tests.support.experiments import changed
 
 pytestmark = [pytest.mark.emulator]
@@ -48,19 +47,17 @@ def price(**changes: Any) -> dict[str, Any]:
     return {"usd_per_hour": 10.0, "as_of": NOW.date(), "source": "the console"} | changes
 
 
-def test_credentials_are_shown_by_account_and_name() -> None:
+def test_credentials_are_shown_by_account_and_name_and_the_region_must_be_enabled() -> None:
     with mock_aws():
         result = credentials(situation())
-    assert result.status == "pass"
-    assert "arn:aws:sts::" in result.found
-
-
-@pytest.mark.parametrize(
-    ("region", "status"), [("us-east-2", "pass"), ("ap-east-1", "fail"), ("xx-east-9", "fail")]
-)
-def test_a_region_must_be_there_and_enabled(region: str, status: str) -> None:
-    with mock_aws():
-        assert region_enabled(situation(experiment(region=region))).status == status
+        assert result.status == "pass"
+        assert "arn:aws:sts::" in result.found
+        for region, status in {
+            "us-east-2": "pass",
+            "ap-east-1": "fail",
+            "xx-east-9": "fail",
+        }.items():
+            assert region_enabled(situation(experiment(region=region))).status == status
 
 
 def test_the_account_is_asked_in_a_region_that_is_never_switched_off() -> None:
@@ -72,22 +69,17 @@ def test_the_account_is_asked_in_a_region_that_is_never_switched_off() -> None:
     assert asked == [("us-east-1", "GetCallerIdentity"), ("us-east-1", "DescribeRegions")]
 
 
-@pytest.mark.parametrize(
-    ("kind", "days", "status"),
-    [
+def test_a_price_is_too_old_after_two_weeks_and_a_list_price_after_a_quarter() -> None:
+    for kind, days, status in (
         ("spot", 0, "pass"),
         ("spot", 14, "pass"),
         ("spot", 15, "warn"),
         ("spot", -2, "warn"),
         ("on_demand", 30, "pass"),
-    ],
-)
-def test_a_price_is_too_old_after_two_weeks_and_a_list_price_after_a_quarter(
-    kind: str, days: int, status: str
-) -> None:
-    dated = price(as_of=NOW.date() - timedelta(days=days))
-    given = experiment(price=dated, capacity={"kind": kind})
-    assert price_date(situation(given)).status == status
+    ):
+        dated = price(as_of=NOW.date() - timedelta(days=days))
+        given = experiment(price=dated, capacity={"kind": kind})
+        assert price_date(situation(given)).status == status
 
 
 def test_an_example_value_fails_until_it_is_replaced() -> None:
@@ -136,21 +128,21 @@ def test_the_budget_is_compared_with_what_the_run_is_estimated_to_need() -> None
     assert budget(situation(between)).status == "warn"
 
 
-@pytest.mark.parametrize(("revision", "status"), [("a" * 40, "pass"), ("v1.0", "warn")])
-def test_only_a_commit_is_pinned(revision: str, status: str) -> None:
+def test_only_a_commit_is_pinned() -> None:
     shipped = experiment()
-    pinned = HubModel(model=shipped.spec.target.model, revision=revision)
     baseline, drafted = shipped.spec.variants
-    variants = (baseline, drafted.model_copy(update={"draft": pinned}))
-    given = changed(shipped, target=pinned, variants=variants)
-    assert revisions(situation(given)).status == status
+    for revision, status in (("a" * 40, "pass"), ("v1.0", "warn")):
+        pinned = HubModel(model=shipped.spec.target.model, revision=revision)
+        variants = (baseline, drafted.model_copy(update={"draft": pinned}))
+        given = changed(shipped, target=pinned, variants=variants)
+        assert revisions(situation(given)).status == status
 
 
 def test_without_credentials_one_check_fails_and_the_rest_of_aws_is_skipped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     without_credentials(monkeypatch)
-    answers = dict(results(dataclasses.replace(situation(), clients=client)))
+    answers = dict(results(dataclasses.replace(situation(), clients=clients.client)))
     asks_aws = [check.name for check in (*GATES, *CHECKS) if check.asks_aws]
     statuses = [answers[name].status for name in asks_aws]
     assert statuses == ["fail", *["skip"] * (len(asks_aws) - 1)]
@@ -163,7 +155,7 @@ def test_without_credentials_one_check_fails_and_the_rest_of_aws_is_skipped(
 
 def test_a_profile_that_does_not_exist_is_a_failed_check(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_PROFILE", "nobody")
-    result = preflight.result_of(GATES[0], dataclasses.replace(situation(), clients=client))
+    result = preflight.result_of(GATES[0], dataclasses.replace(situation(), clients=clients.client))
     assert result.status == "fail"
     assert "profile (nobody) could not be found" in result.found
     assert "aws configure list-profiles" in result.next_step
@@ -206,16 +198,8 @@ def test_the_table_is_aligned_and_names_the_next_step_below() -> None:
 
 
 def test_what_can_be_taken_over_stands_below_the_table_as_yaml() -> None:
-    answers = [
-        (
-            "add-ons",
-            CheckResult("pass", "the defaults", paste={"pins": {"add_ons": {"a": "v1.0"}}}),
-        ),
-        (
-            "node image",
-            CheckResult("pass", "one", paste={"pins": {"node_release": "1.35.6-20261112"}}),
-        ),
-    ]
+    pins = ({"add_ons": {"a": "v1.0"}}, {"node_release": "1.35.6-20261112"})
+    answers = [("a check", passed("it is so", paste={"pins": pin})) for pin in pins]
     assert list(paste_lines(answers)) == [
         "",
         "# What a deploy gets today. In the experiment, later deploys get the same:",
@@ -228,23 +212,19 @@ def test_what_can_be_taken_over_stands_below_the_table_as_yaml() -> None:
     assert list(paste_lines([("zone", passed("offered"))])) == []
 
 
-def test_a_wrong_experiment_file_is_exit_code_2(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["preflight", str(tmp_path / "none.yaml")]) == 2
-    assert main(["preflight", str(ROOT / "experiments/rehearsal.yaml")]) == 2
-    assert "make rehearse" in capsys.readouterr().err
+def test_a_wrong_experiment_file_is_exit_code_2(tmp_path: Path, ran: Ran) -> None:
+    ran("preflight", tmp_path / "none.yaml", code=2)
+    assert "make rehearse" in ran("preflight", ROOT / "experiments/rehearsal.yaml", code=2)
 
 
 @pytest.mark.parametrize(("status", "code"), [("fail", 1), ("warn", 0), ("skip", 0)])
 def test_only_a_failure_is_exit_code_1(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], status: Any, code: int
+    monkeypatch: pytest.MonkeyPatch, ran: Ran, status: Any, code: int
 ) -> None:
     result = CheckResult(status=status, found="so it is")
     monkeypatch.setattr(preflight, "GATES", [])
     monkeypatch.setattr(preflight, "CHECKS", [Check(name="one", run=lambda _: result)])
-    assert main(["preflight", QWEN]) == code
-    assert f"one  {status}  so it is" in capsys.readouterr().out
+    assert f"one  {status}  so it is" in ran("preflight", QWEN, code=code)
 
 
 def test_programs_answer_with_code_and_output_and_missing_ones_with_nothing() -> None:

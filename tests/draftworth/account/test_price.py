@@ -10,7 +10,6 @@ import pytest
 from draftworth.account import price
 from draftworth.account.clients import AwsError
 from draftworth.account.price import asked_price, kept_price
-from draftworth.cli import main
 from draftworth.errors import DraftworthError
 from draftworth.planning.prices import CONTEXT_FILE, context_values, price_key
 from draftworth.planning.resolved import ResolvedNeuron, load_neuron
@@ -24,6 +23,7 @@ from tests.draftworth.account.stubs import (
     products,
     spot,
 )
+from tests.draftworth.conftest import Ran
 from tests.support.experiments import drop, write_experiment
 
 pytestmark = [pytest.mark.emulator]
@@ -75,34 +75,43 @@ def test_on_demand_has_the_price_lists_price_of_the_region() -> None:
     assert clients.calls == [("us-east-1", "GetProducts")]
 
 
-@pytest.mark.parametrize(
-    ("kind", "clients"),
-    [
-        ("spot", ohio(spot())),
-        ("spot", ohio(spot(us_east_2b=["9.00"]))),
-        ("spot", ohio(spot(us_east_2c=["0"]))),
-        ("spot", ohio(spot(us_east_2c=["nan"]))),
-        ("spot", ohio(Answer(method="describe_spot_price_history", error="AccessDenied"))),
-        ("on_demand", virginia(products())),
-        ("on_demand", virginia(products(product("us-west-2", "99")))),
-        ("on_demand", virginia(products(product("us-east-2", "0.0000000000")))),
-        ("on_demand", virginia(products(*ODD_PRODUCTS))),
-        ("spot", ohio(Answer(method=HISTORY, response={"SpotPriceHistory": [{}]}))),
-        ("on_demand", virginia(Answer(method="get_products", error="AccessDeniedException"))),
-    ],
+DENIED = Answer(method=HISTORY, error="AccessDenied")
+DENIED_LIST = Answer(method="get_products", error="AccessDeniedException")
+NO_SPOT_PRICES = (
+    spot(),
+    spot(us_east_2b=["9.00"]),
+    spot(us_east_2c=["0"]),
+    spot(us_east_2c=["nan"]),
+    DENIED,
+    Answer(method=HISTORY, response={"SpotPriceHistory": [{}]}),
 )
-def test_a_price_that_aws_does_not_tell_is_an_error_with_a_next_step(
-    kind: str, clients: StubbedClients
-) -> None:
-    with pytest.raises(AwsError) as refused:
-        asked_price(experiment(capacity={"kind": kind}), clients, NOW)
-    assert refused.value.next_step
+NO_LIST_PRICES = (
+    products(),
+    products(product("us-west-2", "99")),
+    products(product("us-east-2", "0.0000000000")),
+    products(*ODD_PRODUCTS),
+    DENIED_LIST,
+)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{", '{"a": NaN}', '{"a":' * 20_000])
-def test_a_price_list_that_is_none_is_an_error_and_no_traceback(text: str) -> None:
-    with pytest.raises(DraftworthError):
-        asked_price(experiment(capacity={"kind": "on_demand"}), virginia(products(text)), NOW)
+def test_a_price_that_aws_does_not_tell_is_an_error_with_a_next_step() -> None:
+    on_demand = experiment(capacity={"kind": "on_demand"})
+    for given, clients, answers in (
+        (experiment(), ohio(*NO_SPOT_PRICES), NO_SPOT_PRICES),
+        (on_demand, virginia(*NO_LIST_PRICES), NO_LIST_PRICES),
+    ):
+        for _ in answers:
+            with pytest.raises(AwsError) as refused:
+                asked_price(given, clients, NOW)
+            assert refused.value.next_step
+
+
+def test_a_price_list_that_is_none_is_an_error_and_no_traceback() -> None:
+    texts = ("", "[]", "{", '{"a": NaN}', '{"a":' * 20_000)
+    clients, given = virginia(*map(products, texts)), experiment(capacity={"kind": "on_demand"})
+    for _ in texts:
+        with pytest.raises(DraftworthError):
+            asked_price(given, clients, NOW)
 
 
 def test_a_price_is_asked_once_and_kept_beside_what_cdk_keeps(unpriced: ResolvedNeuron) -> None:
@@ -127,47 +136,36 @@ def test_a_price_that_could_not_be_asked_again_stays(unpriced: ResolvedNeuron) -
 
 @pytest.mark.parametrize(("options", "said"), [([], False), (["--again"], True)])
 def test_a_stated_price_is_used_without_asking_and_again_says_how_to_have_another(
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    options: Sequence[str],
-    said: bool,
+    monkeypatch: pytest.MonkeyPatch, ran: Ran, options: Sequence[str], said: bool
 ) -> None:
     monkeypatch.setattr(price, "kept_price", None)
-    assert main(["price", QWEN, *options]) == 0
-    out = capsys.readouterr().out
-    assert "8.60 USD a node and hour of 2026-03-15" in out
-    assert ("AWS was not asked" in out) is said
-    assert ("next: delete aws.price from" in out) is said
+    told = ran("price", QWEN, *options)
+    assert "8.60 USD a node and hour of 2026-03-15" in told
+    assert ("AWS was not asked" in told) is said
+    assert ("next: delete aws.price from" in told) is said
 
 
 def test_a_refusal_of_the_price_list_names_no_region_that_is_not_the_experiments() -> None:
-    refused = virginia(Answer(method="get_products", error="AccessDeniedException"))
     with pytest.raises(AwsError) as told:
-        asked_price(experiment(capacity={"kind": "on_demand"}), refused, NOW)
+        asked_price(experiment(capacity={"kind": "on_demand"}), virginia(DENIED_LIST), NOW)
     assert "could not read the price of trn2.48xlarge in the Price List" in str(told.value)
     assert "us-east-1" not in str(told.value)
-    here = ohio(Answer(method="describe_spot_price_history", error="AccessDenied"))
     with pytest.raises(AwsError, match="in us-east-2"):
-        asked_price(experiment(), here, NOW)
+        asked_price(experiment(), ohio(DENIED), NOW)
 
 
 @pytest.mark.parametrize(
-    ("answers", "code", "told"),
-    [
-        ([spot(us_east_2c=["15.09"])], 0, "15.09 USD a node and hour"),
-        ([spot()], 1, "--find"),
-    ],
+    ("answer", "code", "told"),
+    [(spot(us_east_2c=["15.09"]), 0, "15.09 USD a node and hour"), (spot(), 1, "--find")],
 )
 def test_the_command_says_the_price_or_why_there_is_none(
-    answers: Sequence[Answer],
+    answer: Answer,
     code: int,
     told: str,
     unpriced: ResolvedNeuron,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    ran: Ran,
 ) -> None:
-    asked: Any = lambda given, _, now: asked_price(given, ohio(*answers), now)  # noqa: E731
+    asked: Any = lambda given, _, now: asked_price(given, ohio(answer), now)  # noqa: E731
     monkeypatch.setattr(price, "asked_price", asked)
-    assert main(["price", str(unpriced.path)]) == code
-    captured = capsys.readouterr()
-    assert told in captured.out + captured.err
+    assert told in ran("price", unpriced.path, code=code)

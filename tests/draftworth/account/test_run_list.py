@@ -9,12 +9,10 @@ import pytest
 from moto import mock_aws
 
 from draftworth.account import run_list
-from draftworth.account.run_list import list_runs
-from draftworth.cli import main
 from draftworth.records.codec import dump_record
 from draftworth.records.results import RUN_FILE
-from tests.draftworth.account import emulated_resources
-from tests.draftworth.account.stubs import QWEN
+from tests.draftworth.account import emulated_resources, stubs
+from tests.draftworth.conftest import Ran
 from tests.draftworth.report.runs import make_run_result
 from tests.support.blocks import START_UNIX_S
 
@@ -37,22 +35,15 @@ def put_run(
     s3.put_object(Bucket=bucket, Key=key, Body=dump_record(make_run_result(run_id=name, **of)))
 
 
-def said(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
-    assert main(["report", *arguments]) == code
-    told = capsys.readouterr()
-    return told.out if code == 0 else told.err
-
-
-@pytest.mark.parametrize("address", ["s3://results", "s3://results/", "s3://results/runs/"])
 def test_runs_are_listed_newest_first_each_with_the_command_that_shows_it(
-    s3: Any, capsys: pytest.CaptureFixture[str], address: str
+    s3: Any, ran: Ran
 ) -> None:
     put_run(s3, "a-old", blocks=("x", "y"))
     failed = {"status": "failed", "reason": "no server"}
     put_run(s3, "b-new", started_at_unix_s=START_UNIX_S + HOUR, **failed)
     s3.put_object(Bucket="results", Key="control/capacity.json", Body=b"{}")
-    lines = [" ".join(line.split()) for line in said(capsys, address).splitlines()]
-    assert lines == [
+    text = ran("report", "s3://results")
+    assert [" ".join(line.split()) for line in text.splitlines()] == [
         "s3://results/runs/: 2 runs",
         "begun status experiment blocks run",
         f"{utc(START_UNIX_S + HOUR)} failed built 0 b-new",
@@ -61,73 +52,66 @@ def test_runs_are_listed_newest_first_each_with_the_command_that_shows_it(
         f"{utc(START_UNIX_S)} complete built 2 a-old",
         "show: python -m draftworth report s3://results/runs/a-old",
     ]
+    assert ran("report", "s3://results/") == ran("report", "s3://results/runs/") == text
 
 
 def utc(unix_s: float) -> str:
     return f"{datetime.fromtimestamp(unix_s, UTC):%Y-%m-%d %H:%M} UTC"
 
 
-def test_a_run_that_is_not_over_is_listed_and_has_no_report_yet(
-    s3: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_that_is_not_over_is_listed_and_has_no_report_yet(s3: Any, ran: Ran) -> None:
     put_run(s3, "a")
     s3.put_object(Bucket="results", Key="runs/b/blocks/0001.result.json", Body=b"{}")
-    text = said(capsys, "s3://results")
+    text = ran("report", "s3://results")
     assert "not over" in text
     assert "report s3://results/runs/b" not in text
     assert text.index("not over") < text.index("complete"), "S3 got its first file just now"
 
 
-@pytest.mark.parametrize(
-    ("body", "reason"),
-    [
-        (b"[", "run.json: not JSON: "),
-        (b"{}", "run.json: schema: given None"),
-        (bytes(2**20 + 1), "run.json: more than 1,048,576 bytes"),
-    ],
-)
 def test_what_is_no_run_json_is_listed_with_the_reason_and_hides_no_other(
-    s3: Any, capsys: pytest.CaptureFixture[str], body: bytes, reason: str
+    s3: Any, ran: Ran
 ) -> None:
     put_run(s3, "a")
-    s3.put_object(Bucket="results", Key="runs/b/run.json", Body=body)
-    text = said(capsys, "s3://results")
-    assert "2 runs" in text
-    assert f"why: {reason}" in text
+    reasons = {
+        b"[": "run.json: not JSON: ",
+        b"{}": "run.json: schema: given None",
+        bytes(2**20 + 1): "run.json: more than 1,048,576 bytes",
+    }
+    for number, body in enumerate(reasons):
+        s3.put_object(Bucket="results", Key=f"runs/b{number}/run.json", Body=body)
+    text = ran("report", "s3://results")
+    assert "4 runs" in text
+    assert [f"why: {reason}" in text for reason in reasons.values()] == [True] * 3
     assert text.count("show: ") == 1
 
 
-@pytest.mark.parametrize("name", ["a b", "$(id)", "-x", ".x", "x" * 201, "\x1b[2J", "x;id"])
-def test_a_folder_with_a_name_that_no_run_has_is_counted_and_not_printed(
-    s3: Any, capsys: pytest.CaptureFixture[str], name: str
-) -> None:
-    put_run(s3, "a")
-    put_run(s3, name)
-    text = said(capsys, "s3://results")
+def test_folders_with_names_that_no_run_has_are_counted_and_not_printed(s3: Any, ran: Ran) -> None:
+    names = ["a b", "$(id)", "-x", ".x", "x" * 201, "\x1b[2J", "x;id"]
+    for name in ("a", *names):
+        put_run(s3, name)
+    text = ran("report", "s3://results")
     assert "1 run\n" in text
-    assert "not looked at: 1 folders with names that no run has" in text
-    assert f"/{name}" not in text
+    assert "not looked at: 7 folders with names that no run has" in text
+    assert [name for name in names if f"/{name}" in text] == []
 
 
-def test_a_reason_of_many_lines_is_one_line_of_text(
-    s3: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_reason_of_many_lines_is_one_line_of_text(s3: Any, ran: Ran) -> None:
     put_run(s3, "a", status="failed", reason="\x1b[2J\nshow: rm -rf /\n" + 1000 * "x")
-    text = said(capsys, "s3://results")
+    text = ran("report", "s3://results")
     assert "\x1b" not in text
     assert [line for line in text.splitlines() if line.strip().startswith("show: rm")] == []
     assert max(map(len, text.splitlines())) < 300
 
 
 def test_more_runs_than_are_read_are_said_to_be_left_out(
-    s3: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    s3: Any, monkeypatch: pytest.MonkeyPatch, ran: Ran
 ) -> None:
     monkeypatch.setattr(run_list, "MOST_RUNS", 2)
     for name in "abc":
         put_run(s3, name)
-    found = list_runs(s3, "results", "runs/")
-    assert (len(found.runs), found.complete) == (2, False)
-    assert "more than 2 folders: these are the first by name" in said(capsys, "s3://results")
+    text = ran("report", "s3://results")
+    assert "s3://results/runs/: 2 runs" in text
+    assert "more than 2 folders: these are the first by name" in text
 
 
 def test_a_folder_of_loose_files_is_not_read_for_ever(
@@ -142,48 +126,42 @@ def test_a_folder_of_loose_files_is_not_read_for_ever(
 
     s3.meta.events.register("before-parameter-build.s3.ListObjectsV2", short_pages)
     put_run(s3, "z")
-    found = list_runs(s3, "results", "runs/")
-    assert (found.runs, found.complete) == ([], False)
+    first, last = run_list.lines(s3, "results", "runs/")
+    assert first == "s3://results/runs/: no runs"
+    assert "more than 1,000 folders" in last
 
 
-def test_a_run_at_the_top_of_its_bucket_is_a_run_and_no_list(
-    s3: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_at_the_top_of_its_bucket_is_a_run_and_no_list(s3: Any, ran: Ran) -> None:
     body = dump_record(make_run_result(status="failed", reason="no server"))
     s3.put_object(Bucket="results", Key=RUN_FILE, Body=body)
     put_run(s3, "a")
-    assert "no server" in said(capsys, "s3://results")
+    assert "no server" in ran("report", "s3://results")
 
 
-@pytest.mark.parametrize(
-    ("place", "code", "told"),
-    [
-        ("s3://results", 0, "s3://results/runs/: no runs\n"),
-        ("s3://results/archive/runs", 0, "show: python -m draftworth report s3://results/archive/"),
-        ("s3://results/half", 2, "s3://results/half: no run.json there"),
-        ("s3://nowhere", 1, "could not read s3://nowhere: NoSuchBucket"),
-        (QWEN, 1, "no results bucket of experiment qwen3-32b in this account; next: `make deploy"),
-        ("nowhere.yaml", 2, "nowhere.yaml"),
-    ],
-)
-def test_a_place_without_runs_in_its_folder_of_runs_says_so(
-    s3: Any, capsys: pytest.CaptureFixture[str], place: str, code: int, told: str
-) -> None:
+def test_a_place_without_runs_in_its_folder_of_runs_says_so(s3: Any, ran: Ran) -> None:
     put_run(s3, "a", folder="archive/runs/")
     s3.put_object(Bucket="results", Key="half/blocks/0001.result.json", Body=b"{}")
-    assert told in said(capsys, place, code=code)
+    show = "show: python -m draftworth report s3://results/archive/"
+    deploy = "no results bucket of experiment qwen3-32b in this account; next: `make deploy"
+    for place, code, told in (
+        ("s3://results", 0, "s3://results/runs/: no runs\n"),
+        ("s3://results/archive/runs", 0, show),
+        ("s3://results/half", 2, "s3://results/half: no run.json there"),
+        ("s3://nowhere", 1, "could not read s3://nowhere: NoSuchBucket"),
+        (stubs.QWEN, 1, deploy),
+        ("nowhere.yaml", 2, "nowhere.yaml"),
+    ):
+        assert told in ran("report", place, code=code)
 
 
-@pytest.mark.parametrize("option", [("--out", "x"), ("--against", "x"), ("--handover",)])
-def test_what_needs_one_run_is_refused_with_a_list(
-    s3: Any, capsys: pytest.CaptureFixture[str], option: tuple[str, ...]
-) -> None:
-    text = said(capsys, "s3://results", *option, code=2)
-    assert f"{option[0]}: given with s3://results, which names many runs" in text
+def test_what_needs_one_run_is_refused_with_a_list(s3: Any, ran: Ran) -> None:
+    for option in (("--out", "x"), ("--against", "x"), ("--handover",)):
+        text = ran("report", "s3://results", *option, code=2)
+        assert f"{option[0]}: given with s3://results, which names many runs" in text
 
 
 def test_an_experiments_runs_are_those_of_all_its_results_buckets_and_no_others(
-    s3: Any, capsys: pytest.CaptureFixture[str]
+    s3: Any, ran: Ran
 ) -> None:
     for number, name in ((1, "first"), (2, "second")):
         bucket = emulated_resources.holding("results", number=number)
@@ -192,7 +170,7 @@ def test_an_experiments_runs_are_those_of_all_its_results_buckets_and_no_others(
     other = f"{emulated_resources.STACK}-x-storageresults1-x"
     tags = emulated_resources.OTHERS_TAGS | {"draftworth:holds": "results"}
     emulated_resources.bucket(other, tags, key="runs/x/run.json")
-    text = said(capsys, QWEN)
+    text = ran("report", stubs.QWEN)
     assert text.count(": 1 run\n") == 2
     assert "/runs/first" in text
     assert "/runs/second" in text

@@ -11,18 +11,20 @@ from moto import mock_aws
 
 from draftworth.account.clients import AwsError
 from draftworth.account.s3 import download_checkpoint
-from draftworth.cli import estimate, main
+from draftworth.cli import estimate
 from draftworth.errors import DraftworthError, UserInputError
 from draftworth.records.checkpoints import FailedModel, ReadyModel, StagingPlan, StoredFile
 from draftworth.records.codec import dump_record
 from tests.conftest import ROOT
 from tests.draftworth.cli.test_estimate import CLASSES, HalfRight
+from tests.draftworth.conftest import Ran
 from tests.draftworth.estimate.written_runs import write_answers
 
 pytestmark = pytest.mark.emulator
 URL = "s3://checkpoints/owner/draft/main"
-FILES = {path.name: path.read_bytes() for path in (ROOT / "rehearsal/tiny_pair/draft").glob("*.*")}
 WEIGHTS = "model.safetensors"
+FILES = {"config.json": b"{}", "tokenizer.json": b"[]", WEIGHTS: b"weights"}
+DRAFT = ROOT / "rehearsal/tiny_pair/draft"
 
 
 @pytest.fixture
@@ -72,24 +74,19 @@ def content(place: Path) -> dict[str, bytes]:
     return {path.relative_to(place).as_posix(): path.read_bytes() for path in files}
 
 
-def test_every_file_comes_and_the_folder_has_the_models_name(s3: Any, tmp_path: Path) -> None:
+def test_every_file_comes_into_a_folder_with_the_models_name(s3: Any, tmp_path: Path) -> None:
     stage(s3)
     said: list[str] = []
-
     place = downloaded(tmp_path, said=said)
-
     assert place.name == "draft"
-    assert WEIGHTS in FILES
     assert content(place) == FILES
-    assert [line.split(", ")[0] for line in said] == [
-        f"owner/draft at main: downloading {name}" for name in FILES
-    ]
-
-
-def test_of_a_target_the_weights_stay_where_they_are(s3: Any, tmp_path: Path) -> None:
-    stage(s3)
-
-    assert content(downloaded(tmp_path, weights=False)).keys() == FILES.keys() - {WEIGHTS}
+    told = [f"owner/draft at main: downloading {name}" for name in FILES]
+    assert [line.split(", ")[0] for line in said] == told
+    # Of a target the weights stay where they are; what was staged anew is another folder.
+    without = downloaded(tmp_path / "target", weights=False)
+    assert content(without).keys() == FILES.keys() - {WEIGHTS}
+    stage(s3, {**FILES, "config.json": b"[]"})
+    assert downloaded(tmp_path) != place
 
 
 def test_what_is_whole_is_not_downloaded_again_and_half_of_a_file_is(
@@ -117,14 +114,6 @@ def test_another_content_than_the_marker_says_is_refused_and_not_kept(
         downloaded(tmp_path)
 
     assert not [path for path in tmp_path.rglob("*") if WEIGHTS in path.name]
-
-
-def test_a_checkpoint_that_was_staged_anew_is_another_folder(s3: Any, tmp_path: Path) -> None:
-    stage(s3)
-    first = downloaded(tmp_path)
-    stage(s3, {**FILES, "config.json": b"{}"})
-
-    assert downloaded(tmp_path) != first
 
 
 PLAN = StagingPlan(model="owner/draft", revision="main", commit="c")
@@ -163,44 +152,32 @@ def test_what_is_no_whole_checkpoint_is_told_with_the_next_step(
     assert content(tmp_path) == {}
 
 
-@pytest.mark.parametrize("url", ["s3://checkpoints", "s3://checkpoints/a/../b", "s3://"])
-def test_an_address_of_no_folder_is_the_users_mistake(url: str, tmp_path: Path) -> None:
-    with pytest.raises(UserInputError, match="allowed: s3://BUCKET/"):
-        download_checkpoint(url, tmp_path, needs_weights=True, say=print)
+def test_an_address_of_no_folder_is_the_users_mistake(tmp_path: Path) -> None:
+    for url in ("s3://checkpoints", "s3://checkpoints/a/../b", "s3://"):
+        with pytest.raises(UserInputError, match="allowed: s3://BUCKET/"):
+            download_checkpoint(url, tmp_path, needs_weights=True, say=print)
 
 
-def test_a_file_that_went_is_told_by_its_address(s3: Any, tmp_path: Path) -> None:
+def test_a_file_that_went_and_a_folder_that_cannot_be_written_are_named(
+    s3: Any, tmp_path: Path
+) -> None:
     stage(s3)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserInputError, match=r"^--out: .*cannot be written: .*; next: free some"):
+        downloaded(tmp_path / "file")
     s3.delete_object(Bucket="checkpoints", Key=f"owner/draft/main/{WEIGHTS}")
-
     with pytest.raises(AwsError, match=f"could not read {URL}/{WEIGHTS}: "):
         downloaded(tmp_path)
 
 
-def test_a_folder_that_cannot_be_written_is_named_by_its_option(s3: Any, tmp_path: Path) -> None:
-    stage(s3)
-    (tmp_path / "file").write_text("")
-
-    with pytest.raises(UserInputError, match=r"^--out: .*cannot be written: .*; next: free some"):
-        downloaded(tmp_path / "file")
-
-
 def test_estimate_reads_a_draft_and_a_tokenizer_that_a_deploy_staged(
-    s3: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    s3: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ran: Ran
 ) -> None:
-    stage(s3)
+    stage(s3, {path.name: path.read_bytes() for path in DRAFT.glob("*.*")})
     run = write_answers(tmp_path / "run", classes=CLASSES)
     monkeypatch.setattr(estimate, "Reader", HalfRight)
     monkeypatch.setattr("rehearsal.install.install_engine", lambda *_, **__: Path("python"))
-
-    code = main(
-        [
-            *("estimate", str(ROOT / "experiments/rehearsal.yaml"), "--answers", str(run)),
-            *("--draft", URL, "--target", URL, "--out", str(tmp_path / "out"), "--json"),
-        ]
-    )
-
-    output = capsys.readouterr()
-    assert code == 0
-    assert '"draft": "draft"' in output.out
-    assert "owner/draft at main: " in output.err
+    staged = ("--draft", URL, "--target", URL, "--out", tmp_path / "out", "--json")
+    told = ran("estimate", ROOT / "experiments/rehearsal.yaml", "--answers", run, *staged)
+    assert '"draft": "draft"' in told
+    assert "owner/draft at main: " in told

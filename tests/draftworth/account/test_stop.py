@@ -8,11 +8,12 @@ import boto3
 import pytest
 from moto import mock_aws
 
+from draftworth.account import clients, stop
 from draftworth.account.checks.deployment import not_stopped
-from draftworth.account.stop import LOOK_SECONDS
-from draftworth.cli import main
+from draftworth.account.clients import client as client_of
 from draftworth.records.deployment import STATE_KEY, STOP_KEY
-from tests.draftworth.account.stubs import QWEN, situation
+from tests.draftworth.account.stubs import QWEN, experiment, situation
+from tests.draftworth.conftest import Ran
 
 pytestmark = pytest.mark.emulator
 REGION, BUCKET, CLUSTER = "us-east-2", "the-results", "draftworth-qwen3-32b"
@@ -83,20 +84,15 @@ def keys() -> list[str]:
 
 @pytest.mark.parametrize(("block_node_seconds", "spent"), [(None, "4.30"), (86_400.0, "206.40")])
 def test_a_controller_that_does_not_act_ends_in_the_command_that_does(
-    account: None,
-    slept: list[float],
-    capsys: pytest.CaptureFixture[str],
-    block_node_seconds: float | None,
-    spent: str,
+    account: None, slept: list[float], ran: Ran, block_node_seconds: float | None, spent: str
 ) -> None:
     """A Capacity Block costs all of its time, as in the controller's ledger."""
     node_group(1)
     state = json.loads(json.dumps(STATE))
     state["deployments"]["llmperf-1"]["block_node_seconds"] = block_node_seconds
     put_state(json.dumps(state).encode())
-    assert main(["stop", QWEN, "--wait-minutes", "2"]) == 1
-    assert sum(slept) == pytest.approx(120, abs=LOOK_SECONDS)
-    said = capsys.readouterr().out
+    said = ran("stop", QWEN, "--wait-minutes", "2", code=1)
+    assert sum(slept) == pytest.approx(120, abs=stop.LOOK_SECONDS)
     assert said.count("1 nodes desired") == 1
     assert "ready, since 2026-" in said
     assert f"{spent} USD" in said
@@ -107,29 +103,29 @@ def test_a_controller_that_does_not_act_ends_in_the_command_that_does(
 
 
 def test_nodes_that_only_drain_are_not_set_by_hand(
-    account: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    account: None, monkeypatch: pytest.MonkeyPatch, ran: Ran
 ) -> None:
     node_group(0)
     monkeypatch.setattr("draftworth.account.stop._instances", lambda *_: 1)
-    assert main(["stop", QWEN, "--wait-minutes", "0"]) == 1
-    said = capsys.readouterr().out
+    said = ran("stop", QWEN, "--wait-minutes", "0", code=1)
     assert "0 nodes desired, 1 instances exist" in said
     assert "EKS drains them" in said
 
 
 def test_a_size_that_is_about_to_be_raised_is_waited_for(
-    account: None, slept: list[float], capsys: pytest.CaptureFixture[str]
+    account: None, slept: list[float], ran: Ran
 ) -> None:
     """The decision is noted before the size is set."""
     node_group(0)
     put_state(json.dumps(STATE).encode())
-    assert main(["stop", QWEN, "--wait-minutes", "1"]) == 1
+    ran("stop", QWEN, "--wait-minutes", "1", code=1)
     assert slept
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
+def test_a_state_that_is_none_hides_no_node(account: None, ran: Ran) -> None:
+    region = clients.Region(name=REGION, clients=client_of)
+    deployed = stop.Deployment(experiment=experiment(), bucket=BUCKET, region=region)
+    for body in (
         b"",
         b"[]",
         b"\xff",
@@ -138,41 +134,33 @@ def test_a_size_that_is_about_to_be_raised_is_waited_for(
         b'{"last_decision": {"desired_size": 0, "reason": "x", "since_unix_s": 1e300}}',
         b'{"last_decision": {"desired_size": [], "reason": "x", "since_unix_s": {}}}',
         b" " * (2**20 + 1),
-    ],
-)
-def test_a_state_that_is_none_hides_no_node(
-    account: None, capsys: pytest.CaptureFixture[str], body: bytes
-) -> None:
-    put_state(body)
-    assert main(["stop", QWEN]) == 0
-    said = capsys.readouterr().out
+    ):
+        put_state(body)
+        (told,) = deployed.notes().lines
+        assert told.endswith("cannot be read")
+    said = ran("stop", QWEN)
     assert "there is no node group" in said
     assert "cannot be read" in said
 
 
-def test_resume_lets_the_nodes_come_again(
-    account: None, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_resume_lets_the_nodes_come_again(account: None, ran: Ran) -> None:
     assert not_stopped(situation()).status == "pass"
-    assert main(["stop", QWEN]) == 0
+    ran("stop", QWEN)
     told = not_stopped(situation())
     assert told.status == "warn"
     assert "--resume" in told.next_step
-    assert main(["stop", QWEN, "--resume"]) == 0
-    assert "is deleted" in capsys.readouterr().out
+    assert "is deleted" in ran("stop", QWEN, "--resume")
     assert keys() == []
-    assert main(["stop", QWEN, "--resume"]) == 0
-    assert "was not there" in capsys.readouterr().out
+    assert "was not there" in ran("stop", QWEN, "--resume")
 
 
-def test_an_experiment_that_is_not_deployed_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_experiment_that_is_not_deployed_says_so(ran: Ran) -> None:
     with mock_aws():
-        assert main(["stop", QWEN]) == 1
-    assert f"could not look up the outputs of the stack {CLUSTER}" in capsys.readouterr().err
+        told = ran("stop", QWEN, code=1)
+    assert f"could not look up the outputs of the stack {CLUSTER}" in told
 
 
 @pytest.mark.parametrize("minutes", ["-1", "121", "soon"])
-def test_the_wait_is_bounded(minutes: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as done:
-        main(["stop", QWEN, "--wait-minutes", minutes])
-    assert done.value.code == 2
+def test_the_wait_is_bounded(minutes: str, ran: Ran) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        ran("stop", QWEN, "--wait-minutes", minutes)

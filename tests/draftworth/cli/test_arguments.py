@@ -2,53 +2,63 @@
 
 import argparse
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from draftworth.cli import main
-from draftworth.cli.arguments import (
-    base_url,
-    model_name,
-    name_in_files,
-    past_day,
-    positive_number,
-    short_text,
-    temperature,
-    whole_number,
-)
+from draftworth.cli import arguments, main
 from draftworth.errors import UserInputError
-from draftworth.records.reading import read_run
+from draftworth.records.reading import Run, read_run
 from tests.conftest import ROOT
 from tests.hostile.fuzzing import TEXTS
-from tests.support.stream_server import StreamServer, completion, plain, stream_server
+from tests.support.stream_server import Request, completion, plain, stream_server
 
 PROMPTS = ROOT / "prompts" / "structured" / "count.jsonl"
 SECRET = "hunter2"
 
 
+@dataclass
+class Measured:
+    """`measure` of one request to a server, and what came of it."""
+
+    base_url: str
+    out: Path
+    capsys: pytest.CaptureFixture[str]
+    requests: list[Request]
+    told: str = field(default="")
+
+    def __call__(self, *more: str, **options: object) -> int:
+        given = {"base_url": self.base_url, "model": "m", "prompts": PROMPTS, "out": self.out}
+        few = {"requests_per_case": 1, "warmup_requests": 0}
+        pairs = (given | few | options).items()
+        words = (f"--{name.replace('_', '-')}={value}" for name, value in pairs)
+        code = main(["measure", *words, *more])
+        self.told = self.capsys.readouterr().err
+        return code
+
+    def refused(self, *more: str, **options: object) -> str:
+        """What is said of arguments that lead to no request."""
+        assert self(*more, **options) == 2
+        assert self.requests == []
+        return self.told
+
+    @property
+    def run(self) -> Run:
+        (folder,) = self.out.iterdir()
+        return read_run(folder)
+
+
 @pytest.fixture
-def server() -> Iterator[StreamServer]:
+def measure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Measured]:
     with stream_server(
         lambda r: plain("200 OK", b"") if r.method == "GET" else completion(1, 2)
-    ) as running:
-        yield running
-
-
-def measure(server: StreamServer, out: Path, **options: object) -> int:
-    given = {
-        "base-url": server.base_url,
-        "model": "m",
-        "prompts": PROMPTS,
-        "out": out,
-        "requests-per-case": 1,
-        "warmup-requests": 0,
-    }
-    pairs = (given | {name.replace("_", "-"): value for name, value in options.items()}).items()
-    return main(["measure", *(f"--{name}={value}" for name, value in pairs)])
+    ) as server:
+        yield Measured(server.base_url, tmp_path / "out", capsys, server.requests)
 
 
 REFUSED_URLS = {
@@ -77,7 +87,7 @@ REFUSED_URLS = {
 @pytest.mark.parametrize("url", REFUSED_URLS)
 def test_an_address_that_is_none_is_refused_with_its_own_sentence(url: str) -> None:
     with pytest.raises(UserInputError) as refused:
-        base_url(url)
+        arguments.base_url(url)
     message = str(refused.value)
     assert message.startswith("--base-url: ")
     assert REFUSED_URLS[url] in message
@@ -85,43 +95,43 @@ def test_an_address_that_is_none_is_refused_with_its_own_sentence(url: str) -> N
 
 
 @pytest.mark.parametrize(
-    ("url", "kept"),
+    ("check", "given", "kept"),
     [
-        ("http://localhost:8000/v1/", "http://localhost:8000"),
-        ("https://[::1]:8443", "https://[::1]:8443"),
-        ("https://größe.example/a/b", "https://größe.example/a/b"),
-        ("HTTP://HOST", "HTTP://HOST"),
+        (arguments.base_url, "http://localhost:8000/v1/", "http://localhost:8000"),
+        (arguments.base_url, "https://[::1]:8443", "https://[::1]:8443"),
+        (arguments.base_url, "https://größe.example/a/b", "https://größe.example/a/b"),
+        (arguments.base_url, "HTTP://HOST", "HTTP://HOST"),
+        *(
+            (arguments.model_name, name, name)
+            for name in ("m", "Qwen/Qwen3-32B", "/models/qwen", "..hidden..", "日本語")
+        ),
     ],
 )
-def test_an_address_is_kept_but_for_its_end(url: str, kept: str) -> None:
-    assert base_url(url) == kept
+def test_what_is_good_is_kept(check: Callable[[str], str], given: str, kept: str) -> None:
+    assert check(given) == kept
 
 
 @pytest.mark.parametrize("name", ["", " m", "x" * 201, "a\nb", "../m", "a/../b", "\x1b[2J"])
 def test_a_model_name_that_is_none_is_refused(name: str) -> None:
     with pytest.raises(UserInputError, match=r"--model: given .*--served-model-name"):
-        model_name(name)
-
-
-@pytest.mark.parametrize("name", ["m", "Qwen/Qwen3-32B", "/models/qwen", "..hidden..", "日本語"])
-def test_a_model_name_as_servers_have_them_is_kept(name: str) -> None:
-    assert model_name(name) == name
+        arguments.model_name(name)
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "../x", "a/b", "x" * 65, "é" * 33, "a\x00"])
 def test_a_name_that_no_file_can_have_is_refused(name: str) -> None:
     with pytest.raises(UserInputError, match=r"--name: given .*part of file names"):
-        name_in_files(name)
+        arguments.name_in_files(name)
 
 
 @pytest.mark.parametrize(
-    "check", [base_url, model_name, whole_number, positive_number, temperature]
+    "check", ["base_url", "model_name", "whole_number", "positive_number", "temperature"]
 )
+@settings(max_examples=25)
 @given(text=TEXTS | st.text())
-def test_any_text_is_kept_or_refused(check: Callable[[str], object], text: str) -> None:
+def test_any_text_is_kept_or_refused(check: str, text: str) -> None:
     told = ""
     try:
-        check(text)
+        getattr(arguments, check)(text)
     except (UserInputError, argparse.ArgumentTypeError) as refused:
         told = str(refused)
     assert told.isprintable()
@@ -134,85 +144,99 @@ def test_any_text_is_kept_or_refused(check: Callable[[str], object], text: str) 
         ({"base_url": f"http://me:{SECRET}@h"}, "--base-url: given an address with a user name"),
         ({"model": "../m"}, "--model: given '../m'"),
         ({"name": "../n"}, "--name: given '../n'"),
+        ({"price_source": "x"}, "--price-source: given without --usd-per-hour"),
+        ({"price_as_of": "2026-03-01"}, "--price-as-of: given without --usd-per-hour"),
+        ({"concurrency": 2}, "--concurrency: given 2 with --requests-per-case 1, allowed: at most"),
+        ({"prompts": "x" * 300}, "--prompts: cannot be read: "),
+        ({"prompts": "/none"}, "--prompts: /none: no .jsonl file there"),
     ],
 )
 def test_a_mistake_is_told_before_any_request(
-    server: StreamServer,
-    tmp_path: Path,
-    options: dict[str, object],
-    message: str,
-    capsys: pytest.CaptureFixture[str],
+    measure: Measured, options: dict[str, Any], message: str
 ) -> None:
-    assert measure(server, tmp_path / "out", **options) == 2
-    told = capsys.readouterr().err
+    told = measure.refused(**options)
     assert told.startswith(f"draftworth: {message}")
     assert SECRET not in told
-    assert server.requests == []
-    assert not (tmp_path / "out").exists()
+    assert not measure.out.exists()
+
+
+# Where nobody can write, not even root.
+NO_FILES = Path("/proc/self")
+needs_proc = pytest.mark.skipif(not NO_FILES.is_dir(), reason="needs Linux's /proc")
+
+
+@pytest.mark.parametrize("out", ["file", "file/below", pytest.param(NO_FILES, marks=needs_proc)])
+def test_an_output_folder_that_cannot_be_written_is_told_before_measuring(
+    measure: Measured, tmp_path: Path, out: str
+) -> None:
+    (tmp_path / "file").write_text("")
+    told = measure.refused(out=tmp_path / out)
+    assert f"{tmp_path / out}: no results can be written there: " in told
+    assert "give --out a folder that you may write to" in told
 
 
 @pytest.mark.parametrize("key", [f"{SECRET}\n", f"{SECRET}\r\nX: y", f"{SECRET} ", f"{SECRET}é"])
-@pytest.mark.parametrize("command", ["measure", "rehearse"])
 def test_a_key_that_no_header_carries_is_refused_and_not_shown(
-    server: StreamServer,
-    tmp_path: Path,
-    key: str,
-    command: str,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    measure: Measured, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", key)
-    monkeypatch.chdir(ROOT)
-    if command == "measure":
-        assert measure(server, tmp_path / "out") == 2
-    else:
-        assert main(["rehearse", "--out", str(tmp_path / "out")]) == 2
-    told = capsys.readouterr().err
+    told = measure.refused()
     assert "environment variable OPENAI_API_KEY: given a key (not shown) with a line break" in told
     assert SECRET not in told
-    assert server.requests == []
+
+
+def test_a_rehearsal_refuses_such_a_key_too(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", f"{SECRET}\n")
+    assert main(["rehearse", "--out", str(tmp_path / "out")]) == 2
+    told = capsys.readouterr().err
+    assert "environment variable OPENAI_API_KEY: given a key (not shown)" in told
+    assert SECRET not in told
+
+
+def prompt_file(folder: Path, prompt_class: str, case: str) -> Path:
+    path = folder / prompt_class / f"{case}.jsonl"
+    path.parent.mkdir()
+    path.write_bytes(PROMPTS.read_bytes())
+    return path
 
 
 @pytest.mark.parametrize(("folder", "file"), [("x" * 65, "case"), ("class", "y" * 65)])
 def test_a_prompt_file_whose_name_makes_no_file_name_is_refused(
-    server: StreamServer,
-    tmp_path: Path,
-    folder: str,
-    file: str,
-    capsys: pytest.CaptureFixture[str],
+    measure: Measured, tmp_path: Path, folder: str, file: str
 ) -> None:
-    prompts = tmp_path / folder / f"{file}.jsonl"
-    prompts.parent.mkdir()
-    prompts.write_bytes(PROMPTS.read_bytes())
-    assert measure(server, tmp_path / "out", prompts=prompts) == 2
-    told = capsys.readouterr().err
+    told = measure.refused(prompts=prompt_file(tmp_path, folder, file))
     assert "the name of a case: given 'yyy" in told or "the name of a prompt class: given" in told
-    assert server.requests == []
 
 
-def test_the_longest_names_that_are_allowed_make_files(
-    server: StreamServer, tmp_path: Path
-) -> None:
-    prompts = tmp_path / ("c" * 64) / f"{'f' * 64}.jsonl"
-    prompts.parent.mkdir()
-    prompts.write_bytes(PROMPTS.read_bytes())
-    assert measure(server, tmp_path / "out", prompts=prompts, name="n" * 64) == 0
+def test_the_longest_names_that_are_allowed_make_files(measure: Measured, tmp_path: Path) -> None:
+    assert measure(prompts=prompt_file(tmp_path, "c" * 64, "f" * 64), name="n" * 64) == 0
 
 
-def test_an_endpoint_is_sampled_as_it_is_asked_to_be(server: StreamServer, tmp_path: Path) -> None:
-    assert measure(server, tmp_path / "greedy") == 0
-    assert measure(server, tmp_path / "sampled", temperature=0.7, seed=3) == 0
-    greedy, sampled = (r.json for r in server.requests if r.method == "POST")
+def test_an_endpoint_is_sampled_as_it_is_asked_to_be(measure: Measured, tmp_path: Path) -> None:
+    assert measure(out=tmp_path / "greedy") == 0
+    assert measure(temperature=0.7, seed=3) == 0
+    greedy, sampled = (r.json for r in measure.requests if r.method == "POST")
     assert (greedy["temperature"], sampled["temperature"]) == (0.0, 0.7)
     assert greedy["seed"] != sampled["seed"]
-    (folder,) = (tmp_path / "sampled").iterdir()
-    assert read_run(folder).result.temperature == 0.7
+    assert measure.run.result.temperature == 0.7
 
 
-@pytest.mark.parametrize("text", ["-1", "0.001", "2.5", "nan", "inf", "warm"])
-def test_a_temperature_that_is_none_is_refused(text: str) -> None:
-    with pytest.raises(argparse.ArgumentTypeError, match=r"allowed: 0, .* or 0\.01 to 2"):
-        temperature(text)
+@pytest.mark.parametrize(
+    ("check", "allowed", "texts"),
+    [
+        (arguments.temperature, r"0, .* or 0\.01 to 2", ("-1", "0.001", "2.5", "nan", "warm")),
+        (arguments.past_day, "a day", ("2999-01-01", "March")),
+        (arguments.short_text, "one line", (" ", "a\nb", "x" * 201)),
+    ],
+)
+def test_a_value_out_of_its_range_is_refused_with_what_is_allowed(
+    check: Callable[[str], object], allowed: str, texts: tuple[str, ...]
+) -> None:
+    for text in texts:
+        with pytest.raises(argparse.ArgumentTypeError, match=f"allowed: {allowed}"):
+            check(text)
 
 
 @pytest.mark.parametrize(
@@ -241,67 +265,35 @@ def test_numbers_out_of_their_range_are_usage_errors(
     assert f"argument {name}: given '{value[:60]}" in capsys.readouterr().err
 
 
-def test_a_price_is_kept_with_where_it_comes_from(server: StreamServer, tmp_path: Path) -> None:
-    given = {"usd_per_hour": 1.5, "price_source": " a price list ", "price_as_of": "2026-03-01"}
-    assert measure(server, tmp_path, **given) == 0
-    (folder,) = tmp_path.iterdir()
-    price = read_run(folder).result.price
+def test_a_load_is_given_in_one_way(measure: Measured, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as done:
+        measure(concurrency=4, requests_per_second=2)
+    assert done.value.code == 2
+    assert "not allowed with argument --concurrency" in capsys.readouterr().err
+
+
+def test_a_price_is_kept_with_where_it_comes_from(measure: Measured) -> None:
+    where = {"price_source": " a price list ", "price_as_of": "2026-03-01"}
+    assert measure(usd_per_hour=1.5, **where) == 0
+    price = measure.run.result.price
     assert price is not None
-    assert (price.usd_per_node_hour, price.source, price.as_of) == (
-        *(1.5, "a price list"),
-        "2026-03-01",
-    )
+    assert (price.usd_per_node_hour, price.source) == (1.5, "a price list")
+    assert price.as_of == "2026-03-01"
 
 
-def test_a_price_without_a_source_says_so(server: StreamServer, tmp_path: Path) -> None:
-    assert measure(server, tmp_path, usd_per_hour=1.5) == 0
-    (folder,) = tmp_path.iterdir()
-    run = read_run(folder).result
+def test_a_price_without_a_source_says_so(measure: Measured) -> None:
+    assert measure(usd_per_hour=1.5) == 0
+    run = measure.run.result
     assert run.price is not None
     assert run.price.source == "given by hand, source not named"
     started = datetime.fromtimestamp(run.started_at_unix_s, UTC).date()
     assert date.fromisoformat(run.price.as_of) - started <= timedelta(days=1)
 
 
-@pytest.mark.parametrize("option", [{"price_source": "x"}, {"price_as_of": "2026-03-01"}])
-def test_where_a_price_comes_from_needs_the_price(
-    option: dict[str, str],
-    server: StreamServer,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert measure(server, tmp_path, **option) == 2
-    name = next(iter(option)).replace("_", "-")
-    assert f"--{name}: given without --usd-per-hour" in capsys.readouterr().err
-    assert server.requests == []
-
-
-@pytest.mark.parametrize(
-    ("check", "text"),
-    [
-        *((past_day, text) for text in ("2999-01-01", "March")),
-        *((short_text, text) for text in (" ", "a\nb", "x" * 201)),
-    ],
-)
-def test_a_day_to_come_and_a_long_source_are_refused(
-    check: Callable[[str], object], text: str
-) -> None:
-    with pytest.raises(argparse.ArgumentTypeError, match=r"allowed: (a day|one line)"):
-        check(text)
-
-
-def test_several_paths_of_prompts_are_measured_together_each_once(
-    server: StreamServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    others = ROOT / "prompts" / "open_ended" / "poem.jsonl"
-    argv = [
-        *("measure", "--base-url", server.base_url, "--model", "m", "--out", str(tmp_path)),
-        *("--requests-per-case", "1", "--warmup-requests", "0", "--prompts", str(PROMPTS)),
-    ]
-    assert main([*argv, str(others)]) == 0
-    (folder,) = tmp_path.iterdir()
-    classes = {(b.prompt_class, b.case) for b in read_run(folder).blocks}
+def test_several_paths_of_prompts_are_measured_together_each_once(measure: Measured) -> None:
+    others = str(ROOT / "prompts" / "open_ended" / "poem.jsonl")
+    assert measure("--prompts", str(PROMPTS), others) == 0
+    classes = {(b.prompt_class, b.case) for b in measure.run.blocks}
     assert classes == {("structured", "count"), ("open_ended", "poem")}
-    capsys.readouterr()
-    assert main([*argv, str(PROMPTS.parent)]) == 2
-    assert "structured/count is given twice" in capsys.readouterr().err
+    assert measure("--prompts", str(PROMPTS), str(PROMPTS.parent)) == 2
+    assert "structured/count is given twice" in measure.told

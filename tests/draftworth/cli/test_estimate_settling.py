@@ -9,13 +9,11 @@ import pytest
 
 from draftworth.cli.estimate_settling import TokenPrice, settling, token_prices
 from draftworth.errors import UserInputError
-from draftworth.estimate.forecast import Conclusion, WindowForecast
-from draftworth.estimate.step_costs import CostRange
+from draftworth.estimate import forecast, step_costs
 from draftworth.experiment.aws import CapacityBlock, Price
+from draftworth.planning import run_specification, timeline
 from draftworth.planning.prices import with_price
 from draftworth.planning.resolved import ResolvedExperiment, load
-from draftworth.planning.run_specification import serving_facts
-from draftworth.planning.timeline import forecast
 from draftworth.records.findings import StepCost, StepCostCard
 from draftworth.records.load import PoissonLoad
 from tests.conftest import ROOT
@@ -25,7 +23,7 @@ from tests.support.experiments import changed_aws, drop, resolved, write_experim
 EXPERIMENT = resolved()
 BASELINE, DRAFTED = (variant.name for variant in EXPERIMENT.variants)
 LOAD = EXPERIMENT.loads[0]
-FACTS = serving_facts(EXPERIMENT)
+FACTS = run_specification.serving_facts(EXPERIMENT)
 
 # 36 USD x 0.5 / 3600 = 0.005 USD a second; 0.04 s of it for 4 tokens.
 PRICED = with_price(EXPERIMENT, Price(usd_per_hour=36.0, as_of=date(2026, 3, 15), source="made up"))
@@ -47,21 +45,21 @@ def card(*costs: StepCost, **facts: Any) -> StepCostCard:
     return StepCostCard(run_id="r", experiment="x", serving=serving, costs=costs).sealed()
 
 
-def answer(low: float, high: float, *to_measure: int, outcome: str = "open") -> Conclusion:
-    about = WindowForecast(
+def answer(low: float, high: float, *to_measure: int, outcome: str = "open") -> forecast.Conclusion:
+    about = forecast.WindowForecast(
         window=5,
         checked=5,
-        step_cost=CostRange(low=1.0, high=2.0),
+        step_cost=step_costs.CostRange(low=1.0, high=2.0),
         tokens_per_step={},
-        cost_ratio=CostRange(low=low, high=high),
+        cost_ratio=step_costs.CostRange(low=low, high=high),
         is_measured=False,
     )
-    return Conclusion(outcome=outcome, sentence="", about=about, to_measure=to_measure)  # type: ignore[arg-type]
+    return forecast.Conclusion(outcome=outcome, sentence="", about=about, to_measure=to_measure)  # type: ignore[arg-type]
 
 
 def told(
     experiment: ResolvedExperiment = PRICED,
-    found: Conclusion | None = None,
+    found: forecast.Conclusion | None = None,
     *,
     price: TokenPrice | None = None,
     tokens_per_day: int | None = None,
@@ -103,7 +101,7 @@ def test_another_server_random_times_or_no_price_leave_it_unknown() -> None:
 def test_the_run_is_that_of_the_plan_and_windows_that_are_missing_are_named() -> None:
     first, _ = told()
 
-    run = forecast(PRICED)
+    run = timeline.forecast(PRICED)
     usd, minutes = run.usd(run.billed_minutes), run.billed_minutes
     assert "measures windows 5 and 7 (no variant has window 5: add one for each, or" in first
     assert f"by the assumptions of `plan`: {usd:.2f} USD for {minutes:.1f} billed minutes" in first
@@ -152,29 +150,16 @@ def test_a_local_experiment_says_nothing_of_usd() -> None:
 
 def test_what_is_saved_is_a_part_of_what_tokens_cost_and_never_below_nothing() -> None:
     _, saved = told()
-
     assert saved == "What it can save with window 5: 0.0% to 40.0% of what decoding costs now."
-
-
-def test_tokens_a_day_make_usd_a_day() -> None:
     _, saved = told(price=PRICE, tokens_per_day=10_000_000)
-
     assert "10,000,000 tokens a day x 50 USD a million (36.00 USD a node hour x 0.5" in saved
     assert "= 500.00 USD a day, of which 0.0% to 40.0% are 0.00 to 200.00 USD a day." in saved
-
-
-def test_tokens_a_day_without_a_price_say_what_is_missing() -> None:
     _, saved = told(tokens_per_day=10)
-
     assert "in USD it is not known, because that takes a price of the experiment's nodes" in saved
     assert saved.endswith("(--card).")
 
 
-def test_what_pays_by_measured_steps_has_a_saving_and_nothing_to_settle() -> None:
+def test_what_pays_by_measured_steps_or_cannot_pay_has_nothing_to_settle() -> None:
     (saved,) = told(found=answer(0.5, 0.8, outcome="pays"))
-
     assert "20.0% to 50.0%" in saved
-
-
-def test_what_cannot_pay_has_nothing_to_settle() -> None:
     assert told(found=answer(1.2, 1.5, outcome="cannot pay")) == []

@@ -8,6 +8,7 @@ import pytest
 
 from tests.conftest import ROOT
 
+BARE = "`draftworth "
 PACKAGES = ("charts", "draftworth", "lambdas", "pods", "rehearsal", "stacks")
 
 
@@ -20,7 +21,9 @@ def test_there_is_no_such_program() -> None:
 def test_messages_name_commands_that_can_be_typed(package: str) -> None:
     sources = sorted((ROOT / package).rglob("*.py"))
     assert sources
-    found = {str(p.relative_to(ROOT)): [*bare_commands(p.read_text())] for p in sources}
+    texts = {str(p.relative_to(ROOT)): p.read_text() for p in sources}
+    # To parse a module takes long, and few have such words.
+    found = {path: [*bare_commands(text)] for path, text in texts.items() if BARE in text}
     assert {path: texts for path, texts in found.items() if texts} == {}
 
 
@@ -28,7 +31,7 @@ def test_data_files_and_pages_too() -> None:
     files = [p for k in ("yaml", "toml") for n in PACKAGES for p in (ROOT / n).rglob(f"*.{k}")]
     pages = [ROOT / "docs/operations.md", *sorted((ROOT / "docs/decisions").glob("*.md"))]
     assert files
-    assert [str(p) for p in (*files, *pages) if "`draftworth " in p.read_text()] == []
+    assert [str(p) for p in (*files, *pages) if BARE in p.read_text()] == []
 
 
 def test_a_bare_command_in_a_message_is_found_and_one_in_a_docstring_is_not() -> None:
@@ -48,5 +51,5 @@ def bare_commands(source: str) -> Iterator[str]:
     }
     for node in ast.walk(tree):
         text = node.value if isinstance(node, ast.Constant) and id(node) not in docstrings else ""
-        if isinstance(text, str) and "`draftworth " in text:
+        if isinstance(text, str) and BARE in text:
             yield text

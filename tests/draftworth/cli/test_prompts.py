@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from draftworth.cli import main
 from draftworth.cli.measure import find_cases
 from draftworth.experiment.loading import load_experiment
+from tests.draftworth.conftest import Ran
 from tests.support.experiments import both, put, write_experiment
 
 SECRET = "my number is 555-0199"
@@ -40,12 +40,11 @@ def write_log(folder: Path) -> Path:
 
 
 def test_it_says_what_was_written_and_what_was_left_out_and_nothing_of_a_text(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, ran: Ran
 ) -> None:
-    assert main(command(write_log(tmp_path))) == 0
-    said = capsys.readouterr()
-    assert SECRET not in said.out + said.err
-    first, *lines = said.out.splitlines()
+    said = ran(*command(write_log(tmp_path)))
+    assert SECRET not in said
+    first, *lines = said.splitlines()
     assert first == (
         f"{tmp_path}/out/mine/log.jsonl: 1 prompt, 1 with the answer of the log; 1 repeats of "
         "them, 0 other requests not drawn"
@@ -65,9 +64,9 @@ def test_it_says_what_was_written_and_what_was_left_out_and_nothing_of_a_text(
 
 
 def test_what_was_imported_is_a_class_of_an_experiment_and_of_measure_without_its_answers(
-    tmp_path: Path,
+    tmp_path: Path, ran: Ran
 ) -> None:
-    assert main(command(write_log(tmp_path))) == 0
+    ran(*command(write_log(tmp_path)))
     assert (tmp_path / "out" / "mine" / "answers" / "log.jsonl").exists()
     edit = both(
         put("workload", "prompts_dir", value="out"),
@@ -91,27 +90,23 @@ def test_what_was_imported_is_a_class_of_an_experiment_and_of_measure_without_it
     ],
 )
 def test_wrong_input_ends_with_two_and_says_nothing_of_a_text(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], more: list[str], words: str
+    tmp_path: Path, ran: Ran, more: list[str], words: str
 ) -> None:
-    assert main(command(write_log(tmp_path), *more)) == 2
-    said = capsys.readouterr()
-    assert words in said.err
-    assert SECRET not in said.out + said.err
+    said = ran(*command(write_log(tmp_path), *more), code=2)
+    assert words in said
+    assert SECRET not in said
     assert not (tmp_path / "out").exists()
 
 
-def test_a_log_of_one_record_is_one_record(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_log_of_one_record_is_one_record(tmp_path: Path, ran: Ran) -> None:
     log = write_log(tmp_path)
     log.write_text(log.read_text().splitlines(keepends=True)[0])
-    assert main(command(log)) == 0
-    assert "\n1 record read with seed 0\n" in capsys.readouterr().out
+    assert "\n1 record read with seed 0\n" in ran(*command(log))
 
 
 def test_progress_is_told_of_a_long_log(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, ran: Ran, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("draftworth.cli.prompts._PROGRESS_RECORDS", 5)
-    assert main(command(write_log(tmp_path))) == 0
-    assert capsys.readouterr().err.splitlines() == ["5 records read", "10 records read"]
+    told = ran(*command(write_log(tmp_path))).splitlines()
+    assert told[-2:] == ["5 records read", "10 records read"]

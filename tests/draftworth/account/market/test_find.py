@@ -3,24 +3,17 @@
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
-from moto import mock_aws
 
-from draftworth.account.clients import client
-from draftworth.account.market import command
-from draftworth.account.market.command import found_lines
-from draftworth.account.market.find import Found, find
-from draftworth.account.market.offer import BlockOffer, Need, Offer
-from draftworth.cli import main
+from draftworth.account.market import find, offers
 from draftworth.errors import UserInputError
-from draftworth.experiment.loading import load_experiment
-from draftworth.experiment.model import NeuronExperiment
+from draftworth.experiment import loading, model
 from draftworth.planning.assumptions import Bounds
 from tests.draftworth.account.stubs import (
     BLOCK_START,
@@ -40,12 +33,12 @@ from tests.draftworth.account.stubs import (
     spot,
     zones,
 )
-from tests.support.experiments import write_experiment
-from tests.support.snapshot import assert_snapshot
+from tests.draftworth.conftest import Ran
+from tests.support import experiments, snapshot
 
 pytestmark = [pytest.mark.emulator]
 OHIO_ZONES = zones(us_east_2b="use2-az2", us_east_2c="use2-az3")
-NEED = Need(instance_type=KIND, vcpus=192, nodes=1, minutes=Bounds(60, 240))
+NEED = offers.Need(instance_type=KIND, vcpus=192, nodes=1, minutes=Bounds(60, 240))
 
 
 def ohio(*ec2: Answer, quotas: Sequence[float] = (384, 384)) -> dict[str, Sequence[Answer]]:
@@ -58,23 +51,25 @@ def ohio(*ec2: Answer, quotas: Sequence[float] = (384, 384)) -> dict[str, Sequen
 
 def everything() -> StubbedClients:
     """Spot and blocks in Ohio, on demand without a quota, a region that refuses, one without."""
-    offers = (
+    sold = (
         blocks(block("us-east-2b", "858.24"), block("us-east-2c", "697.32", hours=19.5)),
         spot(us_east_2c=["15.09", "8.60"]),
     )
     denied = Answer(method="describe_instance_type_offerings", error=DENIED)
     return StubbedClients(
-        us_east_2=ohio(*offers, quotas=(384, 0)),
+        us_east_2=ohio(*sold, quotas=(384, 0)),
         us_east_1={"ec2": [denied], "pricing": [products(product("us-east-2", "47.50"))]},
         eu_west_3={"ec2": [offered()]},
     )
 
 
-def answer(clients: StubbedClients, *regions: str, need: Need = NEED) -> Found:
-    return find(clients.regions(*regions), clients.price_list, need, NOW)
+def answer(clients: StubbedClients, *regions: str, need: offers.Need = NEED) -> find.Found:
+    return find.find(clients.regions(*regions), clients.price_list, need, NOW)
 
 
-def only_ohio(*ec2: Answer, need: Need = NEED, quotas: Sequence[float] = (384, 384)) -> Found:
+def only_ohio(
+    *ec2: Answer, need: offers.Need = NEED, quotas: Sequence[float] = (384, 384)
+) -> find.Found:
     clients = StubbedClients(
         us_east_2=ohio(*ec2, quotas=quotas), us_east_1={"pricing": [products()]}
     )
@@ -83,8 +78,8 @@ def only_ohio(*ec2: Answer, need: Need = NEED, quotas: Sequence[float] = (384, 3
 
 def test_the_whole_answer() -> None:
     found = answer(everything(), "us-east-2", "us-east-1", "eu-west-3")
-    text = "".join(f"{line}\n" for line in found_lines(found, NEED))
-    assert_snapshot(text, Path(__file__).parent / "snapshots/found.txt")
+    text = "".join(f"{line}\n" for line in find.found_lines(found, NEED))
+    snapshot.assert_snapshot(text, Path(__file__).parent / "snapshots/found.txt")
 
 
 def test_a_block_costs_its_whole_price_and_spot_the_hours_of_the_plan() -> None:
@@ -108,53 +103,28 @@ def test_blocks_of_every_page_are_offered() -> None:
     assert [offer.usd_per_node_hour * 24 for offer in found.offers] == pytest.approx([858.24, 870])
 
 
-@pytest.mark.parametrize(
-    ("hours", "nodes", "asked"),
-    [
-        (1, 1, (24, 1)),
-        (23.3, 2, (24, 2)),
-        (23.4, 3, (48, 4)),
-        (24 * 14, 5, (504, 8)),
-        (24 * 21, 1, (672, 1)),
-    ],
-)
-def test_a_block_is_asked_for_in_lengths_and_numbers_of_nodes_that_are_sold(
-    hours: float, nodes: int, asked: tuple[int, int]
-) -> None:
+def test_a_block_is_asked_for_in_lengths_and_numbers_of_nodes_that_are_sold() -> None:
     """Whole days, then whole weeks; forty minutes of them are not the plan's."""
     said: list[tuple[int, int]] = []
-    clients = StubbedClients(us_east_2=ohio(blocks(), spot()), us_east_1={"pricing": [products()]})
-    (region,) = clients.regions("us-east-2")
+    (region,) = StubbedClients({"ec2": [blocks()] * 5}).regions("us-east-2")
     region.client("ec2").meta.events.register(
         "before-parameter-build.ec2.DescribeCapacityBlockOfferings",
         lambda params, **_: said.append((params["CapacityDurationHours"], params["InstanceCount"])),
     )
-    need = replace(NEED, nodes=nodes, minutes=Bounds(60, hours * 60))
-    find([region], clients.price_list, need, NOW)
-    assert said == [asked]
+    for hours, nodes in ((1, 1), (23.3, 2), (23.4, 3), (24 * 14, 5), (24 * 21, 1)):
+        need = replace(NEED, nodes=nodes, minutes=Bounds(60, hours * 60))
+        assert offers.block_offerings(region, need, NOW) == []
+    assert said == [(24, 1), (24, 2), (48, 4), (504, 8), (672, 1)]
 
 
 def test_a_block_says_what_of_it_is_used_and_what_is_cut() -> None:
-    def use(hours: float) -> str:
-        end = BLOCK_START + timedelta(hours=hours)
-        return BlockOffer(
-            need=NEED,
-            region="us-east-2",
-            zone="us-east-2b",
-            usd_per_node_hour=35.76,
-            as_of=NOW.date(),
-            source="an offering",
-            offering_id="cb-1",
-            start=BLOCK_START,
-            end=end,
-            fee_usd=858.24,
-        ).use
-
-    assert use(24) == "1.0 to 4.0 of 24.0 h; 19.3 to 22.3 h free for more runs"
-    assert "1.0 to 2.3 of 3.0 h, cut by its end in the worst case; 0.0 to 1.3 h" in use(3)
+    sold = (block("us-east-2b", "858.24", hours=hours) for hours in (24, 3))
+    long, short = (offers.block_offer(each, "us-east-2", NEED, NOW).use for each in sold)
+    assert long == "1.0 to 4.0 of 24.0 h; 19.3 to 22.3 h free for more runs"
+    assert "1.0 to 2.3 of 3.0 h, cut by its end in the worst case; 0.0 to 1.3 h" in short
 
 
-def hindrances(found: Found) -> dict[str, str]:
+def hindrances(found: find.Found) -> dict[str, str]:
     return {offer.zone: offer.hindrance for offer in found.offers}
 
 
@@ -182,35 +152,33 @@ def test_zones_that_eks_refuses_or_that_are_none_are_not_for_now() -> None:
     assert "Local Zone" in told["us-east-1-bos-1a"]
 
 
-@pytest.mark.parametrize(
-    ("bad", "what"),
-    [
-        (blocks(block("us-east-2b", "free")), "Capacity Blocks"),
-        (blocks(block("us-east-2b", "-5")), "Capacity Blocks"),
-        (blocks(block("us-east-2b", "858", EndDate=BLOCK_START)), "Capacity Blocks"),
-        (
-            blocks(block("us-east-2b", "858", CapacityBlockOfferingId="x; rm -r ~")),
-            "Capacity Blocks",
-        ),
-        (Answer(method="describe_capacity_block_offerings", error=DENIED), "Capacity Blocks"),
-        (
-            Answer(method="describe_capacity_block_offerings", error="RequestLimitExceeded"),
-            "Capacity Blocks",
-        ),
-    ],
-)
-def test_what_one_question_does_not_give_leaves_the_others(bad: Answer, what: str) -> None:
+@pytest.mark.parametrize("error", [DENIED, "RequestLimitExceeded"])
+def test_what_one_question_does_not_give_leaves_the_others(error: str) -> None:
+    bad = Answer(method="describe_capacity_block_offerings", error=error)
     found = only_ohio(bad, spot(us_east_2c=["9.00"]))
     assert [offer.kind for offer in found.offers] == ["spot"]
-    assert [(unknown.region, unknown.what) for unknown in found.unknown] == [("us-east-2", what)]
+    assert [(u.region, u.what) for u in found.unknown] == [("us-east-2", "Capacity Blocks")]
 
 
-@pytest.mark.parametrize("key", sorted(block("us-east-2b", "858")))
-def test_an_offering_without_a_key_is_a_line_at_most(key: str) -> None:
-    short = {k: v for k, v in block("us-east-2b", "858").items() if k != key}
-    found = only_ohio(blocks(short), spot(us_east_2c=["9.00"]))
-    assert "spot" in [offer.kind for offer in found.offers]
-    assert len(found.offers) + len(found.unknown) == 2
+WHOLE = block("us-east-2b", "858")
+READ_KEYS = WHOLE.keys() - {"InstanceType", "CapacityBlockDurationHours", "CurrencyCode"}
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        block("us-east-2b", "free"),
+        block("us-east-2b", "-5"),
+        block("us-east-2b", "858", EndDate=BLOCK_START),
+        block("us-east-2b", "858", CapacityBlockOfferingId="x; rm -r ~"),
+        *({k: v for k, v in WHOLE.items() if k != key} for key in sorted(READ_KEYS)),
+    ],
+)
+def test_an_offering_that_cannot_be_read_is_a_line(bad: dict[str, Any]) -> None:
+    found = find.Found()
+    read = partial(offers.block_offer, bad, "us-east-2", NEED, NOW)
+    assert found.attempt("us-east-2", "Capacity Blocks", read) is None
+    assert len(found.unknown) == 1
 
 
 def test_one_offering_that_cannot_be_read_hides_no_other() -> None:
@@ -257,7 +225,7 @@ def test_a_region_that_does_not_answer_in_time_is_a_line_and_no_end(
             return []
 
     silent: Any = Silent()
-    found = find(
+    found = find.find(
         [*clients.regions("us-east-2"), silent], clients.price_list, NEED, NOW, seconds=300
     )
     hangs.set()
@@ -277,10 +245,10 @@ def first_yaml(lines: Sequence[str]) -> dict[str, Any]:
 
 def test_what_is_pasted_is_an_experiment_that_loads(tmp_path: Path) -> None:
     found = answer(everything(), "us-east-2", "us-east-1", "eu-west-3")
-    pasted = first_yaml(list(found_lines(found, NEED)))
-    path = write_experiment(tmp_path, lambda data: data["aws"].update(pasted))
-    spec = load_experiment(path).spec
-    assert isinstance(spec, NeuronExperiment)
+    pasted = first_yaml(list(find.found_lines(found, NEED)))
+    path = experiments.write_experiment(tmp_path, lambda data: data["aws"].update(pasted))
+    spec = loading.load_experiment(path).spec
+    assert isinstance(spec, model.NeuronExperiment)
     assert spec.aws.capacity.kind == "spot"
     assert spec.aws.price is not None
     assert (spec.aws.price.usd_per_hour, spec.aws.price.as_of) == (15.09, NOW.date())
@@ -288,32 +256,17 @@ def test_what_is_pasted_is_an_experiment_that_loads(tmp_path: Path) -> None:
 
 def test_a_pasted_block_asks_for_the_id_of_the_purchase(tmp_path: Path) -> None:
     found = only_ohio(blocks(block("us-east-2b", "858.24")), spot())
-    pasted = first_yaml(list(found_lines(found, NEED)))
-    path = write_experiment(tmp_path, lambda data: data["aws"].update(pasted))
+    pasted = first_yaml(list(find.found_lines(found, NEED)))
+    path = experiments.write_experiment(tmp_path, lambda data: data["aws"].update(pasted))
     with pytest.raises(UserInputError, match="reservation_id"):
-        load_experiment(path)
+        loading.load_experiment(path)
 
 
 def test_the_need_is_the_plans_without_deadline_and_budget() -> None:
     short = experiment(deadline_minutes=1, budget_usd=1.0)
-    assert Need.of(short) == Need.of(experiment())
-    assert Need.of(experiment()).nodes == 1
-    assert Need.of(experiment()).minutes.best > 30
-
-
-def test_regions_of_the_account_are_asked_and_others_are_told() -> None:
-    """By the emulator, but for the Price List, which it does not have."""
-    price_list = StubbedClients(us_east_1={"pricing": [products()]})
-
-    def clients(service: str, region: str) -> Any:
-        return (price_list if service == "pricing" else client)(service, region)
-
-    with mock_aws():
-        found = command.look(experiment(), NEED, ["eu-west-3", "ap-east-1", "us-moon-1"], clients)
-    told = {unknown.region: unknown.reason for unknown in found.unknown}
-    assert "not enabled for this account: ap-east-1, us-moon-1; next: " in told["others"]
-    assert "eu-west-3" not in told
-    assert found.regions == []
+    assert offers.Need.of(short) == offers.Need.of(experiment())
+    assert offers.Need.of(experiment()).nodes == 1
+    assert offers.Need.of(experiment()).minutes.best > 30
 
 
 def test_regions_that_are_not_enabled_are_told_and_not_asked() -> None:
@@ -324,47 +277,36 @@ def test_regions_that_are_not_enabled_are_told_and_not_asked() -> None:
         "me-south-1": "not-opted-in",
     }
     regions = [{"RegionName": name, "OptInStatus": state} for name, state in states.items()]
-    clients = StubbedClients(
-        us_east_1={
-            "ec2": [Answer(method="describe_regions", response={"Regions": regions})],
-            "pricing": [products()],
-        },
-        eu_west_3={"ec2": [offered()]},
-        sa_east_1={"ec2": [offered()]},
-    )
-    found = command.look(experiment(), NEED, [], clients)
-    (unknown,) = found.unknown
-    assert "not enabled for this account: me-south-1;" in unknown.reason
-    offerings = [name for _, name in clients.calls if name == "DescribeInstanceTypeOfferings"]
-    assert len(offerings) == 2
+    listed = Answer(method="describe_regions", response={"Regions": regions})
+    for wanted, closed in (
+        ([], "me-south-1"),
+        (["eu-west-3", "sa-east-1", "me-south-1", "us-moon-1"], "me-south-1, us-moon-1"),
+    ):
+        clients = StubbedClients(
+            us_east_1={"ec2": [listed], "pricing": [products()]},
+            eu_west_3={"ec2": [offered()]},
+            sa_east_1={"ec2": [offered()]},
+        )
+        found = find.look(experiment(), NEED, wanted, clients)
+        (unknown,) = found.unknown
+        assert f"not enabled for this account: {closed}; next: " in unknown.reason
+        offerings = [name for _, name in clients.calls if name == "DescribeInstanceTypeOfferings"]
+        assert len(offerings) == 2
 
 
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (["--regions", "us-east-2"], "--find"),
-        (["--find", "--regions", "Ohio"], "regions such as us-east-2"),
-    ],
-)
 def test_arguments_that_do_not_fit_are_exit_code_2(
-    arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]
+    capsys: pytest.CaptureFixture[str], ran: Ran
 ) -> None:
-    try:
-        code = main(["preflight", QWEN, *arguments])
-    except SystemExit as stopped:
-        code = int(stopped.code or 0)
-    assert code == 2
-    assert told in capsys.readouterr().err
+    assert "--find" in ran("preflight", QWEN, "--regions", "us-east-2", code=2)
+    with pytest.raises(SystemExit, match="2"):
+        ran("preflight", QWEN, "--find", "--regions", "Ohio")
+    assert "regions such as us-east-2" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("offers", "code"), [(1, 0), (0, 1)])
+@pytest.mark.parametrize(("count", "code"), [(1, 0), (0, 1)])
 def test_the_exit_code_says_whether_something_can_be_bought(
-    offers: int,
-    code: int,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    count: int, code: int, monkeypatch: pytest.MonkeyPatch, ran: Ran
 ) -> None:
-    listed: list[Offer] = only_ohio(blocks(), spot(us_east_2c=["9.00"])).offers[:offers]
-    monkeypatch.setattr(command, "look", lambda *_: Found(offers=listed, regions=["us-east-2"]))
-    assert main(["preflight", QWEN, "--find"]) == code
-    assert f"1 x {KIND} for" in capsys.readouterr().out
+    listed = only_ohio(blocks(), spot(us_east_2c=["9.00"])).offers[:count]
+    monkeypatch.setattr(find, "look", lambda *_: find.Found(offers=listed, regions=["us-east-2"]))
+    assert f"1 x {KIND} for" in ran("preflight", QWEN, "--find", code=code)

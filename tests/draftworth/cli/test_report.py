@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from draftworth.cli import main
 from draftworth.records.results import TRANSCRIPT_SUFFIX
+from tests.draftworth.conftest import Ran
 from tests.draftworth.report.runs import make_run, write_run
 
 LONGER = """
@@ -36,11 +36,8 @@ def program(text: str) -> str:
     return shlex.join([sys.executable, "-c", text])
 
 
-def test_scores_of_both_sides_are_compared_with_an_interval(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["report", str(folder), "--score", program(LONGER)]) == 0
-    said = capsys.readouterr().out
+def test_scores_of_both_sides_are_compared_with_an_interval(folder: Path, ran: Ran) -> None:
+    said = ran("report", folder, "--score", program(LONGER))
     scores = said.partition("Scores of the outputs")[2]
     structured, open_ended = (
         next(line.split() for line in scores.splitlines() if name in line)
@@ -52,11 +49,8 @@ def test_scores_of_both_sides_are_compared_with_an_interval(
     assert open_ended[4] == "+0.000"
 
 
-def test_without_a_program_there_are_no_scores(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["report", str(folder)]) == 0
-    assert "Scores" not in capsys.readouterr().out
+def test_without_a_program_there_are_no_scores(folder: Path, ran: Ran) -> None:
+    assert "Scores" not in ran("report", folder)
 
 
 @pytest.mark.parametrize(
@@ -77,16 +71,12 @@ def test_without_a_program_there_are_no_scores(
     ],
 )
 def test_a_program_that_does_not_score_is_told(
-    folder: Path, command: str, exit_code: int, said: str, capsys: pytest.CaptureFixture[str]
+    folder: Path, command: str, exit_code: int, said: str, ran: Ran
 ) -> None:
-    assert main(["report", str(folder), "--score", command]) == exit_code
-    assert said in capsys.readouterr().err
+    assert said in ran("report", folder, "--score", command, code=exit_code)
 
 
-def test_a_run_without_transcripts_has_nothing_to_score(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_without_transcripts_has_nothing_to_score(folder: Path, ran: Ran) -> None:
     for file in (folder / "blocks").glob(f"*{TRANSCRIPT_SUFFIX}"):
         file.unlink()
-    assert main(["report", str(folder), "--score", program(LONGER)]) == 2
-    assert "copy the whole folder" in capsys.readouterr().err
+    assert "copy the whole folder" in ran("report", folder, "--score", program(LONGER), code=2)

@@ -1,0 +1,261 @@
+"""The nodes that the plan needs, and what AWS offers for them: Capacity Blocks, on demand, Spot."""
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
+from typing import Any, Self
+
+import jmespath
+import yaml
+
+from draftworth.account.clients import AwsError, Region
+from draftworth.account.printing import utc_text
+from draftworth.planning import assumptions, resolved, timeline
+from draftworth.records import codec, deployment
+
+# The Price List has endpoints in few regions; this one knows the prices of all.
+PRICE_LIST_REGION = "us-east-1"
+SPOT_HISTORY_DAYS = 7
+ON_DEMAND_SOURCE = "AWS Price List, on demand, Linux"
+_SPOT_KEYS = {"AvailabilityZone", "SpotPrice", "Timestamp"}
+_HOURLY = jmespath.compile(
+    "terms.OnDemand.*.priceDimensions[].*[].{unit: unit, usd: pricePerUnit.USD}"
+)
+
+
+def yaml_lines(below_aws: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the keys of `aws` as lines of an experiment file."""
+    text = yaml.safe_dump({"aws": dict(below_aws)}, sort_keys=False, width=1000)
+    yield from text.splitlines()
+
+
+def merged(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Merge several mappings into one, nested mappings too."""
+    whole: dict[str, Any] = {}
+    for part in parts:
+        for key, value in part.items():
+            both = isinstance(value, Mapping) and isinstance(whole.get(key), Mapping)
+            whole[key] = merged([whole[key], value]) if both else value
+    return whole
+
+
+@dataclass(frozen=True, kw_only=True)
+class Need:
+    """The nodes that the plan needs, and for how many minutes by a first run's time line."""
+
+    instance_type: str
+    vcpus: int
+    nodes: int
+    minutes: assumptions.Bounds
+
+    @classmethod
+    def of(cls, experiment: resolved.ResolvedNeuron) -> Self:
+        """Return what the plan needs if neither deadline nor budget ends it."""
+        return cls(
+            instance_type=experiment.spec.instance_type,
+            vcpus=experiment.spec.accelerator.vcpus * experiment.placement.nodes,
+            nodes=experiment.placement.nodes,
+            minutes=timeline.forecast(experiment).needed_minutes,
+        )
+
+    @property
+    def hours(self) -> assumptions.Bounds:
+        return self.minutes.times(1 / 60)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Offer:
+    """Nodes in a zone at a price: by the hour if EC2 has any, or a Capacity Block.
+
+    usd: what the plan costs with this offer.
+    use: the part of the paid time that the plan uses.
+    purchase: lines that say how to buy it; empty if a deploy does.
+    capacity: further keys of `aws.capacity`.
+    hindrance: why it cannot be bought or used now; empty if no reason is known.
+    """
+
+    kind: deployment.CapacityKind
+    region: str
+    zone: str
+    usd_per_node_hour: float
+    as_of: date
+    source: str
+    usd: assumptions.Bounds
+    when: str = "when there are nodes"
+    use: str = "all of it"
+    purchase: Sequence[str] = ()
+    capacity: Mapping[str, Any] = field(default_factory=dict)
+    hindrance: str = ""
+
+    @property
+    def paste(self) -> Mapping[str, Any]:
+        """Keys for `aws` of an experiment that takes this offer."""
+        price = {
+            "usd_per_hour": round(self.usd_per_node_hour, 4),
+            "as_of": self.as_of,
+            "source": self.source,
+        }
+        return {
+            "region": self.region,
+            "availability_zone": self.zone,
+            "capacity": {"kind": self.kind, **self.capacity},
+            "price": price,
+        }
+
+
+def hourly_offer(need: Need, usd_per_node_hour: float, **offer: Any) -> Offer:
+    """Return an offer of nodes that are paid for while they exist."""
+    usd = need.hours.times(need.nodes * usd_per_node_hour)
+    return Offer(usd=usd, usd_per_node_hour=usd_per_node_hour, **offer)
+
+
+def usd(text: Any) -> float:
+    """Return a price that AWS writes as text; raises AwsError if it is not a price."""
+    try:
+        price = float(text)
+    except (TypeError, ValueError):
+        price = math.nan
+    if not (math.isfinite(price) and price > 0):
+        raise AwsError(f"AWS names {text!r} as a price", next_step="look it up by hand")
+    return price
+
+
+def on_demand_prices(price_list: Region, instance_type: str, **where: str) -> dict[str, float]:
+    """Return US dollars an hour by region for Linux; `where`: further attributes."""
+    attributes = {
+        "instanceType": instance_type,
+        "operatingSystem": "Linux",
+        "preInstalledSw": "NA",
+        "tenancy": "Shared",
+        "capacitystatus": "Used",
+        "marketoption": "OnDemand",
+    } | where
+    products = price_list.list_all(
+        f"read the price of {instance_type} in the Price List",
+        "pricing",
+        "get_products",
+        "PriceList",
+        ServiceCode="AmazonEC2",
+        Filters=[{"Type": "TERM_MATCH", "Field": k, "Value": v} for k, v in attributes.items()],
+    )
+    return dict(price for product in products for price in _hourly(product))
+
+
+def _hourly(product: str) -> Iterator[tuple[str, float]]:
+    data = codec.load_object(product)
+    region = jmespath.search("product.attributes.regionCode", data)
+    for price in _HOURLY.search(data) or ():
+        if isinstance(region, str) and price["unit"] == "Hrs":
+            yield region, usd(price["usd"])
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpotPrice:
+    """US dollars an hour of a type in a zone: now, and the range of the last days."""
+
+    now: float
+    lowest: float
+    highest: float
+
+    @property
+    def source(self) -> str:
+        return (
+            f"EC2 Spot price history: {self.lowest:.2f} to {self.highest:.2f} in "
+            f"{SPOT_HISTORY_DAYS} days"
+        )
+
+
+def spot_prices(
+    region: Region, instance_type: str, now: datetime, **where: str
+) -> Mapping[str, SpotPrice]:
+    """Return Spot prices by zone, without zones that have none; `where`: further arguments."""
+    entries = region.list_all(
+        f"read the Spot price of {instance_type}",
+        "ec2",
+        "describe_spot_price_history",
+        "SpotPriceHistory",
+        InstanceTypes=[instance_type],
+        ProductDescriptions=["Linux/UNIX"],
+        StartTime=now - timedelta(days=SPOT_HISTORY_DAYS),
+        EndTime=now,
+        **where,
+    )
+    by_zone: dict[str, list[tuple[datetime, float]]] = {}
+    for entry in entries:
+        if entry.keys() >= _SPOT_KEYS:
+            seen = entry["Timestamp"], usd(entry["SpotPrice"])
+            by_zone.setdefault(entry["AvailabilityZone"], []).append(seen)
+    return {zone: _spot_price(history) for zone, history in by_zone.items()}
+
+
+def _spot_price(history: list[tuple[datetime, float]]) -> SpotPrice:
+    prices = [price for _, price in history]
+    return SpotPrice(now=max(history)[1], lowest=min(prices), highest=max(prices))
+
+
+# Amazon EC2 User Guide, Capacity Blocks: whole days up to 14, then whole weeks up to 26; sizes as
+# the console offers them. Offers end at 11:30 UTC, so one may be shorter than what was asked for.
+_DAYS = (*range(1, 15), *range(21, 183, 7))
+_SIZES = (1, 2, 4, 8, 16, 32, 64)
+
+# The id becomes part of a command, so nothing else is accepted.
+_ID = re.compile(r"[A-Za-z0-9-]{1,100}")
+
+
+def block_offerings(region: Region, need: Need, now: datetime) -> list[Mapping[str, Any]]:
+    """List the offers for the plan's nodes, of the shortest length that holds its worst case."""
+    hours = (need.minutes.worst * 60 + deployment.BLOCK_MARGIN_SECONDS) / 3600
+    days = next((days for days in _DAYS if 24 * days >= hours), _DAYS[-1])
+    size = next((size for size in _SIZES if size >= need.nodes), need.nodes)
+    return region.list_all(
+        "list the Capacity Blocks on offer",
+        "ec2",
+        "describe_capacity_block_offerings",
+        "CapacityBlockOfferings",
+        InstanceType=need.instance_type,
+        InstanceCount=size,
+        CapacityDurationHours=24 * days,
+        StartDateRange=now,
+    )
+
+
+def block_offer(offering: Mapping[str, Any], region: str, need: Need, now: datetime) -> Offer:
+    """Read one offering; raises LookupError, ValueError or AwsError if it is invalid."""
+    start, end, fee = offering["StartDate"], offering["EndDate"], usd(offering["UpfrontFee"])
+    # By the dates: the offering's own hours leave out odd minutes.
+    hours = (end - start).total_seconds() / 3600
+    offer_id, currency = offering["CapacityBlockOfferingId"], offering.get("CurrencyCode", "USD")
+    if not _ID.fullmatch(offer_id):
+        raise ValueError(f"{offer_id!r} as the id of an offering")
+    buy = (
+        f"aws ec2 purchase-capacity-block --region {region} --instance-platform Linux/UNIX "
+        f"--capacity-block-offering-id {offer_id}"
+    )
+    return Offer(
+        kind="capacity_block",
+        region=region,
+        zone=offering["AvailabilityZone"],
+        usd_per_node_hour=fee / hours / offering["InstanceCount"],
+        as_of=now.date(),
+        source=f"Capacity Block offering {offer_id}, {fee:.2f} {currency} in advance",
+        usd=assumptions.Bounds(fee, fee),
+        when=f"{utc_text(start)} to {utc_text(end)}",
+        use=_use_of_block(hours, need.hours),
+        purchase=(
+            "Buying takes the whole price at once and cannot be undone; then put in its id:",
+            f"  {buy}",
+        ),
+        capacity={"reservation_id": "cr-...", "hours": round(hours, 2)},
+        hindrance="" if currency == "USD" else f"its price is in {currency}",
+    )
+
+
+def _use_of_block(hours: float, need: assumptions.Bounds) -> str:
+    # Its nodes go before its end.
+    usable = hours - deployment.BLOCK_MARGIN_SECONDS / 3600
+    used = assumptions.Bounds(min(need.best, usable), min(need.worst, usable))
+    left = assumptions.Bounds(usable - used.worst, usable - used.best)
+    cut = ", cut by its end in the worst case" if need.worst > usable else ""
+    return f"{used:.1f} of {hours:.1f} h{cut}; {left:.1f} h free for more runs"

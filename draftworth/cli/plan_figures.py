@@ -1,0 +1,229 @@
+"""`draftworth plan`: the time of each phase, a search's candidates, and the cost of a run."""
+
+from collections.abc import Iterator
+
+from draftworth.experiment.aws import CapacityBlock
+from draftworth.metrics.definitions import FINDING_METRICS, charged
+from draftworth.planning import resolved, search_time
+from draftworth.planning.assumptions import HOURS_A_MONTH, OPTION, Bounds, assumption_data
+from draftworth.planning.capacity_block import PaidBlock, free_slots
+from draftworth.planning.schedule import NODE_START, TEARDOWN
+from draftworth.planning.timeline import BUDGET, RunForecast
+from draftworth.records.deployment import BLOCK_MARGIN_SECONDS
+from draftworth.searching.extent import STUDY, Extent
+from draftworth.terminal import table_lines
+
+
+def time_lines(run: RunForecast) -> Iterator[str]:
+    """Yield the time line of a run."""
+    yield ""
+    yield (
+        "time line   minutes from the start of `cdk deploy` in the best and in the worst case "
+        f"(docs/timeline.md; {OPTION} replaces an assumption)"
+    )
+    headings = ("", "starts\nbest", "\nworst", "takes\nbest", "\nworst")
+    phases = (_phase_row(run, name) for name in run.unlimited.best.spans)
+    yield from table_lines(phases, headings, numbers=range(1, 5), ruled=True)
+    yield "  * accelerator nodes are billed; waiting for capacity is in none of this"
+    for case, schedule in (("best", run.limited.best), ("worst", run.limited.worst)):
+        if schedule.ended_by:
+            yield f"  {schedule.ended_by} ends the run in the {case} case"
+    certain = " the candidates that are certain" if run.search else ""
+    yield (
+        f"  everything is measured after {run.over_minutes:.0f} minutes if no limit ends the run; "
+        f"{run.measured_minutes:.0f} of them are spent measuring{certain}"
+    )
+    rows = (f"{name} {Bounds(row.low, row.high):g}" for name, row in run.assumed)
+    yield f"  assumed: {', '.join(rows)}"
+    if run.search:
+        yield from _search_lines(run, run.search)
+
+
+def _phase_row(run: RunForecast, name: str) -> tuple[str, ...]:
+    spans = [schedule.spans.get(name) for schedule in (run.limited.best, run.limited.worst)]
+    minutes = [*(span and span.start for span in spans), *(span and span.minutes for span in spans)]
+    cells = ("-" if number is None else f"{number:.1f}" for number in minutes)
+    mark = "*" if run.unlimited.best.spans[name].billed else " "
+    return (f"{mark} {name}", *cells)
+
+
+def candidate_lines(experiment: resolved.ResolvedExperiment) -> Iterator[str]:
+    """Yield the candidates of a search by draft, and those that are certainly measured."""
+    search, extent = experiment.search, experiment.extent
+    if search is None or extent is None:
+        return
+    by_draft: dict[str, list[int]] = {}
+    for candidate in search.candidates:
+        by_draft.setdefault(candidate.draft, []).append(candidate.window)
+    yield ""
+    yield (
+        f"search      {extent.most} candidate{'s' if extent.most > 1 else ''}, one at a time "
+        "beside the baseline"
+    )
+    for draft, windows in by_draft.items():
+        yield f"  {draft}: {len(windows)}, with window {_windows(windows)}"
+    yield f"  certainly measured: {', '.join(candidate.variant for candidate in extent.certain)}"
+    if extent.others:
+        yield (
+            f"  may be measured: {len(extent.others)} more; simulated searches of the kind took "
+            f"{extent.average:.1f} in all, on average ({STUDY})"
+        )
+
+
+def _windows(windows: list[int]) -> str:
+    first, last = min(windows), max(windows)
+    if len(windows) > 2 and sorted(windows) == [*range(first, last + 1)]:
+        return f"{first} to {last}"
+    return ", ".join(map(str, windows))
+
+
+def _search_lines(run: RunForecast, search: search_time.SearchTime) -> Iterator[str]:
+    """The time and cost of the certain candidates, on average and of all; then `search.stop`."""
+    if search.extent.others:
+        yield f"  each further candidate takes {search.candidate_minutes:.1f} minutes"
+    yield from table_lines(
+        [_amount_row(run, *amount) for amount in _amounts(search.extent)],
+        ("", "candidates", "billed hours", "USD"),
+        numbers=range(1, 4),
+        ruled=True,
+    )
+    yield from _stop_lines(run, search)
+
+
+def _amounts(extent: Extent) -> Iterator[tuple[str, float]]:
+    yield "certainly measured", len(extent.certain)
+    if extent.others:
+        yield "on average, without stop", extent.average
+        yield "all", extent.most
+
+
+def _amount_row(run: RunForecast, name: str, candidates: float) -> tuple[str, ...]:
+    minutes, aws = run.minutes_of(candidates), run.experiment.spec.aws
+    is_paid_by_hour = aws.price is not None and not isinstance(aws.capacity, CapacityBlock)
+    usd = f"{run.usd(minutes):.2f}" if is_paid_by_hour else "-"
+    return (name, f"{candidates:g}", f"{minutes.times(1 / 60):.1f}", usd)
+
+
+def _stop_lines(run: RunForecast, search: search_time.SearchTime) -> Iterator[str]:
+    """The time after which no candidate begins, and how many begin before."""
+    ends = "there are"
+    if search.stop_minutes < float("inf"):
+        ends = "search.stop lets begin"
+        begun = search.begun_in_all(run.searched_minutes)
+        yield (
+            f"  search.stop: no candidate begins later than {search.stop_minutes:.1f} minutes "
+            f"after `{NODE_START}`: {begun.best:g} in the best case, {begun.worst:g} in the worst"
+        )
+    if (given := run.experiment.search) and given.tokens_per_day is not None:
+        yield (
+            f"  search.stop.tokens_per_day {given.tokens_per_day:,.0f}: it ends sooner where "
+            f"another candidate would cost more than it is likely to save in {given.days:g} days"
+        )
+    yield (
+        "  billed below: in the best case the certain candidates, in the worst all that "
+        f"{ends}, the last one to its end"
+    )
+
+
+def cost_lines(first: RunForecast, second: RunForecast) -> Iterator[str]:
+    """Yield the cost of a first run, of a second one, and of everything beside the nodes."""
+    aws = first.experiment.spec.aws
+    yield ""
+    if aws.price is None:
+        yield f"cost        {no_price_text(first.experiment)}"
+        yield f"  first run   {billed_text(first)}"
+        yield f"  second run  {billed_text(second)}"
+    elif isinstance(aws.capacity, CapacityBlock):
+        yield from _block_lines(first, second, aws.capacity)
+    else:
+        yield from _hourly_lines(first, second)
+    yield _standing_line()
+    yield _metrics_line(first.experiment)
+
+
+def no_price_text(experiment: resolved.ResolvedNeuron) -> str:
+    """Explain why the cost is not known, and how to get a price."""
+    return (
+        "unknown: aws.price is left out and none has been looked up; "
+        f"`python -m draftworth price {experiment.path}` asks AWS"
+    )
+
+
+def billed_text(run: RunForecast) -> str:
+    """Return the billed minutes of a run, and their cost if a price is known."""
+    minutes = f"{run.billed_minutes:.1f} billed minutes x {_nodes(run.experiment)}"
+    if run.experiment.spec.aws.price is None:
+        return minutes
+    return f"{run.usd(run.billed_minutes):.2f} USD for {minutes}"
+
+
+def block_text(experiment: resolved.ResolvedNeuron, capacity: CapacityBlock) -> str:
+    """Return the cost of a Capacity Block with its factors."""
+    price, block = experiment.node_price, PaidBlock.of(experiment, capacity)
+    assumed = "" if capacity.hours else "; aws.capacity.hours is not given: one day, the shortest"
+    return (
+        f"{block.usd:.2f} USD for the Capacity Block, whole and in advance: "
+        f"{block.hours:g} hours x {block.instances} x {price.usd_per_hour:.2f} ({price.source}, "
+        f"{price.as_of.isoformat()}){assumed}"
+    )
+
+
+def _nodes(experiment: resolved.ResolvedNeuron) -> str:
+    nodes = experiment.placement.nodes
+    return f"{nodes} node{'s' if nodes > 1 else ''}"
+
+
+def _hourly_lines(first: RunForecast, second: RunForecast) -> Iterator[str]:
+    experiment, price = first.experiment, first.experiment.node_price
+    yield (
+        f"cost        {experiment.usd_per_hour:.2f} USD an hour while the accelerator nodes are up "
+        f"({experiment.placement.nodes} x {price.usd_per_hour:.2f}; {price.source}, "
+        f"{price.as_of.isoformat()}), from `{NODE_START}` to the end of `{TEARDOWN}`"
+    )
+    yield f"  first run   {billed_text(first)}; {BUDGET} {experiment.spec.aws.budget_usd:.2f}"
+    graphs = "the certain candidates' graphs" if second.search else "compiled graphs"
+    yield f"  second run  {billed_text(second)}: the cluster, checkpoints and {graphs} are there"
+
+
+def _block_lines(first: RunForecast, second: RunForecast, capacity: CapacityBlock) -> Iterator[str]:
+    block = PaidBlock.of(first.experiment, capacity)
+    yield f"cost        {block_text(first.experiment, capacity)}"
+    for name, run in (("first run ", first), ("second run", second)):
+        idle = block.idle_share(run.billed_minutes).times(100)
+        yield (
+            f"  {name}  {run.billed_minutes:.0f} minutes of {_nodes(run.experiment)}: "
+            f"{idle:.0f}% of the block stays idle"
+        )
+    more, room = block.further_runs(first, second), free_slots(first.experiment, block.instances)
+    yield (
+        f"  would fit   {more:g} more runs on compiled graphs, one after the other (raise `rerun`, "
+        f"or change the workload), and {room} more variants at the same time; the nodes go "
+        f"{BLOCK_MARGIN_SECONDS // 60} minutes before the block ends"
+    )
+
+
+def _standing_line() -> str:
+    items = assumption_data().standing
+    total_usd = sum(item.count * item.usd_per_hour for item in items)
+    parts = " + ".join(f"{item.count} x {item.what} {item.usd_per_hour:g}" for item in items)
+    dates = sorted(item.as_of for item in items)
+    return (
+        f"  beside it   about {total_usd:.2f} USD an hour from deploy to destroy ({parts}; "
+        f"{dates[0].isoformat()} to {dates[-1].isoformat()}); storage, logs and traffic on top"
+    )
+
+
+def _metrics_line(experiment: resolved.ResolvedNeuron) -> str:
+    """CloudWatch's charge for the metrics of a run; each combination of dimensions is one."""
+    classes, loads = len(experiment.spec.workload.classes), len(experiment.loads)
+    of_variants = sum(len(charged(speculates=v.speculates)) for v in experiment.variants)
+    of_verdict = len(FINDING_METRICS) * (len(experiment.variants) - 1)
+    traffics = classes + 1 if classes > 1 else classes  # each class, and the mix of several
+    count = (of_variants * classes + of_verdict * traffics) * loads
+    price = assumption_data().custom_metric
+    usd_per_month = count * price.usd_per_month
+    return (
+        f"  metrics     {count} in CloudWatch: at most {usd_per_month / HOURS_A_MONTH:.3f} USD an "
+        f"hour while results come in, {usd_per_month:.2f} USD in a month that measures all the "
+        f"time ({price.usd_per_month:.2f} each a month, {price.as_of.isoformat()})"
+    )
