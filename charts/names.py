@@ -124,11 +124,6 @@ def canary_labels(experiment: ResolvedNeuron) -> dict[str, str]:
     return _labels("canary", CANARY_COMPONENT, experiment)
 
 
-def measuring_job_prefix(experiment: ResolvedNeuron) -> str:
-    """Return the beginning of the measuring Job's name, and so of its runs' ids."""
-    return f"llmperf-{dns_label(experiment.name)}"
-
-
 def _labels(name: str, component: Mapping[str, str], experiment: ResolvedNeuron) -> dict[str, str]:
     return {"app.kubernetes.io/name": name, **component, **experiment_labels(experiment)}
 

@@ -7,14 +7,11 @@ from aws_cdk import aws_eks_v2 as eks
 
 from charts.names import NAMESPACE
 from draftworth.planning.resolved import ResolvedNeuron
-from stacks.base import StackPart
+from stacks.base import StackPart, tag_raw_resources
 from stacks.constructs.accelerator_nodes import AcceleratorNodes
-from stacks.constructs.add_ons import InsightsLogs, NodeAddOns, PodAddOns
+from stacks.constructs.add_ons import InsightsLogs, NodeAddOns, PodAddOns, neuron_driver
 from stacks.constructs.control_plane import ControlPlane
-from stacks.constructs.cpu_nodes import CpuNodes
-from stacks.constructs.neuron_driver import neuron_driver
-from stacks.constructs.nodes import NodePlace, node_role
-from stacks.constructs.raw_resources import tag_raw_resources
+from stacks.constructs.nodes import CpuNodes, NodePlace, node_role
 from stacks.network import Network
 
 

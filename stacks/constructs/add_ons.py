@@ -1,4 +1,4 @@
-"""EKS add-ons; each that calls AWS has a role of its own.
+"""EKS add-ons; each that calls AWS has a role of its own. The Neuron driver, by Helm.
 
 If the experiment pins no version, EKS takes the default that it tested with the cluster's version.
 """
@@ -13,7 +13,7 @@ from constructs import Construct
 
 from draftworth.experiment.aws import S3_ADD_ON
 from stacks.constructs.accepted_findings import accept_managed_policies
-from stacks.constructs.log_groups import owned_log_group
+from stacks.constructs.functions import owned_log_group
 from stacks.constructs.roles import pod_role
 
 MAINTAINED_WITH_THE_ADD_ON = (
@@ -25,6 +25,14 @@ MAINTAINED_WITH_THE_ADD_ON = (
 INSIGHTS_METRICS = {"enhanced_container_insights": True, "accelerated_compute_metrics": True}
 INSIGHTS_CONFIGURATION = {
     "agent": {"config": {"logs": {"metrics_collected": {"kubernetes": INSIGHTS_METRICS}}}}
+}
+NEURON_CHART = "oci://public.ecr.aws/neuron/neuron-helm-chart"
+# The chart turns the device plugin and the node problem detector on by default. Device plugin and
+# DRA driver on one node hand out the same devices twice.
+NEURON_VALUES = {
+    "devicePlugin": {"enabled": False},
+    "npd": {"enabled": False},
+    "draDriver": {"enabled": True},
 }
 INSIGHTS_LOGS = ("application", "dataplane", "host", "performance")
 
@@ -108,6 +116,22 @@ class PodAddOns(Construct):
             roles={"cloudwatch-agent": role},
         )
         insights.node.add_dependency(insights_logs)
+
+
+def neuron_driver(scope: Construct, id_: str, *, cluster: eks.ICluster) -> eks.HelmChart:
+    """Install the Neuron DRA driver; its pods run on accelerator nodes alone."""
+    return eks.HelmChart(
+        scope,
+        id_,
+        cluster=cluster,
+        repository=NEURON_CHART,
+        chart="neuron-helm-chart",
+        version="1.10.0",
+        release="neuron",
+        namespace="neuron-dra-driver",
+        create_namespace=True,
+        values=NEURON_VALUES,
+    )
 
 
 def _add_on(

@@ -35,8 +35,7 @@ from draftworth.records.results import OBJECT_CREATED, RUN_FILE
 from draftworth.records.servers import SERVERS_FOLDER
 from stacks.assets import function_code
 from stacks.constructs.capacity_rights import grant_rights
-from stacks.constructs.functions import function_role, python_function
-from stacks.constructs.log_groups import owned_log_group
+from stacks.constructs.functions import function_role, owned_log_group, python_function
 from stacks.constructs.roles import allow
 
 # Long enough to wait at Delete for a node group that EKS is busy with.

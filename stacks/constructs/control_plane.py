@@ -10,7 +10,7 @@ from constructs import Construct
 
 from draftworth.experiment.aws import Aws
 from stacks.constructs.accepted_findings import accept, accept_managed_policies
-from stacks.constructs.log_groups import own_function_logs, owned_log_group
+from stacks.constructs.functions import own_function_logs, owned_log_group
 
 ADMIN_POLICY = "AmazonEKSClusterAdminPolicy"
 CDK_PROVIDER = (

@@ -8,8 +8,7 @@ from draftworth.metrics import definitions
 from draftworth.records.results import PUBLISHED_FILES, claim_key
 from stacks.assets import function_code
 from stacks.constructs.accepted_findings import accept, accept_folders
-from stacks.constructs.functions import function_role, python_function
-from stacks.constructs.log_groups import owned_log_group
+from stacks.constructs.functions import function_role, owned_log_group, python_function
 from stacks.constructs.results_queue import PUBLISHER_TIMEOUT_SECONDS, ResultsQueue
 from stacks.constructs.roles import allow, grant
 

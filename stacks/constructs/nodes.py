@@ -1,4 +1,4 @@
-"""Role, launch template and node group, as CPU and accelerator nodes have them."""
+"""Nodes: what CPU and accelerator nodes have in common, and the CPU nodes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,6 +8,8 @@ from aws_cdk import CfnTag, aws_ec2, aws_iam
 from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct
 
+from charts.names import CPU_NODE_LABELS
+from draftworth.experiment.aws import CPU_INSTANCE_TYPE, CPU_NODES
 from stacks.constructs.accepted_findings import accept_managed_policies
 
 # A kubelet needs these. vpc-cni has the CNI policy itself, and of ECR pulling is enough. The Neuron
@@ -135,3 +137,34 @@ def _root_disk(root: RootDisk) -> aws_ec2.CfnLaunchTemplate.BlockDeviceMappingPr
 
 def _cfn_tags(tags: Mapping[str, str]) -> list[CfnTag]:
     return [CfnTag(key=key, value=value) for key, value in tags.items()]
+
+
+# Files of two stagers (24 GiB each) beside images and logs. The kubelet evicts pods when a tenth of
+# the disk is left. Staging writes each byte of a checkpoint once and reads it twice, for its hash
+# and for S3: with gp3's own 125 MiB/s, 61 GiB would take 25 minutes. 500 need no more operations
+# than gp3 has.
+CPU_NODE_DISK = RootDisk(gib=100, mib_per_s=500)
+
+
+class CpuNodes(Construct):
+    """Two small nodes for cluster services, checkpoint stagers and the measuring Job."""
+
+    def __init__(self, scope: Construct, id_: str, *, name: str, place: NodePlace) -> None:
+        super().__init__(scope, id_)
+        template = launch_template(
+            self,
+            name=name,
+            root=CPU_NODE_DISK,
+            tags=place.tags,
+            instance_type=CPU_INSTANCE_TYPE,
+        )
+        self.group = node_group(
+            self,
+            place=place,
+            template=template,
+            ami_type=eks.NodegroupAmiType.AL2023_X86_64_STANDARD,
+            labels=dict(CPU_NODE_LABELS),
+            min_size=CPU_NODES,
+            desired_size=CPU_NODES,
+            max_size=CPU_NODES,
+        )

@@ -68,7 +68,7 @@ def lay_out(name: str, pod: rendering.Object, root: Path) -> None:
         (folder / name).write_bytes(base64.b64decode(encoded))
 
 
-@pytest.mark.parametrize("name", rendering.EXPERIMENTS)
+@pytest.mark.parametrize("name", ["qwen3-32b", "llama-3.1-8b-eagle3"])
 def test_a_server_starts_from_the_files_of_its_config_map_alone(name: str, tmp_path: Path) -> None:
     started, (graphs, pid, python_path, *arguments) = start(name, tmp_path)
     server = rendering.homes(rendering.all_objects(name))[1]["spec"]["template"]["spec"][

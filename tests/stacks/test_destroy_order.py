@@ -67,14 +67,6 @@ def too_early(graph_: Graph, first: set[Node], later: set[Node]) -> set[tuple[No
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_workloads_claims_and_volumes_go_before_any_node(name: str) -> None:
-    everything = nodes(name, "benchmark", MANIFEST)
-    assert (
-        too_early(graph(name), everything, nodes(name, "cluster", "AWS::EKS::Nodegroup")) == set()
-    )
-
-
-@pytest.mark.parametrize("name", NAMES)
 def test_pods_go_before_their_volumes_and_claims_and_all_before_the_namespace(name: str) -> None:
     pods = manifests(name, POD_OWNERS)
     volumes = manifests(name, {"PersistentVolume", "PersistentVolumeClaim"})
@@ -82,14 +74,6 @@ def test_pods_go_before_their_volumes_and_claims_and_all_before_the_namespace(na
     assert not pods & volumes
     assert too_early(graph(name), pods, volumes) == set()
     assert too_early(graph(name), pods | volumes, namespace) == set()
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_drivers_outlive_the_pods_that_the_kubelet_ends_with_their_help(name: str) -> None:
-    drivers = nodes(name, "cluster", "Custom::AWSCDK-EKS-HelmChart") | add_ons(
-        name, (*ADD_ONS_OF_PODS, *ADD_ONS_OF_NODES)
-    )
-    assert too_early(graph(name), nodes(name, "benchmark", MANIFEST), drivers) == set()
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -130,18 +114,6 @@ def test_accelerator_nodes_go_before_the_group_of_their_efa_interfaces(name: str
     groups = nodes(name, "cluster", "AWS::EKS::Nodegroup", "Accelerator")
     efa = nodes(name, "cluster", "AWS::EC2::SecurityGroup", "Efa")
     assert too_early(graph(name), groups, efa) == set()
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_everything_of_the_cluster_goes_before_the_network(name: str) -> None:
-    """The functions that delete Kubernetes objects reach AWS through the NAT gateway."""
-    network = {("network", k) for k in templates_of(name)["network"]["Resources"]}
-    inside = {
-        (part, k)
-        for part in ("cluster", "benchmark")
-        for k in templates_of(name)[part]["Resources"]
-    }
-    assert too_early(graph(name), inside, network) == set()
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -228,14 +200,6 @@ def test_buckets_are_emptied_before_they_and_their_policies_go(
         needed = {("storage", bucket)} | policies | nodes(name, "storage", "AWS::Lambda::Function")
         assert policies
         assert too_early(graph(name), {("storage", logical_id)}, needed) == set()
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_pods_that_write_go_before_the_buckets_are_emptied(name: str) -> None:
-    """An object that is written after the emptying keeps its bucket from going."""
-    writers = nodes(name, "benchmark", MANIFEST) | nodes(name, "benchmark", "AWS::Lambda::Function")
-    emptied = nodes(name, "storage", "Custom::S3AutoDeleteObjects")
-    assert too_early(graph(name), writers, emptied) == set()
 
 
 def without(part: str, fragment: str, *, of: str = "qwen3-32b") -> Graph:

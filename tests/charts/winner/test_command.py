@@ -62,14 +62,14 @@ def test_the_files_and_what_is_left_to_do_are_as_in_the_snapshot(
 
 
 @pytest.mark.parametrize("name", [NEURON, HEADS, LOCAL])
-def test_objects_are_as_in_the_snapshot(tmp_path: Path, name: str) -> None:
-    export = exported(tmp_path, name)
+def test_objects_are_as_in_the_snapshot(name: str) -> None:
+    export = exported(name)
     shown = as_read([*export.needs, *deployment(export)])
     assert_snapshot(_readable(shown), SNAPSHOTS / f"{name}.deployment.yaml")
 
 
-def test_what_other_forms_say_beside_the_pod_is_as_in_the_snapshot(tmp_path: Path) -> None:
-    export = exported(tmp_path)
+def test_what_other_forms_say_beside_the_pod_is_as_in_the_snapshot() -> None:
+    export = exported()
     item, values = as_read([inference_service(export), production_stack_values(export)])
     predictor = item["spec"]["predictor"]
     for key in export.pod:
@@ -94,16 +94,16 @@ def _readable(value: Any) -> Any:
 
 @pytest.mark.parametrize("name", [NEURON, HEADS, LOCAL, SEARCH])
 @pytest.mark.parametrize("pays", [True, False])
-def test_every_object_of_a_built_in_kind_is_valid(tmp_path: Path, name: str, pays: bool) -> None:
-    export = exported(tmp_path, name, pays=pays)
+def test_every_object_of_a_built_in_kind_is_valid(name: str, pays: bool) -> None:
+    export = exported(name, pays=pays)
     for item in as_read([*export.needs, *deployment(export)]):
         assert kubernetes_validate.validate(item, "1.35", strict=True) == "1.35"
         cluster_wide = item["kind"] == "PersistentVolume"
         assert item["metadata"].get("namespace") == (None if cluster_wide else "serving")
 
 
-def test_flags_environment_devices_and_mounts_are_the_measured_ones(tmp_path: Path) -> None:
-    export = exported(tmp_path)
+def test_flags_environment_devices_and_mounts_are_the_measured_ones() -> None:
+    export = exported()
     experiment = resolved(NEURON)
     (drafted,) = [v for v in experiment.variants if v.speculates]
     server = export.server
@@ -116,14 +116,14 @@ def test_flags_environment_devices_and_mounts_are_the_measured_ones(tmp_path: Pa
     assert {"/models/target", "/models/draft", "/artifacts"} <= mounted
 
 
-def test_nothing_of_a_run_is_left_in_the_pod(tmp_path: Path) -> None:
-    text = json.dumps(exported(tmp_path).pod)
+def test_nothing_of_a_run_is_left_in_the_pod() -> None:
+    text = json.dumps(exported().pod)
     for word in ("graph-scripts", "graph-uploader", "--results", "DRAFTWORTH_", "ARTIFACT_INPUTS"):
         assert word not in text
 
 
-def test_volumes_are_not_those_of_the_experiment_in_the_same_cluster(tmp_path: Path) -> None:
-    export = exported(tmp_path)
+def test_volumes_are_not_those_of_the_experiment_in_the_same_cluster() -> None:
+    export = exported()
     volumes = [o for o in export.needs if o["kind"] == "PersistentVolume"]
     assert len(volumes) == 3
     for volume in volumes:
@@ -150,8 +150,8 @@ def test_the_device_claim_is_in_the_files_whose_pods_make_it(tmp_path: Path) -> 
     assert {*kinds[FORMS[0]]} == {"ServiceAccount", "PersistentVolume", "PersistentVolumeClaim"}
 
 
-def test_annotations_say_what_was_measured_and_where_it_holds(tmp_path: Path) -> None:
-    found = {k.removeprefix("draftworth/"): v for k, v in exported(tmp_path).annotations.items()}
+def test_annotations_say_what_was_measured_and_where_it_holds() -> None:
+    found = {k.removeprefix("draftworth/"): v for k, v in exported().annotations.items()}
     assert found["winner"] == "qwen3-1.7b-k7"
     assert found["run-id"] == "built-run"
     assert found["measured-at"] == "2026-11-20T10:00:00Z to 2026-11-20T10:02:00Z"
@@ -177,7 +177,7 @@ def test_where_nothing_is_cheaper_the_baseline_is_exported_and_says_so(
         text = (out / name).read_text(encoding="utf-8")
         assert "# No variant is shown to be cheaper: the winner is the baseline" in text
         assert "--speculative-config" not in text
-    annotations = exported(tmp_path / "again", pays=False).annotations
+    annotations = exported(pays=False).annotations
     assert annotations["draftworth/winner"] == "baseline (no speculation)"
     assert annotations["draftworth/others"].startswith("qwen3-1.7b-k7, open_ended at c4: dearer")
     assert "draftworth/cost-ratio" not in annotations
@@ -349,8 +349,8 @@ def test_a_local_winner_needs_an_image_that_does_not_move(
     assert said in capsys.readouterr().err
 
 
-def test_the_files_say_where_the_winner_is_not_shown_to_be_cheaper(tmp_path: Path) -> None:
-    (remark,) = exported(tmp_path).remarks
+def test_the_files_say_where_the_winner_is_not_shown_to_be_cheaper() -> None:
+    (remark,) = exported().remarks
     assert "cheaper at c1 only: keep the load" in remark
 
 
