@@ -6,9 +6,9 @@ from dataclasses import asdict
 import cdk8s
 from constructs import Construct
 
-from charts.jobs import ProgramJob, add_job
-from charts.names import VARIANT_LABEL, Bindings, canary_labels, service_name
-from charts.pods import ordinary_user, resources
+from charts import names
+from charts.jobs import add_job
+from charts.pods import resources
 from charts.storage import ARTIFACTS_PATH, pod_mounts, pod_volumes
 from charts.vllm_pod import graph_environment
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
@@ -35,19 +35,27 @@ class CanaryChart(cdk8s.Chart):
         id_: str,
         *,
         experiment: ResolvedNeuron,
-        bindings: Bindings,
+        bindings: names.Bindings,
         job_name: str,
     ) -> None:
-        super().__init__(scope, id_, labels=canary_labels(experiment))
+        super().__init__(
+            scope, id_, labels=names.component_labels("canary", names.CANARY_COMPONENT, experiment)
+        )
         for variant in experiment.canaries:
-            add_job(self, _job(experiment, variant, bindings, job_name), bindings)
+            _add_job(self, experiment, variant, bindings, job_name)
 
 
-def _job(
-    experiment: ResolvedNeuron, variant: NeuronVariant, bindings: Bindings, job_name: str
-) -> ProgramJob:
-    return ProgramJob(
-        prefix=f"canary-{service_name(variant.name)}",
+def _add_job(
+    chart: cdk8s.Chart,
+    experiment: ResolvedNeuron,
+    variant: NeuronVariant,
+    bindings: names.Bindings,
+    job_name: str,
+) -> None:
+    add_job(
+        chart,
+        bindings,
+        prefix=f"canary-{names.service_name(variant.name)}",
         container=CONTAINER_NAME,
         command=["python", "-m", "pods.canary"],
         arguments={
@@ -59,16 +67,15 @@ def _job(
             **dict(_checkpoints(variant)),
         },
         environment=graph_environment(variant),
-        service_account=service_name(variant.name),
-        labels=canary_labels(experiment),
-        annotations={VARIANT_LABEL: variant.name},
+        service_account=names.service_name(variant.name),
+        labels=names.component_labels("canary", names.CANARY_COMPONENT, experiment),
+        annotations={names.VARIANT_LABEL: variant.name},
         resources=resources(cpus=CANARY_CPUS, memory_gib=CANARY_MEMORY_GIB),
         volumes=pod_volumes(experiment, variant, bindings),
         mounts=pod_mounts(variant, bindings),
         retries=RETRIES,
-        failure_rules=[],
         # The servers have no group either: with one, the S3 driver would mount in another way.
-        security_context=ordinary_user(fs_group=None),
+        fs_group=None,
     )
 
 

@@ -6,9 +6,8 @@ import re
 import cdk8s
 from constructs import Construct
 
-from charts import k8s
-from charts.jobs import ProgramJob, add_job, on_exit
-from charts.names import STAGER_SERVICE_ACCOUNT, Bindings, stager_labels
+from charts import k8s, names
+from charts.jobs import add_job, on_exit
 from charts.pods import empty_folder, field_variable, resources
 from draftworth.errors import UserInputError
 from draftworth.experiment.variants import HubModel
@@ -47,11 +46,15 @@ class StagingChart(cdk8s.Chart):
     """A Job for each of the experiment's checkpoints."""
 
     def __init__(
-        self, scope: Construct, id_: str, *, experiment: ResolvedNeuron, bindings: Bindings
+        self, scope: Construct, id_: str, *, experiment: ResolvedNeuron, bindings: names.Bindings
     ) -> None:
-        super().__init__(scope, id_, labels=stager_labels(experiment))
+        super().__init__(
+            scope,
+            id_,
+            labels=names.component_labels("checkpoint-stager", names.STAGER_COMPONENT, experiment),
+        )
         for model in experiment.spec.models:
-            add_job(self, _job(experiment, model, bindings), bindings)
+            _add_job(self, experiment, model, bindings)
 
 
 def scratch_gib(model: HubModel) -> int:
@@ -60,10 +63,14 @@ def scratch_gib(model: HubModel) -> int:
     return min(MAX_SCRATCH_GIB, math.ceil(size) + 1) if size else MAX_SCRATCH_GIB
 
 
-def _job(experiment: ResolvedNeuron, model: HubModel, bindings: Bindings) -> ProgramJob:
+def _add_job(
+    chart: cdk8s.Chart, experiment: ResolvedNeuron, model: HubModel, bindings: names.Bindings
+) -> None:
     slug = re.sub(r"[^a-z0-9]+", "-", model.model.rpartition("/")[2].lower())
     storage_gib = scratch_gib(model) + OTHER_STORAGE_GIB
-    return ProgramJob(
+    add_job(
+        chart,
+        bindings,
         prefix=f"stage-{slug[:MAX_SLUG_LENGTH].strip('-')}",
         container=CONTAINER_NAME,
         command=["python", "-m", "pods.checkpoint_stager"],
@@ -72,8 +79,8 @@ def _job(experiment: ResolvedNeuron, model: HubModel, bindings: Bindings) -> Pro
         more_variables=[
             field_variable(FAILURES_VARIABLE, f"metadata.annotations['{FAILURES_ANNOTATION}']")
         ],
-        service_account=STAGER_SERVICE_ACCOUNT,
-        labels=stager_labels(experiment),
+        service_account=names.STAGER_SERVICE_ACCOUNT,
+        labels=names.component_labels("checkpoint-stager", names.STAGER_COMPONENT, experiment),
         annotations={
             "draftworth/model": model.model,
             "draftworth/revision": model.revision,
@@ -97,7 +104,9 @@ def _job(experiment: ResolvedNeuron, model: HubModel, bindings: Bindings) -> Pro
     )
 
 
-def _arguments(experiment: ResolvedNeuron, model: HubModel, bindings: Bindings) -> dict[str, str]:
+def _arguments(
+    experiment: ResolvedNeuron, model: HubModel, bindings: names.Bindings
+) -> dict[str, str]:
     arguments = {
         "--model": model.model,
         "--revision": model.revision,

@@ -30,7 +30,7 @@ class GraphScriptsChart(cdk8s.Chart):
     """The ConfigMap, named by the programs' sources: the same for every variant.
 
     It is a chart of its own because the programs take much of CloudFormation's event of an update
-    (`stacks/manifest_size.py`), and the serving chart grows with the variants.
+    (`stacks/constructs/applied_charts.py`), and the serving chart grows with the variants.
     """
 
     def __init__(self, scope: Construct, id_: str, *, experiment: ResolvedNeuron) -> None:

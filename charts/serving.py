@@ -24,7 +24,7 @@ class CandidateChart(cdk8s.Chart):
     """One candidate's server of a search. It needs the serving chart, and no other candidate's.
 
     All candidates in one chart would be too much for the event of an update
-    (`stacks/manifest_size.py`).
+    (`stacks/constructs/applied_charts.py`).
     """
 
 

@@ -177,15 +177,11 @@ def test_a_looked_up_price_that_is_none_is_refused(tmp_path: Path) -> None:
         synthesized(file, tmp_path, **{PRICE_KEY: {"usd_per_hour": "cheap"}})
 
 
-def test_cdk_json_differs_from_the_librarys_advice_in_three_flags() -> None:
+def test_cdk_json_differs_from_the_librarys_advice_in_three_flags_and_validates() -> None:
     """Exports, should there be a second stack again; log groups that are there before their
     functions (`stacks/constructs/functions.py`); no usage data in templates."""
     flags = shipped_context()
     assert flags["@aws-cdk/core:defaultCrossStackReferences"] == "strong"
     assert flags["@aws-cdk/aws-lambda:useCdkManagedLogGroup"] is False
     assert flags["@aws-cdk/core:enableAdditionalMetadataCollection"] is False
-
-
-def test_findings_of_cdks_own_validation_are_errors() -> None:
-    flags = shipped_context()
     assert flags["@aws-cdk/core:validateAgainstDefaultRules"] is True

@@ -12,9 +12,8 @@ from aws_cdk import aws_iam
 from constructs import Construct
 
 from draftworth.experiment.aws import S3_ADD_ON
-from stacks.constructs.accepted_findings import accept_managed_policies
 from stacks.constructs.functions import owned_log_group
-from stacks.constructs.roles import pod_role
+from stacks.constructs.roles import accept_managed_policies, pod_role
 
 MAINTAINED_WITH_THE_ADD_ON = (
     "The policy that AWS documents for this add-on and keeps in step with it; the role serves the "

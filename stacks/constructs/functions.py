@@ -7,7 +7,15 @@ made first under the name that its writer uses, and deleted after its writer.
 from collections.abc import Mapping
 from typing import cast
 
-from aws_cdk import CfnResource, Duration, RemovalPolicy, aws_iam, aws_lambda, aws_logs
+from aws_cdk import (
+    CfnResource,
+    Duration,
+    RemovalPolicy,
+    aws_cloudwatch,
+    aws_iam,
+    aws_lambda,
+    aws_logs,
+)
 from constructs import Construct, IConstruct
 
 RETENTION = aws_logs.RetentionDays.ONE_MONTH
@@ -81,4 +89,20 @@ def python_function(
         timeout=timeout,
         memory_size=MEMORY_MIB,
         environment=dict(environment),
+    )
+
+
+def failure_alarm(
+    scope: Construct, id_: str, description: str, metric: aws_cloudwatch.Metric, *, periods: int = 1
+) -> aws_cloudwatch.Alarm:
+    """Return an alarm for a count that is above 0 in so many periods in a row."""
+    return aws_cloudwatch.Alarm(
+        scope,
+        id_,
+        alarm_description=description,
+        metric=metric,
+        threshold=0,
+        comparison_operator=aws_cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
+        evaluation_periods=periods,
+        treat_missing_data=aws_cloudwatch.TreatMissingData.NOT_BREACHING,
     )

@@ -17,6 +17,7 @@ from draftworth.experiment.aws import ADD_ONS, CapacityBlock
 from draftworth.experiment.naming import Names
 from draftworth.records.deployment import CapacityKind
 from stacks.constructs.accelerator_nodes import NODE_CONFIG
+from tests.stacks.graph import needs_in, reached
 from tests.stacks.synthesis import Resource, Template, experiments, of_type, only, synthesis
 
 pytestmark = [pytest.mark.synth]
@@ -47,15 +48,7 @@ def add_ons(template: Template) -> dict[str, Resource]:
 
 
 def needs(template: Template, logical_id: str) -> set[str]:
-    """Everything of its part that a resource's DependsOn reaches."""
-    reached: set[str] = set()
-    ahead = [logical_id]
-    while ahead:
-        for other in template["Resources"][ahead.pop()].get("DependsOn", []):
-            if other not in reached and other in template["Resources"]:
-                reached.add(other)
-                ahead.append(other)
-    return reached
+    return reached(needs_in(template), logical_id)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -132,7 +125,8 @@ def test_logs_of_the_nodes_go_after_every_node_that_writes_them(name: str) -> No
 def test_a_node_group_that_outlives_its_logs_is_found(fragment: str) -> None:
     template = copy.deepcopy(cluster())
     (group,) = (k for k in of_type(template, "AWS::EKS::Nodegroup") if fragment in k)
-    template["Resources"][group]["DependsOn"] = []
+    for logical_id in (k for k in template["Resources"] if fragment in k):
+        template["Resources"][logical_id].pop("DependsOn", None)
     assert {writer for writer, _ in logs_that_could_come_back(template)} >= {group}
 
 

@@ -19,7 +19,7 @@ import copy
 
 import pytest
 
-from tests.stacks.graph import Graph, Node, graph_of, outlived_by, templates_of
+from tests.stacks.graph import Graph, Node, graph_of, reached, templates_of
 from tests.stacks.rendering import kubernetes_objects
 from tests.stacks.synthesis import Template, experiments, of_type
 
@@ -63,7 +63,11 @@ def manifests(name: str, kinds: set[str]) -> set[Node]:
 
 def too_early(graph_: Graph, first: set[Node], later: set[Node]) -> set[tuple[Node, Node]]:
     """Pairs in which the one that is needed may be gone before the one that needs it."""
-    return {(one, other) for one in first for other in later - {one} - outlived_by(graph_, one)}
+    found = set()
+    for one in first:
+        outlived = reached(graph_, one)
+        found |= {(one, other) for other in later - {one} if other not in outlived}
+    return found
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -259,4 +263,4 @@ def test_parts_without_an_order_are_found() -> None:
 def test_no_resource_waits_for_itself(name: str) -> None:
     """CloudFormation refuses a template with such a circle."""
     whole = graph(name)
-    assert [node for node in whole if node in outlived_by(whole, node)] == []
+    assert [node for node in whole if node in reached(whole, node)] == []

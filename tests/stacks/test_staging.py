@@ -90,4 +90,4 @@ def test_no_template_holds_more_of_the_secret_than_its_name() -> None:
 
 def test_two_stagers_fit_onto_the_disk_of_a_cpu_node() -> None:
     pods_gib = 2 * (MAX_SCRATCH_GIB + OTHER_STORAGE_GIB)
-    assert pods_gib + IMAGES_GIB < (CPU_NODE_DISK.gib - 1) * 0.9
+    assert pods_gib + IMAGES_GIB < (CPU_NODE_DISK["volume_size"] - 1) * 0.9

@@ -1,7 +1,6 @@
 """`manifests --winner`: files to apply elsewhere, and clear words where there are none."""
 
 import copy
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,7 +28,7 @@ from tests.charts.winner.runs import (
     written_run,
 )
 from tests.draftworth.report.runs import write_run
-from tests.support.experiments import put, resolved, write_experiment
+from tests.support.experiments import put, write_experiment
 from tests.support.snapshot import assert_snapshot
 
 pytestmark = pytest.mark.synth
@@ -102,26 +101,6 @@ def test_every_object_of_a_built_in_kind_is_valid(name: str, pays: bool) -> None
         assert item["metadata"].get("namespace") == (None if cluster_wide else "serving")
 
 
-def test_flags_environment_devices_and_mounts_are_the_measured_ones() -> None:
-    export = exported()
-    experiment = resolved(NEURON)
-    (drafted,) = [v for v in experiment.variants if v.speculates]
-    server = export.server
-    assert server["image"] == experiment.spec.image
-    assert tuple(server["args"]) == drafted.command.arguments
-    environment = {v["name"]: v["value"] for v in server["env"]}
-    assert drafted.command.environment.items() <= environment.items()
-    assert server["resources"]["claims"] == [{"name": "neuron"}]
-    mounted = {m["mountPath"] for m in server["volumeMounts"]}
-    assert {"/models/target", "/models/draft", "/artifacts"} <= mounted
-
-
-def test_nothing_of_a_run_is_left_in_the_pod() -> None:
-    text = json.dumps(exported().pod)
-    for word in ("graph-scripts", "graph-uploader", "--results", "DRAFTWORTH_", "ARTIFACT_INPUTS"):
-        assert word not in text
-
-
 def test_volumes_are_not_those_of_the_experiment_in_the_same_cluster() -> None:
     export = exported()
     volumes = [o for o in export.needs if o["kind"] == "PersistentVolume"]
@@ -148,22 +127,6 @@ def test_the_device_claim_is_in_the_files_whose_pods_make_it(tmp_path: Path) -> 
     }
     assert [name for name in FORMS if "ResourceClaimTemplate" in kinds[name]] == FORMS[1:3]
     assert {*kinds[FORMS[0]]} == {"ServiceAccount", "PersistentVolume", "PersistentVolumeClaim"}
-
-
-def test_annotations_say_what_was_measured_and_where_it_holds() -> None:
-    found = {k.removeprefix("draftworth/"): v for k, v in exported().annotations.items()}
-    assert found["winner"] == "qwen3-1.7b-k7"
-    assert found["run-id"] == "built-run"
-    assert found["measured-at"] == "2026-11-20T10:00:00Z to 2026-11-20T10:02:00Z"
-    assert found["artifact-key"] == resolved(NEURON).variants[1].artifact_key
-    assert found["verdict"].startswith("Speculation pays: structured at c1, qwen3-1.7b-k7")
-    assert found["cheaper-at"] == "structured: c1"
-    assert found["cheaper-up-to-concurrency"] == "1"
-    assert found["loads-measured"] == "c1, c2, c4"
-    assert found["itl-seconds"].startswith("structured at c1: 0.005")
-    assert "structured at c4: 1.7" in found["cost-ratio"]
-    assert found["break-even-tokens-per-step"].startswith("c1: 2.8")
-    assert found["longest-context-tokens"] == "164"
 
 
 def test_where_nothing_is_cheaper_the_baseline_is_exported_and_says_so(
@@ -349,11 +312,6 @@ def test_a_local_winner_needs_an_image_that_does_not_move(
     assert said in capsys.readouterr().err
 
 
-def test_the_files_say_where_the_winner_is_not_shown_to_be_cheaper() -> None:
-    (remark,) = exported().remarks
-    assert "cheaper at c1 only: keep the load" in remark
-
-
 def test_a_server_that_counted_nothing_has_no_alarm_and_every_file_says_why(tmp_path: Path) -> None:
     run = built_run(load(experiment_path(NEURON)))
     blocks = tuple(replace(block, speculation=None) for block in run.blocks)
@@ -371,9 +329,3 @@ def test_a_winner_that_is_cheaper_at_every_load_needs_no_remark(tmp_path: Path) 
     measured = measured_winner(str(run), experiment)
     export = export_of(experiment, measured, namespace="serving", image=IMAGE, given=BUCKETS)
     assert export.remarks == ()
-
-
-def test_the_files_are_yaml_that_any_reader_takes(tmp_path: Path) -> None:
-    assert manifests(NEURON, written_run(tmp_path), tmp_path / "out") == 0
-    for name in (*FORMS, *ALARMS):
-        assert all(yaml.safe_load_all((tmp_path / "out" / name).read_text(encoding="utf-8")))
