@@ -42,66 +42,56 @@ HUB_ENVIRONMENT = {
 }
 
 
-class StagingChart(cdk8s.Chart):
-    """A Job for each of the experiment's checkpoints."""
-
-    def __init__(
-        self, scope: Construct, id_: str, *, experiment: ResolvedNeuron, bindings: names.Bindings
-    ) -> None:
-        super().__init__(
-            scope,
-            id_,
-            labels=names.component_labels("checkpoint-stager", names.STAGER_COMPONENT, experiment),
+def staging_chart(
+    scope: Construct, *, experiment: ResolvedNeuron, bindings: names.Bindings
+) -> cdk8s.Chart:
+    """Make a Job for each of the experiment's checkpoints."""
+    labels = names.component_labels("checkpoint-stager", names.STAGER_COMPONENT, experiment)
+    chart = cdk8s.Chart(scope, "staging", labels=labels)
+    for model in experiment.spec.models:
+        slug = re.sub(r"[^a-z0-9]+", "-", model.model.rpartition("/")[2].lower())
+        storage_gib = scratch_gib(model) + OTHER_STORAGE_GIB
+        add_job(
+            chart,
+            bindings,
+            prefix=f"stage-{slug[:MAX_SLUG_LENGTH].strip('-')}",
+            container=CONTAINER_NAME,
+            command=["python", "-m", "pods.checkpoint_stager"],
+            arguments=_arguments(experiment, model, bindings),
+            environment={"HOME": SCRATCH_PATH, "TMPDIR": SCRATCH_PATH, **HUB_ENVIRONMENT},
+            more_variables=[
+                field_variable(FAILURES_VARIABLE, f"metadata.annotations['{FAILURES_ANNOTATION}']")
+            ],
+            service_account=names.STAGER_SERVICE_ACCOUNT,
+            labels=labels,
+            annotations={
+                "draftworth/model": model.model,
+                "draftworth/revision": model.revision,
+                # Raised, a Job that gave up starts again; one whose model is READY does nothing.
+                "draftworth/rerun": str(experiment.spec.rerun),
+            },
+            # Files pass through in pieces, so memory does not grow with the model. The kernel's
+            # cache of them counts too, and is given back on demand.
+            resources=resources(
+                cpus=STAGER_CPUS,
+                memory_gib=STAGER_MEMORY_GIB,
+                ephemeral_storage_gib=storage_gib,
+            ),
+            volumes=[empty_folder("scratch", size_gib=storage_gib - 1)],
+            mounts=[k8s.VolumeMount(name="scratch", mount_path=SCRATCH_PATH)],
+            retries=RETRIES,
+            failure_rules=[on_exit("FailJob", CONTAINER_NAME, EXIT_WRONG_INPUT)],
+            # With an index Kubernetes tells each pod how many failed before it: the last one
+            # reports that staging was given up.
+            job_settings={"completion_mode": "Indexed", "backoff_limit_per_index": RETRIES},
         )
-        for model in experiment.spec.models:
-            _add_job(self, experiment, model, bindings)
+    return chart
 
 
 def scratch_gib(model: HubModel) -> int:
     """Return the room for files on their way: a small checkpoint needs no more than itself."""
     size = model.facts and model.facts.checkpoint_gib
     return min(MAX_SCRATCH_GIB, math.ceil(size) + 1) if size else MAX_SCRATCH_GIB
-
-
-def _add_job(
-    chart: cdk8s.Chart, experiment: ResolvedNeuron, model: HubModel, bindings: names.Bindings
-) -> None:
-    slug = re.sub(r"[^a-z0-9]+", "-", model.model.rpartition("/")[2].lower())
-    storage_gib = scratch_gib(model) + OTHER_STORAGE_GIB
-    add_job(
-        chart,
-        bindings,
-        prefix=f"stage-{slug[:MAX_SLUG_LENGTH].strip('-')}",
-        container=CONTAINER_NAME,
-        command=["python", "-m", "pods.checkpoint_stager"],
-        arguments=_arguments(experiment, model, bindings),
-        environment={"HOME": SCRATCH_PATH, "TMPDIR": SCRATCH_PATH, **HUB_ENVIRONMENT},
-        more_variables=[
-            field_variable(FAILURES_VARIABLE, f"metadata.annotations['{FAILURES_ANNOTATION}']")
-        ],
-        service_account=names.STAGER_SERVICE_ACCOUNT,
-        labels=names.component_labels("checkpoint-stager", names.STAGER_COMPONENT, experiment),
-        annotations={
-            "draftworth/model": model.model,
-            "draftworth/revision": model.revision,
-            # A raised rerun starts a Job again that gave up; one whose model is READY does nothing.
-            "draftworth/rerun": str(experiment.spec.rerun),
-        },
-        # Files pass through in pieces, so memory does not grow with the model. The kernel's cache
-        # of them counts too, and is given back on demand.
-        resources=resources(
-            cpus=STAGER_CPUS,
-            memory_gib=STAGER_MEMORY_GIB,
-            ephemeral_storage_gib=storage_gib,
-        ),
-        volumes=[empty_folder("scratch", size_gib=storage_gib - 1)],
-        mounts=[k8s.VolumeMount(name="scratch", mount_path=SCRATCH_PATH)],
-        retries=RETRIES,
-        failure_rules=[on_exit("FailJob", CONTAINER_NAME, EXIT_WRONG_INPUT)],
-        # With an index Kubernetes tells each pod how many failed before it: the last one reports
-        # that staging was given up.
-        job_settings={"completion_mode": "Indexed", "backoff_limit_per_index": RETRIES},
-    )
 
 
 def _arguments(

@@ -1,9 +1,7 @@
 """The winner's pod, on Neuron devices or on a CPU.
 
-On Neuron devices it is the measured pod without its run: without the program that compiles, reports
-to the controller and gives up, and without the container that uploads graphs. Flags, image,
-devices, resources and mount paths are the measured ones
-(docs/decisions/0028-the-winner-elsewhere.md).
+On Neuron devices it is the measured pod without the program that compiles, reports and gives up,
+and without the container that uploads graphs (docs/decisions/0028-the-winner-elsewhere.md).
 
 On a CPU it has the measured flags and environment, and neither resources nor a node, which nobody
 measured. The checkpoints were folders on the measuring machine; they are expected on a volume of

@@ -36,85 +36,76 @@ NEURON_VALUES = {
 INSIGHTS_LOGS = ("application", "dataplane", "host", "performance")
 
 
-class InsightsLogs(Construct):
-    """The log groups of the CloudWatch agent: made before the nodes, and deleted after them.
+def insights_logs(scope: Construct, *, cluster_name: str) -> Construct:
+    """Add the log groups of the CloudWatch agent, made before the nodes, and deleted after them.
 
     The agent makes a group that is missing. If a group went before the last node, the agent would
     make it again without an owner, and the next deploy could not make its own.
     """
+    layer = Construct(scope, "InsightsLogs")
+    for log in INSIGHTS_LOGS:
+        name = f"/aws/containerinsights/{cluster_name}/{log}"
+        owned_log_group(layer, log, log_group_name=name)
+    return layer
 
-    def __init__(self, scope: Construct, id_: str, *, cluster_name: str) -> None:
-        super().__init__(scope, id_)
-        for log in INSIGHTS_LOGS:
-            name = f"/aws/containerinsights/{cluster_name}/{log}"
-            owned_log_group(self, log, log_group_name=name)
 
-
-class NodeAddOns(Construct):
-    """The add-ons that a node needs to become ready, made before the node groups.
+def node_add_ons(
+    scope: Construct, *, cluster: eks.ICluster, versions: Mapping[str, str]
+) -> Construct:
+    """Add what a node needs to become ready, made before the node groups.
 
     They go after the nodes. The network plugin must stay longest: it gives interfaces back when
     pods go, and an interface that is left holds its security group and subnet.
     """
-
-    def __init__(
-        self, scope: Construct, id_: str, *, cluster: eks.ICluster, versions: Mapping[str, str]
-    ) -> None:
-        super().__init__(scope, id_)
-        agent = _add_on(self, cluster, "eks-pod-identity-agent", versions)
-        _add_on(self, cluster, "kube-proxy", versions)
-        role = _managed_role(
-            self,
-            "vpc-cni",
-            "AmazonEKS_CNI_Policy",
-            cluster_name=cluster.cluster_name,
-            namespace="kube-system",
-            service_account="aws-node",
-        )
-        network_plugin = _add_on(
-            self,
-            cluster,
-            "vpc-cni",
-            versions,
-            configuration={"enableNetworkPolicy": "true"},
-            roles={"aws-node": role},
-        )
-        network_plugin.node.add_dependency(agent)
+    layer = Construct(scope, "NodeAddOns")
+    agent = _add_on(layer, cluster, "eks-pod-identity-agent", versions)
+    _add_on(layer, cluster, "kube-proxy", versions)
+    role = _managed_role(
+        layer,
+        "vpc-cni",
+        "AmazonEKS_CNI_Policy",
+        cluster_name=cluster.cluster_name,
+        namespace="kube-system",
+        service_account="aws-node",
+    )
+    network_plugin = _add_on(
+        layer,
+        cluster,
+        "vpc-cni",
+        versions,
+        configuration={"enableNetworkPolicy": "true"},
+        roles={"aws-node": role},
+    )
+    network_plugin.node.add_dependency(agent)
+    return layer
 
 
-class PodAddOns(Construct):
-    """The add-ons that run as ordinary pods, and so need nodes."""
-
-    def __init__(
-        self,
-        scope: Construct,
-        id_: str,
-        *,
-        cluster: eks.ICluster,
-        versions: Mapping[str, str],
-        insights_logs: InsightsLogs,
-    ) -> None:
-        super().__init__(scope, id_)
-        # The S3 driver without a role: a volume is mounted with the rights of the pod that uses it.
-        for name in ("coredns", "metrics-server", S3_ADD_ON):
-            _add_on(self, cluster, name, versions)
-        role = _managed_role(
-            self,
-            "cloudwatch",
-            "CloudWatchAgentServerPolicy",
-            cluster_name=cluster.cluster_name,
-            namespace="amazon-cloudwatch",
-            service_account="cloudwatch-agent",
-        )
-        insights = _add_on(
-            self,
-            cluster,
-            "amazon-cloudwatch-observability",
-            versions,
-            configuration=INSIGHTS_CONFIGURATION,
-            roles={"cloudwatch-agent": role},
-        )
-        insights.node.add_dependency(insights_logs)
+def pod_add_ons(
+    scope: Construct, *, cluster: eks.ICluster, versions: Mapping[str, str], logs: Construct
+) -> Construct:
+    """Add what runs as ordinary pods, and so needs nodes."""
+    layer = Construct(scope, "PodAddOns")
+    # The S3 driver without a role: a volume is mounted with the rights of the pod that uses it.
+    for name in ("coredns", "metrics-server", S3_ADD_ON):
+        _add_on(layer, cluster, name, versions)
+    role = _managed_role(
+        layer,
+        "cloudwatch",
+        "CloudWatchAgentServerPolicy",
+        cluster_name=cluster.cluster_name,
+        namespace="amazon-cloudwatch",
+        service_account="cloudwatch-agent",
+    )
+    insights = _add_on(
+        layer,
+        cluster,
+        "amazon-cloudwatch-observability",
+        versions,
+        configuration=INSIGHTS_CONFIGURATION,
+        roles={"cloudwatch-agent": role},
+    )
+    insights.node.add_dependency(logs)
+    return layer
 
 
 def neuron_driver(scope: Construct, id_: str, *, cluster: eks.ICluster) -> eks.HelmChart:
