@@ -91,7 +91,6 @@ def test_cfn_lint_finds_wrong_templates_and_nothing_in_ours(tmp_path: Path) -> N
     queue = {"Type": "AWS::SQS::Queue", "Properties": {"VisibilityTimeout": "soon"}}
     wrong: Template = {"Resources": {"Queue": queue}}
     found = lint(tmp_path, alarm=alarm(), ours=every_kind_of_resource(), wrong=wrong)
-    assert [(name, rule, text.partition(" is not")[0]) for name, rule, text in found] == [
-        ("ours", "E3628", "'trn2.3xlarge'"),
-        ("wrong", "E3012", "'soon'"),
-    ]
+    newer = ("ours", "E3628", "'trn2.3xlarge'")
+    shown = [(name, rule, text.partition(" is not")[0]) for name, rule, text in found]
+    assert [each for each in shown if each != newer] == [("wrong", "E3012", "'soon'")]
