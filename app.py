@@ -27,7 +27,7 @@ try:
     from draftworth.errors import UserInputError
     from draftworth.planning.prices import with_looked_up_price
     from draftworth.planning.resolved import load_neuron
-    from stacks.priced_application import build_priced_application
+    from stacks.application import build_priced_application
 except ImportError as error:
     sys.stderr.write(
         f"{error}: cdk.json starts {sys.executable} (Python {sys.version.split()[0]}); next: "

@@ -5,14 +5,14 @@ from itertools import groupby
 
 import cdk8s
 
-from charts.canary import CanaryChart
-from charts.checkpoint_stager import StagingChart
+from charts.canary import canary_chart
+from charts.checkpoint_stager import staging_chart
 from charts.foundation import FoundationChart
-from charts.graph_scripts import GraphScriptsChart
+from charts.graph_scripts import graph_scripts_chart
 from charts.measuring import MeasuringChart
 from charts.names import Bindings
 from charts.serving import CandidateChart, ServingChart
-from charts.storage import StorageChart
+from charts.storage import storage_chart
 from draftworth.planning.resolved import ResolvedNeuron
 
 
@@ -28,15 +28,14 @@ def benchmark_charts(experiment: ResolvedNeuron, bindings: Bindings) -> tuple[cd
     )
     return (
         FoundationChart(scope, "foundation", experiment=experiment),
-        StorageChart(scope, "storage", experiment=experiment, bindings=bindings),
-        StagingChart(scope, "staging", experiment=experiment, bindings=bindings),
-        GraphScriptsChart(scope, "graph-scripts", experiment=experiment),
+        storage_chart(scope, experiment=experiment, bindings=bindings),
+        staging_chart(scope, experiment=experiment, bindings=bindings),
+        graph_scripts_chart(scope, experiment=experiment),
         serving,
         *serving.candidates,
         measuring,
-        CanaryChart(
+        canary_chart(
             scope,
-            "canary",
             experiment=experiment,
             bindings=bindings,
             job_name=measuring.job_name,

@@ -6,9 +6,9 @@ from dataclasses import asdict
 import cdk8s
 from constructs import Construct
 
-from charts.jobs import ProgramJob, add_job
-from charts.names import VARIANT_LABEL, Bindings, canary_labels, service_name
-from charts.pods import ordinary_user, resources
+from charts import names
+from charts.jobs import add_job
+from charts.pods import resources
 from charts.storage import ARTIFACTS_PATH, pod_mounts, pod_volumes
 from charts.vllm_pod import graph_environment
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
@@ -23,53 +23,42 @@ CANARY_CPUS = 0.1
 CANARY_MEMORY_GIB = 1
 
 
-class CanaryChart(cdk8s.Chart):
-    """A Job for each variant of `canaries`, with the service account and the volumes of its server.
+def canary_chart(
+    scope: Construct, *, experiment: ResolvedNeuron, bindings: names.Bindings, job_name: str
+) -> cdk8s.Chart:
+    """Make a Job for each variant of `canaries`, with its server's account and volumes.
 
     job_name: of the measuring Job. A deploy that measures anew also tries the mounts anew.
     """
-
-    def __init__(
-        self,
-        scope: Construct,
-        id_: str,
-        *,
-        experiment: ResolvedNeuron,
-        bindings: Bindings,
-        job_name: str,
-    ) -> None:
-        super().__init__(scope, id_, labels=canary_labels(experiment))
-        for variant in experiment.canaries:
-            add_job(self, _job(experiment, variant, bindings, job_name), bindings)
-
-
-def _job(
-    experiment: ResolvedNeuron, variant: NeuronVariant, bindings: Bindings, job_name: str
-) -> ProgramJob:
-    return ProgramJob(
-        prefix=f"canary-{service_name(variant.name)}",
-        container=CONTAINER_NAME,
-        command=["python", "-m", "pods.canary"],
-        arguments={
-            "--job": job_name,
-            "--variant": variant.name,
-            "--checkpoints": bindings.checkpoints_bucket,
-            "--results": bindings.results_bucket,
-            "--artifacts-folder": ARTIFACTS_PATH,
-            **dict(_checkpoints(variant)),
-        },
-        environment=graph_environment(variant),
-        service_account=service_name(variant.name),
-        labels=canary_labels(experiment),
-        annotations={VARIANT_LABEL: variant.name},
-        resources=resources(cpus=CANARY_CPUS, memory_gib=CANARY_MEMORY_GIB),
-        volumes=pod_volumes(experiment, variant, bindings),
-        mounts=pod_mounts(variant, bindings),
-        retries=RETRIES,
-        failure_rules=[],
-        # The servers have no group either: with one, the S3 driver would mount in another way.
-        security_context=ordinary_user(fs_group=None),
-    )
+    labels = names.component_labels("canary", names.CANARY_COMPONENT, experiment)
+    chart = cdk8s.Chart(scope, "canary", labels=labels)
+    for variant in experiment.canaries:
+        add_job(
+            chart,
+            bindings,
+            prefix=f"canary-{names.service_name(variant.name)}",
+            container=CONTAINER_NAME,
+            command=["python", "-m", "pods.canary"],
+            arguments={
+                "--job": job_name,
+                "--variant": variant.name,
+                "--checkpoints": bindings.checkpoints_bucket,
+                "--results": bindings.results_bucket,
+                "--artifacts-folder": ARTIFACTS_PATH,
+                **dict(_checkpoints(variant)),
+            },
+            environment=graph_environment(variant),
+            service_account=names.service_name(variant.name),
+            labels=labels,
+            annotations={names.VARIANT_LABEL: variant.name},
+            resources=resources(cpus=CANARY_CPUS, memory_gib=CANARY_MEMORY_GIB),
+            volumes=pod_volumes(experiment, variant, bindings),
+            mounts=pod_mounts(variant, bindings),
+            retries=RETRIES,
+            # The servers have no group either: with one, the S3 driver would mount in another way.
+            fs_group=None,
+        )
+    return chart
 
 
 def _checkpoints(variant: NeuronVariant) -> Iterator[tuple[str, str]]:

@@ -6,9 +6,8 @@ import re
 import cdk8s
 from constructs import Construct
 
-from charts import k8s
-from charts.jobs import ProgramJob, add_job, on_exit
-from charts.names import STAGER_SERVICE_ACCOUNT, Bindings, stager_labels
+from charts import k8s, names
+from charts.jobs import add_job, on_exit
 from charts.pods import empty_folder, field_variable, resources
 from draftworth.errors import UserInputError
 from draftworth.experiment.variants import HubModel
@@ -43,15 +42,50 @@ HUB_ENVIRONMENT = {
 }
 
 
-class StagingChart(cdk8s.Chart):
-    """A Job for each of the experiment's checkpoints."""
-
-    def __init__(
-        self, scope: Construct, id_: str, *, experiment: ResolvedNeuron, bindings: Bindings
-    ) -> None:
-        super().__init__(scope, id_, labels=stager_labels(experiment))
-        for model in experiment.spec.models:
-            add_job(self, _job(experiment, model, bindings), bindings)
+def staging_chart(
+    scope: Construct, *, experiment: ResolvedNeuron, bindings: names.Bindings
+) -> cdk8s.Chart:
+    """Make a Job for each of the experiment's checkpoints."""
+    labels = names.component_labels("checkpoint-stager", names.STAGER_COMPONENT, experiment)
+    chart = cdk8s.Chart(scope, "staging", labels=labels)
+    for model in experiment.spec.models:
+        slug = re.sub(r"[^a-z0-9]+", "-", model.model.rpartition("/")[2].lower())
+        storage_gib = scratch_gib(model) + OTHER_STORAGE_GIB
+        add_job(
+            chart,
+            bindings,
+            prefix=f"stage-{slug[:MAX_SLUG_LENGTH].strip('-')}",
+            container=CONTAINER_NAME,
+            command=["python", "-m", "pods.checkpoint_stager"],
+            arguments=_arguments(experiment, model, bindings),
+            environment={"HOME": SCRATCH_PATH, "TMPDIR": SCRATCH_PATH, **HUB_ENVIRONMENT},
+            more_variables=[
+                field_variable(FAILURES_VARIABLE, f"metadata.annotations['{FAILURES_ANNOTATION}']")
+            ],
+            service_account=names.STAGER_SERVICE_ACCOUNT,
+            labels=labels,
+            annotations={
+                "draftworth/model": model.model,
+                "draftworth/revision": model.revision,
+                # Raised, a Job that gave up starts again; one whose model is READY does nothing.
+                "draftworth/rerun": str(experiment.spec.rerun),
+            },
+            # Files pass through in pieces, so memory does not grow with the model. The kernel's
+            # cache of them counts too, and is given back on demand.
+            resources=resources(
+                cpus=STAGER_CPUS,
+                memory_gib=STAGER_MEMORY_GIB,
+                ephemeral_storage_gib=storage_gib,
+            ),
+            volumes=[empty_folder("scratch", size_gib=storage_gib - 1)],
+            mounts=[k8s.VolumeMount(name="scratch", mount_path=SCRATCH_PATH)],
+            retries=RETRIES,
+            failure_rules=[on_exit("FailJob", CONTAINER_NAME, EXIT_WRONG_INPUT)],
+            # With an index Kubernetes tells each pod how many failed before it: the last one
+            # reports that staging was given up.
+            job_settings={"completion_mode": "Indexed", "backoff_limit_per_index": RETRIES},
+        )
+    return chart
 
 
 def scratch_gib(model: HubModel) -> int:
@@ -60,44 +94,9 @@ def scratch_gib(model: HubModel) -> int:
     return min(MAX_SCRATCH_GIB, math.ceil(size) + 1) if size else MAX_SCRATCH_GIB
 
 
-def _job(experiment: ResolvedNeuron, model: HubModel, bindings: Bindings) -> ProgramJob:
-    slug = re.sub(r"[^a-z0-9]+", "-", model.model.rpartition("/")[2].lower())
-    storage_gib = scratch_gib(model) + OTHER_STORAGE_GIB
-    return ProgramJob(
-        prefix=f"stage-{slug[:MAX_SLUG_LENGTH].strip('-')}",
-        container=CONTAINER_NAME,
-        command=["python", "-m", "pods.checkpoint_stager"],
-        arguments=_arguments(experiment, model, bindings),
-        environment={"HOME": SCRATCH_PATH, "TMPDIR": SCRATCH_PATH, **HUB_ENVIRONMENT},
-        more_variables=[
-            field_variable(FAILURES_VARIABLE, f"metadata.annotations['{FAILURES_ANNOTATION}']")
-        ],
-        service_account=STAGER_SERVICE_ACCOUNT,
-        labels=stager_labels(experiment),
-        annotations={
-            "draftworth/model": model.model,
-            "draftworth/revision": model.revision,
-            # A raised rerun starts a Job again that gave up; one whose model is READY does nothing.
-            "draftworth/rerun": str(experiment.spec.rerun),
-        },
-        # Files pass through in pieces, so memory does not grow with the model. The kernel's cache
-        # of them counts too, and is given back on demand.
-        resources=resources(
-            cpus=STAGER_CPUS,
-            memory_gib=STAGER_MEMORY_GIB,
-            ephemeral_storage_gib=storage_gib,
-        ),
-        volumes=[empty_folder("scratch", size_gib=storage_gib - 1)],
-        mounts=[k8s.VolumeMount(name="scratch", mount_path=SCRATCH_PATH)],
-        retries=RETRIES,
-        failure_rules=[on_exit("FailJob", CONTAINER_NAME, EXIT_WRONG_INPUT)],
-        # With an index Kubernetes tells each pod how many failed before it: the last one reports
-        # that staging was given up.
-        job_settings={"completion_mode": "Indexed", "backoff_limit_per_index": RETRIES},
-    )
-
-
-def _arguments(experiment: ResolvedNeuron, model: HubModel, bindings: Bindings) -> dict[str, str]:
+def _arguments(
+    experiment: ResolvedNeuron, model: HubModel, bindings: names.Bindings
+) -> dict[str, str]:
     arguments = {
         "--model": model.model,
         "--revision": model.revision,

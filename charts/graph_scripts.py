@@ -26,23 +26,22 @@ VOLUME_NAME = "graph-scripts"
 _MAIN = "pods/compiled_graphs/__main__.py"
 
 
-class GraphScriptsChart(cdk8s.Chart):
-    """The ConfigMap, named by the programs' sources: the same for every variant.
+def graph_scripts_chart(scope: Construct, *, experiment: ResolvedNeuron) -> cdk8s.Chart:
+    """Make the ConfigMap, named by the programs' sources: the same for every variant.
 
     It is a chart of its own because the programs take much of CloudFormation's event of an update
-    (`stacks/manifest_size.py`), and the serving chart grows with the variants.
+    (`stacks/constructs/applied_charts.py`), and the serving chart grows with the variants.
     """
-
-    def __init__(self, scope: Construct, id_: str, *, experiment: ResolvedNeuron) -> None:
-        super().__init__(scope, id_, labels=experiment_labels(experiment))
-        # Not immutable: another version of zlib compresses the same programs to other bytes, and
-        # Kubernetes would refuse a deploy from that machine. No pod is replaced for them.
-        k8s.KubeConfigMap(
-            self,
-            "programs",
-            metadata=metadata(_name()),
-            binary_data={PROGRAMS: base64.b64encode(zipped(_sources())).decode()},
-        )
+    chart = cdk8s.Chart(scope, "graph-scripts", labels=experiment_labels(experiment))
+    # Not immutable: another version of zlib compresses the same programs to other bytes, and
+    # Kubernetes would refuse a deploy from that machine. No pod is replaced for them.
+    k8s.KubeConfigMap(
+        chart,
+        "programs",
+        metadata=metadata(_name()),
+        binary_data={PROGRAMS: base64.b64encode(zipped(_sources())).decode()},
+    )
+    return chart
 
 
 def graph_scripts_volume() -> k8s.Volume:

@@ -1,9 +1,7 @@
 """Kubernetes' objects: cdk8s-plus' types for the type checker, plain data at run time.
 
-mypy checks every field that the charts write against cdk8s-plus' structs. At run time its module is
-not loaded and no struct goes to jsii's process and back: both would take a tenth of a synthesis
-(`benchmarks/synth.py`). The objects are cdk8s ApiObjects either way, and tests hold them to
-Kubernetes' strict schema.
+At run time cdk8s-plus is not loaded and no struct goes to jsii's process and back: both would take
+a tenth of a synthesis (`benchmarks/synth.py`). Tests hold the objects to Kubernetes' strict schema.
 """
 
 from __future__ import annotations

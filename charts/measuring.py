@@ -13,22 +13,12 @@ import cdk8s
 from constructs import Construct
 
 from charts import k8s, names
-from charts.jobs import ProgramJob, add_job, on_exit
+from charts.jobs import add_job, on_exit
 from charts.pods import empty_folder, field_variable, metadata, resources
 from charts.serving import ServingChart
 from draftworth.experiment.naming import dns_label
 from draftworth.experiment.placement import PlacedSlot
-from draftworth.measuring.run_specification import (
-    EXIT_FAILED,
-    EXIT_INTERRUPTED,
-    EXIT_WRONG_INPUT,
-    JOB_NAME_LABEL,
-    JOB_NAME_VARIABLE,
-    JOB_UID_LABEL,
-    JOB_UID_VARIABLE,
-    POD_DEADLINE_SECONDS,
-    POD_RETRIES,
-)
+from draftworth.measuring import run_specification
 from draftworth.planning.resolved import ResolvedNeuron
 from draftworth.planning.run_specification import Server, run_spec
 from draftworth.records.codec import dump_record
@@ -106,7 +96,11 @@ class MeasuringChart(cdk8s.Chart):
         bindings: names.Bindings,
         serving: ServingChart,
     ) -> None:
-        super().__init__(scope, id_, labels=names.load_generator_labels(experiment))
+        super().__init__(
+            scope,
+            id_,
+            labels=names.component_labels("llmperf", names.MEASURING_JOB_COMPONENT, experiment),
+        )
         # First in the chart, and so in the cluster before the pod that needs it.
         if experiment.spec.changes_servers:
             self._let_scale(names.server_names(experiment))
@@ -116,7 +110,7 @@ class MeasuringChart(cdk8s.Chart):
             metadata=metadata(DEADLINE_CONFIG_MAP),
             data={DEADLINE_FILE: str(experiment.spec.aws.deadline_minutes)},
         )
-        self.job_name = add_job(self, _job(experiment, bindings, serving), bindings)
+        self.job_name = _add_job(self, experiment, bindings, serving)
 
     def _let_scale(self, deployments: Sequence[str]) -> None:
         """Let the Job set the scale of these Deployments, and not even look at them otherwise."""
@@ -148,8 +142,12 @@ class MeasuringChart(cdk8s.Chart):
         )
 
 
-def _job(experiment: ResolvedNeuron, bindings: names.Bindings, serving: ServingChart) -> ProgramJob:
-    return ProgramJob(
+def _add_job(
+    chart: cdk8s.Chart, experiment: ResolvedNeuron, bindings: names.Bindings, serving: ServingChart
+) -> str:
+    return add_job(
+        chart,
+        bindings,
         prefix=f"llmperf-{dns_label(experiment.name)}",
         container=CONTAINER_NAME,
         command=["python", "-m", "pods.measuring"],
@@ -163,11 +161,17 @@ def _job(experiment: ResolvedNeuron, bindings: names.Bindings, serving: ServingC
         environment={"HOME": HOME},
         more_variables=[
             # The Job controller writes these labels: they are the same for every pod of the Job.
-            field_variable(JOB_NAME_VARIABLE, f"metadata.labels['{JOB_NAME_LABEL}']"),
-            field_variable(JOB_UID_VARIABLE, f"metadata.labels['{JOB_UID_LABEL}']"),
+            field_variable(
+                run_specification.JOB_NAME_VARIABLE,
+                f"metadata.labels['{run_specification.JOB_NAME_LABEL}']",
+            ),
+            field_variable(
+                run_specification.JOB_UID_VARIABLE,
+                f"metadata.labels['{run_specification.JOB_UID_LABEL}']",
+            ),
         ],
         service_account=names.MEASURING_JOB_SERVICE_ACCOUNT,
-        labels=names.load_generator_labels(experiment),
+        labels=names.component_labels("llmperf", names.MEASURING_JOB_COMPONENT, experiment),
         # Part of the Job's content and so of its name: a change of the servers, or a raised rerun,
         # makes another Job, which measures again.
         annotations={
@@ -185,17 +189,22 @@ def _job(experiment: ResolvedNeuron, bindings: names.Bindings, serving: ServingC
         ],
         # For pods that died, for example without memory: the next one goes on where they stopped,
         # under the same deadline. A run that failed has its own exit code and is not retried.
-        retries=POD_RETRIES,
+        retries=run_specification.POD_RETRIES,
         calls_kubernetes=experiment.spec.changes_servers,
         failure_rules=[
-            on_exit("FailJob", CONTAINER_NAME, EXIT_FAILED, EXIT_WRONG_INPUT),
+            on_exit(
+                "FailJob",
+                CONTAINER_NAME,
+                run_specification.EXIT_FAILED,
+                run_specification.EXIT_WRONG_INPUT,
+            ),
             # A pod that was told to end did not fail.
-            on_exit("Ignore", CONTAINER_NAME, EXIT_INTERRUPTED),
+            on_exit("Ignore", CONTAINER_NAME, run_specification.EXIT_INTERRUPTED),
         ],
         # A new pod waits until the one before has ended, or two would measure at once.
         job_settings={"pod_replacement_policy": "Failed"},
         pod_settings={
-            "active_deadline_seconds": POD_DEADLINE_SECONDS,
+            "active_deadline_seconds": run_specification.POD_DEADLINE_SECONDS,
             "affinity": k8s.Affinity(pod_affinity=_beside_the_servers()),
             "termination_grace_period_seconds": TERMINATION_GRACE_SECONDS,
         },

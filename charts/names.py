@@ -106,30 +106,16 @@ def selector_labels(slot: PlacedSlot) -> dict[str, str]:
 def server_labels(experiment: ResolvedNeuron, slot: PlacedSlot) -> dict[str, str]:
     """Return the labels of one server's objects."""
     variant = {VARIANT_LABEL: slot.variant}
-    return _labels("vllm", {**selector_labels(slot), **variant}, experiment)
+    return component_labels("vllm", {**selector_labels(slot), **variant}, experiment)
 
 
-def load_generator_labels(experiment: ResolvedNeuron) -> dict[str, str]:
-    """Return the labels of the measuring Job's objects."""
-    return _labels("llmperf", MEASURING_JOB_COMPONENT, experiment)
+def component_labels(
+    name: str, component: Mapping[str, str], experiment: ResolvedNeuron
+) -> dict[str, str]:
+    """Return the labels of objects of a component.
 
-
-def stager_labels(experiment: ResolvedNeuron) -> dict[str, str]:
-    """Return the labels of the checkpoint stagers' objects."""
-    return _labels("checkpoint-stager", STAGER_COMPONENT, experiment)
-
-
-def canary_labels(experiment: ResolvedNeuron) -> dict[str, str]:
-    """Return the labels of the canaries' objects: not the variant's, which its Service selects."""
-    return _labels("canary", CANARY_COMPONENT, experiment)
-
-
-def measuring_job_prefix(experiment: ResolvedNeuron) -> str:
-    """Return the beginning of the measuring Job's name, and so of its runs' ids."""
-    return f"llmperf-{dns_label(experiment.name)}"
-
-
-def _labels(name: str, component: Mapping[str, str], experiment: ResolvedNeuron) -> dict[str, str]:
+    A canary has not the variant's, which its Service selects.
+    """
     return {"app.kubernetes.io/name": name, **component, **experiment_labels(experiment)}
 
 

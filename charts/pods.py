@@ -51,7 +51,7 @@ def no_rights() -> k8s.SecurityContext:
     )
 
 
-def ordinary_user(fs_group: int | None = USER_ID) -> k8s.PodSecurityContext:
+def ordinary_user(fs_group: int | None) -> k8s.PodSecurityContext:
     """Return the context of pods of our own image; `fs_group` owns the volumes they write to."""
     return k8s.PodSecurityContext(
         run_as_non_root=True,

@@ -24,7 +24,7 @@ class CandidateChart(cdk8s.Chart):
     """One candidate's server of a search. It needs the serving chart, and no other candidate's.
 
     All candidates in one chart would be too much for the event of an update
-    (`stacks/manifest_size.py`).
+    (`stacks/constructs/applied_charts.py`).
     """
 
 
@@ -35,9 +35,8 @@ class ServingChart(cdk8s.Chart):
     scales it (`pods/measuring/kubernetes_servers.py`). A search's candidates but the first do so
     too. Their servers are in `candidates`; the claims of all are here.
 
-    There is no PodDisruptionBudget: EKS drains a node that Spot wants back, or that is scaled down,
-    for about 15 minutes whatever a budget says, and ends it then. A budget that refuses evictions
-    would save no block and only keep a node that is paid for.
+    There is no PodDisruptionBudget: EKS ends a node that Spot wants back, or that is scaled down,
+    after about 15 minutes whatever a budget says; it would only keep a node that is paid for.
 
     content: all that decides how the servers behave, as plain data.
     """

@@ -33,7 +33,7 @@ METRICS_PUBLISHER = (
     "lambdas/metrics_publisher",
 )
 # File by file, because CloudFormation's event of an update has a limit and holds them twice
-# (`stacks/manifest_size.py`).
+# (`stacks/constructs/applied_charts.py`).
 SERVING_POD = (
     "draftworth/__init__.py",
     "draftworth/errors.py",

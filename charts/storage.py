@@ -1,10 +1,9 @@
 """Volumes: checkpoints and compiled artifacts, read from S3 by the pods that serve them.
 
-The driver mounts with the serving pods' own role (`authenticationSource: pod`), so it needs no
-rights of its own. Two servers share a volume and not its mount: the driver starts one Mountpoint
-for each service account ("Mountpoint Pod Sharing" of its documentation). There is no local cache: a
-start reads each checkpoint once, from end to end, and a cache would write every byte to the disk on
-its way.
+The driver mounts with the serving pods' own role (`authenticationSource: pod`). Two servers share a
+volume and not its mount: the driver starts one Mountpoint for each service account ("Mountpoint Pod
+Sharing" of its documentation). A start reads each checkpoint once, so a local cache would only
+write every byte to the disk.
 """
 
 from dataclasses import asdict, dataclass
@@ -93,25 +92,24 @@ def pod_mounts(variant: NeuronVariant, bindings: Bindings) -> list[k8s.VolumeMou
     ]
 
 
-class StorageChart(cdk8s.Chart):
-    """PersistentVolumes and their claims. Variants with the same draft share its volume."""
-
-    def __init__(
-        self, scope: Construct, id_: str, *, experiment: ResolvedNeuron, bindings: Bindings
-    ) -> None:
-        super().__init__(scope, id_, labels=experiment_labels(experiment))
-        volumes = [v for variant in experiment.variants for v in bucket_volumes(variant, bindings)]
-        for volume in dict.fromkeys(volumes):
-            name = volume.name(experiment)
-            k8s.KubePersistentVolume(
-                self,
-                f"volume-{name}",
-                metadata=k8s.ObjectMeta(name=name),
-                spec=volume_spec(experiment, volume, name, namespace=NAMESPACE),
-            )
-            k8s.KubePersistentVolumeClaim(
-                self, f"claim-{name}", metadata=metadata(name), spec=claim_spec(name)
-            )
+def storage_chart(
+    scope: Construct, *, experiment: ResolvedNeuron, bindings: Bindings
+) -> cdk8s.Chart:
+    """Make PersistentVolumes and their claims. Variants with the same draft share its volume."""
+    chart = cdk8s.Chart(scope, "storage", labels=experiment_labels(experiment))
+    volumes = [v for variant in experiment.variants for v in bucket_volumes(variant, bindings)]
+    for volume in dict.fromkeys(volumes):
+        name = volume.name(experiment)
+        k8s.KubePersistentVolume(
+            chart,
+            f"volume-{name}",
+            metadata=k8s.ObjectMeta(name=name),
+            spec=volume_spec(experiment, volume, name, namespace=NAMESPACE),
+        )
+        k8s.KubePersistentVolumeClaim(
+            chart, f"claim-{name}", metadata=metadata(name), spec=claim_spec(name)
+        )
+    return chart
 
 
 def volume_spec(

@@ -15,12 +15,7 @@ from charts.storage import ARTIFACTS_PATH, pod_mounts, pod_volumes
 from draftworth.experiment.catalog import ArtifactFolder, CompilerCache
 from draftworth.experiment.placement import PlacedSlot
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
-from draftworth.records.servers import (
-    COMPILE_LIMIT_MINUTES,
-    POD_VARIABLE,
-    SERVER_VARIABLE,
-    VARIANT_VARIABLE,
-)
+from draftworth.records import servers
 from draftworth.serving.command import SERVING_PORT, ModelPaths
 
 # A tenth of CPU and memory stays with the kernel, kubelet and the DaemonSets (CNI, DRA driver, S3
@@ -79,7 +74,7 @@ SHARED_MEMORY_PATH = "/dev/shm"  # noqa: S108 (the container's own, mounted by t
 
 # The outermost guard: `start` ends a server that takes too long, and this ends a `start` that does
 # not.
-STARTUP_ALLOWANCE_MINUTES = COMPILE_LIMIT_MINUTES + 5
+STARTUP_ALLOWANCE_MINUTES = servers.COMPILE_LIMIT_MINUTES + 5
 STARTUP_PERIOD_SECONDS = 10
 # A compiler that failed by itself may work on another node, which is worth more than a third try on
 # this one. In a Capacity Block there is no other node.
@@ -164,9 +159,13 @@ def _container(
         env=[
             *pods.variables(_engine_environment(variant)),
             # Read from labels, so that two variants' pods differ in nothing else.
-            pods.field_variable(VARIANT_VARIABLE, f"metadata.labels['{names.VARIANT_LABEL}']"),
-            pods.field_variable(SERVER_VARIABLE, f"metadata.labels['{names.SERVER_LABEL}']"),
-            pods.field_variable(POD_VARIABLE, "metadata.name"),
+            pods.field_variable(
+                servers.VARIANT_VARIABLE, f"metadata.labels['{names.VARIANT_LABEL}']"
+            ),
+            pods.field_variable(
+                servers.SERVER_VARIABLE, f"metadata.labels['{names.SERVER_LABEL}']"
+            ),
+            pods.field_variable(servers.POD_VARIABLE, "metadata.name"),
         ],
         ports=[k8s.ContainerPort(name=PORT_NAME, container_port=SERVING_PORT, protocol="TCP")],
         startup_probe=_probe(

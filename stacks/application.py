@@ -4,10 +4,15 @@ One stack, because `cdk deploy` and `cdk destroy` without a name take no app tha
 (docs/decisions/0009-plain-cdk.md).
 """
 
-from aws_cdk import DefaultStackSynthesizer, Environment, Stack
+from datetime import UTC, datetime
+
+from aws_cdk import Annotations, DefaultStackSynthesizer, Environment, Stack
 from constructs import Construct
 
+from draftworth.cli.plan_notes import notes
+from draftworth.planning.prices import with_prohibitive_price
 from draftworth.planning.resolved import ResolvedNeuron
+from draftworth.planning.timeline import forecast
 from stacks.base import stands_on
 from stacks.benchmark import Benchmark
 from stacks.cluster import Cluster
@@ -40,3 +45,23 @@ def build_application(scope: Construct, *, experiment: ResolvedNeuron) -> Stack:
     stands_on(cluster, network)
     stands_on(benchmark, cluster, storage)
     return stack
+
+
+def build_priced_application(scope: Construct, *, experiment: ResolvedNeuron) -> None:
+    """Add the stack at the experiment's price, with the notes of `plan` as warnings.
+
+    Without a price it can only be destroyed: an annotation of level error stops `cdk synth` and
+    `cdk deploy`, and lets `cdk destroy` pass (CDK CLI 2.1148.1), because what was deployed must go
+    also where its price is not known any more.
+    """
+    if experiment.spec.aws.price is not None:
+        stack = build_application(scope, experiment=experiment)
+    else:
+        stack = build_application(scope, experiment=with_prohibitive_price(experiment))
+        Annotations.of(stack).add_error(
+            "aws.price is left out and none has been looked up: the budget cannot be kept without "
+            f"one; next: python -m draftworth price {experiment.path}"
+        )
+    # `cdk deploy` shows warnings too; only `--strict` stops at them.
+    for note in notes(experiment, run=forecast(experiment), today=datetime.now(UTC).date()):
+        Annotations.of(stack).add_warning(note)

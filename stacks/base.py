@@ -1,9 +1,14 @@
 """The parts of the one stack of an experiment, and their order."""
 
-from aws_cdk import CfnOutput, CfnWaitConditionHandle, Stack, Tags
-from constructs import Construct
+from collections.abc import Mapping
+
+from aws_cdk import CfnOutput, CfnResource, CfnWaitConditionHandle, Stack, Tags
+from constructs import Construct, IConstruct
 
 from draftworth.planning.resolved import ResolvedNeuron
+
+# Of these types CloudFormation takes tags as a mapping instead of a list.
+_TAGS_AS_MAPPING = {"AWS::SSM::Parameter"}
 
 
 class StackPart(Construct):
@@ -34,3 +39,15 @@ def stands_on(part: StackPart, *others: StackPart) -> None:
     barrier = CfnWaitConditionHandle(Stack.of(part), f"{part.node.id}-may-begin")
     barrier.node.add_dependency(*others)
     part.node.add_dependency(barrier)
+
+
+def tag_raw_resources(construct: IConstruct, tags: Mapping[str, str]) -> None:
+    """Tag a construct and those directly below it that CDK writes without tag support.
+
+    CloudFormation would hand the stack's tags on to them; in the template a test sees them.
+    """
+    listed = [{"Key": key, "Value": value} for key, value in tags.items()]
+    for child in (construct, *construct.node.children):
+        if isinstance(child, CfnResource):
+            as_mapping = child.cfn_resource_type in _TAGS_AS_MAPPING
+            child.add_property_override("Tags", dict(tags) if as_mapping else listed)

@@ -7,14 +7,11 @@ from aws_cdk import aws_eks_v2 as eks
 
 from charts.names import NAMESPACE
 from draftworth.planning.resolved import ResolvedNeuron
-from stacks.base import StackPart
+from stacks.base import StackPart, tag_raw_resources
 from stacks.constructs.accelerator_nodes import AcceleratorNodes
-from stacks.constructs.add_ons import InsightsLogs, NodeAddOns, PodAddOns
+from stacks.constructs.add_ons import insights_logs, neuron_driver, node_add_ons, pod_add_ons
 from stacks.constructs.control_plane import ControlPlane
-from stacks.constructs.cpu_nodes import CpuNodes
-from stacks.constructs.neuron_driver import neuron_driver
-from stacks.constructs.nodes import NodePlace, node_role
-from stacks.constructs.raw_resources import tag_raw_resources
+from stacks.constructs.nodes import CpuNodes, NodePlace, node_role
 from stacks.network import Network
 
 
@@ -36,20 +33,14 @@ class Cluster(StackPart):
         self.cluster = cast(eks.ICluster, control_plane.cluster)
         tag_raw_resources(self.cluster.node.find_child("KubectlReadyBarrier"), self.own_tags)
         pins = experiment.spec.aws.pins
-        node_add_ons = NodeAddOns(self, "NodeAddOns", cluster=self.cluster, versions=pins.add_ons)
-        logs = InsightsLogs(self, "InsightsLogs", cluster_name=self.names.cluster)
+        early = node_add_ons(self, cluster=self.cluster, versions=pins.add_ons)
+        logs = insights_logs(self, cluster_name=self.names.cluster)
         self._build_nodes(experiment, network)
         for nodes in (self.cpu_nodes, self.accelerator_nodes):
-            nodes.node.add_dependency(node_add_ons, logs)
-        pod_add_ons = PodAddOns(
-            self,
-            "PodAddOns",
-            cluster=self.cluster,
-            versions=pins.add_ons,
-            insights_logs=logs,
-        )
+            nodes.node.add_dependency(early, logs)
+        late = pod_add_ons(self, cluster=self.cluster, versions=pins.add_ons, logs=logs)
         driver = neuron_driver(self, "NeuronDriver", cluster=self.cluster)
-        for dependant in (pod_add_ons, driver):
+        for dependant in (late, driver):
             dependant.node.add_dependency(self.cpu_nodes)
         self._build_outputs()
 

@@ -7,7 +7,7 @@ from aws_cdk import Stack, aws_ec2, aws_logs
 from draftworth.experiment.aws import second_zone
 from draftworth.planning.resolved import ResolvedNeuron
 from stacks.base import StackPart
-from stacks.constructs.log_groups import owned_log_group
+from stacks.constructs.functions import owned_log_group
 
 VPC_CIDR = "10.0.0.0/16"
 PUBLIC_SUBNET_PREFIX_LENGTH = 26

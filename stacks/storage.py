@@ -5,10 +5,9 @@ from aws_cdk import Stack
 from draftworth.experiment import naming
 from draftworth.planning.resolved import ResolvedNeuron
 from draftworth.records.deployment import STOP_KEY
-from stacks.base import StackPart
+from stacks.base import StackPart, tag_raw_resources
 from stacks.constructs.buckets import announce_on_event_bridge, private_bucket
-from stacks.constructs.log_groups import own_function_logs
-from stacks.constructs.raw_resources import tag_raw_resources
+from stacks.constructs.functions import own_function_logs
 from stacks.constructs.results_queue import ResultsQueue
 
 # CDK's function that empties buckets stands beside the parts.

@@ -1,11 +1,10 @@
 """`app.py` and `cdk.json`."""
 
+import functools
 import json
-import os
 import re
 import subprocess
 import sys
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import aws_cdk as cdk
 import pytest
 from aws_cdk.cloud_assembly_schema import Manifest
 
+import app
 from app import check_cli, named_experiment, synthesize
 from draftworth.cli import main
 from draftworth.errors import UserInputError
@@ -23,63 +23,21 @@ pytestmark = [pytest.mark.synth]
 ROOT = Path(__file__).resolve().parents[1]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Run:
-    """What the app wrote to its folder, and whether it called the container engine."""
-
-    folder: Path
-    exit_code: int
-    stderr: str
-    called_engine: bool
-
-
-def run_app(experiment: str, folder: Path) -> Run:
-    """The app as the CDK CLI starts it."""
-    called, engine, out = folder / "called", folder / "engine", folder / "out"
-    engine.write_text(f"#!/bin/sh\ntouch {called}\nexit 1\n")
-    engine.chmod(0o755)
-    environment = {
-        **{name: value for name, value in os.environ.items() if not name.startswith("AWS_")},
-        "CDK_CONTEXT_JSON": json.dumps({**shipped_context(), "experiment": experiment}),
-        "CDK_DOCKER": str(engine),
-        "CDK_OUTDIR": str(out),
-    }
-    command = [sys.executable, "app.py"]
-    done = subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
-    )
-    return Run(
-        folder=out,
-        exit_code=done.returncode,
-        stderr=done.stderr,
-        called_engine=called.exists(),
-    )
-
-
 def shipped_context() -> dict[str, Any]:
     context: dict[str, Any] = json.loads((ROOT / "cdk.json").read_text())["context"]
     return context
 
 
-def test_synthesis_needs_no_credentials_and_builds_no_image(tmp_path: Path) -> None:
-    """`cdk destroy` synthesizes first; the measuring Job's image is built by a deploy alone."""
-    result = run_app("experiments/qwen3-32b.yaml", tmp_path)
-    assert result.exit_code == 0, result.stderr
-    names = [file.name.partition(".")[0] for file in result.folder.glob("*.template.json")]
-    assert names == ["draftworth-qwen3-32b"]
-    assert not result.called_engine
-
-
-def test_wrong_experiment_ends_in_its_problems_and_exit_code_2(tmp_path: Path) -> None:
-    text = (ROOT / "experiments/qwen3-32b.yaml").read_text().replace("  lnc: 2", "  lnk: 2")
-    file = tmp_path / "mine.yaml"
-    file.write_text(text)
-    result = run_app(str(file), tmp_path)
-    assert result.exit_code == 2
-    assert f"{file}:" in result.stderr
-    assert "did you mean 'lnc'" in result.stderr
-    assert "Traceback" not in result.stderr
-    assert not list(result.folder.glob("*.template.json"))
+def test_wrong_experiment_ends_in_its_problems_and_exit_code_2(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = write_experiment(tmp_path, put("serving", "lnk", value=2))
+    context = {**shipped_context(), "experiment": str(file)}
+    monkeypatch.setattr(cdk, "App", functools.partial(cdk.App, context=context))
+    assert app.main() == 2
+    said = capsys.readouterr().err
+    assert f"{file}:" in said
+    assert "did you mean 'lnc'" in said
 
 
 def test_a_cli_that_cannot_read_the_assembly_is_told_which_one_can() -> None:
@@ -219,15 +177,11 @@ def test_a_looked_up_price_that_is_none_is_refused(tmp_path: Path) -> None:
         synthesized(file, tmp_path, **{PRICE_KEY: {"usd_per_hour": "cheap"}})
 
 
-def test_cdk_json_differs_from_the_librarys_advice_in_three_flags() -> None:
+def test_cdk_json_differs_from_the_librarys_advice_in_three_flags_and_validates() -> None:
     """Exports, should there be a second stack again; log groups that are there before their
-    functions (`stacks/constructs/log_groups.py`); no usage data in templates."""
+    functions (`stacks/constructs/functions.py`); no usage data in templates."""
     flags = shipped_context()
     assert flags["@aws-cdk/core:defaultCrossStackReferences"] == "strong"
     assert flags["@aws-cdk/aws-lambda:useCdkManagedLogGroup"] is False
     assert flags["@aws-cdk/core:enableAdditionalMetadataCollection"] is False
-
-
-def test_findings_of_cdks_own_validation_are_errors() -> None:
-    flags = shipped_context()
     assert flags["@aws-cdk/core:validateAgainstDefaultRules"] is True

@@ -3,6 +3,7 @@
 Emulated is everything but what a change set would make: moto has no EKS worth deploying.
 """
 
+import json
 import os
 import subprocess
 from dataclasses import dataclass
@@ -23,6 +24,12 @@ CLI = ROOT / "node_modules/.bin/cdk"
 REGION = "us-east-2"
 ASSETS = f"cdk-{DEFAULT_QUALIFIER}-assets-123456789012-{REGION}"
 STACK = "draftworth-qwen3-32b"
+# The endpoint is a closed port of loopback.
+NOBODY = {
+    "AWS_ACCESS_KEY_ID": "",
+    "AWS_SECRET_ACCESS_KEY": "",
+    "AWS_ENDPOINT_URL": "http://127.0.0.1:9",
+}
 # It is an error of the CLI, not of the test, when it hangs.
 SECONDS = 300
 pytestmark = [
@@ -42,21 +49,20 @@ class Done:
 
 @pytest.fixture(scope="module")
 def listed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Done, Path]:
-    """`cdk ls` of an experiment, and the assembly that it wrote, which the other tests deploy."""
+    """`cdk ls` without credentials, and what it wrote for the other tests to deploy."""
     folder = tmp_path_factory.mktemp("listed")
-    done = cdk("ls", "-c", f"experiment={write_experiment(folder)}", folder=folder)
+    engine, called = folder / "engine", folder / "called"
+    engine.write_text(f"#!/bin/sh\ntouch {called}\nexit 1\n")
+    engine.chmod(0o755)
+    given = ("-c", "experiment=experiments/qwen3-32b.yaml")
+    done = cdk("ls", *given, folder=folder, CDK_DOCKER=str(engine), **NOBODY)
+    assert not called.exists(), "the measuring Job's image is built by a deploy alone"
+    assets = folder / "cdk.out" / f"{STACK}.assets.json"
+    (image,) = json.loads(assets.read_text())["dockerImages"].values()
+    assert image["source"]["dockerFile"] == "pods/measuring/Dockerfile"
+    # The tests have no container engine to deploy it with.
+    assets.write_text(json.dumps(json.loads(assets.read_text()) | {"dockerImages": {}}))
     return done, folder / "cdk.out"
-
-
-def write_experiment(folder: Path) -> Path:
-    """The shipped experiment with an image that need not be built."""
-    text = (ROOT / "experiments/qwen3-32b.yaml").read_text()
-    image = f"registry.example.com/llmperf@sha256:{'0' * 64}"
-    text = text.replace("\naws:\n", f"\naws:\n  load_generator_image: {image}\n")
-    text = text.replace("../prompts", str(ROOT / "prompts"))
-    path = folder / "mine.yaml"
-    path.write_text(text)
-    return path
 
 
 @pytest.fixture
@@ -99,12 +105,13 @@ def cdk(*words: str, folder: Path, **environment: str) -> Done:
     """
     log = folder / "said"
     # A narrow table breaks names; the CLI takes its width from here where there is no terminal.
-    wide = {"COLUMNS": "1000"}
+    # The app asks Node.js for one helper thread itself.
+    tuned = {"COLUMNS": "1000", "NODE_OPTIONS": "--v8-pool-size=1"}
     with log.open("wb") as stream:
         done = subprocess.run(
             [str(CLI), *words, "--output", str(folder / "cdk.out"), "--no-notices"],
             cwd=ROOT,
-            env={**os.environ, **wide, "CDK_DISABLE_VERSION_CHECK": "1", **environment},
+            env={**os.environ, **tuned, "CDK_DISABLE_VERSION_CHECK": "1", **environment},
             stdin=subprocess.DEVNULL,
             stdout=stream,
             stderr=subprocess.STDOUT,
@@ -122,10 +129,8 @@ def test_an_experiment_is_one_stack_to_the_cli(listed: tuple[Done, Path]) -> Non
 def test_without_credentials_it_is_the_account_that_is_missing(
     listed: tuple[Done, Path], tmp_path: Path
 ) -> None:
-    """And not the name of a stack. The endpoint is a closed port of loopback."""
-    nobody = {"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""}
-    at = {"AWS_ENDPOINT_URL": "http://127.0.0.1:9"}
-    done = cdk("deploy", "--app", str(listed[1]), folder=tmp_path, **at, **nobody)
+    """And not the name of a stack."""
+    done = cdk("deploy", "--app", str(listed[1]), folder=tmp_path, **NOBODY)
     assert done.exit_code == 1
     assert "Unable to resolve AWS account" in done.said
 

@@ -1,12 +1,9 @@
 """Alarms for the place where the winner serves: its traffic yields fewer tokens a step than needed.
 
 Tokens a step are 1 + accepted tokens / drafts, by vLLM's own counters. Below the measured
-break-even a token costs more than without a draft: the traffic is no longer like the measured
-traffic. No program of ours runs there; each file is for a monitoring system that scrapes the
-server.
+break-even a token costs more than without a draft: the traffic is no longer like the measured one.
 
-One Prometheus rule serves every form. Plain Deployments, KServe and the production-stack are
-usually scraped by a Prometheus Operator, which reads this object; Prometheus itself and Amazon
+One rule serves a Prometheus Operator, for every form of the winner; Prometheus itself and Amazon
 Managed Service for Prometheus take the part below `spec` as a rule file.
 """
 

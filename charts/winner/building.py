@@ -10,17 +10,10 @@ from collections.abc import Iterator, Mapping
 from charts import names
 from charts.files import placeholder
 from charts.vllm_pod import PORT_NAME
+from charts.winner import neuron_pod
 from charts.winner.alarms import watched, why_no_alarm
 from charts.winner.annotations import annotations_of
 from charts.winner.measured import Export, MeasuredWinner, Object
-from charts.winner.neuron_pod import (
-    claim_template,
-    local_command,
-    local_pod,
-    neuron_pod,
-    service_account,
-    volumes,
-)
 from draftworth.planning import resolved
 from draftworth.serving.command import SERVING_PORT, served_model_name
 
@@ -51,14 +44,14 @@ def export_of(
         variant, resolved.NeuronVariant
     ):
         bindings = _bindings(experiment, given)
-        pod = neuron_pod(experiment, variant, bindings, namespace)
-        needs = tuple(volumes(experiment, variant, bindings, namespace))
-        templates = (claim_template(experiment, namespace),)
+        pod = neuron_pod.neuron_pod(experiment, variant, bindings, namespace)
+        needs = tuple(neuron_pod.volumes(experiment, variant, bindings, namespace))
+        templates = (neuron_pod.claim_template(experiment, namespace),)
         devices, command = experiment.spec.serving.slot_devices, variant.command
     else:
         assert isinstance(experiment, resolved.ResolvedLocal)  # noqa: S101 (the only other kind)
-        command = local_command(experiment, variant)
-        pod = local_pod(variant, command, image, service_account=name)
+        command = neuron_pod.local_command(experiment, variant)
+        pod = neuron_pod.local_pod(variant, command, image, service_account=name)
         needs, devices = (), 0
     return Export(
         name=name,
@@ -72,7 +65,7 @@ def export_of(
         selector=_selector(name),
         annotations=annotations_of(measured, experiment, image),
         pod=pod,
-        needs=(service_account(name, namespace), *needs),
+        needs=(neuron_pod.service_account(name, namespace), *needs),
         claim_templates=templates,
         devices=devices,
         flags=command.flags,

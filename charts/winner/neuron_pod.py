@@ -1,9 +1,7 @@
 """The winner's pod, on Neuron devices or on a CPU.
 
-On Neuron devices it is the measured pod without its run: without the program that compiles, reports
-to the controller and gives up, and without the container that uploads graphs. Flags, image,
-devices, resources and mount paths are the measured ones
-(docs/decisions/0028-the-winner-elsewhere.md).
+On Neuron devices it is the measured pod without the program that compiles, reports and gives up,
+and without the container that uploads graphs (docs/decisions/0028-the-winner-elsewhere.md).
 
 On a CPU it has the measured flags and environment, and neither resources nor a node, which nobody
 measured. The checkpoints were folders on the measuring machine; they are expected on a volume of
@@ -31,13 +29,7 @@ from draftworth.planning.resolved import (
     ResolvedNeuron,
     ResolvedVariant,
 )
-from draftworth.records.servers import (
-    COMPILE_LIMIT_MINUTES,
-    LOAD_LIMIT_MINUTES,
-    POD_VARIABLE,
-    SERVER_VARIABLE,
-    VARIANT_VARIABLE,
-)
+from draftworth.records import servers
 from draftworth.serving.command import SERVING_PORT, ModelPaths, ServingCommand
 from draftworth.serving.dialects import serving_command
 
@@ -121,7 +113,12 @@ def neuron_pod(
     )
     pod = copy.deepcopy(_plain(template)["spec"])
     server = next(c for c in pod["containers"] if c["name"] == vllm_pod.CONTAINER_NAME)
-    own = {VARIANT_VARIABLE, SERVER_VARIABLE, POD_VARIABLE, *vllm_pod.graph_environment(variant)}
+    own = {
+        servers.VARIANT_VARIABLE,
+        servers.SERVER_VARIABLE,
+        servers.POD_VARIABLE,
+        *vllm_pod.graph_environment(variant),
+    }
     found = [{"name": n, "value": v} for n, v in _graph_variables(experiment)]
     server |= {
         "command": ["vllm", "serve"],
@@ -222,7 +219,7 @@ def _startup_minutes(experiment: ResolvedNeuron) -> int:
     """Allow time to compile where the engine compiles a graph that its cache lacks."""
     graphs = experiment.spec.release_facts.compiled_graphs
     compiles = isinstance(graphs, CompilerCache) and not graphs.proof_variable
-    limit = COMPILE_LIMIT_MINUTES if compiles else LOAD_LIMIT_MINUTES
+    limit = servers.COMPILE_LIMIT_MINUTES if compiles else servers.LOAD_LIMIT_MINUTES
     return limit + _STARTUP_MARGIN_MINUTES
 
 

@@ -11,7 +11,7 @@ from charts.names import ACCELERATOR_NODE_LABELS, ACCELERATOR_TAINT_KEY
 from charts.vllm_pod import slot_resources
 from draftworth.experiment.aws import CapacityBlock
 from draftworth.planning.resolved import ResolvedNeuron
-from stacks.constructs.nodes import NodePlace, RootDisk, launch_template, node_group
+from stacks.constructs.nodes import NodePlace, launch_template, node_group
 
 # With NVMe disks, containers and kubelet are on them, and the root disk holds the system.
 ROOT_GIB = 100
@@ -38,65 +38,44 @@ class AcceleratorNodes(Construct):
         self._capacity = experiment.spec.aws.capacity
         self.group = self._build_group()
 
-    def _build_template(self) -> aws_ec2.CfnLaunchTemplate:
-        return launch_template(
-            self,
-            name=self._experiment.names.accelerator,
-            root=self._root_disk(),
-            tags=self._place.tags,
-            # Here, because CDK takes no Trainium type with the Neuron image in a node group, and
-            # EKS wants it here for Capacity Blocks.
-            instance_type=self._experiment.spec.instance_type,
-            user_data=Fn.base64(NODE_CONFIG),
-            **self._efa(),
-            **self._buying(),
-        )
-
-    def _root_disk(self) -> RootDisk:
+    def _root_disk(self) -> dict[str, int]:
         if self._experiment.spec.accelerator.nvme_gib:
-            return RootDisk(gib=ROOT_GIB)
+            return {"volume_size": ROOT_GIB}
         pods_gib = slot_resources(self._experiment).ephemeral_storage_gib
         gib = ROOT_GIB + self._experiment.placement.slots_a_node * pods_gib
-        return RootDisk(gib=gib, mib_per_s=SCRATCH_MIB_PER_S, iops=SCRATCH_IOPS)
+        return {"volume_size": gib, "throughput": SCRATCH_MIB_PER_S, "iops": SCRATCH_IOPS}
 
     def _efa(self) -> dict[str, Any]:
-        """Return no interfaces for a type without EFA: EKS then attaches the cluster's group."""
-        if not self._experiment.spec.accelerator.efa_interfaces:
-            return {}
-        return {"network_interfaces": self._efa_interfaces(self._build_efa_group())}
+        """Return one EFA interface for each network card, with a group of their own.
 
-    def _build_efa_group(self) -> aws_ec2.SecurityGroup:
-        """Allow all traffic among the members: EFA needs explicit rules for both directions."""
-        group = aws_ec2.SecurityGroup(
+        A type without EFA gets no interfaces: EKS then attaches the cluster's group. The DRA driver
+        publishes which devices are connected only where EFA is. The cluster's group is named as
+        well, because EKS adds it only where a template names none. EFA needs explicit rules for
+        both directions.
+        """
+        cards = self._experiment.spec.accelerator.efa_interfaces
+        if not cards:
+            return {}
+        efa = aws_ec2.SecurityGroup(
             self,
             "Efa",
             vpc=cast(aws_ec2.IVpc, self._place.vpc),
             description="EFA among accelerator nodes",
             allow_all_outbound=False,
         )
-        group.add_ingress_rule(group, aws_ec2.Port.all_traffic(), "EFA in")
-        group.add_egress_rule(group, aws_ec2.Port.all_traffic(), "EFA out")
-        return group
-
-    def _efa_interfaces(
-        self, efa: aws_ec2.SecurityGroup
-    ) -> list[aws_ec2.CfnLaunchTemplate.NetworkInterfaceProperty]:
-        """Return one EFA interface for each network card.
-
-        The DRA driver publishes which devices are connected only where EFA is. The cluster's group
-        is named as well, because EKS adds it only where a template names none.
-        """
-        groups = [self._place.cluster.cluster_security_group_id, efa.security_group_id]
-        return [
+        efa.add_ingress_rule(efa, aws_ec2.Port.all_traffic(), "EFA in")
+        efa.add_egress_rule(efa, aws_ec2.Port.all_traffic(), "EFA out")
+        interfaces = [
             aws_ec2.CfnLaunchTemplate.NetworkInterfaceProperty(
                 network_card_index=card,
                 device_index=0 if card == 0 else 1,
                 interface_type="efa",
-                groups=groups,
+                groups=[self._place.cluster.cluster_security_group_id, efa.security_group_id],
                 delete_on_termination=True,
             )
-            for card in range(self._experiment.spec.accelerator.efa_interfaces)
+            for card in range(cards)
         ]
+        return {"network_interfaces": interfaces}
 
     def _buying(self) -> dict[str, Any]:
         """Return the settings for the way of buying.
@@ -126,13 +105,25 @@ class AcceleratorNodes(Construct):
         }
 
     def _build_group(self) -> eks.Nodegroup:
+        template = launch_template(
+            self,
+            name=self._experiment.names.accelerator,
+            disk=self._root_disk(),
+            tags=self._place.tags,
+            # Here, because CDK takes no Trainium type with the Neuron image in a node group, and
+            # EKS wants it here for Capacity Blocks.
+            instance_type=self._experiment.spec.instance_type,
+            user_data=Fn.base64(NODE_CONFIG),
+            **self._efa(),
+            **self._buying(),
+        )
         taint = eks.TaintSpec(
             key=ACCELERATOR_TAINT_KEY, value="true", effect=eks.TaintEffect.NO_SCHEDULE
         )
         return node_group(
             self,
             place=self._place,
-            template=self._build_template(),
+            template=template,
             ami_type=eks.NodegroupAmiType.AL2023_X86_64_NEURON,
             capacity_type=eks.CapacityType[self._capacity.kind.upper()],
             labels=dict(ACCELERATOR_NODE_LABELS),

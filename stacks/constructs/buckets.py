@@ -6,7 +6,7 @@ from aws_cdk import Duration, RemovalPolicy, Tags, aws_s3
 from constructs import Construct
 
 from draftworth.experiment.naming import HOLDS_TAG
-from stacks.constructs.accepted_findings import accept
+from stacks.constructs.roles import accept
 
 ABANDONED_UPLOAD_DAYS = 1
 # S3 moves nothing sooner into the class, and nothing below 128 KiB, which would cost as much as

@@ -4,39 +4,18 @@ import json
 from collections.abc import Sequence
 from typing import cast
 
-from aws_cdk import (
-    CustomResource,
-    Duration,
-    Stack,
-    aws_cloudwatch,
-    aws_cloudwatch_actions,
-    aws_events,
-    aws_events_targets,
-    aws_iam,
-    aws_lambda,
-    aws_s3,
-    aws_scheduler,
-    aws_sns,
-    aws_sns_subscriptions,
-)
+import aws_cdk as cdk
 from constructs import Construct, IDependable
 
 from charts.shipped import CAPACITY_CONTROLLER
+from draftworth.records import deployment
 from draftworth.records.checkpoints import FAILED_MARKER, READY_MARKER
 from draftworth.records.codec import dump_text
-from draftworth.records.deployment import (
-    CANARIES_FOLDER,
-    DEADLINE_SCHEDULE,
-    HEARTBEAT_MINUTES,
-    STOP_KEY,
-    CapacityPlan,
-)
 from draftworth.records.results import OBJECT_CREATED, RUN_FILE
 from draftworth.records.servers import SERVERS_FOLDER
 from stacks.assets import function_code
+from stacks.constructs import functions
 from stacks.constructs.capacity_rights import grant_rights
-from stacks.constructs.functions import function_role, python_function
-from stacks.constructs.log_groups import owned_log_group
 from stacks.constructs.roles import allow
 
 # Long enough to wait at Delete for a node group that EKS is busy with.
@@ -64,19 +43,19 @@ class CapacityController(Construct):
         scope: Construct,
         id_: str,
         *,
-        plan: CapacityPlan,
+        plan: deployment.CapacityPlan,
         notify_email: str | None,
-        checkpoints: aws_s3.IBucket,
-        results: aws_s3.IBucket,
+        checkpoints: cdk.aws_s3.IBucket,
+        results: cdk.aws_s3.IBucket,
         deployed_after: Sequence[IDependable],
     ) -> None:
         super().__init__(scope, id_)
         self._plan = plan
         self._checkpoints = checkpoints
         self._results = results
-        self.log_group = owned_log_group(self, "LogGroup")
+        self.log_group = functions.owned_log_group(self, "LogGroup")
         self.topic = self._build_topic(notify_email)
-        self._schedules = aws_scheduler.CfnScheduleGroup(
+        self._schedules = cdk.aws_scheduler.CfnScheduleGroup(
             self, "Schedules", name=f"{plan.cluster_name}-capacity"
         )
         self._scheduler_role = self._build_scheduler_role()
@@ -88,8 +67,8 @@ class CapacityController(Construct):
         self.alarm = self._build_alarm()
         self.deployment = self._build_deployment([heartbeat, *deployed_after])
 
-    def _build_topic(self, notify_email: str | None) -> aws_sns.Topic:
-        topic = aws_sns.Topic(
+    def _build_topic(self, notify_email: str | None) -> cdk.aws_sns.Topic:
+        topic = cdk.aws_sns.Topic(
             self,
             "Notifications",
             display_name=f"draftworth {self._plan.experiment}"[:MAX_DISPLAY_NAME_CHARACTERS],
@@ -98,32 +77,32 @@ class CapacityController(Construct):
         if notify_email:
             topic.add_subscription(
                 cast(
-                    aws_sns.ITopicSubscription,
-                    aws_sns_subscriptions.EmailSubscription(notify_email),
+                    cdk.aws_sns.ITopicSubscription,
+                    cdk.aws_sns_subscriptions.EmailSubscription(notify_email),
                 )
             )
         return topic
 
-    def _build_scheduler_role(self) -> aws_iam.Role:
+    def _build_scheduler_role(self) -> cdk.aws_iam.Role:
         """Trust schedules of this group alone, so that no other schedule invokes the function."""
-        principal = aws_iam.ServicePrincipal(
+        principal = cdk.aws_iam.ServicePrincipal(
             "scheduler.amazonaws.com",
             conditions={
                 "StringEquals": {
-                    "aws:SourceAccount": Stack.of(self).account,
+                    "aws:SourceAccount": cdk.Stack.of(self).account,
                     "aws:SourceArn": self._schedules.attr_arn,
                 }
             },
         )
-        return aws_iam.Role(
+        return cdk.aws_iam.Role(
             self,
             "SchedulerRole",
-            assumed_by=cast(aws_iam.IPrincipal, principal),
+            assumed_by=cast(cdk.aws_iam.IPrincipal, principal),
             description="draftworth capacity schedules",
         )
 
-    def _build_role(self) -> aws_iam.Role:
-        role = function_role(
+    def _build_role(self) -> cdk.aws_iam.Role:
+        role = functions.function_role(
             self, log_group=self.log_group, description="draftworth capacity controller"
         )
         self.topic.grant_publish(role)
@@ -132,20 +111,20 @@ class CapacityController(Construct):
             plan=self._plan,
             checkpoints=self._checkpoints,
             results=self._results,
-            schedule=f"{self._schedules.name}/{DEADLINE_SCHEDULE}",
+            schedule=f"{self._schedules.name}/{deployment.DEADLINE_SCHEDULE}",
             scheduler_role=self._scheduler_role,
         )
         return role
 
-    def _build_function(self) -> aws_lambda.Function:
-        function = python_function(
+    def _build_function(self) -> cdk.aws_lambda.Function:
+        function = functions.python_function(
             self,
             description="Size of draftworth's accelerator node group",
             handler="lambdas.capacity_controller.handler.handler",
             code=function_code(CAPACITY_CONTROLLER),
             role=self._role,
             log_group=self.log_group,
-            timeout=Duration.minutes(TIMEOUT_MINUTES),
+            timeout=cdk.Duration.minutes(TIMEOUT_MINUTES),
             environment={
                 "CHECKPOINTS_BUCKET": self._checkpoints.bucket_name,
                 "RESULTS_BUCKET": self._results.bucket_name,
@@ -159,7 +138,7 @@ class CapacityController(Construct):
         )
         return function
 
-    def _build_heartbeat(self) -> aws_scheduler.CfnSchedule:
+    def _build_heartbeat(self) -> cdk.aws_scheduler.CfnSchedule:
         """Look for changes without an event: the spend, the start of a Capacity Block, lost events.
 
         It carries the plan, whose limits hold when the function's state cannot be read.
@@ -169,17 +148,19 @@ class CapacityController(Construct):
         rights name the role, and after the charts, which take minutes. The deployment comes after
         it, so no node exists without its heartbeat.
         """
-        target = aws_scheduler.CfnSchedule.TargetProperty(
+        target = cdk.aws_scheduler.CfnSchedule.TargetProperty(
             arn=self.function.function_arn,
             role_arn=self._scheduler_role.role_arn,
             input=json.dumps({"trigger": "heartbeat", "plan": dump_text(self._plan)}),
         )
-        heartbeat = aws_scheduler.CfnSchedule(
+        heartbeat = cdk.aws_scheduler.CfnSchedule(
             self,
             "Heartbeat",
             group_name=self._schedules.ref,
-            schedule_expression=f"rate({HEARTBEAT_MINUTES} minutes)",
-            flexible_time_window=aws_scheduler.CfnSchedule.FlexibleTimeWindowProperty(mode="OFF"),
+            schedule_expression=f"rate({deployment.HEARTBEAT_MINUTES} minutes)",
+            flexible_time_window=cdk.aws_scheduler.CfnSchedule.FlexibleTimeWindowProperty(
+                mode="OFF"
+            ),
             target=target,
         )
         heartbeat.node.add_dependency(self._scheduler_role)
@@ -188,13 +169,13 @@ class CapacityController(Construct):
     def _build_rules(self) -> None:
         created = [OBJECT_CREATED]
         markers = [{"suffix": f"/{name}"} for name in (READY_MARKER, FAILED_MARKER)]
-        reports = [{"prefix": folder} for folder in (CANARIES_FOLDER, SERVERS_FOLDER)]
+        reports = [{"prefix": folder} for folder in (deployment.CANARIES_FOLDER, SERVERS_FOLDER)]
         self._s3_rule("Staged", self._checkpoints, created, *markers)
         self._s3_rule("Reported", self._results, created, *reports)
         self._s3_rule("RunOver", self._results, created, {"suffix": f"/{RUN_FILE}"})
-        self._s3_rule("Stopped", self._results, [*created, "Object Deleted"], STOP_KEY)
+        self._s3_rule("Stopped", self._results, [*created, "Object Deleted"], deployment.STOP_KEY)
         group = {"prefix": f"eks-{self._plan.nodegroup_name}-"}
-        pattern = aws_events.EventPattern(
+        pattern = cdk.aws_events.EventPattern(
             source=["aws.autoscaling"],
             detail_type=NODE_GROUP_EVENTS,
             detail={"AutoScalingGroupName": [group]},
@@ -202,68 +183,71 @@ class CapacityController(Construct):
         self._rule("NodesChanged", "Accelerator nodes start, do not start, or end", pattern)
 
     def _s3_rule(
-        self, id_: str, bucket: aws_s3.IBucket, detail_type: list[str], *keys: str | dict[str, str]
+        self,
+        id_: str,
+        bucket: cdk.aws_s3.IBucket,
+        detail_type: list[str],
+        *keys: str | dict[str, str],
     ) -> None:
         detail = {"bucket": {"name": [bucket.bucket_name]}, "object": {"key": [*keys]}}
-        pattern = aws_events.EventPattern(source=["aws.s3"], detail_type=detail_type, detail=detail)
+        pattern = cdk.aws_events.EventPattern(
+            source=["aws.s3"], detail_type=detail_type, detail=detail
+        )
         self._rule(id_, f"{id_}: the capacity controller reconciles", pattern)
 
-    def _rule(self, id_: str, description: str, pattern: aws_events.EventPattern) -> None:
-        target = aws_events_targets.LambdaFunction(cast(aws_lambda.IFunction, self.function))
-        aws_events.Rule(
+    def _rule(self, id_: str, description: str, pattern: cdk.aws_events.EventPattern) -> None:
+        target = cdk.aws_events_targets.LambdaFunction(
+            cast(cdk.aws_lambda.IFunction, self.function)
+        )
+        cdk.aws_events.Rule(
             self,
             id_,
             description=description,
             event_pattern=pattern,
-            targets=[cast(aws_events.IRuleTarget, target)],
+            targets=[cast(cdk.aws_events.IRuleTarget, target)],
         )
 
-    def _build_alarm(self) -> aws_cloudwatch.Alarm:
-        alarm = aws_cloudwatch.Alarm(
+    def _build_alarm(self) -> cdk.aws_cloudwatch.Alarm:
+        alarm = functions.failure_alarm(
             self,
             "FailureAlarm",
-            alarm_description="The capacity controller fails: accelerator nodes may be up that "
-            "are not needed. The function's log has the reason.",
-            metric=self.function.metric_errors(
-                period=Duration.minutes(2 * HEARTBEAT_MINUTES), statistic="Sum"
+            "The capacity controller fails: accelerator nodes may be up that are not needed. The "
+            "function's log has the reason.",
+            self.function.metric_errors(
+                period=cdk.Duration.minutes(2 * deployment.HEARTBEAT_MINUTES), statistic="Sum"
             ),
-            threshold=0,
-            comparison_operator=aws_cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
             # Twice in a row, because the next invocation makes up for a throttled one.
-            evaluation_periods=2,
-            treat_missing_data=aws_cloudwatch.TreatMissingData.NOT_BREACHING,
+            periods=2,
         )
         self.topic.add_to_resource_policy(
-            aws_iam.PolicyStatement(
-                principals=[aws_iam.ServicePrincipal("cloudwatch.amazonaws.com")],
+            cdk.aws_iam.PolicyStatement(
+                principals=[cdk.aws_iam.ServicePrincipal("cloudwatch.amazonaws.com")],
                 actions=["sns:Publish"],
                 resources=[self.topic.topic_arn],
-                conditions={"StringEquals": {"aws:SourceAccount": Stack.of(self).account}},
+                conditions={"StringEquals": {"aws:SourceAccount": cdk.Stack.of(self).account}},
             )
         )
         alarm.add_alarm_action(
             cast(
-                aws_cloudwatch.IAlarmAction,
-                aws_cloudwatch_actions.SnsAction(cast(aws_sns.ITopic, self.topic)),
+                cdk.aws_cloudwatch.IAlarmAction,
+                cdk.aws_cloudwatch_actions.SnsAction(cast(cdk.aws_sns.ITopic, self.topic)),
             )
         )
         return alarm
 
-    def _build_deployment(self, deployed_after: Sequence[IDependable]) -> CustomResource:
+    def _build_deployment(self, deployed_after: Sequence[IDependable]) -> cdk.CustomResource:
         """Hand over the plan. Until this resource is updated, the running deployment's plan holds.
 
         The function's environment would change minutes before.
         """
-        deployment = CustomResource(
+        resource = cdk.CustomResource(
             self,
             "Deployment",
             resource_type="Custom::DraftworthDeployment",
             service_token=self.function.function_arn,
-            service_timeout=Duration.minutes(ANSWER_TIMEOUT_MINUTES),
+            service_timeout=cdk.Duration.minutes(ANSWER_TIMEOUT_MINUTES),
             properties={"Plan": dump_text(self._plan)},
         )
         # Deleted before all of them: its last decision needs rights and the topic.
-        deployment.node.add_dependency(
-            self._scheduler_role, self.topic, self.alarm, *deployed_after
-        )
-        return deployment
+        resource.node.add_dependency(self._scheduler_role, self.topic, self.alarm, *deployed_after)
+        return resource

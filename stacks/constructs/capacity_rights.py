@@ -12,8 +12,7 @@ from draftworth.records.checkpoints import failed_key, ready_key
 from draftworth.records.findings import VERDICT_FILE
 from draftworth.records.results import RUN_FILE
 from draftworth.records.servers import SERVERS_FOLDER
-from stacks.constructs.accepted_findings import accept, accept_folders
-from stacks.constructs.roles import allow, grant
+from stacks.constructs.roles import accept, accept_folders, allow, grant
 
 RUN_FILES = tuple(f"{RUNS_PREFIX}*/{name}" for name in (RUN_FILE, VERDICT_FILE))
 # Reports of every Job and variant: a deploy changes these rights before the plan, a rollback after

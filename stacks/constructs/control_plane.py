@@ -9,8 +9,8 @@ from aws_cdk.lambda_layer_kubectl_v35 import KubectlV35Layer
 from constructs import Construct
 
 from draftworth.experiment.aws import Aws
-from stacks.constructs.accepted_findings import accept, accept_managed_policies
-from stacks.constructs.log_groups import own_function_logs, owned_log_group
+from stacks.constructs.functions import own_function_logs, owned_log_group
+from stacks.constructs.roles import accept, accept_managed_policies
 
 ADMIN_POLICY = "AmazonEKSClusterAdminPolicy"
 CDK_PROVIDER = (

@@ -1,17 +1,15 @@
 """The metrics publisher: a function that empties the results queue into CloudWatch."""
 
-from aws_cdk import Duration, aws_cloudwatch, aws_iam, aws_logs, aws_s3, aws_sqs
+from aws_cdk import Duration, aws_iam, aws_logs, aws_s3
 from constructs import Construct
 
 from charts.shipped import METRICS_PUBLISHER
 from draftworth.metrics import definitions
 from draftworth.records.results import PUBLISHED_FILES, claim_key
 from stacks.assets import function_code
-from stacks.constructs.accepted_findings import accept, accept_folders
-from stacks.constructs.functions import function_role, python_function
-from stacks.constructs.log_groups import owned_log_group
+from stacks.constructs import functions
 from stacks.constructs.results_queue import PUBLISHER_TIMEOUT_SECONDS, ResultsQueue
-from stacks.constructs.roles import allow, grant
+from stacks.constructs.roles import accept, accept_folders, allow, grant
 
 # A run writes a file every few minutes; more at once come only from a replay.
 BATCH_SIZE = 5
@@ -25,9 +23,9 @@ class MetricsPublisher(Construct):
         self, scope: Construct, id_: str, *, results: aws_s3.IBucket, queue: ResultsQueue
     ) -> None:
         super().__init__(scope, id_)
-        self.log_group = owned_log_group(self, "LogGroup")
+        self.log_group = functions.owned_log_group(self, "LogGroup")
         self.role = self._build_role(results, self.log_group)
-        self.function = python_function(
+        self.function = functions.python_function(
             self,
             description="Result files of draftworth into CloudWatch metrics",
             handler="lambdas.metrics_publisher.handler.handler",
@@ -45,10 +43,20 @@ class MetricsPublisher(Construct):
             report_batch_item_failures=True,
         )
         queue.queue.grant_consume_messages(self.function)
-        self.alarm = self._build_alarm(queue.dead_letters)
+        self.alarm = functions.failure_alarm(
+            self,
+            "DeadLetterAlarm",
+            "Result files are in the dead-letter queue: they are safe in the bucket, but not in "
+            "the metrics. The function's log has the reason of each.",
+            queue.dead_letters.metric_approximate_number_of_messages_visible(
+                period=Duration.minutes(1), statistic="Maximum"
+            ),
+        )
 
     def _build_role(self, results: aws_s3.IBucket, log_group: aws_logs.LogGroup) -> aws_iam.Role:
-        role = function_role(self, log_group=log_group, description="draftworth metrics publisher")
+        role = functions.function_role(
+            self, log_group=log_group, description="draftworth metrics publisher"
+        )
         grant(role, *_statements(results))
         accept(
             role,
@@ -57,21 +65,6 @@ class MetricsPublisher(Construct):
         )
         accept_folders(role, results, *PUBLISHED_FILES, *CLAIM_FILES)
         return role
-
-    def _build_alarm(self, dead_letters: aws_sqs.Queue) -> aws_cloudwatch.Alarm:
-        return aws_cloudwatch.Alarm(
-            self,
-            "DeadLetterAlarm",
-            alarm_description="Result files are in the dead-letter queue: they are safe in the "
-            "bucket, but not in the metrics. The function's log has the reason of each.",
-            metric=dead_letters.metric_approximate_number_of_messages_visible(
-                period=Duration.minutes(1), statistic="Maximum"
-            ),
-            threshold=0,
-            comparison_operator=aws_cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
-            evaluation_periods=1,
-            treat_missing_data=aws_cloudwatch.TreatMissingData.NOT_BREACHING,
-        )
 
 
 def _statements(results: aws_s3.IBucket) -> list[aws_iam.PolicyStatement]:

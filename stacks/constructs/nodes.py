@@ -1,4 +1,4 @@
-"""Role, launch template and node group, as CPU and accelerator nodes have them."""
+"""Nodes: what CPU and accelerator nodes have in common, and the CPU nodes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,7 +8,9 @@ from aws_cdk import CfnTag, aws_ec2, aws_iam
 from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct
 
-from stacks.constructs.accepted_findings import accept_managed_policies
+from charts.names import CPU_NODE_LABELS
+from draftworth.experiment.aws import CPU_INSTANCE_TYPE, CPU_NODES
+from stacks.constructs.roles import accept_managed_policies
 
 # A kubelet needs these. vpc-cni has the CNI policy itself, and of ECR pulling is enough. The Neuron
 # images are in ECR Public, which throttles requests without a token: nodeadm has the kubelet ask
@@ -40,15 +42,6 @@ class NodePlace:
     release: str | None
 
 
-@dataclass(frozen=True, kw_only=True)
-class RootDisk:
-    """A gp3 volume; None: the default of every gp3, 125 MiB/s and 3,000 operations a second."""
-
-    gib: int
-    mib_per_s: int | None = None
-    iops: int | None = None
-
-
 def node_role(scope: Construct, id_: str) -> aws_iam.Role:
     """Return the role of every node, with the policies that EKS asks for."""
     role = aws_iam.Role(
@@ -72,19 +65,27 @@ def launch_template(
     scope: Construct,
     *,
     name: str,
-    root: RootDisk,
+    disk: Mapping[str, Any],
     tags: Mapping[str, str],
     **settings: Any,
 ) -> aws_ec2.CfnLaunchTemplate:
     """Return a launch template with token-only metadata, an encrypted gp3 root disk and tags.
 
+    disk: `volume_size` in GiB; where they are not gp3's own 125 MiB/s and 3,000 operations a
+        second, `throughput` and `iops`.
     settings: further properties of LaunchTemplateDataProperty.
     """
+    root = aws_ec2.CfnLaunchTemplate.BlockDeviceMappingProperty(
+        device_name=ROOT_DEVICE,
+        ebs=aws_ec2.CfnLaunchTemplate.EbsProperty(
+            volume_type="gp3", encrypted=True, delete_on_termination=True, **disk
+        ),
+    )
     data = aws_ec2.CfnLaunchTemplate.LaunchTemplateDataProperty(
         metadata_options=aws_ec2.CfnLaunchTemplate.MetadataOptionsProperty(
             http_tokens="required", http_put_response_hop_limit=METADATA_HOP_LIMIT
         ),
-        block_device_mappings=[_root_disk(root)],
+        block_device_mappings=[root],
         tag_specifications=[
             aws_ec2.CfnLaunchTemplate.TagSpecificationProperty(
                 resource_type=kind, tags=_cfn_tags({"Name": name, **tags})
@@ -119,19 +120,36 @@ def node_group(
     )
 
 
-def _root_disk(root: RootDisk) -> aws_ec2.CfnLaunchTemplate.BlockDeviceMappingProperty:
-    return aws_ec2.CfnLaunchTemplate.BlockDeviceMappingProperty(
-        device_name=ROOT_DEVICE,
-        ebs=aws_ec2.CfnLaunchTemplate.EbsProperty(
-            volume_type="gp3",
-            volume_size=root.gib,
-            throughput=root.mib_per_s,
-            iops=root.iops,
-            encrypted=True,
-            delete_on_termination=True,
-        ),
-    )
-
-
 def _cfn_tags(tags: Mapping[str, str]) -> list[CfnTag]:
     return [CfnTag(key=key, value=value) for key, value in tags.items()]
+
+
+# Files of two stagers (24 GiB each) beside images and logs. The kubelet evicts pods when a tenth of
+# the disk is left. Staging writes each byte of a checkpoint once and reads it twice, for its hash
+# and for S3: with gp3's own 125 MiB/s, 61 GiB would take 25 minutes. 500 need no more operations
+# than gp3 has.
+CPU_NODE_DISK: Mapping[str, int] = {"volume_size": 100, "throughput": 500}
+
+
+class CpuNodes(Construct):
+    """Two small nodes for cluster services, checkpoint stagers and the measuring Job."""
+
+    def __init__(self, scope: Construct, id_: str, *, name: str, place: NodePlace) -> None:
+        super().__init__(scope, id_)
+        template = launch_template(
+            self,
+            name=name,
+            disk=CPU_NODE_DISK,
+            tags=place.tags,
+            instance_type=CPU_INSTANCE_TYPE,
+        )
+        self.group = node_group(
+            self,
+            place=place,
+            template=template,
+            ami_type=eks.NodegroupAmiType.AL2023_X86_64_STANDARD,
+            labels=dict(CPU_NODE_LABELS),
+            min_size=CPU_NODES,
+            desired_size=CPU_NODES,
+            max_size=CPU_NODES,
+        )

@@ -1,11 +1,18 @@
-"""IAM roles for pods through EKS Pod Identity, and the statements of every role."""
+"""Roles of pods through EKS Pod Identity, statements of every role, and accepted findings.
+
+Findings are of cdk-nag and of CDK's own validation; each is accepted with its reason.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from aws_cdk import Stack, aws_iam
-from constructs import Construct
+from aws_cdk import Acknowledgment, Stack, Validations, aws_iam, aws_s3
+from constructs import Construct, IConstruct
 
+AWS_MANAGED_POLICY = "arn:<AWS::Partition>:iam::aws:policy/"
+OBJECTS_OF_A_FOLDER = (
+    "Objects of one folder of one bucket: their names are not known before they are written."
+)
 POD_IDENTITY_PRINCIPAL = "pods.eks.amazonaws.com"
 # For `s3:PutObject`: objects are not replaced. A request must carry `If-None-Match`, for which S3
 # takes `*` alone. Parts of an upload cannot carry it and are refused ("Enforce conditional writes",
@@ -64,3 +71,25 @@ def grant(role: aws_iam.Role, *statements: aws_iam.PolicyStatement) -> None:
     """Give a role these rights."""
     for statement in statements:
         role.add_to_policy(statement)
+
+
+def accept(construct: IConstruct, *finding_ids: str, reason: str) -> None:
+    """Accept findings of cdk-nag on a construct and on what is below it."""
+    rules = [
+        Acknowledgment(id=f"AwsSolutions::{finding_id}", reason=reason)
+        for finding_id in finding_ids
+    ]
+    Validations.of(construct).acknowledge(*rules)
+
+
+def accept_managed_policies(construct: IConstruct, *names: str, reason: str) -> None:
+    """Accept policies that AWS maintains, by name."""
+    ids = (f"AwsSolutions-IAM4[Policy::{AWS_MANAGED_POLICY}{name}]" for name in names)
+    accept(construct, *ids, reason=reason)
+
+
+def accept_folders(role: IConstruct, bucket: aws_s3.IBucket, *folders: str) -> None:
+    """Accept rights to all objects of folders (patterns in the bucket)."""
+    arn = ".".join(Stack.of(bucket).resolve(bucket.bucket_arn)["Fn::GetAtt"])
+    ids = (f"AwsSolutions-IAM5[Resource::<{arn}>/{folder}]" for folder in folders)
+    accept(role, *ids, reason=OBJECTS_OF_A_FOLDER)

@@ -13,8 +13,7 @@ from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
 from draftworth.records.artifacts import manifest_key
 from draftworth.records.deployment import canary_key
 from draftworth.records.servers import SERVERS_FOLDER, server_state_key
-from stacks.constructs.accepted_findings import accept_folders
-from stacks.constructs.roles import CREATED_NOT_REPLACED, allow, grant, pod_role
+from stacks.constructs.roles import CREATED_NOT_REPLACED, accept_folders, allow, grant, pod_role
 
 
 class WorkloadRoles(Construct):

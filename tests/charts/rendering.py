@@ -99,6 +99,21 @@ def pod_templates(name: str = "qwen3-32b") -> Iterator[Object]:
             yield item["spec"]["template"]
 
 
+def kinds(value: Any, *place: str) -> Iterator[tuple[str, ...]]:
+    """The places of all values in a resource, with their types, or as they are like `ON_DEMAND`.
+
+    A resource without a new one differs from others in names and numbers alone.
+    """
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from kinds(item, *place, key)
+    elif isinstance(value, list):
+        for item in value:
+            yield from kinds(item, *place)
+    else:
+        yield (*place, value if str(value).isupper() else type(value).__name__)
+
+
 def tokens(number: int, fingerprint: str) -> Bindings:
     """Bindings as the stacks have them: CDK tokens, whose numbers move."""
     return Bindings(

@@ -71,11 +71,6 @@ def test_a_draft_that_two_variants_share_is_staged_once() -> None:
     assert names(with_third_variant(resolved())) == names()
 
 
-def test_checkpoints_are_staged_before_anything_serves_them() -> None:
-    order = list(rendered())
-    assert order.index("storage") < order.index("staging") < order.index("serving")
-
-
 def what_would_cost(job: Object) -> list[str]:
     """How a stager could run on, or start, an accelerator node."""
     pod = pod_of(job)
@@ -175,18 +170,6 @@ def test_a_job_whose_pods_are_not_counted_is_found() -> None:
     assert not tells_each_pod_how_many_failed(job)
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
-def test_stagers_run_as_nobody_on_a_read_only_disk(name: str) -> None:
-    for job in rendered(name)["staging"]:
-        assert pod_of(job)["securityContext"]["runAsNonRoot"] is True
-        assert container_of(job)["securityContext"]["readOnlyRootFilesystem"] is True
-        environment = {e["name"]: e.get("value") for e in container_of(job)["env"]}
-        assert environment["HOME"] == environment["TMPDIR"] == "/scratch"
-        assert environment["HF_HUB_DISABLE_XET"] == "1"
-        # A warning of the hub's client shows addresses with signatures.
-        assert environment["HF_HUB_VERBOSITY"] == "error"
-
-
 def test_the_hub_token_is_in_no_object_and_its_secret_is_named_to_the_stagers_alone() -> None:
     objects = render(with_aws(hub_token_secret="draftworth/hub-token"))
     told = {chart for chart, items in objects.items() if "hub-token" in json.dumps(items)}
@@ -196,10 +179,6 @@ def test_the_hub_token_is_in_no_object_and_its_secret_is_named_to_the_stagers_al
         assert arguments.token_secret == "draftworth/hub-token"
         assert "HF_TOKEN" not in json.dumps(job)
     assert not [item for item in all_objects() if item["kind"] == "Secret"]
-
-
-def test_without_a_secret_none_is_asked_for() -> None:
-    assert "--token-secret" not in json.dumps(jobs())
 
 
 def changed_revision() -> ResolvedNeuron:

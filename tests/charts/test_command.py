@@ -39,7 +39,7 @@ VALUES = [
 ]
 
 
-def test_the_files_hold_the_objects_that_the_charts_make(
+def test_the_files_hold_the_objects_that_the_charts_make_and_the_prompts_apart(
     experiments: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = ["manifests", str(experiments / "qwen3-32b.yaml"), "--out", str(tmp_path), *VALUES]
@@ -51,62 +51,25 @@ def test_the_files_hold_the_objects_that_the_charts_make(
     output = capsys.readouterr().out
     assert re.search(r"cat \S+01-foundation.yaml .*07-canary.yaml \| kubectl apply", output)
     assert "Values to fill in" not in output
-
-
-def test_every_service_account_has_its_role_said(
-    experiments: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path, out = experiments / "qwen3-32b-search.yaml", tmp_path / "out"
-    written = write_manifests(path, out).manifests
-    items = [i for f in written for i in yaml.safe_load_all(f.read_text(encoding="utf-8"))]
-    accounts = {i["metadata"]["name"] for i in items if i["kind"] == "ServiceAccount"}
-    assert main(["manifests", str(path), "--out", str(out)]) == 0
-    said = capsys.readouterr().out
-    assert [
-        n for n in accounts if not n.startswith("vllm-") and f"draftworth/{n}" not in said
-    ] == []
-
-
-def prompts_in(text: str, cases: Sequence[Case]) -> list[str]:
-    """Prompts that stand in a text, as JSON or YAML has them."""
-    messages = [m["content"] for c in cases for p in c.prompts for m in p.messages]
-    assert messages
-    return [m for m in messages if m in text or json.dumps(m)[1:-1] in text]
-
-
-def test_prompts_stand_in_the_run_specification_and_in_no_manifest(
-    experiments: Path, tmp_path: Path
-) -> None:
-    written = write_manifests(experiments / "qwen3-32b.yaml", tmp_path)
+    accounts = {item["metadata"]["name"] for item in written if item["kind"] == "ServiceAccount"}
+    check_address_of_run_specification(tmp_path, "example-results", output)
     cases = resolved().cases
-    manifests = "".join(path.read_text(encoding="utf-8") for path in written.manifests)
-    assert prompts_in(manifests, cases) == []
-    assert prompts_in(written.run_spec.read_text(encoding="utf-8"), cases)
-    assert load_record(RunSpec, written.run_spec.read_bytes()).cases == cases
+    assert prompts_in("".join(texts), cases) == []
+    run_spec = tmp_path / RUN_SPEC
+    assert prompts_in(run_spec.read_text(encoding="utf-8"), cases)
+    assert load_record(RunSpec, run_spec.read_bytes()).cases == cases
+    pods = {name for name in accounts if not name.startswith("vllm-")}
+    assert len(pods) == 2
+    assert [name for name in pods if f"draftworth/{name}" not in output] == []
 
 
-@pytest.mark.parametrize(
-    ("given", "bucket"), [([], "${RESULTS_BUCKET}"), (VALUES, "example-results")]
-)
-def test_where_to_put_the_run_specification_is_where_the_job_reads_it(
-    experiments: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    given: list[str],
-    bucket: str,
-) -> None:
-    arguments = ["manifests", str(experiments / "qwen3-32b.yaml"), "--out", str(tmp_path)]
-    assert main([*arguments, *given]) == 0
-    sha256 = hashlib.sha256((tmp_path / RUN_SPEC).read_bytes()).hexdigest()
+def check_address_of_run_specification(folder: Path, bucket: str, output: str) -> None:
+    """Where a person is told to put it is where the Job reads it."""
+    sha256 = hashlib.sha256((folder / RUN_SPEC).read_bytes()).hexdigest()
     url = f"s3://{bucket}/run-specifications/{sha256}.json"
-    assert f"aws s3 cp {tmp_path / RUN_SPEC} {url}\n" in capsys.readouterr().out
-    (job,) = [
-        item
-        for item in yaml.safe_load_all(
-            (tmp_path / "06-load-generator.yaml").read_text(encoding="utf-8")
-        )
-        if item["kind"] == "Job"
-    ]
+    assert f"aws s3 cp {folder / RUN_SPEC} {url}\n" in output
+    items = yaml.safe_load_all((folder / "06-load-generator.yaml").read_text(encoding="utf-8"))
+    (job,) = (item for item in items if item["kind"] == "Job")
     (container,) = job["spec"]["template"]["spec"]["containers"]
     assert container["args"][:4] == ["--run-spec", url, "--run-spec-sha256", sha256]
 
@@ -114,15 +77,29 @@ def test_where_to_put_the_run_specification_is_where_the_job_reads_it(
 def test_values_that_were_not_given_are_listed_with_how_to_fill_them(
     experiments: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """And files of others are left alone, own ones replaced."""
+    (tmp_path / "kustomization.yaml").write_text("mine", encoding="utf-8")
+    (tmp_path / FILES[0]).write_text("old", encoding="utf-8")
     arguments = ["manifests", str(experiments / "qwen3-32b.yaml"), "--out", str(tmp_path)]
     assert main([*arguments, VALUES[0]]) == 0
     output = capsys.readouterr().out
     assert "Values to fill in: ARTIFACTS_BUCKET, RESULTS_BUCKET, LLMPERF_IMAGE." in output
     # Other $ signs, of the programs, must survive, so envsubst is told which to replace.
     assert "envsubst '${ARTIFACTS_BUCKET} ${RESULTS_BUCKET} ${LLMPERF_IMAGE}'" in output
-    storage = (tmp_path / "02-storage.yaml").read_text(encoding="utf-8")
-    assert "bucketName: example-checkpoints" in storage
-    assert "bucketName: ${ARTIFACTS_BUCKET}" in storage
+    check_address_of_run_specification(tmp_path, "${RESULTS_BUCKET}", output)
+    texts = {p.name: p.read_text(encoding="utf-8") for p in tmp_path.iterdir()}
+    assert sorted(texts) == [*FILES, "kustomization.yaml", RUN_SPEC]
+    assert texts["kustomization.yaml"] == "mine"
+    assert "kind: Namespace" in texts[FILES[0]]
+    assert "bucketName: example-checkpoints" in texts["02-storage.yaml"]
+    assert "bucketName: ${ARTIFACTS_BUCKET}" in texts["02-storage.yaml"]
+
+
+def prompts_in(text: str, cases: Sequence[Case]) -> list[str]:
+    """Prompts that stand in a text, as JSON or YAML has them."""
+    messages = [m["content"] for c in cases for p in c.prompts for m in p.messages]
+    assert messages
+    return [m for m in messages if m in text or json.dumps(m)[1:-1] in text]
 
 
 def test_only_values_that_the_experiment_uses_are_asked_for(
@@ -133,19 +110,6 @@ def test_only_values_that_the_experiment_uses_are_asked_for(
     assert main(["manifests", path, "--out", str(tmp_path)]) == 0
     asked = "Values to fill in: CHECKPOINTS_BUCKET, ARTIFACTS_BUCKET, RESULTS_BUCKET."
     assert asked in capsys.readouterr().out
-
-
-def test_files_of_others_are_left_alone_and_own_ones_replaced(
-    experiments: Path, tmp_path: Path
-) -> None:
-    (tmp_path / "kustomization.yaml").write_text("mine", encoding="utf-8")
-    (tmp_path / FILES[0]).write_text("old", encoding="utf-8")
-    arguments = ["manifests", str(experiments / "qwen3-32b.yaml"), "--out", str(tmp_path)]
-    assert main(arguments) == 0
-    names = sorted(path.name for path in tmp_path.iterdir())
-    assert names == [*FILES, "kustomization.yaml", RUN_SPEC]
-    assert (tmp_path / "kustomization.yaml").read_text(encoding="utf-8") == "mine"
-    assert "kind: Namespace" in (tmp_path / FILES[0]).read_text(encoding="utf-8")
 
 
 def test_a_local_experiment_has_no_manifests(

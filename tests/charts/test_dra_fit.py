@@ -58,17 +58,6 @@ def claims_in(
     return claims
 
 
-def groups(allocation: tuple[Device, ...]) -> set[Any]:
-    return {device.attribute(EIGHT) for device in allocation}
-
-
-def test_two_services_fit_one_node_on_different_device_groups(node: tuple[Device, ...]) -> None:
-    first, second = allocate_all(claims_of_pods(), node)
-    assert len(first) == len(second) == 8
-    assert len(groups(first)) == len(groups(second)) == 1
-    assert groups(first) != groups(second)
-
-
 def test_a_third_service_does_not_fit(node: tuple[Device, ...]) -> None:
     with pytest.raises(UnallocatableError, match="8 wanted; 0 of 0 free"):
         allocate_all([*claims_of_pods(), claims_of_pods()[0]], node)
@@ -232,16 +221,3 @@ def test_every_node_holds_the_slots_that_are_placed_on_it(name: str) -> None:
         slots = [s for s in placement.slots if s.node == number and server_name(s) in claims]
         allocations = allocate_all([claims[server_name(slot)] for slot in slots], node)
         assert [len(a) for a in allocations] == [slot.devices for slot in slots]
-
-
-@pytest.mark.parametrize("name", rendering.EXPERIMENTS)
-def test_the_claim_sets_the_experiments_logical_cores(name: str) -> None:
-    (config,) = claims_of_pods(name)[0]["devices"]["config"]
-    assert config["opaque"] == {
-        "driver": "neuron.aws.com",
-        "parameters": {
-            "apiVersion": "neuron.aws.com/v1",
-            "kind": "NeuronConfig",
-            "logicalNeuronCore": resolved(name).spec.serving.lnc,
-        },
-    }

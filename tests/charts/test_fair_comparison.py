@@ -141,49 +141,22 @@ def _speculates(deployment: Object) -> bool:
     return flag
 
 
-def _more_memory(pod: Object) -> None:
-    pod["containers"][0]["resources"]["limits"]["memory"] = "1000Gi"
-
-
-def _another_image(pod: Object) -> None:
-    pod["containers"][0]["image"] += "-patched"
-
-
-def _another_flag(pod: Object) -> None:
-    pod["containers"][0]["args"].append("--enable-prefix-caching")
-
-
-def _another_claim(pod: Object) -> None:
-    pod["resourceClaims"][0]["resourceClaimTemplateName"] = "neuron-16-devices"
-
-
-def _another_variable(pod: Object) -> None:
-    pod["containers"][0]["env"].append({"name": "NEURON_RT_NUM_CORES", "value": "16"})
-
-
-def _another_command(pod: Object) -> None:
-    pod["containers"][0]["command"].remove("--checkpoint=draft=/models/draft")
-
-
-def _a_busier_neighbour(pod: Object) -> None:
-    pod["containers"][1]["resources"]["limits"]["cpu"] = "8"
-
-
 @pytest.mark.parametrize(
     "plant",
     [
-        _more_memory,
-        _another_image,
-        _another_flag,
-        _another_claim,
-        _another_variable,
-        _another_command,
-        _a_busier_neighbour,
+        lambda vllm, _: vllm["resources"]["limits"].update(memory="1000Gi"),
+        lambda vllm, _: vllm.update(image="patched"),
+        lambda vllm, _: vllm["args"].append("--enable-prefix-caching"),
+        lambda vllm, _: vllm["env"].append({"name": "NEURON_RT_NUM_CORES", "value": "16"}),
+        lambda vllm, _: vllm["command"].remove("--checkpoint=draft=/models/draft"),
+        lambda _, pod: pod["resourceClaims"][0].update(resourceClaimTemplateName="another"),
+        lambda _, pod: pod["containers"][1]["resources"]["limits"].update(cpu="8"),
     ],
 )
 def test_a_planted_difference_is_found(plant: Any) -> None:
     baseline, speculative = copy.deepcopy(homes(all_objects()))
-    plant(speculative["spec"]["template"]["spec"])
+    pod = speculative["spec"]["template"]["spec"]
+    plant(pod["containers"][0], pod)
     assert what_must_be_equal(speculative) != what_must_be_equal(baseline)
 
 

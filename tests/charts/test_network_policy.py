@@ -2,6 +2,7 @@
 
 import copy
 import ipaddress
+import itertools
 from collections.abc import Iterator, Sequence
 
 import pytest
@@ -115,22 +116,16 @@ def test_a_policy_that_lets_everybody_in_is_noticed() -> None:
     assert may_enter([], STRANGER, server, SERVING_PORT)
 
 
-def test_nobody_reaches_a_job() -> None:
-    policies, jobs = of_kind("NetworkPolicy"), pods("Job")
+def test_nobody_reaches_a_job_and_a_job_or_server_no_pod_but_the_load_generator_a_server() -> None:
+    policies, jobs, servers = of_kind("NetworkPolicy"), pods("Job"), pods("Deployment")
     assert len(jobs) == 5
-    for job in jobs:
-        for other in [STRANGER, *pods("Deployment"), *jobs]:
-            for port in (22, 443, SERVING_PORT):
-                assert not may_enter(policies, other, job, port)
-
-
-@pytest.mark.parametrize("component", ["checkpoint-stager", "canary"])
-def test_stagers_and_canaries_reach_no_pod(component: str) -> None:
-    policies = of_kind("NetworkPolicy")
-    for pod in job_pods(component):
-        for other in [STRANGER, *pods("Deployment"), *pods("Job")]:
-            for port in (80, 443, SERVING_PORT):
-                assert not may_leave(policies, pod, other, port)
+    for pod, other in itertools.product([STRANGER, *servers, *jobs], repeat=2):
+        for port in (22, 80, 443, SERVING_PORT):
+            assert other not in jobs or not may_enter(policies, pod, other, port)
+            measures = pod in job_pods("load-generator") and other in servers
+            if pod != STRANGER:
+                leaves = may_leave(policies, pod, other, port)
+                assert leaves is (measures and port == SERVING_PORT)
 
 
 def test_a_stager_without_its_policy_reaches_neither_the_hub_nor_its_credentials() -> None:
@@ -174,15 +169,6 @@ def test_where_servers_stay_nobody_reaches_the_kubernetes_api() -> None:
     labels = job["spec"]["template"]["metadata"]["labels"]
     for address in ("10.0.1.10", "172.20.0.1"):
         assert not pod_may_reach_address(policies, labels, address, 443)
-
-
-def test_servers_reach_no_pod() -> None:
-    policies = of_kind("NetworkPolicy")
-    servers, generators = pods("Deployment"), pods("Job")
-    for server in servers:
-        for other in (STRANGER, *servers, *generators):
-            for port in (80, 443, SERVING_PORT):
-                assert not may_leave(policies, server, other, port)
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "Job"])

@@ -81,11 +81,3 @@ def _sizes(deployment: Object) -> dict[str, int]:
         for volume in deployment["spec"]["template"]["spec"]["volumes"]
         if "emptyDir" in volume
     }
-
-
-def test_the_pods_select_and_tolerate_the_accelerator_nodes() -> None:
-    for deployment in of_kind("Deployment"):
-        pod = deployment["spec"]["template"]["spec"]
-        assert pod["nodeSelector"] == {"node.kubernetes.io/instance-type": "trn2.48xlarge"}
-        (toleration,) = pod["tolerations"]
-        assert (toleration["key"], toleration["effect"]) == ("aws.amazon.com/neuron", "NoSchedule")

@@ -8,7 +8,7 @@ import pytest
 from charts.app import benchmark_charts, in_steps
 from charts.names import server_name
 from charts.serving import CandidateChart
-from stacks.manifest_size import EARLIER_MAX_EVENT_BYTES, update_event_bytes
+from stacks.constructs.applied_charts import EARLIER_MAX_EVENT_BYTES, update_event_bytes
 from tests.charts.rendering import BINDINGS, Object, homes, of_kind, rendered
 from tests.support.experiments import resolved
 from tests.support.snapshot import assert_snapshot

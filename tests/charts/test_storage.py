@@ -1,7 +1,5 @@
 """Buckets as volumes: which, how, and that the pods use exactly those."""
 
-import copy
-
 import pytest
 
 from tests.charts import rendering
@@ -39,29 +37,6 @@ def test_checkpoints_are_mounted_by_model_and_revision(name: str, target: str, d
         "draft": (rendering.BINDINGS.checkpoints_bucket, [*common, f"prefix {draft}/main/"]),
         "artifacts": (rendering.BINDINGS.artifacts_bucket, common),
     }
-
-
-def volumes_that_could_be_written(objects: list[rendering.Object]) -> list[str]:
-    """Volumes and claims with another access mode than ReadOnlyMany."""
-    return [
-        f"{item['kind']} {item['metadata']['name']}"
-        for item in objects
-        if item["spec"]["accessModes"] != ["ReadOnlyMany"]
-    ]
-
-
-@pytest.mark.parametrize("kind", ["PersistentVolume", "PersistentVolumeClaim"])
-@pytest.mark.parametrize("name", rendering.EXPERIMENTS)
-def test_volumes_and_claims_are_for_reading_by_many(name: str, kind: str) -> None:
-    assert volumes_that_could_be_written(rendering.of_kind(kind, name)) == []
-
-
-@pytest.mark.parametrize("kind", ["PersistentVolume", "PersistentVolumeClaim"])
-def test_a_volume_or_claim_for_writing_is_found(kind: str) -> None:
-    changed = copy.deepcopy(rendering.of_kind(kind))
-    changed[-1]["spec"]["accessModes"].append("ReadWriteMany")
-    found = volumes_that_could_be_written(changed)
-    assert found == [f"{kind} {changed[-1]['metadata']['name']}"]
 
 
 def test_variants_with_the_same_draft_share_its_volume() -> None:

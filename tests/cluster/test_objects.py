@@ -2,7 +2,6 @@
 
 import copy
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -41,9 +40,9 @@ def test_every_object_is_accepted_strictly_and_without_a_warning(
 @pytest.mark.parametrize("name", [NEURON, HEADS, LOCAL])
 @pytest.mark.parametrize("pays", [True, False])
 def test_every_object_of_a_winner_is_accepted_strictly_and_without_a_warning(
-    namespaced: Api, tmp_path: Path, name: str, pays: bool
+    namespaced: Api, name: str, pays: bool
 ) -> None:
-    export = exported(tmp_path, name, namespace=NAMESPACE, pays=pays)
+    export = exported(name, namespace=NAMESPACE, pays=pays)
     objects = as_read([*export.needs, *deployment(export)])
     assert {"ServiceAccount", "Service", "Deployment"} <= {item["kind"] for item in objects}
     assert {item["metadata"]["name"]: namespaced.warnings(item) for item in objects} == {

@@ -5,14 +5,15 @@ A resource is deleted after everything that refers to it or depends on it.
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 from draftworth.experiment.naming import PARTS
 from tests.stacks.synthesis import Template, synthesis
 
 Node = tuple[str, str]
+Key = TypeVar("Key")
 Graph = Mapping[Node, frozenset[Node]]
 _SUBSTITUTION = re.compile(r"\$\{([A-Za-z0-9]+)(?:\.[^}]*)?\}")
 
@@ -62,12 +63,12 @@ def templates_of(experiment: str) -> Mapping[str, Template]:
     return {part: synthesis().template(experiment, part) for part in PARTS}
 
 
-def outlived_by(graph: Graph, node: Node) -> set[Node]:
-    """Everything that is still there when a resource has been deleted."""
-    reached: set[Node] = set()
-    ahead = [node]
+def reached(graph: Mapping[Key, Collection[Key]], start: Key) -> set[Key]:
+    """All that something needs, and what that needs: it is still there when that is deleted."""
+    found: set[Key] = set()
+    ahead = [start]
     while ahead:
-        new = graph[ahead.pop()] - reached
-        reached |= new
+        new = set(graph[ahead.pop()]) - found
+        found |= new
         ahead.extend(new)
-    return reached
+    return found

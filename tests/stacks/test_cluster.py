@@ -1,7 +1,6 @@
 """Control plane, add-ons and nodes."""
 
 import copy
-import json
 from email import message_from_string
 from typing import Any, get_args
 
@@ -18,6 +17,7 @@ from draftworth.experiment.aws import ADD_ONS, CapacityBlock
 from draftworth.experiment.naming import Names
 from draftworth.records.deployment import CapacityKind
 from stacks.constructs.accelerator_nodes import NODE_CONFIG
+from tests.stacks.graph import needs_in, reached
 from tests.stacks.synthesis import Resource, Template, experiments, of_type, only, synthesis
 
 pytestmark = [pytest.mark.synth]
@@ -48,33 +48,7 @@ def add_ons(template: Template) -> dict[str, Resource]:
 
 
 def needs(template: Template, logical_id: str) -> set[str]:
-    """Everything of its part that a resource's DependsOn reaches."""
-    reached: set[str] = set()
-    ahead = [logical_id]
-    while ahead:
-        for other in template["Resources"][ahead.pop()].get("DependsOn", []):
-            if other not in reached and other in template["Resources"]:
-                reached.add(other)
-                ahead.append(other)
-    return reached
-
-
-def test_control_plane_is_1_35_without_auto_mode_or_default_capacity() -> None:
-    eks = properties(cluster(), "AWS::EKS::Cluster")
-    assert eks["Version"] == "1.35"
-    assert eks["ComputeConfig"] == {"Enabled": False}
-    assert eks["BootstrapSelfManagedAddons"] is False
-    assert eks["AccessConfig"] == {
-        "AuthenticationMode": "API",
-        "BootstrapClusterCreatorAdminPermissions": False,
-    }
-
-
-def test_control_plane_logs_all_that_it_can() -> None:
-    """cdk-nag's rules for EKS do not see clusters of `aws_eks_v2`: this and the next test do."""
-    logging = properties(cluster(), "AWS::EKS::Cluster")["Logging"]["ClusterLogging"]
-    kinds = {entry["Type"] for entry in logging["EnabledTypes"]}
-    assert kinds == {"api", "audit", "authenticator", "controllerManager", "scheduler"}
+    return reached(needs_in(template), logical_id)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -110,37 +84,6 @@ def test_versions_are_those_pinned_and_else_left_to_eks(name: str) -> None:
     assert given == {**dict.fromkeys(ADD_ONS), **pins.add_ons}
     groups = of_type(cluster(name), "AWS::EKS::Nodegroup").values()
     assert {g["Properties"].get("ReleaseVersion") for g in groups} == {pins.node_release}
-
-
-def test_add_ons_that_call_aws_have_a_pod_identity_role_of_their_own() -> None:
-    found = add_ons(cluster())
-    roles = {
-        name: [
-            (p["ServiceAccount"], json.dumps(p["RoleArn"]))
-            for p in r["Properties"].get("PodIdentityAssociations", [])
-        ]
-        for name, r in found.items()
-    }
-    given = {name: pairs for name, pairs in roles.items() if pairs}
-    assert {name: pairs[0][0] for name, pairs in given.items()} == {
-        "vpc-cni": "aws-node",
-        "amazon-cloudwatch-observability": "cloudwatch-agent",
-    }
-    assert len({pairs[0][1] for pairs in given.values()}) == 2
-
-
-def test_network_policies_are_enforced() -> None:
-    values = add_ons(cluster())["vpc-cni"]["Properties"]["ConfigurationValues"]
-    assert json.loads(values) == {"enableNetworkPolicy": "true"}
-
-
-def test_insights_collect_accelerator_metrics_and_no_application_signals() -> None:
-    add_on = add_ons(cluster())["amazon-cloudwatch-observability"]
-    config = json.loads(add_on["Properties"]["ConfigurationValues"])["agent"]["config"]
-    collected = config["logs"]["metrics_collected"]
-    assert set(collected) == {"kubernetes"}
-    assert collected["kubernetes"]["accelerated_compute_metrics"] is True
-    assert "traces" not in config
 
 
 def test_nodes_come_after_the_network_plugin_and_before_what_runs_on_them() -> None:
@@ -182,21 +125,9 @@ def test_logs_of_the_nodes_go_after_every_node_that_writes_them(name: str) -> No
 def test_a_node_group_that_outlives_its_logs_is_found(fragment: str) -> None:
     template = copy.deepcopy(cluster())
     (group,) = (k for k in of_type(template, "AWS::EKS::Nodegroup") if fragment in k)
-    template["Resources"][group]["DependsOn"] = []
+    for logical_id in (k for k in template["Resources"] if fragment in k):
+        template["Resources"][logical_id].pop("DependsOn", None)
     assert {writer for writer, _ in logs_that_could_come_back(template)} >= {group}
-
-
-def test_neuron_driver_is_pinned_and_without_device_plugin() -> None:
-    chart = properties(cluster(), "Custom::AWSCDK-EKS-HelmChart")
-    values = json.loads(chart["Values"])
-    assert chart["Repository"] == "oci://public.ecr.aws/neuron/neuron-helm-chart"
-    assert chart["Version"] == "1.10.0"
-    assert chart["Namespace"] == "neuron-dra-driver"
-    assert {name: part["enabled"] for name, part in values.items()} == {
-        "devicePlugin": False,
-        "npd": False,
-        "draDriver": True,
-    }
 
 
 @pytest.mark.parametrize(
@@ -327,29 +258,3 @@ def test_user_data_joins_the_local_disks_through_nodeadm() -> None:
         "featureGates": {"FastImagePull": True},
         "instance": {"localStorage": {"strategy": "RAID0"}},
     }
-
-
-def test_node_role_has_what_a_kubelet_needs_and_no_more() -> None:
-    role = properties(cluster(), "AWS::IAM::Role", "NodeRole")
-    names = [json.dumps(arn).split("policy/")[1].split('"')[0] for arn in role["ManagedPolicyArns"]]
-    assert names == [
-        "AmazonEKSWorkerNodePolicy",
-        "AmazonEC2ContainerRegistryPullOnly",
-        "AmazonElasticContainerRegistryPublicReadOnly",
-    ]
-    assert "Policies" not in role
-
-
-def test_outputs_say_how_to_reach_the_cluster_and_to_look_at_the_nodes() -> None:
-    outputs = cluster()["Outputs"]
-    assert outputs["KubeconfigCommand"]["Value"] == (
-        "aws eks update-kubeconfig --name draftworth-qwen3-32b --region us-east-2"
-    )
-    looking = "".join(
-        p if isinstance(p, str) else "GROUP"
-        for p in outputs["AcceleratorNodesCommand"]["Value"]["Fn::Join"][1]
-    )
-    assert looking == (
-        "aws eks describe-nodegroup --region us-east-2 --cluster-name draftworth-qwen3-32b "
-        "--nodegroup-name GROUP --query 'nodegroup.[status,scalingConfig,health.issues]'"
-    )

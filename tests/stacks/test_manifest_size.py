@@ -7,7 +7,7 @@ import aws_cdk as cdk
 import pytest
 from constructs import Construct
 
-from stacks import manifest_size
+from stacks.constructs import applied_charts
 from tests.stacks.rendering import collapsed, kubernetes_objects
 from tests.stacks.synthesis import experiments, of_type, synthesis
 
@@ -39,32 +39,32 @@ def test_every_update_fits_the_earlier_limit_and_no_estimate_is_too_low(name: st
     manifests = of_type(synthesis().template(name, "benchmark"), MANIFEST).values()
     assert len(manifests) >= 6
     for manifest in manifests:
-        estimate = manifest_size.update_event_bytes(kubernetes_objects(manifest))
-        assert len(event_of_update(manifest)) < estimate < manifest_size.EARLIER_MAX_EVENT_BYTES
+        estimate = applied_charts.update_event_bytes(kubernetes_objects(manifest))
+        assert len(event_of_update(manifest)) < estimate < applied_charts.EARLIER_MAX_EVENT_BYTES
 
 
 def test_old_and_new_and_every_quotation_mark_count() -> None:
-    nothing = manifest_size.update_event_bytes([{"a": ""}])
-    assert manifest_size.update_event_bytes([{"a": "x" * 1000}]) == nothing + 2 * 1000
+    nothing = applied_charts.update_event_bytes([{"a": ""}])
+    assert applied_charts.update_event_bytes([{"a": "x" * 1000}]) == nothing + 2 * 1000
     # A quotation mark is two characters in the text and four in the event.
-    assert manifest_size.update_event_bytes([{"a": '"' * 1000}]) == nothing + 2 * 4000
+    assert applied_charts.update_event_bytes([{"a": '"' * 1000}]) == nothing + 2 * 4000
 
 
 @pytest.mark.parametrize(
     ("characters", "found"),
     [
         (0, []),
-        (manifest_size.EARLIER_MAX_EVENT_BYTES // 2, ["aws:cdk:warning"]),
-        (manifest_size.MAX_EVENT_BYTES // 2, ["aws:cdk:error"]),
+        (applied_charts.EARLIER_MAX_EVENT_BYTES // 2, ["aws:cdk:warning"]),
+        (applied_charts.MAX_EVENT_BYTES // 2, ["aws:cdk:error"]),
     ],
 )
 def test_an_update_that_does_not_fit_is_told_at_synthesis(
     characters: int, found: list[str]
 ) -> None:
     manifest = Construct(cdk.Stack(cdk.App(analytics_reporting=False), "stack"), "Chart-serving")
-    manifest_size.judge_size(cast(Any, manifest), [{"a": "x" * characters}])
+    applied_charts.judge_size(cast(Any, manifest), [{"a": "x" * characters}])
     entries = manifest.node.metadata
     assert [entry.type for entry in entries] == found
     for entry in entries:
-        assert f"{manifest_size.MAX_EVENT_BYTES:,}" in entry.data
+        assert f"{applied_charts.MAX_EVENT_BYTES:,}" in entry.data
         assert "fewer variants" in entry.data

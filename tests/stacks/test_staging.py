@@ -6,7 +6,7 @@ import pytest
 
 from charts.checkpoint_stager import MAX_SCRATCH_GIB, OTHER_STORAGE_GIB
 from draftworth.records.checkpoints import FAILED_MARKER, PLAN_MARKER, READY_MARKER
-from stacks.constructs.cpu_nodes import ROOT
+from stacks.constructs.nodes import CPU_NODE_DISK
 from tests.stacks.rendering import rights
 from tests.stacks.synthesis import Template, experiments, synthesis
 from tests.stacks.test_benchmark import may, unconditional_rights, without
@@ -71,7 +71,7 @@ def secret_rights(name: str) -> list[str]:
 
 
 def test_stagers_and_nobody_else_may_read_the_one_secret_that_the_experiment_names() -> None:
-    (line,) = secret_rights("spot")
+    (line,) = secret_rights("small-nodes")
     who, action, resource = line.split(" | ")
     assert (who, action) == (STAGER, "secretsmanager:GetSecretValue")
     assert resource.endswith(":secret:draftworth/hub-token-??????")
@@ -83,7 +83,7 @@ def test_without_a_secret_there_is_no_right_to_one() -> None:
 
 
 def test_no_template_holds_more_of_the_secret_than_its_name() -> None:
-    text = json.dumps(benchmark("spot"))
+    text = json.dumps(benchmark("small-nodes"))
     assert "draftworth/hub-token" in text
     assert "HF_TOKEN" not in text
     assert "{{resolve:secretsmanager" not in text
@@ -91,4 +91,4 @@ def test_no_template_holds_more_of_the_secret_than_its_name() -> None:
 
 def test_two_stagers_fit_onto_the_disk_of_a_cpu_node() -> None:
     pods_gib = 2 * (MAX_SCRATCH_GIB + OTHER_STORAGE_GIB)
-    assert pods_gib + IMAGES_GIB < (ROOT.gib - 1) * 0.9
+    assert pods_gib + IMAGES_GIB < (CPU_NODE_DISK["volume_size"] - 1) * 0.9

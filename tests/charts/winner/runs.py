@@ -1,7 +1,9 @@
 """Runs of shipped experiments, built as if they had been measured, and what is exported of them."""
 
+import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -57,24 +59,21 @@ def written_run(folder: Path, name: str = NEURON, **overrides: Any) -> Path:
     return runs.write_run(built_run(experiment, **overrides), folder / "run")
 
 
+@cache
 def exported(
-    folder: Path,
-    name: str = NEURON,
-    *,
-    image: str = "",
-    namespace: str = "serving",
-    **overrides: Any,
+    name: str = NEURON, *, image: str = "", namespace: str = "serving", pays: bool = True
 ) -> Export:
-    """What is exported of it, with the release's own image."""
+    """What is exported of a run of it, with the release's own image. Shared: copy to change."""
     experiment = load(experiment_path(name))
-    run = runs.write_run(built_run(experiment, **overrides), folder / "run")
-    return export_of(
-        experiment,
-        measured_winner(str(run), experiment),
-        namespace=namespace,
-        image=image or experiment.spec.release_facts.image or IMAGE,
-        given=BUCKETS,
-    )
+    with tempfile.TemporaryDirectory() as folder:
+        run = runs.write_run(built_run(experiment, pays=pays), Path(folder, "run"))
+        return export_of(
+            experiment,
+            measured_winner(str(run), experiment),
+            namespace=namespace,
+            image=image or experiment.spec.release_facts.image or IMAGE,
+            given=BUCKETS,
+        )
 
 
 def as_read(objects: Sequence[Any]) -> list[Any]:

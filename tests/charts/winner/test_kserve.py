@@ -7,7 +7,6 @@ import sys
 import types
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -63,19 +62,15 @@ def _kubernetes_type(name: str) -> type:
 
 @pytest.mark.parametrize("name", [NEURON, HEADS, LOCAL])
 @pytest.mark.parametrize("pays", [True, False])
-def test_kserves_models_know_every_key(
-    models: Models, tmp_path: Path, name: str, pays: bool
-) -> None:
-    (item,) = as_read([inference_service(exported(tmp_path, name, pays=pays))])
+def test_kserves_models_know_every_key(models: Models, name: str, pays: bool) -> None:
+    (item,) = as_read([inference_service(exported(name, pays=pays))])
     assert item["spec"]["predictor"]["containers"]
     assert models.round_trip(item) == item
 
 
 @pytest.mark.parametrize("place", [("spec",), ("spec", "predictor"), ()])
-def test_a_key_that_kserve_does_not_know_is_lost(
-    models: Models, tmp_path: Path, place: tuple[str, ...]
-) -> None:
-    (item,) = as_read([inference_service(exported(tmp_path))])
+def test_a_key_that_kserve_does_not_know_is_lost(models: Models, place: tuple[str, ...]) -> None:
+    (item,) = as_read([inference_service(exported())])
     changed = copy.deepcopy(item)
     node = changed
     for key in place:
@@ -84,8 +79,8 @@ def test_a_key_that_kserve_does_not_know_is_lost(
     assert models.round_trip(changed) != changed
 
 
-def test_the_pod_is_the_deployments_but_for_the_servers_name(tmp_path: Path) -> None:
-    export = exported(tmp_path)
+def test_the_pod_is_the_deployments_but_for_the_servers_name() -> None:
+    export = exported()
     item, *_, plain = as_read([inference_service(export), *deployment(export)])
     predictor, pod = item["spec"]["predictor"], plain["spec"]["template"]["spec"]
     (server,) = predictor["containers"]
@@ -95,10 +90,8 @@ def test_the_pod_is_the_deployments_but_for_the_servers_name(tmp_path: Path) -> 
     assert "resourceClaims" in rest
 
 
-def test_it_has_the_measured_figures_and_the_mode_that_takes_a_resource_claim(
-    tmp_path: Path,
-) -> None:
-    export = exported(tmp_path)
+def test_it_has_the_measured_figures_and_the_mode_that_takes_a_resource_claim() -> None:
+    export = exported()
     annotations = inference_service(export)["metadata"]["annotations"]
     assert annotations == {**MODE, **export.annotations}
     assert annotations["serving.kserve.io/deploymentMode"] == "Standard"

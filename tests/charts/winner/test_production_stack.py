@@ -35,15 +35,13 @@ def model_of(export: Export) -> Any:
 
 @pytest.mark.parametrize("name", [NEURON, HEADS, LOCAL])
 @pytest.mark.parametrize("pays", [True, False])
-def test_the_chart_reads_every_key(tmp_path: Path, name: str, pays: bool) -> None:
-    jsonschema.validate(values_of(exported(tmp_path, name, pays=pays)), schema())
+def test_the_chart_reads_every_key(name: str, pays: bool) -> None:
+    jsonschema.validate(values_of(exported(name, pays=pays)), schema())
 
 
 @pytest.mark.parametrize("place", [(), ("modelSpec", 0), ("modelSpec", 0, "vllmConfig")])
-def test_a_key_that_the_chart_does_not_read_is_refused(
-    tmp_path: Path, place: tuple[str | int, ...]
-) -> None:
-    changed = copy.deepcopy(values_of(exported(tmp_path)))
+def test_a_key_that_the_chart_does_not_read_is_refused(place: tuple[str | int, ...]) -> None:
+    changed = copy.deepcopy(values_of(exported()))
     node = changed["servingEngineSpec"]
     for key in place:
         node = node[key]
@@ -52,8 +50,8 @@ def test_a_key_that_the_chart_does_not_read_is_refused(
         jsonschema.validate(changed, schema())
 
 
-def test_a_label_that_the_chart_writes_itself_is_refused(tmp_path: Path) -> None:
-    values = values_of(exported(tmp_path))
+def test_a_label_that_the_chart_writes_itself_is_refused() -> None:
+    values = values_of(exported())
     labels = values["servingEngineSpec"]["modelSpec"][0]["podLabels"]
     assert labels == {"draftworth/experiment": NEURON, "draftworth/variant": "qwen3-1.7b-k7"}
     labels["app.kubernetes.io/name"] = "vllm"
@@ -79,8 +77,8 @@ def chart_command(model: Any, port: int) -> list[str]:
 
 
 @pytest.mark.parametrize("name", [NEURON, HEADS, LOCAL])
-def test_the_charts_command_is_the_measured_one_and_its_host(tmp_path: Path, name: str) -> None:
-    export = exported(tmp_path, name)
+def test_the_charts_command_is_the_measured_one_and_its_host(name: str) -> None:
+    export = exported(name)
     made = chart_command(model_of(export), 8000)
     assert len(set(made)) == len(made)
     added = set(made) - set(export.server["args"])
@@ -89,8 +87,8 @@ def test_the_charts_command_is_the_measured_one_and_its_host(tmp_path: Path, nam
     assert added <= {"--host=0.0.0.0", "--no-enable-prefix-caching"}
 
 
-def test_devices_are_asked_of_the_plugin_because_the_chart_takes_no_claim(tmp_path: Path) -> None:
-    export = exported(tmp_path)
+def test_devices_are_asked_of_the_plugin_because_the_chart_takes_no_claim() -> None:
+    export = exported()
     model = model_of(export)
     assert export.pod["resourceClaims"]
     for kind in ("requests", "limits"):
@@ -99,14 +97,12 @@ def test_devices_are_asked_of_the_plugin_because_the_chart_takes_no_claim(tmp_pa
 
 
 @pytest.mark.parametrize("name", [NEURON, HEADS, LOCAL])
-def test_no_pod_asks_for_the_runtime_class_of_another_accelerator(
-    tmp_path: Path, name: str
-) -> None:
-    assert values_of(exported(tmp_path, name))["servingEngineSpec"]["runtimeClassName"] == ""
+def test_no_pod_asks_for_the_runtime_class_of_another_accelerator(name: str) -> None:
+    assert values_of(exported(name))["servingEngineSpec"]["runtimeClassName"] == ""
 
 
-def test_shared_memory_is_the_charts_own_and_as_large(tmp_path: Path) -> None:
-    export = exported(tmp_path)
+def test_shared_memory_is_the_charts_own_and_as_large() -> None:
+    export = exported()
     model = model_of(export)
     (shared,) = [v for v in export.pod["volumes"] if v["name"] == "shared-memory"]
     assert model["shmSize"] == shared["emptyDir"]["sizeLimit"]
@@ -115,6 +111,6 @@ def test_shared_memory_is_the_charts_own_and_as_large(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("image", [IMAGE, f"{IMAGE.partition(':')[0]}@sha256:{'0' * 64}"])
-def test_the_charts_image_is_the_given_one_by_tag_or_digest(tmp_path: Path, image: str) -> None:
-    model = model_of(exported(tmp_path, LOCAL, image=image))
+def test_the_charts_image_is_the_given_one_by_tag_or_digest(image: str) -> None:
+    model = model_of(exported(LOCAL, image=image))
     assert f"{model['repository']}:{model['tag']}" == image
