@@ -8,7 +8,7 @@ from draftworth.errors import DraftworthError
 from draftworth.estimate.outputs import outputs_of_blocks
 from draftworth.estimate.reader import Reader
 from draftworth.experiment.model import beside
-from draftworth.measuring.runner import Progress
+from draftworth.measuring.servers import Progress
 from draftworth.planning.resolved import ResolvedLocal
 from draftworth.records.readings import Reading
 from draftworth.records.results import BlockResult

@@ -21,9 +21,9 @@ from draftworth.cli.arguments import (
 )
 from draftworth.cli.report import print_verdict
 from draftworth.errors import DraftworthError, UserInputError
-from draftworth.measuring.assembly import measure_here
 from draftworth.measuring.result_files import FolderSink
 from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSpec, Sampling
+from draftworth.measuring.runner import measure_here
 from draftworth.records.load import ConcurrencyLoad, Load, PoissonLoad
 from draftworth.records.prompts import CASE_SUFFIX, Case, load_case
 from draftworth.records.reading import read_run

@@ -5,20 +5,20 @@ from __future__ import annotations
 import asyncio
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from draftworth.errors import DraftworthError
 from draftworth.measuring import counters
-from draftworth.measuring.client import Client, Measured, max_tokens_of, request_seed
-from draftworth.measuring.clock import EventLoopLag, WallClock
+from draftworth.measuring.client import Measured, max_tokens_of, request_seed
+from draftworth.measuring.clock import EventLoopLag
 from draftworth.measuring.context import ContextCases
 from draftworth.measuring.journal import BlockKey, Journal, subject_of, times_lost
-from draftworth.measuring.load import Batch, LoadEngine, Planned
+from draftworth.measuring.load import Batch, Planned
 from draftworth.measuring.result_files import RunFiles, in_thread
 from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSpec
 from draftworth.measuring.schedule import Round, Stage, first_stage
-from draftworth.measuring.servers import READY, Readiness, StageServers
+from draftworth.measuring.servers import READY, Environment, StageServers, health
 from draftworth.records.prompts import Case, Prompt
 from draftworth.records.results import BlockResult, OtherRequests, ServerStart
 
@@ -45,7 +45,6 @@ class CaseRound:
     turn: Round
 
     def key(self, endpoint: Endpoint) -> BlockKey:
-        """The key of the block for one variant."""
         case, turn = self.case, self.turn
         return BlockKey(turn.load, turn.number, case.prompt_class, case.name, endpoint.variant)
 
@@ -56,25 +55,21 @@ class BlockSender:
 
     spec: RunSpec
     run_id: str
-    api_key: str | None
-    make_client: Callable[..., Client]
-    engine: LoadEngine
-    readiness: Readiness
-    wall_clock: WallClock
+    environment: Environment
 
     async def send(self, case_round: CaseRound, endpoint: Endpoint, *, number: int) -> Sent:
         """Send one block, which gets this number in the run."""
-        shape = self.spec.shape
-        turn = case_round.turn
-        client = self.make_client(base_url=endpoint.base_url, shape=shape, api_key=self.api_key)
+        shape, environment = self.spec.shape, self.environment
+        turn, url, api_key = case_round.turn, endpoint.base_url, environment.api_key
+        client = environment.make_client(base_url=url, shape=shape, api_key=api_key)
         batch = self._batch(case_round, number)
-        before = await counters.read_metrics(endpoint.base_url, api_key=self.api_key)
-        started_at_unix_s = self.wall_clock()
+        before = await counters.read_metrics(url, api_key=api_key)
+        started_at_unix_s = environment.wall_clock()
         with EventLoopLag() as lag:
             seed = shape.seed + turn.number
-            outcome = await self.engine.send(client, batch, turn.load, seed=seed)
-        ended_at_unix_s = self.wall_clock()
-        after = await counters.read_metrics(endpoint.base_url, api_key=self.api_key)
+            outcome = await environment.engine.send(client, batch, turn.load, seed=seed)
+        ended_at_unix_s = environment.wall_clock()
+        after = await counters.read_metrics(url, api_key=api_key)
         block = BlockResult(
             **case_round.key(endpoint)._asdict(),
             run_id=self.run_id,
@@ -111,9 +106,9 @@ class BlockSender:
         """
         if not any(record.failed for record in block.requests):
             return ""
-        health = await self.readiness.health(endpoint)
-        if health != READY:
-            return f"{endpoint.variant} is not ready any more: {health}; {first_error(block)}"
+        answer = await health(endpoint, self.environment.api_key)
+        if answer != READY:
+            return f"{endpoint.variant} is not ready any more: {answer}; {first_error(block)}"
         if counters.restarted(before, after):
             return f"{endpoint.variant} restarted during the block; {first_error(block)}"
         return ""
@@ -201,8 +196,7 @@ class Measurer:
     """
 
     spec: RunSpec
-    progress: Callable[[str], None]
-    clock: WallClock
+    environment: Environment
     files: RunFiles
     journal: Journal
     sender: BlockSender
@@ -249,7 +243,7 @@ class Measurer:
         begins, self.stage = self.stage is None, stage
         self.doing = "while waiting for the servers"
         if self.spec.changes_servers:
-            self.progress(stage.label)
+            self.environment.progress(stage.label)
         is_first = stage == first_stage(self.spec)
         restart = not (is_first or stage.candidate or self._was_begun(turn))
         if begins and not restart:
@@ -268,12 +262,12 @@ class Measurer:
         stage = case_round.turn.stage
         await self._prepare(case_round.turn)
         case_round = replace(case_round, case=await self._case(case_round))
-        started_at_unix_s = self.clock()
+        started_at_unix_s = self.environment.wall_clock()
         sent = await self._send_together(case_round, endpoints)
         while lost := [s.lost for s in sent if s.lost]:
             await self._give_up(sent, started_at_unix_s, "; ".join(lost))
             await self.servers.again(stage.running)
-            started_at_unix_s = self.clock()
+            started_at_unix_s = self.environment.wall_clock()
             sent = await self._send_together(case_round, endpoints)
         # An earlier pod may have measured only one of two variants that are loaded together: then
         # its earlier figures count, and it was loaded again only for the sake of the other one.
@@ -281,13 +275,14 @@ class Measurer:
         self.blocks += [self.earlier.get(k, s.block) for s, k in zip(sent, keys, strict=True)]
         for s in new:
             await in_thread(self.files.write_block, s.block, s.measured)
-            self.progress(f"[block {s.block.block}, round {s.block.round}] {describe(s.block)}")
+            self.environment.progress(
+                f"[block {s.block.block}, round {s.block.round}] {describe(s.block)}"
+            )
         stems = tuple(s.block.stem for s in new)
         starts = {s.block.variant: s.start for s in new if s.start}
         self.journal.note("measured", started_at_unix_s, blocks=stems, starts=starts)
 
     async def _case(self, case_round: CaseRound) -> Case:
-        """The case with prompts as long as the load wants them."""
         running = case_round.turn.stage.running
         return await self.context.of(
             case_round.case,
@@ -321,7 +316,9 @@ class Measurer:
             await in_thread(self.files.write_lost, s.block, s.measured)
         stems = tuple(s.block.stem for s in sent)
         self.journal.note("lost", started_at_unix_s, blocks=stems, reason=reason)
-        self.progress(f"[block {sent[0].block.block}] given up, will be measured again: {reason}")
+        self.environment.progress(
+            f"[block {sent[0].block.block}] given up, will be measured again: {reason}"
+        )
         times = times_lost(self.journal.entries, subject_of(stems[0]))
         if times >= MAX_LOSSES_OF_A_BLOCK:
             raise DraftworthError(

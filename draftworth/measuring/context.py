@@ -56,7 +56,6 @@ class Tokenizer:
         """
         characters = sum(map(len, prompt.texts))
         answer = await ask(
-            "POST",
             f"{self.base_url}/tokenize",
             timeout_seconds=_TIMEOUT_SECONDS,
             limit_bytes=_LIMIT_BYTES + _LIMIT_BYTES_A_TOKEN * _MOST_TOKENS_A_CHARACTER * characters,
@@ -245,7 +244,6 @@ class _Fit:
         return await self.tokenizer.count(_with_text(self.prompt, self._end(characters)))
 
     def _end(self, characters: int) -> str:
-        """The last characters of the long text."""
         missing = characters - len(self.text) - len(_SEPARATOR)
         if missing <= 0:
             return f"{_SEPARATOR}{self.text}"[-characters:]

@@ -225,7 +225,6 @@ class Plan(ABC):
         return False
 
     def left_out(self) -> Mapping[str, str]:
-        """The variants that could not be measured, and why."""
         return {}
 
     def search_result(self, _run_id: str) -> SearchResult | None:
@@ -272,7 +271,6 @@ class Rounds(Plan):
 
     @property
     def _parts(self) -> dict[str, int]:
-        """The parts into which the budget is divided."""
         return {"repetitions": self.spec.repetitions, "loads": len(self.spec.loads)}
 
     def _least(self, stage: Stage) -> Iterator[Round]:
@@ -305,7 +303,6 @@ class Rounds(Plan):
         return Round(stage=stage, load=load, number=self.numbers[load], classes=classes)
 
     def _has_budget(self, prompt_class: str, repetition: int) -> bool:
-        """Whether a class may have another round in this repetition."""
         most = most_rounds(self.spec.sampling, **self._parts)
         spent = sum(n for group, n in self._measured.items() if group.prompt_class == prompt_class)
         return spent < most * repetition // self.spec.repetitions

@@ -1,4 +1,4 @@
-"""SQS message bodies: S3 events as EventBridge sends them.
+"""SQS message bodies: S3 events as EventBridge sends them; and why a message is not done.
 
 Source: "EventBridge event message structure", Amazon S3 User Guide. A body names one
 object, whose key is not escaped.
@@ -9,9 +9,31 @@ from typing import Any
 
 from draftworth.records.codec import RecordError, load_object
 from draftworth.records.results import OBJECT_CREATED
-from lambdas.metrics_publisher.errors import UnusableError
 
 _SHOWN_CHARACTERS = 200
+
+
+class PublishError(Exception):
+    """The message is not done; the text is logged.
+
+    SQS delivers it again; after enough tries it is a dead letter.
+    """
+
+    retry_helps = False
+
+
+class UnusableError(PublishError):
+    """The message, its file or the age of its figures cannot be used."""
+
+
+class NotNowError(PublishError):
+    """The next delivery of the message can succeed."""
+
+    retry_helps = True
+
+
+class ClaimedError(NotNowError):
+    """Another delivery publishes the same file at this moment."""
 
 
 @dataclass(frozen=True, kw_only=True)

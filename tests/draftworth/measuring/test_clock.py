@@ -11,11 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from draftworth.measuring import clock
+from draftworth.measuring import clock, servers
 from draftworth.measuring.client import Client
 from draftworth.measuring.clock import UnixClock, unix_clock
 from draftworth.measuring.run_specification import Endpoint
-from draftworth.measuring.servers import NotReadyError, Readiness
 from draftworth.records.reading import read_run
 from tests.conftest import ROOT
 from tests.draftworth.measuring.test_runner import case, run, server, spec
@@ -97,15 +96,11 @@ def test_the_wall_clock_itself_would_end_the_wait_at_once(monkeypatch: pytest.Mo
         endpoint = Endpoint(
             variant="v", base_url=late.base_url, max_tokens_per_step=1, is_baseline=True
         )
-        readiness = Readiness(
-            api_key=None,
-            progress=lambda line: None,
-            clock=time.time,
-            poll_seconds=0.0,
-            server_state=lambda _: None,
+        here = servers.Environment(
+            progress=lambda line: None, wall_clock=time.time, ready_poll_seconds=0.0
         )
-        with pytest.raises(NotReadyError):
-            asyncio.run(readiness.wait([endpoint], at_most_seconds=3600.0))
+        with pytest.raises(servers.NotReadyError):
+            asyncio.run(servers.wait_until_ready([endpoint], here, at_most_seconds=3600.0))
     assert len(late.requests) == 1
 
 

@@ -16,7 +16,7 @@ from draftworth.measuring.journal import read_history
 from draftworth.measuring.load import Batch, Planned, SentBatch
 from draftworth.measuring.result_files import FolderSink
 from draftworth.measuring.run_specification import RunSpec
-from draftworth.measuring.runner import reads_nothing
+from draftworth.measuring.servers import reads_nothing
 from draftworth.records.findings import VERDICT_FILE
 from draftworth.records.load import Load
 from draftworth.records.reading import read_run

@@ -24,7 +24,7 @@ from draftworth.records.readings import Output, Pass, Reading
 from draftworth.records.results import BlockResult, Interruption, RunResult, ServerStart
 from draftworth.records.transcripts import Transcript, dump_transcripts
 from lambdas.capacity_controller.state import LastDecision, Notification, State
-from lambdas.metrics_publisher.claims import Claim
+from lambdas.metrics_publisher.publisher import Claim
 from tests.draftworth.report.searches import make_search_result
 from tests.lambdas.capacity_controller import plans
 from tests.support.blocks import make_block, make_failed_record, make_price, make_record, make_run

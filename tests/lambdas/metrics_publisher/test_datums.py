@@ -24,7 +24,7 @@ from draftworth.records.results import (
     result_file_events,
 )
 from lambdas.metrics_publisher.datums import Call, Plan, plan_block, plan_verdict
-from lambdas.metrics_publisher.errors import UnusableError
+from lambdas.metrics_publisher.events import UnusableError
 from tests.draftworth.report.runs import make_facts
 from tests.draftworth.report.searches import ORDER, make_search_run
 from tests.support.blocks import START_UNIX_S, make_block, make_failed_record, make_record

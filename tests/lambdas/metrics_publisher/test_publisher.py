@@ -12,8 +12,8 @@ from draftworth.metrics import definitions
 from draftworth.records.codec import dump_record
 from draftworth.records.load import ConcurrencyLoad
 from draftworth.records.results import BlockResult, claim_key
-from lambdas.metrics_publisher.claims import CLOCK_SKEW_SECONDS
-from lambdas.metrics_publisher.errors import ClaimedError, NotNowError, UnusableError
+from lambdas.metrics_publisher.events import ClaimedError, NotNowError, UnusableError
+from lambdas.metrics_publisher.publisher import CLOCK_SKEW_SECONDS
 from tests.lambdas.metrics_publisher.conftest import BUCKET, Aws, KilledError, key_of
 from tests.support.blocks import START_UNIX_S, make_block, make_failed_record, make_record
 
