@@ -11,16 +11,15 @@ import pytest
 from draftworth.errors import DraftworthError, UserInputError
 from draftworth.measuring import run_specification
 from draftworth.measuring.result_files import SinkError
-from draftworth.records.codec import dump_record, load_record
-from draftworth.records.results import RUN_FILE, RunResult
+from draftworth.records.codec import dump_record
 from pods.measuring import program as measuring_program
 from pods.measuring.program import LIMIT_BYTES, read_spec
 from tests.pods.measuring.test_program import (
     IN_A_JOB,
-    RUN_OF_THE_JOB,
     Program,
     healthy,
     program,
+    result_of_the_job,
     spec_for,
 )
 from tests.support.emulator import emulated_account
@@ -146,14 +145,13 @@ def test_what_cannot_be_read_is_told_with_its_address(
         read(address)
 
 
-def test_the_image_measures_what_lies_in_the_bucket(
-    s3: Any, program: Program, tmp_path: Path
-) -> None:
+def test_the_image_measures_what_lies_in_the_bucket(s3: Any, program: Program) -> None:
     with stream_server(healthy) as server:
         data = dump_record(spec_for(server.base_url))
         s3.put_object(Bucket=BUCKET, Key=KEY, Body=data)
-        arguments = ["--run-spec", ADDRESS, "--results", str(tmp_path / "out")]
-        code, log = program(*arguments, "--run-spec-sha256", sha256(data), **IN_A_JOB)
+        code, log = program(
+            "", "--run-spec", ADDRESS, "--run-spec-sha256", sha256(data), **IN_A_JOB
+        )
     assert code == run_specification.EXIT_COMPLETE, log
 
 
@@ -161,11 +159,10 @@ def test_a_job_whose_specification_was_changed_fails_and_says_why(
     s3: Any, program: Program, tmp_path: Path
 ) -> None:
     s3.put_object(Bucket=BUCKET, Key=KEY, Body=DATA)
-    arguments = ["--run-spec", ADDRESS, "--results", str(tmp_path / "out")]
-    code, log = program(*arguments, "--run-spec-sha256", OTHER_HASH, **IN_A_JOB)
+    code, log = program("", "--run-spec", ADDRESS, "--run-spec-sha256", OTHER_HASH, **IN_A_JOB)
     assert code == run_specification.EXIT_WRONG_INPUT, log
     assert "Traceback" not in log
-    run = load_record(RunResult, (tmp_path / "out" / RUN_OF_THE_JOB / RUN_FILE).read_bytes())
+    run = result_of_the_job(tmp_path)
     assert (run.status, OTHER_HASH in run.reason) == ("failed", True)
 
 
@@ -173,8 +170,7 @@ def test_a_job_whose_specification_was_changed_fails_and_says_why(
 def test_a_specification_that_s3_does_not_give_is_another_pods_to_try(
     s3: Any, program: Program, tmp_path: Path, address: str
 ) -> None:
-    arguments = ["--run-spec", address, "--results", str(tmp_path / "out")]
-    code, log = program(*arguments, **IN_A_JOB, **ONE_TRY)
+    code, log = program("", "--run-spec", address, **IN_A_JOB, **ONE_TRY)
     assert code == run_specification.EXIT_NOT_RECORDED, log
     assert "Traceback" not in log
-    assert not (tmp_path / "out" / RUN_OF_THE_JOB / RUN_FILE).exists()
+    assert not (tmp_path / "out").exists()
