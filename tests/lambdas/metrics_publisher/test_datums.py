@@ -172,11 +172,6 @@ def test_excluded_requests_are_no_errors_and_in_no_figure_but_the_throughput() -
     assert values_of_metric(plan, "Errors") == {minute(0): [0.0]}
 
 
-def test_failed_requests_are_errors_and_give_no_figures() -> None:
-    plan = plan_block(make_block(requests=(make_failed_record(),), speculation=None))
-    assert stored_values(plan) == {("Errors", minute(0)): [1.0]}
-
-
 def test_a_minute_without_errors_still_has_a_point() -> None:
     requests = (make_failed_record(0), make_record(1), make_record(45))
     plan = plan_block(make_block(requests=requests))
@@ -198,32 +193,10 @@ def test_a_blocks_throughput_is_one_value_at_its_end(load: Load, token_per_s: fl
     assert stored == {minute(2): [pytest.approx(token_per_s)]}
 
 
-@pytest.mark.parametrize(
-    ("load", "label"),
-    [
-        (ConcurrencyLoad(concurrency=1), "c1"),
-        (ConcurrencyLoad(concurrency=64), "c64"),
-        (PoissonLoad(requests_per_second=2.5), "p2.5"),
-    ],
-)
-def test_blocks_of_two_loads_are_metrics_of_their_own(load: Load, label: str) -> None:
-    for datum in (datum for call in plan_block(make_block(load=load)).calls for datum in call):
-        assert {"Name": "Load", "Value": label} in datum["Dimensions"]
-
-
 def test_acceptance_is_one_value_in_percent_at_the_end_of_the_block() -> None:
     counters = SpeculationCounters(drafts=10, draft_tokens=200, accepted_tokens=150)
     block = make_block(speculation=counters, ended_at_unix_s=START_UNIX_S + 130)
     assert values_of_metric(plan_block(block), "AcceptanceRate") == {minute(2): [75.0]}
-
-
-@pytest.mark.parametrize(
-    "speculation", [None, SpeculationCounters(drafts=0, draft_tokens=0, accepted_tokens=0)]
-)
-def test_acceptance_is_absent_without_drafted_tokens(
-    speculation: SpeculationCounters | None,
-) -> None:
-    assert values_of_metric(plan_block(make_block(speculation=speculation)), "AcceptanceRate") == {}
 
 
 def steps_of(tokens_per_step: float) -> tuple[RequestRecord, ...]:
