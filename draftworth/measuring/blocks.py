@@ -51,7 +51,7 @@ class CaseRound:
 
 @dataclass(frozen=True, kw_only=True)
 class BlockSender:
-    """Sends blocks to servers."""
+    """Sends blocks to servers, and describes what came back."""
 
     spec: RunSpec
     run_id: str
@@ -70,6 +70,8 @@ class BlockSender:
             outcome = await environment.engine.send(client, batch, turn.load, seed=seed)
         ended_at_unix_s = environment.wall_clock()
         after = await counters.read_metrics(url, api_key=api_key)
+        latencies = (m.record.inter_token_latency_s for m in outcome.others)
+        known = [latency for latency in latencies if latency is not None]
         block = BlockResult(
             **case_round.key(endpoint)._asdict(),
             run_id=self.run_id,
@@ -82,7 +84,9 @@ class BlockSender:
             ended_at_unix_s=ended_at_unix_s,
             warmup_requests=len(batch.warmup),
             fillers=outcome.fillers,
-            others=_latencies(outcome.others),
+            others=OtherRequests(
+                inter_token_latency_sum_s=sum(known), inter_token_latency_count=len(known)
+            ),
             max_tokens_per_step=endpoint.max_tokens_per_step,
             speculation=counters.speculation_between(before, after),
             server=counters.timings_between(before, after),
@@ -149,14 +153,6 @@ def _shortened(shape: RequestShape, prompt: Prompt, share: float) -> Prompt:
     return replace(prompt, max_tokens=min(tokens, max(2, math.ceil(tokens * share))))
 
 
-def _latencies(others: Sequence[Measured]) -> OtherRequests:
-    known = [m.record.inter_token_latency_s for m in others]
-    values = [value for value in known if value is not None]
-    return OtherRequests(
-        inter_token_latency_sum_s=sum(values), inter_token_latency_count=len(values)
-    )
-
-
 def first_error(block: BlockResult) -> str:
     """Code and message of a block's first failure, cut to one line."""
     failed = next(r for r in block.requests if r.failed)
@@ -189,8 +185,7 @@ class Measurer:
 
     earlier: the blocks that earlier pods measured, which are taken as they are.
     numbers: the block numbers that no file has yet.
-    blocks: the blocks that are measured, in the order of measuring.
-    stage: the current stage.
+    blocks: those that are measured, in the order of measuring.
     replayed: the last stage of which an earlier pod measured a block.
     doing: in words, what is going on.
     """

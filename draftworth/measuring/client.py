@@ -156,16 +156,16 @@ class Client:
             "POST",
             f"{self.base_url}{request_path(prompt)}",
             body=request_body(self.shape, prompt, seed=seed),
-            headers=self._headers(),
+            headers={
+                "Content-Type": "application/json",
+                "Accept": "text/event-stream",
+                **http.bearer(self.api_key),
+            },
             on_head=stream.on_head,
             on_body=stream.on_body,
             limit_bytes=most_bytes(max_tokens_of(self.shape, prompt)),
             clock=self.clock,
         )
-
-    def _headers(self) -> dict[str, str]:
-        content = {"Content-Type": "application/json", "Accept": "text/event-stream"}
-        return {**content, **http.bearer(self.api_key)}
 
 
 class _RefusedError(http.HttpError):
@@ -261,11 +261,8 @@ def _error_of(failure: Exception) -> tuple[int, str]:
         return ERROR_CONNECT, reason
     if isinstance(failure, BadStreamError | http.TooLongAnswerError):
         return ERROR_BAD_STREAM, reason
-    return (
-        (ERROR_BROKEN_STREAM, reason)
-        if isinstance(failure, http.HttpError)
-        else unexpected(failure)
-    )
+    is_broken = isinstance(failure, http.HttpError)
+    return (ERROR_BROKEN_STREAM, reason) if is_broken else unexpected(failure)
 
 
 def unexpected(failure: Exception) -> tuple[int, str]:

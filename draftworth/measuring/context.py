@@ -102,11 +102,7 @@ class ContextCases:
     async def of(
         self, case: Case, load: Load, *, baseline: Endpoint, wait: Callable[[], Awaitable[None]]
     ) -> Case:
-        """A case with prompts as long as a load wants; `wait` waits for a server that was lost.
-
-        Raises:
-            DraftworthError: a prompt cannot be made so long, or the server does not count tokens.
-        """
+        """A case with prompts as long as a load wants; `wait` waits for a server that was lost."""
         if self._made is None:
             self._made = await self._make(baseline, wait)
         return self._made[load.input_tokens][self.spec.cases.index(case)]
@@ -139,20 +135,14 @@ async def fitted_cases(
         HttpError, TimeoutError: it does not answer.
     """
     found: dict[int | None, tuple[Case, ...]] = {None: spec.cases}
+    rounds = most_rounds(spec.sampling, repetitions=spec.repetitions, loads=len(spec.loads))
+    most = rounds * spec.sampling.requests_per_round  # more than can be sent need not be made
     for length in dict.fromkeys(load.input_tokens for load in spec.loads):
         if length is not None:
             progress(f"making prompts of {length} tokens")
-            most = _most_prompts(spec)
-            found[length] = tuple(
-                [await _fitted_case(case, length, tokenizer, most) for case in spec.cases]
-            )
+            fitted = [await _fitted_case(case, length, tokenizer, most) for case in spec.cases]
+            found[length] = tuple(fitted)
     return found
-
-
-def _most_prompts(spec: RunSpec) -> int:
-    """The most prompts of a case that a run can send: more of them need not be made."""
-    rounds = most_rounds(spec.sampling, repetitions=spec.repetitions, loads=len(spec.loads))
-    return rounds * spec.sampling.requests_per_round
 
 
 async def _fitted_case(case: Case, length: int, tokenizer: Tokenizer, most: int) -> Case:

@@ -1,11 +1,8 @@
 """HTTP/1.1 over asyncio, with the time at which bytes arrived.
 
 Bytes are parsed (by llhttp, `httptools`) only when every socket that has some was read. A request
-has its own connection, which is opened before the clock starts: no figure contains a handshake, and
-no request uses a connection that the server is about to close.
-
-A server may send anything, so its bytes are limited, with the headers. The connection ends at once
-where it sends more.
+has its own connection, which is opened before the clock starts: no figure contains a handshake. A
+server may send anything, so its bytes are limited, with the headers.
 """
 
 import asyncio

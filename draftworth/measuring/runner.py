@@ -1,10 +1,9 @@
 """A run: it measures the rounds of its plan one after the other, until the answer is known.
 
-The plan of a run without a search is in `schedule`, that of a search in `search`. Result files are
-written as each block completes. `run.json` comes last, and just before it come the findings of a
-run that is complete. A run with a `history` is one that several pods share: blocks that an earlier
-pod measured are taken as they are, in their places, so every decision is that of a run without
-interruptions; and a pod that is terminated leaves the run open for the next one.
+Result files are written as each block completes. `run.json` comes last, and just before it come the
+findings of a run that is complete. A run with a `history` is one that several pods share: blocks
+that an earlier pod measured are taken as they are, in their places, so every decision is that of a
+run without interruptions; and a pod that is terminated leaves the run open for the next one.
 """
 
 import asyncio
@@ -19,7 +18,12 @@ from draftworth.errors import DraftworthError
 from draftworth.measuring.blocks import BlockSender, Measurer
 from draftworth.measuring.clock import raise_scheduling_class
 from draftworth.measuring.context import ContextCases
-from draftworth.measuring.findings import run_result, shortfall_reason, write_findings
+from draftworth.measuring.findings import (
+    run_result,
+    shortfall_reason,
+    write_findings,
+    write_if_possible,
+)
 from draftworth.measuring.http import API_KEY_VARIABLE
 from draftworth.measuring.journal import BlockKey, Entry, History, Journal
 from draftworth.measuring.result_files import RunFiles, Sink, SinkError, in_thread
@@ -38,7 +42,7 @@ from draftworth.measuring.servers import (
 from draftworth.records.codec import dump_record
 from draftworth.records.reading import Run
 from draftworth.records.results import RUN_FILE, RunResult
-from draftworth.records.search import SEARCH_FILE, SearchResult
+from draftworth.records.search import SEARCH_FILE
 
 INTERRUPTED = "ended before the last block: interrupted"
 DEFECT = "ended before the last block: a program error; see the log"
@@ -63,7 +67,11 @@ class Ending:
 
 
 class Runner:
-    """One run, with its files, its journal, its servers and its plan."""
+    """One run, with its files, its journal, its servers and its plan.
+
+    sink: takes the files, whose names begin with the run's id.
+    history: what earlier pods left, empty for the first one; None: no other pod continues.
+    """
 
     def __init__(
         self,
@@ -73,15 +81,6 @@ class Runner:
         environment: Environment,
         history: History | None = None,
     ) -> None:
-        """Put a run together.
-
-        Args:
-            spec: what is measured.
-            sink: takes the files, whose names begin with the run's id.
-            run_id: the run's id.
-            environment: where it runs.
-            history: what earlier pods left, empty for the first one; None: no other pod continues.
-        """
         known = history or History()
         self.spec, self.run_id, self.environment, self.history = spec, run_id, environment, history
         self.files = RunFiles(sink=sink, run_id=run_id, progress=environment.progress)
@@ -158,10 +157,8 @@ class Runner:
         if self.history is not None:
             self.files.complete(self.history.blocks, self.history.names)
         if earlier := self.measurer.earlier:
-            measured = (
-                "one block that is" if len(earlier) == 1 else f"{len(earlier)} blocks that are"
-            )
-            self.environment.progress(f"continuing after {measured} measured already")
+            count = "one block that is" if len(earlier) == 1 else f"{len(earlier)} blocks that are"
+            self.environment.progress(f"continuing after {count} measured already")
 
     async def _measure(self) -> Ending:
         """Measure until the plan, the deadline or an error ends it.
@@ -238,23 +235,12 @@ class Runner:
         if result.status == "complete":
             measured = {block.stem: block for block in blocks}
             listed = tuple(measured[stem] for stem in sorted(result.blocks))
-            found = self._write_search()
+            found = write_if_possible(
+                self.files, SEARCH_FILE, lambda: self.plan.search_result(self.run_id)
+            )
             write_findings(Run(result=result, blocks=listed, search=found), self.files)
         self.files.write_now(RUN_FILE, dump_record(result))
         return result
-
-    def _write_search(self) -> SearchResult | None:
-        """Write what a search found; the run ends even where that fails."""
-        try:
-            found = self.plan.search_result(self.run_id)
-            if found:
-                self.files.write_now(SEARCH_FILE, dump_record(found, indent=2))
-        except Exception as error:  # noqa: BLE001 - whatever it is, the run is measured
-            self.environment.progress(
-                f"{SEARCH_FILE} is not written: {type(error).__name__}: {error}"
-            )
-            return None
-        return found
 
 
 def measure_here(

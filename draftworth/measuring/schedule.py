@@ -2,13 +2,10 @@
 
 A repetition is measured after one start of all servers. A single start cannot show the differences
 between two starts (the node, its neighbours, the slot), so a run that repeats starts its servers
-again, and in every second repetition each variant has its other slot: with two variants, they swap.
-
-In a search each candidate has its own stage beside the baseline, which stays up. The candidates and
-their order are decided while the search lasts (`search`).
-
-In a control the baseline is measured against itself: its second server takes its other slot, and
-the variant that has that slot is down meanwhile. Both servers are new then.
+again, and in every second repetition each variant has its other slot. In a search each candidate
+has its own stage beside the baseline, which stays up (`search`). In a control the baseline is
+measured against itself: its second server takes its other slot, and the variant that has that slot
+is down meanwhile. Both servers are new then.
 
 A round sends so many requests of each case to each variant at one load. `max_requests` is a budget:
 in each repetition every load and class first gets what `min_requests` asks for, and then one round

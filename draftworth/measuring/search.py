@@ -32,15 +32,15 @@ from draftworth.searching.yields import Yield, from_measured
 
 
 def why_over(
-    spec: RunSpec, elapsed_s: float, expected: CandidateForecast | None, state: SearchState
+    spec: RunSpec,
+    elapsed_s: float,
+    expected: CandidateForecast | None,
+    state: SearchState,
 ) -> str:
     """Why a search has no time or money for another candidate; empty: it has.
 
-    Args:
-        spec: the run, with its price.
-        elapsed_s: the time since the run began, with all starts of servers.
-        expected: the next candidate's forecast; None where there is no forecast yet.
-        state: the search by now.
+    elapsed_s: the time since the run began, with all starts of servers.
+    expected: the next candidate's forecast; None where there is no forecast yet.
     """
     hours, limit = elapsed_s / SECONDS_PER_HOUR, state.search
     if limit.hours is not None and hours >= limit.hours:
@@ -125,7 +125,7 @@ class SearchRounds(Plan):
             raise DraftworthError(f"no candidate could be measured: {reasons}")
 
     def _note_measured(self, candidate: Candidate) -> None:
-        self._read()
+        self._readings = self._readings or self.read_outputs(self.blocks)
         if reason := self._why_no_figure(candidate):
             self._leave_out(candidate.variant, reason)
         else:
@@ -178,10 +178,6 @@ class SearchRounds(Plan):
         """The traffic at the one load of a search (`experiment/rules/search.py`)."""
         return Traffic(weights=self.spec.class_weights, load=self.spec.loads[0])
 
-    def _read(self) -> None:
-        if not self._readings:
-            self._readings = self.read_outputs(self.blocks)
-
     def _leave_out(self, variant: str, reason: str) -> None:
         self.failed[variant] = reason
         self.progress(f"candidate {variant} is left out: {reason}")
@@ -189,14 +185,11 @@ class SearchRounds(Plan):
     def _why_no_figure(self, candidate: Candidate) -> str:
         """Why a candidate cannot be the best although its server answered; empty: it can."""
         variant, limits = candidate.variant, self.spec.limits
+        if reason := why_not_comparable(self.blocks, self._traffic, limits, [variant]):
+            return reason
         limits_kept = limit_check(self.blocks, self._traffic, limits, variant)
-        return (
-            why_not_comparable(self.blocks, self._traffic, limits, [variant])
-            or ("" if limits_kept.kept is not False else limits_kept.reason)
-            or self._why_unknown(candidate)
-        )
-
-    def _why_unknown(self, candidate: Candidate) -> str:
+        if limits_kept.kept is False and limits_kept.reason:
+            return limits_kept.reason
         found = self._measured(candidate)
         if found is None:
             return "nothing compares it with the baseline"
@@ -252,7 +245,9 @@ class SearchRounds(Plan):
         )
 
     def _yields(
-        self, measured: Mapping[Candidate, MeasuredCandidate], classes: Mapping[str, ClassTimes]
+        self,
+        measured: Mapping[Candidate, MeasuredCandidate],
+        classes: Mapping[str, ClassTimes],
     ) -> dict[Candidate, Yield]:
         """The yields of candidates that are known in every class, from text or from others."""
         if not measured:

@@ -33,11 +33,7 @@ _LIMIT_BYTES = 64 * 1024
 
 
 class NotReadyError(DraftworthError):
-    """A server was not ready by the deadline."""
-
-
-class GivenUpError(DraftworthError):
-    """A server will not be ready: it was given up where it runs."""
+    """A server was not ready by the deadline, or will not be."""
 
 
 class ServersError(DraftworthError):
@@ -53,9 +49,7 @@ class Servers(Protocol):
         A second call changes nothing. It returns when all starts are asked for, before the servers
         are ready.
 
-        Args:
-            endpoints: whose servers are to run.
-            restart: whether these are stopped first, too.
+        restart: whether these are stopped first, too.
 
         Raises:
             ServersError: a server cannot be started or stopped.
@@ -116,15 +110,11 @@ async def wait_until_ready(
 ) -> None:
     """Wait for `/health` of every server.
 
-    Args:
-        endpoints: the servers.
-        environment: how they are asked.
-        at_most_seconds: None: without an end.
-        since_unix_s: states from before this time are those of an earlier start.
+    at_most_seconds: None: without an end.
+    since_unix_s: states from before this time are those of an earlier start.
 
     Raises:
-        NotReadyError: one was not ready in time.
-        GivenUpError: one will never be ready.
+        NotReadyError: one was not ready in time, or was given up where it runs.
     """
     waiting = asyncio.ensure_future(_all_ready(endpoints, environment, at_most_seconds))
     watching = asyncio.ensure_future(_watch(endpoints, environment, since_unix_s))
@@ -141,12 +131,12 @@ async def wait_until_ready(
 async def _watch(
     endpoints: Sequence[Endpoint], environment: Environment, since_unix_s: float
 ) -> None:
-    """Raise GivenUpError as soon as a server was given up."""
+    """Raise NotReadyError as soon as a server was given up."""
     while True:
         for endpoint in endpoints:
             state = await asyncio.to_thread(environment.server_state, endpoint.server)
             if state and state.phase == "given_up" and state.since_unix_s >= since_unix_s:
-                raise GivenUpError(_why_given_up(state))
+                raise NotReadyError(_why_given_up(state))
         await asyncio.sleep(STATE_SECONDS)
 
 
@@ -214,7 +204,7 @@ class StageServers:
 
         Raises:
             ServersError: one cannot be started or stopped.
-            NotReadyError, GivenUpError: one is not ready in time, or will never be.
+            NotReadyError: one is not ready in time, or will never be.
         """
         were_ready = any(e.kind in ("measured", "lost") for e in self.journal.entries)
         allowance_seconds = None if were_ready else self.spec.start_allowance_seconds

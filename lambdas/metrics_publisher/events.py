@@ -5,7 +5,6 @@ object, whose key is not escaped.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 from draftworth.records.codec import RecordError, load_object
 from draftworth.records.results import OBJECT_CREATED
@@ -50,9 +49,12 @@ def created_object(body: str) -> ObjectCreated:
         event = load_object(body)
     except RecordError as error:
         raise UnusableError(f"message body is not an S3 event: {error}: {_shown(body)}") from error
-    kind = event.get("detail-type")
-    bucket, key = _names(event)
-    if not (isinstance(kind, str) and isinstance(bucket, str) and isinstance(key, str)):
+    try:
+        kind, detail = event["detail-type"], event["detail"]
+        bucket, key = detail["bucket"]["name"], detail["object"]["key"]
+    except (KeyError, TypeError):
+        kind = bucket = key = None
+    if not all(isinstance(name, str) for name in (kind, bucket, key)):
         raise UnusableError(f"message body is not an S3 event: {_shown(body)}")
     if kind != OBJECT_CREATED:
         raise UnusableError(
@@ -60,14 +62,6 @@ def created_object(body: str) -> ObjectCreated:
             "narrow the rule's pattern"
         )
     return ObjectCreated(bucket=bucket, key=key)
-
-
-def _names(event: dict[str, Any]) -> tuple[Any, Any]:
-    try:
-        detail = event["detail"]
-        return detail["bucket"]["name"], detail["object"]["key"]
-    except (KeyError, TypeError):
-        return None, None
 
 
 def _shown(text: str) -> str:

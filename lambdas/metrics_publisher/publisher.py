@@ -214,8 +214,7 @@ class Publisher:
         if not any(fnmatchcase(source.key, pattern) for pattern in results.PUBLISHED_FILES):
             raise events.UnusableError(
                 f"key: given {source.key!r}, allowed: {', '.join(results.PUBLISHED_FILES)}; "
-                f"narrow the "
-                "rule's pattern"
+                "narrow the rule's pattern"
             )
 
     def _check_timestamps(self, plan: Plan) -> None:

@@ -58,10 +58,7 @@ LIMIT_BYTES = MAX_PROMPT_BYTES + MIB
 def read_spec(address: str, sha256: str | None, make_client: Callable[[], S3Client]) -> RunSpec:
     """The run specification at `s3://BUCKET/KEY` or in a file.
 
-    Args:
-        address: where it is.
-        sha256: of its bytes, in hex digits; None: any.
-        make_client: makes the client of S3, where one is needed.
+    sha256: of its bytes, in hex digits; None: any.
 
     Raises:
         UserInputError: it is missing, or not the announced one.
