@@ -329,96 +329,45 @@ def continuation(text: str, *, tokens: int, finish: str | None = None) -> bytes:
     return b"data: " + json.dumps(value).encode() + b"\n\n"
 
 
-FAILURES = [
-    pytest.param(
-        plain("400 Bad Request", b'{"error":{"message":"max_tokens too large"}}'),
-        400,
-        "max_tokens too large",
-        id="a 4xx keeps its status and message",
-    ),
-    pytest.param(
-        plain("503 Service Unavailable", b"overloaded", "text/plain"),
-        503,
-        "overloaded",
-        id="a 5xx keeps its status and message",
-    ),
-    pytest.param(
-        [Write(HEADERS), Write(event("a", tokens=1)), Reset()],
-        client_module.ERROR_BROKEN_STREAM,
+BAD, BROKEN = client_module.ERROR_BAD_STREAM, client_module.ERROR_BROKEN_STREAM
+# What else servers do at their worst: tests/hostile/server_modes.py.
+FAILURES: dict[str, tuple[list[Step], int, str]] = {
+    "a refusal": (plain("400 Bad Request", b'{"error":{"message":"too large"}}'), 400, "too large"),
+    "a stream reset in the middle": (
+        [Write(HEADERS + event("a", tokens=1)), Reset()],
+        BROKEN,
         "closed the connection",
-        id="a stream reset in the middle",
     ),
-    pytest.param(
-        [Write(HEADERS), Write(event("a", tokens=1))],
-        client_module.ERROR_BROKEN_STREAM,
-        "without a finish reason",
-        id="a stream that ends in the middle",
-    ),
-    pytest.param(
-        [],
-        client_module.ERROR_BROKEN_STREAM,
-        "before any response",
-        id="a server that closes at once",
-    ),
-    pytest.param(
-        [Write(HEADERS), Write(b"data: {nonsense\n\n")],
-        client_module.ERROR_BAD_STREAM,
-        "not JSON in the stream",
-        id="garbage in the stream",
-    ),
-    pytest.param(
-        [Write(HEADERS), Write(b'data: ["list"]\n\n')],
-        client_module.ERROR_BAD_STREAM,
-        "not an object",
-        id="JSON that is no chunk",
-    ),
-    pytest.param(
-        [Write(HEADERS), Write(b'data: {"choices": [7]}\n\n')],
-        client_module.ERROR_BAD_STREAM,
-        "not a completion chunk",
-        id="a chunk of another shape",
-    ),
-    pytest.param(
-        [Write(HEADERS), Write(event("a", tokens=5)), Write(event("b", tokens=2))],
-        client_module.ERROR_BAD_STREAM,
+}
+STREAMS: dict[str, tuple[bytes, int, str]] = {
+    "an end in the middle": (event("a", tokens=1), BROKEN, "without a finish reason"),
+    "garbage": (b"data: {nonsense\n\n", BAD, "not JSON in the stream"),
+    "JSON that is no chunk": (b'data: ["list"]\n\n', BAD, "not an object"),
+    "another shape": (b'data: {"choices": [7]}\n\n', BAD, "not a completion chunk"),
+    "usage that runs backwards": (
+        event("a", tokens=5) + event("b", tokens=2),
+        BAD,
         "completion_tokens fell from 5 to 2",
-        id="usage that runs backwards",
     ),
-    pytest.param(
-        [
-            Write(HEADERS),
-            Write(event("a", tokens=1)),
-            Write(b'data: {"error": {"message": "oom"}}\n\n'),
-        ],
-        client_module.ERROR_BAD_STREAM,
-        "oom",
-        id="an error reported inside the stream",
-    ),
-    pytest.param(
-        [Write(b"SSH-2.0-OpenSSH\r\n\r\n")],
-        client_module.ERROR_BROKEN_STREAM,
-        "",
-        id="a server that does not speak HTTP",
-    ),
-    pytest.param(
-        [Write(HEADERS), Write(event("", tokens=0, finish="stop")), Write(DONE)],
+    "an error": (b'data: {"error": {"message": "oom"}}\n\n', BAD, "oom"),
+    "no token": (
+        event("", tokens=0, finish="stop") + DONE,
         client_module.ERROR_NO_TOKENS,
         "no output token",
-        id="a completion without a token",
     ),
-]
+}
 
 
-@pytest.mark.parametrize(("steps", "code", "message"), FAILURES)
+@pytest.mark.parametrize(
+    ("steps", "code", "message"),
+    [*FAILURES.values(), *(([Write(HEADERS + s)], *rest) for s, *rest in STREAMS.values())],
+    ids=[*FAILURES, *STREAMS],
+)
 def test_a_failure_is_a_record_with_its_reason(steps: list[Step], code: int, message: str) -> None:
-    measured, _ = measure(play(*steps))
-
-    record = measured.record
+    record = measure(play(*steps))[0].record
     assert record.error_code == code
     assert message in record.error_msg
-    assert record.ttft_s is None
-    assert record.inter_token_latency_s is None
-    assert record.end_to_end_latency_s is None
+    assert record.ttft_s is record.inter_token_latency_s is record.end_to_end_latency_s is None
     assert not record.counts
 
 
@@ -449,16 +398,16 @@ def test_an_exception_that_no_answer_should_bring_about_is_a_record_with_its_own
 
 
 def test_what_ends_the_program_ends_a_request() -> None:
-    async def cancelled() -> None:
-        with stream_server(play(Sleep(9))) as server:
-            client = Client(base_url=server.base_url, shape=SHAPE)
-            task = asyncio.ensure_future(client.measure(PROMPT, request_id="r", seed=0))
-            await asyncio.sleep(0.05)
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
+    async def cancelled(base_url: str) -> None:
+        client = Client(base_url=base_url, shape=SHAPE)
+        task = asyncio.ensure_future(client.measure(PROMPT, request_id="r", seed=0))
+        await asyncio.sleep(0.05)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
 
-    asyncio.run(cancelled())
+    with stream_server(play(Sleep(9))) as server:
+        asyncio.run(cancelled(server.base_url))
 
 
 def test_an_event_that_comes_byte_by_byte_costs_no_more_than_its_length() -> None:

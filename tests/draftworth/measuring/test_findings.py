@@ -60,23 +60,16 @@ def parted(folder: Path, monkeypatch: pytest.MonkeyPatch, most: int) -> tuple[Ve
     return load_record(Verdict, (folder / "built-run" / VERDICT_FILE).read_bytes()), told
 
 
-def test_the_verdict_of_the_end_knows_whose_answers_they_are(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("most", "is_judged"), [(10_000, True), (100, False)])
+def test_the_verdict_of_the_end_knows_whose_answers_they_are_where_memory_is_enough(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int, *, is_judged: bool
 ) -> None:
-    verdict, told = parted(tmp_path, monkeypatch, 10_000)
+    verdict, told = parted(tmp_path, monkeypatch, most)
 
-    assert "its answers are not the target's" in verdict.headline
-    assert told == []
-
-
-def test_more_token_ids_than_memory_is_for_are_said_not_to_be_judged(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    verdict, told = parted(tmp_path, monkeypatch, 100)
-
-    assert "its answers are not the target's" not in verdict.headline
-    (line,) = told
-    assert line.startswith("more than 100 token ids: ")
+    assert ("its answers are not the target's" in verdict.headline) is is_judged
+    assert [line.startswith("more than 100 token ids: ") for line in told] == [True] * (
+        not is_judged
+    )
 
 
 def test_a_verdict_that_cannot_be_written_changes_nothing(tmp_path: Path) -> None:

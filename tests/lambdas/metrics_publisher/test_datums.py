@@ -123,18 +123,15 @@ def test_the_calls_carry_every_figure_of_the_file_exactly_once(
         assert stored[group] == pytest.approx(sorted(values), rel=1e-12, abs=1e-6)
 
 
-def test_every_metric_has_the_unit_of_its_definition() -> None:
-    plan = plan_block(make_block())
-    units = {datum["MetricName"]: datum["Unit"] for call in plan.calls for datum in call}
+def test_every_datum_has_the_unit_of_its_definition_and_the_four_dimensions() -> None:
+    data = [datum for call in plan_block(make_block()).calls for datum in call]
     named = {name: unit for name, (unit, _) in EXPECTED.items()}
     of_blocks = {"AcceptanceRate": "Percent", "OutputThroughput": "Count/Second"}
+    units = {datum["MetricName"]: datum["Unit"] for datum in data}
     assert units == {**named, **of_blocks, "Errors": "Count"}
     stand_ins = {"AcceptanceRateEstimated"}  # of the blocks of servers without counters
     assert {metric.name for metric in published()} == units.keys() | stand_ins
-
-
-def test_every_datum_has_the_four_dimensions() -> None:
-    for datum in (datum for call in plan_block(make_block()).calls for datum in call):
+    for datum in data:
         assert datum["Dimensions"] == [
             {"Name": "Experiment", "Value": "qwen3-32b"},
             {"Name": "Variant", "Value": "qwen3-1.7b-k7"},
@@ -143,10 +140,10 @@ def test_every_datum_has_the_four_dimensions() -> None:
         ]
 
 
-def test_requests_are_grouped_by_the_minute_of_their_start() -> None:
+def test_requests_are_grouped_by_the_minute_of_their_start_and_rounded_to_the_nanosecond() -> None:
     requests = tuple(
         make_record(ttft_s=ttft_s, started_at_unix_s=START_UNIX_S + offset)
-        for offset, ttft_s in [(0.0, 0.1), (59.999, 0.2), (60.0, 0.3)]
+        for offset, ttft_s in [(0.0, 0.1), (59.999, 0.2), (60.0, 0.1 + 0.2)]
     )
     plan = plan_block(make_block(requests=requests))
     assert values_of_metric(plan, "TTFT") == {minute(0): [100.0, 200.0], minute(1): [300.0]}
@@ -157,11 +154,6 @@ def test_equal_values_are_stored_once_with_their_count() -> None:
     (call,) = plan_block(make_block(requests=requests)).calls
     (ttft,) = [datum for datum in call if datum["MetricName"] == "TTFT"]
     assert (ttft["Values"], ttft["Counts"]) == ([100.0, 200.0], [2.0, 1.0])
-
-
-def test_times_are_rounded_to_the_nanosecond() -> None:
-    plan = plan_block(make_block(requests=(make_record(ttft_s=0.1 + 0.2),)))
-    assert values_of_metric(plan, "TTFT") == {minute(0): [300.0]}
 
 
 def test_excluded_requests_are_no_errors_and_in_no_figure_but_the_throughput() -> None:
