@@ -12,7 +12,7 @@ from draftworth.estimate.step_costs import checked_serving
 from draftworth.experiment.aws import CapacityBlock
 from draftworth.experiment.catalog import NO_SPECULATION
 from draftworth.experiment.variants import Speculative
-from draftworth.metrics.cost import SECONDS_PER_HOUR
+from draftworth.metrics.definitions import SECONDS_PER_HOUR
 from draftworth.planning.resolved import ResolvedExperiment, ResolvedNeuron
 from draftworth.planning.run_specification import serving_facts
 from draftworth.planning.timeline import forecast

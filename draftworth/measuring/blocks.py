@@ -49,104 +49,6 @@ class CaseRound:
         return BlockKey(turn.load, turn.number, case.prompt_class, case.name, endpoint.variant)
 
 
-@dataclass(frozen=True, kw_only=True)
-class BlockSender:
-    """Sends blocks to servers, and describes what came back."""
-
-    spec: RunSpec
-    run_id: str
-    environment: Environment
-
-    async def send(self, case_round: CaseRound, endpoint: Endpoint, *, number: int) -> Sent:
-        """Send one block, which gets this number in the run."""
-        shape, environment = self.spec.shape, self.environment
-        turn, url, api_key = case_round.turn, endpoint.base_url, environment.api_key
-        client = environment.make_client(base_url=url, shape=shape, api_key=api_key)
-        batch = self._batch(case_round, number)
-        before = await counters.read_metrics(url, api_key=api_key)
-        started_at_unix_s = environment.wall_clock()
-        with EventLoopLag() as lag:
-            seed = shape.seed + turn.number
-            outcome = await environment.engine.send(client, batch, turn.load, seed=seed)
-        ended_at_unix_s = environment.wall_clock()
-        after = await counters.read_metrics(url, api_key=api_key)
-        latencies = (m.record.inter_token_latency_s for m in outcome.others)
-        known = [latency for latency in latencies if latency is not None]
-        block = BlockResult(
-            **case_round.key(endpoint)._asdict(),
-            run_id=self.run_id,
-            experiment=self.spec.experiment,
-            repetition=turn.stage.repetition,
-            slot=endpoint.slot,
-            block=number,
-            model=shape.model,
-            started_at_unix_s=started_at_unix_s,
-            ended_at_unix_s=ended_at_unix_s,
-            warmup_requests=len(batch.warmup),
-            fillers=outcome.fillers,
-            others=OtherRequests(
-                inter_token_latency_sum_s=sum(known), inter_token_latency_count=len(known)
-            ),
-            max_tokens_per_step=endpoint.max_tokens_per_step,
-            speculation=counters.speculation_between(before, after),
-            server=counters.timings_between(before, after),
-            event_loop_lag_s=lag.longest_s,
-            requests=tuple(m.record for m in outcome.measured),
-        )
-        lost = await self._why_lost(endpoint, block, before, after)
-        start = counters.server_start(after)
-        return Sent(block=block, measured=outcome.measured, lost=lost, start=start)
-
-    async def _why_lost(
-        self,
-        endpoint: Endpoint,
-        block: BlockResult,
-        before: counters.ServerMetrics,
-        after: counters.ServerMetrics,
-    ) -> str:
-        """Why a block with failed requests does not count: its server is gone.
-
-        Empty where the server still runs: there, failed requests are results.
-        """
-        if not any(record.failed for record in block.requests):
-            return ""
-        answer = await health(endpoint, self.environment.api_key)
-        if answer != READY:
-            return f"{endpoint.variant} is not ready any more: {answer}; {first_error(block)}"
-        if counters.restarted(before, after):
-            return f"{endpoint.variant} restarted during the block; {first_error(block)}"
-        return ""
-
-    def _batch(self, case_round: CaseRound, number: int) -> Batch:
-        """The case's prompts in turn: each round begins where the last one ended.
-
-        The warm-up gets the prompts before the measured ones, and the fillers those after them:
-        with enough prompts, no measured prompt is in a server's prefix cache.
-        """
-        sampling, shape = self.spec.sampling, self.spec.shape
-        measured = sampling.requests_per_round
-        first = (case_round.turn.number - 1) * measured
-
-        def planned(index: int, name: str, place: int, share: float = 1.0) -> Planned:
-            prompts = case_round.case.prompts
-            chosen = prompts[place % len(prompts)]
-            return Planned(
-                request_id=f"{self.run_id}/{number:04d}-{name}{index:05d}",
-                prompt=chosen if share == 1.0 else _shortened(shape, chosen, share),
-                seed=request_seed(shape, place),
-            )
-
-        shares = case_round.turn.load.warmup_shares(sampling.warmup_requests)
-        return Batch(
-            warmup=[
-                planned(i, "warmup-", first - len(shares) + i, share)
-                for i, share in enumerate(shares)
-            ],
-            measured=[planned(i, "", first + i) for i in range(measured)],
-            fillers=(planned(i, "filler-", first + measured + i) for i in itertools.count()),
-        )
-
-
 def _shortened(shape: RequestShape, prompt: Prompt, share: float) -> Prompt:
     """The prompt with a part of its output: at least two tokens, or there is no time per token."""
     tokens = max_tokens_of(shape, prompt)
@@ -194,7 +96,6 @@ class Measurer:
     environment: Environment
     files: RunFiles
     journal: Journal
-    sender: BlockSender
     servers: StageServers
     context: ContextCases
     earlier: Mapping[BlockKey, BlockResult]
@@ -286,13 +187,102 @@ class Measurer:
             wait=lambda: self.servers.again(running),
         )
 
+    async def _send(self, case_round: CaseRound, endpoint: Endpoint, *, number: int) -> Sent:
+        """Send one block, which gets this number in the run."""
+        shape, environment = self.spec.shape, self.environment
+        turn, url, api_key = case_round.turn, endpoint.base_url, environment.api_key
+        client = environment.make_client(base_url=url, shape=shape, api_key=api_key)
+        batch = self._batch(case_round, number)
+        before = await counters.read_metrics(url, api_key=api_key)
+        started_at_unix_s = environment.wall_clock()
+        with EventLoopLag() as lag:
+            seed = shape.seed + turn.number
+            outcome = await environment.engine.send(client, batch, turn.load, seed=seed)
+        ended_at_unix_s = environment.wall_clock()
+        after = await counters.read_metrics(url, api_key=api_key)
+        latencies = (m.record.inter_token_latency_s for m in outcome.others)
+        known = [latency for latency in latencies if latency is not None]
+        block = BlockResult(
+            **case_round.key(endpoint)._asdict(),
+            run_id=self.files.run_id,
+            experiment=self.spec.experiment,
+            repetition=turn.stage.repetition,
+            slot=endpoint.slot,
+            block=number,
+            model=shape.model,
+            started_at_unix_s=started_at_unix_s,
+            ended_at_unix_s=ended_at_unix_s,
+            warmup_requests=len(batch.warmup),
+            fillers=outcome.fillers,
+            others=OtherRequests(
+                inter_token_latency_sum_s=sum(known), inter_token_latency_count=len(known)
+            ),
+            max_tokens_per_step=endpoint.max_tokens_per_step,
+            speculation=counters.speculation_between(before, after),
+            server=counters.timings_between(before, after),
+            event_loop_lag_s=lag.longest_s,
+            requests=tuple(m.record for m in outcome.measured),
+        )
+        lost = await self._why_lost(endpoint, block, before, after)
+        start = counters.server_start(after)
+        return Sent(block=block, measured=outcome.measured, lost=lost, start=start)
+
+    async def _why_lost(
+        self,
+        endpoint: Endpoint,
+        block: BlockResult,
+        before: counters.ServerMetrics,
+        after: counters.ServerMetrics,
+    ) -> str:
+        """Why a block with failed requests does not count: its server is gone.
+
+        Empty where the server still runs: there, failed requests are results.
+        """
+        if not any(record.failed for record in block.requests):
+            return ""
+        answer = await health(endpoint, self.environment.api_key)
+        if answer != READY:
+            return f"{endpoint.variant} is not ready any more: {answer}; {first_error(block)}"
+        if counters.restarted(before, after):
+            return f"{endpoint.variant} restarted during the block; {first_error(block)}"
+        return ""
+
+    def _batch(self, case_round: CaseRound, number: int) -> Batch:
+        """The case's prompts in turn: each round begins where the last one ended.
+
+        The warm-up gets the prompts before the measured ones, and the fillers those after them:
+        with enough prompts, no measured prompt is in a server's prefix cache.
+        """
+        sampling, shape = self.spec.sampling, self.spec.shape
+        measured = sampling.requests_per_round
+        first = (case_round.turn.number - 1) * measured
+
+        def planned(index: int, name: str, place: int, share: float = 1.0) -> Planned:
+            prompts = case_round.case.prompts
+            chosen = prompts[place % len(prompts)]
+            return Planned(
+                request_id=f"{self.files.run_id}/{number:04d}-{name}{index:05d}",
+                prompt=chosen if share == 1.0 else _shortened(shape, chosen, share),
+                seed=request_seed(shape, place),
+            )
+
+        shares = case_round.turn.load.warmup_shares(sampling.warmup_requests)
+        return Batch(
+            warmup=[
+                planned(i, "warmup-", first - len(shares) + i, share)
+                for i, share in enumerate(shares)
+            ],
+            measured=[planned(i, "", first + i) for i in range(measured)],
+            fillers=(planned(i, "filler-", first + measured + i) for i in itertools.count()),
+        )
+
     async def _send_together(
         self, case_round: CaseRound, endpoints: Sequence[Endpoint]
     ) -> list[Sent]:
         numbers = [next(self.numbers) for _ in endpoints]
         self.doing = f"in block {numbers[0]}"
         sends = [
-            self.sender.send(case_round, endpoint, number=number)
+            self._send(case_round, endpoint, number=number)
             for endpoint, number in zip(endpoints, numbers, strict=True)
         ]
         if len(sends) == 1:

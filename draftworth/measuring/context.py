@@ -17,6 +17,7 @@ from draftworth.measuring.client import asked_of
 from draftworth.measuring.http import HttpError, ask, refusal
 from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSpec
 from draftworth.measuring.schedule import most_rounds
+from draftworth.measuring.servers import Environment
 from draftworth.records.chat import texts_of
 from draftworth.records.codec import RecordError, load_object
 from draftworth.records.load import Load
@@ -95,8 +96,7 @@ class ContextCases:
     """The cases of a run by the length of their prompts, made once, when the servers are there."""
 
     spec: RunSpec
-    api_key: str | None
-    progress: Callable[[str], None]
+    environment: Environment
     _made: Mapping[int | None, tuple[Case, ...]] | None = None
 
     async def of(
@@ -110,17 +110,18 @@ class ContextCases:
     async def _make(
         self, baseline: Endpoint, wait: Callable[[], Awaitable[None]]
     ) -> Mapping[int | None, tuple[Case, ...]]:
+        shape, progress = self.spec.shape, self.environment.progress
         tokenizer = Tokenizer(
-            base_url=baseline.base_url, shape=self.spec.shape, api_key=self.api_key
+            base_url=baseline.base_url, shape=shape, api_key=self.environment.api_key
         )
         for left in range(MOST_LOSSES, -1, -1):
             try:
-                return await fitted_cases(self.spec, tokenizer, self.progress)
+                return await fitted_cases(self.spec, tokenizer, progress)
             except (HttpError, TimeoutError) as error:
                 why = f"{baseline.variant} does not count tokens: {error or 'no answer in time'}"
                 if not left:
                     raise DraftworthError(why) from error
-                self.progress(why)
+                progress(why)
                 await wait()
         raise AssertionError
 

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from functools import partial
 
 from draftworth.errors import DraftworthError
-from draftworth.measuring.blocks import BlockSender, Measurer
+from draftworth.measuring.blocks import Measurer
 from draftworth.measuring.clock import raise_scheduling_class
 from draftworth.measuring.context import ContextCases
 from draftworth.measuring.findings import (
@@ -96,11 +96,8 @@ class Runner:
             environment=environment,
             files=self.files,
             journal=self.journal,
-            sender=BlockSender(spec=spec, run_id=run_id, environment=environment),
             servers=self.servers,
-            context=ContextCases(
-                spec=spec, api_key=environment.api_key, progress=environment.progress
-            ),
+            context=ContextCases(spec=spec, environment=environment),
             earlier={BlockKey.of(block): block for block in known.blocks},
             numbers=itertools.count(known.next_block),
         )

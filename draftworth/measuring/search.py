@@ -15,7 +15,7 @@ from draftworth.analysis.pairing import Traffic
 from draftworth.errors import DraftworthError
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.measuring.schedule import Plan, Precision, Round, Rounds, Stage, candidate_stage
-from draftworth.metrics.cost import SECONDS_PER_HOUR, nodes_usd_per_second, usd_per_million_tokens
+from draftworth.metrics import definitions
 from draftworth.records.load import Load
 from draftworth.records.readings import Reading
 from draftworth.records.results import BlockResult
@@ -42,10 +42,10 @@ def why_over(
     elapsed_s: the time since the run began, with all starts of servers.
     expected: the next candidate's forecast; None where there is no forecast yet.
     """
-    hours, limit = elapsed_s / SECONDS_PER_HOUR, state.search
+    hours, limit = elapsed_s / definitions.SECONDS_PER_HOUR, state.search
     if limit.hours is not None and hours >= limit.hours:
         return f"it has lasted {hours:.2f} hours; search.stop.hours is {limit.hours:g}"
-    usd_per_second = nodes_usd_per_second(spec.price) or 0.0
+    usd_per_second = definitions.nodes_usd_per_second(spec.price) or 0.0
     spent_usd = elapsed_s * usd_per_second
     if limit.usd is not None and spent_usd >= limit.usd:
         return f"it has cost {spent_usd:.2f} USD; search.stop.usd is {limit.usd:g}"
@@ -71,7 +71,7 @@ def _traffic_usd(spec: RunSpec, state: SearchState) -> float | None:
     if a_day is None or in_flight is None:
         return None
     throughput = in_flight / state.baseline_s
-    million = usd_per_million_tokens(spec.price, spec.baseline, throughput)
+    million = definitions.usd_per_million_tokens(spec.price, spec.baseline, throughput)
     return None if million is None else million * a_day * state.search.days / 1e6
 
 
