@@ -1,6 +1,7 @@
-"""What stands beside `run.json`: there before it, and never in its way."""
+"""How a run ends, and what stands beside `run.json`: there before it, and never in its way."""
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,15 +10,16 @@ from draftworth.analysis.answer import verdict_of
 from draftworth.analysis.costs import step_costs_of
 from draftworth.analysis.facts import facts_of
 from draftworth.measuring.client import Measured
-from draftworth.measuring.findings import write_findings
+from draftworth.measuring.findings import shortfall_reason, write_findings
 from draftworth.measuring.result_files import FolderSink, RunFiles
 from draftworth.records.codec import load_record
 from draftworth.records.findings import STEP_COSTS_FILE, VERDICT_FILE, Verdict, read_step_costs
 from draftworth.records.reading import read_run
-from draftworth.records.results import RUN_FILE
+from draftworth.records.results import RUN_FILE, BlockResult
 from draftworth.records.transcripts import Transcript
 from tests.draftworth.measuring.test_runner import case, run, server, spec
-from tests.draftworth.report.runs import make_run
+from tests.draftworth.report.runs import make_run, with_control
+from tests.support.blocks import make_failed_record
 from tests.support.sinks import RefusingSink
 from tests.support.stream_server import stream_server
 from tests.support.waiting import HANGS_AFTER_SECONDS
@@ -122,3 +124,21 @@ def test_the_end_of_a_run_does_not_wait_for_a_verdict_that_takes_long(tmp_path: 
     go_on.set()
     assert answered.wait(HANGS_AFTER_SECONDS)
     assert (tmp_path / "built-run" / VERDICT_FILE).exists()
+
+
+def failing(blocks: tuple[BlockResult, ...], variant: str) -> list[BlockResult]:
+    """The blocks, of which every one of a variant failed entirely."""
+    none = tuple(make_failed_record(i) for i in range(8))
+    return [replace(b, requests=none) if b.variant == variant else b for b in blocks]
+
+
+def test_a_variant_that_never_answered_makes_a_run_fail() -> None:
+    reason = shortfall_reason(failing(make_run().blocks, "k7"))
+    assert reason.startswith("every request failed in 4 of 8 blocks, first in ")
+
+
+def test_a_control_that_never_answered_does_not() -> None:
+    blocks = with_control(make_run()).blocks
+    assert shortfall_reason(failing(blocks, "control")) == ""
+    # Nor do its blocks dilute what is said of a variant.
+    assert "in 4 of 8 blocks" in shortfall_reason(failing(blocks, "k7"))

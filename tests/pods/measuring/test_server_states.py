@@ -54,20 +54,20 @@ def test_a_bucket_that_refuses_ends_nothing(code: str, told: int) -> None:
     assert [code in line for line in log] == [True] * told
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        b"{}",
-        b"[" * 100_000,
-        b"\xff",
-        b" " * (2**20 + 1),
-        dump_record(STATE).replace(b'"starting"', b'"given_up"'),
-        dump_record(STATE).replace(b":1.0", b":1e400"),
-    ],
+UNREADABLE = (
+    b"{}",
+    b"[" * 100_000,
+    b"\xff",
+    b" " * (2**20 + 1),
+    dump_record(STATE).replace(b'"starting"', b'"given_up"'),
+    dump_record(STATE).replace(b":1.0", b":1e400"),
 )
-def test_what_cannot_be_read_is_said_once(s3: Any, data: bytes) -> None:
-    log: list[str] = []
-    put(s3, data)
-    states = ServerStates(s3, BUCKET, log.append)
-    assert [states.read(SERVER), states.read(SERVER)] == [None, None]
-    assert len(log) == 1
+
+
+def test_what_cannot_be_read_is_said_once(s3: Any) -> None:
+    for data in UNREADABLE:
+        log: list[str] = []
+        put(s3, data)
+        states = ServerStates(s3, BUCKET, log.append)
+        assert [states.read(SERVER), states.read(SERVER)] == [None, None]
+        assert len(log) == 1
