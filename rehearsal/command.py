@@ -22,9 +22,9 @@ from draftworth.estimate.outputs import outputs_of_blocks
 from draftworth.estimate.predictions import predict
 from draftworth.estimate.reader import Reader
 from draftworth.experiment.model import MAX_REPETITIONS, beside
-from draftworth.measuring.assembly import measure_here
 from draftworth.measuring.result_files import FolderSink, Tee
-from draftworth.measuring.runner import Progress, ReadRunsOutputs, reads_nothing
+from draftworth.measuring.runner import measure_here
+from draftworth.measuring.servers import Progress, ReadRunsOutputs, reads_nothing
 from draftworth.planning.resolved import ResolvedLocal, ResolvedNeuron, load
 from draftworth.records import likelihoods
 from draftworth.records.codec import dump_record

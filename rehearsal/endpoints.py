@@ -10,8 +10,7 @@ from draftworth.cli import arguments
 from draftworth.errors import UserInputError
 from draftworth.experiment.model import beside
 from draftworth.measuring.run_specification import RunSpec
-from draftworth.measuring.runner import Progress
-from draftworth.measuring.servers import FixedServers, Servers
+from draftworth.measuring.servers import FixedServers, Progress, Servers
 from draftworth.planning.resolved import ResolvedExperiment, ResolvedLocal, ResolvedVariant
 from draftworth.planning.run_specification import Server, run_spec
 from draftworth.serving.command import ModelPaths

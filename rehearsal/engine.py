@@ -14,7 +14,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from draftworth.measuring.runner import Progress
+from draftworth.measuring.servers import Progress
 from rehearsal.errors import EngineUnavailableError
 
 HOST = "127.0.0.1"  # a rehearsal listens to this machine only

@@ -22,7 +22,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from draftworth.errors import UserInputError
-from draftworth.measuring.runner import Progress
+from draftworth.measuring.servers import Progress
 from rehearsal.errors import EngineUnavailableError
 
 STAMP_NAME = "engine-complete"  # written last: without it an environment counts as unfinished

@@ -18,8 +18,6 @@ from draftworth.analysis.ratios import Amounts, log_of_sums
 from draftworth.analysis.statistics import Estimate
 from draftworth.analysis.summary import groups_of
 from draftworth.metrics import definitions
-from draftworth.metrics.cost import nodes_usd_per_second
-from draftworth.metrics.definitions import TOKENS_PER_STEP
 from draftworth.records.findings import StepCost, StepCostCard, StepsBy
 from draftworth.records.load import Load
 from draftworth.records.reading import Run
@@ -40,7 +38,7 @@ def run_parts(run: RunResult) -> tuple[RunPart, ...]:
 
     Nodes are up for some minutes before the first start and after the end, which are not in it.
     """
-    usd_per_second = nodes_usd_per_second(run.price)
+    usd_per_second = definitions.nodes_usd_per_second(run.price)
     return tuple(
         RunPart(
             name=name.removesuffix("_s"),
@@ -142,7 +140,7 @@ def _steps_by(blocks: Sequence[BlockResult], most: int | None) -> StepsBy | None
     """Return what shows the steps: chunks, unless they came merged; None: nothing does."""
     if most == 1:
         return "tokens"
-    pooled = TOKENS_PER_STEP.pooled
+    pooled = definitions.TOKENS_PER_STEP.pooled
     check = AcceptanceCheck(
         counted=None,
         tokens_per_step=pooled(blocks, None) if pooled else None,

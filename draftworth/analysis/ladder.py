@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from draftworth.analysis.pairing import weighted
 from draftworth.analysis.statistics import interval_of
 from draftworth.analysis.verdict import Comparison
-from draftworth.metrics.cost import SECONDS_PER_HOUR, slot_usd_per_second
-from draftworth.metrics.definitions import INTER_TOKEN_LATENCY, OUTPUT_THROUGHPUT
+from draftworth.metrics import definitions
 from draftworth.records.reading import Run
 from draftworth.records.results import AS_SHIPPED, CONTROL
 
@@ -164,7 +163,7 @@ def _ladder(
         input_tokens=input_tokens,
         variants=variants,
         rungs=tuple(rungs),
-        has_price=all(slot_usd_per_second(run.result.price, name) for name in variants),
+        has_price=all(definitions.slot_usd_per_second(run.result.price, name) for name in variants),
     )
 
 
@@ -172,11 +171,12 @@ def _rung(run: Run, variants: Sequence[str], comparisons: Sequence[Comparison]) 
     traffic = comparisons[0].traffic
     costs, itls_s = {}, {}
     for variant in variants:
-        seconds = weighted(run.blocks, traffic, variant, OUTPUT_THROUGHPUT, power=-1)
+        seconds = weighted(run.blocks, traffic, variant, definitions.OUTPUT_THROUGHPUT, power=-1)
         if seconds is not None:
-            usd_per_second = slot_usd_per_second(run.result.price, variant)
-            costs[variant] = seconds * 1e6 * (usd_per_second or 1 / SECONDS_PER_HOUR)
-        if (itl_s := weighted(run.blocks, traffic, variant, INTER_TOKEN_LATENCY)) is not None:
+            usd_per_second = definitions.slot_usd_per_second(run.result.price, variant)
+            costs[variant] = seconds * 1e6 * (usd_per_second or 1 / definitions.SECONDS_PER_HOUR)
+        itl_s = weighted(run.blocks, traffic, variant, definitions.INTER_TOKEN_LATENCY)
+        if itl_s is not None:
             itls_s[variant] = itl_s
     return Rung(
         concurrency=traffic.load.in_flight or 0,

@@ -9,8 +9,8 @@ from draftworth.analysis.pairing import Traffic, paired, samples_of
 from draftworth.analysis.ratios import LogRatio, cost_amounts, log_cost_ratio, log_of_traffic
 from draftworth.analysis.statistics import Estimate, interval_of
 from draftworth.errors import UserInputError
-from draftworth.metrics.cost import slot_usd_per_second
 from draftworth.metrics.definitions import INTER_TOKEN_LATENCY as ITL
+from draftworth.metrics.definitions import slot_usd_per_second
 from draftworth.records.load import Load
 from draftworth.records.reading import Run
 from draftworth.records.results import values_of

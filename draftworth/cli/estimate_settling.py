@@ -7,7 +7,7 @@ from draftworth.cli.plan_figures import billed_text, block_text, no_price_text
 from draftworth.estimate.forecast import Conclusion, windows_text
 from draftworth.estimate.step_costs import checked_serving
 from draftworth.experiment import aws, catalog
-from draftworth.metrics.cost import SECONDS_PER_HOUR
+from draftworth.metrics.definitions import SECONDS_PER_HOUR
 from draftworth.planning import run_specification, timeline
 from draftworth.planning.resolved import ResolvedExperiment, ResolvedNeuron
 from draftworth.records import results

@@ -10,7 +10,7 @@ from pathlib import Path
 from draftworth.cli import arguments, report
 from draftworth.errors import DraftworthError, UserInputError
 from draftworth.measuring import result_files, run_specification
-from draftworth.measuring.assembly import measure_here
+from draftworth.measuring.runner import measure_here
 from draftworth.records import reading, results
 from draftworth.records.load import ConcurrencyLoad, Load, PoissonLoad
 from draftworth.records.prompts import CASE_SUFFIX, Case, load_case

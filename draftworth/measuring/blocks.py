@@ -5,20 +5,20 @@ from __future__ import annotations
 import asyncio
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from draftworth.errors import DraftworthError
 from draftworth.measuring import counters
-from draftworth.measuring.client import Client, Measured, max_tokens_of, request_seed
-from draftworth.measuring.clock import EventLoopLag, WallClock
+from draftworth.measuring.client import Measured, max_tokens_of, request_seed
+from draftworth.measuring.clock import EventLoopLag
 from draftworth.measuring.context import ContextCases
 from draftworth.measuring.journal import BlockKey, Journal, subject_of, times_lost
-from draftworth.measuring.load import Batch, LoadEngine, Planned
+from draftworth.measuring.load import Batch, Planned
 from draftworth.measuring.result_files import RunFiles, in_thread
 from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSpec
 from draftworth.measuring.schedule import Round, Stage, first_stage
-from draftworth.measuring.servers import READY, Readiness, StageServers
+from draftworth.measuring.servers import READY, Environment, StageServers, health
 from draftworth.records.prompts import Case, Prompt
 from draftworth.records.results import BlockResult, OtherRequests, ServerStart
 
@@ -45,121 +45,14 @@ class CaseRound:
     turn: Round
 
     def key(self, endpoint: Endpoint) -> BlockKey:
-        """The key of the block for one variant."""
         case, turn = self.case, self.turn
         return BlockKey(turn.load, turn.number, case.prompt_class, case.name, endpoint.variant)
-
-
-@dataclass(frozen=True, kw_only=True)
-class BlockSender:
-    """Sends blocks to servers."""
-
-    spec: RunSpec
-    run_id: str
-    api_key: str | None
-    make_client: Callable[..., Client]
-    engine: LoadEngine
-    readiness: Readiness
-    wall_clock: WallClock
-
-    async def send(self, case_round: CaseRound, endpoint: Endpoint, *, number: int) -> Sent:
-        """Send one block, which gets this number in the run."""
-        shape = self.spec.shape
-        turn = case_round.turn
-        client = self.make_client(base_url=endpoint.base_url, shape=shape, api_key=self.api_key)
-        batch = self._batch(case_round, number)
-        before = await counters.read_metrics(endpoint.base_url, api_key=self.api_key)
-        started_at_unix_s = self.wall_clock()
-        with EventLoopLag() as lag:
-            seed = shape.seed + turn.number
-            outcome = await self.engine.send(client, batch, turn.load, seed=seed)
-        ended_at_unix_s = self.wall_clock()
-        after = await counters.read_metrics(endpoint.base_url, api_key=self.api_key)
-        block = BlockResult(
-            **case_round.key(endpoint)._asdict(),
-            run_id=self.run_id,
-            experiment=self.spec.experiment,
-            repetition=turn.stage.repetition,
-            slot=endpoint.slot,
-            block=number,
-            model=shape.model,
-            started_at_unix_s=started_at_unix_s,
-            ended_at_unix_s=ended_at_unix_s,
-            warmup_requests=len(batch.warmup),
-            fillers=outcome.fillers,
-            others=_latencies(outcome.others),
-            max_tokens_per_step=endpoint.max_tokens_per_step,
-            speculation=counters.speculation_between(before, after),
-            server=counters.timings_between(before, after),
-            event_loop_lag_s=lag.longest_s,
-            requests=tuple(m.record for m in outcome.measured),
-        )
-        lost = await self._why_lost(endpoint, block, before, after)
-        start = counters.server_start(after)
-        return Sent(block=block, measured=outcome.measured, lost=lost, start=start)
-
-    async def _why_lost(
-        self,
-        endpoint: Endpoint,
-        block: BlockResult,
-        before: counters.ServerMetrics,
-        after: counters.ServerMetrics,
-    ) -> str:
-        """Why a block with failed requests does not count: its server is gone.
-
-        Empty where the server still runs: there, failed requests are results.
-        """
-        if not any(record.failed for record in block.requests):
-            return ""
-        health = await self.readiness.health(endpoint)
-        if health != READY:
-            return f"{endpoint.variant} is not ready any more: {health}; {first_error(block)}"
-        if counters.restarted(before, after):
-            return f"{endpoint.variant} restarted during the block; {first_error(block)}"
-        return ""
-
-    def _batch(self, case_round: CaseRound, number: int) -> Batch:
-        """The case's prompts in turn: each round begins where the last one ended.
-
-        The warm-up gets the prompts before the measured ones, and the fillers those after them:
-        with enough prompts, no measured prompt is in a server's prefix cache.
-        """
-        sampling, shape = self.spec.sampling, self.spec.shape
-        measured = sampling.requests_per_round
-        first = (case_round.turn.number - 1) * measured
-
-        def planned(index: int, name: str, place: int, share: float = 1.0) -> Planned:
-            prompts = case_round.case.prompts
-            chosen = prompts[place % len(prompts)]
-            return Planned(
-                request_id=f"{self.run_id}/{number:04d}-{name}{index:05d}",
-                prompt=chosen if share == 1.0 else _shortened(shape, chosen, share),
-                seed=request_seed(shape, place),
-            )
-
-        shares = case_round.turn.load.warmup_shares(sampling.warmup_requests)
-        return Batch(
-            warmup=[
-                planned(i, "warmup-", first - len(shares) + i, share)
-                for i, share in enumerate(shares)
-            ],
-            measured=[planned(i, "", first + i) for i in range(measured)],
-            fillers=(planned(i, "filler-", first + measured + i) for i in itertools.count()),
-        )
 
 
 def _shortened(shape: RequestShape, prompt: Prompt, share: float) -> Prompt:
     """The prompt with a part of its output: at least two tokens, or there is no time per token."""
     tokens = max_tokens_of(shape, prompt)
     return replace(prompt, max_tokens=min(tokens, max(2, math.ceil(tokens * share))))
-
-
-def _latencies(others: Sequence[Measured]) -> OtherRequests:
-    known = [m.record.inter_token_latency_s for m in others]
-    values = [value for value in known if value is not None]
-    return OtherRequests(
-        inter_token_latency_sum_s=sum(values), inter_token_latency_count=len(values)
-    )
 
 
 def first_error(block: BlockResult) -> str:
@@ -194,18 +87,15 @@ class Measurer:
 
     earlier: the blocks that earlier pods measured, which are taken as they are.
     numbers: the block numbers that no file has yet.
-    blocks: the blocks that are measured, in the order of measuring.
-    stage: the current stage.
+    blocks: those that are measured, in the order of measuring.
     replayed: the last stage of which an earlier pod measured a block.
     doing: in words, what is going on.
     """
 
     spec: RunSpec
-    progress: Callable[[str], None]
-    clock: WallClock
+    environment: Environment
     files: RunFiles
     journal: Journal
-    sender: BlockSender
     servers: StageServers
     context: ContextCases
     earlier: Mapping[BlockKey, BlockResult]
@@ -249,7 +139,7 @@ class Measurer:
         begins, self.stage = self.stage is None, stage
         self.doing = "while waiting for the servers"
         if self.spec.changes_servers:
-            self.progress(stage.label)
+            self.environment.progress(stage.label)
         is_first = stage == first_stage(self.spec)
         restart = not (is_first or stage.candidate or self._was_begun(turn))
         if begins and not restart:
@@ -268,12 +158,12 @@ class Measurer:
         stage = case_round.turn.stage
         await self._prepare(case_round.turn)
         case_round = replace(case_round, case=await self._case(case_round))
-        started_at_unix_s = self.clock()
+        started_at_unix_s = self.environment.wall_clock()
         sent = await self._send_together(case_round, endpoints)
         while lost := [s.lost for s in sent if s.lost]:
             await self._give_up(sent, started_at_unix_s, "; ".join(lost))
             await self.servers.again(stage.running)
-            started_at_unix_s = self.clock()
+            started_at_unix_s = self.environment.wall_clock()
             sent = await self._send_together(case_round, endpoints)
         # An earlier pod may have measured only one of two variants that are loaded together: then
         # its earlier figures count, and it was loaded again only for the sake of the other one.
@@ -281,13 +171,14 @@ class Measurer:
         self.blocks += [self.earlier.get(k, s.block) for s, k in zip(sent, keys, strict=True)]
         for s in new:
             await in_thread(self.files.write_block, s.block, s.measured)
-            self.progress(f"[block {s.block.block}, round {s.block.round}] {describe(s.block)}")
+            self.environment.progress(
+                f"[block {s.block.block}, round {s.block.round}] {describe(s.block)}"
+            )
         stems = tuple(s.block.stem for s in new)
         starts = {s.block.variant: s.start for s in new if s.start}
         self.journal.note("measured", started_at_unix_s, blocks=stems, starts=starts)
 
     async def _case(self, case_round: CaseRound) -> Case:
-        """The case with prompts as long as the load wants them."""
         running = case_round.turn.stage.running
         return await self.context.of(
             case_round.case,
@@ -296,13 +187,102 @@ class Measurer:
             wait=lambda: self.servers.again(running),
         )
 
+    async def _send(self, case_round: CaseRound, endpoint: Endpoint, *, number: int) -> Sent:
+        """Send one block, which gets this number in the run."""
+        shape, environment = self.spec.shape, self.environment
+        turn, url, api_key = case_round.turn, endpoint.base_url, environment.api_key
+        client = environment.make_client(base_url=url, shape=shape, api_key=api_key)
+        batch = self._batch(case_round, number)
+        before = await counters.read_metrics(url, api_key=api_key)
+        started_at_unix_s = environment.wall_clock()
+        with EventLoopLag() as lag:
+            seed = shape.seed + turn.number
+            outcome = await environment.engine.send(client, batch, turn.load, seed=seed)
+        ended_at_unix_s = environment.wall_clock()
+        after = await counters.read_metrics(url, api_key=api_key)
+        latencies = (m.record.inter_token_latency_s for m in outcome.others)
+        known = [latency for latency in latencies if latency is not None]
+        block = BlockResult(
+            **case_round.key(endpoint)._asdict(),
+            run_id=self.files.run_id,
+            experiment=self.spec.experiment,
+            repetition=turn.stage.repetition,
+            slot=endpoint.slot,
+            block=number,
+            model=shape.model,
+            started_at_unix_s=started_at_unix_s,
+            ended_at_unix_s=ended_at_unix_s,
+            warmup_requests=len(batch.warmup),
+            fillers=outcome.fillers,
+            others=OtherRequests(
+                inter_token_latency_sum_s=sum(known), inter_token_latency_count=len(known)
+            ),
+            max_tokens_per_step=endpoint.max_tokens_per_step,
+            speculation=counters.speculation_between(before, after),
+            server=counters.timings_between(before, after),
+            event_loop_lag_s=lag.longest_s,
+            requests=tuple(m.record for m in outcome.measured),
+        )
+        lost = await self._why_lost(endpoint, block, before, after)
+        start = counters.server_start(after)
+        return Sent(block=block, measured=outcome.measured, lost=lost, start=start)
+
+    async def _why_lost(
+        self,
+        endpoint: Endpoint,
+        block: BlockResult,
+        before: counters.ServerMetrics,
+        after: counters.ServerMetrics,
+    ) -> str:
+        """Why a block with failed requests does not count: its server is gone.
+
+        Empty where the server still runs: there, failed requests are results.
+        """
+        if not any(record.failed for record in block.requests):
+            return ""
+        answer = await health(endpoint, self.environment.api_key)
+        if answer != READY:
+            return f"{endpoint.variant} is not ready any more: {answer}; {first_error(block)}"
+        if counters.restarted(before, after):
+            return f"{endpoint.variant} restarted during the block; {first_error(block)}"
+        return ""
+
+    def _batch(self, case_round: CaseRound, number: int) -> Batch:
+        """The case's prompts in turn: each round begins where the last one ended.
+
+        The warm-up gets the prompts before the measured ones, and the fillers those after them:
+        with enough prompts, no measured prompt is in a server's prefix cache.
+        """
+        sampling, shape = self.spec.sampling, self.spec.shape
+        measured = sampling.requests_per_round
+        first = (case_round.turn.number - 1) * measured
+
+        def planned(index: int, name: str, place: int, share: float = 1.0) -> Planned:
+            prompts = case_round.case.prompts
+            chosen = prompts[place % len(prompts)]
+            return Planned(
+                request_id=f"{self.files.run_id}/{number:04d}-{name}{index:05d}",
+                prompt=chosen if share == 1.0 else _shortened(shape, chosen, share),
+                seed=request_seed(shape, place),
+            )
+
+        shares = case_round.turn.load.warmup_shares(sampling.warmup_requests)
+        return Batch(
+            warmup=[
+                planned(i, "warmup-", first - len(shares) + i, share)
+                for i, share in enumerate(shares)
+            ],
+            measured=[planned(i, "", first + i) for i in range(measured)],
+            fillers=(planned(i, "filler-", first + measured + i) for i in itertools.count()),
+        )
+
     async def _send_together(
         self, case_round: CaseRound, endpoints: Sequence[Endpoint]
     ) -> list[Sent]:
         numbers = [next(self.numbers) for _ in endpoints]
         self.doing = f"in block {numbers[0]}"
         sends = [
-            self.sender.send(case_round, endpoint, number=number)
+            self._send(case_round, endpoint, number=number)
             for endpoint, number in zip(endpoints, numbers, strict=True)
         ]
         if len(sends) == 1:
@@ -321,7 +301,9 @@ class Measurer:
             await in_thread(self.files.write_lost, s.block, s.measured)
         stems = tuple(s.block.stem for s in sent)
         self.journal.note("lost", started_at_unix_s, blocks=stems, reason=reason)
-        self.progress(f"[block {sent[0].block.block}] given up, will be measured again: {reason}")
+        self.environment.progress(
+            f"[block {sent[0].block.block}] given up, will be measured again: {reason}"
+        )
         times = times_lost(self.journal.entries, subject_of(stems[0]))
         if times >= MAX_LOSSES_OF_A_BLOCK:
             raise DraftworthError(

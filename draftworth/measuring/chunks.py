@@ -37,11 +37,12 @@ _CALL_FIELDS = ("name", "arguments")
 
 @dataclass(frozen=True, kw_only=True)
 class Acceptance:
-    """A server's figures about one request's drafts (vLLM's `metrics.speculative_decoding`)."""
+    """A server's figures about one request's drafts (vLLM's `metrics.speculative_decoding`), with
+    the names that they have in `RequestRecord`."""
 
-    steps: int
-    drafted: int
-    accepted: int
+    verification_steps: int
+    drafted_tokens: int
+    accepted_tokens: int
 
 
 class BadStreamError(HttpError):
@@ -72,7 +73,6 @@ class Timeline:
 
     @property
     def usage_source(self) -> UsageSource:
-        """Where the token counts come from."""
         if self.chunk_tokens is not None:
             return "every_chunk"
         return "none" if self.output_tokens is None else "last_chunk"
@@ -211,11 +211,9 @@ class ChunkReader:
 
     @property
     def has_chunks(self) -> bool:
-        """Whether at least one output token has come."""
         return bool(self._tokens)
 
     def timeline(self) -> Timeline:
-        """Everything read so far."""
         so_far = self._so_far
         exact = [t for t in self._tokens if t is not None]
         every_chunk = len(exact) == len(self._tokens) and sum(exact) == so_far.output_tokens
@@ -262,7 +260,7 @@ def _acceptance(told: Any, most: int) -> Acceptance | None:
     steps, drafted, accepted = counts
     if not (0 < steps <= most and 0 <= accepted <= drafted <= steps * most):
         return None
-    return Acceptance(steps=steps, drafted=drafted, accepted=accepted)
+    return Acceptance(verification_steps=steps, drafted_tokens=drafted, accepted_tokens=accepted)
 
 
 def _finish(reason: Any) -> str | None:

@@ -11,7 +11,7 @@ import asyncio
 import hashlib
 import json
 import time
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
@@ -19,7 +19,6 @@ from draftworth.measuring import http
 from draftworth.measuring.chunks import BadStreamError, ChunkReader, Timeline, most_bytes
 from draftworth.measuring.clock import (
     WaitReader,
-    Waits,
     WallClock,
     exclusion_reason,
     run_queue_wait_ns,
@@ -140,27 +139,33 @@ class Client:
         sent_ns = response.sent_ns if response else called_ns
         started_at_unix_s = called_at_unix_s + (sent_ns - called_ns) / 1e9
         excluded = stream.excluded(response) if response and not error else None
-        measured = _measured(
-            stream, sent_ns, error, request_id, prompt.id, started_at_unix_s, excluded
+        return _measured(
+            stream,
+            sent_ns,
+            error,
+            request_id=request_id,
+            prompt_id=prompt.id,
+            seed=seed,
+            started_at_unix_s=started_at_unix_s,
+            timed_out_after_s=timed_out_after_s,
+            excluded=excluded,
         )
-        record = replace(measured.record, seed=seed, timed_out_after_s=timed_out_after_s)
-        return replace(measured, record=record)
 
     async def _exchange(self, stream: _Stream, prompt: Prompt, seed: int) -> http.Response:
         return await http.exchange(
             "POST",
             f"{self.base_url}{request_path(prompt)}",
             body=request_body(self.shape, prompt, seed=seed),
-            headers=self._headers(),
+            headers={
+                "Content-Type": "application/json",
+                "Accept": "text/event-stream",
+                **http.bearer(self.api_key),
+            },
             on_head=stream.on_head,
             on_body=stream.on_body,
             limit_bytes=most_bytes(max_tokens_of(self.shape, prompt)),
             clock=self.clock,
         )
-
-    def _headers(self) -> dict[str, str]:
-        content = {"Content-Type": "application/json", "Accept": "text/event-stream"}
-        return {**content, **http.bearer(self.api_key)}
 
 
 class _RefusedError(http.HttpError):
@@ -168,8 +173,6 @@ class _RefusedError(http.HttpError):
 
 
 class _Stream:
-    """Collects one response, with the client's waits before the first chunk and after it."""
-
     def __init__(self, read_wait: WaitReader, max_tokens: int) -> None:
         self.reader = ChunkReader(max_tokens)
         self._read_wait = read_wait
@@ -242,30 +245,24 @@ class _Stream:
         # Chunks that were read together all have the time of the last one.
         alone = len(times) == 1 or times[1] > first_ns
         return exclusion_reason(
-            Waits(
-                sending_ns=response.sending_ns,
-                to_first_wait_ns=waits[0],
-                to_first_ns=first_ns - response.sent_ns,
-                after_first_wait_ns=waits[1],
-                after_first_ns=last_ns - first_ns,
-                first_is_exact=response.kernel_stamped and alone,
-                last_is_exact=response.kernel_stamped,
-            )
+            sending_ns=response.sending_ns,
+            to_first_wait_ns=waits[0],
+            to_first_ns=first_ns - response.sent_ns,
+            after_first_wait_ns=waits[1],
+            after_first_ns=last_ns - first_ns,
+            first_is_exact=response.kernel_stamped and alone,
+            last_is_exact=response.kernel_stamped,
         )
 
 
 def _error_of(failure: Exception) -> tuple[int, str]:
-    """The code and reason of a failure that ended a request."""
     reason = one_line(str(failure))
     if isinstance(failure, http.ConnectError):
         return ERROR_CONNECT, reason
     if isinstance(failure, BadStreamError | http.TooLongAnswerError):
         return ERROR_BAD_STREAM, reason
-    return (
-        (ERROR_BROKEN_STREAM, reason)
-        if isinstance(failure, http.HttpError)
-        else unexpected(failure)
-    )
+    is_broken = isinstance(failure, http.HttpError)
+    return (ERROR_BROKEN_STREAM, reason) if is_broken else unexpected(failure)
 
 
 def unexpected(failure: Exception) -> tuple[int, str]:
@@ -274,18 +271,14 @@ def unexpected(failure: Exception) -> tuple[int, str]:
 
 
 def _measured(
-    stream: _Stream,
-    sent_ns: int,
-    error: tuple[int, str] | None,
-    request_id: str,
-    prompt_id: str,
-    started_at_unix_s: float,
-    excluded: str | None,
+    stream: _Stream, sent_ns: int, error: tuple[int, str] | None, **about: Any
 ) -> Measured:
     waits = stream.waits_ns
     timeline = stream.timeline
     code, message = error or (None, "")
-    figures = {} if error else {**figures_of(timeline, sent_ns), **_drafts_of(timeline)}
+    figures = {} if error else figures_of(timeline, sent_ns)
+    if timeline.acceptance and not error:
+        figures |= asdict(timeline.acceptance)
     record = RequestRecord(
         error_code=code,
         error_msg=message,
@@ -293,19 +286,16 @@ def _measured(
         number_total_tokens=_sum(timeline.input_tokens, timeline.output_tokens),
         number_output_tokens=timeline.output_tokens,
         number_input_tokens=timeline.input_tokens,
-        request_id=request_id,
-        prompt_id=prompt_id,
-        started_at_unix_s=started_at_unix_s,
+        **about,
         chunks=len(timeline.chunk_times_ns),
         usage_source=timeline.usage_source,
         finish_reason=timeline.finish_reason,
         output_sha256=None if error else hashlib.sha256(timeline.text.encode()).hexdigest(),
         run_queue_wait_s=sum(waits) / 1e9 if waits else None,
-        excluded=excluded,
     )
     tokens = timeline.chunk_tokens
     transcript = Transcript(
-        request_id=request_id,
+        request_id=record.request_id,
         text=timeline.text,
         chunk_offsets_us=tuple((t - sent_ns) // 1000 for t in timeline.chunk_times_ns),
         chunk_tokens=tuple(tokens) if tokens is not None else None,
@@ -313,18 +303,6 @@ def _measured(
         token_ids=tuple(timeline.token_ids) if timeline.token_ids is not None else None,
     )
     return Measured(record=record, transcript=transcript)
-
-
-def _drafts_of(timeline: Timeline) -> dict[str, Any]:
-    """The server's figures about the request's drafts, by their field in the record."""
-    told = timeline.acceptance
-    if told is None:
-        return {}
-    return {
-        "verification_steps": told.steps,
-        "drafted_tokens": told.drafted,
-        "accepted_tokens": told.accepted,
-    }
 
 
 def _sum(a: int | None, b: int | None) -> int | None:

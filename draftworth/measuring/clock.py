@@ -41,7 +41,6 @@ class UnixClock:
     machine: str
 
     def __call__(self) -> float:
-        """Return the time now."""
         return (self.anchor_ns + time.perf_counter_ns()) / _NANOSECONDS
 
     def __reduce__(self) -> tuple[Callable[[int, str], UnixClock], tuple[int, str]]:
@@ -98,40 +97,30 @@ def raise_scheduling_class() -> str:
     return "real-time (SCHED_FIFO 1)"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Waits:
-    """A request's waits for a core, and the intervals in which they happened, nanoseconds.
-
-    first_is_exact, last_is_exact: the kernel stamped that chunk by itself, so no wait moved it.
-    """
-
-    sending_ns: int
-    to_first_wait_ns: int
-    to_first_ns: int
-    after_first_wait_ns: int
-    after_first_ns: int
-    first_is_exact: bool
-    last_is_exact: bool
-
-
-def exclusion_reason(waits: Waits) -> str | None:
+def exclusion_reason(
+    *,
+    sending_ns: int,
+    to_first_wait_ns: int,
+    to_first_ns: int,
+    after_first_wait_ns: int,
+    after_first_ns: int,
+    first_is_exact: bool,
+    last_is_exact: bool,
+) -> str | None:
     """Why a request's timing cannot be trusted; None: it can.
 
-    A chunk that the kernel did not stamp by itself may have come earlier than its time, by as much
-    as the client waited for a core. More than `MAX_WAIT_SHARE` of TTFT or of the decoding time is
-    too much.
+    A chunk that the kernel did not stamp by itself is not exact: it may have come earlier than its
+    time, by as much as the client waited for a core. More than `MAX_WAIT_SHARE` of TTFT or of the
+    decoding time is too much.
     """
-    most_before = MAX_WAIT_SHARE * min(waits.to_first_ns, waits.after_first_ns or waits.to_first_ns)
-    if waits.sending_ns > MAX_WAIT_SHARE * waits.to_first_ns:
-        return f"client took {waits.sending_ns / 1e6:.1f} ms to send the request"
-    if not waits.first_is_exact and waits.to_first_wait_ns > most_before:
-        milliseconds = waits.to_first_wait_ns / 1e6
+    most_before = MAX_WAIT_SHARE * min(to_first_ns, after_first_ns or to_first_ns)
+    if sending_ns > MAX_WAIT_SHARE * to_first_ns:
+        return f"client took {sending_ns / 1e6:.1f} ms to send the request"
+    if not first_is_exact and to_first_wait_ns > most_before:
+        milliseconds = to_first_wait_ns / 1e6
         return f"client waited {milliseconds:.1f} ms for a core before the first token"
-    most_after = MAX_WAIT_SHARE * waits.after_first_ns
-    if not waits.last_is_exact and waits.after_first_wait_ns > most_after:
-        return (
-            f"client waited {waits.after_first_wait_ns / 1e6:.1f} ms for a core while tokens came"
-        )
+    if not last_is_exact and after_first_wait_ns > MAX_WAIT_SHARE * after_first_ns:
+        return f"client waited {after_first_wait_ns / 1e6:.1f} ms for a core while tokens came"
     return None
 
 

@@ -82,7 +82,6 @@ class _PlainConnection:
         self._receiver.arrived(self._stamp(ancillary), self._buffer[:count].tobytes())
 
     def _stamp(self, ancillary: list[tuple[int, int, bytes]]) -> int:
-        """The kernel's time of arrival, on our clock."""
         for level, kind, data in ancillary:
             if level == socket.SOL_SOCKET and kind == _SO_TIMESTAMPNS:
                 now_ns, wall_ns, same = self._clocks()
@@ -111,7 +110,6 @@ class _PlainConnection:
         self._receiver.closed(error)
 
     def abort(self) -> None:
-        """Close at once."""
         self._loop.remove_reader(self._socket)
         self._socket.close()
 
@@ -144,13 +142,11 @@ class _TlsConnection(asyncio.BufferedProtocol):
         self._receiver.closed(exc)
 
     async def send(self, data: bytes) -> tuple[int, int]:
-        """Write; the time before the first system call, and how long it took."""
         before_ns = self._clock()
         self._transport.write(data)
         return before_ns, self._clock() - before_ns
 
     def abort(self) -> None:
-        """Close at once."""
         self._transport.abort()
 
 
@@ -204,7 +200,6 @@ def keep_stamping() -> socket.socket:
 
 
 async def _plain_socket(host: str, port: int) -> socket.socket:
-    """Connect to the first address that answers, in the resolver's order."""
     loop = asyncio.get_running_loop()
     if sys.platform == "linux":
         keep_stamping()

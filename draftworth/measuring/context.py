@@ -17,6 +17,7 @@ from draftworth.measuring.client import asked_of
 from draftworth.measuring.http import HttpError, ask, refusal
 from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSpec
 from draftworth.measuring.schedule import most_rounds
+from draftworth.measuring.servers import Environment
 from draftworth.records.chat import texts_of
 from draftworth.records.codec import RecordError, load_object
 from draftworth.records.load import Load
@@ -56,7 +57,6 @@ class Tokenizer:
         """
         characters = sum(map(len, prompt.texts))
         answer = await ask(
-            "POST",
             f"{self.base_url}/tokenize",
             timeout_seconds=_TIMEOUT_SECONDS,
             limit_bytes=_LIMIT_BYTES + _LIMIT_BYTES_A_TOKEN * _MOST_TOKENS_A_CHARACTER * characters,
@@ -96,18 +96,13 @@ class ContextCases:
     """The cases of a run by the length of their prompts, made once, when the servers are there."""
 
     spec: RunSpec
-    api_key: str | None
-    progress: Callable[[str], None]
+    environment: Environment
     _made: Mapping[int | None, tuple[Case, ...]] | None = None
 
     async def of(
         self, case: Case, load: Load, *, baseline: Endpoint, wait: Callable[[], Awaitable[None]]
     ) -> Case:
-        """A case with prompts as long as a load wants; `wait` waits for a server that was lost.
-
-        Raises:
-            DraftworthError: a prompt cannot be made so long, or the server does not count tokens.
-        """
+        """A case with prompts as long as a load wants; `wait` waits for a server that was lost."""
         if self._made is None:
             self._made = await self._make(baseline, wait)
         return self._made[load.input_tokens][self.spec.cases.index(case)]
@@ -115,17 +110,18 @@ class ContextCases:
     async def _make(
         self, baseline: Endpoint, wait: Callable[[], Awaitable[None]]
     ) -> Mapping[int | None, tuple[Case, ...]]:
+        shape, progress = self.spec.shape, self.environment.progress
         tokenizer = Tokenizer(
-            base_url=baseline.base_url, shape=self.spec.shape, api_key=self.api_key
+            base_url=baseline.base_url, shape=shape, api_key=self.environment.api_key
         )
         for left in range(MOST_LOSSES, -1, -1):
             try:
-                return await fitted_cases(self.spec, tokenizer, self.progress)
+                return await fitted_cases(self.spec, tokenizer, progress)
             except (HttpError, TimeoutError) as error:
                 why = f"{baseline.variant} does not count tokens: {error or 'no answer in time'}"
                 if not left:
                     raise DraftworthError(why) from error
-                self.progress(why)
+                progress(why)
                 await wait()
         raise AssertionError
 
@@ -140,20 +136,14 @@ async def fitted_cases(
         HttpError, TimeoutError: it does not answer.
     """
     found: dict[int | None, tuple[Case, ...]] = {None: spec.cases}
+    rounds = most_rounds(spec.sampling, repetitions=spec.repetitions, loads=len(spec.loads))
+    most = rounds * spec.sampling.requests_per_round  # more than can be sent need not be made
     for length in dict.fromkeys(load.input_tokens for load in spec.loads):
         if length is not None:
             progress(f"making prompts of {length} tokens")
-            most = _most_prompts(spec)
-            found[length] = tuple(
-                [await _fitted_case(case, length, tokenizer, most) for case in spec.cases]
-            )
+            fitted = [await _fitted_case(case, length, tokenizer, most) for case in spec.cases]
+            found[length] = tuple(fitted)
     return found
-
-
-def _most_prompts(spec: RunSpec) -> int:
-    """The most prompts of a case that a run can send: more of them need not be made."""
-    rounds = most_rounds(spec.sampling, repetitions=spec.repetitions, loads=len(spec.loads))
-    return rounds * spec.sampling.requests_per_round
 
 
 async def _fitted_case(case: Case, length: int, tokenizer: Tokenizer, most: int) -> Case:
@@ -245,7 +235,6 @@ class _Fit:
         return await self.tokenizer.count(_with_text(self.prompt, self._end(characters)))
 
     def _end(self, characters: int) -> str:
-        """The last characters of the long text."""
         missing = characters - len(self.text) - len(_SEPARATOR)
         if missing <= 0:
             return f"{_SEPARATOR}{self.text}"[-characters:]

@@ -12,7 +12,7 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from draftworth.measuring.http import HttpError, get_text
+from draftworth.measuring.http import HttpError, ask
 from draftworth.records.results import ServerStart, ServerTimings, SpeculationCounters
 from draftworth.untrusted import MIB
 
@@ -90,7 +90,7 @@ def _accepted_at(position: int) -> str:
 async def read_metrics(base_url: str, *, api_key: str | None = None) -> ServerMetrics:
     """Read the server's metrics; empty where it has no such endpoint, or sends too many bytes."""
     try:
-        answer = await get_text(
+        answer = await ask(
             f"{base_url}/metrics",
             timeout_seconds=_TIMEOUT_SECONDS,
             limit_bytes=_LIMIT_BYTES,

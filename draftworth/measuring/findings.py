@@ -6,7 +6,7 @@ accelerator nodes are paid for until `run.json` is there, so it waits only a mom
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import TypeVar
 
 from draftworth import __version__
 from draftworth.analysis.answer import verdict_of
@@ -90,6 +90,7 @@ def run_result(
     )
 
 
+T = TypeVar("T")
 # The findings of a thousand requests take a fifth of a second.
 WAIT_SECONDS = 2.0
 
@@ -113,12 +114,16 @@ def write_findings(run: Run, files: RunFiles, *, wait_seconds: float = WAIT_SECO
 def _write_all(run: Run, files: RunFiles) -> None:
     # There is a verdict only where there is something to compare.
     if len(run.result.variants) > 1:
-        _write(files, VERDICT_FILE, lambda: verdict_of(facts_of(run, files.token_ids)))
-    _write(files, STEP_COSTS_FILE, lambda: step_costs_of(run))
+        write_if_possible(files, VERDICT_FILE, lambda: verdict_of(facts_of(run, files.token_ids)))
+    write_if_possible(files, STEP_COSTS_FILE, lambda: step_costs_of(run))
 
 
-def _write(files: RunFiles, name: str, find: Callable[[], Any]) -> None:
+def write_if_possible(files: RunFiles, name: str, find: Callable[[], T | None]) -> T | None:
+    """Write what is found, and return it; None where there is nothing, or it cannot be written."""
     try:
-        files.write_now(name, dump_record(find(), indent=2))
+        if found := find():
+            files.write_now(name, dump_record(found, indent=2))
     except Exception as error:  # noqa: BLE001 - whatever it is, the run is measured
         files.progress(f"{name} is not written: {type(error).__name__}: {error}")
+        return None
+    return found

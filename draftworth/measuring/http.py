@@ -1,11 +1,8 @@
 """HTTP/1.1 over asyncio, with the time at which bytes arrived.
 
 Bytes are parsed (by llhttp, `httptools`) only when every socket that has some was read. A request
-has its own connection, which is opened before the clock starts: no figure contains a handshake, and
-no request uses a connection that the server is about to close.
-
-A server may send anything, so its bytes are limited, with the headers. The connection ends at once
-where it sends more.
+has its own connection, which is opened before the clock starts: no figure contains a handshake. A
+server may send anything, so its bytes are limited, with the headers.
 """
 
 import asyncio
@@ -145,7 +142,6 @@ class _Exchange:
             self._finish(None)
 
     def closed(self, exc: Exception | None) -> None:
-        """Note that the server closed the connection, or that it broke."""
         self._parse()
         if self.head and self._ends_with_connection and exc is None:
             self._finish(None)  # RFC 9112, 6.3: a body without length or chunks ends here
@@ -266,17 +262,7 @@ class WholeResponse:
     text: str
 
 
-async def get_text(
-    url: str, *, timeout_seconds: float, limit_bytes: int, api_key: str | None = None
-) -> WholeResponse:
-    """The answer to a GET; raises HttpError or TimeoutError."""
-    return await ask(
-        "GET", url, timeout_seconds=timeout_seconds, limit_bytes=limit_bytes, api_key=api_key
-    )
-
-
 async def ask(
-    method: str,
     url: str,
     *,
     timeout_seconds: float,
@@ -284,12 +270,12 @@ async def ask(
     api_key: str | None = None,
     body: bytes = b"",
 ) -> WholeResponse:
-    """The answer to a request, whose body is JSON where it has one; raises as `get_text` does."""
+    """The answer to a GET, or to a POST of a body in JSON; raises HttpError or TimeoutError."""
     pieces: list[bytes] = []
     content_type = {"Content-Type": "application/json"} if body else {}
     async with asyncio.timeout(timeout_seconds):
         response = await exchange(
-            method,
+            "POST" if body else "GET",
             url,
             body=body,
             on_body=lambda data, _: pieces.append(data),

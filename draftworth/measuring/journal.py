@@ -54,7 +54,6 @@ class Entry:
 
     @property
     def name(self) -> str:
-        """The file's name below the run's folder."""
         return f"{JOURNAL_FOLDER}/{self.attempt:04d}-{self.number:04d}-{self.kind}.json"
 
     @property
@@ -75,7 +74,6 @@ class Journal:
 
     @property
     def started_at_unix_s(self) -> float:
-        """When the first pod began."""
         return min(entry.started_at_unix_s for entry in self.entries)
 
     def note(
@@ -225,7 +223,6 @@ class History:
 
     @property
     def next_block(self) -> int:
-        """The first block number that no file has."""
         return max(_numbers(self.names), default=0) + 1
 
 

@@ -44,9 +44,8 @@ class Batch:
 
 @dataclass(frozen=True, kw_only=True)
 class SentBatch:
-    """The results of a batch.
+    """The results of a batch, whose order the measured requests have.
 
-    measured: the measured requests, in the order of the batch.
     others: the requests of the warm-up and the fillers that ended before they were cancelled.
     fillers: the number of fillers that were sent.
     """

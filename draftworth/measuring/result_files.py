@@ -209,7 +209,6 @@ class RunFiles:
     _unwritten: dict[str, bytes] = field(default_factory=dict)
 
     def write(self, name: str, data: bytes) -> None:
-        """Write one file, or keep it."""
         try:
             self.write_now(name, data)
         except SinkError as error:
@@ -217,7 +216,6 @@ class RunFiles:
             self._unwritten[name] = data
 
     def write_now(self, name: str, data: bytes) -> None:
-        """Write one file; raises SinkError."""
         self.sink.write(f"{self.run_id}/{name}", data)
 
     def flush(self) -> list[str]:

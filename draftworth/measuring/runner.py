@@ -1,83 +1,57 @@
 """A run: it measures the rounds of its plan one after the other, until the answer is known.
 
-The plan of a run without a search is in `schedule`, that of a search in `search`. Result files are
-written as each block completes. `run.json` comes last, and just before it come the findings of a
-run that is complete. A run with a `history` is one that several pods share: blocks that an earlier
-pod measured are taken as they are, in their places, so every decision is that of a run without
-interruptions; and a pod that is terminated leaves the run open for the next one.
+Result files are written as each block completes. `run.json` comes last, and just before it come the
+findings of a run that is complete. A run with a `history` is one that several pods share: blocks
+that an earlier pod measured are taken as they are, in their places, so every decision is that of a
+run without interruptions; and a pod that is terminated leaves the run open for the next one.
 """
 
 import asyncio
+import itertools
+import os
 import secrets
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 
 from draftworth.errors import DraftworthError
 from draftworth.measuring.blocks import Measurer
-from draftworth.measuring.client import Client
-from draftworth.measuring.clock import WallClock, unix_clock
-from draftworth.measuring.findings import run_result, shortfall_reason, write_findings
-from draftworth.measuring.journal import History, Journal
-from draftworth.measuring.load import AsyncioEngine, LoadEngine
-from draftworth.measuring.result_files import RunFiles, SinkError, in_thread
+from draftworth.measuring.clock import raise_scheduling_class
+from draftworth.measuring.context import ContextCases
+from draftworth.measuring.findings import (
+    run_result,
+    shortfall_reason,
+    write_findings,
+    write_if_possible,
+)
+from draftworth.measuring.http import API_KEY_VARIABLE
+from draftworth.measuring.journal import BlockKey, Entry, History, Journal
+from draftworth.measuring.result_files import RunFiles, Sink, SinkError, in_thread
 from draftworth.measuring.run_specification import RunSpec
-from draftworth.measuring.schedule import Plan
+from draftworth.measuring.schedule import Plan, Precision, Rounds, stages
+from draftworth.measuring.search import SearchRounds
 from draftworth.measuring.servers import (
+    Environment,
     FixedServers,
-    ReadServerState,
+    Progress,
+    ReadRunsOutputs,
     Servers,
     StageServers,
+    reads_nothing,
 )
 from draftworth.records.codec import dump_record
 from draftworth.records.reading import Run
-from draftworth.records.readings import Reading
-from draftworth.records.results import RUN_FILE, BlockResult, RunResult
-from draftworth.records.search import SEARCH_FILE, SearchResult
-
-Progress = Callable[[str], None]
-# `ReadOutputs` for the run with an id.
-ReadRunsOutputs = Callable[[str, Sequence[BlockResult]], Mapping[str, Sequence[Reading]]]
+from draftworth.records.results import RUN_FILE, RunResult
+from draftworth.records.search import SEARCH_FILE
 
 INTERRUPTED = "ended before the last block: interrupted"
 DEFECT = "ended before the last block: a program error; see the log"
 TERMINATED = "its pod was terminated, as when its node is drained"
 
 
-def reads_nothing(_run_id: str, _blocks: Sequence[BlockResult]) -> Mapping[str, Sequence[Reading]]:
-    """Read nothing, where no draft is at hand: a search goes by what its servers do."""
-    return {}
-
-
 def new_run_id(experiment: str) -> str:
     """Return an id that sorts by time and cannot collide."""
     return f"{experiment}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Environment:
-    """The process that measures a run, and the servers that it finds.
-
-    scheduling: the class in which the operating system schedules the requests, in words.
-    servers: starts and stops servers, where the run repeats, has a control or searches.
-    server_state: reads how a server describes its own start.
-    read_outputs: reads what the drafts of a search say of the baseline's outputs.
-    deadline_seconds: the time that the whole run may take from the start of its first pod. It is
-        asked again and again, because it may be moved while the run lasts; None: without an end.
-    """
-
-    progress: Progress
-    scheduling: str = ""
-    api_key: str | None = None
-    wall_clock: WallClock = unix_clock
-    make_client: Callable[..., Client] = Client
-    engine: LoadEngine = field(default_factory=AsyncioEngine)
-    servers: Servers = field(default_factory=FixedServers)
-    server_state: ReadServerState = lambda _: None
-    ready_poll_seconds: float = 1.0
-    read_outputs: ReadRunsOutputs = reads_nothing
-    deadline_seconds: Callable[[], float | None] = lambda: None
-    deadline_poll_seconds: float = 30.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,19 +66,62 @@ class Ending:
     shortened: str = ""
 
 
-@dataclass(kw_only=True)
 class Runner:
-    """One run."""
+    """One run, with its files, its journal, its servers and its plan.
 
-    spec: RunSpec
-    run_id: str
-    environment: Environment
-    history: History | None
-    files: RunFiles
-    journal: Journal
-    servers: StageServers
-    measurer: Measurer
-    plan: Plan
+    sink: takes the files, whose names begin with the run's id.
+    history: what earlier pods left, empty for the first one; None: no other pod continues.
+    """
+
+    def __init__(
+        self,
+        spec: RunSpec,
+        sink: Sink,
+        run_id: str,
+        environment: Environment,
+        history: History | None = None,
+    ) -> None:
+        known = history or History()
+        self.spec, self.run_id, self.environment, self.history = spec, run_id, environment, history
+        self.files = RunFiles(sink=sink, run_id=run_id, progress=environment.progress)
+        self.journal = Journal(
+            entries=list(known.entries),
+            attempt=known.attempt,
+            clock=environment.wall_clock,
+            write=(lambda _: None) if history is None else self._write_entry,
+        )
+        self.servers = StageServers(spec=spec, environment=environment, journal=self.journal)
+        self.measurer = Measurer(
+            spec=spec,
+            environment=environment,
+            files=self.files,
+            journal=self.journal,
+            servers=self.servers,
+            context=ContextCases(spec=spec, environment=environment),
+            earlier={BlockKey.of(block): block for block in known.blocks},
+            numbers=itertools.count(known.next_block),
+        )
+        self.plan = self._plan(known)
+
+    def _plan(self, known: History) -> Plan:
+        spec, progress, blocks = self.spec, self.environment.progress, self.measurer.blocks
+        if not spec.search:
+            precision = Precision(spec=spec, progress=progress)
+            return Rounds(spec=spec, precision=precision, blocks=blocks, stages=[*stages(spec)])
+        return SearchRounds(
+            spec=spec,
+            search=spec.search,
+            blocks=blocks,
+            progress=progress,
+            read_outputs=partial(self.environment.read_outputs, self.run_id),
+            elapsed_seconds=self.servers.elapsed_seconds,
+            begun=[*dict.fromkeys(block.variant for block in known.blocks)],
+        )
+
+    def _write_entry(self, entry: Entry) -> None:
+        # The first at once: where nothing can be recorded, nothing is to be measured.
+        write = self.files.write_now if entry.kind == "started" else self.files.write
+        write(entry.name, dump_record(entry))
 
     async def run(self) -> RunResult:
         """Measure everything, and return whether the run is complete, and if not, why.
@@ -137,10 +154,8 @@ class Runner:
         if self.history is not None:
             self.files.complete(self.history.blocks, self.history.names)
         if earlier := self.measurer.earlier:
-            measured = (
-                "one block that is" if len(earlier) == 1 else f"{len(earlier)} blocks that are"
-            )
-            self.environment.progress(f"continuing after {measured} measured already")
+            count = "one block that is" if len(earlier) == 1 else f"{len(earlier)} blocks that are"
+            self.environment.progress(f"continuing after {count} measured already")
 
     async def _measure(self) -> Ending:
         """Measure until the plan, the deadline or an error ends it.
@@ -217,20 +232,28 @@ class Runner:
         if result.status == "complete":
             measured = {block.stem: block for block in blocks}
             listed = tuple(measured[stem] for stem in sorted(result.blocks))
-            found = self._write_search()
+            found = write_if_possible(
+                self.files, SEARCH_FILE, lambda: self.plan.search_result(self.run_id)
+            )
             write_findings(Run(result=result, blocks=listed, search=found), self.files)
         self.files.write_now(RUN_FILE, dump_record(result))
         return result
 
-    def _write_search(self) -> SearchResult | None:
-        """Write what a search found; the run ends even where that fails."""
-        try:
-            found = self.plan.search_result(self.run_id)
-            if found:
-                self.files.write_now(SEARCH_FILE, dump_record(found, indent=2))
-        except Exception as error:  # noqa: BLE001 - whatever it is, the run is measured
-            self.environment.progress(
-                f"{SEARCH_FILE} is not written: {type(error).__name__}: {error}"
-            )
-            return None
-        return found
+
+def measure_here(
+    spec: RunSpec,
+    sink: Sink,
+    progress: Progress,
+    *,
+    servers: Servers | None = None,
+    read_outputs: ReadRunsOutputs = reads_nothing,
+) -> RunResult:
+    """Measure a run that belongs to this process and ends with it."""
+    environment = Environment(
+        progress=progress,
+        scheduling=raise_scheduling_class(),
+        api_key=os.environ.get(API_KEY_VARIABLE),
+        servers=servers or FixedServers(),
+        read_outputs=read_outputs,
+    )
+    return asyncio.run(Runner(spec, sink, new_run_id(spec.experiment), environment).run())

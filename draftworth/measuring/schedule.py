@@ -2,13 +2,10 @@
 
 A repetition is measured after one start of all servers. A single start cannot show the differences
 between two starts (the node, its neighbours, the slot), so a run that repeats starts its servers
-again, and in every second repetition each variant has its other slot: with two variants, they swap.
-
-In a search each candidate has its own stage beside the baseline, which stays up. The candidates and
-their order are decided while the search lasts (`search`).
-
-In a control the baseline is measured against itself: its second server takes its other slot, and
-the variant that has that slot is down meanwhile. Both servers are new then.
+again, and in every second repetition each variant has its other slot. In a search each candidate
+has its own stage beside the baseline, which stays up (`search`). In a control the baseline is
+measured against itself: its second server takes its other slot, and the variant that has that slot
+is down meanwhile. Both servers are new then.
 
 A round sends so many requests of each case to each variant at one load. `max_requests` is a budget:
 in each repetition every load and class first gets what `min_requests` asks for, and then one round
@@ -225,7 +222,6 @@ class Plan(ABC):
         return False
 
     def left_out(self) -> Mapping[str, str]:
-        """The variants that could not be measured, and why."""
         return {}
 
     def search_result(self, _run_id: str) -> SearchResult | None:
@@ -272,7 +268,6 @@ class Rounds(Plan):
 
     @property
     def _parts(self) -> dict[str, int]:
-        """The parts into which the budget is divided."""
         return {"repetitions": self.spec.repetitions, "loads": len(self.spec.loads)}
 
     def _least(self, stage: Stage) -> Iterator[Round]:
@@ -305,7 +300,6 @@ class Rounds(Plan):
         return Round(stage=stage, load=load, number=self.numbers[load], classes=classes)
 
     def _has_budget(self, prompt_class: str, repetition: int) -> bool:
-        """Whether a class may have another round in this repetition."""
         most = most_rounds(self.spec.sampling, **self._parts)
         spent = sum(n for group, n in self._measured.items() if group.prompt_class == prompt_class)
         return spent < most * repetition // self.spec.repetitions

@@ -15,7 +15,7 @@ from draftworth.analysis.pairing import Traffic
 from draftworth.errors import DraftworthError
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.measuring.schedule import Plan, Precision, Round, Rounds, Stage, candidate_stage
-from draftworth.metrics.cost import SECONDS_PER_HOUR, nodes_usd_per_second, usd_per_million_tokens
+from draftworth.metrics import definitions
 from draftworth.records.load import Load
 from draftworth.records.readings import Reading
 from draftworth.records.results import BlockResult
@@ -31,58 +31,48 @@ from draftworth.searching.policy import (
 from draftworth.searching.yields import Yield, from_measured
 
 
-@dataclass(frozen=True, kw_only=True)
-class Spending:
-    """Decides whether a search has time and money for another candidate.
+def why_over(
+    spec: RunSpec,
+    elapsed_s: float,
+    expected: CandidateForecast | None,
+    state: SearchState,
+) -> str:
+    """Why a search has no time or money for another candidate; empty: it has.
 
     elapsed_s: the time since the run began, with all starts of servers.
+    expected: the next candidate's forecast; None where there is no forecast yet.
     """
+    hours, limit = elapsed_s / definitions.SECONDS_PER_HOUR, state.search
+    if limit.hours is not None and hours >= limit.hours:
+        return f"it has lasted {hours:.2f} hours; search.stop.hours is {limit.hours:g}"
+    usd_per_second = definitions.nodes_usd_per_second(spec.price) or 0.0
+    spent_usd = elapsed_s * usd_per_second
+    if limit.usd is not None and spent_usd >= limit.usd:
+        return f"it has cost {spent_usd:.2f} USD; search.stop.usd is {limit.usd:g}"
+    traffic_usd = _traffic_usd(spec, state)
+    if expected is None or traffic_usd is None or not state.measured:
+        return ""
+    minutes = elapsed_s / len(state.measured) / 60
+    costs_usd = minutes * 60 * usd_per_second
+    saves_usd = expected.gain * traffic_usd
+    if saves_usd >= costs_usd:
+        return ""
+    return (
+        f"measuring {expected.candidate.variant} would cost {costs_usd:.2f} USD ({minutes:.0f} "
+        f"minutes, as each so far) and can be expected to save {saves_usd:.2f} USD: "
+        f"{expected.gain:.2%} of {traffic_usd:,.0f} USD, which {limit.days:g} days of "
+        f"{limit.tokens_per_day:,.0f} output tokens cost without a draft"
+    )
 
-    spec: RunSpec
-    elapsed_s: float
 
-    def why_over(self, expected: CandidateForecast | None, state: SearchState) -> str:
-        """Why no further candidate may be begun; empty: one may.
-
-        expected: the next candidate's forecast; None where there is no forecast yet.
-        """
-        hours, limit = self.elapsed_s / SECONDS_PER_HOUR, state.search
-        if limit.hours is not None and hours >= limit.hours:
-            return f"it has lasted {hours:.2f} hours; search.stop.hours is {limit.hours:g}"
-        spent_usd = self.elapsed_s * self._usd_per_second
-        if limit.usd is not None and spent_usd >= limit.usd:
-            return f"it has cost {spent_usd:.2f} USD; search.stop.usd is {limit.usd:g}"
-        return self._why_not_worth_it(expected, state) if expected else ""
-
-    def _why_not_worth_it(self, expected: CandidateForecast, state: SearchState) -> str:
-        traffic_usd = self._traffic_usd(state)
-        if traffic_usd is None or not state.measured:
-            return ""
-        minutes = self.elapsed_s / len(state.measured) / 60
-        costs_usd = minutes * 60 * self._usd_per_second
-        saves_usd = expected.gain * traffic_usd
-        if saves_usd >= costs_usd:
-            return ""
-        return (
-            f"measuring {expected.candidate.variant} would cost {costs_usd:.2f} USD ({minutes:.0f} "
-            f"minutes, as each so far) and can be expected to save {saves_usd:.2f} USD: "
-            f"{expected.gain:.2%} of {traffic_usd:,.0f} USD, which {state.search.days:g} days of "
-            f"{state.search.tokens_per_day:,.0f} output tokens cost without a draft"
-        )
-
-    def _traffic_usd(self, state: SearchState) -> float | None:
-        """The cost of the user's tokens without a draft; None where it is not known."""
-        in_flight, a_day = self.spec.loads[0].in_flight, state.search.tokens_per_day
-        if a_day is None or in_flight is None:
-            return None
-        throughput = in_flight / state.baseline_s
-        million = usd_per_million_tokens(self.spec.price, self.spec.baseline, throughput)
-        return None if million is None else million * a_day * state.search.days / 1e6
-
-    @property
-    def _usd_per_second(self) -> float:
-        """The price of all nodes; 0 where it is not known."""
-        return nodes_usd_per_second(self.spec.price) or 0.0
+def _traffic_usd(spec: RunSpec, state: SearchState) -> float | None:
+    """The cost of the user's tokens without a draft; None where it is not known."""
+    in_flight, a_day = spec.loads[0].in_flight, state.search.tokens_per_day
+    if a_day is None or in_flight is None:
+        return None
+    throughput = in_flight / state.baseline_s
+    million = definitions.usd_per_million_tokens(spec.price, spec.baseline, throughput)
+    return None if million is None else million * a_day * state.search.days / 1e6
 
 
 # Returns how well drafts predict the baseline's outputs in blocks, by `Candidate.draft`. A search
@@ -135,7 +125,7 @@ class SearchRounds(Plan):
             raise DraftworthError(f"no candidate could be measured: {reasons}")
 
     def _note_measured(self, candidate: Candidate) -> None:
-        self._read()
+        self._readings = self._readings or self.read_outputs(self.blocks)
         if reason := self._why_no_figure(candidate):
             self._leave_out(candidate.variant, reason)
         else:
@@ -143,7 +133,6 @@ class SearchRounds(Plan):
             self._failed_in_a_row = 0
 
     def has_answer(self, _stage: Stage) -> bool:
-        """Whether a candidate is measured."""
         return bool(self.order)
 
     def leave_out(self, stage: Stage, reason: str) -> bool:
@@ -156,11 +145,9 @@ class SearchRounds(Plan):
         return self._failed_in_a_row < MAX_FAILURES_IN_A_ROW
 
     def left_out(self) -> Mapping[str, str]:
-        """The candidates that could not be measured, and why."""
         return self.failed
 
     def search_result(self, run_id: str) -> SearchResult:
-        """The findings of the search by now."""
         return search_result(
             self.state(),
             run_id=run_id,
@@ -172,7 +159,6 @@ class SearchRounds(Plan):
         )
 
     def state(self) -> SearchState:
-        """The state of the search, from the blocks that are measured by now."""
         measured = {c: found for c in self.order if (found := self._measured(c))}
         baseline = self._class_times()
         return SearchState(
@@ -192,10 +178,6 @@ class SearchRounds(Plan):
         """The traffic at the one load of a search (`experiment/rules/search.py`)."""
         return Traffic(weights=self.spec.class_weights, load=self.spec.loads[0])
 
-    def _read(self) -> None:
-        if not self._readings:
-            self._readings = self.read_outputs(self.blocks)
-
     def _leave_out(self, variant: str, reason: str) -> None:
         self.failed[variant] = reason
         self.progress(f"candidate {variant} is left out: {reason}")
@@ -203,15 +185,11 @@ class SearchRounds(Plan):
     def _why_no_figure(self, candidate: Candidate) -> str:
         """Why a candidate cannot be the best although its server answered; empty: it can."""
         variant, limits = candidate.variant, self.spec.limits
+        if reason := why_not_comparable(self.blocks, self._traffic, limits, [variant]):
+            return reason
         limits_kept = limit_check(self.blocks, self._traffic, limits, variant)
-        return (
-            why_not_comparable(self.blocks, self._traffic, limits, [variant])
-            or ("" if limits_kept.kept is not False else limits_kept.reason)
-            or self._why_unknown(candidate)
-        )
-
-    def _why_unknown(self, candidate: Candidate) -> str:
-        """Why a candidate's step cost is not known; empty: it is known."""
+        if limits_kept.kept is False and limits_kept.reason:
+            return limits_kept.reason
         found = self._measured(candidate)
         if found is None:
             return "nothing compares it with the baseline"
@@ -235,21 +213,19 @@ class SearchRounds(Plan):
         if due is None:
             is_sure = len(state.measured) < len(state.candidates)
             self.ended = SURE.format(within=self.search.within) if is_sure else ALL_MEASURED
-        elif state.measured and (reason := self._why_over(expected.get(due), state)):
-            due, self.ended = None, reason
+        elif state.measured:
+            forecast = expected.get(due)
+            self.ended = why_over(self.spec, self.elapsed_seconds(), forecast, state)
         if self.ended:
             self.progress(f"the search ends: {self.ended}")
-        elif due and due in expected:
+            return None
+        if due in expected:
             self._expected[due] = told = expected[due]
             self.progress(
                 f"next: {due.variant}, whose token is expected to cost {told.cost.value:.3f} "
                 f"({told.cost.low:.3f} to {told.cost.high:.3f}) of the baseline's"
             )
         return due
-
-    def _why_over(self, expected: CandidateForecast | None, state: SearchState) -> str:
-        spending = Spending(spec=self.spec, elapsed_s=self.elapsed_seconds())
-        return spending.why_over(expected, state)
 
     def _next(self, state: SearchState) -> Candidate | None:
         due = {c.variant: c for c in self._open if c not in self.order}
@@ -259,7 +235,6 @@ class SearchRounds(Plan):
         return state.next
 
     def _rounds(self, candidate: Candidate) -> Iterator[Round]:
-        """The same rounds as in a run of the baseline and this candidate."""
         spec = self.spec.beside_baseline(candidate.variant)
         yield from Rounds(
             spec=spec,
@@ -270,7 +245,9 @@ class SearchRounds(Plan):
         )
 
     def _yields(
-        self, measured: Mapping[Candidate, MeasuredCandidate], classes: Mapping[str, ClassTimes]
+        self,
+        measured: Mapping[Candidate, MeasuredCandidate],
+        classes: Mapping[str, ClassTimes],
     ) -> dict[Candidate, Yield]:
         """The yields of candidates that are known in every class, from text or from others."""
         if not measured:

@@ -6,15 +6,19 @@ manager (`rehearsal`). Servers that run already, and stay, are neither started n
 
 import asyncio
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from draftworth.errors import DraftworthError
-from draftworth.measuring.clock import WallClock
-from draftworth.measuring.http import API_KEY_VARIABLE, HttpError, get_text, refusal
+from draftworth.measuring.client import Client
+from draftworth.measuring.clock import WallClock, unix_clock
+from draftworth.measuring.http import API_KEY_VARIABLE, HttpError, ask, refusal
 from draftworth.measuring.journal import Journal, elapsed_seconds
+from draftworth.measuring.load import AsyncioEngine, LoadEngine
 from draftworth.measuring.run_specification import Endpoint, RunSpec
+from draftworth.records.readings import Reading
+from draftworth.records.results import BlockResult
 from draftworth.records.servers import ServerState
 from draftworth.untrusted import one_line
 
@@ -29,115 +33,7 @@ _LIMIT_BYTES = 64 * 1024
 
 
 class NotReadyError(DraftworthError):
-    """A server was not ready by the deadline."""
-
-
-class GivenUpError(DraftworthError):
-    """A server will not be ready: it was given up where it runs."""
-
-
-# Returns the last state that the server of this name reported; None: it reported none.
-ReadServerState = Callable[[str], ServerState | None]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Readiness:
-    """Asks servers for their health.
-
-    server_state: called in a thread, because it may take long.
-    """
-
-    api_key: str | None
-    progress: Callable[[str], None]
-    clock: WallClock
-    poll_seconds: float
-    server_state: ReadServerState
-
-    async def wait(
-        self,
-        endpoints: Sequence[Endpoint],
-        *,
-        at_most_seconds: float | None,
-        since_unix_s: float = 0.0,
-    ) -> None:
-        """Wait for `/health` of every server.
-
-        Args:
-            endpoints: the servers.
-            at_most_seconds: None: without an end.
-            since_unix_s: states from before this time are those of an earlier start.
-
-        Raises:
-            NotReadyError: one was not ready in time.
-            GivenUpError: one will never be ready.
-        """
-        waiting = asyncio.ensure_future(self._wait(endpoints, at_most_seconds))
-        watching = asyncio.ensure_future(self._watch(endpoints, since_unix_s))
-        try:
-            await asyncio.wait((waiting, watching), return_when=asyncio.FIRST_COMPLETED)
-            # Where all servers are ready, none of them was given up.
-            (waiting if waiting.done() else watching).result()
-        finally:
-            await _cancelled(waiting, watching)
-
-    async def _watch(self, endpoints: Sequence[Endpoint], since_unix_s: float) -> None:
-        """Raise GivenUpError as soon as a server was given up."""
-        while True:
-            for endpoint in endpoints:
-                state = await asyncio.to_thread(self.server_state, endpoint.server)
-                if state and state.phase == "given_up" and state.since_unix_s >= since_unix_s:
-                    raise GivenUpError(_why_given_up(state))
-            await asyncio.sleep(STATE_SECONDS)
-
-    async def _wait(self, endpoints: Sequence[Endpoint], at_most_seconds: float | None) -> None:
-        wait_seconds = math.inf if at_most_seconds is None else at_most_seconds
-        give_up_at_seconds = self.clock() + wait_seconds
-        for endpoint in endpoints:
-            self.progress(f"waiting for {endpoint.variant} at {endpoint.base_url}")
-            while (answer := await self.health(endpoint)) != READY:
-                if self.clock() >= give_up_at_seconds:
-                    raise NotReadyError(
-                        f"{endpoint.variant} at {endpoint.base_url} was not ready within "
-                        f"{wait_seconds:g} s; last answer: {answer}"
-                    )
-                await asyncio.sleep(self.poll_seconds)
-
-    async def health(self, endpoint: Endpoint) -> str:
-        """Return `READY`, or why the server is not; raise NotReadyError where it wants a key."""
-        try:
-            answer = await get_text(
-                f"{endpoint.base_url}/health",
-                timeout_seconds=_TIMEOUT_SECONDS,
-                limit_bytes=_LIMIT_BYTES,
-                api_key=self.api_key,
-            )
-        except HttpError as error:
-            return str(error)
-        except TimeoutError:
-            return f"no answer within {_TIMEOUT_SECONDS:g} s"
-        status = answer.head.status
-        if status in (401, 403):
-            raise NotReadyError(
-                f"{endpoint.variant} at {endpoint.base_url} answers HTTP {status}: set the "
-                f"environment variable {API_KEY_VARIABLE} to its key"
-            )
-        # A server without a health endpoint answers 404, so it does answer.
-        return READY if status in (200, 404) else refusal(answer.head)
-
-
-def _why_given_up(state: ServerState) -> str:
-    lines = " | ".join(state.last_lines[-_QUOTED_LINES:])
-    log = f"; its log ends: {lines}" if lines else ""
-    return one_line(
-        f"{state.variant} was given up at its start {state.start}: {state.reason}{log}",
-        characters=_WORDS_CHARACTERS,
-    )
-
-
-async def _cancelled(*tasks: asyncio.Future[None]) -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+    """A server was not ready by the deadline, or will not be."""
 
 
 class ServersError(DraftworthError):
@@ -153,9 +49,7 @@ class Servers(Protocol):
         A second call changes nothing. It returns when all starts are asked for, before the servers
         are ready.
 
-        Args:
-            endpoints: whose servers are to run.
-            restart: whether these are stopped first, too.
+        restart: whether these are stopped first, too.
 
         Raises:
             ServersError: a server cannot be started or stopped.
@@ -169,15 +63,138 @@ class FixedServers:
         """Do nothing: `RunSpec` refuses a run that changes servers which nobody can start."""
 
 
+Progress = Callable[[str], None]
+# Returns the last state that the server of this name reported; None: it reported none.
+ReadServerState = Callable[[str], ServerState | None]
+# `ReadOutputs` for the run with an id.
+ReadRunsOutputs = Callable[[str, Sequence[BlockResult]], Mapping[str, Sequence[Reading]]]
+
+
+def reads_nothing(_run_id: str, _blocks: Sequence[BlockResult]) -> Mapping[str, Sequence[Reading]]:
+    """Read nothing, where no draft is at hand: a search goes by what its servers do."""
+    return {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Environment:
+    """The process that measures a run, and the servers that it finds.
+
+    scheduling: the class in which the operating system schedules the requests, in words.
+    servers: starts and stops servers, where the run repeats, has a control or searches.
+    server_state: reads how a server describes its own start; it may take long.
+    read_outputs: reads what the drafts of a search say of the baseline's outputs.
+    deadline_seconds: the time that the whole run may take from the start of its first pod. It is
+        asked again and again, because it may be moved while the run lasts; None: without an end.
+    """
+
+    progress: Progress
+    scheduling: str = ""
+    api_key: str | None = None
+    wall_clock: WallClock = unix_clock
+    make_client: Callable[..., Client] = Client
+    engine: LoadEngine = field(default_factory=AsyncioEngine)
+    servers: Servers = field(default_factory=FixedServers)
+    server_state: ReadServerState = lambda _: None
+    ready_poll_seconds: float = 1.0
+    read_outputs: ReadRunsOutputs = reads_nothing
+    deadline_seconds: Callable[[], float | None] = lambda: None
+    deadline_poll_seconds: float = 30.0
+
+
+async def wait_until_ready(
+    endpoints: Sequence[Endpoint],
+    environment: Environment,
+    *,
+    at_most_seconds: float | None,
+    since_unix_s: float = 0.0,
+) -> None:
+    """Wait for `/health` of every server.
+
+    at_most_seconds: None: without an end.
+    since_unix_s: states from before this time are those of an earlier start.
+
+    Raises:
+        NotReadyError: one was not ready in time, or was given up where it runs.
+    """
+    waiting = asyncio.ensure_future(_all_ready(endpoints, environment, at_most_seconds))
+    watching = asyncio.ensure_future(_watch(endpoints, environment, since_unix_s))
+    try:
+        await asyncio.wait((waiting, watching), return_when=asyncio.FIRST_COMPLETED)
+        # Where all servers are ready, none of them was given up.
+        (waiting if waiting.done() else watching).result()
+    finally:
+        waiting.cancel()
+        watching.cancel()
+        await asyncio.gather(waiting, watching, return_exceptions=True)
+
+
+async def _watch(
+    endpoints: Sequence[Endpoint], environment: Environment, since_unix_s: float
+) -> None:
+    """Raise NotReadyError as soon as a server was given up."""
+    while True:
+        for endpoint in endpoints:
+            state = await asyncio.to_thread(environment.server_state, endpoint.server)
+            if state and state.phase == "given_up" and state.since_unix_s >= since_unix_s:
+                raise NotReadyError(_why_given_up(state))
+        await asyncio.sleep(STATE_SECONDS)
+
+
+async def _all_ready(
+    endpoints: Sequence[Endpoint], environment: Environment, at_most_seconds: float | None
+) -> None:
+    wait_seconds = math.inf if at_most_seconds is None else at_most_seconds
+    give_up_at_seconds = environment.wall_clock() + wait_seconds
+    for endpoint in endpoints:
+        environment.progress(f"waiting for {endpoint.variant} at {endpoint.base_url}")
+        while (answer := await health(endpoint, environment.api_key)) != READY:
+            if environment.wall_clock() >= give_up_at_seconds:
+                raise NotReadyError(
+                    f"{endpoint.variant} at {endpoint.base_url} was not ready within "
+                    f"{wait_seconds:g} s; last answer: {answer}"
+                )
+            await asyncio.sleep(environment.ready_poll_seconds)
+
+
+async def health(endpoint: Endpoint, api_key: str | None) -> str:
+    """Return `READY`, or why the server is not; raise NotReadyError where it wants a key."""
+    try:
+        answer = await ask(
+            f"{endpoint.base_url}/health",
+            timeout_seconds=_TIMEOUT_SECONDS,
+            limit_bytes=_LIMIT_BYTES,
+            api_key=api_key,
+        )
+    except HttpError as error:
+        return str(error)
+    except TimeoutError:
+        return f"no answer within {_TIMEOUT_SECONDS:g} s"
+    status = answer.head.status
+    if status in (401, 403):
+        raise NotReadyError(
+            f"{endpoint.variant} at {endpoint.base_url} answers HTTP {status}: set the "
+            f"environment variable {API_KEY_VARIABLE} to its key"
+        )
+    # A server without a health endpoint answers 404, so it does answer.
+    return READY if status in (200, 404) else refusal(answer.head)
+
+
+def _why_given_up(state: ServerState) -> str:
+    lines = " | ".join(state.last_lines[-_QUOTED_LINES:])
+    log = f"; its log ends: {lines}" if lines else ""
+    return one_line(
+        f"{state.variant} was given up at its start {state.start}: {state.reason}{log}",
+        characters=_WORDS_CHARACTERS,
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class StageServers:
     """Starts servers and waits for them, and notes in the journal how long that took."""
 
     spec: RunSpec
-    servers: Servers
-    readiness: Readiness
+    environment: Environment
     journal: Journal
-    clock: WallClock
 
     async def find(self, endpoints: Sequence[Endpoint]) -> None:
         """Run these servers and no others when the run, or its next pod, begins.
@@ -187,39 +204,38 @@ class StageServers:
 
         Raises:
             ServersError: one cannot be started or stopped.
-            NotReadyError, GivenUpError: one is not ready in time, or will never be.
+            NotReadyError: one is not ready in time, or will never be.
         """
         were_ready = any(e.kind in ("measured", "lost") for e in self.journal.entries)
         allowance_seconds = None if were_ready else self.spec.start_allowance_seconds
         if allowance_seconds is not None:
             allowance_seconds = self.seconds_left(allowance_seconds)
-        await self.servers.run_only(endpoints, restart=False)
+        await self.environment.servers.run_only(endpoints, restart=False)
         await self._wait(endpoints, allowance_seconds)
 
     async def change(self, endpoints: Sequence[Endpoint], *, restart: bool) -> None:
         """Do the same in the middle of a run: the time for a start begins now."""
-        await self.servers.run_only(endpoints, restart=restart)
+        await self.environment.servers.run_only(endpoints, restart=restart)
         await self._wait(endpoints, self.spec.start_allowance_seconds)
 
     async def again(self, endpoints: Sequence[Endpoint]) -> None:
         """Do the same after a server was lost, and wait as long as the run's deadline allows."""
-        await self.servers.run_only(endpoints, restart=False)
+        await self.environment.servers.run_only(endpoints, restart=False)
         await self._wait(endpoints, None)
 
     def seconds_left(self, total: float) -> float:
-        """How much is left of a total that began with the run."""
         return max(0.0, total - self.elapsed_seconds())
 
     def elapsed_seconds(self) -> float:
-        """The time since the run began."""
-        return elapsed_seconds(self.journal.entries, until_unix_s=self.clock())
+        return elapsed_seconds(self.journal.entries, until_unix_s=self.environment.wall_clock())
 
     async def _wait(self, endpoints: Sequence[Endpoint], allowance_seconds: float | None) -> None:
         deadline_seconds = self.spec.ready_deadline_seconds
-        started_at_unix_s = self.clock()
+        started_at_unix_s = self.environment.wall_clock()
         try:
-            await self.readiness.wait(
+            await wait_until_ready(
                 endpoints,
+                self.environment,
                 at_most_seconds=allowance_seconds if deadline_seconds is None else deadline_seconds,
                 since_unix_s=self.journal.started_at_unix_s,
             )

@@ -1,4 +1,4 @@
-"""The metrics: every figure is declared once, in `definitions.toml`. Standard library only.
+"""The metrics: every figure is declared once, in `definitions.toml`; and US dollars from a price.
 
 A new figure of a request is a field of `RequestRecord` (`records.results`), its computation
 (`measuring.client`) and a `[[metric]]` in the declaration: CloudWatch, the dashboard, summaries and
@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from draftworth.metrics.cost import usd_per_million_tokens
 from draftworth.records.findings import Verdict
 from draftworth.records.results import AS_SHIPPED, CONTROL, BlockResult, Price, RequestRecord
 from draftworth.speculation import explained_acceptance
 
+SECONDS_PER_HOUR = 3600.0
 NAMESPACE = "Draftworth"
 DIMENSIONS = ("Experiment", "Variant", "PromptClass", "Load")
 
@@ -110,6 +110,29 @@ class Metric:
         scaled = float(value * self.unit.scale)
         # To the nanosecond, the resolution of the clock that took it.
         return round(scaled, 6) if self.is_latency else scaled
+
+
+def usd_per_million_tokens(
+    price: Price | None, variant: str, throughput_token_per_s: float | None
+) -> float | None:
+    """Return US dollars for a million output tokens of a slot with this throughput."""
+    usd_per_second = slot_usd_per_second(price, variant)
+    if usd_per_second is None or not throughput_token_per_s:
+        return None
+    return usd_per_second / throughput_token_per_s * 1e6
+
+
+def slot_usd_per_second(price: Price | None, variant: str) -> float | None:
+    """Return US dollars a second of a variant's part of a node; None without a price."""
+    share = price.node_shares.get(variant) if price else None
+    if price is None or share is None:
+        return None
+    return price.usd_per_node_hour * share / SECONDS_PER_HOUR
+
+
+def nodes_usd_per_second(price: Price | None) -> float | None:
+    """Return US dollars a second of all nodes; None without a price."""
+    return None if price is None else price.nodes * price.usd_per_node_hour / SECONDS_PER_HOUR
 
 
 def _throughput(blocks: Sequence[BlockResult], _: Price | None = None) -> float | None:

@@ -28,7 +28,7 @@ from draftworth.metrics import definitions
 from draftworth.metrics.definitions import Metric, dimension_values
 from draftworth.records.findings import Verdict
 from draftworth.records.results import BlockResult
-from lambdas.metrics_publisher.errors import UnusableError
+from lambdas.metrics_publisher.events import UnusableError
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch.type_defs import DimensionTypeDef, MetricDatumTypeDef
@@ -150,17 +150,15 @@ def _calls(data: Iterator[MetricDatumTypeDef]) -> Iterator[Call]:
 
 
 def _dimensions(values: Mapping[str, str]) -> list[DimensionTypeDef]:
-    return [*map(_dimension, values.items())]
-
-
-def _dimension(item: tuple[str, str]) -> DimensionTypeDef:
-    name, value = item
-    printable = value.isascii() and value.isprintable()
-    if not (printable and value.strip() and len(value) <= MAX_DIMENSION_LENGTH):
-        raise UnusableError(
-            f"dimension {name}: given {value!r:.60}, allowed: 1 to {MAX_DIMENSION_LENGTH} "
-            "printable ASCII characters"
-        )
-    if value.startswith(":"):
-        raise UnusableError(f"dimension {name}: given {value!r:.60}, must not start with a colon")
-    return {"Name": name, "Value": value}
+    for name, value in values.items():
+        printable = value.isascii() and value.isprintable()
+        if not (printable and value.strip() and len(value) <= MAX_DIMENSION_LENGTH):
+            raise UnusableError(
+                f"dimension {name}: given {value!r:.60}, allowed: 1 to {MAX_DIMENSION_LENGTH} "
+                "printable ASCII characters"
+            )
+        if value.startswith(":"):
+            raise UnusableError(
+                f"dimension {name}: given {value!r:.60}, must not start with a colon"
+            )
+    return [{"Name": name, "Value": value} for name, value in values.items()]

@@ -1,17 +1,38 @@
-"""SQS message bodies: S3 events as EventBridge sends them.
+"""SQS message bodies: S3 events as EventBridge sends them; and why a message is not done.
 
 Source: "EventBridge event message structure", Amazon S3 User Guide. A body names one
 object, whose key is not escaped.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 from draftworth.records.codec import RecordError, load_object
 from draftworth.records.results import OBJECT_CREATED
-from lambdas.metrics_publisher.errors import UnusableError
 
 _SHOWN_CHARACTERS = 200
+
+
+class PublishError(Exception):
+    """The message is not done; the text is logged.
+
+    SQS delivers it again; after enough tries it is a dead letter.
+    """
+
+    retry_helps = False
+
+
+class UnusableError(PublishError):
+    """The message, its file or the age of its figures cannot be used."""
+
+
+class NotNowError(PublishError):
+    """The next delivery of the message can succeed."""
+
+    retry_helps = True
+
+
+class ClaimedError(NotNowError):
+    """Another delivery publishes the same file at this moment."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,9 +49,12 @@ def created_object(body: str) -> ObjectCreated:
         event = load_object(body)
     except RecordError as error:
         raise UnusableError(f"message body is not an S3 event: {error}: {_shown(body)}") from error
-    kind = event.get("detail-type")
-    bucket, key = _names(event)
-    if not (isinstance(kind, str) and isinstance(bucket, str) and isinstance(key, str)):
+    try:
+        kind, detail = event["detail-type"], event["detail"]
+        bucket, key = detail["bucket"]["name"], detail["object"]["key"]
+    except (KeyError, TypeError):
+        kind = bucket = key = None
+    if not all(isinstance(name, str) for name in (kind, bucket, key)):
         raise UnusableError(f"message body is not an S3 event: {_shown(body)}")
     if kind != OBJECT_CREATED:
         raise UnusableError(
@@ -38,14 +62,6 @@ def created_object(body: str) -> ObjectCreated:
             "narrow the rule's pattern"
         )
     return ObjectCreated(bucket=bucket, key=key)
-
-
-def _names(event: dict[str, Any]) -> tuple[Any, Any]:
-    try:
-        detail = event["detail"]
-        return detail["bucket"]["name"], detail["object"]["key"]
-    except (KeyError, TypeError):
-        return None, None
 
 
 def _shown(text: str) -> str:

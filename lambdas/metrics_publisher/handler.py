@@ -13,15 +13,14 @@ import functools
 import os
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
 from draftworth.untrusted import one_line
-from lambdas.metrics_publisher.errors import PublishError
-from lambdas.metrics_publisher.events import ObjectCreated, created_object
+from lambdas.metrics_publisher.events import PublishError, created_object
 from lambdas.metrics_publisher.publisher import Publication, Publisher
 from lambdas.runtime import CLIENT_CONFIG, Context, Log, log_line
 
@@ -53,35 +52,24 @@ def handle_batch(
         if context is None
         else context.get_remaining_time_in_millis() / 1000
     )
-    publish = functools.partial(
-        _publish, publisher=publisher, log=log, deadline_unix_s=publisher.clock() + seconds
-    )
-    failed = [m["messageId"] for m in event["Records"] if not _handle_message(m, publish, log)]
+    deadline_unix_s = publisher.clock() + seconds
+    failed = [
+        message["messageId"]
+        for message in event["Records"]
+        if not _handle_message(message, publisher, log, deadline_unix_s)
+    ]
     return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in failed]}
 
 
-def _handle_message(message: Mapping[str, Any], publish: Callable[..., bool], log: Log) -> bool:
+def _handle_message(
+    message: Mapping[str, Any], publisher: Publisher, log: Log, deadline_unix_s: float
+) -> bool:
     """Handle one message and tell whether it is done; a failure must not stop the others."""
     about = {"message_id": message["messageId"]}
-    try:
-        source = created_object(message["body"])
-    except Exception as error:  # noqa: BLE001 - logged with its reason, message reported as failed
-        log(_failure(about, error))
-        return False
-    return publish(source, about)
-
-
-def _publish(
-    source: ObjectCreated,
-    about: Mapping[str, str],
-    *,
-    publisher: Publisher,
-    log: Log,
-    deadline_unix_s: float,
-) -> bool:
-    about = {**about, "bucket": source.bucket, "key": source.key}
     started = time.monotonic()
     try:
+        source = created_object(message["body"])
+        about |= {"bucket": source.bucket, "key": source.key}
         outcome = publisher.publish(source, deadline_unix_s=deadline_unix_s)
     except Exception as error:  # noqa: BLE001 - logged with its reason, message reported as failed
         log(_failure(about, error))
@@ -103,7 +91,6 @@ def _publish(
 
 
 def _verdict_words(outcome: Publication) -> dict[str, str]:
-    """Return the headline and the findings as fields for CloudWatch Logs Insights."""
     if not outcome.words:
         return {}
     headline, *findings = outcome.words

@@ -1,9 +1,14 @@
 """Publishes one result file to CloudWatch, and counts it once.
 
 What is promised: however often and however concurrently a file is delivered, each of its
-PutMetricData calls is repeated only if nobody can know whether it succeeded. The claim
-(`claims.py`) says which calls have; it is written after each one, and the next delivery goes on
-behind the last that is recorded.
+PutMetricData calls is repeated only if nobody can know whether it succeeded. PutMetricData is not
+idempotent, SQS delivers at least once, and two deliveries can run at the same time. So every file
+has a claim, a small JSON object `published/<key of the file>.json` in the same bucket, with
+conditional writes, which says how many of its calls are done. It is written after each one, and the
+next delivery goes on behind the last that is recorded. (Powertools for AWS Lambda would need a
+DynamoDB table and a layer, and only knows whether a message is done.) A claim has a lease, which
+ends `CLOCK_SKEW_SECONDS` after the invocation that holds it. Lambda kills an invocation at its end,
+so none uses an expired lease.
 
 What remains: a call that CloudWatch took, but whose success was not recorded. Either the function
 died, or could not reach S3, between the two; or CloudWatch's answer was lost (a read time-out, a
@@ -31,11 +36,9 @@ from draftworth.records import results
 from draftworth.records.codec import RecordError, load_record
 from draftworth.records.findings import Verdict
 from draftworth.untrusted import TooLargeError, read_at_most
-from lambdas.metrics_publisher.claims import CLOCK_SKEW_SECONDS, Claim, claim_document
+from lambdas.metrics_publisher import events
 from lambdas.metrics_publisher.datums import Plan, plan_block, plan_verdict
-from lambdas.metrics_publisher.errors import ClaimedError, NotNowError, PublishError, UnusableError
-from lambdas.metrics_publisher.events import ObjectCreated
-from lambdas.s3_document import ConflictError, DocumentError, S3Document, Stored
+from lambdas.s3_document import ConflictError, Document, DocumentError, S3Document, Stored
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch import CloudWatchClient
@@ -44,10 +47,30 @@ if TYPE_CHECKING:
 # The oldest and newest time that CloudWatch takes (API reference of PutMetricData), less a minute.
 OLDEST_SECONDS = 14 * 24 * 3600 - 60
 NEWEST_SECONDS = 2 * 3600 - 60
+# How far the clocks of two invocations may differ.
+CLOCK_SKEW_SECONDS = 30.0
 # No call is begun later than this before the invocation ends.
 RESERVE_SECONDS = 5.0
 
 F = TypeVar("F", results.BlockResult, Verdict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim(Document):
+    """How far a file is published, and until when an invocation holds it.
+
+    source_sha256: hash of the file's bytes; an ETag changes under SSE-KMS.
+    plan_sha256: hash of the calls that publish it.
+    calls, calls_done: PutMetricData calls, planned and known to have succeeded.
+    lease_until_unix_s: the end of the lease; 0 after it was given back.
+    """
+
+    schema: str = "draftworth.published/2"
+    source_sha256: str
+    plan_sha256: str
+    calls: int
+    calls_done: int
+    lease_until_unix_s: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +98,7 @@ class Publisher:
     bucket: str
     clock: Callable[[], float] = time.time
 
-    def publish(self, source: ObjectCreated, *, deadline_unix_s: float) -> Publication:
+    def publish(self, source: events.ObjectCreated, *, deadline_unix_s: float) -> Publication:
         """Publish one file, unless it is published; `deadline_unix_s` ends the invocation.
 
         Raises:
@@ -90,30 +113,36 @@ class Publisher:
             outcome = self._publish_once(source.key, data, plan, deadline_unix_s)
             return replace(outcome, words=plan.words)
         except ConflictError as error:
-            raise ClaimedError(
+            raise events.ClaimedError(
                 f"another delivery claimed the file at this moment ({error}); the next delivery of "
                 "this message finds it published or goes on with it"
             ) from error
         except DocumentError as error:
-            raise UnusableError(str(error)) from error
+            raise events.UnusableError(str(error)) from error
 
     def _read(self, key: str) -> tuple[bytes, float]:
-        """Return the file and the time when it was written."""
         try:
             found = self.s3.get_object(Bucket=self.bucket, Key=key)
             data = read_at_most(found["Body"], results.RESULT_LIMIT_BYTES)
             return data, found["LastModified"].timestamp()
         except self.s3.exceptions.NoSuchKey as error:
-            raise UnusableError(
+            raise events.UnusableError(
                 f"no object {key!r} in bucket {self.bucket!r}: it was deleted after its event"
             ) from error
         except TooLargeError as error:
-            raise UnusableError(f"not a result file: {error}") from error
+            raise events.UnusableError(f"not a result file: {error}") from error
 
     def _publish_once(
         self, key: str, data: bytes, plan: Plan, deadline_unix_s: float
     ) -> Publication:
-        claims = claim_document(self.s3, self.bucket, key)
+        claims = S3Document(
+            s3=self.s3,
+            bucket=self.bucket,
+            key=results.claim_key(key),
+            kind=Claim,
+            repair=f"it says how much of {key} is published: restore it, or delete it to publish "
+            "the file from the start",
+        )
         stored, done = claims.read(), 0
         sha256 = hashlib.sha256(data).hexdigest()
         if stored is not None:
@@ -141,13 +170,13 @@ class Publisher:
     def _check_free(self, key: str, claim: Claim, plan: Plan) -> None:
         seconds_left = claim.lease_until_unix_s - self.clock()
         if seconds_left > 0:
-            raise ClaimedError(
+            raise events.ClaimedError(
                 f"another delivery of the file has published {claim.calls_done} of {claim.calls} "
                 f"calls and holds it for {seconds_left:.0f} s more; the next delivery of this "
                 "message finds it published or goes on with it"
             )
         if claim.calls_done and claim.plan_sha256 != plan.sha256:
-            raise UnusableError(
+            raise events.UnusableError(
                 f"{claim.calls_done} of {claim.calls} calls were made by another version of this "
                 f"function, which groups values otherwise. Deploy that version and redrive the "
                 f"message, or delete {results.claim_key(key)} and redrive it: those calls then "
@@ -158,11 +187,14 @@ class Publisher:
         self, claims: S3Document[Claim], held: Stored[Claim], plan: Plan, deadline_unix_s: float
     ) -> None:
         """Make each call that is not done yet, and update the claim after each."""
-        claim, failures = held.document, (PublishError, ConflictError, ClientError, BotoCoreError)
+        claim, failures = (
+            held.document,
+            (events.PublishError, ConflictError, ClientError, BotoCoreError),
+        )
         try:
             for call in plan.calls[claim.calls_done :]:
                 if self.clock() > deadline_unix_s - RESERVE_SECONDS:
-                    raise NotNowError(
+                    raise events.NotNowError(
                         f"the invocation ends in less than {RESERVE_SECONDS:.0f} s: "
                         f"{claim.calls_done} of {claim.calls} calls are done, the next delivery "
                         "goes on"
@@ -176,14 +208,13 @@ class Publisher:
                 claims.write(replace(claim, lease_until_unix_s=0.0), over=held)
             raise
 
-    def _check_source(self, source: ObjectCreated) -> None:
+    def _check_source(self, source: events.ObjectCreated) -> None:
         if source.bucket != self.bucket:
-            raise UnusableError(f"bucket: given {source.bucket!r}, allowed: {self.bucket!r}")
+            raise events.UnusableError(f"bucket: given {source.bucket!r}, allowed: {self.bucket!r}")
         if not any(fnmatchcase(source.key, pattern) for pattern in results.PUBLISHED_FILES):
-            raise UnusableError(
+            raise events.UnusableError(
                 f"key: given {source.key!r}, allowed: {', '.join(results.PUBLISHED_FILES)}; "
-                f"narrow the "
-                "rule's pattern"
+                "narrow the rule's pattern"
             )
 
     def _check_timestamps(self, plan: Plan) -> None:
@@ -191,13 +222,13 @@ class Publisher:
             return
         now = self.clock()
         if plan.first_minute < now - OLDEST_SECONDS:
-            raise UnusableError(
+            raise events.UnusableError(
                 f"requests from {_utc(plan.first_minute)} are too old at {_utc(now)}: CloudWatch "
                 "takes timestamps up to two weeks back. The result file is kept; "
                 "`python -m draftworth report` reads it without CloudWatch"
             )
         if plan.last_minute > now + NEWEST_SECONDS:
-            raise UnusableError(
+            raise events.UnusableError(
                 f"requests from {_utc(plan.last_minute)} lie in the future at {_utc(now)}: "
                 "CloudWatch takes timestamps up to two hours ahead. Set the clock of the load "
                 "generator's node; redrive the message when that time has come"
@@ -215,15 +246,17 @@ def _load(kind: type[F], key: str, data: bytes) -> F:
     try:
         found = load_record(kind, data)
     except RecordError as error:
-        raise UnusableError(f"not a result file: {error}") from error
+        raise events.UnusableError(f"not a result file: {error}") from error
     if key != found.key:
-        raise UnusableError(f"key: given {key!r}, but the file says that it is {found.key!r}")
+        raise events.UnusableError(
+            f"key: given {key!r}, but the file says that it is {found.key!r}"
+        )
     return found
 
 
 def _check_same_file(key: str, claim: Claim, sha256: str) -> None:
     if claim.source_sha256 != sha256:
-        raise UnusableError(
+        raise events.UnusableError(
             f"{key} changed after {claim.calls_done} of {claim.calls} calls were published "
             f"(SHA-256 {claim.source_sha256:.12} then, {sha256:.12} now); a result file is written "
             f"once. To publish the new one as well, delete {results.claim_key(key)} and redrive "

@@ -47,22 +47,7 @@ def open_engine(
         raise UserInputError(
             f"load_generator llmperf: {reason}; next: load_generator asyncio needs no Ray"
         )
-    with _on_ray(actors_needed(spec, ray_address), ray_address, progress) as opened:
-        yield opened
-
-
-def start_actors(count: int, ray_address: str | None) -> RayActors:
-    """Start Ray, or join it, and `count` actors."""
-    from pods.measuring.ray_actors import RayActors
-
-    return RayActors(count, ray_address)
-
-
-@contextmanager
-def _on_ray(
-    count: int, ray_address: str | None, progress: Progress
-) -> Iterator[tuple[LoadEngine, str]]:
-    before_seconds = time.monotonic()
+    count, before_seconds = actors_needed(spec, ray_address), time.monotonic()
     actors = start_actors(count, ray_address)
     engine = RayEngine(actors.actors, progress)
     progress(
@@ -75,6 +60,13 @@ def _on_ray(
         actors.end_actors()
         engine.close()
         actors.close()
+
+
+def start_actors(count: int, ray_address: str | None) -> RayActors:
+    """Start Ray, or join it, and `count` actors."""
+    from pods.measuring.ray_actors import RayActors
+
+    return RayActors(count, ray_address)
 
 
 def why_not_llmperf(

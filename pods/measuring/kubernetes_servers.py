@@ -119,30 +119,18 @@ class KubernetesApi:
         Raises:
             ServersError: refused, or not answered after all tries.
         """
-        path = f"apis/apps/v1/namespaces/{self.namespace}/deployments/{deployment}/scale"
-        asked = f"to {replicas} replica{'' if replicas == 1 else 's'}"
-        answer, what = self._patch(path, {"spec": {"replicas": replicas}}, asked)
-        return _replicas(answer, what)
-
-    @property
-    def namespace(self) -> str:
-        """The namespace of this pod."""
-        return self._read("namespace")
-
-    def _patch(
-        self, path: str, body: Mapping[str, Any], asked: str
-    ) -> tuple[urllib3.BaseHTTPResponse, str]:
-        """Merge the body into an object; return the answer, and the request in words."""
-        what = f"PATCH {self.url}/{path} {asked}"
+        namespace = self._read("namespace")
+        path = f"apis/apps/v1/namespaces/{namespace}/deployments/{deployment}/scale"
+        url = f"{self.url}/{path}"
+        what = f"PATCH {url} to {replicas} replica{'' if replicas == 1 else 's'}"
         headers = {
             "Authorization": f"Bearer {self._read('token')}",
             "Content-Type": "application/merge-patch+json",
             "Accept": "application/json",
         }
+        body = json.dumps({"spec": {"replicas": replicas}})
         try:
-            answer = self._pool.request(
-                "PATCH", f"{self.url}/{path}", body=json.dumps(body), headers=headers
-            )
+            answer = self._pool.request("PATCH", url, body=body, headers=headers)
         except urllib3.exceptions.HTTPError as error:
             reason = one_line(str(error), characters=300)
             raise ServersError(
@@ -151,7 +139,7 @@ class KubernetesApi:
             ) from error
         if answer.status != 200:
             raise ServersError(f"{what}: {_refusal(answer, path)}")
-        return answer, what
+        return _replicas(answer, what)
 
     def _read(self, name: str) -> str:
         try:
@@ -246,7 +234,6 @@ async def go_home(servers: Servers, spec: RunSpec, log: Callable[[str], None]) -
 
 
 def _refusal(answer: urllib3.BaseHTTPResponse, path: str) -> str:
-    """The refusal of Kubernetes, and the next step."""
     said = f"HTTP {answer.status}: {_message(answer)}"
     namespace, kind, name, *part = path.partition("/namespaces/")[2].split("/")
     match answer.status:

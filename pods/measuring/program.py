@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import boto3
 from botocore.config import Config
@@ -30,21 +30,13 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from draftworth import __version__
 from draftworth.errors import DraftworthError, UserInputError
-from draftworth.measuring.assembly import make_runner
+from draftworth.measuring import run_specification
 from draftworth.measuring.clock import unix_clock
 from draftworth.measuring.journal import read_history, unrecorded_ends
 from draftworth.measuring.result_files import FolderSink, SinkError, Store
-from draftworth.measuring.run_specification import (
-    EXIT_COMPLETE,
-    EXIT_FAILED,
-    EXIT_INTERRUPTED,
-    EXIT_NOT_RECORDED,
-    MAX_UNRECORDED_ENDS,
-    RunSpec,
-    job_run_id,
-)
-from draftworth.measuring.runner import DEFECT, Environment, Runner, new_run_id
-from draftworth.measuring.servers import ReadServerState
+from draftworth.measuring.run_specification import RunSpec
+from draftworth.measuring.runner import DEFECT, Runner, new_run_id
+from draftworth.measuring.servers import Environment, ReadServerState
 from draftworth.records.codec import RecordError, dump_record, load_record
 from draftworth.records.prompts import MAX_PROMPT_BYTES
 from draftworth.records.reading import parse_s3_url
@@ -59,26 +51,6 @@ from pods.measuring.s3_sink import S3Sink
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
-T = TypeVar("T")
-
-
-def read_again(path: Path, read: Callable[[Path], T]) -> Callable[[], T]:
-    """Return a function that reads the file at each call, and keeps the last value while it fails.
-
-    Raises:
-        UserInputError: the file cannot be read now.
-    """
-    known = read(path)
-
-    def again() -> T:
-        nonlocal known
-        with contextlib.suppress(UserInputError):
-            known = read(path)
-        return known
-
-    return again
-
-
 # All prompts that an experiment may have, and the rest of a specification.
 LIMIT_BYTES = MAX_PROMPT_BYTES + MIB
 
@@ -86,10 +58,7 @@ LIMIT_BYTES = MAX_PROMPT_BYTES + MIB
 def read_spec(address: str, sha256: str | None, make_client: Callable[[], S3Client]) -> RunSpec:
     """The run specification at `s3://BUCKET/KEY` or in a file.
 
-    Args:
-        address: where it is.
-        sha256: of its bytes, in hex digits; None: any.
-        make_client: makes the client of S3, where one is needed.
+    sha256: of its bytes, in hex digits; None: any.
 
     Raises:
         UserInputError: it is missing, or not the announced one.
@@ -132,7 +101,7 @@ _RETRIES = Config(retries={"mode": "standard", "max_attempts": 8})
 def main(argv: Sequence[str]) -> int:
     """Run once."""
     arguments = _parser().parse_args(argv)
-    run_id = job_run_id(os.environ)
+    run_id = run_specification.job_run_id(os.environ)
     try:
         _end_on_signal()
         result = _measure(arguments, run_id)
@@ -140,23 +109,24 @@ def main(argv: Sequence[str]) -> int:
         add_report(_store(arguments.results), result.run_id, log_line)
     except SinkError as error:
         log_line(f"{error}; another pod may succeed")
-        return EXIT_NOT_RECORDED
+        return run_specification.EXIT_NOT_RECORDED
     except DraftworthError as error:
         log_line(str(error))
         recorded = run_id is None or _record_failure(arguments, run_id, str(error))
-        return error.exit_code if recorded else EXIT_NOT_RECORDED
+        return error.exit_code if recorded else run_specification.EXIT_NOT_RECORDED
     except (asyncio.CancelledError, SystemExit):
         if run_id is None:
             log_line("stopped by a signal; the run is over")
-            return EXIT_FAILED
+            return run_specification.EXIT_FAILED
         log_line(f"terminated; {run_id} goes on in the next pod")
-        return EXIT_INTERRUPTED
+        return run_specification.EXIT_INTERRUPTED
     except Exception as error:
         if run_id:
             _record_failure(arguments, run_id, f"{DEFECT}: {type(error).__name__}: {error}")
         raise
     log_line(f"run {result.run_id}: {result.status} {result.reason}".strip())
-    return EXIT_COMPLETE if result.status == "complete" else EXIT_FAILED
+    is_complete = result.status == "complete"
+    return run_specification.EXIT_COMPLETE if is_complete else run_specification.EXIT_FAILED
 
 
 def _end_on_signal() -> None:
@@ -179,11 +149,12 @@ def _measure(arguments: argparse.Namespace, run_id: str | None) -> RunResult:
         server_state=_server_states(arguments.results),
         servers=servers,
     )
-    make = partial(make_runner, spec, store, run_id or new_run_id(spec.experiment), history=history)
+    make = partial(Runner, spec, store, run_id or new_run_id(spec.experiment), history=history)
     if history and history.result:
         log_line(f"run {run_id} is over already; to measure again, raise `rerun`")
         return history.result
-    if history and (ends := unrecorded_ends(history.entries)) >= MAX_UNRECORDED_ENDS:
+    ends = unrecorded_ends(history.entries) if history else 0
+    if ends >= run_specification.MAX_UNRECORDED_ENDS:
         return make(environment).fail(
             f"{ends} pods ended and recorded no reason, as when they need more memory than they get"
         )
@@ -204,7 +175,6 @@ def _measure(arguments: argparse.Namespace, run_id: str | None) -> RunResult:
 
 
 async def _until_signal(runner: Runner) -> RunResult:
-    """Run, until SIGTERM or SIGINT cancels it."""
     running = asyncio.ensure_future(runner.run())
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -264,7 +234,6 @@ def _store(results: str) -> Store:
 
 
 def _server_states(results: str) -> ReadServerState:
-    """Read states from the bucket of the results, into which servers report."""
     if "://" not in results:
         return lambda _: None
     bucket, _ = parse_s3_url(results)
@@ -276,8 +245,19 @@ def _s3() -> S3Client:
 
 
 def _deadline(path: Path | None) -> Callable[[], float | None]:
-    """Return a function that reads the deadline, in seconds."""
-    return read_again(path, _read_deadline) if path else lambda: None
+    """Return a function that reads the deadline, in seconds, and keeps the last one where that
+    fails; raises UserInputError where it cannot be read now."""
+    if path is None:
+        return lambda: None
+    known = _read_deadline(path)
+
+    def read_again() -> float:
+        nonlocal known
+        with contextlib.suppress(UserInputError):
+            known = _read_deadline(path)
+        return known
+
+    return read_again
 
 
 def _read_deadline(path: Path) -> float:

@@ -65,7 +65,6 @@ class MeasuringClient(LLMClient):  # type: ignore[misc]  # llmperf has no types
         return raise_scheduling_class()
 
     def llm_request(self, request_config: Any) -> tuple[dict[str, Any], str, Any]:
-        """Measure one request, the way llmperf asks for it."""
         client: Client = request_config.metadata[_CLIENT]
         request: Planned = request_config.metadata[_REQUEST]
         measuring = self._loop.create_task(
@@ -108,11 +107,9 @@ class LaunchedActor:
         return measured
 
     def cancel(self, request: Planned) -> None:
-        """Ask the actor to end this request."""
         self.handle.cancel.remote(request.request_id)
 
     def _await_restart(self) -> None:
-        """Wait for the actor's restart, so that the next request is not lost too."""
         with suppress(RayError):
             ray.get(self.handle.scheduling.remote(), timeout=RESTART_DEADLINE_SECONDS)
 
@@ -178,7 +175,6 @@ class RayActors:
         return " or ".join(sorted(set(answers)))
 
     def end_actors(self) -> None:
-        """End every actor at once, whatever it measures."""
         for actor in self.actors:
             with suppress(RayError):
                 ray.kill(actor.handle)

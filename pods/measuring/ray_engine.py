@@ -48,7 +48,6 @@ class _ThroughActors:
     cancelled: list[asyncio.Future[Measured | None]] = field(default_factory=list)
 
     async def measure(self, request: Planned) -> Measured:
-        """Send one request. A failure is a record with its reason, never an exception."""
         asked_seconds = time.monotonic()
         actor = await self.idle.get()
         self.waits_seconds.append(time.monotonic() - asked_seconds)

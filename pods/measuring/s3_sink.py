@@ -56,9 +56,6 @@ class S3Sink:
             raise SinkError(f"s3://{self.bucket}/{start}: cannot be listed: {error}") from error
 
     def read(self, name: str, *, limit_bytes: int = RESULT_LIMIT_BYTES) -> bytes:
-        return self._get(name, limit_bytes)
-
-    def _get(self, name: str, limit_bytes: int) -> bytes:
         key = self._key(name)
         try:
             body = self._client.get_object(Bucket=self.bucket, Key=key)["Body"]
@@ -71,6 +68,6 @@ class S3Sink:
 
     def _holds(self, name: str, data: bytes) -> bool:
         try:
-            return self._get(name, len(data)) == data
+            return self.read(name, limit_bytes=len(data)) == data
         except SinkError:
             return False

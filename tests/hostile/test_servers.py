@@ -19,7 +19,7 @@ from draftworth.measuring.client import ERROR_UNEXPECTED, Client, Measured
 from draftworth.measuring.connections import tls_context
 from draftworth.measuring.result_files import FolderSink, llmperf_responses, llmperf_summary
 from draftworth.measuring.run_specification import Endpoint, RequestShape
-from draftworth.measuring.servers import Readiness
+from draftworth.measuring.servers import health
 from draftworth.records.codec import dump_record, load_object, load_record
 from draftworth.records.prompts import Prompt
 from draftworth.records.reading import read_run
@@ -172,19 +172,12 @@ def test_an_answer_without_end_or_with_a_bad_one_is_the_same_over_tls(
 
 @pytest.mark.parametrize(("answer", "words"), rows(HEALTHS))
 def test_a_health_is_ready_or_a_reason(answer: Answer, words: str) -> None:
-    readiness = Readiness(
-        api_key=None,
-        progress=print,
-        clock=lambda: 0.0,
-        poll_seconds=0.0,
-        server_state=lambda _: None,
-    )
     with server_of(answer) as url:
         endpoint = Endpoint(variant="v", base_url=url, max_tokens_per_step=1, is_baseline=True)
-        health = undisturbed(readiness.health(endpoint))
+        said = undisturbed(health(endpoint, api_key=None))
 
-    assert health.isprintable()
-    assert health.startswith(words) or words in health, health
+    assert said.isprintable()
+    assert said.startswith(words) or words in said, said
 
 
 @pytest.mark.parametrize(("answer", "expected"), rows(METRICS))

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from draftworth.analysis.facts import facts_of
-from draftworth.measuring.assembly import measure_here
 from draftworth.measuring.result_files import FolderSink
+from draftworth.measuring.runner import measure_here
 from draftworth.planning.resolved import load
 from draftworth.records.codec import load_record
 from draftworth.records.findings import STEP_COSTS_FILE, StepCostCard

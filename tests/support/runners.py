@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from draftworth.measuring import assembly
 from draftworth.measuring.journal import History
 from draftworth.measuring.result_files import Sink
 from draftworth.measuring.run_specification import RunSpec
-from draftworth.measuring.runner import Environment, Runner
+from draftworth.measuring.runner import Runner
+from draftworth.measuring.servers import Environment
 
 
 def make_runner(
@@ -24,4 +24,4 @@ def make_runner(
         "ready_poll_seconds": 0.01,
     }
     made = Environment(**{**fields, **environment})
-    return assembly.make_runner(spec, sink, run_id, made, history)
+    return Runner(spec, sink, run_id, made, history)

@@ -11,11 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from draftworth.measuring import clock
-from draftworth.measuring.client import Client
+from draftworth.measuring import clock, servers
 from draftworth.measuring.clock import UnixClock, unix_clock
 from draftworth.measuring.run_specification import Endpoint
-from draftworth.measuring.servers import NotReadyError, Readiness
 from draftworth.records.reading import read_run
 from tests.conftest import ROOT
 from tests.draftworth.measuring.test_runner import case, run, server, spec
@@ -46,16 +44,14 @@ def test_it_is_the_time_of_day_and_runs_with_the_monotonic_clock() -> None:
 
 
 @pytest.mark.usefixtures("jumping")
-def test_a_jump_does_not_move_it() -> None:
-    before = unix_clock()
-    time.sleep(0.001)
-    assert 0 < unix_clock() - before < HOURS_SECONDS
+def test_a_jump_changes_no_duration_of_a_run_and_ends_no_wait(tmp_path: Path) -> None:
+    asked, healthy = itertools.count(), server(1, 1)
 
+    def late(request: Request) -> Iterable[Step]:
+        return LOADING if next(asked) < 3 else healthy(request)
 
-@pytest.mark.usefixtures("jumping")
-def test_a_jump_changes_no_duration_of_a_run(tmp_path: Path) -> None:
-    with stream_server(server(1, 1)) as plain_server:
-        result = run(spec(plain_server.base_url, cases=[case("count")]), tmp_path)
+    with stream_server(late) as running:
+        result = run(spec(running.base_url, cases=[case("count")], deadline_s=600.0), tmp_path)
 
     (block,) = read_run(tmp_path / "test-1").blocks
     assert result.status == "complete"
@@ -67,19 +63,6 @@ def test_a_jump_changes_no_duration_of_a_run(tmp_path: Path) -> None:
     assert all(0 < (record.ttft_s or 0) < HOURS_SECONDS for record in block.requests)
     # 8 tokens; five hours would make it 0.
     assert (block.output_throughput_token_per_s or 0) > 0.01
-
-
-@pytest.mark.usefixtures("jumping")
-def test_a_jump_does_not_end_the_wait_for_servers(tmp_path: Path) -> None:
-    asked, healthy = itertools.count(), server(1, 1)
-
-    def late(request: Request) -> Iterable[Step]:
-        return LOADING if next(asked) < 3 else healthy(request)
-
-    with stream_server(late) as running:
-        result = run(spec(running.base_url, cases=[case("count")], deadline_s=600.0), tmp_path)
-
-    assert result.status == "complete"
 
 
 @pytest.mark.usefixtures("jumping")
@@ -97,26 +80,21 @@ def test_the_wall_clock_itself_would_end_the_wait_at_once(monkeypatch: pytest.Mo
         endpoint = Endpoint(
             variant="v", base_url=late.base_url, max_tokens_per_step=1, is_baseline=True
         )
-        readiness = Readiness(
-            api_key=None,
-            progress=lambda line: None,
-            clock=time.time,
-            poll_seconds=0.0,
-            server_state=lambda _: None,
+        here = servers.Environment(
+            progress=lambda line: None, wall_clock=time.time, ready_poll_seconds=0.0
         )
-        with pytest.raises(NotReadyError):
-            asyncio.run(readiness.wait([endpoint], at_most_seconds=3600.0))
+        with pytest.raises(servers.NotReadyError):
+            asyncio.run(servers.wait_until_ready([endpoint], here, at_most_seconds=3600.0))
     assert len(late.requests) == 1
 
 
 def test_another_process_of_this_machine_goes_on_with_the_same_anchor() -> None:
     anchored = UnixClock(unix_clock.anchor_ns - 10**18, unix_clock.machine)
-    code = "import pickle, sys; print(pickle.load(sys.stdin.buffer).wall_clock.anchor_ns)"
-    client = Client(base_url="http://127.0.0.1:9", shape=None, wall_clock=anchored)  # type: ignore[arg-type]
+    code = "import pickle, sys; print(pickle.load(sys.stdin.buffer).anchor_ns)"
     printed = subprocess.run(
         [sys.executable, "-c", code],
         cwd=ROOT,
-        input=pickle.dumps(client),
+        input=pickle.dumps(anchored),
         capture_output=True,
         check=True,
     ).stdout

@@ -47,10 +47,12 @@ def loads(*lengths: int | None) -> tuple[Load, ...]:
     return tuple(ConcurrencyLoad(concurrency=1, input_tokens=length) for length in lengths)
 
 
-def fitted(cases: list[Case], *lengths: int, script: Script | None = None) -> dict[int, Case]:
+def fitted(
+    cases: list[Case], *lengths: int, script: Script | None = None, rounds: int = 10
+) -> dict[int, Case]:
     """The first case by length."""
     with stream_server(script or tokenizing(server(1))) as a:
-        run_spec = spec(a.base_url, cases=cases, loads=loads(*lengths), max_rounds=10)
+        run_spec = spec(a.base_url, cases=cases, loads=loads(*lengths), max_rounds=rounds)
         tokenizer = Tokenizer(base_url=a.base_url, shape=run_spec.shape, api_key=None)
         found = asyncio.run(fitted_cases(run_spec, tokenizer, lambda _: None))
     assert found[None] == run_spec.cases
@@ -128,11 +130,7 @@ def test_the_same_server_makes_the_same_prompts() -> None:
 
 
 def test_no_more_prompts_are_made_than_a_run_can_send() -> None:
-    with stream_server(tokenizing(server(1))) as a:
-        run_spec = spec(a.base_url, cases=[case("count", 50)], loads=loads(40), requests=4)
-        tokenizer = Tokenizer(base_url=a.base_url, shape=run_spec.shape, api_key=None)
-        found = asyncio.run(fitted_cases(run_spec, tokenizer, lambda _: None))
-    assert len(found[40][0].prompts) == 4
+    assert len(fitted([case("count", 50)], 40, rounds=1)[40].prompts) == 4
 
 
 def system_prompt_alone(length: int) -> Case:

@@ -1,6 +1,7 @@
-"""What stands beside `run.json`: there before it, and never in its way."""
+"""How a run ends, and what stands beside `run.json`: there before it, and never in its way."""
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,15 +10,16 @@ from draftworth.analysis.answer import verdict_of
 from draftworth.analysis.costs import step_costs_of
 from draftworth.analysis.facts import facts_of
 from draftworth.measuring.client import Measured
-from draftworth.measuring.findings import write_findings
+from draftworth.measuring.findings import shortfall_reason, write_findings
 from draftworth.measuring.result_files import FolderSink, RunFiles
 from draftworth.records.codec import load_record
 from draftworth.records.findings import STEP_COSTS_FILE, VERDICT_FILE, Verdict, read_step_costs
 from draftworth.records.reading import read_run
-from draftworth.records.results import RUN_FILE
+from draftworth.records.results import RUN_FILE, BlockResult
 from draftworth.records.transcripts import Transcript
 from tests.draftworth.measuring.test_runner import case, run, server, spec
-from tests.draftworth.report.runs import make_run
+from tests.draftworth.report.runs import make_run, with_control
+from tests.support.blocks import make_failed_record
 from tests.support.sinks import RefusingSink
 from tests.support.stream_server import stream_server
 from tests.support.waiting import HANGS_AFTER_SECONDS
@@ -60,23 +62,16 @@ def parted(folder: Path, monkeypatch: pytest.MonkeyPatch, most: int) -> tuple[Ve
     return load_record(Verdict, (folder / "built-run" / VERDICT_FILE).read_bytes()), told
 
 
-def test_the_verdict_of_the_end_knows_whose_answers_they_are(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("most", "is_judged"), [(10_000, True), (100, False)])
+def test_the_verdict_of_the_end_knows_whose_answers_they_are_where_memory_is_enough(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int, *, is_judged: bool
 ) -> None:
-    verdict, told = parted(tmp_path, monkeypatch, 10_000)
+    verdict, told = parted(tmp_path, monkeypatch, most)
 
-    assert "its answers are not the target's" in verdict.headline
-    assert told == []
-
-
-def test_more_token_ids_than_memory_is_for_are_said_not_to_be_judged(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    verdict, told = parted(tmp_path, monkeypatch, 100)
-
-    assert "its answers are not the target's" not in verdict.headline
-    (line,) = told
-    assert line.startswith("more than 100 token ids: ")
+    assert ("its answers are not the target's" in verdict.headline) is is_judged
+    assert [line.startswith("more than 100 token ids: ") for line in told] == [True] * (
+        not is_judged
+    )
 
 
 def test_a_verdict_that_cannot_be_written_changes_nothing(tmp_path: Path) -> None:
@@ -129,3 +124,21 @@ def test_the_end_of_a_run_does_not_wait_for_a_verdict_that_takes_long(tmp_path: 
     go_on.set()
     assert answered.wait(HANGS_AFTER_SECONDS)
     assert (tmp_path / "built-run" / VERDICT_FILE).exists()
+
+
+def failing(blocks: tuple[BlockResult, ...], variant: str) -> list[BlockResult]:
+    """The blocks, of which every one of a variant failed entirely."""
+    none = tuple(make_failed_record(i) for i in range(8))
+    return [replace(b, requests=none) if b.variant == variant else b for b in blocks]
+
+
+def test_a_variant_that_never_answered_makes_a_run_fail() -> None:
+    reason = shortfall_reason(failing(make_run().blocks, "k7"))
+    assert reason.startswith("every request failed in 4 of 8 blocks, first in ")
+
+
+def test_a_control_that_never_answered_does_not() -> None:
+    blocks = with_control(make_run()).blocks
+    assert shortfall_reason(failing(blocks, "control")) == ""
+    # Nor do its blocks dilute what is said of a variant.
+    assert "in 4 of 8 blocks" in shortfall_reason(failing(blocks, "k7"))

@@ -13,7 +13,7 @@ from draftworth.measuring.result_files import FolderSink
 from draftworth.records.reading import read_run
 from draftworth.records.results import RunResult
 from draftworth.records.servers import ServerState
-from tests.draftworth.measuring.test_runner import case, server, spec
+from tests.draftworth.measuring.test_runner import case, spec
 from tests.support.runners import make_runner
 from tests.support.stream_server import plain, stream_server
 
@@ -70,29 +70,28 @@ def run(
     return asyncio.run(made.run())
 
 
-def test_it_lasts_as_long_as_a_start_may_take_and_not_a_part_of_the_deadline(
-    tmp_path: Path,
+@pytest.mark.parametrize(("earlier_seconds", "left_seconds"), [(None, 7800), (7000, 800)])
+def test_it_lasts_as_long_as_a_start_may_take_from_the_start_of_the_first_pod(
+    tmp_path: Path, earlier_seconds: float | None, left_seconds: float
 ) -> None:
-    with stream_server(lambda _: LOADING) as late:
-        result = run(tmp_path, late.base_url, allowance_seconds=7800.0)
-    assert result.status == "failed"
-    assert "was not ready within" in result.reason
-    waited_seconds = result.ended_at_unix_s - result.started_at_unix_s
-    assert waited_seconds == pytest.approx(7800, abs=ABOUT_SECONDS)
-
-
-def test_it_counts_from_the_start_of_the_first_pod(tmp_path: Path) -> None:
-    started = Entry(
-        attempt=1,
-        number=0,
-        kind="started",
-        started_at_unix_s=STARTED_AT - 7000,
-        ended_at_unix_s=STARTED_AT - 7000,
-    )
-    history = History(entries=(started,))
+    """And not as long as the deadline."""
+    history = History()
+    if earlier_seconds:
+        at_unix_s = STARTED_AT - earlier_seconds
+        started = Entry(
+            attempt=1,
+            number=0,
+            kind="started",
+            started_at_unix_s=at_unix_s,
+            ended_at_unix_s=at_unix_s,
+        )
+        history = History(entries=(started,))
     with stream_server(lambda _: LOADING) as late:
         result = run(tmp_path, late.base_url, allowance_seconds=7800.0, history=history)
-    assert result.ended_at_unix_s - STARTED_AT == pytest.approx(800, abs=ABOUT_SECONDS)
+    assert result.status == "failed"
+    assert "was not ready within" in result.reason
+    waited_seconds = result.ended_at_unix_s - STARTED_AT
+    assert waited_seconds == pytest.approx(left_seconds, abs=ABOUT_SECONDS)
 
 
 def test_a_server_that_was_given_up_ends_the_run_at_once_with_its_reason(tmp_path: Path) -> None:
@@ -122,13 +121,6 @@ def test_what_says_nothing_of_this_run_does_not_end_it(
     with stream_server(lambda _: LOADING) as late:
         result = run(tmp_path, late.base_url, state=lambda _: state, allowance_seconds=7800.0)
     assert "was not ready within" in result.reason
-
-
-def test_servers_that_are_all_ready_are_measured_whatever_was_said(tmp_path: Path) -> None:
-    """A state is looked at while one waits; a server that answers is not given up."""
-    with stream_server(server(1, 1)) as ready:
-        result = run(tmp_path, ready.base_url, state=lambda _: None)
-    assert result.status == "complete"
 
 
 def test_a_server_that_is_given_up_later_is_noticed(

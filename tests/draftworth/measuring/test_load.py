@@ -120,14 +120,12 @@ def test_as_many_as_the_load_says_are_in_flight_from_the_warm_up_to_the_last_end
     assert [m.record.request_id for m in outcome.others] == ["warm-up 0", "warm-up 1", "warm-up 2"]
     assert outcome.fillers == 2
 
-
-def test_without_fillers_the_load_falls() -> None:
-    """What makes the test above mean something."""
-    load = ConcurrencyLoad(concurrency=3)
-    _, outcome, seen = ended_one_by_one(load, batch(warmup=3, measured=5, fillers=0), oldest)
-
+    # Without fillers it falls, and one at a time has none.
+    _, _, seen = ended_one_by_one(load, batch(warmup=3, measured=5, fillers=0), oldest)
     assert [len(names) for names in seen][-3:] == [3, 2, 1]
-    assert outcome.fillers == 0
+    alone = ConcurrencyLoad(concurrency=1)
+    hand, _, _ = ended_one_by_one(alone, batch(warmup=1, measured=2), oldest)
+    assert hand.sent == ["warm-up 0", "measured 0", "measured 1"]
 
 
 def test_a_slow_measured_request_is_kept_company_by_fillers_in_turn() -> None:
@@ -152,14 +150,6 @@ def test_a_warm_up_that_is_still_in_flight_at_the_end_is_cancelled() -> None:
     assert hand.in_flight == {}
     assert [m.record.request_id for m in outcome.others] == ["warm-up 1"]
     assert len(outcome.measured) == 2
-
-
-def test_one_at_a_time_has_no_fillers() -> None:
-    load = ConcurrencyLoad(concurrency=1)
-    hand, outcome, _ = ended_one_by_one(load, batch(warmup=1, measured=2), oldest)
-
-    assert hand.sent == ["warm-up 0", "measured 0", "measured 1"]
-    assert outcome.fillers == 0
 
 
 def test_arrivals_at_random_times_go_on_until_the_last_measured_request_has_ended() -> None:

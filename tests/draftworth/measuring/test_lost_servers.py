@@ -14,7 +14,7 @@ from draftworth.measuring.journal import History
 from draftworth.measuring.result_files import FolderSink
 from draftworth.records import results
 from draftworth.records.codec import load_record
-from draftworth.records.reading import Run, read_run
+from draftworth.records.reading import read_run
 from tests.draftworth.measuring.test_runner import COUNTERS, case, spec
 from tests.support.runners import make_runner
 from tests.support.stream_server import Request, Reset, Step, completion, plain, stream_server
@@ -118,32 +118,23 @@ def names(folder: Path, kind: str) -> list[str]:
     return sorted(path.name for path in (folder / "test-1" / kind).glob("*"))
 
 
-@pytest.fixture
-def lost_once(tmp_path: Path) -> Run:
+def test_a_block_whose_server_is_lost_is_measured_again(tmp_path: Path) -> None:
     run(tmp_path, Server(4))  # two requests of warm-up, a measured one, and gone
-    return read_run(tmp_path / "test-1")
-
-
-def test_a_block_whose_server_is_lost_is_measured_again(lost_once: Run) -> None:
-    (block,) = lost_once.blocks
-    assert lost_once.result.status == "complete"
-    assert lost_once.result.blocks == (block.stem,)
+    found = read_run(tmp_path / "test-1")
+    (block,) = found.blocks
+    assert found.result.status == "complete"
+    assert found.result.blocks == (block.stem,)
     assert block.block == 2
     assert [r.failed for r in block.requests] == [False] * 4
-
-
-def test_the_run_states_what_was_lost_and_the_wait(lost_once: Run) -> None:
-    result = lost_once.result
-    (interruption,) = result.interruptions
+    # The run states what was lost, and the wait.
+    (interruption,) = found.result.interruptions
     assert interruption.kind == "servers"
     assert interruption.blocks == ("0001-structured-count-c2-baseline-r1",)
     assert "baseline is not ready any more" in interruption.reason
-    assert result.time.lost_s == pytest.approx(interruption.lost_s)
-    assert result.time.lost_s > 0
-    assert result.time.waiting_s >= 0.02
-
-
-def test_the_evidence_is_kept_where_nothing_is_published(lost_once: Run, tmp_path: Path) -> None:
+    assert found.result.time.lost_s == pytest.approx(interruption.lost_s)
+    assert found.result.time.lost_s > 0
+    assert found.result.time.waiting_s >= 0.02
+    # The evidence is kept where nothing is published.
     stem = "0001-structured-count-c2-baseline-r1"
     kept = names(tmp_path, results.INTERRUPTED_FOLDER)
     assert kept == [f"{stem}{results.INTERRUPTED_SUFFIX}", f"{stem}.transcript.jsonl.gz"]
@@ -152,7 +143,7 @@ def test_the_evidence_is_kept_where_nothing_is_published(lost_once: Run, tmp_pat
     evidence_file = tmp_path / "test-1" / results.INTERRUPTED_FOLDER / kept[0]
     evidence = load_record(results.BlockResult, evidence_file.read_bytes())
     assert any(record.failed for record in evidence.requests)
-    assert evidence.run_id == lost_once.result.run_id
+    assert evidence.run_id == found.result.run_id
 
 
 def test_requests_that_fail_at_a_healthy_server_are_failures_with_reasons(tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """A run that starts its servers again: what runs when, what is recorded, what a loss costs."""
 
-import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +13,11 @@ from draftworth.measuring.run_specification import Endpoint
 from draftworth.records.findings import VERDICT_FILE
 from draftworth.records.reading import Run, read_run
 from tests.draftworth.measuring.specifications import endpoint, sampling, specification
-from tests.draftworth.measuring.test_resume import FakeEngine
+from tests.draftworth.measuring.test_resume import RUN_ID, FakeEngine, run_pod, terminate
 from tests.support.runners import make_runner
-from tests.support.stream_server import StreamServer, plain, stream_server
+from tests.support.stream_server import StreamServer
 
 FOUR_ROUNDS = sampling(min_requests=16, max_requests=16)
-RUN_ID = "llmperf-x-00000000-01234567"
-
-
-@pytest.fixture(scope="module")
-def healthy() -> Iterator[StreamServer]:
-    with stream_server(lambda _: plain("200 OK", b"")) as server:
-        yield server
 
 
 class RecordingServers:
@@ -63,15 +55,7 @@ def run(
         engine=FakeEngine(happen, at=at),
         servers=servers,
     )
-    try:
-        asyncio.run(made.run())
-    except asyncio.CancelledError:
-        return None
-    return read_run(folder / RUN_ID)
-
-
-def terminate() -> None:
-    raise asyncio.CancelledError
+    return read_run(folder / RUN_ID) if run_pod(made) else None
 
 
 def what(run: Run) -> list[tuple[int, int, str, int | None]]:
@@ -114,12 +98,13 @@ def test_the_control_is_a_variant_of_the_run_and_both_its_servers_are_new(
     assert {n for n, v in pairs if v == "control"}.isdisjoint(n for n, v in pairs if v == "k7")
 
 
-def test_a_run_continues_in_the_repetition_it_was_at_without_a_restart(
-    healthy: StreamServer, tmp_path: Path
+@pytest.mark.parametrize("asked", [{"repetitions": 2, "sampling": FOUR_ROUNDS}, {"control": True}])
+def test_a_run_continues_in_the_stage_it_was_at_without_a_restart(
+    healthy: StreamServer, tmp_path: Path, asked: dict[str, Any]
 ) -> None:
-    asked: dict[str, Any] = {"repetitions": 2, "sampling": FOUR_ROUNDS}
+    """Each stage has two rounds of two blocks."""
     whole = run(healthy.base_url, tmp_path / "whole", RecordingServers(), **asked)
-    for at in range(2, 9):
+    for at, restarts in ((2, [False, True]), (4, [False, True]), (5, [True]), (6, [False])):
         folder = tmp_path / str(at)
         cut = run(healthy.base_url, folder, RecordingServers(), happen=terminate, at=at, **asked)
         assert cut is None
@@ -129,26 +114,7 @@ def test_a_run_continues_in_the_repetition_it_was_at_without_a_restart(
         assert found
         assert whole
         assert what(found) == what(whole)
-        assert [restart for _, restart in servers.calls] == (
-            [False, True] if at <= 4 else [True] if at == 5 else [False]
-        )
-
-
-def test_a_control_goes_on_without_a_restart_wherever_it_was_cut_off(
-    healthy: StreamServer, tmp_path: Path
-) -> None:
-    """Two rounds of two blocks in the variants' stage, then as many in the control's."""
-    for at in range(2, 9):
-        folder = tmp_path / str(at)
-        cut = run(
-            healthy.base_url, folder, RecordingServers(), happen=terminate, at=at, control=True
-        )
-        assert cut is None
-        servers = RecordingServers()
-        assert run(healthy.base_url, folder, servers, control=True)
-
-        restarts = [restart for _, restart in servers.calls]
-        assert restarts == ([False, True] if at <= 4 else [True] if at == 5 else [False]), at
+        assert [restart for _, restart in servers.calls] == restarts, at
 
 
 def test_a_repetition_whose_servers_do_not_start_leaves_the_run_complete(

@@ -2,27 +2,22 @@
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from draftworth.measuring.client import request_body, request_seed
-from draftworth.measuring.run_specification import RunSpec
 from draftworth.records.codec import INT64
 from draftworth.records.reading import Run, read_run
-from draftworth.records.results import RUN_FILE
 from tests.draftworth.measuring.test_runner import case, run, server, spec
 from tests.support.stream_server import StreamServer, stream_server
 
 SHAPE = spec("http://127.0.0.1:1", cases=[case("count")]).shape
 
 
-def sampled(run_spec: RunSpec, *, seed: int = 0) -> RunSpec:
-    return replace(run_spec, shape=replace(run_spec.shape, temperature=0.7, seed=seed))
-
-
-def measured(folder: Path, *, seed: int = 0) -> tuple[Run, list[StreamServer]]:
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, list[StreamServer]]:
     """Two rounds of a case of three prompts against two servers."""
+    folder = tmp_path_factory.mktemp("sampled")
     with stream_server(server(1, 1)) as plain, stream_server(server(2)) as drafting:
         given = spec(
             *(plain.base_url, drafting.base_url),
@@ -31,7 +26,7 @@ def measured(folder: Path, *, seed: int = 0) -> tuple[Run, list[StreamServer]]:
             max_rounds=2,
             target_width=0.0001,
         )
-        run(sampled(given, seed=seed), folder)
+        run(replace(given, shape=replace(given.shape, temperature=0.7)), folder)
     return read_run(folder / "test-1"), [plain, drafting]
 
 
@@ -40,32 +35,30 @@ def seeds_sent(asked: StreamServer) -> list[tuple[str, int]]:
     return [(body["messages"][0]["content"], body["seed"]) for body in bodies]
 
 
-def test_both_variants_are_sent_the_same_seeds_and_each_record_has_its_own(tmp_path: Path) -> None:
-    found, (plain, drafting) = measured(tmp_path)
+def test_both_variants_are_sent_the_same_seeds_and_each_record_has_its_own(
+    measured: tuple[Run, list[StreamServer]],
+) -> None:
+    found, (plain, drafting) = measured
 
     by_variant = {
         name: [(r.prompt_id, r.seed) for b in found.blocks if b.variant == name for r in b.requests]
         for name in ("baseline", "k7")
     }
     assert by_variant["baseline"] == by_variant["k7"]
+    seeds = {seed for _, seed in by_variant["k7"]}
+    assert len(seeds) == 6, "a prompt that comes again has another seed"
     recorded = {(prompt.replace("-", " "), seed) for prompt, seed in by_variant["k7"]}
     for asked in (plain, drafting):
         assert recorded <= set(seeds_sent(asked))
+    assert found.result.temperature == 0.7
 
 
-def test_a_prompt_that_comes_again_has_another_seed(tmp_path: Path) -> None:
-    found, _ = measured(tmp_path)
-    seeds = [r.seed for b in found.blocks if b.variant == "baseline" for r in b.requests]
-    assert len(seeds) == len(set(seeds)) == 6
-
-
-def test_another_seed_of_the_workload_draws_other_seeds(tmp_path: Path) -> None:
-    one, _ = measured(tmp_path / "one")
-    same, _ = measured(tmp_path / "same")
-    other, _ = measured(tmp_path / "other", seed=1)
-    drawn = [[r.seed for b in of.blocks for r in b.requests] for of in (one, same, other)]
-    assert drawn[0] == drawn[1]
-    assert not set(drawn[0]) & set(drawn[2])
+def test_another_seed_of_the_workload_draws_other_seeds() -> None:
+    one, same, other = (
+        {request_seed(replace(SHAPE, seed=seed), place) for place in range(6)} for seed in (0, 0, 1)
+    )
+    assert one == same
+    assert not one & other
 
 
 @pytest.mark.parametrize("seed", [0, 1, -1, INT64[0], INT64[-1]])
@@ -78,11 +71,6 @@ def test_the_body_has_the_seed_and_the_temperature() -> None:
     prompt = case("count").prompts[0]
     body = json.loads(request_body(replace(SHAPE, temperature=0.7), prompt, seed=17))
     assert (body["seed"], body["temperature"]) == (17, 0.7)
-
-
-def test_the_run_knows_the_temperature(tmp_path: Path) -> None:
-    measured(tmp_path)
-    assert json.loads((tmp_path / "test-1" / RUN_FILE).read_text())["temperature"] == 0.7
 
 
 @pytest.mark.parametrize("temperature", [-1.0, 0.001, 2.5])

@@ -9,8 +9,7 @@ import hashlib
 import itertools
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,6 @@ from draftworth.measuring.clock import unix_clock
 from draftworth.measuring.journal import (
     JOURNAL_FOLDER,
     UNRECORDED_END,
-    Entry,
     History,
     Journal,
     read_history,
@@ -31,9 +29,16 @@ from draftworth.measuring.result_files import FolderSink, Sink, SinkError
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.measuring.runner import TERMINATED, Runner
 from draftworth.records.codec import dump_record
+from draftworth.records.findings import VERDICT_FILE
 from draftworth.records.load import ConcurrencyLoad, Load
 from draftworth.records.reading import Run, read_run
-from draftworth.records.results import RUN_FILE, BlockResult, RunResult
+from draftworth.records.results import (
+    LLMPERF_RESPONSES_SUFFIX,
+    LLMPERF_SUMMARY_SUFFIX,
+    RUN_FILE,
+    BlockResult,
+    RunResult,
+)
 from draftworth.records.transcripts import Transcript
 from tests.draftworth.measuring.specifications import case, endpoint, sampling, specification
 from tests.support.blocks import make_record
@@ -49,18 +54,15 @@ LADDER = tuple(ConcurrencyLoad(concurrency=n) for n in (2, 4))
 ONE = LADDER[:1]
 
 
+LLMPERF_SUFFIXES = (LLMPERF_RESPONSES_SUFFIX, LLMPERF_SUMMARY_SUFFIX)
+
+
 class KilledError(BaseException):
     """The process is gone: nothing after this happens."""
 
 
-@pytest.fixture(scope="module")
-def healthy() -> Iterator[StreamServer]:
-    def script(request: object) -> Sequence[object]:
-        path = request.path  # type: ignore[attr-defined]
-        return plain("200 OK" if path == "/health" else "404 Not Found", b"")
-
-    with stream_server(script) as server:  # type: ignore[arg-type]
-        yield server
+def terminate() -> None:
+    raise asyncio.CancelledError
 
 
 def spec(url: str, **overrides: Any) -> RunSpec:
@@ -84,37 +86,29 @@ class FakeEngine:
         self._happen = happen
         self._at = at
 
-    async def send(
-        self,
-        client: Client,
-        batch: Batch,
-        load: Load,
-        *,
-        seed: int,
-    ) -> SentBatch:
+    async def send(self, client: Client, batch: Batch, load: Load, *, seed: int) -> SentBatch:
         self.calls += 1
         if self._happen and self.calls == self._at:
             happening = self._happen()
             if asyncio.iscoroutine(happening):
                 await happening
         await asyncio.sleep(0)
-        answers = [measured(client, request, load) for request in batch.measured]
+        answers = [self.answer(client, request, load) for request in batch.measured]
         return SentBatch(measured=answers, others=(), fillers=0)
 
-
-def measured(client: Client, request: Planned, load: Load) -> Measured:
-    prompt_class = request.prompt.messages[0]["content"]
-    drafted = "k7" in client.base_url
-    identity = f"{request.prompt.id} {drafted} {load.label}".encode()
-    draw = hashlib.sha256(identity).digest()[0] / 255 - 0.5
-    itl_s = (0.005 if drafted else 0.010) * (1 + SPREAD[prompt_class] * draw)
-    record = make_record(
-        request_id=request.request_id,
-        prompt_id=request.prompt.id,
-        inter_token_latency_s=itl_s,
-        end_to_end_latency_s=0.25 + 100 * itl_s,
-    )
-    return Measured(record=record, transcript=Transcript(request_id=record.request_id))
+    def answer(self, client: Client, request: Planned, load: Load) -> Measured:
+        prompt_class = request.prompt.messages[0]["content"]
+        drafted = "k7" in client.base_url
+        identity = f"{request.prompt.id} {drafted} {load.label}".encode()
+        draw = hashlib.sha256(identity).digest()[0] / 255 - 0.5
+        itl_s = (0.005 if drafted else 0.010) * (1 + SPREAD[prompt_class] * draw)
+        record = make_record(
+            request_id=request.request_id,
+            prompt_id=request.prompt.id,
+            inter_token_latency_s=itl_s,
+            end_to_end_latency_s=0.25 + 100 * itl_s,
+        )
+        return Measured(record=record, transcript=Transcript(request_id=record.request_id))
 
 
 class DyingSink:
@@ -123,11 +117,13 @@ class DyingSink:
     def __init__(self, folder: Path, *, at: int) -> None:
         self._inner = FolderSink(folder)
         self._left = at
+        self.last = ""
 
     def write(self, name: str, data: bytes) -> None:
         if self._left:
             self._left -= 1
             self._inner.write(name, data)
+            self.last = name
         if not self._left:
             raise KilledError
 
@@ -147,6 +143,7 @@ def runner(
     *,
     sink: Sink | None = None,
     engine: FakeEngine | None = None,
+    deadline_seconds: Callable[[], float | None] = lambda: None,
     **shape: Any,
 ) -> Runner:
     return make_runner(
@@ -155,6 +152,8 @@ def runner(
         run_id=RUN_ID,
         history=history(folder),
         engine=engine or FakeEngine(),
+        deadline_seconds=deadline_seconds,
+        deadline_poll_seconds=0.05,
     )
 
 
@@ -220,14 +219,19 @@ def test_the_design_stops_one_class_early_and_not_the_other(uninterrupted: Run) 
 def test_a_run_killed_at_any_write_continues_as_if_it_had_not_been(
     healthy: StreamServer, uninterrupted: Run, tmp_path: Path
 ) -> None:
-    for at in itertools.count(1):
+    """Every third one: a block takes five, so each kind of file is the last one somewhere, and so
+    is the verdict."""
+    for at in itertools.count(2, 3):
         folder = tmp_path / str(at)
-        if run_pod(runner(healthy.base_url, folder, sink=DyingSink(folder, at=at))):
+        sink = DyingSink(folder, at=at)
+        if run_pod(runner(healthy.base_url, folder, sink=sink)):
             break  # there are not so many writes
-        if history(folder).result is None:
-            assert run_pod(runner(healthy.base_url, folder))
+        assert history(folder).result is None
+        assert run_pod(runner(healthy.base_url, folder))
         assert_as_uninterrupted(folder, uninterrupted)
+        last = sink.last
     assert at > len(uninterrupted.blocks) * 5
+    assert last.endswith(VERDICT_FILE)
 
 
 def test_pods_that_each_live_for_a_few_writes_get_there_together(
@@ -249,31 +253,22 @@ def test_pods_that_each_live_for_a_few_writes_get_there_together(
 def test_a_run_killed_or_terminated_within_any_block_continues(
     healthy: StreamServer, uninterrupted: Run, tmp_path: Path
 ) -> None:
-    def kill() -> None:
-        """Through the sink: a dead process writes nothing more."""
-
-    async def tell_to_end() -> None:
-        task = asyncio.current_task()
-        assert task
-        task.cancel()
-        await asyncio.sleep(0)
-
     for at in range(1, len(uninterrupted.blocks) + 1):
-        for happen in (kill, tell_to_end):
-            folder = tmp_path / f"{at}-{happen.__name__}"
-            sink = DyingSink(folder, at=10_000)
-            engine = FakeEngine(sink.kill if happen is kill else happen, at=at)
-            assert run_pod(runner(healthy.base_url, folder, sink=sink, engine=engine)) is None
-            assert not (folder / RUN_ID / RUN_FILE).exists()
-            second = FakeEngine()
-            assert run_pod(runner(healthy.base_url, folder, engine=second))
-            run = assert_as_uninterrupted(folder, uninterrupted)
-            # Every block that is not there, and no other.
-            assert second.calls == len(uninterrupted.blocks) - (at - 1)
-            # Nothing of the cut block was written: even the numbers are the same.
-            assert run.result.blocks == uninterrupted.result.blocks
-            (interruption,) = run.result.interruptions
-            assert interruption.reason == (UNRECORDED_END if happen is kill else TERMINATED)
+        is_killed = at % 2 == 0
+        folder = tmp_path / str(at)
+        sink = DyingSink(folder, at=10_000)
+        engine = FakeEngine(sink.kill if is_killed else terminate, at=at)
+        assert run_pod(runner(healthy.base_url, folder, sink=sink, engine=engine)) is None
+        assert not (folder / RUN_ID / RUN_FILE).exists()
+        second = FakeEngine()
+        assert run_pod(runner(healthy.base_url, folder, engine=second))
+        run = assert_as_uninterrupted(folder, uninterrupted)
+        # Every block that is not there, and no other.
+        assert second.calls == len(uninterrupted.blocks) - (at - 1)
+        # Nothing of the cut block was written: even the numbers are the same.
+        assert run.result.blocks == uninterrupted.result.blocks
+        (interruption,) = run.result.interruptions
+        assert interruption.reason == (UNRECORDED_END if is_killed else TERMINATED)
 
 
 def test_a_half_written_block_gets_another_number(healthy: StreamServer, tmp_path: Path) -> None:
@@ -296,13 +291,12 @@ def test_what_is_derived_from_a_block_is_written_by_the_next_pod(
     sink = DyingSink(tmp_path, at=4)  # the first result file
     assert run_pod(runner(healthy.base_url, tmp_path, sink=sink)) is None
     stem = tmp_path / RUN_ID / "blocks" / "0001-structured-case-c2-baseline-r1"
-    summary = stem.with_name(f"{stem.name}_summary.json")
-    assert not summary.exists()
+    derived = [stem.with_name(stem.name + end) for end in LLMPERF_SUFFIXES]
+    assert not any(file.exists() for file in derived)
 
     run_pod(runner(healthy.base_url, tmp_path))
 
-    assert summary.exists()
-    assert stem.with_name(f"{stem.name}_individual_responses.json").exists()
+    assert all(file.exists() for file in derived)
 
 
 def test_variants_loaded_together_are_loaded_together_again(
@@ -385,21 +379,23 @@ def test_only_the_first_wait_has_less_than_the_deadline(
             entries=[],
             attempt=1,
             clock=time.time,
-            write=lambda e: write_entry(FolderSink(tmp_path), e),
+            write=lambda entry: FolderSink(tmp_path).write(
+                f"{RUN_ID}/{entry.name}", dump_record(entry)
+            ),
         )
         journal.note("started")
         journal.note("lost", blocks=("0001-a",), reason="gone")
     with stream_server(lambda _: plain("503 Service Unavailable", b"")) as loading:
-        made = runner(loading.base_url, tmp_path, start_allowance_seconds=1.0)
-        made.environment = replace(made.environment, deadline_seconds=lambda: 4.0)
+        made = runner(
+            loading.base_url,
+            tmp_path,
+            deadline_seconds=lambda: 4.0,
+            start_allowance_seconds=1.0,
+        )
         result = run_pod(made)
 
     assert result
     assert reason in result.reason
-
-
-def write_entry(sink: FolderSink, entry: Entry) -> None:
-    sink.write(f"{RUN_ID}/{entry.name}", dump_record(entry))
 
 
 def test_a_run_that_cannot_be_recorded_is_not_measured(
@@ -445,11 +441,11 @@ def test_a_deadline_may_be_moved_while_the_run_lasts(healthy: StreamServer, tmp_
 
     def result_with(later: float, folder: Path) -> RunResult | None:
         asked = itertools.count()
-        made = runner(healthy.base_url, folder, engine=FakeEngine(long, at=1))
-        made.environment = replace(
-            made.environment,
+        made = runner(
+            healthy.base_url,
+            folder,
+            engine=FakeEngine(long, at=1),
             deadline_seconds=lambda: 2.0 if next(asked) < 2 else later,
-            deadline_poll_seconds=0.05,
         )
         return run_pod(made)
 

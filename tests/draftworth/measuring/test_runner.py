@@ -155,30 +155,25 @@ def run(run_spec: RunSpec, folder: Path, sink: Sink | None = None) -> RunResult:
     return asyncio.run(runner.run())
 
 
-@pytest.fixture
-def two_runs(tmp_path: Path) -> Run:
+@pytest.fixture(scope="module")
+def two_variants(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Run]:
+    """The folder of a run of two cases against two servers, one of which drafts."""
+    folder = tmp_path_factory.mktemp("two")
     with (
         stream_server(server(1, 1, 1, 1)) as a,
-        stream_server(server(2, 2, counters=COUNTERS)) as b,
+        stream_server(server(2, 3, counters=COUNTERS + START)) as b,
     ):
         cases = [case("count"), case("repeat")]
-        run(spec(a.base_url, b.base_url, cases=cases, loads=(ALONE,)), tmp_path)
-    return read_run(tmp_path / "test-1")
+        run(spec(a.base_url, b.base_url, cases=cases, loads=(ALONE,)), folder)
+    return folder / "test-1", read_run(folder / "test-1")
 
 
-def test_what_a_server_says_of_its_start_is_in_the_run(tmp_path: Path) -> None:
-    with (
-        stream_server(server(1, 1)) as a,
-        stream_server(server(2, 2, counters=COUNTERS + START)) as b,
-    ):
-        run(spec(a.base_url, b.base_url, cases=[case("count")]), tmp_path)
-
-    starts = read_run(tmp_path / "test-1").result.server_starts
-    assert starts == {
-        "k7": ServerStart(
-            startup_s=900.5, compilation_s=600.0, graphs=2, load_s=20.0, load_bytes=1.6e10
-        )
-    }
+def test_what_a_server_says_of_its_start_is_in_the_run(two_variants: tuple[Path, Run]) -> None:
+    _, found = two_variants
+    start = ServerStart(
+        startup_s=900.5, compilation_s=600.0, graphs=2, load_s=20.0, load_bytes=1.6e10
+    )
+    assert found.result.server_starts == {"k7": start}
 
 
 @pytest.mark.parametrize(
@@ -192,30 +187,30 @@ def test_what_a_server_says_of_its_start_is_in_the_run(tmp_path: Path) -> None:
 )
 def test_a_start_that_cannot_be_is_not_there(text: str, start: ServerStart | None) -> None:
     assert server_start(parse_metrics(text)) == start
-
-
-def test_a_gauge_that_falls_is_no_restart() -> None:
-    before, after = (parse_metrics(f"vllm_neuron:startup_time_seconds {n}\n") for n in (9, 8))
-    assert not restarted(before, after)
+    # A gauge that falls is no restart.
+    assert not restarted(
+        parse_metrics("vllm_neuron:startup_time_seconds 10\n"), parse_metrics(text)
+    )
 
 
 def test_every_case_is_run_against_every_variant_and_every_other_case_in_reverse(
-    two_runs: Run,
+    two_variants: tuple[Path, Run],
 ) -> None:
-    assert [(b.case, b.variant) for b in two_runs.blocks] == [
+    _, found = two_variants
+    assert [(b.case, b.variant) for b in found.blocks] == [
         ("count", "baseline"),
         ("count", "k7"),
         ("repeat", "k7"),
         ("repeat", "baseline"),
     ]
-    assert two_runs.result.status == "complete"
-    assert two_runs.result.blocks == tuple(b.stem for b in two_runs.blocks)
-
-
-def test_a_block_says_what_a_step_of_its_server_can_yield(two_runs: Run) -> None:
-    """As the run does: who has one file alone needs no other."""
-    assert {b.max_tokens_per_step for b in two_runs.blocks} == {8}
-    assert set(two_runs.result.max_tokens_per_step.values()) == {8}
+    assert found.result.status == "complete"
+    assert found.result.blocks == tuple(b.stem for b in found.blocks)
+    # As the run does: who has one file alone needs no other.
+    assert {b.max_tokens_per_step for b in found.blocks} == {8}
+    assert set(found.result.max_tokens_per_step.values()) == {8}
+    for block in found.blocks:  # in turn, and the same for both variants
+        numbers = [r.prompt_id.removeprefix(f"{block.case}-") for r in block.requests]
+        assert numbers == ["0", "1", "2", "0"]
 
 
 def test_rounds_alternate_the_order_of_the_variants_and_go_on_with_the_prompts(
@@ -238,20 +233,12 @@ def test_rounds_alternate_the_order_of_the_variants_and_go_on_with_the_prompts(
 
 
 def test_a_ladder_is_measured_rung_by_rung(tmp_path: Path) -> None:
-    rungs = tuple(ConcurrencyLoad(concurrency=n) for n in (1, 3))
+    rungs = (ALONE, ConcurrencyLoad(concurrency=3), PoissonLoad(requests_per_second=50.0))
     with stream_server(server(1, 1)) as plain_server:
         run(spec(plain_server.base_url, cases=[case("count")], loads=rungs), tmp_path)
 
-    assert [b.load.label for b in read_run(tmp_path / "test-1").blocks] == ["c1", "c3"]
-
-
-def test_a_poisson_load_sends_at_the_same_times_to_both_variants(tmp_path: Path) -> None:
-    load = PoissonLoad(requests_per_second=50.0)
-    with stream_server(server(1, 1)) as a, stream_server(server(2)) as b:
-        run(spec(a.base_url, b.base_url, cases=[case("count")], loads=(load,)), tmp_path)
-
     blocks = read_run(tmp_path / "test-1").blocks
-    assert [len(b.requests) for b in blocks] == [4, 4]
+    assert [(b.load.label, len(b.requests)) for b in blocks] == [("c1", 4), ("c3", 4), ("p50", 4)]
 
 
 def test_parallel_loads_both_variants_in_the_same_round(tmp_path: Path) -> None:
@@ -261,17 +248,6 @@ def test_parallel_loads_both_variants_in_the_same_round(tmp_path: Path) -> None:
     blocks = read_run(tmp_path / "test-1").blocks
     assert {b.variant for b in blocks} == {"baseline", "k7"}
     assert len({b.block for b in blocks}) == 2
-
-
-def test_prompts_are_used_in_turn_and_the_same_for_both_variants(two_runs: Run) -> None:
-    for block in two_runs.blocks:
-        name = block.case
-        assert [r.prompt_id for r in block.requests] == [
-            f"{name}-0",
-            f"{name}-1",
-            f"{name}-2",
-            f"{name}-0",
-        ]
 
 
 @pytest.mark.parametrize(("load", "warmup"), [(ALONE, 1), (IN_PAIRS, 2)])
@@ -319,44 +295,34 @@ def test_the_servers_histogram_has_the_requests_that_we_have(tmp_path: Path, loa
     assert abs(check.difference) < 0.5
 
 
-def test_speculation_counters_are_the_difference_over_the_block(two_runs: Run) -> None:
-    drafted = [b for b in two_runs.blocks if b.variant == "k7"]
-    assert [b.speculation.drafts for b in drafted if b.speculation] == [50, 50]
-    assert drafted[0].speculation is not None
-    counters = drafted[0].speculation
-    assert counters.accepted_tokens / counters.draft_tokens == pytest.approx(0.5)
-    assert drafted[0].speculation.accepted_per_position == (0,)
+def test_speculation_counters_are_the_difference_over_the_block(
+    two_variants: tuple[Path, Run],
+) -> None:
+    _, found = two_variants
+    counted = [b.speculation for b in found.blocks if b.variant == "k7"]
+    assert [c.drafts for c in counted if c] == [50, 50]
+    assert counted[0] is not None
+    assert counted[0].accepted_tokens / counted[0].draft_tokens == pytest.approx(0.5)
+    assert counted[0].accepted_per_position == (0,)
+    assert all(b.speculation is None for b in found.blocks if b.variant == "baseline")
 
 
-def test_a_server_without_counters_has_no_acceptance_rate(two_runs: Run) -> None:
-    assert all(b.speculation is None for b in two_runs.blocks if b.variant == "baseline")
-
-
-def test_the_transcript_holds_the_raw_evidence(tmp_path: Path) -> None:
-    with stream_server(server(2, 3)) as plain_server:
-        run(spec(plain_server.base_url, cases=[case("count")]), tmp_path)
-    (file,) = (tmp_path / "test-1" / "blocks").glob("*.transcript.jsonl.gz")
-
-    lines = [json.loads(line) for line in gzip.decompress(file.read_bytes()).splitlines()]
+def test_raw_evidence_and_llmperfs_files_stand_beside_the_result_file(
+    two_variants: tuple[Path, Run],
+) -> None:
+    folder, _ = two_variants
+    stem = f"{folder}/blocks/0002-structured-count-c1-k7-r1"
+    evidence = gzip.decompress(Path(f"{stem}.transcript.jsonl.gz").read_bytes())
+    lines = [json.loads(line) for line in evidence.splitlines()]
+    responses = json.loads(Path(f"{stem}_individual_responses.json").read_text())
+    summary = json.loads(Path(f"{stem}_summary.json").read_text())
 
     assert len(lines) == 4
     assert lines[0]["text"] == "xxxxx"
     assert lines[0]["chunk_tokens"] == lines[0]["chunk_characters"] == [2, 3]
     assert len(lines[0]["chunk_offsets_us"]) == 2
-
-
-def test_llmperf_files_stand_beside_the_result_file(tmp_path: Path) -> None:
-    with stream_server(server(2, 3)) as plain_server:
-        run(spec(plain_server.base_url, cases=[case("count")]), tmp_path)
-    blocks = tmp_path / "test-1" / "blocks"
-    stem = "0001-structured-count-c2-baseline-r1"
-
-    responses = json.loads((blocks / f"{stem}_individual_responses.json").read_text())
-    summary = json.loads((blocks / f"{stem}_summary.json").read_text())
-
-    assert (blocks / f"{stem}{RESULT_SUFFIX}").exists()
-    assert responses[0]["number_output_tokens"] == 5
-    assert responses[0]["variant"] == "baseline"
+    assert Path(f"{stem}{RESULT_SUFFIX}").exists()
+    assert (responses[0]["number_output_tokens"], responses[0]["variant"]) == (5, "k7")
     assert summary["results_num_completed_requests"] == 4
     assert summary["results_number_output_tokens_quantiles_p50"] == 5
     assert summary["results_ttft_s_quantiles_p99"] > 0
@@ -416,20 +382,6 @@ def test_a_server_that_is_not_ready_in_time_fails_the_run_with_its_answer(
     assert read_run(tmp_path / "test-1").result == result
 
 
-def test_a_server_that_gets_ready_late_is_waited_for(tmp_path: Path) -> None:
-    healthy, asked = server(1, 1), 0
-
-    def script(request: Request) -> Iterable[Step]:
-        nonlocal asked
-        asked += 1
-        return plain("503 Service Unavailable", b"") if asked <= 2 else healthy(request)
-
-    with stream_server(script) as late:
-        result = run(spec(late.base_url, cases=[case("count")]), tmp_path)
-
-    assert result.status == "complete"
-
-
 class FlakySink:
     """Refuses the first writes."""
 
@@ -444,22 +396,16 @@ class FlakySink:
         self._inner.write(name, data)
 
 
-def test_a_file_that_could_not_be_written_is_written_before_the_run_ends(tmp_path: Path) -> None:
+def test_a_file_that_could_not_be_written_is_tried_again_and_then_named(tmp_path: Path) -> None:
     with stream_server(server(1, 1)) as plain_server:
-        sink = FlakySink(tmp_path, refusals=3)
-        result = run(spec(plain_server.base_url, cases=[case("count")]), tmp_path, sink)
+        given = spec(plain_server.base_url, cases=[case("count")])
+        later = run(given, tmp_path / "a", FlakySink(tmp_path / "a", refusals=3))
+        never = run(given, tmp_path / "b", FlakySink(tmp_path / "b", refusals=8))
 
-    assert result.status == "complete"
-    assert len(read_run(tmp_path / "test-1").blocks) == 1
-
-
-def test_a_file_that_cannot_be_written_fails_the_run_by_name(tmp_path: Path) -> None:
-    with stream_server(server(1, 1)) as plain_server:
-        sink = FlakySink(tmp_path, refusals=8)
-        result = run(spec(plain_server.base_url, cases=[case("count")]), tmp_path, sink)
-
-    assert result.status == "failed"
-    assert "0001-structured-count-c2-baseline-r1.result.json" in result.reason
+    assert later.status == "complete"
+    assert len(read_run(tmp_path / "a" / "test-1").blocks) == 1
+    assert never.status == "failed"
+    assert "0001-structured-count-c2-baseline-r1.result.json" in never.reason
 
 
 def test_a_cancelled_run_still_says_that_it_is_over(tmp_path: Path) -> None:
@@ -479,17 +425,6 @@ def test_a_cancelled_run_still_says_that_it_is_over(tmp_path: Path) -> None:
         asyncio.run(cancel_soon(spec(stalled.base_url, cases=[case("count")])))
 
     assert read_run(tmp_path / "test-1").result.status == "failed"
-
-
-def test_a_result_name_that_is_taken_is_never_overwritten(tmp_path: Path) -> None:
-    sink = FolderSink(tmp_path)
-    sink.write("run/a.json", b"1")
-
-    with pytest.raises(SinkError, match="File exists"):
-        sink.write("run/a.json", b"2")
-
-    assert (tmp_path / "run" / "a.json").read_bytes() == b"1"
-    assert [p.name for p in (tmp_path / "run").iterdir()] == ["a.json"]
 
 
 def test_run_ids_do_not_collide() -> None:

@@ -1,10 +1,9 @@
 """A search while it is measured: what runs when, what is chosen, what an interruption changes."""
 
-import asyncio
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +12,10 @@ import pytest
 from draftworth.analysis.acceptance import yields
 from draftworth.measuring.client import Client, Measured
 from draftworth.measuring.journal import read_history
-from draftworth.measuring.load import Batch, Planned, SentBatch
+from draftworth.measuring.load import Planned
 from draftworth.measuring.result_files import FolderSink
 from draftworth.measuring.run_specification import RunSpec
-from draftworth.measuring.runner import reads_nothing
+from draftworth.measuring.servers import ReadRunsOutputs, reads_nothing
 from draftworth.records.findings import VERDICT_FILE
 from draftworth.records.load import Load
 from draftworth.records.reading import read_run
@@ -26,12 +25,13 @@ from draftworth.records.search import SEARCH_FILE, Search, SearchResult, read_se
 from draftworth.records.transcripts import Transcript
 from draftworth.speculation import steps_of
 from tests.draftworth.measuring.specifications import case, endpoint, sampling, specification
-from tests.draftworth.measuring.test_repetitions import RUN_ID, RecordingServers, terminate
+from tests.draftworth.measuring.test_repetitions import RecordingServers
+from tests.draftworth.measuring.test_resume import RUN_ID, FakeEngine, run_pod, terminate
 from tests.draftworth.searching.candidates import candidate
 from tests.support.blocks import make_failed_record, make_record
 from tests.support.readings import make_reading
 from tests.support.runners import make_runner
-from tests.support.stream_server import StreamServer, plain, stream_server
+from tests.support.stream_server import StreamServer
 
 TOKENS = 101
 # After five right drafts comes a wrong one, so a window of five yields six tokens a step.
@@ -49,31 +49,17 @@ def seconds_a_token(variant: str) -> float:
     return 0.010 * (1 + 0.2 * window) * steps / len(HITS)
 
 
-class PlantedEngine:
-    """Latencies of the variant that a request goes to; before call number `at`, something happens.
+class PlantedEngine(FakeEngine):
+    """Latencies of the variant that a request goes to.
 
     failing: the variant that answers every second request with an error.
     """
 
-    def __init__(
-        self, happen: Callable[[], object] | None = None, *, at: int = 0, failing: str = ""
-    ) -> None:
-        self.calls = 0
-        self._failing = failing
-        self._happen = happen
-        self._at = at
+    failing = ""
 
-    async def send(self, client: Client, batch: Batch, load: Load, *, seed: int) -> SentBatch:
-        self.calls += 1
-        if self._happen and self.calls == self._at:
-            self._happen()
-        await asyncio.sleep(0)
-        answers = [self._measured(client, request) for request in batch.measured]
-        return SentBatch(measured=answers, others=(), fillers=0)
-
-    def _measured(self, client: Client, request: Planned) -> Measured:
+    def answer(self, client: Client, request: Planned, load: Load) -> Measured:
         variant = re.findall(r"/(\w[^/]*)/\.\.", client.base_url)[0]
-        if variant == self._failing and request.request_id.endswith(("1", "3")):
+        if variant == self.failing and request.request_id.endswith(("1", "3")):
             failed = make_failed_record(request_id=request.request_id, prompt_id=request.prompt.id)
             return Measured(record=failed, transcript=Transcript(request_id=failed.request_id))
         noise = hashlib.sha256(f"{request.request_id} {variant}".encode()).digest()[0] / 255 - 0.5
@@ -87,12 +73,6 @@ class PlantedEngine:
             number_output_tokens=TOKENS,
         )
         return Measured(record=record, transcript=Transcript(request_id=record.request_id))
-
-
-@pytest.fixture(scope="module")
-def healthy() -> Iterator[StreamServer]:
-    with stream_server(lambda _: plain("200 OK", b"")) as server:
-        yield server
 
 
 def search_spec(url: str, **limits: Any) -> RunSpec:
@@ -129,29 +109,26 @@ def readings(_run_id: str, blocks: Sequence[BlockResult]) -> Mapping[str, Sequen
 def run(
     spec: RunSpec,
     folder: Path,
-    servers: RecordingServers,
+    servers: RecordingServers | None = None,
     *,
     happen: Callable[[], object] | None = None,
     at: int = 0,
-    **overrides: Any,
+    failing: str = "",
+    read_outputs: ReadRunsOutputs = readings,
 ) -> RunResult | None:
     """One pod of a run; None when it was terminated."""
-    fields: dict[str, Any] = {
-        "read_outputs": readings,
-        "engine": PlantedEngine(happen, at=at),
-    }
+    engine = PlantedEngine(happen, at=at)
+    engine.failing = failing
     made = make_runner(
         spec,
         FolderSink(folder),
         run_id=RUN_ID,
         history=read_history(FolderSink(folder), RUN_ID),
-        servers=servers,
-        **{**fields, **overrides},
+        servers=servers or RecordingServers(),
+        engine=engine,
+        read_outputs=read_outputs,
     )
-    try:
-        return asyncio.run(made.run())
-    except asyncio.CancelledError:
-        return None
+    return run_pod(made)
 
 
 def found_in(folder: Path) -> SearchResult:
@@ -160,28 +137,39 @@ def found_in(folder: Path) -> SearchResult:
     return found
 
 
-def test_it_finds_the_best_window_and_measures_few(healthy: StreamServer, tmp_path: Path) -> None:
-    servers = RecordingServers()
-    result = run(search_spec(healthy.base_url), tmp_path, servers)
+@dataclass(frozen=True)
+class Whole:
+    """A search that nothing disturbed."""
 
-    found = found_in(tmp_path)
+    folder: Path
+    result: RunResult
+    servers: RecordingServers
+    found: SearchResult
+
+
+@pytest.fixture(scope="module")
+def whole(healthy: StreamServer, tmp_path_factory: pytest.TempPathFactory) -> Whole:
+    folder, servers = tmp_path_factory.mktemp("whole"), RecordingServers()
+    result = run(search_spec(healthy.base_url), folder, servers)
     assert result
+    return Whole(folder=folder, result=result, servers=servers, found=found_in(folder))
+
+
+def test_it_finds_the_best_window_and_measures_few(whole: Whole) -> None:
+    result, found = whole.result, whole.found
     assert (result.status, result.shortened) == ("complete", "")
     assert (found.best, found.expected_to_pay) == (BEST, True)
     assert found.order[0] == "draft-k7"
     assert len(found.order) <= 4
     assert found.ended == "no other candidate is likely to be cheaper by more than 3%"
     # The baseline stays up: its server is in every call, and nothing is started again.
-    assert servers.calls == [(("baseline-0", f"{v}-1"), False) for v in found.order]
+    assert whole.servers.calls == [(("baseline-0", f"{v}-1"), False) for v in found.order]
     assert result.variants == ("baseline", *sorted(found.order, key=lambda v: int(v[7:])))
-    assert (tmp_path / RUN_ID / VERDICT_FILE).exists()
+    assert (whole.folder / RUN_ID / VERDICT_FILE).exists()
 
 
-def test_each_candidate_is_paired_with_the_baseline_of_its_own_minutes(
-    healthy: StreamServer, tmp_path: Path
-) -> None:
-    run(search_spec(healthy.base_url), tmp_path, RecordingServers())
-    blocks = read_run(tmp_path / RUN_ID).blocks
+def test_each_candidate_is_paired_with_the_baseline_of_its_own_minutes(whole: Whole) -> None:
+    blocks = read_run(whole.folder / RUN_ID).blocks
     by_round: dict[int, list[str]] = {}
     for block in blocks:
         by_round.setdefault(block.round, []).append(block.variant)
@@ -189,13 +177,9 @@ def test_each_candidate_is_paired_with_the_baseline_of_its_own_minutes(
     assert {b.slot for b in blocks if b.variant != "baseline"} == {1}
 
 
-def test_what_was_expected_stands_beside_what_was_measured(
-    healthy: StreamServer, tmp_path: Path
-) -> None:
-    run(search_spec(healthy.base_url), tmp_path, RecordingServers())
-    found = found_in(tmp_path)
-    measured = {r.variant: r for r in found.results if r.measured}
-    assert measured.keys() == set(found.order)
+def test_what_was_expected_stands_beside_what_was_measured(whole: Whole) -> None:
+    measured = {r.variant: r for r in whole.found.results if r.measured}
+    assert measured.keys() == set(whole.found.order)
     assert measured["draft-k7"].predicted is None
     best = measured[BEST]
     assert best.measured
@@ -205,59 +189,49 @@ def test_what_was_expected_stands_beside_what_was_measured(
     assert best.cost.value == pytest.approx(truth, rel=0.01)
 
 
-def test_without_readings_it_goes_by_the_steps_that_servers_take(
-    healthy: StreamServer, tmp_path: Path
+def test_a_forecast_is_used_in_the_place_of_readings(
+    healthy: StreamServer, whole: Whole, tmp_path: Path
 ) -> None:
-    """Chunks of the stand-in show a mean of tokens a step, and no more."""
-    run(
-        search_spec(healthy.base_url),
-        tmp_path,
-        RecordingServers(),
-        read_outputs=reads_nothing,
-    )
-    found = found_in(tmp_path)
-    assert len(found.order) >= 2
-    assert found.best
-
-
-def test_a_forecast_is_used_in_the_place_of_readings(healthy: StreamServer, tmp_path: Path) -> None:
-    """It says the same, so the same candidates are measured, in the same order."""
+    """It says the same, so the same candidates are measured, in the same order. Without both, a
+    search goes by the steps that servers take: chunks of the stand-in show a mean, and no more."""
     spec = search_spec(healthy.base_url)
-    run(spec, tmp_path / "readings", RecordingServers())
     assert spec.search
-    blocks = read_run(tmp_path / "readings" / RUN_ID).blocks
-    curves = yields(readings(RUN_ID, blocks)["draft"], WINDOWS)
+    curves = yields(readings(RUN_ID, read_run(whole.folder / RUN_ID).blocks)["draft"], WINDOWS)
     told = {
         c.variant: {name: curve[c.checked].value for name, curve in curves.items()}
         for c in spec.search.candidates
     }
     forecast = replace(spec, search=replace(spec.search, forecast=told))
-    run(forecast, tmp_path / "forecast", RecordingServers(), read_outputs=reads_nothing)
-    run(spec, tmp_path / "nothing", RecordingServers(), read_outputs=reads_nothing)
+    run(forecast, tmp_path / "forecast", read_outputs=reads_nothing)
+    run(spec, tmp_path / "nothing", read_outputs=reads_nothing)
 
     found, without = found_in(tmp_path / "forecast"), found_in(tmp_path / "nothing")
-    assert found.order == found_in(tmp_path / "readings").order
+    assert found.order == whole.found.order
     assert found.best == BEST
     assert found.search.forecast == told
     assert {r.variant: r.tokens_per_step for r in found.results} == told
     assert without.order != found.order
+    assert len(without.order) >= 2
+    assert without.best
 
 
 def test_a_search_goes_on_with_the_candidate_it_was_at(
-    healthy: StreamServer, tmp_path: Path
+    healthy: StreamServer, whole: Whole, tmp_path: Path
 ) -> None:
-    spec = search_spec(healthy.base_url)
-    run(spec, tmp_path / "whole", RecordingServers())
-    whole = found_in(tmp_path / "whole")
-    blocks_of_a_candidate = 4
-    for at in range(2, blocks_of_a_candidate * len(whole.order) + 1):
+    """Cut off at every third block: each of a candidate's four is one of those."""
+    spec, order = search_spec(healthy.base_url), whole.found.order
+    for at in range(2, 4 * len(order) + 1, 3):
         folder = tmp_path / str(at)
-        assert run(spec, folder, RecordingServers(), happen=terminate, at=at) is None
+        assert run(spec, folder, happen=terminate, at=at) is None
         servers = RecordingServers()
         assert run(spec, folder, servers)
         found = found_in(folder)
-        assert (found.order, found.best, found.ended) == (whole.order, whole.best, whole.ended)
-        left = whole.order[(at - 1) // blocks_of_a_candidate :]
+        assert (found.order, found.best, found.ended) == (
+            order,
+            whole.found.best,
+            whole.found.ended,
+        )
+        left = order[(at - 1) // 4 :]
         assert servers.calls == [(("baseline-0", f"{v}-1"), False) for v in left]
 
 
@@ -274,12 +248,7 @@ def test_a_candidate_that_does_not_start_is_left_out(healthy: StreamServer, tmp_
 def test_a_candidate_whose_requests_fail_is_not_the_best(
     healthy: StreamServer, tmp_path: Path
 ) -> None:
-    result = run(
-        search_spec(healthy.base_url),
-        tmp_path,
-        RecordingServers(),
-        engine=PlantedEngine(failing=BEST),
-    )
+    result = run(search_spec(healthy.base_url), tmp_path, failing=BEST)
     found = found_in(tmp_path)
     assert result
     assert result.status == "complete"
@@ -297,9 +266,9 @@ def test_a_candidate_outside_the_limits_is_not_the_best(
         search_spec(healthy.base_url),
         limits=limits,
         # A p95 takes a hundred.
-        sampling=sampling(min_requests=200, max_requests=200),
+        sampling=sampling(requests_per_round=50, min_requests=200, max_requests=200),
     )
-    run(spec, tmp_path, RecordingServers())
+    run(spec, tmp_path)
     found = found_in(tmp_path)
     assert found.failed.keys() == {"draft-k7"}
     assert found.best == BEST
@@ -331,7 +300,7 @@ def test_where_nothing_starts_any_more_it_ends_with_what_it_has(
 
 def test_it_begins_no_candidate_after_its_time(healthy: StreamServer, tmp_path: Path) -> None:
     spec = search_spec(healthy.base_url, hours=1e-9)
-    result = run(spec, tmp_path, RecordingServers())
+    result = run(spec, tmp_path)
     found = found_in(tmp_path)
     assert result
     assert result.status == "complete"
@@ -352,7 +321,7 @@ def test_it_measures_no_candidate_that_costs_more_than_it_may_save(
     for tokens_per_day, more in ((1e-9, False), (1e12, True)):
         spec = replace(search_spec(healthy.base_url, tokens_per_day=tokens_per_day), price=price)
         folder = tmp_path / str(more)
-        run(spec, folder, RecordingServers())
+        run(spec, folder)
         found = found_in(folder)
         assert (len(found.order) > 1) is more
         assert ("can be expected to save" in found.ended) is not more

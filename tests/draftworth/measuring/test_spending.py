@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from draftworth.measuring.run_specification import RunSpec
-from draftworth.measuring.search import Spending
+from draftworth.measuring.search import why_over
 from draftworth.records.results import Price
 from draftworth.searching.policy import CandidateForecast, SearchState
 from tests.draftworth.measuring.specifications import endpoint, specification
@@ -35,7 +35,7 @@ def expected(gain: float = 0.02) -> CandidateForecast:
 def why(
     seconds: float, found: SearchState, *, price: Price | None = PRICE, gain: float = 0.02
 ) -> str:
-    return Spending(spec=spec(price), elapsed_s=seconds).why_over(expected(gain), found)
+    return why_over(spec(price), seconds, expected(gain), found)
 
 
 def test_hours_and_dollars_end_it() -> None:
@@ -64,5 +64,4 @@ def test_without_a_price_nothing_is_weighed(price: Price | None) -> None:
 
 
 def test_before_the_first_prediction_nothing_is_weighed() -> None:
-    spending = Spending(spec=spec(), elapsed_s=3600.0)
-    assert spending.why_over(None, known(tokens_per_day=1.0)) == ""
+    assert why_over(spec(), 3600.0, None, known(tokens_per_day=1.0)) == ""

@@ -33,7 +33,7 @@ from draftworth.records.search import SearchResult
 from draftworth.records.servers import ServerState
 from draftworth.records.transcripts import Transcript, read_transcripts
 from lambdas.capacity_controller.state import State
-from lambdas.metrics_publisher.claims import Claim
+from lambdas.metrics_publisher.publisher import Claim
 from tests.draftworth.records.write_golden import GOLDEN, documents, write
 
 # By the document's path: the record of each line, a field of the first one, and what it holds.

@@ -23,7 +23,7 @@ from draftworth.records.results import BlockResult, RunResult
 from draftworth.records.search import SearchResult
 from draftworth.records.servers import ServerState
 from lambdas.capacity_controller.state import State
-from lambdas.metrics_publisher.claims import Claim
+from lambdas.metrics_publisher.publisher import Claim
 from tests.support.snapshot import assert_snapshot
 
 RECORDS: tuple[Any, ...] = (

@@ -23,7 +23,7 @@ from draftworth.records.readings import Output, Pass, Reading
 from draftworth.records.results import BlockResult, Interruption, RunResult, ServerStart
 from draftworth.records.transcripts import Transcript, dump_transcripts
 from lambdas.capacity_controller.state import LastDecision, Notification, State
-from lambdas.metrics_publisher.claims import Claim
+from lambdas.metrics_publisher.publisher import Claim
 from tests.draftworth.measuring import specifications
 from tests.draftworth.report.searches import make_search_result
 from tests.lambdas.capacity_controller import plans

@@ -11,7 +11,7 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from draftworth.metrics.definitions import NAMESPACE, Metric, dimension_values
+from draftworth.metrics.definitions import NAMESPACE, TTFT, Metric, dimension_values
 from draftworth.records.codec import dump_record
 from draftworth.records.results import MAX_RECEIVE_COUNT, BlockResult, claim_key, result_file_events
 from lambdas.metrics_publisher.events import ObjectCreated
@@ -44,7 +44,6 @@ class Aws:
         self.log: list[dict[str, Any]] = []
         self.calls: list[dict[str, Any]] = []
         self.s3: Any = _session().client("s3")
-        self.sqs: Any = _session().client("sqs")
         self.cloudwatch: Any = _session().client("cloudwatch")
         self.cloudwatch.meta.events.register(
             "provide-client-params.cloudwatch.PutMetricData",
@@ -53,12 +52,13 @@ class Aws:
         self.publisher = Publisher(
             s3=self.s3, cloudwatch=self.cloudwatch, bucket=BUCKET, clock=lambda: self.now
         )
-        self._create()
-
-    def _create(self) -> None:
         self.s3.create_bucket(
             Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": "us-east-2"}
         )
+
+    def connect(self) -> None:
+        """Lead the bucket's events to the queue."""
+        self.sqs: Any = _session().client("sqs")
         self.dead_letters = self.sqs.create_queue(QueueName="dead")["QueueUrl"]
         redrive = {
             "deadLetterTargetArn": self._queue_arn(self.dead_letters),
@@ -71,7 +71,7 @@ class Aws:
         self.s3.put_bucket_notification_configuration(
             Bucket=BUCKET, NotificationConfiguration={"EventBridgeConfiguration": {}}
         )
-        events = boto3.client("events", region_name="us-east-2")
+        events = _session().client("events")
         events.put_rule(Name="results", EventPattern=json.dumps(result_file_events(BUCKET)))
         targets = [{"Id": "queue", "Arn": self._queue_arn(self.queue)}]
         events.put_targets(Rule="results", Targets=targets)
@@ -150,8 +150,9 @@ class Aws:
         )["MetricDataResults"][0]
         return dict(zip(answer["Timestamps"], answer["Values"], strict=True))
 
-    def total(self, block: BlockResult, metric: Metric, statistic: str) -> float:
-        return sum(self.read(block, metric, statistic).values())
+    def count(self, block: BlockResult, metric: Metric = TTFT) -> float:
+        """How many values there are of a block's metric."""
+        return sum(self.read(block, metric, "SampleCount").values())
 
     def on_put(self, action: Callable[[int], object], *, when: str = "before-call") -> None:
         """Run `action(number of the call)` around every PutMetricData call; numbers from 1."""
@@ -173,6 +174,13 @@ class Aws:
 def aws() -> Iterator[Aws]:
     with mock_aws():
         yield Aws()
+
+
+@pytest.fixture
+def chain(aws: Aws) -> Aws:
+    """The same, with an upload's way to the function."""
+    aws.connect()
+    return aws
 
 
 @pytest.fixture

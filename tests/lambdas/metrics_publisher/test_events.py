@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from lambdas.metrics_publisher.errors import UnusableError
-from lambdas.metrics_publisher.events import ObjectCreated, created_object
+from lambdas.metrics_publisher.events import ObjectCreated, UnusableError, created_object
 
 
 def event(

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from charts.shipped import METRICS_PUBLISHER
-from draftworth.metrics.definitions import TTFT
 from draftworth.records.codec import dump_record
 from draftworth.records.results import MAX_RECEIVE_COUNT, OBJECT_CREATED, RESULT_LIMIT_BYTES
 from lambdas.metrics_publisher import handler as handler_module
@@ -34,53 +33,45 @@ def failed_ids(answer: Any) -> list[str]:
     return [failure["itemIdentifier"] for failure in answer["batchItemFailures"]]
 
 
-def test_an_upload_reaches_the_metrics_through_eventbridge_and_queue(aws: Aws) -> None:
+def test_an_upload_reaches_the_metrics_through_eventbridge_and_queue(chain: Aws) -> None:
+    block = make_block(run_id="run 1+2=ä")  # its key has characters that S3 encodes
+    key = chain.upload(block)
+    chain.s3.put_object(Bucket=BUCKET, Key=key.replace(".result.json", "_summary.json"), Body=b"{}")
+    assert failed_ids(chain.deliver()) == []
+    assert chain.count(block) == 3
+    assert chain.messages(chain.queue) == [], "neither the summary nor the claim raised an event"
+    (line,) = chain.log
+    assert (line["event"], line["level"]) == ("published", "INFO")
+    assert (line["bucket"], line["key"], line["calls"]) == (BUCKET, key, 1)
+
+
+def test_a_malformed_file_becomes_a_dead_letter_and_its_neighbours_do_not(chain: Aws) -> None:
     block = make_block()
-    key = aws.upload(block)
-    aws.s3.put_object(Bucket=BUCKET, Key=key.replace(".result.json", "_summary.json"), Body=b"{}")
-    assert failed_ids(aws.deliver()) == []
-    assert aws.total(block, TTFT, "SampleCount") == 3
-    assert aws.messages(aws.queue) == [], "neither the summary nor the claim raised an event"
-    published = [entry for entry in aws.log if entry["event"] == "published"]
-    assert [(e["level"], e["bucket"], e["key"], e["calls"]) for e in published] == [
-        ("INFO", BUCKET, key, 1)
-    ]
-
-
-def test_a_key_with_characters_that_s3_encodes_reaches_the_metrics(aws: Aws) -> None:
-    block = make_block(run_id="run 1+2=ä")
-    aws.upload(block)
-    assert failed_ids(aws.deliver()) == []
-    assert aws.total(block, TTFT, "SampleCount") == 3
-
-
-def test_a_malformed_file_becomes_a_dead_letter_and_its_neighbours_do_not(aws: Aws) -> None:
-    block = make_block()
-    bad_key = aws.upload_bytes("runs/bad/blocks/0001.result.json", b"{")
-    aws.upload(block)
+    bad_key = chain.upload_bytes("runs/bad/blocks/0001.result.json", b"{")
+    chain.upload(block)
     for _ in range(MAX_RECEIVE_COUNT):
-        aws.deliver()
-    assert aws.messages(aws.queue) == []
-    (dead,) = aws.messages(aws.dead_letters)
+        chain.deliver()
+    assert chain.messages(chain.queue) == []
+    (dead,) = chain.messages(chain.dead_letters)
     assert created_object(dead["Body"]).key == bad_key
-    assert aws.total(block, TTFT, "SampleCount") == 3
-    failures = [entry for entry in aws.log if entry["level"] == "ERROR"]
+    assert chain.count(block) == 3
+    failures = [entry for entry in chain.log if entry["level"] == "ERROR"]
     assert len(failures) == MAX_RECEIVE_COUNT
     assert failures[0]["message_id"] == dead["MessageId"]
     assert failures[0]["key"] == bad_key
     assert failures[0]["reason"].startswith("not a result file: not JSON")
 
 
-def test_a_dead_letter_can_be_replayed_when_its_cause_is_gone(aws: Aws) -> None:
+def test_a_dead_letter_can_be_replayed_when_its_cause_is_gone(chain: Aws) -> None:
     block = make_block()
-    key = aws.upload_bytes(key_of(block), b"{")
+    key = chain.upload_bytes(key_of(block), b"{")
     for _ in range(MAX_RECEIVE_COUNT + 1):
-        aws.deliver()
-    (dead,) = aws.messages(aws.dead_letters)
-    aws.s3.put_object(Bucket=BUCKET, Key=key, Body=dump_record(block))
-    aws.messages(aws.queue)  # the second upload's own event goes unused
-    aws.handle({"Records": [{"messageId": dead["MessageId"], "body": dead["Body"]}]})
-    assert aws.total(block, TTFT, "SampleCount") == 3
+        chain.deliver()
+    (dead,) = chain.messages(chain.dead_letters)
+    chain.s3.put_object(Bucket=BUCKET, Key=key, Body=dump_record(block))
+    chain.messages(chain.queue)  # the second upload's own event goes unused
+    chain.handle({"Records": [{"messageId": dead["MessageId"], "body": dead["Body"]}]})
+    assert chain.count(block) == 3
 
 
 def _changed(**overrides: Any) -> bytes:
@@ -91,46 +82,46 @@ def _ttft(number: bytes) -> bytes:
     return dump_record(make_block(requests=(make_record(ttft_s=0.123),))).replace(b"0.123", number)
 
 
-@pytest.mark.parametrize(
-    ("data", "reason"),
-    [
-        (b"", "not a result file: not JSON"),
-        (b"\xff\xfe", "not a result file: not JSON"),
-        (b"[" * 100_000, "not a result file: not JSON: too deep"),
-        (b" " * (RESULT_LIMIT_BYTES + 1), "not a result file: more than 11,534,336 bytes"),
-        (b"[]", "not a result file: given list, allowed: an object"),
-        (_changed(schema="draftworth.result/999"), "schema: given 'draftworth.result/999'"),
-        (_changed(block="3"), "block: given '3', allowed: a whole number"),
-        (_ttft(b"NaN"), "NaN"),
-        (_ttft(b"1e999"), "1e999 is too large for a number"),
-    ],
+MALFORMED = (
+    (b"", "not a result file: not JSON"),
+    (b"\xff\xfe", "not a result file: not JSON"),
+    (b"[" * 100_000, "not a result file: not JSON: too deep"),
+    (b" " * (RESULT_LIMIT_BYTES + 1), "not a result file: more than 11,534,336 bytes"),
+    (b"[]", "not a result file: given list, allowed: an object"),
+    (_changed(schema="draftworth.result/999"), "schema: given 'draftworth.result/999'"),
+    (_changed(block="3"), "block: given '3', allowed: a whole number"),
+    (_ttft(b"NaN"), "NaN"),
+    (_ttft(b"1e999"), "1e999 is too large for a number"),
 )
-def test_a_malformed_file_fails_alone_with_its_reason(aws: Aws, data: bytes, reason: str) -> None:
-    good = make_block(block=7)
-    bad_key, good_key = aws.upload_bytes(key_of(make_block()), data), aws.upload(good)
-    batch = [message("bad", s3_event(bad_key)), message("good", s3_event(good_key))]
-    assert failed_ids(aws.handle({"Records": batch})) == ["bad"]
-    failure, success = aws.log
-    assert (failure["message_id"], failure["bucket"], failure["key"]) == ("bad", BUCKET, bad_key)
-    assert reason in failure["reason"]
-    assert (failure["error"], failure["retry_helps"]) == ("UnusableError", False)
+
+
+def test_a_malformed_file_fails_alone_with_its_reason(aws: Aws) -> None:
+    good = make_block(block=len(MALFORMED))
+    bad_keys = [
+        aws.upload_bytes(key_of(make_block(block=number)), data)
+        for number, (data, _) in enumerate(MALFORMED)
+    ]
+    batch = [message(key, s3_event(key)) for key in (*bad_keys, aws.upload(good))]
+    assert failed_ids(aws.handle({"Records": batch})) == bad_keys
+    *failures, success = aws.log
+    for key, failure, (_, reason) in zip(bad_keys, failures, MALFORMED, strict=True):
+        assert (failure["message_id"], failure["bucket"], failure["key"]) == (key, BUCKET, key)
+        assert reason in failure["reason"]
+        assert (failure["error"], failure["retry_helps"]) == ("UnusableError", False)
     assert success["event"] == "published"
-    assert aws.total(good, TTFT, "SampleCount") == 3
+    assert aws.count(good) == 3
 
 
-@pytest.mark.parametrize(
-    ("event", "reason"),
-    [
+def test_an_event_of_nothing_publishable_fails_with_its_reason(aws: Aws) -> None:
+    rows = (
         (s3_event("runs/a/blocks/gone.result.json"), "no object 'runs/a/blocks/gone.result.json'"),
         (s3_event("runs/a/blocks/b.result.json", bucket="other"), "bucket: given 'other'"),
         ({"detail-type": "x"}, "not an S3 event"),
-    ],
-)
-def test_an_event_of_nothing_publishable_fails_with_its_reason(
-    aws: Aws, event: object, reason: str
-) -> None:
-    assert failed_ids(aws.handle({"Records": [message("m", event)]})) == ["m"]
-    assert reason in aws.log[0]["reason"]
+    )
+    batch = [message(str(number), event) for number, (event, _) in enumerate(rows)]
+    assert failed_ids(aws.handle({"Records": batch})) == ["0", "1", "2"]
+    for entry, (_, reason) in zip(aws.log, rows, strict=True):
+        assert reason in entry["reason"]
 
 
 def test_a_message_that_comes_again_counts_nothing_again(aws: Aws) -> None:
@@ -140,7 +131,7 @@ def test_a_message_that_comes_again_counts_nothing_again(aws: Aws) -> None:
     assert failed_ids(aws.handle(batch)) == [keys[1]]
     assert [entry["event"] for entry in aws.log] == ["published", "not published", "published"]
     assert failed_ids(aws.handle(batch)) == [keys[1]]
-    assert aws.total(one, TTFT, "SampleCount") == 6, "the second delivery counted nothing again"
+    assert aws.count(one) == 6, "the second delivery counted nothing again"
 
 
 def test_a_failure_of_aws_fails_its_message_and_the_next_delivery_publishes(aws: Aws) -> None:
@@ -158,14 +149,14 @@ def test_a_failure_of_aws_fails_its_message_and_the_next_delivery_publishes(aws:
     assert aws.log[0]["error"] == "ClientError"
     assert "InternalServiceFault" in aws.log[0]["reason"]
     assert failed_ids(aws.handle(batch)) == []
-    assert aws.total(block, TTFT, "SampleCount") == 3
+    assert aws.count(block) == 3
 
 
 class _Answer:
     status_code = 500
 
 
-def test_an_unforeseen_error_is_logged_with_its_class_message_and_traceback(
+def test_an_unforeseen_error_is_logged_and_fails_its_message_alone(
     aws: Aws, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     good = make_block(block=7)
@@ -178,19 +169,13 @@ def test_an_unforeseen_error_is_logged_with_its_class_message_and_traceback(
 
     monkeypatch.setattr(aws.publisher, "publish", broken)
     batch = [message("bad", s3_event("runs/broken")), message("good", s3_event(aws.upload(good)))]
-    assert failed_ids(aws.handle({"Records": batch})) == ["bad"]
-    failure = aws.log[0]
+    assert failed_ids(aws.handle({"Records": [{"messageId": "none"}, *batch]})) == ["none", "bad"]
+    without_body, failure, _ = aws.log
+    assert without_body["error"] == "KeyError"
     assert (failure["error"], failure["reason"]) == ("ZeroDivisionError", "nobody foresaw this")
     assert "in broken" in failure["traceback"]
     assert failure["retry_helps"] is None
-    assert aws.total(good, TTFT, "SampleCount") == 3
-
-
-def test_a_message_without_a_body_fails_alone(aws: Aws) -> None:
-    key = aws.upload(make_block())
-    batch = [{"messageId": "bad"}, message("good", s3_event(key))]
-    assert failed_ids(aws.handle({"Records": batch})) == ["bad"]
-    assert aws.log[0]["error"] == "KeyError"
+    assert aws.count(good) == 3
 
 
 def test_what_does_not_fit_the_invocation_is_left_for_the_next(aws: Aws) -> None:
@@ -209,10 +194,12 @@ def test_what_does_not_fit_the_invocation_is_left_for_the_next(aws: Aws) -> None
 def test_the_entry_point_makes_its_clients_once_from_the_environment(
     aws: Aws, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("RESULTS_BUCKET", BUCKET)
-    handler_module._publisher.cache_clear()
     batch = {"Records": [message("m", s3_event("runs/a/blocks/gone.result.json"))]}
+    handler_module._publisher.cache_clear()
     try:
+        with pytest.raises(RuntimeError, match="RESULTS_BUCKET is not set"):
+            handler_module.handler(batch, None)
+        monkeypatch.setenv("RESULTS_BUCKET", BUCKET)
         assert failed_ids(handler_module.handler(batch, None)) == ["m"]
         monkeypatch.delenv("RESULTS_BUCKET")
         handler_module.handler(batch, None)
@@ -220,12 +207,6 @@ def test_the_entry_point_makes_its_clients_once_from_the_environment(
         handler_module._publisher.cache_clear()
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [line["message_id"] for line in lines] == ["m", "m"]
-
-
-def test_the_entry_point_names_the_variable_that_is_missing() -> None:
-    handler_module._publisher.cache_clear()
-    with pytest.raises(RuntimeError, match="RESULTS_BUCKET is not set"):
-        handler_module.handler({"Records": []}, None)
 
 
 def test_the_function_runs_from_its_own_files_alone(tmp_path: Path) -> None:
@@ -249,18 +230,7 @@ def test_the_function_runs_from_its_own_files_alone(tmp_path: Path) -> None:
     log, answer, modules = done.stdout.splitlines()
     assert json.loads(log)["error"] == "UnusableError"
     assert answer == "{'batchItemFailures': [{'itemIdentifier': 'm'}]}"
-    boto3_and_what_it_needs = {
-        *(
-            "boto3",
-            "botocore",
-            "s3transfer",
-            "jmespath",
-            "dateutil",
-            "urllib3",
-            "certifi",
-            "six",
-            "awscrt",
-        )
-    }
+    names = "boto3 botocore s3transfer jmespath dateutil urllib3 certifi six awscrt"
+    boto3_and_what_it_needs = set(names.split())
     foreign = set(modules.split()) - sys.stdlib_module_names - boto3_and_what_it_needs
     assert {name for name in foreign if not name.startswith("_")} == {"draftworth", "lambdas"}

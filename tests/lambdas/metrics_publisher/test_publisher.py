@@ -1,6 +1,7 @@
 """One file into an emulated CloudWatch, counted once whatever happens on the way."""
 
 import io
+from collections.abc import Container
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -12,8 +13,8 @@ from draftworth.metrics import definitions
 from draftworth.records.codec import dump_record
 from draftworth.records.load import ConcurrencyLoad
 from draftworth.records.results import BlockResult, claim_key
-from lambdas.metrics_publisher.claims import CLOCK_SKEW_SECONDS
-from lambdas.metrics_publisher.errors import ClaimedError, NotNowError, UnusableError
+from lambdas.metrics_publisher.events import ClaimedError, NotNowError, UnusableError
+from lambdas.metrics_publisher.publisher import CLOCK_SKEW_SECONDS
 from tests.lambdas.metrics_publisher.conftest import BUCKET, Aws, KilledError, key_of
 from tests.support.blocks import START_UNIX_S, make_block, make_failed_record, make_record
 
@@ -32,9 +33,13 @@ def throttle(aws: Aws, *numbers: int) -> None:
     aws.cloudwatch.meta.events.register("before-call.cloudwatch.PutMetricData", answer)
 
 
-def published_of(block: BlockResult) -> list[definitions.Metric]:
-    """What there is of a block; where the server counts, no estimate."""
-    return [m for m in definitions.published() if m.of_request or m.of_block(block) is not None]
+def assert_all_counted_once(aws: Aws, block: BlockResult, *, twice: Container[str] = ()) -> None:
+    """Every metric that there is of a block; where the server counts, no estimate."""
+    for metric in definitions.published():
+        if metric.of_request or metric.of_block(block) is not None:
+            once = 3 if metric.of_request else 1
+            times = 2 if metric.name in twice else 1
+            assert aws.count(block, metric) == once * times, metric.name
 
 
 def test_a_published_file_reads_back_from_cloudwatch(aws: Aws) -> None:
@@ -55,53 +60,15 @@ def test_a_published_file_reads_back_from_cloudwatch(aws: Aws) -> None:
     assert list(aws.read(block, output_tokens, "Sum").values()) == [300, 100]
 
 
-def test_percentile_queries_get_single_values_not_statistic_sets(aws: Aws) -> None:
-    aws.publish(aws.upload(make_block()))
-    for datum in (datum for call in aws.calls for datum in call["MetricData"]):
-        assert {"Values", "Counts"} <= datum.keys()
-        assert not {"Value", "StatisticValues", "StorageResolution"} & datum.keys()
-
-
-def test_get_metric_statistics_agrees_with_the_file(aws: Aws) -> None:
-    block = make_block(request_count=200)
-    aws.publish(aws.upload(block))
-    points = aws.cloudwatch.get_metric_statistics(
-        Namespace=definitions.NAMESPACE,
-        MetricName=definitions.TTFT.name,
-        Dimensions=[
-            {"Name": n, "Value": v} for n, v in definitions.dimension_values(block).items()
-        ],
-        StartTime=START_UNIX_S,
-        EndTime=START_UNIX_S + 3600,
-        Period=60,
-        Statistics=["SampleCount", "Sum"],
-        Unit="Milliseconds",
-    )["Datapoints"]
-    assert sum(point["SampleCount"] for point in points) == 200
-    expected_ms = sum((r.ttft_s or 0) * 1000 for r in block.requests)
-    assert sum(point["Sum"] for point in points) == pytest.approx(expected_ms)
-
-
-def test_the_same_file_twice_counts_once(aws: Aws) -> None:
+def test_the_same_file_counts_once_however_often_it_comes(aws: Aws) -> None:
     block = make_block()
     key = aws.upload(block)
     first, second = aws.publish(key), aws.publish(key)
     assert (first.calls, second.calls, second.already_done) == (1, 0, 1)
-    assert aws.total(block, definitions.TTFT, "SampleCount") == 3
-
-
-def test_the_same_file_uploaded_twice_counts_once(aws: Aws) -> None:
-    block = make_block()
-    for _ in range(2):
-        aws.publish(aws.upload(block))
-    assert aws.total(block, definitions.TTFT, "SampleCount") == 3
-
-
-def test_a_published_file_is_recognized_even_when_it_is_too_old_to_publish(aws: Aws) -> None:
-    key = aws.upload(make_block())
-    aws.publish(key)
+    assert aws.publish(aws.upload(block)).calls == 0
     aws.now += 30 * 24 * 3600
-    assert aws.publish(key).calls == 0
+    assert aws.publish(key).calls == 0, "published is published, also when it is too old now"
+    assert aws.count(block) == 3
 
 
 def test_a_file_that_changed_after_it_was_published_is_refused(aws: Aws) -> None:
@@ -110,14 +77,7 @@ def test_a_file_that_changed_after_it_was_published_is_refused(aws: Aws) -> None
     key = aws.upload_bytes(key_of(block), dump_record(make_block(request_count=4)))
     with pytest.raises(UnusableError, match="changed after 1 of 1 calls were published"):
         aws.publish(key)
-    assert aws.total(block, definitions.TTFT, "SampleCount") == 3
-
-
-def test_two_files_of_one_variant_add_up(aws: Aws) -> None:
-    block = make_block(block=1)
-    for number in (1, 2):
-        aws.publish(aws.upload(make_block(block=number)))
-    assert aws.total(block, definitions.TTFT, "SampleCount") == 6
+    assert aws.count(block) == 3
 
 
 def test_two_loads_of_a_ladder_are_told_apart(aws: Aws) -> None:
@@ -126,7 +86,7 @@ def test_two_loads_of_a_ladder_are_told_apart(aws: Aws) -> None:
     for block in (one, four):
         aws.publish(aws.upload(block))
     for block in (one, four):
-        assert aws.total(block, definitions.TTFT, "SampleCount") == 3
+        assert aws.count(block) == 3
         (value,) = aws.read(block, definitions.OUTPUT_THROUGHPUT, "Average").values()
         assert value == pytest.approx(block.output_throughput_token_per_s)
     assert one.output_throughput_token_per_s != four.output_throughput_token_per_s
@@ -160,13 +120,11 @@ def test_a_delivery_meets_the_claim_of_one_that_runs(aws: Aws) -> None:
     aws.on_put(deliver_again)
     aws.publish(key)
     assert "published 1 of 5 calls and holds it for 90 s more" in refusals[0]
-    assert aws.total(block, definitions.TTFT, "SampleCount") == 3
+    assert aws.count(block) == 3
     assert aws.publish(key).calls == 0
 
 
-def test_of_two_deliveries_that_both_saw_no_claim_one_publishes(aws: Aws) -> None:
-    block = make_block()
-    key = aws.upload(block)
+def let_a_rival_publish_before_the_next_write(aws: Aws, key: str) -> None:
     rival = iter([aws.publish])
 
     def publish_first(model: Any, **_: Any) -> None:
@@ -174,9 +132,15 @@ def test_of_two_deliveries_that_both_saw_no_claim_one_publishes(aws: Aws) -> Non
             publish(key)
 
     aws.s3.meta.events.register("before-call.s3.PutObject", publish_first)
+
+
+def test_of_two_deliveries_that_both_saw_no_claim_one_publishes(aws: Aws) -> None:
+    block = make_block()
+    key = aws.upload(block)
+    let_a_rival_publish_before_the_next_write(aws, key)
     with pytest.raises(ClaimedError, match="claimed the file at this moment"):
         aws.publish(key)
-    assert aws.total(block, definitions.TTFT, "SampleCount") == 3
+    assert aws.count(block) == 3
 
 
 @SMALL_CALLS
@@ -186,18 +150,10 @@ def test_of_two_deliveries_that_take_over_the_same_claim_one_goes_on(aws: Aws) -
     throttle(aws, 2)
     with pytest.raises(ClientError, match="Throttling"):
         aws.publish(key)
-    rival = iter([aws.publish])
-
-    def publish_first(model: Any, **_: Any) -> None:
-        for publish in rival:
-            publish(key)
-
-    aws.s3.meta.events.register("before-call.s3.PutObject", publish_first)
+    let_a_rival_publish_before_the_next_write(aws, key)
     with pytest.raises(ClaimedError):
         aws.publish(key)
-    for metric in published_of(block):
-        expected = 3 if metric.of_request else 1
-        assert aws.total(block, metric, "SampleCount") == expected, metric.name
+    assert_all_counted_once(aws, block)
 
 
 def test_a_claim_whose_answer_got_lost_is_still_ones_own(aws: Aws) -> None:
@@ -225,9 +181,7 @@ def test_a_refused_call_is_gone_on_with_at_once(aws: Aws, number: int) -> None:
     outcome = aws.publish(key)
     assert (outcome.already_done, outcome.calls) == (number - 1, 6 - number)
     assert not outcome.may_repeat_a_call
-    for metric in published_of(block):
-        expected = 3 if metric.of_request else 1
-        assert aws.total(block, metric, "SampleCount") == expected, metric.name
+    assert_all_counted_once(aws, block)
 
 
 @SMALL_CALLS
@@ -243,9 +197,7 @@ def test_a_file_of_a_dead_invocation_waits_for_its_lease_and_goes_on(aws: Aws) -
     aws.now += 2
     outcome = aws.publish(key)
     assert (outcome.already_done, outcome.calls, outcome.may_repeat_a_call) == (2, 3, True)
-    for metric in published_of(block):
-        expected = 3 if metric.of_request else 1
-        assert aws.total(block, metric, "SampleCount") == expected, metric.name
+    assert_all_counted_once(aws, block)
 
 
 @SMALL_CALLS
@@ -259,10 +211,7 @@ def test_death_between_a_call_and_its_record_repeats_that_call_and_no_other(aws:
     assert aws.publish(key).may_repeat_a_call
     repeated = {datum["MetricName"] for datum in aws.calls[1]["MetricData"]}
     assert aws.calls[1]["MetricData"] == aws.calls[2]["MetricData"]
-    for metric in published_of(block):
-        once = 3 if metric.of_request else 1
-        times = 2 if metric.name in repeated else 1
-        assert aws.total(block, metric, "SampleCount") == once * times, metric.name
+    assert_all_counted_once(aws, block, twice=repeated)
 
 
 @SMALL_CALLS
@@ -284,7 +233,7 @@ def test_a_success_that_could_not_be_recorded_at_first_is_recorded_when_giving_b
     with pytest.raises(ClientError, match="SlowDown"):
         aws.publish(key)
     assert aws.publish(key).already_done == 1
-    assert aws.total(block, definitions.TTFT, "SampleCount") == 3
+    assert aws.count(block) == 3
 
 
 @SMALL_CALLS
@@ -327,52 +276,35 @@ def test_another_grouping_takes_a_file_of_which_nothing_is_published(
     assert (aws.claim(key)["calls"], aws.claim(key)["calls_done"]) == (4, 4)
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [(b"x", "is not a claim"), (b'{"a": 1}', "is not a claim"), (b"[]", "is not a claim")],
-)
-def test_a_damaged_claim_is_not_guessed_at(aws: Aws, text: bytes, reason: str) -> None:
+def test_a_damaged_claim_is_not_guessed_at(aws: Aws) -> None:
     key = aws.upload(make_block())
-    aws.upload_bytes(claim_key(key), text)
-    with pytest.raises(UnusableError, match=reason):
-        aws.publish(key)
+    for text in (b"x", b'{"a": 1}', b"[]"):
+        aws.upload_bytes(claim_key(key), text)
+        with pytest.raises(UnusableError, match="is not a claim"):
+            aws.publish(key)
     assert aws.calls == []
 
 
-@pytest.mark.parametrize(
-    ("days", "reason"),
-    [
+def test_timestamps_that_cloudwatch_refuses_are_refused_before_any_call(aws: Aws) -> None:
+    key = aws.upload(make_block())
+    for days, reason in (
         (14.0, "are too old.*report` reads it without CloudWatch"),
         (-1 / 8, "lie in the future.*Set the clock"),
-    ],
-)
-def test_timestamps_that_cloudwatch_refuses_are_refused_before_any_call(
-    aws: Aws, days: float, reason: str
-) -> None:
-    key = aws.upload(make_block())
-    aws.now = START_UNIX_S + days * 24 * 3600
-    with pytest.raises(UnusableError, match=reason):
-        aws.publish(key)
+    ):
+        aws.now = START_UNIX_S + days * 24 * 3600
+        with pytest.raises(UnusableError, match=reason):
+            aws.publish(key)
     assert aws.calls == []
 
 
-@pytest.mark.parametrize("days", [13.99, -1 / 13])
-def test_timestamps_just_within_the_window_are_published(aws: Aws, days: float) -> None:
-    key = aws.upload(make_block())
-    aws.now = START_UNIX_S + days * 24 * 3600
-    assert aws.publish(key).calls == 1
+def test_timestamps_just_within_the_window_are_published(aws: Aws) -> None:
+    for number, days in enumerate((13.99, -1 / 13)):
+        key = aws.upload(make_block(block=number))
+        aws.now = START_UNIX_S + days * 24 * 3600
+        assert aws.publish(key).calls == 1
 
 
-def test_a_copy_under_another_key_does_not_count_again(aws: Aws) -> None:
-    block = make_block()
-    copy = aws.upload_bytes(f"runs/copy/blocks/{block.stem}.result.json", dump_record(block))
-    with pytest.raises(UnusableError, match="but the file says that it is"):
-        aws.publish(copy)
-
-
-@pytest.mark.parametrize(
-    "key", ["published/runs/a/blocks/b.result.json.json", "runs/a/run.json", "x.result.json"]
-)
-def test_a_key_that_is_no_result_file_is_refused_unread(aws: Aws, key: str) -> None:
-    with pytest.raises(UnusableError, match=r"allowed: runs/\*\.result\.json"):
-        aws.publish(key)
+def test_a_key_that_is_no_result_file_is_refused_unread(aws: Aws) -> None:
+    for key in ("published/runs/a/blocks/b.result.json.json", "runs/a/run.json", "x.result.json"):
+        with pytest.raises(UnusableError, match=r"allowed: runs/\*\.result\.json"):
+            aws.publish(key)

@@ -1,7 +1,7 @@
 """The Job's program, run as the image runs it: from the files that the Dockerfile copies."""
 
 import dataclasses
-import json
+import itertools
 import os
 import re
 import signal
@@ -33,7 +33,6 @@ from tests.support.shipped import lay_out
 from tests.support.stream_server import (
     Request,
     Step,
-    StreamServer,
     completion,
     plain,
     stream_server,
@@ -42,27 +41,9 @@ from tests.support.waiting import HANGS_AFTER_SECONDS
 
 DOCKERFILE = ROOT / "pods" / "measuring" / "Dockerfile"
 # What the image does not have, or what the program must not need.
-NOT_IN_THE_POD = ("pydantic", "yaml", "rich", "aws_cdk", "cdk8s", "moto", "ray", "llmperf")
+NOT_IN_THE_POD = ("pydantic", "yaml", "aws_cdk", "cdk8s", "moto", "ray", "llmperf")
 # What the report takes, and measuring does not.
-NOT_BEFORE_THE_REPORT = ("jinja2", "matplotlib")
-
-
-@pytest.fixture
-def image(tmp_path: Path) -> Path:
-    """A folder with what goes into the image, and nothing else of the project."""
-    root = tmp_path / "app"
-    lay_out(MEASURING_IMAGE, root)
-    return root
-
-
-@pytest.fixture
-def undrawn_image(image: Path) -> Path:
-    """The image, with empty files for a report's plots: drawing takes most of its time."""
-    writing = image / "draftworth" / "report" / "writing.py"
-    drawn = "render(plot, theme) for"
-    assert drawn in writing.read_text()
-    writing.write_text(writing.read_text().replace(drawn, 'b"" for'))
-    return image
+NOT_BEFORE_THE_REPORT = ("jinja2", "matplotlib", "rich")
 
 
 def test_the_dockerfile_copies_what_the_build_context_holds() -> None:
@@ -78,37 +59,36 @@ IN_A_JOB = {
 RUN_OF_THE_JOB = "llmperf-test-01234567-89abcdef"
 
 
-def start(image: Path, *arguments: str, **variables: str) -> subprocess.Popen[str]:
-    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"} | variables
-    return subprocess.Popen(
-        [sys.executable, "-m", "pods.measuring", *arguments],
-        cwd=image,
-        env=environment,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-# Takes arguments and environment; gives the exit code and what was logged.
+# Takes a specification, arguments and environment; gives the exit code and what was logged.
 Program = Callable[..., tuple[int, str]]
 
 
 @pytest.fixture
 def program(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> Iterator[Program]:
-    """The program in this process, where neither the image nor a signal matters."""
+    """The program in this process, where neither the image nor its own process id matters."""
     monkeypatch.setattr("pods.measuring.engines.raise_scheduling_class", lambda: "ordinary")
     handler = signal.getsignal(signal.SIGTERM)
 
-    def run(*arguments: str, **variables: str) -> tuple[int, str]:
+    def run(
+        spec: run_specification.RunSpec | str, *arguments: str, **variables: str
+    ) -> tuple[int, str]:
         for name, value in variables.items():
             monkeypatch.setenv(name, value)
         capsys.readouterr()
-        return main(arguments), capsys.readouterr().err
+        path = tmp_path / "spec.json"
+        path.write_text(spec if isinstance(spec, str) else dump_text(spec))
+        given = ["--run-spec", str(path), "--results", str(tmp_path / "out"), *arguments]
+        return main(given), capsys.readouterr().err
 
     yield run
     signal.signal(signal.SIGTERM, handler)
+
+
+def terminate(*_: object) -> None:
+    """Send this process what Kubernetes sends a pod that is to end."""
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 CASE = Case(
@@ -140,156 +120,139 @@ def stalled(request: Request) -> Sequence[Step]:
     return completion(1, 1, gap_seconds=4)
 
 
-def test_the_image_measures_and_ends_with_zero(image: Path, tmp_path: Path) -> None:
+def drained(request: Request) -> Sequence[Step]:
+    """As the pod gets its signal, the answer does not end."""
+    if request.method == "POST":
+        terminate()
+    return stalled(request)
+
+
+NOWHERE = spec_for("http://127.0.0.1:9")
+ON_RAY = spec_for("http://127.0.0.1:9", load_generator="llmperf")
+
+
+def result_of_the_job(folder: Path) -> RunResult:
+    return load_record(RunResult, (folder / "out" / RUN_OF_THE_JOB / RUN_FILE).read_bytes())
+
+
+def test_the_image_measures_with_what_it_has_and_ends_with_zero(tmp_path: Path) -> None:
+    """It holds what is copied into it and nothing else of the project, and loads neither what it
+    lacks nor Ray, even where that is installed."""
+    image = tmp_path / "app"
+    lay_out(MEASURING_IMAGE, image)
+    for name in NOT_IN_THE_POD:
+        (image / name).mkdir()
+        (image / name / "__init__.py").write_text(f"raise ImportError('{name} is loaded')")
     with stream_server(healthy) as server:
         (tmp_path / "spec.json").write_text(dump_text(spec_for(server.base_url)))
-        process = start(
-            image, "--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out")
+        given = ("--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out"))
+        done = subprocess.run(
+            [sys.executable, "-m", "pods.measuring", *given],
+            cwd=image,
+            env={k: v for k, v in os.environ.items() if k != "PYTHONPATH"},
+            capture_output=True,
+            text=True,
+            timeout=HANGS_AFTER_SECONDS,
         )
-        log = process.communicate(timeout=HANGS_AFTER_SECONDS)[1]
 
-    assert process.returncode == 0, log
+    assert done.returncode == 0, done.stderr
+    assert "load generator: asyncio" in done.stderr
     (folder,) = (tmp_path / "out").iterdir()
     assert len(read_run(folder).blocks[0].requests) == 2
     assert (folder / REPORT_FOLDER / REPORT_PAGE).exists()
 
 
+def test_measuring_does_not_wait_for_what_the_report_takes() -> None:
+    code = (
+        "import sys, pods.measuring.program; "
+        f"print([n for n in {NOT_BEFORE_THE_REPORT!r} if n in sys.modules])"
+    )
+    command = [sys.executable, "-c", code]
+    answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert answer.stdout.strip() == "[]"
+
+
 def test_a_report_that_a_pod_could_not_finish_is_the_next_ones(
-    undrawn_image: Path, tmp_path: Path
+    program: Program, tmp_path: Path, undrawn: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The run is over before it: nothing is measured again, and no node waits."""
-    began = tmp_path / "report-began"
-    writing = undrawn_image / "draftworth" / "report" / "writing.py"
-    program = writing.read_text()
-    writing.write_text(
-        f"import pathlib, time\npathlib.Path({str(began)!r}).touch()\ntime.sleep(30)\n"
-    )
     run = tmp_path / "out" / RUN_OF_THE_JOB
-    with stream_server(healthy) as server:
-        (tmp_path / "spec.json").write_text(dump_text(spec_for(server.base_url)))
-        arguments = ["--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out")]
-        drained = start(undrawn_image, *arguments, **IN_A_JOB)
-        deadline = time.monotonic() + HANGS_AFTER_SECONDS
-        while not began.exists():
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-        was_over = (run / RUN_FILE).exists()
-        drained.send_signal(signal.SIGTERM)
-        first_log = drained.communicate(timeout=HANGS_AFTER_SECONDS)[1]
-        asked = len(server.requests)
-        writing.write_text(program)
-        second = start(undrawn_image, *arguments, **IN_A_JOB)
-        second_log = second.communicate(timeout=HANGS_AFTER_SECONDS)[1]
 
-    assert was_over
-    assert drained.returncode == run_specification.EXIT_INTERRUPTED, first_log
-    assert second.returncode == 0, second_log
+    def cut_off(*_: object) -> None:
+        assert (run / RUN_FILE).exists()
+        terminate()
+
+    with stream_server(healthy) as server:
+        with monkeypatch.context() as patched:
+            patched.setattr("draftworth.report.writing.write_report", cut_off)
+            first, log = program(spec_for(server.base_url), **IN_A_JOB)
+        assert first == run_specification.EXIT_INTERRUPTED, log
+        asked = len(server.requests)
+        second, log = program(spec_for(server.base_url), **IN_A_JOB)
+
+    assert second == 0, log
     assert len(server.requests) == asked
     assert (run / REPORT_FOLDER / REPORT_PAGE).exists()
 
 
-def test_a_signal_ends_the_run_and_run_json_says_so(image: Path, tmp_path: Path) -> None:
-    with stream_server(stalled) as server:
-        (tmp_path / "spec.json").write_text(dump_text(spec_for(server.base_url)))
-        process = start(
-            image, "--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out")
-        )
-        deadline = time.monotonic() + HANGS_AFTER_SECONDS
-        while len(server.requests) < 2 and time.monotonic() < deadline:
-            time.sleep(0.05)
-        process.send_signal(signal.SIGTERM)
-        log = process.communicate(timeout=HANGS_AFTER_SECONDS)[1]
+def test_a_signal_ends_the_run_and_run_json_says_so(program: Program, tmp_path: Path) -> None:
+    with stream_server(drained) as server:
+        code, log = program(spec_for(server.base_url))
 
-    assert process.returncode == 1, log
+    assert code == 1, log
     (folder,) = (tmp_path / "out").iterdir()
     assert read_run(folder).result.status == "failed"
 
 
-def await_request(server: StreamServer, process: subprocess.Popen[str], *, count: int = 1) -> None:
-    deadline = time.monotonic() + HANGS_AFTER_SECONDS
-    while sum(r.method == "POST" for r in server.requests) < count:
-        assert process.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
 def test_a_pod_that_is_terminated_leaves_the_run_to_the_next_one(
-    undrawn_image: Path, tmp_path: Path
+    program: Program, tmp_path: Path, undrawn: None
 ) -> None:
     """Drained in the second block; the next pod measures that one, and a third one nothing."""
-    slow = {"after": 2}
+    answers = itertools.chain([healthy, healthy, drained], itertools.repeat(healthy))
 
     def script(request: Request) -> Sequence[Step]:
-        if request.method == "POST":
-            slow["after"] -= 1
-        return stalled(request) if slow["after"] < 0 else healthy(request)
+        return next(answers)(request) if request.method == "POST" else healthy(request)
 
     with stream_server(script) as server:
         once = spec_for(server.base_url)
         twice = dataclasses.replace(once, cases=(*once.cases, dataclasses.replace(CASE, name="b")))
-        (tmp_path / "spec.json").write_text(dump_text(twice))
-        arguments = ["--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out")]
-        drained = start(undrawn_image, *arguments, **IN_A_JOB)
-        await_request(server, drained, count=3)
-        drained.send_signal(signal.SIGTERM)
-        first_log = drained.communicate(timeout=HANGS_AFTER_SECONDS)[1]
-        ended_without = not (tmp_path / "out" / RUN_OF_THE_JOB / "run.json").exists()
-        slow["after"] = 100
-        second = start(undrawn_image, *arguments, **IN_A_JOB)
-        second_log = second.communicate(timeout=HANGS_AFTER_SECONDS)[1]
+        first, first_log = program(twice, **IN_A_JOB)
+        ended_without = not (tmp_path / "out" / RUN_OF_THE_JOB / RUN_FILE).exists()
+        second, second_log = program(twice, **IN_A_JOB)
         asked = len(server.requests)
-        third = start(undrawn_image, *arguments, **IN_A_JOB)
-        third_log = third.communicate(timeout=HANGS_AFTER_SECONDS)[1]
+        third, third_log = program(twice, **IN_A_JOB)
 
-    assert drained.returncode == run_specification.EXIT_INTERRUPTED, first_log
+    assert first == run_specification.EXIT_INTERRUPTED, first_log
     assert ended_without
-    assert second.returncode == 0, second_log
+    assert second == 0, second_log
     assert "continuing after one block that is measured already" in second_log
     run = read_run(tmp_path / "out" / RUN_OF_THE_JOB)
     assert [b.case for b in run.blocks] == ["count", "b"]
     assert [i.kind for i in run.result.interruptions] == ["load generator"]
-    assert third.returncode == 0, third_log
+    assert third == 0, third_log
     assert "is over already" in third_log
     assert len(server.requests) == asked
 
 
-def test_a_signal_while_ray_starts_ends_the_process(image: Path, tmp_path: Path) -> None:
+def test_a_signal_while_ray_starts_ends_the_process(
+    program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As the first process of a container it would be ignored without a handler."""
-    started = tmp_path / "ray-starts"
-    for name in ("ray", "llmperf"):
-        (image / name).mkdir()
-        (image / name / "__init__.py").write_text("")
-    (image / "llmperf" / "requests_launcher.py").write_text("")
-    (image / "ray" / "__init__.py").write_text(
-        f"import pathlib, time\npathlib.Path({str(started)!r}).touch()\ntime.sleep(30)\n"
-    )
-    (tmp_path / "spec.json").write_text(
-        dump_text(spec_for("http://127.0.0.1:9", load_generator="llmperf"))
-    )
-    arguments = ("--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out"))
-    process = start(image, *arguments, **IN_A_JOB)
-    deadline = time.monotonic() + HANGS_AFTER_SECONDS
-    while not started.exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    process.send_signal(signal.SIGTERM)
-    log = process.communicate(timeout=HANGS_AFTER_SECONDS)[1]
+    monkeypatch.setattr("pods.measuring.engines.why_not_llmperf", lambda *_: "")
+    monkeypatch.setattr("pods.measuring.engines.start_actors", terminate)
+    code, log = program(ON_RAY, **IN_A_JOB)
 
-    assert process.returncode == run_specification.EXIT_INTERRUPTED, log
+    assert code == run_specification.EXIT_INTERRUPTED, log
     assert "goes on in the next pod" in log
 
 
 def test_a_run_whose_engine_cannot_start_is_over_and_says_so(
     program: Program, tmp_path: Path
 ) -> None:
-    (tmp_path / "spec.json").write_text(
-        dump_text(spec_for("http://127.0.0.1:9", load_generator="llmperf"))
-    )
-    arguments = ("--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out"))
-    code, log = program(*arguments, **IN_A_JOB)
+    code, log = program(ON_RAY, **IN_A_JOB)
 
     assert code == 1, log
-    result = read_run(tmp_path / "out" / RUN_OF_THE_JOB).result
+    result = result_of_the_job(tmp_path)
     assert result.status == "failed"
     assert "load_generator llmperf: not installed" in result.reason
     assert result.load_generator == "llmperf"
@@ -300,19 +263,18 @@ def test_a_run_that_cannot_even_begin_is_over_and_says_so(
     program: Program, tmp_path: Path, broken: str
 ) -> None:
     """Its servers' nodes are paid for until a file says that it is over."""
-    (tmp_path / "spec.json").write_text(dump_text(spec_for("http://127.0.0.1:9")))
-    (tmp_path / "deadline").write_text("1")
-    run = tmp_path / "out" / RUN_OF_THE_JOB
-    (run / "journal").mkdir(parents=True)
-    path = run / "journal" / "0001-0000-started.json" if broken == "history" else tmp_path / broken
-    path.write_text("nonsense")
-    arguments = ["--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out")]
-    arguments += ["--deadline-minutes-file", str(tmp_path / "deadline")]
-    code, log = program(*arguments, **IN_A_JOB)
+    (tmp_path / "deadline").write_text("nonsense" if broken == "deadline" else "1")
+    if broken == "history":
+        journal = tmp_path / "out" / RUN_OF_THE_JOB / "journal"
+        journal.mkdir(parents=True)
+        (journal / "0001-0000-started.json").write_text("nonsense")
+    spec = "nonsense" if broken == "spec.json" else NOWHERE
+    deadline = ("--deadline-minutes-file", str(tmp_path / "deadline"))
+    code, log = program(spec, *deadline, **IN_A_JOB)
 
     assert code == (1 if broken == "history" else 2), log
     assert "Traceback" not in log
-    result = load_record(RunResult, (run / RUN_FILE).read_bytes())
+    result = result_of_the_job(tmp_path)
     assert (result.status, result.run_id) == ("failed", RUN_OF_THE_JOB)
     assert result.reason in log
 
@@ -324,12 +286,9 @@ def test_a_defect_before_the_run_begins_is_recorded_and_shown(
         raise KeyError(7)
 
     monkeypatch.setattr("pods.measuring.program.open_engine", defective)
-    (tmp_path / "spec.json").write_text(dump_text(spec_for("http://127.0.0.1:9")))
-    arguments = ("--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out"))
     with pytest.raises(KeyError):
-        program(*arguments, **IN_A_JOB)
-    result = load_record(RunResult, (tmp_path / "out" / RUN_OF_THE_JOB / RUN_FILE).read_bytes())
-    assert result.reason.endswith("KeyError: 7")
+        program(NOWHERE, **IN_A_JOB)
+    assert result_of_the_job(tmp_path).reason.endswith("KeyError: 7")
 
 
 @pytest.mark.parametrize("told", [True, False])
@@ -337,7 +296,6 @@ def test_the_last_pod_of_a_job_records_what_ended_the_others(
     program: Program, tmp_path: Path, told: bool
 ) -> None:
     """Pods that were terminated do not count: the next one continues."""
-    (tmp_path / "spec.json").write_text(dump_text(spec_for("http://127.0.0.1:9")))
     run = tmp_path / "out" / RUN_OF_THE_JOB
     for attempt in range(1, run_specification.MAX_UNRECORDED_ENDS + 1):
         for number, kind in enumerate(("started", "ended") if told else ("started",)):
@@ -351,117 +309,57 @@ def test_the_last_pod_of_a_job_records_what_ended_the_others(
             (run / entry.name).parent.mkdir(parents=True, exist_ok=True)
             (run / entry.name).write_bytes(dump_record(entry))
     (tmp_path / "deadline").write_text("0")
-    arguments = ["--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out")]
-    arguments += ["--deadline-minutes-file", str(tmp_path / "deadline")]
-    code, log = program(*arguments, **IN_A_JOB)
+    deadline = ("--deadline-minutes-file", str(tmp_path / "deadline"))
+    code, log = program(NOWHERE, *deadline, **IN_A_JOB)
 
     assert code == 1, log
-    reason = load_record(RunResult, (run / RUN_FILE).read_bytes()).reason
+    reason = result_of_the_job(tmp_path).reason
     assert ("3 pods ended and recorded no reason" in reason) is not told
 
 
 def test_results_that_cannot_be_written_are_another_pods_to_try(
     program: Program, tmp_path: Path
 ) -> None:
-    (tmp_path / "spec.json").write_text(dump_text(spec_for("http://127.0.0.1:9")))
     (tmp_path / "out").write_text("a file where the folder should be")
-    arguments = ("--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out"))
-    code, log = program(*arguments, **IN_A_JOB)
+    code, log = program(NOWHERE, **IN_A_JOB)
 
     assert code == run_specification.EXIT_NOT_RECORDED, log
     assert "Traceback" not in log
 
 
-@pytest.mark.parametrize("text", ["soon", None])
-def test_a_deadline_that_is_no_number_is_refused(
-    program: Program, tmp_path: Path, text: str | None
-) -> None:
-    (tmp_path / "spec.json").write_text(dump_text(spec_for("http://127.0.0.1:9")))
-    if text:
-        (tmp_path / "deadline").write_text(text)
-    arguments = ("--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out"))
-    code, log = program(*arguments, "--deadline-minutes-file", str(tmp_path / "deadline"))
-
-    assert code == 2, log
-    assert "no number of minutes" in log
-
-
 def test_a_run_ends_at_its_deadline_and_says_so(program: Program, tmp_path: Path) -> None:
     with stream_server(stalled) as server:
         spec = dataclasses.replace(spec_for(server.base_url), ready_deadline_seconds=None)
-        (tmp_path / "spec.json").write_text(dump_text(spec))
         (tmp_path / "deadline").write_text("0.05\n")
-        arguments = ["--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out")]
-        arguments += ["--deadline-minutes-file", str(tmp_path / "deadline")]
-        code, log = program(*arguments, **IN_A_JOB)
+        deadline = ("--deadline-minutes-file", str(tmp_path / "deadline"))
+        code, log = program(spec, *deadline, **IN_A_JOB)
 
     assert code == 1, log
-    result = read_run(tmp_path / "out" / RUN_OF_THE_JOB).result
-    assert "the deadline, 0.05 minutes from the run's start, passed in block 1" in result.reason
+    reason = result_of_the_job(tmp_path).reason
+    assert "the deadline, 0.05 minutes from the run's start, passed in block 1" in reason
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("spec", "arguments", "message"),
     [
-        ("{}", "run specification"),
-        ("nonsense", "run specification"),
-        (json.dumps({"schema": "draftworth.runspec/0"}), "schema: given 'draftworth.runspec/0'"),
+        ("{}", (), "run specification"),
+        ('{"schema": "draftworth.runspec/0"}', (), "schema: given 'draftworth.runspec/0'"),
+        (NOWHERE, ("--results", "s3:///runs"), "allowed: s3://BUCKET/PREFIX"),
+        (NOWHERE, ("--deadline-minutes-file", "/nothing"), "no number of minutes"),
+        (ON_RAY, (), "load_generator llmperf: not installed: "),
+        (ON_RAY, (), "load_generator asyncio needs no Ray"),
     ],
 )
-def test_a_wrong_specification_exits_with_two_and_no_traceback(
-    program: Program, tmp_path: Path, text: str, message: str
+def test_a_wrong_input_exits_with_two_and_no_traceback(
+    program: Program,
+    spec: run_specification.RunSpec | str,
+    arguments: tuple[str, ...],
+    message: str,
 ) -> None:
-    (tmp_path / "spec.json").write_text(text)
-    code, log = program("--run-spec", str(tmp_path / "spec.json"), "--results", "out")
+    code, log = program(spec, *arguments)
 
-    assert code == 2
+    assert code == run_specification.EXIT_WRONG_INPUT
     assert message in log
-    assert "Traceback" not in log
-
-
-def test_a_results_address_that_is_none_is_refused(program: Program, tmp_path: Path) -> None:
-    (tmp_path / "spec.json").write_text(dump_text(spec_for("http://127.0.0.1:9")))
-    code, log = program("--run-spec", str(tmp_path / "spec.json"), "--results", "s3:///runs")
-
-    assert code == 2
-    assert "allowed: s3://BUCKET/PREFIX" in log
-
-
-def test_the_program_needs_nothing_that_the_image_lacks(image: Path) -> None:
-    code = (
-        "import sys, pods.measuring.program; "
-        f"print([n for n in {NOT_IN_THE_POD + NOT_BEFORE_THE_REPORT!r} if n in sys.modules])"
-    )
-    answer = subprocess.run(
-        [sys.executable, "-c", code], cwd=image, capture_output=True, text=True, check=True
-    )
-    assert answer.stdout.strip() == "[]"
-
-
-def test_a_run_with_asyncio_does_not_load_ray(undrawn_image: Path, tmp_path: Path) -> None:
-    """Even where it is installed: a run on asyncio pays nothing for it."""
-    for name in ("ray", "llmperf"):
-        (undrawn_image / name).mkdir()
-        (undrawn_image / name / "__init__.py").write_text("raise RuntimeError('loaded')")
-    with stream_server(healthy) as server:
-        (tmp_path / "spec.json").write_text(dump_text(spec_for(server.base_url)))
-        arguments = ["--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out")]
-        process = start(undrawn_image, *arguments)
-        log = process.communicate(timeout=HANGS_AFTER_SECONDS)[1]
-
-    assert process.returncode == 0, log
-    assert "load generator: asyncio" in log
-
-
-def test_llmperf_that_is_not_installed_is_refused(program: Program, tmp_path: Path) -> None:
-    (tmp_path / "spec.json").write_text(
-        dump_text(spec_for("http://127.0.0.1:9", load_generator="llmperf"))
-    )
-    code, log = program("--run-spec", str(tmp_path / "spec.json"), "--results", "out")
-
-    assert code == 2
-    assert "load_generator llmperf: not installed: " in log
-    assert "load_generator asyncio needs no Ray" in log
     assert "Traceback" not in log
 
 
@@ -507,7 +405,7 @@ def test_what_is_not_pinned_is_found(missing: str) -> None:
 
 
 def test_a_server_that_was_given_up_ends_the_run_of_the_job_with_its_reason(
-    program: Program, tmp_path: Path
+    program: Program,
 ) -> None:
     """The program reads its state from the bucket that the results go to."""
     endpoint = emulated_account()
@@ -529,9 +427,9 @@ def test_a_server_that_was_given_up_ends_the_run_of_the_job_with_its_reason(
     first, *others = spec.endpoints
     first = dataclasses.replace(first, server=state.server)
     spec = dataclasses.replace(spec, endpoints=(first, *others))
-    (tmp_path / "spec.json").write_text(dump_text(spec))
-    arguments = ["--run-spec", str(tmp_path / "spec.json"), "--results", "s3://results/runs/"]
-    code, log = program(*arguments, AWS_ENDPOINT_URL=endpoint, **IN_A_JOB)
+    code, log = program(
+        spec, "--results", "s3://results/runs/", AWS_ENDPOINT_URL=endpoint, **IN_A_JOB
+    )
 
     assert code == 1, log
     key = f"runs/{RUN_OF_THE_JOB}/{RUN_FILE}"

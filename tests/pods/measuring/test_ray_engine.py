@@ -128,21 +128,13 @@ def send(
     return send_batch(actors, Batch(measured=planned(requests)), load, told).measured
 
 
-def test_every_actor_is_kept_busy_with_one_request_at_a_time() -> None:
-    watch = Watch()
+def test_as_many_actors_are_kept_busy_as_the_load_says_with_one_request_at_a_time() -> None:
+    for load in (2, 4):
+        watch = Watch()
+        measured = send([FakeActor(watch) for _ in range(4)], 20, concurrency(load))
 
-    measured = send([FakeActor(watch) for _ in range(4)], 20, concurrency(4))
-
-    assert watch.most == 4
-    assert [m.record.request_id for m in measured] == [f"r{index}" for index in range(20)]
-
-
-def test_a_lower_load_leaves_actors_idle() -> None:
-    watch = Watch()
-
-    send([FakeActor(watch) for _ in range(4)], 10, concurrency(2))
-
-    assert watch.most == 2
+        assert watch.most == load
+        assert [m.record.request_id for m in measured] == [f"r{index}" for index in range(20)]
 
 
 def test_a_load_that_needs_more_actors_is_refused_instead_of_dropped() -> None:
@@ -229,21 +221,14 @@ def test_an_actor_that_gives_no_answer_of_its_own_is_a_record_too() -> None:
 
 
 def test_poisson_requests_that_wait_for_an_actor_are_reported() -> None:
-    told: list[str] = []
-
-    measured = send([FakeActor(Watch(), seconds=0.1)], 4, POISSON, told.append)
+    late, in_time = list[str](), list[str]()
+    measured = send([FakeActor(Watch(), seconds=0.1)], 4, POISSON, late.append)
+    send([FakeActor(Watch()) for _ in range(4)], 4, POISSON, in_time.append)
 
     assert len(measured) == 4
-    assert len(told) == 1
-    assert "requests were sent late" in told[0]
-
-
-def test_poisson_requests_that_find_an_actor_are_not() -> None:
-    told: list[str] = []
-
-    send([FakeActor(Watch()) for _ in range(4)], 4, POISSON, told.append)
-
-    assert told == []
+    (line,) = late
+    assert "requests were sent late" in line
+    assert in_time == []
 
 
 @pytest.mark.parametrize(
@@ -264,38 +249,36 @@ def test_there_are_as_many_actors_as_requests_in_flight(
     assert actors_needed(run, address) == actors
 
 
-def found(name: str) -> object:
-    return name
+def installed(*names: str) -> Callable[[str], object]:
+    """What `find_spec` does: None for a module, an error where the parent of one is missing."""
+
+    def find(name: str) -> object:
+        if name.partition(".")[0] in names:
+            return name
+        if "." in name:
+            raise ModuleNotFoundError(name)
+        return None
+
+    return find
 
 
-def only_ray(name: str) -> object:
-    """What `find_spec` does: None for a module, an error for the parent of one."""
-    if name.startswith("llmperf"):
-        raise ModuleNotFoundError(name)
-    return name
-
-
-def test_ray_is_used_where_both_are_installed() -> None:
-    assert why_not_llmperf(spec(concurrency(4)), None, find=found) == ""
-
-
-def test_ray_is_not_used_without_llmperf() -> None:
-    reason = why_not_llmperf(spec(concurrency(4)), None, find=only_ray)
-
-    assert reason == "not installed: llmperf.requests_launcher"
-
-
-def test_ray_is_not_used_without_ray() -> None:
-    reason = why_not_llmperf(spec(concurrency(4)), None, find=lambda name: None)
-
-    assert reason == "not installed: ray, llmperf.requests_launcher"
+@pytest.mark.parametrize(
+    ("names", "reason"),
+    [
+        (("ray", "llmperf"), ""),
+        (("ray",), "not installed: llmperf.requests_launcher"),
+        ((), "not installed: ray, llmperf.requests_launcher"),
+    ],
+)
+def test_ray_is_used_where_both_are_installed(names: tuple[str, ...], reason: str) -> None:
+    assert why_not_llmperf(spec(concurrency(4)), None, find=installed(*names)) == reason
 
 
 def test_one_machine_gets_no_more_processes_than_it_can_hold() -> None:
-    run = spec(concurrency(MAX_LLMPERF_IN_FLIGHT + 1), requests=100)
+    run, find = spec(concurrency(MAX_LLMPERF_IN_FLIGHT + 1)), installed("ray", "llmperf")
 
-    assert "--ray-address names a cluster" in why_not_llmperf(run, None, find=found)
-    assert why_not_llmperf(run, "ray://head:10001", find=found) == ""
+    assert "--ray-address names a cluster" in why_not_llmperf(run, None, find=find)
+    assert why_not_llmperf(run, "ray://head:10001", find=find) == ""
 
 
 def test_asyncio_is_one_process_and_the_log_says_so() -> None:

@@ -2,6 +2,7 @@
 
 import gzip
 import hashlib
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +12,15 @@ import pytest
 from draftworth.errors import DraftworthError, UserInputError
 from draftworth.measuring import run_specification
 from draftworth.measuring.result_files import SinkError
-from draftworth.records.codec import dump_record, load_record
-from draftworth.records.results import RUN_FILE, RunResult
+from draftworth.records.codec import dump_record
 from pods.measuring import program as measuring_program
 from pods.measuring.program import LIMIT_BYTES, read_spec
 from tests.pods.measuring.test_program import (
     IN_A_JOB,
-    RUN_OF_THE_JOB,
     Program,
     healthy,
     program,
+    result_of_the_job,
     spec_for,
 )
 from tests.support.emulator import emulated_account
@@ -99,17 +99,16 @@ def refusal(s3: Any, folder: Path, stored: bytes, announced: str) -> str:
     return said
 
 
-@pytest.mark.parametrize("name", CHANGED)
-def test_bytes_with_another_hash_are_refused(s3: Any, tmp_path: Path, name: str) -> None:
-    said = refusal(s3, tmp_path, CHANGED[name], sha256(DATA))
-    assert "given bytes with the SHA-256" in said
-    assert f"allowed: {sha256(DATA)}" in said
+def test_bytes_with_another_hash_are_refused(s3: Any, tmp_path: Path) -> None:
+    for data in CHANGED.values():
+        said = refusal(s3, tmp_path, data, sha256(DATA))
+        assert "given bytes with the SHA-256" in said
+        assert f"allowed: {sha256(DATA)}" in said
 
 
-@pytest.mark.parametrize("name", HOSTILE)
-def test_what_is_no_run_specification_is_refused(s3: Any, tmp_path: Path, name: str) -> None:
-    said = refusal(s3, tmp_path, HOSTILE[name], sha256(HOSTILE[name]))
-    assert "not a run specification" in said
+def test_what_is_no_run_specification_is_refused(s3: Any, tmp_path: Path) -> None:
+    for name, data in HOSTILE.items():
+        assert "not a run specification" in refusal(s3, tmp_path, data, sha256(data)), name
 
 
 def test_no_more_is_read_than_any_experiment_may_have(
@@ -126,34 +125,31 @@ def test_no_more_is_read_than_any_experiment_may_have(
             read(address)
 
 
-@pytest.mark.parametrize(
-    ("address", "error"),
-    [
-        (f"s3://{BUCKET}/nothing", SinkError),
-        ("s3://nowhere/nothing", SinkError),
-        (f"s3://{BUCKET}", SinkError),
-        ("s3:///nothing", UserInputError),
-        ("https://example.com/spec.json", UserInputError),
-        ("no/such/file.json", UserInputError),
-        (".", UserInputError),
-    ],
-)
-def test_what_cannot_be_read_is_told_with_its_address(
-    s3: Any, address: str, error: type[DraftworthError]
-) -> None:
+UNREADABLE: dict[str, type[DraftworthError]] = {
+    f"s3://{BUCKET}/nothing": SinkError,
+    "s3://nowhere/nothing": SinkError,
+    f"s3://{BUCKET}": SinkError,
+    "s3:///nothing": UserInputError,
+    "https://example.com/spec.json": UserInputError,
+    "no/such/file.json": UserInputError,
+    ".": UserInputError,
+}
+
+
+def test_what_cannot_be_read_is_told_with_its_address(s3: Any) -> None:
     """S3 may be away, or the role's right on its way: another pod tries again."""
-    with pytest.raises(error, match=address.replace(".", r"\.")):
-        read(address)
+    for address, error in UNREADABLE.items():
+        with pytest.raises(error, match=re.escape(address)):
+            read(address)
 
 
-def test_the_image_measures_what_lies_in_the_bucket(
-    s3: Any, program: Program, tmp_path: Path
-) -> None:
+def test_the_image_measures_what_lies_in_the_bucket(s3: Any, program: Program) -> None:
     with stream_server(healthy) as server:
         data = dump_record(spec_for(server.base_url))
         s3.put_object(Bucket=BUCKET, Key=KEY, Body=data)
-        arguments = ["--run-spec", ADDRESS, "--results", str(tmp_path / "out")]
-        code, log = program(*arguments, "--run-spec-sha256", sha256(data), **IN_A_JOB)
+        code, log = program(
+            "", "--run-spec", ADDRESS, "--run-spec-sha256", sha256(data), **IN_A_JOB
+        )
     assert code == run_specification.EXIT_COMPLETE, log
 
 
@@ -161,20 +157,17 @@ def test_a_job_whose_specification_was_changed_fails_and_says_why(
     s3: Any, program: Program, tmp_path: Path
 ) -> None:
     s3.put_object(Bucket=BUCKET, Key=KEY, Body=DATA)
-    arguments = ["--run-spec", ADDRESS, "--results", str(tmp_path / "out")]
-    code, log = program(*arguments, "--run-spec-sha256", OTHER_HASH, **IN_A_JOB)
+    code, log = program("", "--run-spec", ADDRESS, "--run-spec-sha256", OTHER_HASH, **IN_A_JOB)
     assert code == run_specification.EXIT_WRONG_INPUT, log
     assert "Traceback" not in log
-    run = load_record(RunResult, (tmp_path / "out" / RUN_OF_THE_JOB / RUN_FILE).read_bytes())
+    run = result_of_the_job(tmp_path)
     assert (run.status, OTHER_HASH in run.reason) == ("failed", True)
 
 
-@pytest.mark.parametrize("address", [f"s3://{BUCKET}/nothing", "s3://nowhere/nothing"])
 def test_a_specification_that_s3_does_not_give_is_another_pods_to_try(
-    s3: Any, program: Program, tmp_path: Path, address: str
+    s3: Any, program: Program, tmp_path: Path
 ) -> None:
-    arguments = ["--run-spec", address, "--results", str(tmp_path / "out")]
-    code, log = program(*arguments, **IN_A_JOB, **ONE_TRY)
+    code, log = program("", "--run-spec", "s3://nowhere/nothing", **IN_A_JOB, **ONE_TRY)
     assert code == run_specification.EXIT_NOT_RECORDED, log
     assert "Traceback" not in log
-    assert not (tmp_path / "out" / RUN_OF_THE_JOB / RUN_FILE).exists()
+    assert not (tmp_path / "out").exists()
