@@ -15,15 +15,10 @@ from datetime import UTC, datetime
 from functools import partial
 
 from draftworth.errors import DraftworthError
+from draftworth.measuring import findings
 from draftworth.measuring.blocks import Measurer
 from draftworth.measuring.clock import raise_scheduling_class
 from draftworth.measuring.context import ContextCases
-from draftworth.measuring.findings import (
-    run_result,
-    shortfall_reason,
-    write_findings,
-    write_if_possible,
-)
 from draftworth.measuring.http import API_KEY_VARIABLE
 from draftworth.measuring.journal import BlockKey, Entry, History, Journal
 from draftworth.measuring.result_files import RunFiles, Sink, SinkError, in_thread
@@ -175,7 +170,7 @@ class Runner:
             self.environment.progress(f"the run ends here, with what it has: {shortened}")
         failed = self.plan.left_out()
         counted = [block for block in self.measurer.blocks if block.variant not in failed]
-        return Ending(reason=shortfall_reason(counted), shortened=shortened)
+        return Ending(reason=findings.shortfall_reason(counted), shortened=shortened)
 
     async def _measure_until_deadline(self) -> None:
         try:
@@ -219,7 +214,7 @@ class Runner:
             ending = replace(ending, reason=f"{ending.reason}; {lost}" if ending.reason else lost)
         # With blocks of earlier pods that this one did not reach: a report reads what is listed.
         blocks = (*self.measurer.blocks, *self.measurer.earlier.values())
-        result = run_result(
+        result = findings.run_result(
             self.spec,
             blocks,
             self.journal.entries,
@@ -232,10 +227,10 @@ class Runner:
         if result.status == "complete":
             measured = {block.stem: block for block in blocks}
             listed = tuple(measured[stem] for stem in sorted(result.blocks))
-            found = write_if_possible(
+            found = findings.write_if_possible(
                 self.files, SEARCH_FILE, lambda: self.plan.search_result(self.run_id)
             )
-            write_findings(Run(result=result, blocks=listed, search=found), self.files)
+            findings.write_findings(Run(result=result, blocks=listed, search=found), self.files)
         self.files.write_now(RUN_FILE, dump_record(result))
         return result
 

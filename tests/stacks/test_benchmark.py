@@ -13,13 +13,7 @@ from typing import Any
 
 import pytest
 
-from charts.names import (
-    MEASURING_JOB_SERVICE_ACCOUNT,
-    NAMESPACE,
-    STAGER_SERVICE_ACCOUNT,
-    server_name,
-    service_name,
-)
+from charts import names
 from charts.shipped import METRICS_PUBLISHER
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
 from stacks.constructs.applied_charts import PRUNED_KINDS
@@ -144,10 +138,14 @@ def test_image_is_built_for_the_cpu_nodes_from_what_the_dockerfile_copies() -> N
 def test_each_service_account_has_a_role_of_its_own(name: str) -> None:
     found = of_type(benchmark(name), "AWS::EKS::PodIdentityAssociation").values()
     roles = {a["Properties"]["ServiceAccount"]: a["Properties"]["RoleArn"] for a in found}
-    servers = {service_name(variant.name) for variant in experiments()[name].variants}
-    assert set(roles) == {*servers, MEASURING_JOB_SERVICE_ACCOUNT, STAGER_SERVICE_ACCOUNT}
+    servers = {names.service_name(variant.name) for variant in experiments()[name].variants}
+    assert set(roles) == {
+        *servers,
+        names.MEASURING_JOB_SERVICE_ACCOUNT,
+        names.STAGER_SERVICE_ACCOUNT,
+    }
     assert len({json.dumps(role) for role in roles.values()}) == len(found)
-    assert {a["Properties"]["Namespace"] for a in found} == {NAMESPACE}
+    assert {a["Properties"]["Namespace"] for a in found} == {names.NAMESPACE}
 
 
 ONCE = '{"Null": {"s3:if-none-match": "false"}}'
@@ -182,7 +180,7 @@ def wrong_about_reports(template: Template, experiment: ResolvedNeuron) -> list[
     for variant in experiment.variants:
         role, name = server_role(variant), variant.name
         own = {f"control/canary/*/{name}.json"}
-        own |= {f"control/serving/{server_name(slot)}.json" for slot in variant.slots}
+        own |= {f"control/serving/{names.server_name(slot)}.json" for slot in variant.slots}
         found = {
             line.removeprefix(f"{role} | ")
             for line in lines
@@ -224,7 +222,7 @@ WRITING = ("s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload")
 
 def server_role(variant: NeuronVariant) -> str:
     """A variant's role, as the lines of `rights` name it."""
-    return "WorkloadRoles" + re.sub(r"\W", "", service_name(variant.name))
+    return "WorkloadRoles" + re.sub(r"\W", "", names.service_name(variant.name))
 
 
 def graph_folder(variant: NeuronVariant) -> str:

@@ -7,11 +7,7 @@ from typing import Any, get_args
 import pytest
 import yaml
 
-from charts.names import (
-    ACCELERATOR_NODE_LABELS,
-    ACCELERATOR_TAINT_KEY,
-    CPU_NODE_LABELS,
-)
+from charts import names
 from charts.vllm_pod import UPLOADER_EPHEMERAL_STORAGE_GIB, slot_resources
 from draftworth.experiment.aws import ADD_ONS, CapacityBlock
 from draftworth.experiment.naming import Names
@@ -167,11 +163,11 @@ def test_node_group_takes_the_neuron_image_and_the_type_from_the_template(name: 
 def test_node_groups_carry_the_labels_and_taints_that_the_charts_expect() -> None:
     accelerator = properties(cluster(), "AWS::EKS::Nodegroup", "Accelerator")
     cpu = properties(cluster(), "AWS::EKS::Nodegroup", "Cpu")
-    assert accelerator["Labels"] == dict(ACCELERATOR_NODE_LABELS)
+    assert accelerator["Labels"] == dict(names.ACCELERATOR_NODE_LABELS)
     assert [(t["Key"], t["Effect"]) for t in accelerator["Taints"]] == [
-        (ACCELERATOR_TAINT_KEY, "NO_SCHEDULE")
+        (names.ACCELERATOR_TAINT_KEY, "NO_SCHEDULE")
     ]
-    assert cpu["Labels"] == dict(CPU_NODE_LABELS)
+    assert cpu["Labels"] == dict(names.CPU_NODE_LABELS)
     assert "Taints" not in cpu
 
 

@@ -10,16 +10,8 @@ import boto3
 import pytest
 from moto import mock_aws
 
+from draftworth.account.checks import deployment
 from draftworth.account.checks.check import CheckResult, Situation
-from draftworth.account.checks.deployment import (
-    bootstrap,
-    cdk_cli,
-    container_engine,
-    existing_stacks,
-    gated_models,
-    hub_token,
-    node,
-)
 from draftworth.experiment.variants import HubModel
 from tests.draftworth.account.stubs import NOW, ROOT, Answer, experiment, situation
 from tests.support.experiments import changed
@@ -42,24 +34,24 @@ def stack(name: str, status: str, experiment_name: str = "") -> dict[str, object
 
 def judged(*stacks: dict[str, object]) -> CheckResult:
     answer = Answer(method="describe_stacks", response={"Stacks": list(stacks)})
-    return existing_stacks(situation(cloudformation=[answer]))
+    return deployment.existing_stacks(situation(cloudformation=[answer]))
 
 
 def test_bootstrap_is_judged_by_its_version(account: None) -> None:
-    result = bootstrap(situation())
+    result = deployment.bootstrap(situation())
     assert result.status == "fail"
     assert result.next_step == "npx aws-cdk@2.1148.1 bootstrap aws://ACCOUNT/us-east-2"
     ssm = boto3.client("ssm", region_name=REGION)
     for version, status in (("6", "pass"), ("28", "pass"), ("5", "fail")):
         ssm.put_parameter(Name=PARAMETER, Value=version, Type="String", Overwrite=True)
-        assert bootstrap(situation()).status == status
+        assert deployment.bootstrap(situation()).status == status
 
 
 def test_a_qualifier_of_ones_own_has_a_parameter_of_its_own(account: None, tmp_path: Path) -> None:
     context = {"@aws-cdk/core:bootstrapQualifier": "mine"}
     (tmp_path / "cdk.json").write_text(json.dumps({"context": context}))
     shutil.copy(ROOT / "package.json", tmp_path)
-    assert "/cdk-bootstrap/mine/version" in bootstrap(situation(root=tmp_path)).found
+    assert "/cdk-bootstrap/mine/version" in deployment.bootstrap(situation(root=tmp_path)).found
 
 
 @pytest.mark.parametrize(
@@ -110,14 +102,14 @@ def test_a_secret_is_judged_by_whether_it_can_be_read_and_its_text_is_not_shown(
     secrets = boto3.client("secretsmanager", region_name=REGION)
 
     def fails_with(command: str) -> bool:
-        result = hub_token(given)
+        result = deployment.hub_token(given)
         return result.status == "fail" and command in result.next_step
 
     assert fails_with("create-secret")
     secrets.create_secret(Name="hub", SecretString=" ")
     assert fails_with("put-secret-value")
     secrets.put_secret_value(SecretId="hub", SecretString="hf_very_secret")
-    result = hub_token(given)
+    result = deployment.hub_token(given)
     assert result.status == "pass"
     assert "hf_very_secret" not in str(result)
     secrets.delete_secret(SecretId="hub")
@@ -129,25 +121,27 @@ def test_a_secret_that_only_the_stager_may_read_is_a_warning() -> None:
         Answer(method="describe_secret", response={"Name": "hub"}),
         Answer(method="get_secret_value", error="AccessDeniedException"),
     ]
-    result = hub_token(situation(experiment(hub_token_secret="hub"), secretsmanager=answers))
+    result = deployment.hub_token(
+        situation(experiment(hub_token_secret="hub"), secretsmanager=answers)
+    )
     assert result.status == "warn"
 
 
 def test_a_gated_model_without_a_token_fails_with_the_steps_to_one() -> None:
-    assert gated_models(situation()).status == "pass"
-    assert hub_token(situation()).status == "skip"
-    result = gated_models(situation(experiment("llama-3.1-8b-eagle3")))
+    assert deployment.gated_models(situation()).status == "pass"
+    assert deployment.hub_token(situation()).status == "skip"
+    result = deployment.gated_models(situation(experiment("llama-3.1-8b-eagle3")))
     assert result.status == "fail"
     assert "meta-llama/Llama-3.1-8B-Instruct is gated" in result.found
     assert "aws secretsmanager create-secret --region" in result.next_step
     assert "set aws.hub_token_secret to draftworth/hub" in result.next_step
     named = experiment("llama-3.1-8b-eagle3", hub_token_secret="hub")
-    assert gated_models(situation(named)).status == "pass"
+    assert deployment.gated_models(situation(named)).status == "pass"
 
 
 def test_a_model_of_unknown_access_is_a_warning() -> None:
     unknown = HubModel(model="acme/private", tokenizer_family="qwen3")
-    result = gated_models(situation(changed(experiment(), target=unknown)))
+    result = deployment.gated_models(situation(changed(experiment(), target=unknown)))
     assert result.status == "warn"
     assert "whether acme/private is gated" in result.found
 
@@ -159,9 +153,9 @@ def machine(**programs: tuple[int, str]) -> Situation:
 def test_node_is_judged_by_its_major_version() -> None:
     said = {"v24.19.0\n": "pass", "v20.1.0\n": "warn", "v16.0.0\n": "fail", "bun": "fail"}
     for text, status in said.items():
-        assert node(machine(node=(0, text))).status == status
+        assert deployment.node(machine(node=(0, text))).status == status
     for none in (machine(), machine(node=(1, ""))):
-        assert node(none).status == "fail"
+        assert deployment.node(none).status == "fail"
 
 
 @pytest.mark.parametrize(
@@ -173,20 +167,20 @@ def test_the_cdk_cli_is_the_pinned_one(tmp_path: Path, installed: str | None, st
         package = tmp_path / "node_modules/aws-cdk/package.json"
         package.parent.mkdir(parents=True)
         package.write_text(json.dumps({"version": installed}))
-    assert cdk_cli(situation(root=tmp_path)).status == status
+    assert deployment.cdk_cli(situation(root=tmp_path)).status == status
 
 
 def test_the_engine_that_cdk_would_call_passes_if_it_answers_or_is_not_needed() -> None:
-    assert container_engine(machine(docker=(0, "Server: fine"))).status == "pass"
+    assert deployment.container_engine(machine(docker=(0, "Server: fine"))).status == "pass"
     finch = dataclasses.replace(machine(finch=(0, "fine")), container_engine="finch")
-    assert "finch" in container_engine(finch).found
+    assert "finch" in deployment.container_engine(finch).found
     given = experiment(load_generator_image=f"registry.example.com/llmperf@sha256:{'0' * 64}")
-    assert container_engine(situation(given)).status == "pass"
+    assert deployment.container_engine(situation(given)).status == "pass"
 
 
 def test_no_engine_fails_with_the_alternatives() -> None:
     for given in (machine(), machine(docker=(1, "cannot connect"))):
-        result = container_engine(given)
+        result = deployment.container_engine(given)
         assert result.status == "fail"
         assert "CDK_DOCKER=finch" in result.next_step
         assert "aws.load_generator_image" in result.next_step

@@ -28,17 +28,11 @@ from draftworth.measuring.load import Batch, Planned, SentBatch
 from draftworth.measuring.result_files import FolderSink, Sink, SinkError
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.measuring.runner import TERMINATED, Runner
+from draftworth.records import results
 from draftworth.records.codec import dump_record
 from draftworth.records.findings import VERDICT_FILE
 from draftworth.records.load import ConcurrencyLoad, Load
 from draftworth.records.reading import Run, read_run
-from draftworth.records.results import (
-    LLMPERF_RESPONSES_SUFFIX,
-    LLMPERF_SUMMARY_SUFFIX,
-    RUN_FILE,
-    BlockResult,
-    RunResult,
-)
 from draftworth.records.transcripts import Transcript
 from tests.draftworth.measuring.specifications import case, endpoint, sampling, specification
 from tests.support.blocks import make_record
@@ -54,7 +48,7 @@ LADDER = tuple(ConcurrencyLoad(concurrency=n) for n in (2, 4))
 ONE = LADDER[:1]
 
 
-LLMPERF_SUFFIXES = (LLMPERF_RESPONSES_SUFFIX, LLMPERF_SUMMARY_SUFFIX)
+LLMPERF_SUFFIXES = (results.LLMPERF_RESPONSES_SUFFIX, results.LLMPERF_SUMMARY_SUFFIX)
 
 
 class KilledError(BaseException):
@@ -157,7 +151,7 @@ def runner(
     )
 
 
-def run_pod(made: Runner) -> RunResult | None:
+def run_pod(made: Runner) -> results.RunResult | None:
     """One pod's life; None when it was killed or terminated."""
     try:
         return asyncio.run(made.run())
@@ -170,7 +164,7 @@ def measured_blocks(run: Run) -> list[tuple[str, int, str, str]]:
     return [_what(blocks[stem]) for stem in run.result.blocks]
 
 
-def _what(block: BlockResult) -> tuple[str, int, str, str]:
+def _what(block: results.BlockResult) -> tuple[str, int, str, str]:
     return block.load.label, block.round, block.prompt_class, block.variant
 
 
@@ -259,7 +253,7 @@ def test_a_run_killed_or_terminated_within_any_block_continues(
         sink = DyingSink(folder, at=10_000)
         engine = FakeEngine(sink.kill if is_killed else terminate, at=at)
         assert run_pod(runner(healthy.base_url, folder, sink=sink, engine=engine)) is None
-        assert not (folder / RUN_ID / RUN_FILE).exists()
+        assert not (folder / RUN_ID / results.RUN_FILE).exists()
         second = FakeEngine()
         assert run_pod(runner(healthy.base_url, folder, engine=second))
         run = assert_as_uninterrupted(folder, uninterrupted)
@@ -339,7 +333,7 @@ def test_a_pod_that_is_terminated_leaves_a_note_and_no_run_file(
         "0002-measured.json",
         "0003-ended.json",
     ]
-    assert not (tmp_path / RUN_ID / RUN_FILE).exists()
+    assert not (tmp_path / RUN_ID / results.RUN_FILE).exists()
 
 
 def test_a_pod_that_is_terminated_finishes_the_files_of_a_block(
@@ -365,7 +359,7 @@ def test_a_pod_that_is_terminated_finishes_the_files_of_a_block(
     asyncio.run(end_during_the_upload())
 
     assert len(list((tmp_path / RUN_ID / "blocks").iterdir())) == 4
-    assert not (tmp_path / RUN_ID / RUN_FILE).exists()
+    assert not (tmp_path / RUN_ID / results.RUN_FILE).exists()
     assert len(history(tmp_path).blocks) == 1
 
 
@@ -439,7 +433,7 @@ def test_a_deadline_may_be_moved_while_the_run_lasts(healthy: StreamServer, tmp_
     async def long() -> None:
         await asyncio.sleep(2.5)
 
-    def result_with(later: float, folder: Path) -> RunResult | None:
+    def result_with(later: float, folder: Path) -> results.RunResult | None:
         asked = itertools.count()
         made = runner(
             healthy.base_url,

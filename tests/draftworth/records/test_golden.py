@@ -14,15 +14,9 @@ from draftworth.cli import main
 from draftworth.errors import UserInputError
 from draftworth.measuring.journal import Entry
 from draftworth.measuring.run_specification import RunSpec
+from draftworth.records import codec
 from draftworth.records.artifacts import ArtifactManifest
 from draftworth.records.checkpoints import FailedModel, ReadyModel, StagingPlan
-from draftworth.records.codec import (
-    OtherVersionError,
-    RecordError,
-    dump_record,
-    load_object,
-    load_record,
-)
 from draftworth.records.deployment import CanaryReport, CapacityPlan
 from draftworth.records.findings import StepCostCard, Verdict, read_step_costs
 from draftworth.records.likelihoods import Likelihoods, Predictions
@@ -81,7 +75,7 @@ def lines_of(file: Path) -> list[bytes]:
 def test_a_document_of_an_earlier_version_is_read(file: Path) -> None:
     kinds, field, value = kind_of(file.relative_to(file.parts[0]).as_posix())
 
-    read = [load_record(k, line) for k, line in zip(kinds, lines_of(file), strict=True)]
+    read = [codec.load_record(k, line) for k, line in zip(kinds, lines_of(file), strict=True)]
 
     found = attrgetter(field)(read[0])
     assert found if value is None else found == value
@@ -91,8 +85,8 @@ def test_a_document_of_an_earlier_version_is_read(file: Path) -> None:
 def test_a_document_is_read_back_as_it_is_written_today(name: str) -> None:
     kinds, _, _ = kind_of(name)
     for kind, line in zip(kinds, lines(name, documents()[name]), strict=True):
-        read = load_record(kind, line)
-        assert load_record(kind, dump_record(read)) == read
+        read = codec.load_record(kind, line)
+        assert codec.load_record(kind, codec.dump_record(read)) == read
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -119,16 +113,18 @@ def test_the_run_of_an_earlier_version_is_reported(
 @pytest.mark.parametrize("file", WITH_SCHEMA, ids=str)
 def test_a_document_of_another_major_version_or_without_a_key_is_refused(file: Path) -> None:
     kinds, _, _ = kind_of(file.relative_to(file.parts[0]).as_posix())
-    value = load_object(lines_of(file)[0])
+    value = codec.load_object(lines_of(file)[0])
     changed = {**value, "schema": f"{value['schema']}0"}
-    with pytest.raises(OtherVersionError, match="that wrote it"):
-        load_record(kinds[0], json.dumps(changed))
-    with pytest.raises(OtherVersionError, match=r"read it with draftworth '7\.1\.0' that wrote it"):
-        load_record(kinds[0], json.dumps({**changed, "draftworth_version": "7.1.0"}))
+    with pytest.raises(codec.OtherVersionError, match="that wrote it"):
+        codec.load_record(kinds[0], json.dumps(changed))
+    with pytest.raises(
+        codec.OtherVersionError, match=r"read it with draftworth '7\.1\.0' that wrote it"
+    ):
+        codec.load_record(kinds[0], json.dumps({**changed, "draftworth_version": "7.1.0"}))
     key = "deployments" if "deployments" in value else list(value)[2]
     del value[key]
-    with pytest.raises(RecordError, match=f"missing keys \\['{key}'\\]"):
-        load_record(kinds[0], json.dumps(value))
+    with pytest.raises(codec.RecordError, match=f"missing keys \\['{key}'\\]"):
+        codec.load_record(kinds[0], json.dumps(value))
 
 
 def test_a_report_refuses_a_run_of_another_major_version_and_names_the_one_that_reads_it(

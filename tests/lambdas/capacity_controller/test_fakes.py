@@ -10,31 +10,23 @@ from botocore.exceptions import ClientError, ParamValidationError
 from botocore.validate import ParamValidator
 from moto import mock_aws
 
-from tests.lambdas.capacity_controller import plans
+from tests.lambdas.capacity_controller import fakes, plans
 from tests.lambdas.capacity_controller.conftest import failed_launch
-from tests.lambdas.capacity_controller.fakes import (
-    AUTO_SCALING_GROUP,
-    RESULTS,
-    SERVICES,
-    SETTINGS,
-    FakeAws,
-    model_of,
-)
 
 PLAN = plans.make_plan()
 GROUP = {"clusterName": PLAN.cluster_name, "nodegroupName": PLAN.nodegroup_name}
 ANOTHERS = {"clusterName": "another", "nodegroupName": PLAN.nodegroup_name}
 SIZE = {"scalingConfig": {"minSize": 0, "maxSize": 2, "desiredSize": 2}}
-STATE = {"Bucket": RESULTS, "Key": "control/state.json"}
-SCHEDULE = {"Name": "deadline", "GroupName": SETTINGS.schedule_group}
+STATE = {"Bucket": fakes.RESULTS, "Key": "control/state.json"}
+SCHEDULE = {"Name": "deadline", "GroupName": fakes.SETTINGS.schedule_group}
 DEADLINE = {
     **SCHEDULE,
     "ScheduleExpression": "at(2026-11-20T14:00:00)",
     "FlexibleTimeWindow": {"Mode": "OFF"},
     "Target": {"Arn": "arn:aws:lambda:us-east-2:111122223333:function:x", "RoleArn": "arn:aws:x"},
 }
-MAIL = {"TopicArn": SETTINGS.topic_arn, "Message": "text"}
-LIST = {"Bucket": RESULTS, "Delimiter": "/"}
+MAIL = {"TopicArn": fakes.SETTINGS.topic_arn, "Message": "text"}
+LIST = {"Bucket": fakes.RESULTS, "Delimiter": "/"}
 CALLS: list[tuple[str, str, dict[str, Any]]] = [
     ("s3", "get_object", STATE),
     ("s3", "put_object", {**STATE, "Body": b"1", "IfMatch": '"of another"'}),
@@ -68,7 +60,7 @@ CALLS: list[tuple[str, str, dict[str, Any]]] = [
     ("sns", "publish", {**MAIL, "Subject": "x" * 101}),
 ]
 END_DRAIN = {
-    "AutoScalingGroupName": AUTO_SCALING_GROUP,
+    "AutoScalingGroupName": fakes.AUTO_SCALING_GROUP,
     "LifecycleHookName": "Terminate-LC-Hook",
     "LifecycleActionResult": "CONTINUE",
     "InstanceId": "i-0",
@@ -79,9 +71,13 @@ NOT_IN_MOTO: list[tuple[str, str, dict[str, Any]]] = [
     (
         "autoscaling",
         "describe_auto_scaling_groups",
-        {"AutoScalingGroupNames": [AUTO_SCALING_GROUP]},
+        {"AutoScalingGroupNames": [fakes.AUTO_SCALING_GROUP]},
     ),
-    ("autoscaling", "describe_scaling_activities", {"AutoScalingGroupName": AUTO_SCALING_GROUP}),
+    (
+        "autoscaling",
+        "describe_scaling_activities",
+        {"AutoScalingGroupName": fakes.AUTO_SCALING_GROUP},
+    ),
     ("ec2", "describe_capacity_reservations", {"CapacityReservationIds": [plans.BLOCK_ID]}),
 ]
 # AWS gives these their values, or takes some time for it.
@@ -118,11 +114,11 @@ def agrees(fake: Any, real: Any, key: str = "") -> bool:
 @pytest.mark.emulator
 def test_the_same_calls_have_the_same_answers_in_moto() -> None:
     with mock_aws():
-        made: dict[str, Any] = {name: boto3.client(name) for name in SERVICES}  # type: ignore[call-overload]
+        made: dict[str, Any] = {name: boto3.client(name) for name in fakes.SERVICES}  # type: ignore[call-overload]
         where = {"LocationConstraint": "us-east-2"}
-        made["s3"].create_bucket(Bucket=RESULTS, CreateBucketConfiguration=where)
-        made["scheduler"].create_schedule_group(Name=SETTINGS.schedule_group)
-        made["sns"].create_topic(Name=SETTINGS.topic_arn.split(":")[-1])
+        made["s3"].create_bucket(Bucket=fakes.RESULTS, CreateBucketConfiguration=where)
+        made["scheduler"].create_schedule_group(Name=fakes.SETTINGS.schedule_group)
+        made["sns"].create_topic(Name=fakes.SETTINGS.topic_arn.split(":")[-1])
         role = "arn:aws:iam::111122223333:role/nodes"
         made["eks"].create_cluster(name=PLAN.cluster_name, roleArn=role, resourcesVpcConfig={})
         made["eks"].create_nodegroup(
@@ -133,7 +129,7 @@ def test_the_same_calls_have_the_same_answers_in_moto() -> None:
             tags=dict(PLAN.nodegroup_tags),
         )
         real = list(answers_of(made))
-    fake = list(answers_of(dict.fromkeys(SERVICES, FakeAws())))
+    fake = list(answers_of(dict.fromkeys(fakes.SERVICES, fakes.FakeAws())))
     for call, said, answered in zip(CALLS, fake, real, strict=True):
         assert agrees(said, answered), (call, said, answered)
 
@@ -154,10 +150,10 @@ def test_an_answer_that_differs_is_noticed(fake: Any, real: Any) -> None:
 
 
 def test_every_call_of_the_fake_is_compared_and_fits_boto3s_description() -> None:
-    aws = FakeAws()
+    aws = fakes.FakeAws()
     aws.instances, aws.activities = [("i-0", "InService")], [failed_launch("x", at=plans.NOW)]
     aws.reserve(starts=plans.NOW, ends=plans.NOW + plans.HOUR)
-    aws.write(RESULTS, STATE["Key"], b"")
+    aws.write(fakes.RESULTS, STATE["Key"], b"")
     aws.create_schedule(**DEADLINE)
     done = set()
     for service, method, request in (*CALLS, *NOT_IN_MOTO):
@@ -166,15 +162,17 @@ def test_every_call_of_the_fake_is_compared_and_fits_boto3s_description() -> Non
         except ClientError:
             continue
         name, _ = aws.calls[-1]
-        report = ParamValidator().validate(answer, model_of(service, name).output_shape)
+        report = ParamValidator().validate(answer, fakes.model_of(service, name).output_shape)
         # What the controller does not read is left out.
         wrong = re.sub(r"^Missing required .*\n?", "", report.generate_report(), flags=re.MULTILINE)
         assert wrong == ""
         done.add(method)
-    assert done == {name for name, value in vars(FakeAws).items() if hasattr(value, "__wrapped__")}
+    assert done == {
+        name for name, value in vars(fakes.FakeAws).items() if hasattr(value, "__wrapped__")
+    }
 
 
-@pytest.mark.parametrize("wrong", [{"bucket": RESULTS}, {"Key": 7}])
+@pytest.mark.parametrize("wrong", [{"bucket": fakes.RESULTS}, {"Key": 7}])
 def test_what_boto3_refuses_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ParamValidationError):
-        FakeAws().get_object(**{**STATE, **wrong})
+        fakes.FakeAws().get_object(**{**STATE, **wrong})
