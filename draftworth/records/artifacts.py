@@ -38,7 +38,7 @@ _NOTHING = "(nothing)"
 class ArtifactManifest:
     """The inputs and the files of a compiled graph.
 
-    inputs: everything that the key is a hash of (`serving.artifacts.artifact_inputs`).
+    inputs: everything that the key is a hash of (`serving.dialects.artifact_inputs`).
     checkpoints: commit of each checkpoint it was compiled with, by role (`target`, `draft`); a role
         is missing if the pod could not know the commit. The key holds a revision that moves, such
         as `main`, by its name only.

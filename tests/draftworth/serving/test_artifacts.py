@@ -16,8 +16,12 @@ from hypothesis import strategies as st
 from draftworth.experiment.catalog import catalog
 from draftworth.experiment.model import NeuronExperiment
 from draftworth.experiment.strict import StrictModel
-from draftworth.serving.artifacts import artifact_inputs, artifact_key
-from draftworth.serving.dialects import NEURON_DIALECTS, serving_command
+from draftworth.serving.dialects import (
+    NEURON_DIALECTS,
+    artifact_inputs,
+    artifact_key,
+    serving_command,
+)
 from tests.draftworth.serving.test_dialects import SERVED
 from tests.support.experiments import load_spec, resolved, with_rounds, write_experiment
 from tests.support.snapshot import assert_snapshot
