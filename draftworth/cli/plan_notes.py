@@ -148,7 +148,7 @@ def advice_lines(experiment: ResolvedExperiment) -> Iterator[str]:
 
 def _request_advice(experiment: ResolvedExperiment) -> Iterator[str]:
     work, serving = experiment.spec.workload, experiment.spec.serving
-    most = max(load.needed_in_flight for load in experiment.loads)
+    most = max(load.in_flight or 1 for load in experiment.loads)
     if most > serving.max_num_seqs:
         yield (
             f"{most} requests in flight are more than serving.max_num_seqs "

@@ -84,14 +84,6 @@ class ConcurrencyLoad:
         """
         return sum(request_seconds) / self.concurrency
 
-    @property
-    def needed_in_flight(self) -> int:
-        """Requests that must be in flight at once for the load to be this one."""
-        return self.concurrency
-
-    def most_in_flight(self, requests: int) -> int:  # noqa: ARG002 (never more, however many)
-        return self.concurrency
-
     def warmup_shares(self, wanted: int) -> tuple[float, ...]:
         """Return the warm-up requests of a block, each as the part of an output that it asks for.
 
@@ -156,7 +148,7 @@ class PoissonLoad:
 
     @property
     def in_flight(self) -> None:
-        """None: the number depends on the server."""
+        """None: the server decides, from one request to all of them if it is slow enough."""
 
     @property
     def has_cost_per_token(self) -> bool:
@@ -170,14 +162,6 @@ class PoissonLoad:
     ) -> float:
         """Return the seconds in which requests were served."""
         return span_seconds
-
-    @property
-    def needed_in_flight(self) -> int:
-        return 1
-
-    def most_in_flight(self, requests: int) -> int:
-        """Return all of them, because a server may be slow enough."""
-        return requests
 
     def warmup_shares(self, wanted: int) -> tuple[float, ...]:
         """Return whole outputs for the first requests that arrive."""
