@@ -39,7 +39,6 @@ class HubModel(strict.StrictModel):
 
     @property
     def known_tokenizer_family(self) -> str | None:
-        """The family by the catalogue, else by the file; None where neither names it."""
         return self.facts.tokenizer_family if self.facts else self.tokenizer_family
 
     @property
@@ -71,7 +70,6 @@ class _Method(strict.StrictModel):
 
     @property
     def given_draft(self) -> str | None:
-        """The hub id or the folder of its draft; None without one."""
         draft = self.hub_draft or self.local_draft
         return draft.given if draft else None
 

@@ -168,7 +168,6 @@ class Workload(strict.StrictModel):
         return max(self.input_lengths) if self.input_lengths else cast(int, self.input_tokens)
 
     def loads(self, max_num_seqs: int) -> tuple[load_shapes.Load, ...]:
-        """Loads for servers with this max_num_seqs, in the order of measuring."""
         shapes = (self.load or ladder(max_num_seqs)).shapes()
         lengths = self.input_lengths or (None,)
         return tuple(replace(shape, input_tokens=n) for n in lengths for shape in shapes)

@@ -39,7 +39,7 @@ class RoundCounts:
 
     @property
     def least(self) -> int:
-        """Rounds of each load in each repetition, and in its control."""
+        """The rounds of each load in each repetition, and in its control."""
         return least_rounds(self.sampling, repetitions=self.repetitions, loads=self.loads)
 
     def further(self, repetition: int) -> int:
@@ -61,12 +61,10 @@ class RoundCounts:
 
     @property
     def all_least(self) -> int:
-        """The least rounds of all loads and repetitions, without controls."""
         return self.least * self.repetitions * self.loads
 
     @property
     def all_further(self) -> int:
-        """The further rounds of all repetitions, at most."""
         return sum(self.further(number) for number in range(1, self.repetitions + 1))
 
 
@@ -86,7 +84,6 @@ class Durations:
         return transfer + self.assumption("stager_start_minutes")
 
     def load_minutes(self, variant: NeuronVariant) -> float:
-        """Return the time to load a variant's weights and to warm up its engine."""
         loading = self.transfer_minutes(variant.checkpoints.values(), "load_gbit_per_s")
         return loading + self.assumption("warm_up_minutes")
 
@@ -120,7 +117,6 @@ class Durations:
         return self._minutes_against([*filter(experiment.starts_up, experiment.variants)], load)
 
     def control_minutes(self) -> float:
-        """Return the time of the least rounds of each load against both baseline servers."""
         servers = [self.experiment.baseline] * 2
         rounds = sum(self._minutes_against(servers, load) for load in self.experiment.loads)
         return RoundCounts.of(self.experiment).least * rounds

@@ -63,7 +63,6 @@ class Schedule:
         return measured[-1].end - self.spans[NODE_START].end
 
     def minutes_of(self, name: str) -> float:
-        """Return the minutes of a phase; 0 if the run does not have it."""
         return self.spans[name].minutes if name in self.spans else 0.0
 
     def until(self, limits: Iterable[tuple[float, str]]) -> Schedule:

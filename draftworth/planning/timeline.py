@@ -50,7 +50,6 @@ class RunForecast:
 
     @property
     def needed_minutes(self) -> Bounds:
-        """Billed minutes of each node without deadline and budget."""
         return self.unlimited.bounds(lambda run: run.billed_minutes)
 
     @property
@@ -80,10 +79,7 @@ class RunForecast:
         return self.unlimited.bounds(lambda run: run.minutes_of(OTHERS))
 
     def minutes_of(self, candidates: float) -> Bounds:
-        """Return the billed minutes of each node for so many candidates, without any limit.
-
-        They are the `needed_minutes` without a search.
-        """
+        """Return the `needed_minutes` of a search that measures so many candidates."""
         needed, others = self.needed_minutes, self.others_minutes
         further = self.search.further_minutes(candidates) if self.search else others
         return Bounds(
@@ -144,10 +140,7 @@ class _Plan:
     spans: dict[str, Span] = field(default_factory=dict)
 
     def measure_what_is_certain(self, search: SearchTime | None, *, second: bool) -> None:
-        """Add all phases until everything is measured that is certainly measured.
-
-        Nothing that a CPU node can do happens on an accelerator node.
-        """
+        # Nothing that a CPU node can do happens on an accelerator node.
         experiment, assumption = self.durations.experiment, self.durations.assumption
         deploying = assumption("redeploy_minutes" if second else "deploy_minutes")
         self.add(DEPLOY, deploying, billed=False)
@@ -174,10 +167,7 @@ class _Plan:
             self.add(f"load {variant.name}", self.durations.load_minutes(variant), start=ready)
 
     def measure(self, repetition: int) -> None:
-        """Measure every load, then the widest intervals, then the control if there is one.
-
-        In a search these are the phases of its first candidate.
-        """
+        """Add the phases of a repetition, in a search those of its first candidate."""
         durations, experiment = self.durations, self.durations.experiment
         place = f", repetition {repetition}" if experiment.spec.repetitions > 1 else ""
         if repetition > 1:

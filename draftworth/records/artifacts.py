@@ -7,8 +7,6 @@ In the artifacts bucket:
 
 Two pods that compile the same key upload into two folders and never mix files; the manifest names
 the folder of the one that was first. A folder that no manifest names is a leftover.
-
-A server checks its graphs before it starts, and so does its canary on a CPU node.
 """
 
 import contextlib

@@ -1,8 +1,6 @@
 """Load shapes: how many requests are in flight, when each may be sent, and how long prompts are.
 
-No other code asks for the class of a load. A new shape needs a class here, a place in `Load`, its
-form in the experiment file (`shapes` in `experiment/workload.py`) and an option of `draftworth
-measure`.
+No other code asks for the class of a load (docs/architecture.md says what a new one needs).
 """
 
 import math
@@ -55,7 +53,6 @@ class ConcurrencyLoad:
 
     @property
     def option(self) -> str:
-        """The option of `draftworth measure` that sends this load."""
         return f"--concurrency {self.concurrency}"
 
     @property
@@ -113,10 +110,7 @@ class ConcurrencyLoad:
 
 @dataclass(frozen=True, kw_only=True)
 class PoissonLoad:
-    """Requests at random times at a mean rate, whatever is still in flight.
-
-    input_tokens: length of every prompt with its chat template; None: prompts keep their lengths.
-    """
+    """Requests at random times at a mean rate, whatever is still in flight."""
 
     kind: Literal["poisson"] = "poisson"
     requests_per_second: float
@@ -160,11 +154,9 @@ class PoissonLoad:
         *,
         span_seconds: float,
     ) -> float:
-        """Return the seconds in which requests were served."""
         return span_seconds
 
     def warmup_shares(self, wanted: int) -> tuple[float, ...]:
-        """Return whole outputs for the first requests that arrive."""
         return (1.0,) * wanted
 
     def due_seconds(self, seed: int) -> Iterator[float]:
