@@ -9,8 +9,7 @@ from draftworth.experiment.catalog import catalog
 from draftworth.experiment.model import NeuronExperiment, variants_of
 from draftworth.planning import assumptions, capacity_block, prices
 from draftworth.planning.resolved import ResolvedExperiment, ResolvedNeuron
-from draftworth.planning.schedule import NODE_START
-from draftworth.planning.timeline import BUDGET, DEADLINE, RunForecast
+from draftworth.planning.timeline import BUDGET, DEADLINE, NODE_START, RunForecast
 from draftworth.records.results import AS_SHIPPED
 from draftworth.serving.dialects import neuron_dialect
 

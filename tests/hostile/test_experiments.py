@@ -85,6 +85,7 @@ QUANTITIES = [
 quantities = st.one_of(
     *(TAKEN, st.integers(1, 100), st.integers(1, 10_000_000)),
     *(st.floats(0.001, 100), st.floats(0.001, 1e12), st.booleans()),
+    st.sampled_from([2**63 - 1, -(2**63)]),
 )
 
 

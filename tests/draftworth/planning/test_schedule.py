@@ -2,7 +2,7 @@
 
 import pytest
 
-from draftworth.planning.schedule import TEARDOWN, Schedule, Span
+from draftworth.planning.timeline import TEARDOWN, Schedule, Span
 
 RUN = Schedule(
     spans={

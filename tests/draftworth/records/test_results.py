@@ -160,6 +160,6 @@ def test_a_block_of_the_most_requests_is_read_back() -> None:
         *(("max_tokens_per_step", 0), ("max_tokens_per_step", -1), ("repetition", 0), ("slot", -1)),
     ],
 )
-def test_what_no_block_can_have_is_refused(field: str, value: float) -> None:
+def test_what_no_block_can_have_is_refused(field: str, value: Any) -> None:
     with pytest.raises(ValueError, match=f"{field}: given {re.escape(str(value))}, allowed: "):
         make_block(**{field: value})
