@@ -18,7 +18,7 @@ GBIT_PER_GIB = 8 * 2**30 / 1e9
 
 @dataclass(frozen=True, kw_only=True)
 class RoundCounts:
-    """How many rounds a run sends, by the rules of `measuring.rounds`.
+    """How many rounds a run sends, by the rules of `measuring.schedule`.
 
     A run whose intervals are narrow at once sends the least; one whose intervals stay wide spends
     the whole budget.
@@ -44,12 +44,8 @@ class RoundCounts:
 
     def further(self, repetition: int) -> int:
         """Return the most rounds that a repetition sends beside the least."""
-        return further_rounds(
-            self.sampling,
-            repetition=repetition,
-            repetitions=self.repetitions,
-            loads=self.loads,
-        )
+        parts = {"repetitions": self.repetitions, "loads": self.loads}
+        return further_rounds(self.sampling, repetition=repetition, **parts)
 
     def needed_further(self, repetition: int) -> int:
         """Return the further rounds that even narrow intervals take.

@@ -195,6 +195,7 @@ class ResolvedNeuron(ResolvedExperiment):
 
     @property
     def node_price(self) -> NodePrice:
+        """The price of a node; raises UserInputError if it is not known."""
         if self.spec.aws.price is None:
             raise UserInputError(
                 f"{self.path}: aws.price is left out and none has been looked up; next: "

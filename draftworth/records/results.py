@@ -245,7 +245,7 @@ class ServerTimings:
 
 @dataclass(frozen=True, kw_only=True)
 class OtherRequests:
-    """Warm-up and fillers that ended by themselves: in the server's histograms, not measured."""
+    """Warm-up and fillers with an inter-token latency, which the server's histograms have too."""
 
     inter_token_latency_sum_s: float = 0.0
     inter_token_latency_count: int = 0
@@ -263,7 +263,7 @@ class BlockResult:
     started_at_unix_s: the start of the warm-up.
     warmup_requests, fillers: requests that were sent before the measured ones, and while the last
         of them ran, so that the load was always complete; `requests` has neither.
-    others: sums over those with an inter-token latency, for the cross-check with the server's.
+    others: sums over both, for the cross-check with the server's histograms.
     max_tokens_per_step: the most tokens that a step can yield, 1 without speculation; None:
         unknown. `run.json` has it too.
     event_loop_lag_s: the longest delay of the client's event loop during the block.

@@ -65,6 +65,7 @@ class Search:
             raise ValueError("forecast: allowed: 1 token a step or more")
 
     def candidate(self, variant: str) -> Candidate:
+        """Return the candidate of this name; raise StopIteration if there is none."""
         return next(c for c in self.candidates if c.variant == variant)
 
 
