@@ -25,7 +25,7 @@ from draftworth.records.artifacts import (
 )
 from draftworth.records.checkpoints import ReadyModel, ready_key
 from draftworth.records.codec import RecordError, load_record
-from draftworth.serving.artifacts import KEY_LENGTH
+from draftworth.serving.dialects import KEY_LENGTH
 from draftworth.terminal import table_lines
 from draftworth.untrusted import TooLargeError, read_at_most
 

@@ -7,8 +7,7 @@ from draftworth.metrics.definitions import FINDING_METRICS, charged
 from draftworth.planning import resolved, search_time
 from draftworth.planning.assumptions import HOURS_A_MONTH, OPTION, Bounds, assumption_data
 from draftworth.planning.capacity_block import PaidBlock, free_slots
-from draftworth.planning.schedule import NODE_START, TEARDOWN
-from draftworth.planning.timeline import BUDGET, RunForecast
+from draftworth.planning.timeline import BUDGET, NODE_START, TEARDOWN, RunForecast
 from draftworth.records.deployment import BLOCK_MARGIN_SECONDS
 from draftworth.searching.extent import STUDY, Extent
 from draftworth.terminal import table_lines

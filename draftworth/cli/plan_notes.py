@@ -9,8 +9,7 @@ from draftworth.experiment.catalog import catalog
 from draftworth.experiment.model import NeuronExperiment, variants_of
 from draftworth.planning import assumptions, capacity_block, prices
 from draftworth.planning.resolved import ResolvedExperiment, ResolvedNeuron
-from draftworth.planning.schedule import NODE_START
-from draftworth.planning.timeline import BUDGET, DEADLINE, RunForecast
+from draftworth.planning.timeline import BUDGET, DEADLINE, NODE_START, RunForecast
 from draftworth.records.results import AS_SHIPPED
 from draftworth.serving.dialects import neuron_dialect
 
@@ -148,7 +147,7 @@ def advice_lines(experiment: ResolvedExperiment) -> Iterator[str]:
 
 def _request_advice(experiment: ResolvedExperiment) -> Iterator[str]:
     work, serving = experiment.spec.workload, experiment.spec.serving
-    most = max(load.needed_in_flight for load in experiment.loads)
+    most = max(load.in_flight or 1 for load in experiment.loads)
     if most > serving.max_num_seqs:
         yield (
             f"{most} requests in flight are more than serving.max_num_seqs "

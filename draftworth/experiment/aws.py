@@ -1,7 +1,4 @@
-"""The experiment file's AWS section: where and on what it runs, and how nodes are bought.
-
-The stacks build it, and preflight checks whether the account can have it.
-"""
+"""The experiment file's AWS section: where and on what it runs, and how nodes are bought."""
 
 from collections.abc import Iterator
 from datetime import date

@@ -50,7 +50,6 @@ class MethodFacts(StrictModel):
     """A demand of this release on the draft: the words after "the draft must"; empty: no demand."""
 
     def max_tokens_per_step(self, window: int) -> int:
-        """Return the most output tokens that one verification step can yield."""
         checks_all = self.window_yield == "window_plus_one"
         return most_tokens_per_step(window, checks_all=checks_all)
 
@@ -103,7 +102,7 @@ class Release(StrictModel):
 
     @property
     def tells_token_ids(self) -> bool:
-        """Its servers know `return_token_ids`: vLLM 0.10.2 and later."""
+        """Whether its servers know `return_token_ids`."""
         return tuple(map(int, self.vllm_version.split("."))) >= (0, 10, 2)
 
 

@@ -7,16 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Annotated, Self
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    FailFast,
-    Field,
-    TypeAdapter,
-    ValidationError,
-    field_validator,
-    model_validator,
-)
+import pydantic
 
 from draftworth.errors import DraftworthError, Problem, suggestion
 from draftworth.experiment.model import Experiment, beside
@@ -38,12 +29,14 @@ _NEXT = (
 )
 
 
-class _Printed(BaseModel):
-    model_config = ConfigDict(strict=True, frozen=True, extra="ignore", allow_inf_nan=False)
+class _Printed(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(
+        strict=True, frozen=True, extra="ignore", allow_inf_nan=False
+    )
 
 
 class _Tokens(_Printed):
-    value: Annotated[float, Field(ge=1)]
+    value: Annotated[float, pydantic.Field(ge=1)]
 
 
 class _Window(_Printed):
@@ -51,7 +44,7 @@ class _Window(_Printed):
     drafts_checked: int
     tokens_per_step: dict[str, _Tokens]
 
-    @field_validator("tokens_per_step", mode="before")
+    @pydantic.field_validator("tokens_per_step", mode="before")
     @classmethod
     def _not_too_many_classes(cls, given: object) -> object:
         """Of a long mapping every entry would be checked, and every wrong one kept."""
@@ -59,7 +52,7 @@ class _Window(_Printed):
             raise ValueError(f"{len(given)} prompt classes, allowed: at most {MAX_CLASSES}")
         return given
 
-    @model_validator(mode="after")
+    @pydantic.model_validator(mode="after")
     def _no_more_than_a_step_can_yield(self) -> Self:
         if any(t.value > self.drafts_checked + 1 for t in self.tokens_per_step.values()):
             raise ValueError("a step yields more tokens than it checks drafts, and one")
@@ -69,10 +62,12 @@ class _Window(_Printed):
 class _Draft(_Printed):
     target: str
     draft_folder: str
-    windows: Annotated[list[_Window], FailFast()]
+    windows: Annotated[list[_Window], pydantic.FailFast()]
 
 
-_FILE = TypeAdapter(Annotated[list[_Draft], Field(min_length=1), FailFast()])
+_FILE = pydantic.TypeAdapter(
+    Annotated[list[_Draft], pydantic.Field(min_length=1), pydantic.FailFast()]
+)
 
 
 def read_forecast(experiment: Experiment, path: Path) -> Forecast | Problem:
@@ -85,7 +80,7 @@ def read_forecast(experiment: Experiment, path: Path) -> Forecast | Problem:
         drafts = _FILE.validate_python(load_value(data))
     except OSError as error:
         return _problem(search, f"it cannot be read: {error.strerror}")
-    except ValidationError as error:
+    except pydantic.ValidationError as error:
         found = error.errors()[0]
         place = ".".join(map(str, found["loc"])) or "the whole file"
         return _problem(search, f"it is another kind of file: {place}: {found['msg']}")

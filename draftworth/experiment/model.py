@@ -1,9 +1,8 @@
 """The experiment file's shape: typed, strict, frozen.
 
 Variants differ in how decoding is done, and everything else is shared by construction: a variant
-has no key for another tensor parallel size, image or batch limit. Rules that need two keys, the
-catalogue or the disk are in `rules`. Users read the descriptions below when a key is missing or
-wrong, and in their editors.
+has no key for another tensor parallel size, image or batch limit. Users read the descriptions below
+when a key is missing or wrong, and in their editors.
 """
 
 import os
@@ -94,7 +93,6 @@ class ExperimentBase(StrictModel):
 
     @property
     def served_variants(self) -> tuple[Variant, ...]:
-        """Variants by hand, and the candidates of the search."""
         if self.search is None:
             return self.variants
         return (*self.variants, *(found for _, found in self.search.candidates(self.variants)))
@@ -108,7 +106,6 @@ class ExperimentBase(StrictModel):
         return self.repetitions > 1 or self.control or self.search is not None
 
     def max_tokens_per_step(self, variant: Variant) -> int:
-        """Return the most output tokens that a step can yield: 1 without speculation."""
         if variant.window is None:
             return 1
         return self.release_facts.methods[variant.method].max_tokens_per_step(variant.window)

@@ -88,5 +88,4 @@ class Names:
         return {EXPERIMENT_TAG: self.experiment}
 
     def tags(self, part: str) -> dict[str, str]:
-        """Return the tags of a part's resources, by which `leftovers` and a bill are sorted."""
         return {**self.stack_tags, PART_TAG: part}

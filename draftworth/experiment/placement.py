@@ -40,7 +40,6 @@ class Placement:
 
     @property
     def held(self) -> int:
-        """The number of slots that are held at the same time."""
         return max(slot.number for slot in self.slots) + 1
 
     @property
@@ -51,7 +50,6 @@ class Placement:
         return slot.devices / self.devices_per_node
 
     def of(self, variant: str) -> tuple[PlacedSlot, ...]:
-        """Return a variant's slots, its home first."""
         return tuple(s for s in (*self.slots, *self.others) if s.variant == variant)
 
     def place(self, slot: PlacedSlot) -> int:
@@ -79,9 +77,8 @@ def place(experiment: NeuronExperiment) -> Placement:
     one size, so filling in order leaves no gap and needs the fewest nodes.
 
     With repetitions each variant also has the slot of the next one, and the last one that of the
-    first: two variants swap. No two servers ever need one slot at the same time.
-
-    With a search the baseline stays in the first slot, and all others take the second one in turn.
+    first: two variants swap. With a search the baseline stays in the first slot, and all others
+    take the second one in turn.
     """
     variants, devices = experiment.served_variants, experiment.accelerator.devices
     size = experiment.serving.slot_devices

@@ -13,17 +13,10 @@ from pydantic import BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
 from draftworth.errors import Key
-from draftworth.experiment import strict
+from draftworth.experiment import strict, variants
 from draftworth.experiment.catalog import catalog
-from draftworth.experiment.variants import (
-    HubModel,
-    HubSpeculative,
-    LocalModel,
-    LocalSpeculative,
-    Variant,
-)
 
-Draft = HubModel | LocalModel
+Draft = variants.HubModel | variants.LocalModel
 # Twice the largest window that anybody has published figures of.
 MAX_WINDOW = 31
 # One CloudFormation template, of 1 MB at most, has room for so many servers and their roles.
@@ -118,12 +111,12 @@ class Search(strict.StrictModel):
         """Return the windows to try with a draft; empty if left out, or its own is not known."""
         if not self.has_own_windows:
             return self.windows or ()
-        facts = draft.facts if isinstance(draft, HubModel) else None
+        facts = draft.facts if isinstance(draft, variants.HubModel) else None
         return (facts.window,) if facts and facts.window else ()
 
     def candidates(
-        self, by_hand: Iterable[Variant]
-    ) -> Iterator[tuple[Place, HubSpeculative | LocalSpeculative]]:
+        self, by_hand: Iterable[variants.Variant]
+    ) -> Iterator[tuple[Place, variants.HubSpeculative | variants.LocalSpeculative]]:
         """Yield the candidates, draft by draft in the file's order, without those by hand.
 
         Rules refuse a draft with the name of an earlier one, and an unknown method: neither
@@ -137,11 +130,15 @@ class Search(strict.StrictModel):
                 if candidate.decoding not in decodings:
                     yield self._place(index), candidate
 
-    def _candidate(self, draft: Draft, window: int) -> HubSpeculative | LocalSpeculative:
+    def _candidate(
+        self, draft: Draft, window: int
+    ) -> variants.HubSpeculative | variants.LocalSpeculative:
         name = f"{name_stem(draft.given)}-k{window}"
-        if isinstance(draft, HubModel):
-            return HubSpeculative(name=name, method=self.method, window=window, draft=draft)
-        return LocalSpeculative(name=name, method=self.method, window=window, draft=draft)
+        if isinstance(draft, variants.HubModel):
+            return variants.HubSpeculative(
+                name=name, method=self.method, window=window, draft=draft
+            )
+        return variants.LocalSpeculative(name=name, method=self.method, window=window, draft=draft)
 
     def _place(self, index: int) -> Place:
         draft: Key = ("search", "drafts", index)
@@ -153,14 +150,16 @@ class Search(strict.StrictModel):
 class HubSearch(Search):
     """A search over drafts of the model hub."""
 
-    drafts: Annotated[tuple[HubModel, ...], Field(min_length=1, max_length=MAX_CANDIDATES)]
+    drafts: Annotated[tuple[variants.HubModel, ...], Field(min_length=1, max_length=MAX_CANDIDATES)]
     """draft models or heads, each tried with each window"""
 
 
 class LocalSearch(Search):
     """A search over draft folders on this machine."""
 
-    drafts: Annotated[tuple[LocalModel, ...], Field(min_length=1, max_length=MAX_CANDIDATES)]
+    drafts: Annotated[
+        tuple[variants.LocalModel, ...], Field(min_length=1, max_length=MAX_CANDIDATES)
+    ]
     """draft models, each tried with each window"""
 
 

@@ -60,7 +60,7 @@ def misspelt_key(name: str, given: Iterable[str]) -> str:
 
 
 def _is_repeated(detail: ErrorDetails, data: Any) -> bool:
-    """Whether pydantic reports a list of wrong entries a second time, as too short."""
+    # pydantic reports a list of wrong entries a second time, as too short.
     given = _at(data, _without_tags(detail["loc"], data))
     return (
         detail["type"] == "too_short"

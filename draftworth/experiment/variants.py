@@ -39,7 +39,6 @@ class HubModel(strict.StrictModel):
 
     @property
     def known_tokenizer_family(self) -> str | None:
-        """The family by the catalogue, else by the file; None where neither names it."""
         return self.facts.tokenizer_family if self.facts else self.tokenizer_family
 
     @property
@@ -66,14 +65,8 @@ class _Method(strict.StrictModel):
         return None
 
     @property
-    def local_draft(self) -> LocalModel | None:
-        return None
-
-    @property
     def given_draft(self) -> str | None:
-        """The hub id or the folder of its draft; None without one."""
-        draft = self.hub_draft or self.local_draft
-        return draft.given if draft else None
+        return None
 
     @property
     def decoding(self) -> str:
@@ -114,6 +107,11 @@ class Speculative(_Method):
     """how tokens are drafted"""
     window: strict.PositiveInt
     """num_speculative_tokens: tokens drafted for each verification step"""
+    draft: HubModel | LocalModel
+
+    @property
+    def given_draft(self) -> str:
+        return self.draft.given
 
 
 class HubSpeculative(Speculative):
@@ -130,10 +128,6 @@ class LocalSpeculative(Speculative):
     """Speculation with a draft folder on this machine."""
 
     draft: LocalModel = Field(description="the draft model")
-
-    @property
-    def local_draft(self) -> LocalModel:
-        return self.draft
 
 
 def variant_tag(value: Any) -> str | None:

@@ -5,6 +5,7 @@ from typing import Annotated, Literal, cast
 
 from pydantic import Discriminator, Field, Tag
 
+from draftworth.errors import Key
 from draftworth.experiment import strict
 from draftworth.records import load as load_shapes
 from draftworth.records.codec import INT64
@@ -32,7 +33,16 @@ class PromptClass(strict.StrictModel):
     """this class's part of your output tokens, relative to the others'"""
 
 
-class ConcurrencyLoad(strict.StrictModel):
+class _Load(strict.StrictModel):
+    def key_of(self, rung: int) -> Key:
+        """Return the key of a rung's value: `concurrency`, or `concurrencies` and the rung."""
+        (name,) = type(self).model_fields.keys() - {"kind"}
+        if isinstance(getattr(self, name), tuple):
+            return (name, rung)
+        return (name,)
+
+
+class ConcurrencyLoad(_Load):
     """A fixed number of requests in flight."""
 
     kind: Literal["concurrency"]
@@ -42,7 +52,7 @@ class ConcurrencyLoad(strict.StrictModel):
         return (load_shapes.ConcurrencyLoad(concurrency=self.concurrency),)
 
 
-class PoissonLoad(strict.StrictModel):
+class PoissonLoad(_Load):
     """Requests at random times, whatever is still in flight."""
 
     kind: Literal["poisson"]
@@ -52,7 +62,7 @@ class PoissonLoad(strict.StrictModel):
         return (load_shapes.PoissonLoad(requests_per_second=self.requests_per_second),)
 
 
-class LadderLoad(strict.StrictModel):
+class LadderLoad(_Load):
     """One concurrency after the other."""
 
     kind: Literal["ladder"]
@@ -63,7 +73,7 @@ class LadderLoad(strict.StrictModel):
         return tuple(load_shapes.ConcurrencyLoad(concurrency=n) for n in self.concurrencies)
 
 
-class RatesLoad(strict.StrictModel):
+class RatesLoad(_Load):
     """One Poisson rate after the other: the answer is the highest that keeps `limits`."""
 
     kind: Literal["poisson_ladder"]
@@ -158,7 +168,6 @@ class Workload(strict.StrictModel):
         return max(self.input_lengths) if self.input_lengths else cast(int, self.input_tokens)
 
     def loads(self, max_num_seqs: int) -> tuple[load_shapes.Load, ...]:
-        """Loads for servers with this max_num_seqs, in the order of measuring."""
         shapes = (self.load or ladder(max_num_seqs)).shapes()
         lengths = self.input_lengths or (None,)
         return tuple(replace(shape, input_tokens=n) for n in lengths for shape in shapes)

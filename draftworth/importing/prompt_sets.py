@@ -123,7 +123,6 @@ def _add(counts: dict[str, Count], reason: str, place: str) -> None:
 
 
 def _candidate(entry: Logged, record: Record) -> tuple[bytes, LoggedPrompt]:
-    """Return the content that identifies a prompt, and the candidate."""
     prompts.prompt_of({"id": "checked", **entry.line})
     sizes = [len(_json(part)) + _LONGEST_ID for part in (entry.line, entry.answer)]
     if max(sizes) > prompts.MAX_LINE_BYTES:

@@ -72,10 +72,8 @@ class PromptSample:
 
     @property
     def repeats(self) -> int:
-        """The number of times that a drawn prompt came again."""
         return sum(self._repeats.values())
 
     @property
     def not_drawn(self) -> int:
-        """The number of requests whose prompt is not in the sample."""
         return self.offered - self.repeats - len(self._drawn)

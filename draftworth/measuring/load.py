@@ -91,7 +91,7 @@ _RequestKind = Literal["warm-up", "measured", "filler"]
 class _Sending:
     def __init__(self, measure: Measure, batch: Batch, load: Load) -> None:
         self._measure, self._batch, self._load = measure, batch, load
-        most = load.most_in_flight(len(batch.warmup) + len(batch.measured))
+        most = load.in_flight or len(batch.warmup) + len(batch.measured)
         self._free = asyncio.Semaphore(most)
         self._tasks: list[asyncio.Task[None]] = []
         self._measured: dict[str, Measured] = {}

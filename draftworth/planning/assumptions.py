@@ -167,7 +167,6 @@ class AssumptionData(StrictModel):
         return targets
 
     def for_target(self, model: str) -> Assumptions:
-        """Return the assumptions with the values that are published for one target model."""
         return self.assumptions.model_copy(update=dict(self.targets.get(model, {})))
 
 

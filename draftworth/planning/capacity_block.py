@@ -33,7 +33,6 @@ class PaidBlock:
 
     @classmethod
     def of(cls, experiment: ResolvedNeuron, capacity: CapacityBlock) -> PaidBlock:
-        """Return the smallest block that holds the nodes, for the hours in the file."""
         nodes = experiment.placement.nodes
         return cls(
             hours=capacity.hours or SHORTEST_HOURS,

@@ -18,7 +18,7 @@ GBIT_PER_GIB = 8 * 2**30 / 1e9
 
 @dataclass(frozen=True, kw_only=True)
 class RoundCounts:
-    """How many rounds a run sends, by the rules of `measuring.rounds`.
+    """How many rounds a run sends, by the rules of `measuring.schedule`.
 
     A run whose intervals are narrow at once sends the least; one whose intervals stay wide spends
     the whole budget.
@@ -39,17 +39,13 @@ class RoundCounts:
 
     @property
     def least(self) -> int:
-        """Rounds of each load in each repetition, and in its control."""
+        """The rounds of each load in each repetition, and in its control."""
         return least_rounds(self.sampling, repetitions=self.repetitions, loads=self.loads)
 
     def further(self, repetition: int) -> int:
         """Return the most rounds that a repetition sends beside the least."""
-        return further_rounds(
-            self.sampling,
-            repetition=repetition,
-            repetitions=self.repetitions,
-            loads=self.loads,
-        )
+        parts = {"repetitions": self.repetitions, "loads": self.loads}
+        return further_rounds(self.sampling, repetition=repetition, **parts)
 
     def needed_further(self, repetition: int) -> int:
         """Return the further rounds that even narrow intervals take.
@@ -61,12 +57,10 @@ class RoundCounts:
 
     @property
     def all_least(self) -> int:
-        """The least rounds of all loads and repetitions, without controls."""
         return self.least * self.repetitions * self.loads
 
     @property
     def all_further(self) -> int:
-        """The further rounds of all repetitions, at most."""
         return sum(self.further(number) for number in range(1, self.repetitions + 1))
 
 
@@ -86,7 +80,6 @@ class Durations:
         return transfer + self.assumption("stager_start_minutes")
 
     def load_minutes(self, variant: NeuronVariant) -> float:
-        """Return the time to load a variant's weights and to warm up its engine."""
         loading = self.transfer_minutes(variant.checkpoints.values(), "load_gbit_per_s")
         return loading + self.assumption("warm_up_minutes")
 
@@ -120,7 +113,6 @@ class Durations:
         return self._minutes_against([*filter(experiment.starts_up, experiment.variants)], load)
 
     def control_minutes(self) -> float:
-        """Return the time of the least rounds of each load against both baseline servers."""
         servers = [self.experiment.baseline] * 2
         rounds = sum(self._minutes_against(servers, load) for load in self.experiment.loads)
         return RoundCounts.of(self.experiment).least * rounds

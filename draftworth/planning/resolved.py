@@ -19,9 +19,8 @@ from draftworth.records.results import Price
 from draftworth.records.search import Candidate, Search
 from draftworth.searching.extent import Extent, extent
 from draftworth.searching.step_costs import first_candidate
-from draftworth.serving.artifacts import artifact_inputs, artifact_key
+from draftworth.serving import dialects
 from draftworth.serving.command import ServingCommand
-from draftworth.serving.dialects import serving_command
 
 # The step cost of a method without published figures.
 _UNKNOWN_STEP_COST = (0.0, 0.5)
@@ -70,7 +69,7 @@ class NeuronVariant(ResolvedVariant):
 
     @cached_property
     def artifact_key(self) -> str:
-        return artifact_key(self.artifact_inputs)
+        return dialects.artifact_key(self.artifact_inputs)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -261,9 +260,9 @@ def _neuron_variant(
         spec=variant,
         max_tokens_per_step=spec.max_tokens_per_step(variant),
         slots=slots,
-        command=serving_command(spec, variant),
+        command=dialects.serving_command(spec, variant),
         checkpoints=checkpoints,
-        artifact_inputs=artifact_inputs(spec, variant),
+        artifact_inputs=dialects.artifact_inputs(spec, variant),
     )
 
 

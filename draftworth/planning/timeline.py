@@ -1,28 +1,104 @@
-"""The time line of a run: its phases, the billed time of its nodes, and their cost."""
+"""The time line of a run: its phases, how limits cut them, billed time and cost of its nodes."""
+
+from __future__ import annotations
 
 import math
-from collections.abc import Collection
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from draftworth.planning.assumptions import CASES, Assumptions, Bounds, assumption_data
 from draftworth.planning.durations import Durations, RoundCounts
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
-from draftworth.planning.schedule import (
-    DEPLOY,
-    IMAGE_PULL,
-    NODE_START,
-    OTHERS,
-    SCALE_UP,
-    STAGE,
-    TEARDOWN,
-    Schedule,
-    Schedules,
-    Span,
-)
 from draftworth.planning.search_time import SearchTime
 
 DEADLINE = "aws.deadline_minutes"
 BUDGET = "aws.budget_usd"
+DEPLOY = "deploy"
+STAGE = "stage checkpoints"
+SCALE_UP = "scale up"
+NODE_START = "node start"
+IMAGE_PULL = "image pull"
+# The phase of all candidates that are not certain.
+OTHERS = "other candidates"
+TEARDOWN = "nodes to zero"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Span:
+    """The time of a phase, in minutes from the start of the deploy.
+
+    billed: accelerator nodes exist meanwhile. measured: tokens are measured in it. cut: a limit
+    ended it.
+    """
+
+    start: float
+    end: float
+    billed: bool = True
+    measured: bool = False
+    cut: bool = False
+
+    @property
+    def minutes(self) -> float:
+        return self.end - self.start
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """A run in one case: each phase that begins, by name, and the limit that ended the run."""
+
+    spans: Mapping[str, Span]
+    ended_by: str | None = None
+
+    @property
+    def billed_minutes(self) -> float:
+        billed = [span for span in self.spans.values() if span.billed]
+        return billed[-1].end - billed[0].start if billed else 0.0
+
+    @property
+    def measured_minutes(self) -> float:
+        return sum(span.minutes for span in self.spans.values() if span.measured)
+
+    @property
+    def end(self) -> float:
+        return max(span.end for span in self.spans.values())
+
+    @property
+    def certain_search_minutes(self) -> float:
+        """Minutes from the first node that is up until the certain candidates are measured."""
+        measured = [span for span in self.spans.values() if span.measured]
+        return measured[-1].end - self.spans[NODE_START].end
+
+    def minutes_of(self, name: str) -> float:
+        return self.spans[name].minutes if name in self.spans else 0.0
+
+    def until(self, limits: Iterable[tuple[float, str]]) -> Schedule:
+        """Cut the run at the first limit, given as a minute and a name.
+
+        Phases that have begun end there, and nodes that are up are released.
+        """
+        cut, limit_name = min(limits)
+        release = self.spans[TEARDOWN]
+        if cut >= release.start:
+            return self
+        kept = {
+            name: replace(span, end=min(span.end, cut), cut=span.end > cut)
+            for name, span in self.spans.items()
+            if name != TEARDOWN and span.start < cut
+        }
+        if any(span.billed for span in kept.values()):
+            kept[TEARDOWN] = replace(release, start=cut, end=cut + release.minutes)
+        return Schedule(spans=kept, ended_by=limit_name)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schedules:
+    """A run in both cases."""
+
+    best: Schedule
+    worst: Schedule
+
+    def bounds(self, quantity: Callable[[Schedule], float]) -> Bounds:
+        return Bounds(quantity(self.best), quantity(self.worst))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +126,6 @@ class RunForecast:
 
     @property
     def needed_minutes(self) -> Bounds:
-        """Billed minutes of each node without deadline and budget."""
         return self.unlimited.bounds(lambda run: run.billed_minutes)
 
     @property
@@ -80,10 +155,7 @@ class RunForecast:
         return self.unlimited.bounds(lambda run: run.minutes_of(OTHERS))
 
     def minutes_of(self, candidates: float) -> Bounds:
-        """Return the billed minutes of each node for so many candidates, without any limit.
-
-        They are the `needed_minutes` without a search.
-        """
+        """Return the `needed_minutes` of a search that measures so many candidates."""
         needed, others = self.needed_minutes, self.others_minutes
         further = self.search.further_minutes(candidates) if self.search else others
         return Bounds(
@@ -144,10 +216,7 @@ class _Plan:
     spans: dict[str, Span] = field(default_factory=dict)
 
     def measure_what_is_certain(self, search: SearchTime | None, *, second: bool) -> None:
-        """Add all phases until everything is measured that is certainly measured.
-
-        Nothing that a CPU node can do happens on an accelerator node.
-        """
+        # Nothing that a CPU node can do happens on an accelerator node.
         experiment, assumption = self.durations.experiment, self.durations.assumption
         deploying = assumption("redeploy_minutes" if second else "deploy_minutes")
         self.add(DEPLOY, deploying, billed=False)
@@ -174,10 +243,7 @@ class _Plan:
             self.add(f"load {variant.name}", self.durations.load_minutes(variant), start=ready)
 
     def measure(self, repetition: int) -> None:
-        """Measure every load, then the widest intervals, then the control if there is one.
-
-        In a search these are the phases of its first candidate.
-        """
+        """Add the phases of a repetition, in a search those of its first candidate."""
         durations, experiment = self.durations, self.durations.experiment
         place = f", repetition {repetition}" if experiment.spec.repetitions > 1 else ""
         if repetition > 1:

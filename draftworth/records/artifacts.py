@@ -7,8 +7,6 @@ In the artifacts bucket:
 
 Two pods that compile the same key upload into two folders and never mix files; the manifest names
 the folder of the one that was first. A folder that no manifest names is a leftover.
-
-A server checks its graphs before it starts, and so does its canary on a CPU node.
 """
 
 import contextlib
@@ -38,7 +36,7 @@ _NOTHING = "(nothing)"
 class ArtifactManifest:
     """The inputs and the files of a compiled graph.
 
-    inputs: everything that the key is a hash of (`serving.artifacts.artifact_inputs`).
+    inputs: everything that the key is a hash of (`serving.dialects.artifact_inputs`).
     checkpoints: commit of each checkpoint it was compiled with, by role (`target`, `draft`); a role
         is missing if the pod could not know the commit. The key holds a revision that moves, such
         as `main`, by its name only.

@@ -1,8 +1,6 @@
 """Load shapes: how many requests are in flight, when each may be sent, and how long prompts are.
 
-No other code asks for the class of a load. A new shape needs a class here, a place in `Load`, its
-form in the experiment file (`shapes` in `experiment/workload.py`) and an option of `draftworth
-measure`.
+No other code asks for the class of a load (docs/architecture.md says what a new one needs).
 """
 
 import math
@@ -55,7 +53,6 @@ class ConcurrencyLoad:
 
     @property
     def option(self) -> str:
-        """The option of `draftworth measure` that sends this load."""
         return f"--concurrency {self.concurrency}"
 
     @property
@@ -83,14 +80,6 @@ class ConcurrencyLoad:
         span_seconds: from the first start to the last end of all requests.
         """
         return sum(request_seconds) / self.concurrency
-
-    @property
-    def needed_in_flight(self) -> int:
-        """Requests that must be in flight at once for the load to be this one."""
-        return self.concurrency
-
-    def most_in_flight(self, requests: int) -> int:  # noqa: ARG002 (never more, however many)
-        return self.concurrency
 
     def warmup_shares(self, wanted: int) -> tuple[float, ...]:
         """Return the warm-up requests of a block, each as the part of an output that it asks for.
@@ -121,10 +110,7 @@ class ConcurrencyLoad:
 
 @dataclass(frozen=True, kw_only=True)
 class PoissonLoad:
-    """Requests at random times at a mean rate, whatever is still in flight.
-
-    input_tokens: length of every prompt with its chat template; None: prompts keep their lengths.
-    """
+    """Requests at random times at a mean rate, whatever is still in flight."""
 
     kind: Literal["poisson"] = "poisson"
     requests_per_second: float
@@ -156,7 +142,7 @@ class PoissonLoad:
 
     @property
     def in_flight(self) -> None:
-        """None: the number depends on the server."""
+        """None: the server decides, from one request to all of them if it is slow enough."""
 
     @property
     def has_cost_per_token(self) -> bool:
@@ -168,19 +154,9 @@ class PoissonLoad:
         *,
         span_seconds: float,
     ) -> float:
-        """Return the seconds in which requests were served."""
         return span_seconds
 
-    @property
-    def needed_in_flight(self) -> int:
-        return 1
-
-    def most_in_flight(self, requests: int) -> int:
-        """Return all of them, because a server may be slow enough."""
-        return requests
-
     def warmup_shares(self, wanted: int) -> tuple[float, ...]:
-        """Return whole outputs for the first requests that arrive."""
         return (1.0,) * wanted
 
     def due_seconds(self, seed: int) -> Iterator[float]:

@@ -160,7 +160,6 @@ class RequestRecord:
 
     @property
     def took_s(self) -> float:
-        """Seconds from the request to its end or its time-out."""
         return self.timed_out_after_s or self.end_to_end_latency_s or 0.0
 
     @property
@@ -185,7 +184,6 @@ _ROUNDING = 1e-6
 
 
 def _check(name: str, value: float | None, *, least: float, most: float) -> None:
-    """Raise ValueError for a value out of range; 0 and None are allowed."""
     if value and not least <= value <= most:
         allowed = f"0, or {least:g} to {most:g}" if least else f"0 to {most:.0f}"
         raise ValueError(f"{name}: given {value}, allowed: {allowed}")
@@ -204,7 +202,7 @@ def check_unix_s(name: str, value: float) -> None:
 
 
 def _check_times(record: BlockResult | RunResult) -> None:
-    """Check that both are dates, in any order: a wall clock may be set back."""
+    # Both are dates, in any order: a wall clock may be set back.
     check_unix_s("started_at_unix_s", record.started_at_unix_s)
     check_unix_s("ended_at_unix_s", record.ended_at_unix_s)
 
@@ -247,11 +245,7 @@ class ServerTimings:
 
 @dataclass(frozen=True, kw_only=True)
 class OtherRequests:
-    """Requests of a block that are in the server's histograms but are not measured.
-
-    These are the warm-up and the fillers that ended by themselves, as far as they have an
-    inter-token latency.
-    """
+    """Warm-up and fillers with an inter-token latency, which the server's histograms have too."""
 
     inter_token_latency_sum_s: float = 0.0
     inter_token_latency_count: int = 0
@@ -327,7 +321,6 @@ class BlockResult:
 
     @property
     def output_seconds(self) -> float:
-        """Seconds of the server that the measured requests took."""
         took = (request.took_s for request in self.requests)
         return self.load.server_seconds(took, span_seconds=self.span_seconds)
 

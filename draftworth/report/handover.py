@@ -223,7 +223,7 @@ def _probe(facts: RunFacts, load: Load) -> str:
     """Return a `measure` command with this run's load, requests, output lengths and temperature."""
     blocks = facts.run.blocks
     measured = [len(b.requests) for b in blocks if b.load == load]
-    requests = max([*measured, load.needed_in_flight])
+    requests = max([*measured, load.in_flight or 1])
     done = [r for b in blocks for r in b.requests if not r.failed]
     most = max((n for r in done if (n := r.number_output_tokens) is not None), default=None)
     tokens = "" if most is None else f" --output-tokens {most}"

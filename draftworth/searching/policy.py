@@ -116,7 +116,6 @@ class SearchState:
 
     @cached_property
     def forecasts(self) -> Sequence[CandidateForecast]:
-        """The forecasts of the candidates that are measured or can be predicted, in their order."""
         if not self.measured:
             return ()
         return [self._forecast(c) for c in self._known]
@@ -178,7 +177,6 @@ class SearchState:
 
     @property
     def baseline_s(self) -> float:
-        """Seconds for an output token of the traffic without a draft."""
         return math.fsum(t.weight * t.seconds for t in self.baseline.values())
 
     def _first(self, candidate: Candidate) -> float:

@@ -104,13 +104,11 @@ class NeuronDialect:
         raise NotImplementedError
 
     def config_of(self, experiment: NeuronExperiment, variant: Variant) -> dict[str, Any]:
-        """Return the shared engine settings that a variant gets."""
         left_out = self._left_out(variant) - experiment.serving.neuron_config.keys()
         config = self.shared_config(experiment)
         return {key: value for key, value in config.items() if key not in left_out}
 
     def flags_of(self, experiment: NeuronExperiment, variant: Variant) -> Flags:
-        """Return the shared flags that a variant gets."""
         left_out, flags = self._left_out(variant), self.shared_flags(experiment)
         return {flag: value for flag, value in flags.items() if flag not in left_out}
 

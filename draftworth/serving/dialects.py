@@ -1,15 +1,19 @@
-"""Dialects of the command line by the catalogue's names; their modules name the sources.
+"""Dialects of the command line by the catalogue's names, and artifact keys.
 
-`docs/decisions/0004-fair-flags.md` lists the settings that could not be confirmed without the
-hardware.
+The dialects' modules name the sources, and `docs/decisions/0004-fair-flags.md` the settings that
+could not be confirmed without the hardware. An artifact key is the content address of a compiled
+graph: the engines ignore flags that differ from those of an artifact (NxD Inference loads any that
+is there), so a folder of compiled graphs is named by everything that changes them.
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 from draftworth.experiment.model import Experiment, LocalExperiment, NeuronExperiment
+from draftworth.experiment.naming import content_hash
 from draftworth.experiment.variants import Variant
 from draftworth.serving import nxdi, vllm_cpu, vllm_neuron
-from draftworth.serving.command import ModelPaths, NeuronDialect, ServingCommand
+from draftworth.serving.command import ModelPaths, NeuronDialect, ServingCommand, flag_texts
 
 NEURON_DIALECTS: Mapping[str, NeuronDialect] = {
     "neuron_v0_nxdi": nxdi.NeuronV0(),
@@ -33,3 +37,38 @@ def serving_command(
     if isinstance(experiment, LocalExperiment):
         return vllm_cpu.command(experiment, variant, paths or ModelPaths())
     return neuron_dialect(experiment).command(experiment, variant)
+
+
+KEY_LENGTH = 24
+
+
+def artifact_inputs(experiment: NeuronExperiment, variant: Variant) -> dict[str, Any]:
+    """Return everything that changes the compiled graph, and nothing else."""
+    serving, dialect = experiment.serving, neuron_dialect(experiment)
+    inputs: dict[str, Any] = {
+        "image": experiment.image,
+        # Other chips need another graph. No source says whether another node type with the same
+        # chips does, and a compilation costs less than a graph that does not load.
+        "instance_type": experiment.instance_type,
+        "dialect": experiment.release_facts.dialect,
+        "dialect_version": dialect.VERSION,
+        "target": {"model": experiment.target.model, "revision": experiment.target.revision},
+        "tensor_parallel_size": serving.tensor_parallel_size,
+        "lnc": serving.lnc,
+        "max_num_seqs": serving.max_num_seqs,
+        "max_model_len": serving.max_model_len,
+        "neuron_config": dialect.config_of(experiment, variant),
+        "method": variant.method,
+    }
+    if flags := dialect.flags_of(experiment, variant):
+        inputs["flags"] = flag_texts(flags)
+    if variant.window is not None:
+        inputs["window"] = variant.window
+    if draft := variant.hub_draft:
+        inputs["draft"] = {"model": draft.model, "revision": draft.revision}
+    return inputs
+
+
+def artifact_key(inputs: Mapping[str, Any]) -> str:
+    """Return the content address of a graph with these `artifact_inputs`: 24 hex digits."""
+    return content_hash(inputs, length=KEY_LENGTH)

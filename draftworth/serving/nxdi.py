@@ -36,7 +36,6 @@ class _Nxdi(vllm.NeuronDialect):
     """NxD Inference takes engine settings and no flags."""
 
     def shared_config(self, experiment: NeuronExperiment) -> dict[str, Any]:
-        """Return the defaults, the logical core size, and the experiment's own settings."""
         serving = experiment.serving
         return {
             **_EQUAL_DEFAULTS,

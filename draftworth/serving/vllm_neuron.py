@@ -43,13 +43,11 @@ class VllmNeuron(vllm.NeuronDialect):
     }
 
     def shared_config(self, experiment: NeuronExperiment) -> dict[str, Any]:
-        """Return greedy sampling on the device, BF16 with DFlash, and the experiment's own."""
         precision = {"quantization": "bf16"} if experiment.uses(DFLASH) else {}
         greedy = {"on_device_sampling_config": {"all_greedy": True}}
         return {**greedy, **precision, **experiment.serving.neuron_config}
 
     def shared_flags(self, experiment: NeuronExperiment) -> vllm.Flags:
-        """Return the flags of scheduling and, with a DFlash variant, of precision and KV cache."""
         flags: dict[str, str | None] = {"--no-async-scheduling": None}
         if experiment.uses(DFLASH):
             flags |= {

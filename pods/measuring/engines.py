@@ -101,7 +101,5 @@ def actors_needed(spec: RunSpec, ray_address: str | None) -> int:
     at_once = len(spec.endpoints) if spec.parallel else 1
     block = spec.sampling.requests_per_round + spec.sampling.warmup_requests
     room = block if ray_address else MAX_LLMPERF_IN_FLIGHT // at_once
-    in_flight = (
-        max(load.needed_in_flight, min(load.most_in_flight(block), room)) for load in spec.loads
-    )
+    in_flight = (load.in_flight or max(1, min(block, room)) for load in spec.loads)
     return max(1, at_once * max(in_flight))

@@ -92,7 +92,7 @@ class RayEngine:
         Raises:
             ValueError: the load wants more requests in flight than there are actors.
         """
-        in_flight = load.needed_in_flight
+        in_flight = load.in_flight or 1
         if in_flight > self._count:
             raise ValueError(f"{in_flight} requests in flight need as many actors: {self._count}")
         through = _ThroughActors(client=client, idle=self._idle, threads=self._threads)

@@ -12,7 +12,7 @@ import pytest
 from charts.graph_scripts import zipped
 from charts.names import server_name
 from draftworth.experiment.naming import content_hash
-from draftworth.serving.artifacts import KEY_LENGTH
+from draftworth.serving.dialects import KEY_LENGTH
 from tests.charts import rendering
 from tests.support.experiments import changed, changed_aws, resolved
 from tests.support.waiting import HANGS_AFTER_SECONDS

@@ -1,9 +1,10 @@
-"""How many examples are tried, and what each of them may cost."""
+"""How many examples are tried, what each may cost, and what is changed in a good document."""
 
+import copy
 import functools
 import resource
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -110,3 +111,43 @@ VALUES = st.recursive(
     ),
     max_leaves=8,
 )
+# Numbers that a reader takes, and that are absurd: they get far.
+TAKEN = st.sampled_from(
+    [
+        *(0, 1, 2, 7, 8, 64, 1_000, 10_080, 86_400, 10_000_000, 2**40, 2**62, 253_402_300_799),
+        *(1e-18, 1e-9, 0.001, 0.5, 1e9, 1e12),
+    ]
+)
+WAYS = st.sampled_from([*["same"] * 8, "other", "none", "copied", "gone", "renamed"])
+Draw = Callable[[st.SearchStrategy[Any]], Any]
+
+
+def edit(
+    draw: Draw,
+    document: Any,
+    *,
+    values: st.SearchStrategy[Any] = VALUES,
+    names: st.SearchStrategy[str] = TEXTS,
+) -> None:
+    """Change one value of a document: mostly to another of its kind, which gets far."""
+    found = [*places(document)]
+    if not found:
+        return
+    *above, key = draw(st.sampled_from(found))
+    parent = at(document, tuple(above))
+    value, how = parent[key], draw(WAYS)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if how == "gone":
+        del parent[key]
+    elif how == "copied":
+        copies = [copy.deepcopy(value) for _ in range(draw(st.sampled_from([1, 2, 40, 300])))]
+        if isinstance(parent, dict):
+            parent.update({f"{key}{number}": each for number, each in enumerate(copies)})
+        else:
+            parent.extend(copies)
+    elif how == "renamed" and isinstance(parent, dict):
+        parent[draw(names | st.just(str(key)[1:]))] = parent.pop(key)
+    elif how == "same" and (is_number or isinstance(value, str)):
+        parent[key] = draw(TAKEN | NUMBERS if is_number else names)
+    else:
+        parent[key] = None if how == "none" else copy.deepcopy(draw(values))

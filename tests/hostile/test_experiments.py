@@ -7,7 +7,6 @@ A failure that was found once is a named row of the tests that mirror the tree:
 import argparse
 import copy
 import json
-from collections.abc import Callable
 from contextlib import redirect_stdout, suppress
 from dataclasses import asdict
 from io import StringIO
@@ -21,14 +20,12 @@ from hypothesis import strategies as st
 from draftworth.cli import plan
 from draftworth.errors import ExperimentError, PromptSetError, UserInputError
 from draftworth.measuring.client import request_body
-from draftworth.measuring.run_specification import RequestShape
 from draftworth.records.prompts import load_case
 from draftworth.untrusted import printable
 from tests.conftest import ROOT
-from tests.hostile.fuzzing import SCALARS, TEXTS, VALUES, at, bounded, places, tries
+from tests.draftworth.measuring.specifications import shape
+from tests.hostile.fuzzing import SCALARS, TAKEN, TEXTS, VALUES, at, bounded, edit, places, tries
 from tests.support.experiments import shipped
-
-Edit = Callable[[Any, str | int], None]
 
 MAX_MESSAGE_CHARACTERS = 20_000
 NAMES = (
@@ -55,55 +52,9 @@ SHIPPED = {name: with_absolute_paths(name) for name in NAMES}
 PLACES = {name: [*places(data)] for name, data in SHIPPED.items()}
 WORDS = sorted({str(part) for found in PLACES.values() for place in found for part in place})
 FOUND = [at(SHIPPED[name], place) for name, found in PLACES.items() for place in found]
-LIMITS = [1, 2, 8, 64, 1_000, 10_080, 10_000_000, 0.001, 86_400, 1e12, 2**63 - 1, -(2**63)]
 
 names = st.one_of(st.sampled_from(WORDS), TEXTS, st.text(max_size=12))
-values = st.one_of(
-    *(st.sampled_from(LIMITS), st.sampled_from(FOUND), st.integers(), st.floats(), SCALARS, VALUES)
-)
-
-
-def replaced(value: Any) -> Edit:
-    def edit(parent: Any, key: str | int) -> None:
-        parent[key] = copy.deepcopy(value)
-
-    return edit
-
-
-def removed(parent: Any, key: str | int) -> None:
-    del parent[key]
-
-
-def renamed(name: str) -> Edit:
-    def edit(parent: Any, key: str | int) -> None:
-        if isinstance(parent, dict):
-            parent[name] = parent.pop(key)
-
-    return edit
-
-
-def misspelt(parent: Any, key: str | int) -> None:
-    renamed(str(key)[1:])(parent, key)
-
-
-def repeated(times: int) -> Edit:
-    """So many entries of a list alike, or unknown keys with the same value."""
-
-    def edit(parent: Any, key: str | int) -> None:
-        if isinstance(parent, dict):
-            parent.update({f"{key}{n}": copy.deepcopy(parent[key]) for n in range(times)})
-        else:
-            parent.extend(copy.deepcopy(parent[int(key)]) for _ in range(times))
-
-    return edit
-
-
-edits = st.one_of(
-    values.map(replaced),
-    names.map(renamed),
-    st.sampled_from([removed, misspelt]),
-    st.sampled_from([1, 2, 40, 300]).map(repeated),
-)
+values = st.one_of(TAKEN, st.sampled_from(FOUND), st.integers(), st.floats(), SCALARS, VALUES)
 
 
 class Dumper(yaml.CSafeDumper):
@@ -114,12 +65,9 @@ class Dumper(yaml.CSafeDumper):
 @st.composite
 def edited_files(draw: st.DrawFn) -> bytes:
     """A shipped experiment with one to three changes to its data."""
-    name = draw(st.sampled_from(NAMES))
-    data = copy.deepcopy(SHIPPED[name])
+    data = copy.deepcopy(SHIPPED[draw(st.sampled_from(NAMES))])
     for _ in range(draw(st.integers(1, 3))):
-        place, edit = draw(st.sampled_from(PLACES[name])), draw(edits)
-        with suppress(LookupError, TypeError, AttributeError):  # an earlier one took the place away
-            edit(at(data, place[:-1]), place[-1])
+        edit(draw, data, values=values, names=names)
     return yaml.dump(data, Dumper=Dumper, sort_keys=False).encode()
 
 
@@ -135,8 +83,9 @@ QUANTITIES = [
     *(("workload", "load", "concurrency"), ("workload", "classes", 0, "weight"), ("rerun",)),
 ]
 quantities = st.one_of(
-    *(st.sampled_from(LIMITS), st.integers(1, 100), st.integers(1, 10_000_000)),
+    *(TAKEN, st.integers(1, 100), st.integers(1, 10_000_000)),
     *(st.floats(0.001, 100), st.floats(0.001, 1e12), st.booleans()),
+    st.sampled_from([2**63 - 1, -(2**63)]),
 )
 
 
@@ -236,15 +185,6 @@ TALK = {
     "tool_choice": {"type": "function", "function": {"name": "f"}},
     "response_format": {"type": "json_object"},
 }
-SHAPE = RequestShape(
-    model="m",
-    output_tokens=9,
-    fixed_output_length=False,
-    temperature=0.0,
-    seed=0,
-    enable_thinking=False,
-    timeout_seconds=1.0,
-)
 TEXT = {"id": "b", "text_to_continue": "x", "max_tokens": 9}
 
 
@@ -254,10 +194,8 @@ def prompt_files(draw: st.DrawFn) -> bytes:
     lines = list(LINES)
     for _ in range(draw(st.integers(1, 3))):
         where = draw(st.integers(0, len(lines) - 1))
-        value = draw(st.sampled_from([TALK, TEXT, json.loads(LINES[0])]))
-        place = draw(st.sampled_from([*places(value)]))
-        value = copy.deepcopy(value)
-        draw(edits)(at(value, place[:-1]), place[-1])
+        value = copy.deepcopy(draw(st.sampled_from([TALK, TEXT, json.loads(LINES[0])])))
+        edit(draw, value, values=values, names=names)
         column = draw(st.integers(0, len(lines[where])))
         inserted = draw(st.one_of(st.binary(max_size=8), TEXTS.map(str.encode)))
         lines[where : where + 1] = draw(
@@ -289,5 +227,5 @@ def test_a_changed_prompt_file_is_read_or_refused(data: bytes, tmp_path: Path) -
     for prompt in case.prompts:
         json.dumps(asdict(prompt), ensure_ascii=False).encode()
         assert all(isinstance(text, str) for text in prompt.texts)
-        assert request_body(SHAPE, prompt, seed=0)
+        assert request_body(shape(), prompt, seed=0)
     assert all(prompt.id.isprintable() for prompt in case.prompts)

@@ -35,7 +35,7 @@ from lambdas.metrics_publisher.publisher import Publisher
 from tests.draftworth.report.runs import make_run
 from tests.draftworth.report.searches import make_search_result, write_search
 from tests.hostile import fuzzing
-from tests.hostile.fuzzing import NUMBERS, TEXTS, VALUES, bounded, tries
+from tests.hostile.fuzzing import Draw, bounded, edit, tries
 from tests.support.blocks import (
     START_UNIX_S,
     make_block,
@@ -44,7 +44,6 @@ from tests.support.blocks import (
     make_record,
 )
 
-Draw = Callable[[st.SearchStrategy[Any]], Any]
 # A run as JSON: `run` is run.json, `blocks` its result files, `transcripts` one list for each.
 Parts = dict[str, Any]
 
@@ -80,31 +79,6 @@ def _transcript(request: dict[str, Any]) -> dict[str, Any]:
 
 
 RUNS = {prompts: parts_of(prompts) for prompts in PROMPTS}
-# Numbers that a reader takes, and that are absurd: they get far.
-TAKEN = st.sampled_from([0, 1, 7, 1e-18, 1e-9, 0.5, 1e9, 2**40, 2**62, START_UNIX_S, 253402300799])
-WAYS = st.sampled_from([*["same"] * 8, "other", "none", "twice", "gone"])
-
-
-def edit(draw: Draw, document: Any) -> None:
-    """Change one value of a document: mostly to another of its kind, which gets far."""
-    found = [*fuzzing.places(document)]
-    if not found:
-        return
-    *above, key = draw(st.sampled_from(found))
-    container = fuzzing.at(document, tuple(above))
-    value = container[key]
-    same = TEXTS if isinstance(value, str) else TAKEN | NUMBERS if _is_number(value) else VALUES
-    how = draw(WAYS)
-    if how == "gone":
-        del container[key]
-    elif how == "twice" and isinstance(container, list):
-        container.append(copy.deepcopy(value))
-    else:
-        container[key] = None if how == "none" else draw(VALUES if how == "other" else same)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def agree(parts: Parts) -> None:

@@ -18,13 +18,14 @@ from draftworth.measuring import counters
 from draftworth.measuring.client import ERROR_UNEXPECTED, Client, Measured
 from draftworth.measuring.connections import tls_context
 from draftworth.measuring.result_files import FolderSink, llmperf_responses, llmperf_summary
-from draftworth.measuring.run_specification import Endpoint, RequestShape
+from draftworth.measuring.run_specification import Endpoint
 from draftworth.measuring.servers import health
 from draftworth.records.codec import dump_record, load_object, load_record
 from draftworth.records.prompts import Prompt
 from draftworth.records.reading import read_run
 from draftworth.records.results import BlockResult, RequestRecord
 from draftworth.records.transcripts import Transcript, read_transcripts
+from tests.draftworth.measuring.specifications import shape
 from tests.draftworth.measuring.test_runner import case, server, spec
 from tests.hostile.fuzzing import VALUES, bounded, tries
 from tests.hostile.server_modes import (
@@ -80,16 +81,8 @@ def server_of(answer: Answer) -> Iterator[str]:
 
 
 def measure(url: str, *, timeout_seconds: float = PATIENCE_SECONDS) -> Measured:
-    shape = RequestShape(
-        model="tiny",
-        output_tokens=OUTPUT_TOKENS,
-        fixed_output_length=True,
-        temperature=0.0,
-        seed=3,
-        enable_thinking=False,
-        timeout_seconds=timeout_seconds,
-    )
-    client = Client(base_url=url, shape=shape, read_wait=lambda: 0)
+    asked = shape(output_tokens=OUTPUT_TOKENS, timeout_seconds=timeout_seconds)
+    client = Client(base_url=url, shape=asked, read_wait=lambda: 0)
     measured = undisturbed(client.measure(PROMPT, request_id="r1", seed=0))
     assert_read_back(measured)
     return measured

@@ -1,8 +1,7 @@
 """Rules of an experiment that need more than one key, the catalogue or the disk.
 
 Each rule yields a `Problem` for everything that would go wrong on AWS or make a comparison unfair,
-so that it goes wrong here instead, in a second and for nothing. A new rule is a function in the
-module of its section, named in that module's tuple; its name is the code of its problems.
+so that it goes wrong here instead, in a second and for nothing. Its name is the problems' code.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -55,7 +55,7 @@ def _load_generator_can_send(experiment: Experiment) -> Iterator[Problem]:
     # With a search two servers run: the baseline's and one candidate's.
     servers = 2 if experiment.search else len(experiment.served_variants)
     at_once = servers if work.parallel else 1
-    in_flight = at_once * max(load.needed_in_flight for load in loads_of(experiment))
+    in_flight = at_once * max(load.in_flight or 1 for load in loads_of(experiment))
     if in_flight > MAX_LLMPERF_IN_FLIGHT:
         yield Problem(
             key=key,
@@ -121,11 +121,11 @@ def _budget_reaches_everywhere(experiment: Experiment) -> Iterator[Problem]:
 def _each_load_is_worth_its_warm_up(experiment: Experiment) -> Iterator[Problem]:
     work = experiment.workload
     rungs = len(loads_of(experiment)) // max(1, len(work.input_lengths))
-    for load in loads_of(experiment)[:rungs]:
-        in_flight = load.needed_in_flight
+    for rung, load in enumerate(loads_of(experiment)[:rungs]):
+        in_flight = load.in_flight or 1
         if in_flight > work.requests_per_round:
             yield Problem(
-                key=("workload", "load"),
+                key=("workload", "load", *(work.load.key_of(rung) if work.load else ())),
                 given=f"{in_flight} requests in flight with workload.requests_per_round "
                 f"{work.requests_per_round}{_by_default(experiment)}",
                 allowed=f"at most {work.requests_per_round}, or requests_per_round of "

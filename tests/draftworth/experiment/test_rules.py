@@ -363,8 +363,11 @@ NEURON: Rows = {
     ],
     "each-load-is-worth-its-warm-up": [
         ("workload.load", both(drop("workload", "load"), sets("serving.max_num_seqs", 9))),
-        ("workload.load", sets("workload.load.concurrency", 64)),
-        at("workload.load", {"kind": "ladder", "concurrencies": [4, 9]}),
+        at("workload.load.concurrency", 64),
+        (
+            "workload.load.concurrencies[1]",
+            sets("workload.load", {"kind": "ladder", "concurrencies": [4, 9]}),
+        ),
     ],
     "string-type": [
         at("aws.instance_type", 3),

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from draftworth.measuring.run_specification import Sampling
 from draftworth.planning.assumptions import CASES, Assumptions, Case, assumption_data
 from draftworth.planning.durations import GBIT_PER_GIB, Durations, RoundCounts
 from draftworth.planning.resolved import ResolvedNeuron, load_neuron
 from draftworth.records.load import ConcurrencyLoad, Load, PoissonLoad
+from tests.draftworth.measuring.specifications import sampling
 from tests.support.experiments import Edit, both, put, write_experiment
 from tests.support.timelines import BY_HAND, QWEN
 
@@ -95,13 +95,7 @@ def test_a_budget_is_divided(
     budget: int, repetitions: int, loads: int, least: int, further: list[int]
 ) -> None:
     counts = RoundCounts(
-        sampling=Sampling(
-            requests_per_round=8,
-            min_requests=16,
-            max_requests=budget,
-            target_interval_width=0.1,
-            warmup_requests=1,
-        ),
+        sampling=sampling(requests_per_round=8, min_requests=16, max_requests=budget),
         repetitions=repetitions,
         loads=loads,
     )

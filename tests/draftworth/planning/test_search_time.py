@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from draftworth.experiment.search import Stop
 from draftworth.planning.assumptions import Bounds
 from draftworth.planning.resolved import ResolvedNeuron
-from draftworth.planning.schedule import OTHERS
-from draftworth.planning.timeline import RunForecast, forecast
+from draftworth.planning.timeline import OTHERS, RunForecast, forecast
 from tests.support.experiments import changed, resolved
 from tests.support.present import present
 from tests.support.timelines import BY_HAND

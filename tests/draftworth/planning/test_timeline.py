@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from draftworth.experiment.workload import LadderLoad, Workload
+from draftworth.planning import timeline
 from draftworth.planning.assumptions import Assumption, Assumptions, Bounds, assumption_data
 from draftworth.planning.resolved import ResolvedNeuron, load
-from draftworth.planning.schedule import DEPLOY, STAGE, TEARDOWN
-from draftworth.planning.timeline import BUDGET, DEADLINE, RunForecast, forecast
 from tests.support.experiments import changed, changed_aws
 from tests.support.timelines import BY_HAND, QWEN
 
@@ -37,8 +36,8 @@ def run(
     assumed: Assumptions = BY_HAND,
     compiled: Collection[str] = (),
     second: bool = False,
-) -> RunForecast:
-    return forecast(experiment, assumed, compiled=compiled, second=second)
+) -> timeline.RunForecast:
+    return timeline.forecast(experiment, assumed, compiled=compiled, second=second)
 
 
 def test_an_example_by_hand() -> None:
@@ -75,7 +74,7 @@ def test_a_second_run_neither_stages_nor_compiles() -> None:
 
     assert second.billed_minutes.best == pytest.approx(82.08 - 30)
     assert second.billed_minutes.worst == pytest.approx(190.08 - 30)
-    assert second.limited.best.spans[STAGE].minutes == 0
+    assert second.limited.best.spans[timeline.STAGE].minutes == 0
     assert "compile baseline" not in second.limited.best.spans
 
 
@@ -91,7 +90,7 @@ def test_the_deadline_counts_from_the_deploy_and_ends_what_is_billed() -> None:
     first = run(limited(QWEN, deadline_minutes=100))
 
     # 2.08 + 1 minutes of it pass before the launch, 5 follow it.
-    assert first.limited.worst.ended_by == DEADLINE
+    assert first.limited.worst.ended_by == timeline.DEADLINE
     assert first.billed_minutes.worst == pytest.approx(100 - 3.08 + 5)
     assert first.limited.best.ended_by is None
     assert first.needed_minutes.worst == pytest.approx(190.08)
@@ -101,7 +100,7 @@ def test_the_budget_counts_from_the_launch() -> None:
     first = run(limited(QWEN, budget_usd=8.60 * 2))
 
     # Two hours, and 5 minutes until the node is gone.
-    assert first.limited.worst.ended_by == BUDGET
+    assert first.limited.worst.ended_by == timeline.BUDGET
     assert first.billed_minutes.worst == pytest.approx(120 + 5)
     # It may be noticed late.
     late = BY_HAND.replaced(["budget_delay_minutes=0..3"])
@@ -199,8 +198,8 @@ def test_the_best_case_is_never_above_the_worst_and_nodes_go_by_the_deadline(
     assert first.billed_minutes.worst <= first.needed_minutes.worst + 1e-6
     for schedule in (first.limited.best, first.limited.worst):
         if schedule.billed_minutes:
-            latest = schedule.spans[DEPLOY].end + experiment.spec.aws.deadline_minutes
-            assert schedule.spans[TEARDOWN].start <= latest + 1e-6
+            latest = schedule.spans[timeline.DEPLOY].end + experiment.spec.aws.deadline_minutes
+            assert schedule.spans[timeline.TEARDOWN].start <= latest + 1e-6
 
 
 @given(
@@ -247,7 +246,63 @@ def test_the_shipped_experiments_fit_their_limits_in_the_worst_case(experiments:
     for path in sorted(experiments.glob("*.yaml")):
         loaded = load(path)
         if isinstance(loaded, ResolvedNeuron):
-            first = forecast(loaded)
+            first = timeline.forecast(loaded)
             assert first.limited.worst.ended_by is None, path.name
             measured = first.measured_minutes
             assert (round(measured.best), round(measured.worst)) == MEASURED[loaded.name]
+
+
+RUN = timeline.Schedule(
+    spans={
+        "prepare": timeline.Span(start=0, end=10, billed=False),
+        "node": timeline.Span(start=10, end=12),
+        "a": timeline.Span(start=12, end=15),
+        "b": timeline.Span(start=12, end=17),
+        "work": timeline.Span(start=17, end=37, measured=True),
+        timeline.TEARDOWN: timeline.Span(start=37, end=38),
+    }
+)
+
+
+def cut_at(minute: float) -> timeline.Schedule:
+    return RUN.until([(minute, "deadline")])
+
+
+def test_nodes_are_billed_from_launch_to_release_and_not_before() -> None:
+    assert RUN.billed_minutes == 2 + 5 + 20 + 1
+    assert RUN.measured_minutes == 20
+
+
+def test_a_limit_cuts_a_phase_and_releases_the_nodes() -> None:
+    run = cut_at(27)
+
+    assert run.ended_by == "deadline"
+    assert run.spans["work"] == timeline.Span(start=17, end=27, measured=True, cut=True)
+    assert run.spans[timeline.TEARDOWN] == timeline.Span(start=27, end=28)
+    assert run.billed_minutes == 2 + 5 + 10 + 1
+    # The first limit wins.
+    assert RUN.until([(30, "late"), (27, "deadline")]) == run
+    for minute in (37, 37.5, 38, 100):
+        assert cut_at(minute) == RUN, "the work is done"
+
+
+@pytest.mark.parametrize(
+    ("minute", "phases", "cut", "billed"),
+    [
+        # Before the launch there is no node.
+        (4, ["prepare"], ["prepare"], 0),
+        (10, ["prepare"], [], 0),
+        # A phase that ends at the limit is complete, and nothing follows it.
+        (12, ["prepare", "node", timeline.TEARDOWN], [], 2 + 1),
+        # In the middle of parallel phases nothing new starts.
+        (14, ["prepare", "node", "a", "b", timeline.TEARDOWN], ["a", "b"], 2 + 2 + 1),
+    ],
+)
+def test_an_early_limit_leaves_what_has_begun(
+    minute: float, phases: list[str], cut: list[str], billed: float
+) -> None:
+    run = cut_at(minute)
+    assert run.ended_by == "deadline"
+    assert [*run.spans] == phases
+    assert (run.billed_minutes, run.measured_minutes) == (billed, 0)
+    assert [n for n, span in run.spans.items() if span.cut] == cut

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from draftworth.cli import main
-from draftworth.errors import UserInputError
 from draftworth.measuring.journal import Entry
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.records import codec
@@ -125,16 +124,6 @@ def test_a_document_of_another_major_version_or_without_a_key_is_refused(file: P
     del value[key]
     with pytest.raises(codec.RecordError, match=f"missing keys \\['{key}'\\]"):
         codec.load_record(kinds[0], json.dumps(value))
-
-
-def test_a_report_refuses_a_run_of_another_major_version_and_names_the_one_that_reads_it(
-    tmp_path: Path,
-) -> None:
-    written = json.loads(documents()["run/run.json"])
-    later = {**written, "schema": "draftworth.run/99", "draftworth_version": "7.1.0"}
-    (tmp_path / "run.json").write_text(json.dumps(later))
-    with pytest.raises(UserInputError, match=r"read it with draftworth '7\.1\.0' that wrote it"):
-        read_run(tmp_path)
 
 
 def test_what_a_version_wrote_is_never_written_again() -> None:

@@ -27,15 +27,9 @@ def test_a_concurrency_is_at_least_one_and_a_rate_a_number_above_zero() -> None:
             poisson(rate)
 
 
-def test_a_concurrency_is_kept_in_flight_from_the_start() -> None:
+def test_a_concurrency_is_due_from_the_start() -> None:
     load = concurrency(4)
-    assert load.needed_in_flight == load.most_in_flight(9) == load.most_in_flight(3) == 4
     assert list(islice(load.due_seconds(1), 3)) == [0.0, 0.0, 0.0]
-
-
-def test_a_poisson_load_may_have_all_requests_in_flight_and_needs_one() -> None:
-    assert poisson(1).needed_in_flight == 1
-    assert poisson(1).most_in_flight(9) == 9
 
 
 def test_arrivals_are_random_at_the_mean_rate_and_the_same_for_a_seed() -> None:

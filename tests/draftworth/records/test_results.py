@@ -109,12 +109,6 @@ def test_such_figures_are_not_written_either(field: str, value: float) -> None:
         make_record(0, **{field: value})
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0, 1e300])
-def test_a_block_ends_at_a_date(value: float) -> None:
-    with pytest.raises(ValueError, match=f"ended_at_unix_s: given {re.escape(str(value))}"):
-        make_block(ended_at_unix_s=value)
-
-
 def test_no_time_and_no_tokens_are_figures() -> None:
     record = make_record(ttft_s=0.0, number_output_tokens=0, chunks=0, started_at_unix_s=0.0)
     assert load_record(results.BlockResult, dump_record(make_block(requests=(record,))))
@@ -159,7 +153,13 @@ def test_a_block_of_the_most_requests_is_read_back() -> None:
     assert len(dump_record(make_block(requests=longest))) <= results.RESULT_LIMIT_BYTES
 
 
-@pytest.mark.parametrize("most", [0, -1])
-def test_a_step_that_yields_nothing_is_refused(most: int) -> None:
-    with pytest.raises(ValueError, match=f"max_tokens_per_step: given {most}, allowed: 1 or more"):
-        make_block(max_tokens_per_step=most)
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        *(("ended_at_unix_s", value) for value in (float("nan"), float("inf"), -1.0, 1e300)),
+        *(("max_tokens_per_step", 0), ("max_tokens_per_step", -1), ("repetition", 0), ("slot", -1)),
+    ],
+)
+def test_what_no_block_can_have_is_refused(field: str, value: Any) -> None:
+    with pytest.raises(ValueError, match=f"{field}: given {re.escape(str(value))}, allowed: "):
+        make_block(**{field: value})

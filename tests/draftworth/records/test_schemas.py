@@ -11,26 +11,10 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import pytest
 import yaml
 
-from draftworth.measuring.journal import Entry
-from draftworth.measuring.run_specification import RunSpec
-from draftworth.records.artifacts import ArtifactManifest
-from draftworth.records.checkpoints import FailedModel, ReadyModel, StagingPlan
-from draftworth.records.deployment import CanaryReport, CapacityPlan
-from draftworth.records.findings import StepCostCard, Verdict
-from draftworth.records.likelihoods import Likelihoods, Predictions
-from draftworth.records.readings import Pass
-from draftworth.records.results import BlockResult, RunResult
-from draftworth.records.search import SearchResult
-from draftworth.records.servers import ServerState
-from lambdas.capacity_controller.state import State
-from lambdas.metrics_publisher.publisher import Claim
+from tests.draftworth.records.test_golden import KINDS
 from tests.support.snapshot import assert_snapshot
 
-RECORDS: tuple[Any, ...] = (
-    *(BlockResult, RunResult, RunSpec, Entry, ArtifactManifest, CapacityPlan, ReadyModel),
-    *(CanaryReport, FailedModel, ServerState, StepCostCard, Verdict),
-    *(Likelihoods, Predictions, SearchResult, Pass, StagingPlan, State, Claim),
-)
+RECORDS = [kind for kinds, _, _ in KINDS.values() for kind in kinds if hasattr(kind, "schema")]
 FORMS = Path(__file__).parent / "snapshots" / "schemas.yaml"
 
 

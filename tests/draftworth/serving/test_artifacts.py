@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from draftworth.experiment.catalog import catalog
 from draftworth.experiment.model import NeuronExperiment
 from draftworth.experiment.strict import StrictModel
-from draftworth.serving.artifacts import artifact_inputs, artifact_key
-from draftworth.serving.dialects import NEURON_DIALECTS, serving_command
+from draftworth.serving import dialects
 from tests.draftworth.serving.test_dialects import SERVED
 from tests.support.experiments import load_spec, resolved, with_rounds, write_experiment
 from tests.support.snapshot import assert_snapshot
@@ -125,7 +124,8 @@ def value_at(model: Any, path: str) -> Any:
 
 def keys(experiment: NeuronExperiment) -> tuple[str, ...]:
     return tuple(
-        artifact_key(artifact_inputs(experiment, variant)) for variant in experiment.variants
+        dialects.artifact_key(dialects.artifact_inputs(experiment, variant))
+        for variant in experiment.variants
     )
 
 
@@ -206,7 +206,7 @@ def drafted_key(values: dict[str, Any]) -> str:
 
 def test_another_version_of_a_dialect_is_another_key(monkeypatch: pytest.MonkeyPatch) -> None:
     before = keys(EXPERIMENT)
-    monkeypatch.setattr(NEURON_DIALECTS["neuron_v0_nxdi"], "VERSION", 99)
+    monkeypatch.setattr(dialects.NEURON_DIALECTS["neuron_v0_nxdi"], "VERSION", 99)
     assert not set(before) & set(keys(EXPERIMENT))
 
 
@@ -223,7 +223,7 @@ FLAGS_FILE = Path(__file__).parent / "snapshots" / "graph-flags.yaml"
 
 def version(dialect: str) -> int:
     """Of a dialect in the keys; those that compile nothing have none."""
-    return NEURON_DIALECTS[dialect].VERSION if dialect in NEURON_DIALECTS else 1
+    return dialects.NEURON_DIALECTS[dialect].VERSION if dialect in dialects.NEURON_DIALECTS else 1
 
 
 def flags_by_dialect(folder: Path) -> dict[str, Any]:
@@ -234,7 +234,7 @@ def flags_by_dialect(folder: Path) -> dict[str, Any]:
         dialect = experiment.release_facts.dialect
         entry = found.setdefault(dialect, {"version": version(dialect), "flags": {}})
         for variant in experiment.variants:
-            command = serving_command(experiment, variant)
+            command = dialects.serving_command(experiment, variant)
             arguments = [a for a in command.arguments if not a.startswith(WITHOUT_EFFECT)]
             environment = [f"{k}={v}" for k, v in sorted(command.environment.items())]
             entry["flags"][f"{name}, {variant.method}"] = [*environment, *arguments]
