@@ -14,7 +14,7 @@ from draftworth.analysis.limits import limit_check, why_not_comparable
 from draftworth.analysis.pairing import Traffic
 from draftworth.errors import DraftworthError
 from draftworth.measuring.run_specification import RunSpec
-from draftworth.measuring.schedule import Plan, Precision, Round, Rounds, Stage, candidate_stage
+from draftworth.measuring.schedule import Plan, Round, Rounds, Stage, candidate_stage
 from draftworth.metrics import definitions
 from draftworth.records.load import Load
 from draftworth.records.readings import Reading
@@ -235,10 +235,9 @@ class SearchRounds(Plan):
         return state.next
 
     def _rounds(self, candidate: Candidate) -> Iterator[Round]:
-        spec = self.spec.beside_baseline(candidate.variant)
         yield from Rounds(
-            spec=spec,
-            precision=Precision(spec=spec, progress=self.progress),
+            spec=self.spec.beside_baseline(candidate.variant),
+            progress=self.progress,
             blocks=self.blocks,
             stages=[candidate_stage(self.spec, candidate.variant)],
             numbers=self._numbers,
