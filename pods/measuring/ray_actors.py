@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import ray
@@ -26,7 +25,7 @@ from draftworth.errors import DraftworthError
 from draftworth.measuring.client import Client, Measured, max_tokens_of
 from draftworth.measuring.clock import raise_scheduling_class
 from draftworth.measuring.load import Planned
-from pods.measuring.ray_engine import lost_request
+from pods.measuring.ray_engine import Progress, RayEngine, lost_request
 
 # The smallest that Ray accepts; results are a few kilobytes and come with the reply.
 OBJECT_STORE_BYTES: Final = 80 * 1024 * 1024
@@ -127,66 +126,57 @@ def request_config(client: Client, request: Planned) -> Any:
     )
 
 
-class RayActors:
-    """Actors on a Ray that is started here, or on the cluster at an address."""
+@contextmanager
+def ray_engine(
+    count: int, address: str | None, progress: Progress
+) -> Iterator[tuple[RayEngine, Sequence[LaunchedActor], str]]:
+    """An engine on a Ray that is started here, or on the cluster at an address, when all of its
+    actors are ready; with these, and the scheduling class of their requests.
 
-    def __init__(self, count: int, address: str | None) -> None:
-        """Start the actors, and return when all are ready.
-
-        Raises:
-            DraftworthError: Ray did not start, or did not start the actors in time.
-        """
-        self._folder = None if address else tempfile.mkdtemp(prefix="ray-")
-        self.actors: Sequence[LaunchedActor] = ()
+    Raises:
+        DraftworthError: Ray did not start, or did not start the actors in time.
+    """
+    where = address or "this machine"
+    with ExitStack() as ends:
+        ends.callback(ray.shutdown)
         try:
-            self._init_ray(address)
-            cpus = CLUSTER_ACTOR_CPUS if address else 0
-            self.actors = _create(count, cpus)
-            self.scheduling = self._ready_scheduling(address)
-        except BaseException:
-            self.end_actors()
-            self.close()
-            raise
-
-    def _init_ray(self, address: str | None) -> None:
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        try:
-            if self._folder is None:
+            os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+            if address:
                 ray.init(address=address, log_to_driver=False)
             else:
-                _start_local(self._folder)
+                folder = TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True)
+                _start_local(ends.enter_context(folder))
         except (RayError, OSError, RuntimeError, ValueError) as error:
             raise DraftworthError(
-                f"Ray at {address or 'this machine'} cannot be used: {error}; next: check the "
-                "address, or load_generator asyncio"
+                f"Ray at {where} cannot be used: {error}; next: check the address, or "
+                "load_generator asyncio"
             ) from error
+        actors = _create(count, CLUSTER_ACTOR_CPUS if address else 0)
+        engine = RayEngine(actors, progress)
+        # In the reverse order: a thread that calls an actor after `shutdown` starts another Ray.
+        ends.callback(engine.close)
+        ends.callback(_end, actors)
+        yield engine, actors, _ready_scheduling(actors, where)
 
-    def _ready_scheduling(self, address: str | None) -> str:
-        asked = [actor.handle.scheduling.remote() for actor in self.actors]
-        try:
-            answers = ray.get(asked, timeout=START_DEADLINE_SECONDS)
-        except RayError as error:
-            raise DraftworthError(
-                f"Ray at {address or 'this machine'} did not start {len(asked)} actors within "
-                f"{START_DEADLINE_SECONDS:g} s: {error}\n"
-                f"A cluster must have {CLUSTER_ACTOR_CPUS} CPU for each, and the measuring Job's "
-                "own image on every node."
-            ) from error
-        return " or ".join(sorted(set(answers)))
 
-    def end_actors(self) -> None:
-        for actor in self.actors:
-            with suppress(RayError):
-                ray.kill(actor.handle)
+def _ready_scheduling(actors: Sequence[LaunchedActor], where: str) -> str:
+    asked = [actor.handle.scheduling.remote() for actor in actors]
+    try:
+        answers = ray.get(asked, timeout=START_DEADLINE_SECONDS)
+    except RayError as error:
+        raise DraftworthError(
+            f"Ray at {where} did not start {len(asked)} actors within "
+            f"{START_DEADLINE_SECONDS:g} s: {error}\n"
+            f"A cluster must have {CLUSTER_ACTOR_CPUS} CPU for each, and the measuring Job's "
+            "own image on every node."
+        ) from error
+    return " or ".join(sorted(set(answers)))
 
-    def close(self) -> None:
-        """Leave Ray, or end it where it was started here.
 
-        No thread may call an actor afterwards, because that would start another Ray.
-        """
-        ray.shutdown()
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
+def _end(actors: Sequence[LaunchedActor]) -> None:
+    for actor in actors:
+        with suppress(RayError):
+            ray.kill(actor.handle)
 
 
 def _start_local(folder: str) -> None:

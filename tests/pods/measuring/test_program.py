@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import boto3
@@ -265,7 +266,8 @@ def test_a_signal_while_ray_starts_ends_the_process(
 ) -> None:
     """As the first process of a container it would be ignored without a handler."""
     monkeypatch.setattr("pods.measuring.engines.why_not_llmperf", lambda *_: "")
-    monkeypatch.setattr("pods.measuring.engines.start_actors", terminate)
+    ray_actors = SimpleNamespace(ray_engine=terminate)
+    monkeypatch.setitem(sys.modules, "pods.measuring.ray_actors", ray_actors)
     code, log = program(ON_RAY, **IN_A_JOB)
 
     assert code == run_specification.EXIT_INTERRUPTED, log
