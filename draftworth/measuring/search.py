@@ -20,22 +20,16 @@ from draftworth.records.load import Load
 from draftworth.records.readings import Reading
 from draftworth.records.results import BlockResult
 from draftworth.records.search import Candidate, Search, SearchResult
+from draftworth.searching import policy
 from draftworth.searching.observed import class_times, longer_than, measured_of
-from draftworth.searching.policy import (
-    CandidateForecast,
-    ClassTimes,
-    MeasuredCandidate,
-    SearchState,
-    search_result,
-)
 from draftworth.searching.yields import Yield, from_measured
 
 
 def why_over(
     spec: RunSpec,
     elapsed_s: float,
-    expected: CandidateForecast | None,
-    state: SearchState,
+    expected: policy.CandidateForecast | None,
+    state: policy.SearchState,
 ) -> str:
     """Why a search has no time or money for another candidate; empty: it has.
 
@@ -65,7 +59,7 @@ def why_over(
     )
 
 
-def _traffic_usd(spec: RunSpec, state: SearchState) -> float | None:
+def _traffic_usd(spec: RunSpec, state: policy.SearchState) -> float | None:
     """The cost of the user's tokens without a draft; None where it is not known."""
     in_flight, a_day = spec.loads[0].in_flight, state.search.tokens_per_day
     if a_day is None or in_flight is None:
@@ -109,7 +103,7 @@ class SearchRounds(Plan):
     ended: str = ""
     _numbers: Counter[Load] = field(default_factory=Counter)
     _failed_in_a_row: int = 0
-    _expected: dict[Candidate, CandidateForecast] = field(default_factory=dict)
+    _expected: dict[Candidate, policy.CandidateForecast] = field(default_factory=dict)
     _readings: Mapping[str, Sequence[Reading]] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[Round]:
@@ -148,7 +142,7 @@ class SearchRounds(Plan):
         return self.failed
 
     def search_result(self, run_id: str) -> SearchResult:
-        return search_result(
+        return policy.search_result(
             self.state(),
             run_id=run_id,
             load=self._traffic.load.label,
@@ -158,10 +152,10 @@ class SearchRounds(Plan):
             ended=self.ended,
         )
 
-    def state(self) -> SearchState:
+    def state(self) -> policy.SearchState:
         measured = {c: found for c in self.order if (found := self._measured(c))}
         baseline = self._class_times()
-        return SearchState(
+        return policy.SearchState(
             search=self.search,
             candidates=self._open,
             baseline=baseline,
@@ -197,10 +191,10 @@ class SearchRounds(Plan):
             return "neither its counters nor its chunks show tokens a step in every class"
         return ""
 
-    def _class_times(self) -> dict[str, ClassTimes]:
+    def _class_times(self) -> dict[str, policy.ClassTimes]:
         return class_times(self.blocks, self._traffic, self.spec.baseline)
 
-    def _measured(self, candidate: Candidate) -> MeasuredCandidate | None:
+    def _measured(self, candidate: Candidate) -> policy.MeasuredCandidate | None:
         return measured_of(
             self.blocks, self._traffic, variant=candidate.variant, baseline=self.spec.baseline
         )
@@ -227,7 +221,7 @@ class SearchRounds(Plan):
             )
         return due
 
-    def _next(self, state: SearchState) -> Candidate | None:
+    def _next(self, state: policy.SearchState) -> Candidate | None:
         due = {c.variant: c for c in self._open if c not in self.order}
         for variant in self.begun:
             if variant in due:
@@ -245,8 +239,8 @@ class SearchRounds(Plan):
 
     def _yields(
         self,
-        measured: Mapping[Candidate, MeasuredCandidate],
-        classes: Mapping[str, ClassTimes],
+        measured: Mapping[Candidate, policy.MeasuredCandidate],
+        classes: Mapping[str, policy.ClassTimes],
     ) -> dict[Candidate, Yield]:
         """The yields of candidates that are known in every class, from text or from others."""
         if not measured:

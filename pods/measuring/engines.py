@@ -15,7 +15,7 @@ from draftworth.measuring.run_specification import RunSpec
 from draftworth.records.load import MAX_LLMPERF_IN_FLIGHT
 from pods.measuring.ray_engine import Progress
 
-_NEEDED_MODULES = ("ray", "llmperf.requests_launcher")
+_NEEDED_MODULES = ("ray", "llmperf")
 
 
 @contextmanager
@@ -56,7 +56,7 @@ def why_not_llmperf(
     spec: RunSpec, ray_address: str | None, *, find: Callable[[str], object] = find_spec
 ) -> str:
     """Why llmperf cannot be used for a run here; empty: it can."""
-    missing = [name for name in _NEEDED_MODULES if not _is_found(name, find)]
+    missing = [name for name in _NEEDED_MODULES if find(name) is None]
     if missing:
         return f"not installed: {', '.join(missing)}"
     count = actors_needed(spec, ray_address)
@@ -66,13 +66,6 @@ def why_not_llmperf(
             f"{MAX_LLMPERF_IN_FLIGHT}; --ray-address names a cluster that carries more"
         )
     return ""
-
-
-def _is_found(name: str, find: Callable[[str], object]) -> bool:
-    try:
-        return find(name) is not None
-    except ModuleNotFoundError:  # of the parent package
-        return False
 
 
 def actors_needed(spec: RunSpec, ray_address: str | None) -> int:
