@@ -254,14 +254,6 @@ def bearer(api_key: str | None) -> dict[str, str]:
     return {"Authorization": f"Bearer {api_key}"} if api_key else {}
 
 
-@dataclass(frozen=True, kw_only=True)
-class WholeResponse:
-    """The head and the whole body of a response."""
-
-    head: Head
-    text: str
-
-
 async def ask(
     url: str,
     *,
@@ -269,8 +261,8 @@ async def ask(
     limit_bytes: int,
     api_key: str | None = None,
     body: bytes = b"",
-) -> WholeResponse:
-    """The answer to a GET, or to a POST of a body in JSON; raises HttpError or TimeoutError."""
+) -> tuple[Head, str]:
+    """Head and body of the answer to a GET or a POST of JSON; raises HttpError or TimeoutError."""
     pieces: list[bytes] = []
     content_type = {"Content-Type": "application/json"} if body else {}
     async with asyncio.timeout(timeout_seconds):
@@ -282,10 +274,9 @@ async def ask(
             limit_bytes=limit_bytes,
             headers=bearer(api_key) | content_type,
         )
-    return WholeResponse(head=response.head, text=b"".join(pieces).decode("utf-8", "replace"))
+    return response.head, b"".join(pieces).decode("utf-8", "replace")
 
 
-_TOO_MANY_REQUESTS = 429
 _STREAM_TYPE = "text/event-stream"
 _WORDS_CHARACTERS = 200
 
@@ -300,7 +291,7 @@ def refusal(head: Head, body: bytes = b"") -> str:
             "address that it leads to"
         )
     wait = f" (Retry-After: {retry_after})" if retry_after else ""
-    if head.status == _TOO_MANY_REQUESTS:
+    if head.status == 429:
         return (
             f"too many requests: the server limits their rate{wait}; next: a smaller load, or a "
             f"higher limit there{_after(said)}"

@@ -159,7 +159,7 @@ async def _all_ready(
 async def health(endpoint: Endpoint, api_key: str | None) -> str:
     """Return `READY`, or why the server is not; raise NotReadyError where it wants a key."""
     try:
-        answer = await ask(
+        head, _ = await ask(
             f"{endpoint.base_url}/health",
             timeout_seconds=_TIMEOUT_SECONDS,
             limit_bytes=_LIMIT_BYTES,
@@ -169,14 +169,13 @@ async def health(endpoint: Endpoint, api_key: str | None) -> str:
         return str(error)
     except TimeoutError:
         return f"no answer within {_TIMEOUT_SECONDS:g} s"
-    status = answer.head.status
-    if status in (401, 403):
+    if head.status in (401, 403):
         raise NotReadyError(
-            f"{endpoint.variant} at {endpoint.base_url} answers HTTP {status}: set the "
+            f"{endpoint.variant} at {endpoint.base_url} answers HTTP {head.status}: set the "
             f"environment variable {API_KEY_VARIABLE} to its key"
         )
     # A server without a health endpoint answers 404, so it does answer.
-    return READY if status in (200, 404) else refusal(answer.head)
+    return READY if head.status in (200, 404) else refusal(head)
 
 
 def _why_given_up(state: ServerState) -> str:

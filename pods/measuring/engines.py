@@ -12,8 +12,8 @@ from draftworth.errors import UserInputError
 from draftworth.measuring.clock import raise_scheduling_class
 from draftworth.measuring.load import AsyncioEngine, LoadEngine
 from draftworth.measuring.run_specification import RunSpec
+from draftworth.measuring.servers import Progress
 from draftworth.records.load import MAX_LLMPERF_IN_FLIGHT
-from pods.measuring.ray_engine import Progress
 
 _NEEDED_MODULES = ("ray", "llmperf")
 

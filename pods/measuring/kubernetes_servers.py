@@ -74,14 +74,10 @@ HOST_VARIABLE, PORT_VARIABLE = "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PO
 
 # With the pauses between them, two minutes: a control plane is rarely away for longer.
 TRIES = 8
-PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 30.0
 _TIMEOUT = Timeout(connect=10.0, read=30.0)
 # Too many requests, two changes at the same time, and errors of the API server itself.
 _PASSING = (409, 429, 500, 502, 503, 504)
-# Kubernetes stops counting a pod as soon as the pod is told to end, which takes seconds.
-STOPPED_WITHIN_SECONDS = 120.0
-STOPPED_POLL_SECONDS = 1.0
 _WORDS_BYTES = 16 * 1024
 
 
@@ -94,7 +90,7 @@ class KubernetesApi:
 
     url: str
     folder: Path = POD_FOLDER
-    pause_seconds: float = PAUSE_SECONDS
+    pause_seconds: float = 1.0
 
     @classmethod
     def of_this_pod(
@@ -170,13 +166,15 @@ class KubernetesServers:
     """The servers of a run: Deployments with the names in `Endpoint.server`.
 
     names: the names of all servers.
+    stopped_within_seconds: Kubernetes stops counting a pod as soon as the pod is told to end, which
+        takes seconds.
     """
 
     api: KubernetesApi
     names: Sequence[str]
     log: Callable[[str], None]
-    stopped_poll_seconds: float = STOPPED_POLL_SECONDS
-    stopped_within_seconds: float = STOPPED_WITHIN_SECONDS
+    stopped_poll_seconds: float = 1.0
+    stopped_within_seconds: float = 120.0
 
     async def run_only(self, endpoints: Sequence[Endpoint], *, restart: bool) -> None:
         """Do what `Servers` says. A run that is cancelled meanwhile ends when this is done:

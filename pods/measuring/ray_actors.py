@@ -25,7 +25,8 @@ from draftworth.errors import DraftworthError
 from draftworth.measuring.client import Client, Measured, max_tokens_of
 from draftworth.measuring.clock import raise_scheduling_class
 from draftworth.measuring.load import Planned
-from pods.measuring.ray_engine import Progress, RayEngine, lost_request
+from draftworth.measuring.servers import Progress
+from pods.measuring.ray_engine import RayEngine, lost_request
 
 # The smallest that Ray accepts; results are a few kilobytes and come with the reply.
 OBJECT_STORE_BYTES: Final = 80 * 1024 * 1024
