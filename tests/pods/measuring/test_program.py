@@ -375,7 +375,6 @@ def test_a_run_ends_at_its_deadline_and_says_so(program: Program, tmp_path: Path
         (NOWHERE, ("--results", "s3:///runs"), "allowed: s3://BUCKET/PREFIX"),
         (NOWHERE, ("--deadline-minutes-file", "/nothing"), "no number of minutes"),
         (ON_RAY, (), "load_generator llmperf: not installed: "),
-        (ON_RAY, (), "load_generator asyncio needs no Ray"),
     ],
 )
 def test_a_wrong_input_exits_with_two_and_no_traceback(
