@@ -113,18 +113,15 @@ class SearchRounds(Plan):
                 if due.variant in self.failed:
                     break
             else:
-                self._note_measured(due)
+                self._readings = self._readings or self.read_outputs(self.blocks)
+                if reason := self._why_no_figure(due):
+                    self._leave_out(due.variant, reason)
+                else:
+                    self.order.append(due)
+                    self._failed_in_a_row = 0
         if not self.order:
             reasons = "; ".join(f"{name}: {why}" for name, why in self.failed.items())
             raise DraftworthError(f"no candidate could be measured: {reasons}")
-
-    def _note_measured(self, candidate: Candidate) -> None:
-        self._readings = self._readings or self.read_outputs(self.blocks)
-        if reason := self._why_no_figure(candidate):
-            self._leave_out(candidate.variant, reason)
-        else:
-            self.order.append(candidate)
-            self._failed_in_a_row = 0
 
     def has_answer(self, _stage: Stage) -> bool:
         return bool(self.order)
@@ -260,6 +257,5 @@ class SearchRounds(Plan):
         readings = self._readings.get(candidate.draft)
         if not readings:
             return None
-        checked = candidate.checked
-        found = yields(readings, [checked])
-        return Yield(tokens={name: curve[checked].value for name, curve in found.items()})
+        found = yields(readings, [candidate.checked])
+        return Yield(tokens={name: curve[candidate.checked].value for name, curve in found.items()})

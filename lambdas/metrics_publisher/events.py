@@ -49,13 +49,10 @@ def created_object(body: str) -> ObjectCreated:
     shown = one_line(repr(body), characters=_SHOWN_CHARACTERS)
     try:
         event = load_object(body)
-    except RecordError as error:
-        raise UnusableError(f"message body is not an S3 event: {error}: {shown}") from error
-    try:
         kind, detail = event["detail-type"], event["detail"]
         bucket, key = detail["bucket"]["name"], detail["object"]["key"]
-    except (KeyError, TypeError):
-        kind = bucket = key = None
+    except (RecordError, KeyError, TypeError) as error:
+        raise UnusableError(f"message body is not an S3 event: {error}: {shown}") from error
     if not all(isinstance(name, str) for name in (kind, bucket, key)):
         raise UnusableError(f"message body is not an S3 event: {shown}")
     if kind != OBJECT_CREATED:

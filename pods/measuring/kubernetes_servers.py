@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import urllib3
 from urllib3.util import Retry, Timeout
@@ -52,7 +52,8 @@ class ServerStates:
             self._tell(key, error)
             return None
         except Exception as error:  # noqa: BLE001 (the servers may get ready all the same)
-            if _code(error) not in ("NoSuchKey", "AccessDenied"):
+            answer = getattr(error, "response", {})
+            if answer.get("Error", {}).get("Code") not in ("NoSuchKey", "AccessDenied"):
                 self._tell(key, error)
             return None
         return state if state.server == server else None
@@ -61,11 +62,6 @@ class ServerStates:
         if key not in self._told:
             self._told.add(key)
             self.log(f"s3://{self.bucket}/{key}: cannot be read: {error}")
-
-
-def _code(error: Exception) -> str:
-    response = getattr(error, "response", {})
-    return str(response.get("Error", {}).get("Code", ""))
 
 
 # The folder with a pod's credentials for Kubernetes; it replaces the token while the pod lives.
@@ -135,7 +131,10 @@ class KubernetesApi:
             ) from error
         if answer.status != 200:
             raise ServersError(f"{what}: {_refusal(answer, path)}")
-        return _replicas(answer, what)
+        try:
+            return int(json.loads(answer.data)["status"]["replicas"])
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            raise ServersError(f"{what}: the answer is no Scale: {_message(answer)}") from error
 
     def _read(self, name: str) -> str:
         try:
@@ -259,11 +258,3 @@ def _message(answer: urllib3.BaseHTTPResponse) -> str:
     except (ValueError, TypeError, KeyError, RecursionError):
         said = text
     return one_line(str(said), characters=300)
-
-
-def _replicas(answer: urllib3.BaseHTTPResponse, what: str) -> int:
-    try:
-        scale: Any = json.loads(answer.data)
-        return int(scale["status"]["replicas"])
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise ServersError(f"{what}: the answer is no Scale: {_message(answer)}") from error
