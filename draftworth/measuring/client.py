@@ -165,10 +165,6 @@ class Client:
         )
 
 
-class _RefusedError(http.HttpError):
-    """Enough was read of an answer that is not a stream of tokens."""
-
-
 class _Stream:
     def __init__(self, read_wait: WaitReader, max_tokens: int) -> None:
         self.reader = ChunkReader(max_tokens)
@@ -187,7 +183,7 @@ class _Stream:
         if self._refusal:
             self._refusal_body += data[:_REFUSAL_BYTES]
             if len(self._refusal_body) >= _REFUSAL_BYTES:
-                raise _RefusedError
+                raise http.HttpError("enough was read of an answer that is not a stream of tokens")
             return
         self.reader.feed(data, now_ns)
         if not self._seen_first and self.reader.has_chunks:

@@ -89,21 +89,18 @@ class KubernetesApi:
     pause_seconds: float = 1.0
 
     @classmethod
-    def of_this_pod(
-        cls, environment: Mapping[str, str], folder: Path | None = None
-    ) -> KubernetesApi:
+    def of_this_pod(cls, environment: Mapping[str, str]) -> KubernetesApi:
         """The API server of this pod's cluster; raises ServersError outside of a cluster."""
-        folder = folder or POD_FOLDER
         host, port = (environment.get(name) for name in (HOST_VARIABLE, PORT_VARIABLE))
-        if not host or not port or not (folder / "token").is_file():
+        if not host or not port or not (POD_FOLDER / "token").is_file():
             raise ServersError(
                 f"servers cannot be started and stopped here: there is no {HOST_VARIABLE}, or no "
-                f"token in {folder}; allowed: in a pod of the cluster whose service account may "
-                "patch deployments/scale (the manifests of this experiment make one); next: "
+                f"token in {POD_FOLDER}; allowed: in a pod of the cluster whose service account "
+                "may patch deployments/scale (the manifests of this experiment make one); next: "
                 "`repetitions: 1` and `control: false` in the experiment where servers stay"
             )
         shown = f"[{host}]" if ":" in host else host
-        return cls(url=f"https://{shown}:{port}", folder=folder)
+        return cls(url=f"https://{shown}:{port}", folder=POD_FOLDER)
 
     def scale(self, deployment: str, replicas: int) -> int:
         """Ask for a number of replicas, and return how many there are now.

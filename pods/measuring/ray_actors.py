@@ -97,34 +97,25 @@ class LaunchedActor:
     def measure(self, client: Client, request: Planned) -> Measured | None:
         """Block until the request has ended. A lost actor gives a record, and Ray restarts it."""
         started_at_unix_s = client.wall_clock()
+        # For llmperf's launcher alone: the client has the prompt, and only the server counts it.
+        config = RequestConfig(
+            model=client.shape.model,
+            prompt=(request.prompt.id, 0),
+            sampling_params={"max_tokens": max_tokens_of(client.shape, request.prompt)},
+            metadata={_CLIENT: client, _REQUEST: request},
+        )
         try:
-            self._launcher.launch_requests(request_config(client, request))
+            self._launcher.launch_requests(config)
             ((metrics, _, _),) = self._launcher.get_next_ready()
         except RayError as error:
-            self._await_restart()
+            with suppress(RayError):
+                ray.get(self.handle.scheduling.remote(), timeout=RESTART_DEADLINE_SECONDS)
             return lost_request(request, started_at_unix_s, type(error).__name__)
         measured: Measured | None = metrics[_MEASURED]
         return measured
 
     def cancel(self, request: Planned) -> None:
         self.handle.cancel.remote(request.request_id)
-
-    def _await_restart(self) -> None:
-        with suppress(RayError):
-            ray.get(self.handle.scheduling.remote(), timeout=RESTART_DEADLINE_SECONDS)
-
-
-def request_config(client: Client, request: Planned) -> Any:
-    """A request in llmperf's form, for its launcher alone: the client has the prompt.
-
-    The prompt's length is 0: only the server counts it.
-    """
-    return RequestConfig(
-        model=client.shape.model,
-        prompt=(request.prompt.id, 0),
-        sampling_params={"max_tokens": max_tokens_of(client.shape, request.prompt)},
-        metadata={_CLIENT: client, _REQUEST: request},
-    )
 
 
 @contextmanager
