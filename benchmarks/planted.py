@@ -14,7 +14,7 @@ from functools import partial
 from draftworth.analysis.summary import Group
 from draftworth.analysis.verdict import TTFT_MARGIN
 from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSpec, Sampling
-from draftworth.measuring.schedule import Precision, Round, Rounds, most_rounds, stages
+from draftworth.measuring.schedule import Round, Rounds, most_rounds, stages
 from draftworth.records.load import ConcurrencyLoad
 from draftworth.records.prompts import Case, Prompt
 from draftworth.records.results import CONTROL, BlockResult, RequestRecord
@@ -108,9 +108,8 @@ class PlantedRun:
     def measure(self) -> None:
         """Draw all rounds that the deployed rules ask for."""
         spec = planted_spec(self.cell)
-        precision = Precision(spec=spec, progress=lambda _: None)
         own = [*stages(spec)]
-        for turn in Rounds(spec=spec, precision=precision, blocks=self.blocks, stages=own):
+        for turn in Rounds(spec=spec, progress=lambda _: None, blocks=self.blocks, stages=own):
             self.add(turn)
 
     def add(self, turn: Round) -> None:

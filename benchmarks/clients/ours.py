@@ -11,8 +11,8 @@ excluded; those are in the figures all the same, like every sample of every othe
 import asyncio
 import json
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from functools import partial
 
 from draftworth.measuring.client import Client, Measured
 from draftworth.measuring.load import AsyncioEngine, Batch, LoadEngine, Planned
@@ -49,27 +49,14 @@ def load(engine: LoadEngine, url: str, streams: int, requests: int) -> Sequence[
     return asyncio.run(engine.send(client, Batch(measured=planned), shape, seed=0)).measured
 
 
-@contextmanager
-def ray_engine(actors: int) -> Iterator[LoadEngine]:
-    """Start llmperf on Ray, which is imported here because only some environments have it."""
-    from pods.measuring.ray_actors import RayActors
-    from pods.measuring.ray_engine import RayEngine
-
-    opened = RayActors(actors, None)
-    engine = RayEngine(opened.actors, lambda line: print(line, file=sys.stderr))
-    try:
-        yield engine
-    finally:
-        opened.end_actors()
-        engine.close()
-        opened.close()
-
-
 def main() -> None:
     """Run and print."""
     url, streams, requests = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     if sys.argv[4:] == ["--ray"]:
-        with ray_engine(streams) as engine:
+        # Imported here, because only some environments have Ray.
+        from pods.measuring.ray_actors import ray_engine
+
+        with ray_engine(streams, None, partial(print, file=sys.stderr)) as (engine, _, _):
             measured = load(engine, url, streams, requests)
     else:
         measured = load(AsyncioEngine(), url, streams, requests)

@@ -121,8 +121,7 @@ class Measurer:
                 await self._measure_together(CaseRound(case=case, turn=turn), loaded)
 
     def _was_begun(self, turn: Round) -> bool:
-        """Whether servers of the round's stage have answered an earlier pod, in a round before it
-        or in this one (rounds at a load are numbered over all stages)."""
+        # Rounds at a load are numbered over all stages.
         return self.replayed == turn.stage or any(
             (block.load, block.round) == (turn.load, turn.number) for block in self.earlier.values()
         )
@@ -188,7 +187,6 @@ class Measurer:
         )
 
     async def _send(self, case_round: CaseRound, endpoint: Endpoint, *, number: int) -> Sent:
-        """Send one block, which gets this number in the run."""
         shape, environment = self.spec.shape, self.environment
         turn, url, api_key = case_round.turn, endpoint.base_url, environment.api_key
         client = environment.make_client(base_url=url, shape=shape, api_key=api_key)
@@ -285,8 +283,6 @@ class Measurer:
             self._send(case_round, endpoint, number=number)
             for endpoint, number in zip(endpoints, numbers, strict=True)
         ]
-        if len(sends) == 1:
-            return [await sends[0]]
         try:
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(send) for send in sends]

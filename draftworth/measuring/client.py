@@ -37,11 +37,6 @@ def max_tokens_of(shape: RequestShape, prompt: Prompt) -> int:
     return shape.output_tokens if prompt.max_tokens is None else prompt.max_tokens
 
 
-def request_path(prompt: Prompt) -> str:
-    """The path of a request: a text to be continued goes where the server adds no chat template."""
-    return "/v1/chat/completions" if prompt.text_to_continue is None else "/v1/completions"
-
-
 def request_seed(shape: RequestShape, place: int) -> int:
     """The seed of the request at a place in a case's sequence of requests.
 
@@ -152,9 +147,11 @@ class Client:
         )
 
     async def _exchange(self, stream: _Stream, prompt: Prompt, seed: int) -> http.Response:
+        # A text to be continued goes where the server adds no chat template.
+        kind = "chat/completions" if prompt.text_to_continue is None else "completions"
         return await http.exchange(
             "POST",
-            f"{self.base_url}{request_path(prompt)}",
+            f"{self.base_url}/v1/{kind}",
             body=request_body(self.shape, prompt, seed=seed),
             headers={
                 "Content-Type": "application/json",
@@ -166,10 +163,6 @@ class Client:
             limit_bytes=most_bytes(max_tokens_of(self.shape, prompt)),
             clock=self.clock,
         )
-
-
-class _RefusedError(http.HttpError):
-    """Enough was read of an answer that is not a stream of tokens."""
 
 
 class _Stream:
@@ -190,7 +183,7 @@ class _Stream:
         if self._refusal:
             self._refusal_body += data[:_REFUSAL_BYTES]
             if len(self._refusal_body) >= _REFUSAL_BYTES:
-                raise _RefusedError
+                raise http.HttpError("enough was read of an answer that is not a stream of tokens")
             return
         self.reader.feed(data, now_ns)
         if not self._seen_first and self.reader.has_chunks:
@@ -222,7 +215,6 @@ class _Stream:
 
     @cached_property
     def timeline(self) -> Timeline:
-        """Everything that came; asked for when the response has ended."""
         return self.reader.timeline()
 
     @cached_property
@@ -261,8 +253,9 @@ def _error_of(failure: Exception) -> tuple[int, str]:
         return ERROR_CONNECT, reason
     if isinstance(failure, BadStreamError | http.TooLongAnswerError):
         return ERROR_BAD_STREAM, reason
-    is_broken = isinstance(failure, http.HttpError)
-    return (ERROR_BROKEN_STREAM, reason) if is_broken else unexpected(failure)
+    if isinstance(failure, http.HttpError):
+        return ERROR_BROKEN_STREAM, reason
+    return unexpected(failure)
 
 
 def unexpected(failure: Exception) -> tuple[int, str]:
@@ -276,6 +269,7 @@ def _measured(
     waits = stream.waits_ns
     timeline = stream.timeline
     code, message = error or (None, "")
+    tokens_in, tokens_out = timeline.input_tokens, timeline.output_tokens
     figures = {} if error else figures_of(timeline, sent_ns)
     if timeline.acceptance and not error:
         figures |= asdict(timeline.acceptance)
@@ -283,9 +277,11 @@ def _measured(
         error_code=code,
         error_msg=message,
         **figures,
-        number_total_tokens=_sum(timeline.input_tokens, timeline.output_tokens),
-        number_output_tokens=timeline.output_tokens,
-        number_input_tokens=timeline.input_tokens,
+        number_total_tokens=None
+        if tokens_in is None or tokens_out is None
+        else tokens_in + tokens_out,
+        number_output_tokens=tokens_out,
+        number_input_tokens=tokens_in,
         **about,
         chunks=len(timeline.chunk_times_ns),
         usage_source=timeline.usage_source,
@@ -303,10 +299,6 @@ def _measured(
         token_ids=tuple(timeline.token_ids) if timeline.token_ids is not None else None,
     )
     return Measured(record=record, transcript=transcript)
-
-
-def _sum(a: int | None, b: int | None) -> int | None:
-    return None if a is None or b is None else a + b
 
 
 def figures_of(timeline: Timeline, sent_ns: int) -> dict[str, Any]:

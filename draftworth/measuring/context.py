@@ -56,17 +56,17 @@ class Tokenizer:
             HttpError, TimeoutError: it does not answer.
         """
         characters = sum(map(len, prompt.texts))
-        answer = await ask(
+        head, text = await ask(
             f"{self.base_url}/tokenize",
             timeout_seconds=_TIMEOUT_SECONDS,
             limit_bytes=_LIMIT_BYTES + _LIMIT_BYTES_A_TOKEN * _MOST_TOKENS_A_CHARACTER * characters,
             api_key=self.api_key,
             body=self._body(prompt),
         )
-        if answer.head.status != 200:
-            raise self._error(refusal(answer.head))
+        if head.status != 200:
+            raise self._error(refusal(head))
         try:
-            count = load_object(answer.text).get("count")
+            count = load_object(text).get("count")
         except RecordError as error:
             raise self._error(str(error)) from error
         if type(count) is not int or count < 0:

@@ -90,7 +90,7 @@ def _accepted_at(position: int) -> str:
 async def read_metrics(base_url: str, *, api_key: str | None = None) -> ServerMetrics:
     """Read the server's metrics; empty where it has no such endpoint, or sends too many bytes."""
     try:
-        answer = await ask(
+        head, text = await ask(
             f"{base_url}/metrics",
             timeout_seconds=_TIMEOUT_SECONDS,
             limit_bytes=_LIMIT_BYTES,
@@ -98,7 +98,7 @@ async def read_metrics(base_url: str, *, api_key: str | None = None) -> ServerMe
         )
     except (HttpError, TimeoutError):
         return {}
-    return parse_metrics(answer.text) if answer.head.status == 200 else {}
+    return parse_metrics(text) if head.status == 200 else {}
 
 
 def restarted(before: ServerMetrics, after: ServerMetrics) -> bool:

@@ -91,13 +91,12 @@ def run_result(
 
 
 T = TypeVar("T")
-# The findings of a thousand requests take a fifth of a second.
-WAIT_SECONDS = 2.0
 
 
-def write_findings(run: Run, files: RunFiles, *, wait_seconds: float = WAIT_SECONDS) -> None:
+def write_findings(run: Run, files: RunFiles, *, wait_seconds: float = 2.0) -> None:
     """Write the findings, and return when they are written, have failed, or the time is over.
 
+    Those of a thousand requests take a fifth of a second.
     A thread goes on writing when the time is over, because a late verdict is better than none.
     """
     pool = ThreadPoolExecutor(max_workers=1)

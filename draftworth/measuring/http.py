@@ -35,10 +35,6 @@ class ConnectError(HttpError):
     """There is no connection to the server."""
 
 
-class BrokenStreamError(HttpError):
-    """The connection ended before the response did, or the response is not HTTP."""
-
-
 class TooLongAnswerError(HttpError):
     """The server sends more than any honest answer has."""
 
@@ -106,13 +102,13 @@ class _Exchange:
         except httptools.HttpParserCallbackError as error:
             self._finish(error.__context__ or error)
         except httptools.HttpParserUpgrade:
-            self._finish(BrokenStreamError("the server switches to another protocol"))
+            self._finish(HttpError("the server switches to another protocol"))
         except (httptools.HttpParserError, HttpError) as error:
-            self._finish(error if isinstance(error, HttpError) else BrokenStreamError(str(error)))
+            self._finish(error if isinstance(error, HttpError) else HttpError(str(error)))
 
     def _too_long(self) -> HttpError:
         if self.head is None:
-            return BrokenStreamError(f"headers of more than {MAX_HEADER_BYTES:,} bytes")
+            return HttpError(f"headers of more than {MAX_HEADER_BYTES:,} bytes")
         return TooLongAnswerError(f"an answer of more than {self._limit_bytes:,} bytes")
 
     def on_message_begin(self) -> None:
@@ -148,7 +144,7 @@ class _Exchange:
         elif not self.done.done():
             what = "after the headers" if self.head else "before any response"
             detail = f": {exc}" if exc else ""
-            self._finish(BrokenStreamError(f"the server closed the connection {what}{detail}"))
+            self._finish(HttpError(f"the server closed the connection {what}{detail}"))
 
     def _finish(self, error: BaseException | None) -> None:
         if self.done.done():
@@ -176,7 +172,7 @@ async def exchange(
 
     Raises:
         ConnectError: no connection within `CONNECT_TIMEOUT_SECONDS`.
-        BrokenStreamError: the response ended early or is not HTTP.
+        HttpError: the response ended early or is not HTTP.
         TooLongAnswerError: more than `limit_bytes` came, headers included.
     """
     response = _Exchange(on_head, on_body, limit_bytes)
@@ -187,7 +183,7 @@ async def exchange(
         )
         await response.done
     except OSError as error:
-        raise BrokenStreamError(f"the request could not be sent: {error}") from error
+        raise HttpError(f"the request could not be sent: {error}") from error
     finally:
         connection.abort()
     assert response.head  # noqa: S101 (for the type checker: nothing is done without one)
@@ -254,14 +250,6 @@ def bearer(api_key: str | None) -> dict[str, str]:
     return {"Authorization": f"Bearer {api_key}"} if api_key else {}
 
 
-@dataclass(frozen=True, kw_only=True)
-class WholeResponse:
-    """The head and the whole body of a response."""
-
-    head: Head
-    text: str
-
-
 async def ask(
     url: str,
     *,
@@ -269,8 +257,8 @@ async def ask(
     limit_bytes: int,
     api_key: str | None = None,
     body: bytes = b"",
-) -> WholeResponse:
-    """The answer to a GET, or to a POST of a body in JSON; raises HttpError or TimeoutError."""
+) -> tuple[Head, str]:
+    """Head and body of the answer to a GET or a POST of JSON; raises HttpError or TimeoutError."""
     pieces: list[bytes] = []
     content_type = {"Content-Type": "application/json"} if body else {}
     async with asyncio.timeout(timeout_seconds):
@@ -282,10 +270,9 @@ async def ask(
             limit_bytes=limit_bytes,
             headers=bearer(api_key) | content_type,
         )
-    return WholeResponse(head=response.head, text=b"".join(pieces).decode("utf-8", "replace"))
+    return response.head, b"".join(pieces).decode("utf-8", "replace")
 
 
-_TOO_MANY_REQUESTS = 429
 _STREAM_TYPE = "text/event-stream"
 _WORDS_CHARACTERS = 200
 
@@ -300,7 +287,7 @@ def refusal(head: Head, body: bytes = b"") -> str:
             "address that it leads to"
         )
     wait = f" (Retry-After: {retry_after})" if retry_after else ""
-    if head.status == _TOO_MANY_REQUESTS:
+    if head.status == 429:
         return (
             f"too many requests: the server limits their rate{wait}; next: a smaller load, or a "
             f"higher limit there{_after(said)}"

@@ -23,7 +23,7 @@ from draftworth.measuring.http import API_KEY_VARIABLE
 from draftworth.measuring.journal import BlockKey, Entry, History, Journal
 from draftworth.measuring.result_files import RunFiles, Sink, SinkError, in_thread
 from draftworth.measuring.run_specification import RunSpec
-from draftworth.measuring.schedule import Plan, Precision, Rounds, stages
+from draftworth.measuring.schedule import Plan, Rounds, stages
 from draftworth.measuring.search import SearchRounds
 from draftworth.measuring.servers import (
     Environment,
@@ -101,8 +101,7 @@ class Runner:
     def _plan(self, known: History) -> Plan:
         spec, progress, blocks = self.spec, self.environment.progress, self.measurer.blocks
         if not spec.search:
-            precision = Precision(spec=spec, progress=progress)
-            return Rounds(spec=spec, precision=precision, blocks=blocks, stages=[*stages(spec)])
+            return Rounds(spec=spec, progress=progress, blocks=blocks, stages=[*stages(spec)])
         return SearchRounds(
             spec=spec,
             search=spec.search,

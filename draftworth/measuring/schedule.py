@@ -10,7 +10,9 @@ is down meanwhile. Both servers are new then.
 A round sends so many requests of each case to each variant at one load. `max_requests` is a budget:
 in each repetition every load and class first gets what `min_requests` asks for, and then one round
 after the other goes where the interval is widest, until all are narrow enough or the repetition's
-part of the budget is spent. Only widths decide, never the figures themselves (`Precision`).
+part of the budget is spent. Only widths decide, never the figures themselves: a run that stopped at
+a ratio that it likes would be right less often than its intervals claim. The calibration shows what
+stopping by widths costs (`benchmarks/calibration.py`).
 """
 
 import math
@@ -91,86 +93,6 @@ def _control(spec: RunSpec, repetition: int, running: tuple[Endpoint, ...]) -> S
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Precision:
-    """Compares the intervals of the cost ratios with the width that the specification wants.
-
-    Only widths are compared, never the ratios: a run that stopped at a ratio that it likes would be
-    right less often than its intervals claim. The calibration shows what stopping by widths costs
-    (`benchmarks/calibration.py`).
-    """
-
-    spec: RunSpec
-    progress: Callable[[str], None]
-
-    def is_enough(self, blocks: Sequence[BlockResult], group: Group, *, requests: int) -> bool:
-        """Whether a group has enough requests of each case and variant.
-
-        It never has before one repetition's part of `min_requests` is sent.
-        """
-        if requests < self.spec.sampling.min_requests / self.spec.repetitions:
-            return False
-        target = self.spec.sampling.target_interval_width
-        missing = [
-            (ratio, shortfall(ratio, target_width=target))
-            for ratio in self._ratios(blocks, group).values()
-        ]
-        if all(lacks is not None and not lacks for _, lacks in missing):
-            widths = [ratio.relative_width or 0.0 for ratio, _ in missing if ratio]
-            if widths:
-                self._say(group, f"cost ratio known to {max(widths):.1%}", requests)
-            return True
-        return self._is_at_its_best(group, missing, requests)
-
-    def width(self, blocks: Sequence[BlockResult], group: Group) -> float:
-        """The relative width of a group's widest interval; infinite where one is still missing."""
-        widths = [r.relative_width if r else None for r in self._ratios(blocks, group).values()]
-        return max((math.inf if width is None else width for width in widths), default=0.0)
-
-    def report_missing(self, blocks: Sequence[BlockResult], group: Group) -> None:
-        """Report the precision of a group that got all its requests, and what more would take."""
-        target = self.spec.sampling.target_interval_width
-        for variant, ratio in self._ratios(blocks, group).items():
-            width = ratio.relative_width if ratio else None
-            known = f"known to {width:.1%}" if width is not None else "not known"
-            lacks = shortfall(ratio, target_width=target)
-            more = f"; {lacks.words(target)}" if lacks else ""
-            self.progress(f"{group.label}: cost ratio of {variant} {known}{more}")
-
-    def _is_at_its_best(
-        self,
-        group: Group,
-        missing: Sequence[tuple[Estimate | None, Shortfall | None]],
-        requests: int,
-    ) -> bool:
-        """Whether more rounds cannot help: all prompts are sent, and intervals are too wide because
-        of them or of too few repetitions."""
-        target = self.spec.sampling.target_interval_width
-        cases = [case for case in self.spec.cases if case.prompt_class == group.prompt_class]
-        if any(requests < len(case.prompts) for case in cases):
-            return False
-        wide = [(ratio, lacks) for ratio, lacks in missing if lacks is None or lacks]
-        if any(ratio is None or more_rounds_help(ratio, target_width=target) for ratio, _ in wide):
-            return False
-        words = next(lacks.words(target) for _, lacks in wide if lacks)
-        self._say(group, f"more rounds would hardly narrow the interval; {words}", requests)
-        return True
-
-    def _say(self, group: Group, text: str, requests: int) -> None:
-        self.progress(f"{group.label}: {text} after {requests} requests a case and variant")
-
-    def _ratios(self, blocks: Sequence[BlockResult], group: Group) -> Mapping[str, Estimate | None]:
-        traffic, baseline = Traffic.of(group), self.spec.baseline
-        found = {
-            endpoint.variant: log_cost_ratio(
-                paired(blocks, traffic, variant=endpoint.variant, baseline=baseline), traffic
-            )
-            for endpoint in self.spec.variants
-            if not endpoint.is_baseline
-        }
-        return {variant: ratio.estimate() if ratio else None for variant, ratio in found.items()}
-
-
 def least_rounds(sampling: Sampling, *, repetitions: int, loads: int) -> int:
     """The rounds that each load gets in each repetition in any case; at least one."""
     needed = math.ceil(sampling.min_requests / sampling.requests_per_round)
@@ -238,7 +160,7 @@ class Rounds(Plan):
     """
 
     spec: RunSpec
-    precision: Precision
+    progress: Callable[[str], None]
     blocks: Sequence[BlockResult]
     stages: Sequence[Stage]
     numbers: Counter[Load] = field(default_factory=Counter)
@@ -251,7 +173,7 @@ class Rounds(Plan):
                 yield from self._more(stage)
         for group in self._groups:
             if not self._is_enough(group, self.spec.repetitions):
-                self.precision.report_missing(self.blocks, group)
+                self.report_missing(group)
 
     def has_answer(self, stage: Stage) -> bool:
         """Whether the first stage is whole: later ones only make its figures narrower."""
@@ -310,10 +232,71 @@ class Rounds(Plan):
         requests = self._measured[group] * sampling.requests_per_round
         if requests < sampling.min_requests * repetition / self.spec.repetitions:
             return False
-        return self.precision.is_enough(self.blocks, group, requests=requests)
+        return self.is_narrow(group, requests=requests)
 
     def _widest(self, groups: Sequence[Group]) -> Group:
         """The group with the widest interval; where several have it, the one with fewest rounds."""
         if len({group.load for group in groups}) == 1:
             return groups[0]
-        return max(groups, key=lambda g: (self.precision.width(self.blocks, g), -self._measured[g]))
+        return max(groups, key=lambda g: (self.width(g), -self._measured[g]))
+
+    def is_narrow(self, group: Group, *, requests: int) -> bool:
+        """Whether a group needs no more than these requests of each case and variant."""
+        target = self.spec.sampling.target_interval_width
+        missing = [
+            (ratio, shortfall(ratio, target_width=target)) for ratio in self._ratios(group).values()
+        ]
+        if all(lacks is not None and not lacks for _, lacks in missing):
+            widths = [ratio.relative_width or 0.0 for ratio, _ in missing if ratio]
+            if widths:
+                self._say(group, f"cost ratio known to {max(widths):.1%}", requests)
+            return True
+        return self._is_at_its_best(group, missing, requests)
+
+    def width(self, group: Group) -> float:
+        """The relative width of a group's widest interval; infinite where one is still missing."""
+        widths = [ratio.relative_width if ratio else None for ratio in self._ratios(group).values()]
+        return max((math.inf if width is None else width for width in widths), default=0.0)
+
+    def report_missing(self, group: Group) -> None:
+        """Report the precision of a group that got all its requests, and what more would take."""
+        target = self.spec.sampling.target_interval_width
+        for variant, ratio in self._ratios(group).items():
+            width = ratio.relative_width if ratio else None
+            known = f"known to {width:.1%}" if width is not None else "not known"
+            lacks = shortfall(ratio, target_width=target)
+            more = f"; {lacks.words(target)}" if lacks else ""
+            self.progress(f"{group.label}: cost ratio of {variant} {known}{more}")
+
+    def _is_at_its_best(
+        self,
+        group: Group,
+        missing: Sequence[tuple[Estimate | None, Shortfall | None]],
+        requests: int,
+    ) -> bool:
+        """Whether more rounds cannot help: all prompts are sent, and intervals are too wide because
+        of them or of too few repetitions."""
+        target = self.spec.sampling.target_interval_width
+        cases = [case for case in self.spec.cases if case.prompt_class == group.prompt_class]
+        if any(requests < len(case.prompts) for case in cases):
+            return False
+        wide = [(ratio, lacks) for ratio, lacks in missing if lacks is None or lacks]
+        if any(ratio is None or more_rounds_help(ratio, target_width=target) for ratio, _ in wide):
+            return False
+        words = next(lacks.words(target) for _, lacks in wide if lacks)
+        self._say(group, f"more rounds would hardly narrow the interval; {words}", requests)
+        return True
+
+    def _say(self, group: Group, text: str, requests: int) -> None:
+        self.progress(f"{group.label}: {text} after {requests} requests a case and variant")
+
+    def _ratios(self, group: Group) -> Mapping[str, Estimate | None]:
+        traffic, baseline = Traffic.of(group), self.spec.baseline
+        found = {
+            endpoint.variant: log_cost_ratio(
+                paired(self.blocks, traffic, variant=endpoint.variant, baseline=baseline), traffic
+            )
+            for endpoint in self.spec.variants
+            if not endpoint.is_baseline
+        }
+        return {variant: ratio.estimate() if ratio else None for variant, ratio in found.items()}

@@ -14,28 +14,22 @@ from draftworth.analysis.limits import limit_check, why_not_comparable
 from draftworth.analysis.pairing import Traffic
 from draftworth.errors import DraftworthError
 from draftworth.measuring.run_specification import RunSpec
-from draftworth.measuring.schedule import Plan, Precision, Round, Rounds, Stage, candidate_stage
+from draftworth.measuring.schedule import Plan, Round, Rounds, Stage, candidate_stage
 from draftworth.metrics import definitions
 from draftworth.records.load import Load
 from draftworth.records.readings import Reading
 from draftworth.records.results import BlockResult
 from draftworth.records.search import Candidate, Search, SearchResult
+from draftworth.searching import policy
 from draftworth.searching.observed import class_times, longer_than, measured_of
-from draftworth.searching.policy import (
-    CandidateForecast,
-    ClassTimes,
-    MeasuredCandidate,
-    SearchState,
-    search_result,
-)
 from draftworth.searching.yields import Yield, from_measured
 
 
 def why_over(
     spec: RunSpec,
     elapsed_s: float,
-    expected: CandidateForecast | None,
-    state: SearchState,
+    expected: policy.CandidateForecast | None,
+    state: policy.SearchState,
 ) -> str:
     """Why a search has no time or money for another candidate; empty: it has.
 
@@ -65,7 +59,7 @@ def why_over(
     )
 
 
-def _traffic_usd(spec: RunSpec, state: SearchState) -> float | None:
+def _traffic_usd(spec: RunSpec, state: policy.SearchState) -> float | None:
     """The cost of the user's tokens without a draft; None where it is not known."""
     in_flight, a_day = spec.loads[0].in_flight, state.search.tokens_per_day
     if a_day is None or in_flight is None:
@@ -109,7 +103,7 @@ class SearchRounds(Plan):
     ended: str = ""
     _numbers: Counter[Load] = field(default_factory=Counter)
     _failed_in_a_row: int = 0
-    _expected: dict[Candidate, CandidateForecast] = field(default_factory=dict)
+    _expected: dict[Candidate, policy.CandidateForecast] = field(default_factory=dict)
     _readings: Mapping[str, Sequence[Reading]] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[Round]:
@@ -119,18 +113,15 @@ class SearchRounds(Plan):
                 if due.variant in self.failed:
                     break
             else:
-                self._note_measured(due)
+                self._readings = self._readings or self.read_outputs(self.blocks)
+                if reason := self._why_no_figure(due):
+                    self._leave_out(due.variant, reason)
+                else:
+                    self.order.append(due)
+                    self._failed_in_a_row = 0
         if not self.order:
             reasons = "; ".join(f"{name}: {why}" for name, why in self.failed.items())
             raise DraftworthError(f"no candidate could be measured: {reasons}")
-
-    def _note_measured(self, candidate: Candidate) -> None:
-        self._readings = self._readings or self.read_outputs(self.blocks)
-        if reason := self._why_no_figure(candidate):
-            self._leave_out(candidate.variant, reason)
-        else:
-            self.order.append(candidate)
-            self._failed_in_a_row = 0
 
     def has_answer(self, _stage: Stage) -> bool:
         return bool(self.order)
@@ -148,7 +139,7 @@ class SearchRounds(Plan):
         return self.failed
 
     def search_result(self, run_id: str) -> SearchResult:
-        return search_result(
+        return policy.search_result(
             self.state(),
             run_id=run_id,
             load=self._traffic.load.label,
@@ -158,10 +149,10 @@ class SearchRounds(Plan):
             ended=self.ended,
         )
 
-    def state(self) -> SearchState:
+    def state(self) -> policy.SearchState:
         measured = {c: found for c in self.order if (found := self._measured(c))}
         baseline = self._class_times()
-        return SearchState(
+        return policy.SearchState(
             search=self.search,
             candidates=self._open,
             baseline=baseline,
@@ -197,10 +188,10 @@ class SearchRounds(Plan):
             return "neither its counters nor its chunks show tokens a step in every class"
         return ""
 
-    def _class_times(self) -> dict[str, ClassTimes]:
+    def _class_times(self) -> dict[str, policy.ClassTimes]:
         return class_times(self.blocks, self._traffic, self.spec.baseline)
 
-    def _measured(self, candidate: Candidate) -> MeasuredCandidate | None:
+    def _measured(self, candidate: Candidate) -> policy.MeasuredCandidate | None:
         return measured_of(
             self.blocks, self._traffic, variant=candidate.variant, baseline=self.spec.baseline
         )
@@ -227,7 +218,7 @@ class SearchRounds(Plan):
             )
         return due
 
-    def _next(self, state: SearchState) -> Candidate | None:
+    def _next(self, state: policy.SearchState) -> Candidate | None:
         due = {c.variant: c for c in self._open if c not in self.order}
         for variant in self.begun:
             if variant in due:
@@ -235,10 +226,9 @@ class SearchRounds(Plan):
         return state.next
 
     def _rounds(self, candidate: Candidate) -> Iterator[Round]:
-        spec = self.spec.beside_baseline(candidate.variant)
         yield from Rounds(
-            spec=spec,
-            precision=Precision(spec=spec, progress=self.progress),
+            spec=self.spec.beside_baseline(candidate.variant),
+            progress=self.progress,
             blocks=self.blocks,
             stages=[candidate_stage(self.spec, candidate.variant)],
             numbers=self._numbers,
@@ -246,8 +236,8 @@ class SearchRounds(Plan):
 
     def _yields(
         self,
-        measured: Mapping[Candidate, MeasuredCandidate],
-        classes: Mapping[str, ClassTimes],
+        measured: Mapping[Candidate, policy.MeasuredCandidate],
+        classes: Mapping[str, policy.ClassTimes],
     ) -> dict[Candidate, Yield]:
         """The yields of candidates that are known in every class, from text or from others."""
         if not measured:
@@ -267,6 +257,5 @@ class SearchRounds(Plan):
         readings = self._readings.get(candidate.draft)
         if not readings:
             return None
-        checked = candidate.checked
-        found = yields(readings, [checked])
-        return Yield(tokens={name: curve[checked].value for name, curve in found.items()})
+        found = yields(readings, [candidate.checked])
+        return Yield(tokens={name: curve[candidate.checked].value for name, curve in found.items()})

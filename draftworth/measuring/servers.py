@@ -32,12 +32,8 @@ _TIMEOUT_SECONDS = 5.0
 _LIMIT_BYTES = 64 * 1024
 
 
-class NotReadyError(DraftworthError):
-    """A server was not ready by the deadline, or will not be."""
-
-
 class ServersError(DraftworthError):
-    """A server cannot be started or stopped."""
+    """A server cannot be started or stopped, was not ready by the deadline, or will not be."""
 
 
 class Servers(Protocol):
@@ -114,7 +110,7 @@ async def wait_until_ready(
     since_unix_s: states from before this time are those of an earlier start.
 
     Raises:
-        NotReadyError: one was not ready in time, or was given up where it runs.
+        ServersError: one was not ready in time, or was given up where it runs.
     """
     waiting = asyncio.ensure_future(_all_ready(endpoints, environment, at_most_seconds))
     watching = asyncio.ensure_future(_watch(endpoints, environment, since_unix_s))
@@ -131,12 +127,17 @@ async def wait_until_ready(
 async def _watch(
     endpoints: Sequence[Endpoint], environment: Environment, since_unix_s: float
 ) -> None:
-    """Raise NotReadyError as soon as a server was given up."""
+    """Raise ServersError as soon as a server was given up."""
     while True:
         for endpoint in endpoints:
             state = await asyncio.to_thread(environment.server_state, endpoint.server)
             if state and state.phase == "given_up" and state.since_unix_s >= since_unix_s:
-                raise NotReadyError(_why_given_up(state))
+                lines = " | ".join(state.last_lines[-_QUOTED_LINES:])
+                log = f"; its log ends: {lines}" if lines else ""
+                why = (
+                    f"{state.variant} was given up at its start {state.start}: {state.reason}{log}"
+                )
+                raise ServersError(one_line(why, characters=_WORDS_CHARACTERS))
         await asyncio.sleep(STATE_SECONDS)
 
 
@@ -149,7 +150,7 @@ async def _all_ready(
         environment.progress(f"waiting for {endpoint.variant} at {endpoint.base_url}")
         while (answer := await health(endpoint, environment.api_key)) != READY:
             if environment.wall_clock() >= give_up_at_seconds:
-                raise NotReadyError(
+                raise ServersError(
                     f"{endpoint.variant} at {endpoint.base_url} was not ready within "
                     f"{wait_seconds:g} s; last answer: {answer}"
                 )
@@ -157,9 +158,9 @@ async def _all_ready(
 
 
 async def health(endpoint: Endpoint, api_key: str | None) -> str:
-    """Return `READY`, or why the server is not; raise NotReadyError where it wants a key."""
+    """Return `READY`, or why the server is not; raise ServersError where it wants a key."""
     try:
-        answer = await ask(
+        head, _ = await ask(
             f"{endpoint.base_url}/health",
             timeout_seconds=_TIMEOUT_SECONDS,
             limit_bytes=_LIMIT_BYTES,
@@ -169,23 +170,13 @@ async def health(endpoint: Endpoint, api_key: str | None) -> str:
         return str(error)
     except TimeoutError:
         return f"no answer within {_TIMEOUT_SECONDS:g} s"
-    status = answer.head.status
-    if status in (401, 403):
-        raise NotReadyError(
-            f"{endpoint.variant} at {endpoint.base_url} answers HTTP {status}: set the "
+    if head.status in (401, 403):
+        raise ServersError(
+            f"{endpoint.variant} at {endpoint.base_url} answers HTTP {head.status}: set the "
             f"environment variable {API_KEY_VARIABLE} to its key"
         )
     # A server without a health endpoint answers 404, so it does answer.
-    return READY if status in (200, 404) else refusal(answer.head)
-
-
-def _why_given_up(state: ServerState) -> str:
-    lines = " | ".join(state.last_lines[-_QUOTED_LINES:])
-    log = f"; its log ends: {lines}" if lines else ""
-    return one_line(
-        f"{state.variant} was given up at its start {state.start}: {state.reason}{log}",
-        characters=_WORDS_CHARACTERS,
-    )
+    return READY if head.status in (200, 404) else refusal(head)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,8 +194,7 @@ class StageServers:
         since the run began: if they take longer, slowness is not the reason.
 
         Raises:
-            ServersError: one cannot be started or stopped.
-            NotReadyError: one is not ready in time, or will never be.
+            ServersError: one cannot be started or stopped, or is not ready in time.
         """
         were_ready = any(e.kind in ("measured", "lost") for e in self.journal.entries)
         allowance_seconds = None if were_ready else self.spec.start_allowance_seconds

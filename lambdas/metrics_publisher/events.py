@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from draftworth.records.codec import RecordError, load_object
 from draftworth.records.results import OBJECT_CREATED
+from draftworth.untrusted import one_line
 
 _SHOWN_CHARACTERS = 200
 
@@ -45,24 +46,18 @@ class ObjectCreated:
 
 def created_object(body: str) -> ObjectCreated:
     """Return the object of a message; raise UnusableError for other messages."""
+    shown = one_line(repr(body), characters=_SHOWN_CHARACTERS)
     try:
         event = load_object(body)
-    except RecordError as error:
-        raise UnusableError(f"message body is not an S3 event: {error}: {_shown(body)}") from error
-    try:
         kind, detail = event["detail-type"], event["detail"]
         bucket, key = detail["bucket"]["name"], detail["object"]["key"]
-    except (KeyError, TypeError):
-        kind = bucket = key = None
+    except (RecordError, KeyError, TypeError) as error:
+        raise UnusableError(f"message body is not an S3 event: {error}: {shown}") from error
     if not all(isinstance(name, str) for name in (kind, bucket, key)):
-        raise UnusableError(f"message body is not an S3 event: {_shown(body)}")
+        raise UnusableError(f"message body is not an S3 event: {shown}")
     if kind != OBJECT_CREATED:
         raise UnusableError(
             f"event {kind!r} on {key!r}: only {OBJECT_CREATED!r} can be published; "
             "narrow the rule's pattern"
         )
     return ObjectCreated(bucket=bucket, key=key)
-
-
-def _shown(text: str) -> str:
-    return repr(text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "...")

@@ -52,6 +52,7 @@ CLOCK_SKEW_SECONDS = 30.0
 # No call is begun later than this before the invocation ends.
 RESERVE_SECONDS = 5.0
 
+_FAILURES = (events.PublishError, ConflictError, ClientError, BotoCoreError)
 F = TypeVar("F", results.BlockResult, Verdict)
 
 
@@ -85,7 +86,7 @@ class Publication:
 
     calls: int
     already_done: int
-    may_repeat_a_call: bool
+    may_repeat_a_call: bool = False
     words: tuple[str, ...] = ()
 
 
@@ -110,8 +111,7 @@ class Publisher:
         data, written_at_unix_s = self._read(source.key)
         plan = _plan(source.key, data, written_at_unix_s)
         try:
-            outcome = self._publish_once(source.key, data, plan, deadline_unix_s)
-            return replace(outcome, words=plan.words)
+            return self._publish_once(source.key, data, plan, deadline_unix_s)
         except ConflictError as error:
             raise events.ClaimedError(
                 f"another delivery claimed the file at this moment ({error}); the next delivery of "
@@ -149,7 +149,7 @@ class Publisher:
             done = stored.document.calls_done
             _check_same_file(key, stored.document, sha256)
             if done == stored.document.calls:
-                return Publication(calls=0, already_done=done, may_repeat_a_call=False)
+                return Publication(calls=0, already_done=done, words=plan.words)
         self._check_timestamps(plan)
         if stored is not None:
             self._check_free(key, stored.document, plan)
@@ -165,6 +165,7 @@ class Publisher:
             calls=len(plan.calls) - done,
             already_done=done,
             may_repeat_a_call=stored is not None and stored.document.lease_until_unix_s > 0,
+            words=plan.words,
         )
 
     def _check_free(self, key: str, claim: Claim, plan: Plan) -> None:
@@ -187,10 +188,7 @@ class Publisher:
         self, claims: S3Document[Claim], held: Stored[Claim], plan: Plan, deadline_unix_s: float
     ) -> None:
         """Make each call that is not done yet, and update the claim after each."""
-        claim, failures = (
-            held.document,
-            (events.PublishError, ConflictError, ClientError, BotoCoreError),
-        )
+        claim = held.document
         try:
             for call in plan.calls[claim.calls_done :]:
                 if self.clock() > deadline_unix_s - RESERVE_SECONDS:
@@ -202,9 +200,9 @@ class Publisher:
                 self.cloudwatch.put_metric_data(Namespace=NAMESPACE, MetricData=list(call))
                 claim = replace(claim, calls_done=claim.calls_done + 1)
                 held = claims.write(claim, over=held)
-        except failures:
+        except _FAILURES:
             # The next delivery goes on at once. If this fails too, the lease expires by itself.
-            with contextlib.suppress(*failures):
+            with contextlib.suppress(*_FAILURES):
                 claims.write(replace(claim, lease_until_unix_s=0.0), over=held)
             raise
 

@@ -3,25 +3,19 @@
 Only opening an engine on Ray imports Ray.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
 
 from draftworth.errors import UserInputError
 from draftworth.measuring.clock import raise_scheduling_class
 from draftworth.measuring.load import AsyncioEngine, LoadEngine
 from draftworth.measuring.run_specification import RunSpec
+from draftworth.measuring.servers import Progress
 from draftworth.records.load import MAX_LLMPERF_IN_FLIGHT
-from pods.measuring.ray_engine import Progress, RayEngine
 
-if TYPE_CHECKING:
-    from pods.measuring.ray_actors import RayActors
-
-_NEEDED_MODULES = ("ray", "llmperf.requests_launcher")
+_NEEDED_MODULES = ("ray", "llmperf")
 
 
 @contextmanager
@@ -47,33 +41,22 @@ def open_engine(
         raise UserInputError(
             f"load_generator llmperf: {reason}; next: load_generator asyncio needs no Ray"
         )
+    from pods.measuring.ray_actors import ray_engine
+
     count, before_seconds = actors_needed(spec, ray_address), time.monotonic()
-    actors = start_actors(count, ray_address)
-    engine = RayEngine(actors.actors, progress)
-    progress(
-        f"load generator: llmperf on Ray, {ray_address or 'in this pod'}, {count} actors "
-        f"({actors.scheduling}), ready in {time.monotonic() - before_seconds:.1f} s"
-    )
-    try:
-        yield engine, actors.scheduling
-    finally:
-        actors.end_actors()
-        engine.close()
-        actors.close()
-
-
-def start_actors(count: int, ray_address: str | None) -> RayActors:
-    """Start Ray, or join it, and `count` actors."""
-    from pods.measuring.ray_actors import RayActors
-
-    return RayActors(count, ray_address)
+    with ray_engine(count, ray_address, progress) as (engine, _, scheduling):
+        progress(
+            f"load generator: llmperf on Ray, {ray_address or 'in this pod'}, {count} actors "
+            f"({scheduling}), ready in {time.monotonic() - before_seconds:.1f} s"
+        )
+        yield engine, scheduling
 
 
 def why_not_llmperf(
     spec: RunSpec, ray_address: str | None, *, find: Callable[[str], object] = find_spec
 ) -> str:
     """Why llmperf cannot be used for a run here; empty: it can."""
-    missing = [name for name in _NEEDED_MODULES if not _is_found(name, find)]
+    missing = [name for name in _NEEDED_MODULES if find(name) is None]
     if missing:
         return f"not installed: {', '.join(missing)}"
     count = actors_needed(spec, ray_address)
@@ -83,13 +66,6 @@ def why_not_llmperf(
             f"{MAX_LLMPERF_IN_FLIGHT}; --ray-address names a cluster that carries more"
         )
     return ""
-
-
-def _is_found(name: str, find: Callable[[str], object]) -> bool:
-    try:
-        return find(name) is not None
-    except ModuleNotFoundError:  # of the parent package
-        return False
 
 
 def actors_needed(spec: RunSpec, ray_address: str | None) -> int:

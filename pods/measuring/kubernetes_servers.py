@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import urllib3
 from urllib3.util import Retry, Timeout
@@ -52,7 +52,8 @@ class ServerStates:
             self._tell(key, error)
             return None
         except Exception as error:  # noqa: BLE001 (the servers may get ready all the same)
-            if _code(error) not in ("NoSuchKey", "AccessDenied"):
+            answer = getattr(error, "response", {})
+            if answer.get("Error", {}).get("Code") not in ("NoSuchKey", "AccessDenied"):
                 self._tell(key, error)
             return None
         return state if state.server == server else None
@@ -63,25 +64,16 @@ class ServerStates:
             self.log(f"s3://{self.bucket}/{key}: cannot be read: {error}")
 
 
-def _code(error: Exception) -> str:
-    response = getattr(error, "response", {})
-    return str(response.get("Error", {}).get("Code", ""))
-
-
 # The folder with a pod's credentials for Kubernetes; it replaces the token while the pod lives.
 POD_FOLDER = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 HOST_VARIABLE, PORT_VARIABLE = "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"
 
 # With the pauses between them, two minutes: a control plane is rarely away for longer.
 TRIES = 8
-PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 30.0
 _TIMEOUT = Timeout(connect=10.0, read=30.0)
 # Too many requests, two changes at the same time, and errors of the API server itself.
 _PASSING = (409, 429, 500, 502, 503, 504)
-# Kubernetes stops counting a pod as soon as the pod is told to end, which takes seconds.
-STOPPED_WITHIN_SECONDS = 120.0
-STOPPED_POLL_SECONDS = 1.0
 _WORDS_BYTES = 16 * 1024
 
 
@@ -94,24 +86,21 @@ class KubernetesApi:
 
     url: str
     folder: Path = POD_FOLDER
-    pause_seconds: float = PAUSE_SECONDS
+    pause_seconds: float = 1.0
 
     @classmethod
-    def of_this_pod(
-        cls, environment: Mapping[str, str], folder: Path | None = None
-    ) -> KubernetesApi:
+    def of_this_pod(cls, environment: Mapping[str, str]) -> KubernetesApi:
         """The API server of this pod's cluster; raises ServersError outside of a cluster."""
-        folder = folder or POD_FOLDER
         host, port = (environment.get(name) for name in (HOST_VARIABLE, PORT_VARIABLE))
-        if not host or not port or not (folder / "token").is_file():
+        if not host or not port or not (POD_FOLDER / "token").is_file():
             raise ServersError(
                 f"servers cannot be started and stopped here: there is no {HOST_VARIABLE}, or no "
-                f"token in {folder}; allowed: in a pod of the cluster whose service account may "
-                "patch deployments/scale (the manifests of this experiment make one); next: "
+                f"token in {POD_FOLDER}; allowed: in a pod of the cluster whose service account "
+                "may patch deployments/scale (the manifests of this experiment make one); next: "
                 "`repetitions: 1` and `control: false` in the experiment where servers stay"
             )
         shown = f"[{host}]" if ":" in host else host
-        return cls(url=f"https://{shown}:{port}", folder=folder)
+        return cls(url=f"https://{shown}:{port}", folder=POD_FOLDER)
 
     def scale(self, deployment: str, replicas: int) -> int:
         """Ask for a number of replicas, and return how many there are now.
@@ -139,7 +128,10 @@ class KubernetesApi:
             ) from error
         if answer.status != 200:
             raise ServersError(f"{what}: {_refusal(answer, path)}")
-        return _replicas(answer, what)
+        try:
+            return int(json.loads(answer.data)["status"]["replicas"])
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            raise ServersError(f"{what}: the answer is no Scale: {_message(answer)}") from error
 
     def _read(self, name: str) -> str:
         try:
@@ -170,13 +162,15 @@ class KubernetesServers:
     """The servers of a run: Deployments with the names in `Endpoint.server`.
 
     names: the names of all servers.
+    stopped_within_seconds: Kubernetes stops counting a pod as soon as the pod is told to end, which
+        takes seconds.
     """
 
     api: KubernetesApi
     names: Sequence[str]
     log: Callable[[str], None]
-    stopped_poll_seconds: float = STOPPED_POLL_SECONDS
-    stopped_within_seconds: float = STOPPED_WITHIN_SECONDS
+    stopped_poll_seconds: float = 1.0
+    stopped_within_seconds: float = 120.0
 
     async def run_only(self, endpoints: Sequence[Endpoint], *, restart: bool) -> None:
         """Do what `Servers` says. A run that is cancelled meanwhile ends when this is done:
@@ -261,11 +255,3 @@ def _message(answer: urllib3.BaseHTTPResponse) -> str:
     except (ValueError, TypeError, KeyError, RecursionError):
         said = text
     return one_line(str(said), characters=300)
-
-
-def _replicas(answer: urllib3.BaseHTTPResponse, what: str) -> int:
-    try:
-        scale: Any = json.loads(answer.data)
-        return int(scale["status"]["replicas"])
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise ServersError(f"{what}: the answer is no Scale: {_message(answer)}") from error

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import ray
@@ -26,7 +25,8 @@ from draftworth.errors import DraftworthError
 from draftworth.measuring.client import Client, Measured, max_tokens_of
 from draftworth.measuring.clock import raise_scheduling_class
 from draftworth.measuring.load import Planned
-from pods.measuring.ray_engine import lost_request
+from draftworth.measuring.servers import Progress
+from pods.measuring.ray_engine import RayEngine, lost_request
 
 # The smallest that Ray accepts; results are a few kilobytes and come with the reply.
 OBJECT_STORE_BYTES: Final = 80 * 1024 * 1024
@@ -97,11 +97,19 @@ class LaunchedActor:
     def measure(self, client: Client, request: Planned) -> Measured | None:
         """Block until the request has ended. A lost actor gives a record, and Ray restarts it."""
         started_at_unix_s = client.wall_clock()
+        # For llmperf's launcher alone: the client has the prompt, and only the server counts it.
+        config = RequestConfig(
+            model=client.shape.model,
+            prompt=(request.prompt.id, 0),
+            sampling_params={"max_tokens": max_tokens_of(client.shape, request.prompt)},
+            metadata={_CLIENT: client, _REQUEST: request},
+        )
         try:
-            self._launcher.launch_requests(request_config(client, request))
+            self._launcher.launch_requests(config)
             ((metrics, _, _),) = self._launcher.get_next_ready()
         except RayError as error:
-            self._await_restart()
+            with suppress(RayError):
+                ray.get(self.handle.scheduling.remote(), timeout=RESTART_DEADLINE_SECONDS)
             return lost_request(request, started_at_unix_s, type(error).__name__)
         measured: Measured | None = metrics[_MEASURED]
         return measured
@@ -109,84 +117,58 @@ class LaunchedActor:
     def cancel(self, request: Planned) -> None:
         self.handle.cancel.remote(request.request_id)
 
-    def _await_restart(self) -> None:
-        with suppress(RayError):
-            ray.get(self.handle.scheduling.remote(), timeout=RESTART_DEADLINE_SECONDS)
 
+@contextmanager
+def ray_engine(
+    count: int, address: str | None, progress: Progress
+) -> Iterator[tuple[RayEngine, Sequence[LaunchedActor], str]]:
+    """An engine on a Ray that is started here, or on the cluster at an address, when all of its
+    actors are ready; with these, and the scheduling class of their requests.
 
-def request_config(client: Client, request: Planned) -> Any:
-    """A request in llmperf's form, for its launcher alone: the client has the prompt.
-
-    The prompt's length is 0: only the server counts it.
+    Raises:
+        DraftworthError: Ray did not start, or did not start the actors in time.
     """
-    return RequestConfig(
-        model=client.shape.model,
-        prompt=(request.prompt.id, 0),
-        sampling_params={"max_tokens": max_tokens_of(client.shape, request.prompt)},
-        metadata={_CLIENT: client, _REQUEST: request},
-    )
-
-
-class RayActors:
-    """Actors on a Ray that is started here, or on the cluster at an address."""
-
-    def __init__(self, count: int, address: str | None) -> None:
-        """Start the actors, and return when all are ready.
-
-        Raises:
-            DraftworthError: Ray did not start, or did not start the actors in time.
-        """
-        self._folder = None if address else tempfile.mkdtemp(prefix="ray-")
-        self.actors: Sequence[LaunchedActor] = ()
+    where = address or "this machine"
+    with ExitStack() as ends:
+        ends.callback(ray.shutdown)
         try:
-            self._init_ray(address)
-            cpus = CLUSTER_ACTOR_CPUS if address else 0
-            self.actors = _create(count, cpus)
-            self.scheduling = self._ready_scheduling(address)
-        except BaseException:
-            self.end_actors()
-            self.close()
-            raise
-
-    def _init_ray(self, address: str | None) -> None:
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        try:
-            if self._folder is None:
+            os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+            if address:
                 ray.init(address=address, log_to_driver=False)
             else:
-                _start_local(self._folder)
+                folder = TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True)
+                _start_local(ends.enter_context(folder))
         except (RayError, OSError, RuntimeError, ValueError) as error:
             raise DraftworthError(
-                f"Ray at {address or 'this machine'} cannot be used: {error}; next: check the "
-                "address, or load_generator asyncio"
+                f"Ray at {where} cannot be used: {error}; next: check the address, or "
+                "load_generator asyncio"
             ) from error
+        actors = _create(count, CLUSTER_ACTOR_CPUS if address else 0)
+        engine = RayEngine(actors, progress)
+        # In the reverse order: a thread that calls an actor after `shutdown` starts another Ray.
+        ends.callback(engine.close)
+        ends.callback(_end, actors)
+        yield engine, actors, _ready_scheduling(actors, where)
 
-    def _ready_scheduling(self, address: str | None) -> str:
-        asked = [actor.handle.scheduling.remote() for actor in self.actors]
-        try:
-            answers = ray.get(asked, timeout=START_DEADLINE_SECONDS)
-        except RayError as error:
-            raise DraftworthError(
-                f"Ray at {address or 'this machine'} did not start {len(asked)} actors within "
-                f"{START_DEADLINE_SECONDS:g} s: {error}\n"
-                f"A cluster must have {CLUSTER_ACTOR_CPUS} CPU for each, and the measuring Job's "
-                "own image on every node."
-            ) from error
-        return " or ".join(sorted(set(answers)))
 
-    def end_actors(self) -> None:
-        for actor in self.actors:
-            with suppress(RayError):
-                ray.kill(actor.handle)
+def _ready_scheduling(actors: Sequence[LaunchedActor], where: str) -> str:
+    asked = [actor.handle.scheduling.remote() for actor in actors]
+    try:
+        answers = ray.get(asked, timeout=START_DEADLINE_SECONDS)
+    except RayError as error:
+        raise DraftworthError(
+            f"Ray at {where} did not start {len(asked)} actors within "
+            f"{START_DEADLINE_SECONDS:g} s: {error}\n"
+            f"A cluster must have {CLUSTER_ACTOR_CPUS} CPU for each, and the measuring Job's "
+            "own image on every node."
+        ) from error
+    return " or ".join(sorted(set(answers)))
 
-    def close(self) -> None:
-        """Leave Ray, or end it where it was started here.
 
-        No thread may call an actor afterwards, because that would start another Ray.
-        """
-        ray.shutdown()
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
+def _end(actors: Sequence[LaunchedActor]) -> None:
+    for actor in actors:
+        with suppress(RayError):
+            ray.kill(actor.handle)
 
 
 def _start_local(folder: str) -> None:

@@ -7,20 +7,19 @@ same. This module does not need Ray; `pods/measuring/ray_actors.py` does.
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from draftworth.measuring.client import ERROR_LOST_ACTOR, Client, Measured, unexpected
 from draftworth.measuring.load import Batch, Planned, SentBatch, keep_load
+from draftworth.measuring.servers import Progress
 from draftworth.records.load import Load
 from draftworth.records.results import RequestRecord
 from draftworth.records.transcripts import Transcript
 
 _NOTICEABLE_WAIT_SECONDS = 0.005
-
-Progress = Callable[[str], None]
 
 
 class Actor(Protocol):

@@ -4,7 +4,7 @@ It is made after `run.json`, so that accelerator nodes do not wait for plots, fr
 results. A pod that ends meanwhile leaves it to the next one.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 
 from draftworth.analysis.facts import facts_of
 from draftworth.measuring.result_files import Store
+from draftworth.measuring.servers import Progress
 from draftworth.records.findings import REPORT_FOLDER, REPORT_PAGE
 from draftworth.records.reading import read_end, read_run
 from draftworth.records.results import BLOCKS_FOLDER, RESULT_SUFFIX, RUN_FILE, TRANSCRIPT_SUFFIX
@@ -19,15 +20,13 @@ from draftworth.records.search import SEARCH_FILE
 from draftworth.records.transcripts import FILE_LIMIT_BYTES, read_transcripts
 from draftworth.untrusted import MIB
 
-Log = Callable[[str], None]
-
 _PARALLEL_FILES = 8
 # The limit of all compressed transcripts: in memory they take thirty times as much, and the pod has
 # 4 GiB. A pod that ran out of memory would be replaced by another one that does, too.
 MAX_TRANSCRIPT_BYTES = 48 * MIB
 
 
-def add_report(store: Store, run_id: str, log: Log) -> None:
+def add_report(store: Store, run_id: str, log: Progress) -> None:
     """Write the report where it is missing and something was measured; a failure is logged."""
     try:
         names = {name.removeprefix(f"{run_id}/") for name in store.names(run_id)}
@@ -41,7 +40,7 @@ def add_report(store: Store, run_id: str, log: Log) -> None:
         log(f"no report is written: {type(error).__name__}: {error}")
 
 
-def _render(store: Store, run_id: str, names: Iterable[str], folder: Path, log: Log) -> bool:
+def _render(store: Store, run_id: str, names: Iterable[str], folder: Path, log: Progress) -> bool:
     """Write the report into a folder, from a copy of the run; False where nothing was measured."""
     (folder / BLOCKS_FOLDER).mkdir()
     copy = partial(_copy, store, run_id, folder)
@@ -64,7 +63,7 @@ def _render(store: Store, run_id: str, names: Iterable[str], folder: Path, log: 
     return True
 
 
-def _fit(folder: Path, log: Log) -> bool:
+def _fit(folder: Path, log: Progress) -> bool:
     """Whether the transcripts fit this pod's memory."""
     files = (folder / BLOCKS_FOLDER).glob(f"*{TRANSCRIPT_SUFFIX}")
     size_bytes = sum(file.stat().st_size for file in files)

@@ -61,11 +61,13 @@ def answered(*pieces: bytes | Sleep) -> Measured:
 
 
 def test_figures_follow_the_definitions() -> None:
-    """Four chunks at 100, 160, 220 and 280 ms; the first carries three of twenty tokens."""
+    """Four chunks at 100, 160, 220 and 280 ms; the first carries three of twenty tokens. Of the
+    seven events the others are a role, usage and another one: llmperf divides by all."""
     timeline = Timeline(
         chunk_times_ns=[100_000_000, 160_000_000, 220_000_000, 280_000_000],
         chunk_tokens=[3, 8, 1, 8],
         output_tokens=20,
+        events=7,
     )
 
     figures = figures_of(timeline, sent_ns=0)
@@ -75,15 +77,7 @@ def test_figures_follow_the_definitions() -> None:
     assert figures["end_to_end_latency_s"] == pytest.approx(0.28)
     assert figures["request_output_throughput_token_per_s"] == pytest.approx(20 / 0.28)
     assert figures["tokens_per_step"] == pytest.approx(17 / 3)
-
-
-def test_llmperfs_own_figure_divides_everything_by_events() -> None:
-    """Seven events: a role, four chunks, usage, and another one."""
-    timeline = Timeline(
-        chunk_times_ns=[100_000_000, 280_000_000], chunk_tokens=[3, 17], output_tokens=20, events=7
-    )
-    llmperf_itl_s = figures_of(timeline, sent_ns=0)["llmperf_inter_token_latency_s"]
-    assert llmperf_itl_s == pytest.approx(0.28 / 7)
+    assert figures["llmperf_inter_token_latency_s"] == pytest.approx(0.28 / 7)
 
 
 def test_an_output_of_one_chunk_has_no_inter_token_latency() -> None:
@@ -234,9 +228,7 @@ def test_the_request_carries_the_shape_and_the_key_and_nothing_of_the_variant() 
     assert body["min_tokens"] == body["max_tokens"] == 64
     assert body["chat_template_kwargs"] == {"enable_thinking": False}
     assert body["temperature"] == 0.0
-
-
-def test_natural_length_leaves_the_end_to_the_model() -> None:
+    # A natural length leaves the end to the model.
     assert not {"ignore_eos", "min_tokens"} & asked(PROMPT, fixed_output_length=False).keys()
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from benchmarks.planted import GROUP, PlantedRun, planted_blocks, planted_spec
 from benchmarks.planted import Cell as Planted
-from draftworth.measuring.run_specification import RunSpec, Sampling
-from draftworth.measuring.schedule import Precision
+from draftworth.measuring.run_specification import RunSpec
+from draftworth.measuring.schedule import Rounds, stages
 from draftworth.records.load import PoissonLoad
 from draftworth.records.results import BlockResult
 
@@ -16,17 +16,21 @@ ALIKE = planted_blocks(CELL, rounds=3, seed=1)
 DIFFERING = planted_blocks(replace(CELL, spread=0.8), rounds=8, seed=1)
 
 
-def spec(*, width: float = 0.2, prompts: int = 8, least: int = 16) -> RunSpec:
+def spec(*, width: float = 0.2, prompts: int = 8) -> RunSpec:
     cell = replace(CELL, prompts=prompts)
-    wanted = Sampling(**{**vars(cell.sampling), "target_interval_width": width})
-    return planted_spec(replace(cell, sampling=replace(wanted, min_requests=least)))
+    wanted = replace(cell.sampling, target_interval_width=width)
+    return planted_spec(replace(cell, sampling=wanted))
+
+
+def rounds(of: RunSpec, blocks: list[BlockResult], said: list[str] | None = None) -> Rounds:
+    told = said if said is not None else []
+    return Rounds(spec=of, progress=told.append, blocks=blocks, stages=[*stages(of)])
 
 
 def asked(
     blocks: list[BlockResult], *, of: RunSpec, requests: int, said: list[str] | None = None
 ) -> bool:
-    told = said if said is not None else []
-    return Precision(spec=of, progress=told.append).is_enough(blocks, GROUP, requests=requests)
+    return rounds(of, blocks, said).is_narrow(GROUP, requests=requests)
 
 
 @pytest.mark.parametrize(("width", "enough"), [(0.3, True), (0.001, False)])
@@ -34,10 +38,6 @@ def test_rounds_go_on_until_the_interval_is_narrow_enough(width: float, enough: 
     said: list[str] = []
     assert asked(ALIKE, of=spec(width=width), requests=24, said=said) is enough
     assert [line for line in said if "cost ratio known to" in line] == (said if enough else [])
-
-
-def test_fewer_requests_than_the_least_are_never_enough() -> None:
-    assert not asked(ALIKE, of=spec(width=0.3, least=25), requests=24)
 
 
 def test_a_run_stops_where_only_other_prompts_would_help_and_says_how_many() -> None:
@@ -55,13 +55,13 @@ def test_but_not_before_every_prompt_was_sent() -> None:
 def test_where_there_is_no_cost_a_run_goes_on_to_its_last_round() -> None:
     load = PoissonLoad(requests_per_second=1.0)
     blocks = [replace(block, load=load) for block in ALIKE]
-    precision = Precision(spec=spec(width=0.9), progress=lambda _: None)
-    assert not precision.is_enough(blocks, replace(GROUP, load=load), requests=24)
+    group = replace(GROUP, load=load)
+    assert not rounds(spec(width=0.9), blocks).is_narrow(group, requests=24)
 
 
 def test_what_is_missing_at_the_end_is_told() -> None:
     said: list[str] = []
-    Precision(spec=spec(width=0.01), progress=said.append).report_missing(DIFFERING, GROUP)
+    rounds(spec(width=0.01), DIFFERING, said).report_missing(GROUP)
     (line,) = said
     assert line.startswith("planted at c1: cost ratio of variant known to ")
     assert "more prompts would reach 1%" in line

@@ -18,7 +18,6 @@ import pytest
 from draftworth.measuring.client import Client, Measured
 from draftworth.measuring.clock import unix_clock
 from draftworth.measuring.journal import (
-    JOURNAL_FOLDER,
     UNRECORDED_END,
     History,
     Journal,
@@ -310,32 +309,6 @@ def test_variants_loaded_together_are_loaded_together_again(
     assert run.blocks[0].requests == history(tmp_path).blocks[0].requests
 
 
-def test_a_pod_that_is_terminated_leaves_a_note_and_no_run_file(
-    healthy: StreamServer, tmp_path: Path
-) -> None:
-    async def forever() -> None:
-        await asyncio.sleep(60)
-
-    async def end_soon() -> None:
-        made = runner(healthy.base_url, tmp_path, engine=FakeEngine(forever, at=2))
-        running = asyncio.ensure_future(made.run())
-        await asyncio.sleep(0.3)
-        running.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await running
-
-    asyncio.run(end_soon())
-
-    names = sorted(p.name for p in (tmp_path / RUN_ID / JOURNAL_FOLDER).iterdir())
-    assert [n.partition("-")[2] for n in names] == [
-        "0000-started.json",
-        "0001-waited.json",
-        "0002-measured.json",
-        "0003-ended.json",
-    ]
-    assert not (tmp_path / RUN_ID / results.RUN_FILE).exists()
-
-
 def test_a_pod_that_is_terminated_finishes_the_files_of_a_block(
     healthy: StreamServer, tmp_path: Path
 ) -> None:
@@ -363,33 +336,29 @@ def test_a_pod_that_is_terminated_finishes_the_files_of_a_block(
     assert len(history(tmp_path).blocks) == 1
 
 
-@pytest.mark.parametrize(("lost_before", "reason"), [(False, "was not ready"), (True, "deadline")])
-def test_only_the_first_wait_has_less_than_the_deadline(
-    tmp_path: Path, lost_before: bool, reason: str
-) -> None:
-    """No longer than a start may take; a run that has begun takes all there is."""
-    if lost_before:
-        journal = Journal(
-            entries=[],
-            attempt=1,
-            clock=time.time,
-            write=lambda entry: FolderSink(tmp_path).write(
-                f"{RUN_ID}/{entry.name}", dump_record(entry)
-            ),
-        )
-        journal.note("started")
-        journal.note("lost", blocks=("0001-a",), reason="gone")
+def test_only_the_first_wait_has_less_than_the_deadline(tmp_path: Path) -> None:
+    """A run that has begun takes all there is (the first wait: `test_first_wait.py`)."""
+    journal = Journal(
+        entries=[],
+        attempt=1,
+        clock=time.time,
+        write=lambda entry: FolderSink(tmp_path).write(
+            f"{RUN_ID}/{entry.name}", dump_record(entry)
+        ),
+    )
+    journal.note("started")
+    journal.note("lost", blocks=("0001-a",), reason="gone")
     with stream_server(lambda _: plain("503 Service Unavailable", b"")) as loading:
         made = runner(
             loading.base_url,
             tmp_path,
-            deadline_seconds=lambda: 4.0,
-            start_allowance_seconds=1.0,
+            deadline_seconds=lambda: 1.0,
+            start_allowance_seconds=0.3,
         )
         result = run_pod(made)
 
     assert result
-    assert reason in result.reason
+    assert "deadline" in result.reason
 
 
 def test_a_run_that_cannot_be_recorded_is_not_measured(

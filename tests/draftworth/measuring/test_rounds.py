@@ -1,7 +1,6 @@
 """Which rounds a run measures: the least of everything, then where the interval is widest."""
 
 from collections import Counter
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -10,40 +9,34 @@ from draftworth.analysis.summary import Group
 from draftworth.measuring import schedule
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.records.load import ConcurrencyLoad
-from draftworth.records.results import BlockResult
 from tests.draftworth.measuring.specifications import case, endpoint, sampling, specification
 
 C1, C2, C4 = (ConcurrencyLoad(concurrency=n) for n in (1, 2, 4))
 PAIR = (endpoint("baseline", 0), endpoint("k7", 1), endpoint("baseline", 1), endpoint("k7", 0))
 
 
-class Told(schedule.Precision):
+class Told(schedule.Rounds):
     """Widths that the test chooses, by class and load; they shrink with the rounds measured."""
 
     widths: dict[tuple[str, str], float]
 
-    def is_enough(self, blocks: Sequence[BlockResult], group: Group, *, requests: int) -> bool:
-        return self._width(group) / (requests or 1) <= self.spec.sampling.target_interval_width
+    def is_narrow(self, group: Group, *, requests: int) -> bool:
+        return self.width(group) / (requests or 1) <= self.spec.sampling.target_interval_width
 
-    def width(self, blocks: Sequence[BlockResult], group: Group) -> float:
-        return self._width(group)
-
-    def report_missing(self, blocks: Sequence[BlockResult], group: Group) -> None:
-        self.progress(group.label)
-
-    def _width(self, group: Group) -> float:
+    def width(self, group: Group) -> float:
         return self.widths.get((group.prompt_class, group.load.label), 0.0)
+
+    def report_missing(self, group: Group) -> None:
+        self.progress(group.label)
 
 
 def rounds_of(
     spec: RunSpec, widths: dict[tuple[str, str], float], said: list[str] | None = None
 ) -> list[schedule.Round]:
     lines: list[str] = [] if said is None else said
-    told = Told(spec=spec, progress=lines.append)
-    object.__setattr__(told, "widths", widths)
-    return list(
-        schedule.Rounds(spec=spec, precision=told, blocks=[], stages=[*schedule.stages(spec)])
-    )
+    told = Told(spec=spec, progress=lines.append, blocks=[], stages=[*schedule.stages(spec)])
+    told.widths = widths
+    return list(told)
 
 
 def spec(**overrides: Any) -> RunSpec:

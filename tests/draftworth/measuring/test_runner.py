@@ -241,15 +241,6 @@ def test_a_ladder_is_measured_rung_by_rung(tmp_path: Path) -> None:
     assert [(b.load.label, len(b.requests)) for b in blocks] == [("c1", 4), ("c3", 4), ("p50", 4)]
 
 
-def test_parallel_loads_both_variants_in_the_same_round(tmp_path: Path) -> None:
-    with stream_server(server(1, 1)) as a, stream_server(server(2)) as b:
-        run(spec(a.base_url, b.base_url, cases=[case("count")], parallel=True), tmp_path)
-
-    blocks = read_run(tmp_path / "test-1").blocks
-    assert {b.variant for b in blocks} == {"baseline", "k7"}
-    assert len({b.block for b in blocks}) == 2
-
-
 @pytest.mark.parametrize(("load", "warmup"), [(ALONE, 1), (IN_PAIRS, 2)])
 def test_warm_up_and_fillers_are_sent_but_not_recorded(
     tmp_path: Path, load: Load, warmup: int

@@ -1,5 +1,5 @@
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -267,13 +267,6 @@ def test_what_cloudwatch_does_not_take_is_refused_before_any_call(
     with pytest.raises(UnusableError) as refused:
         plan_block(block)
     assert reason in str(refused.value)
-
-
-def test_a_datum_has_at_most_150_values() -> None:
-    requests = tuple(make_record(i, started_at_unix_s=START_UNIX_S) for i in range(301))
-    (call,) = plan_block(make_block(requests=requests)).calls
-    sizes = Counter(len(d["Values"]) for d in call if d["MetricName"] == "TTFT")
-    assert sizes == {150: 2, 1: 1}
 
 
 def query_protocol_bytes(call: Call) -> int:

@@ -2,7 +2,6 @@
 
 import io
 from collections.abc import Container
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,7 +10,6 @@ from botocore.exceptions import ClientError
 
 from draftworth.metrics import definitions
 from draftworth.records.codec import dump_record
-from draftworth.records.load import ConcurrencyLoad
 from draftworth.records.results import BlockResult, claim_key
 from lambdas.metrics_publisher.events import ClaimedError, NotNowError, UnusableError
 from lambdas.metrics_publisher.publisher import CLOCK_SKEW_SECONDS
@@ -78,31 +76,6 @@ def test_a_file_that_changed_after_it_was_published_is_refused(aws: Aws) -> None
     with pytest.raises(UnusableError, match="changed after 1 of 1 calls were published"):
         aws.publish(key)
     assert aws.count(block) == 3
-
-
-def test_two_loads_of_a_ladder_are_told_apart(aws: Aws) -> None:
-    loads = [ConcurrencyLoad(concurrency=n) for n in (1, 4)]
-    one, four = (make_block(block=n, load=load) for n, load in enumerate(loads))
-    for block in (one, four):
-        aws.publish(aws.upload(block))
-    for block in (one, four):
-        assert aws.count(block) == 3
-        (value,) = aws.read(block, definitions.OUTPUT_THROUGHPUT, "Average").values()
-        assert value == pytest.approx(block.output_throughput_token_per_s)
-    assert one.output_throughput_token_per_s != four.output_throughput_token_per_s
-
-
-def test_an_estimated_acceptance_reads_back_under_its_own_name_alone(aws: Aws) -> None:
-    """Steps of 1.5 tokens, of at most six: a tenth of the five drafts."""
-    block = make_block(speculation=None, max_tokens_per_step=6, request_count=1)
-    (record,) = block.requests
-    # 99 tokens after the first in 66 chunks.
-    block = replace(block, requests=(replace(record, chunks=67),))
-    aws.publish(aws.upload(block))
-    assert list(aws.read(block, definitions.ACCEPTANCE_RATE_ESTIMATED, "Average").values()) == [
-        pytest.approx(10.0)
-    ]
-    assert aws.read(block, definitions.ACCEPTANCE_RATE, "Average") == {}
 
 
 @SMALL_CALLS

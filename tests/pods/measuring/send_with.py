@@ -15,6 +15,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from draftworth.measuring.client import Client
@@ -45,17 +46,10 @@ def opened(kind: str) -> Iterator[tuple[LoadEngine, list[Any]]]:
     if kind == "asyncio":
         yield AsyncioEngine(), []
         return
-    from pods.measuring.ray_actors import RayActors
-    from pods.measuring.ray_engine import RayEngine
+    from pods.measuring.ray_actors import ray_engine
 
-    actors = RayActors(ACTORS, None)
-    engine = RayEngine(actors.actors, lambda line: print(line, file=sys.stderr))  # noqa: T201
-    try:
-        yield engine, [actor.handle for actor in actors.actors]
-    finally:
-        actors.end_actors()
-        engine.close()
-        actors.close()
+    with ray_engine(ACTORS, None, partial(print, file=sys.stderr)) as (engine, actors, _):
+        yield engine, [actor.handle for actor in actors]
 
 
 def kill_later(handle: Any, seconds: float) -> None:

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import boto3
@@ -17,7 +18,8 @@ import pytest
 
 from charts.shipped import MEASURING_IMAGE
 from draftworth.measuring import run_specification
-from draftworth.measuring.journal import Entry, EntryKind
+from draftworth.measuring.journal import Entry, EntryKind, read_history
+from draftworth.measuring.result_files import FolderSink
 from draftworth.records.codec import dump_record, dump_text, load_record
 from draftworth.records.findings import REPORT_FOLDER, REPORT_PAGE
 from draftworth.records.load import LoadGenerator
@@ -234,12 +236,38 @@ def test_a_pod_that_is_terminated_leaves_the_run_to_the_next_one(
     assert len(server.requests) == asked
 
 
+def test_a_process_that_gets_the_signal_ends_with_its_code_and_a_run_that_can_be_read(
+    tmp_path: Path,
+) -> None:
+    """With nothing of this process: its own handlers, its threads and its exit."""
+    pods: list[subprocess.Popen[str]] = []
+
+    def signalled(request: Request) -> Sequence[Step]:
+        if request.method == "POST":
+            pods[0].send_signal(signal.SIGTERM)
+        return stalled(request)
+
+    with stream_server(signalled) as server:
+        (tmp_path / "spec.json").write_text(dump_text(spec_for(server.base_url)))
+        given = ("--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out"))
+        command = [sys.executable, "-m", "pods.measuring", *given]
+        env = {**os.environ, **IN_A_JOB}
+        pods.append(subprocess.Popen(command, cwd=ROOT, env=env, stderr=subprocess.PIPE, text=True))
+        _, log = pods[0].communicate(timeout=HANGS_AFTER_SECONDS)
+
+    assert pods[0].returncode == run_specification.EXIT_INTERRUPTED, log
+    history = read_history(FolderSink(tmp_path / "out"), RUN_OF_THE_JOB)
+    assert history.result is None
+    assert [entry.kind for entry in history.entries] == ["started", "waited", "ended"]
+
+
 def test_a_signal_while_ray_starts_ends_the_process(
     program: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As the first process of a container it would be ignored without a handler."""
     monkeypatch.setattr("pods.measuring.engines.why_not_llmperf", lambda *_: "")
-    monkeypatch.setattr("pods.measuring.engines.start_actors", terminate)
+    ray_actors = SimpleNamespace(ray_engine=terminate)
+    monkeypatch.setitem(sys.modules, "pods.measuring.ray_actors", ray_actors)
     code, log = program(ON_RAY, **IN_A_JOB)
 
     assert code == run_specification.EXIT_INTERRUPTED, log
@@ -347,7 +375,6 @@ def test_a_run_ends_at_its_deadline_and_says_so(program: Program, tmp_path: Path
         (NOWHERE, ("--results", "s3:///runs"), "allowed: s3://BUCKET/PREFIX"),
         (NOWHERE, ("--deadline-minutes-file", "/nothing"), "no number of minutes"),
         (ON_RAY, (), "load_generator llmperf: not installed: "),
-        (ON_RAY, (), "load_generator asyncio needs no Ray"),
     ],
 )
 def test_a_wrong_input_exits_with_two_and_no_traceback(

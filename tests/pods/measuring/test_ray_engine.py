@@ -2,16 +2,19 @@
 
 import asyncio
 import re
+import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
 
 import pytest
 
 from draftworth.errors import UserInputError
 from draftworth.measuring.client import ERROR_LOST_ACTOR, ERROR_UNEXPECTED, Client, Measured
-from draftworth.measuring.load import AsyncioEngine, Batch, Planned, SentBatch
+from draftworth.measuring.load import AsyncioEngine, Batch, LoadEngine, Planned, SentBatch
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.records.load import (
     MAX_LLMPERF_IN_FLIGHT,
@@ -250,24 +253,15 @@ def test_there_are_as_many_actors_as_requests_in_flight(
 
 
 def installed(*names: str) -> Callable[[str], object]:
-    """What `find_spec` does: None for a module, an error where the parent of one is missing."""
-
-    def find(name: str) -> object:
-        if name.partition(".")[0] in names:
-            return name
-        if "." in name:
-            raise ModuleNotFoundError(name)
-        return None
-
-    return find
+    return lambda name: name if name in names else None
 
 
 @pytest.mark.parametrize(
     ("names", "reason"),
     [
         (("ray", "llmperf"), ""),
-        (("ray",), "not installed: llmperf.requests_launcher"),
-        ((), "not installed: ray, llmperf.requests_launcher"),
+        (("ray",), "not installed: llmperf"),
+        ((), "not installed: ray, llmperf"),
     ],
 )
 def test_ray_is_used_where_both_are_installed(names: tuple[str, ...], reason: str) -> None:
@@ -315,47 +309,26 @@ def test_a_load_generator_that_cannot_be_had_is_refused(
         pass
 
 
-@dataclass
-class FakeActors:
-    """Actors as Ray would have started them."""
-
-    count: int
-    address: str | None
-    scheduling: str = "real-time (SCHED_FIFO 1)"
-    calls: list[str] = field(default_factory=list)
-
-    @property
-    def actors(self) -> list[FakeActor]:
-        return [FakeActor(Watch()) for _ in range(self.count)]
-
-    def end_actors(self) -> None:
-        self.calls.append("end_actors")
-
-    def close(self) -> None:
-        self.calls.append("close")
-
-
 def test_llmperf_starts_the_actors_that_the_run_needs_and_ends_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    started: list[FakeActors] = []
     told: list[str] = []
 
-    def start(count: int, address: str | None) -> FakeActors:
-        started.append(FakeActors(count, address))
-        return started[0]
+    @contextmanager
+    def fake_ray(count: int, address: str, _: object) -> Iterator[tuple[LoadEngine, object, str]]:
+        told.append(f"{count} at {address}")
+        yield AsyncioEngine(), (), "real-time (SCHED_FIFO 1)"
+        told.append("ended")
 
     monkeypatch.setattr(engines, "why_not_llmperf", lambda run, address: "")
-    monkeypatch.setattr(engines, "start_actors", start)
+    ray_actors = SimpleNamespace(ray_engine=fake_ray)
+    monkeypatch.setitem(sys.modules, "pods.measuring.ray_actors", ray_actors)
 
     opened = open_engine("ray://head:10001", spec(concurrency(4)), told.append)
-    with opened as (engine, scheduling):
-        assert isinstance(engine, RayEngine)
-        assert started[0].calls == []
+    with opened as (_, scheduling):
+        told.append(scheduling)
 
-    assert (started[0].count, started[0].address) == (4, "ray://head:10001")
-    assert scheduling == "real-time (SCHED_FIFO 1)"
-    assert started[0].calls == ["end_actors", "close"]
-    assert told[0].startswith(
-        "load generator: llmperf on Ray, ray://head:10001, 4 actors (real-time"
-    )
+    started, ready, *rest = told
+    assert started == "4 at ray://head:10001"
+    assert ready.startswith("load generator: llmperf on Ray, ray://head:10001, 4 actors (real-time")
+    assert rest == ["real-time (SCHED_FIFO 1)", "ended"]
