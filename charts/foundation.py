@@ -25,7 +25,11 @@ class FoundationChart(cdk8s.Chart):
 
     def __init__(self, scope: Construct, id_: str, *, experiment: ResolvedNeuron) -> None:
         super().__init__(scope, id_, labels=names.experiment_labels(experiment))
-        self._namespace()
+        # `baseline`, not `restricted`: the Neuron images run as root.
+        level = {"pod-security.kubernetes.io/enforce": "baseline"}
+        k8s.KubeNamespace(
+            self, "namespace", metadata=k8s.ObjectMeta(name=names.NAMESPACE, labels=level)
+        )
         serving = [names.service_name(variant.name) for variant in experiment.variants]
         for name in (names.STAGER_SERVICE_ACCOUNT, *serving, names.MEASURING_JOB_SERVICE_ACCOUNT):
             # Only a measuring Job that starts and stops servers calls the Kubernetes API, and its
@@ -50,13 +54,6 @@ class FoundationChart(cdk8s.Chart):
         if experiment.spec.changes_servers:
             out.append(_kubernetes_api())
         self._policy("load-generator", names.MEASURING_JOB_COMPONENT, ingress=[], egress=out)
-
-    def _namespace(self) -> None:
-        # `baseline`, not `restricted`: the Neuron images run as root.
-        level = {"pod-security.kubernetes.io/enforce": "baseline"}
-        k8s.KubeNamespace(
-            self, "namespace", metadata=k8s.ObjectMeta(name=names.NAMESPACE, labels=level)
-        )
 
     def _serving_policy(self) -> None:
         """Let the measuring Job in; let name look-ups, credentials and S3 out.

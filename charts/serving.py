@@ -7,11 +7,12 @@ from constructs import Construct
 
 from charts import k8s, names
 from charts.pods import metadata
-from charts.vllm_pod import pod_template, service_port
+from charts.vllm_pod import PORT_NAME, pod_template
 from draftworth.experiment.naming import dns_label
 from draftworth.experiment.placement import PlacedSlot
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
 from draftworth.records.servers import COMPILE_LIMIT_MINUTES
+from draftworth.serving.command import SERVING_PORT
 
 NEURON_DRIVER = "neuron.aws.com"
 DEVICE_CLASS = "neuron.aws.com"
@@ -58,8 +59,7 @@ class ServingChart(cdk8s.Chart):
                 runs = slot == variant.slot and experiment.starts_up(variant)
                 spec = _deployment_spec(slot, template, replicas=1 if runs else 0)
                 self.content.append(k8s.KubeDeployment.manifest(spec=spec))
-                self._deployment(chart, slot, spec)
-                self._service(chart, slot)
+                self._server(chart, slot, spec)
 
     def _chart_of(self, scope: Construct, variant: NeuronVariant) -> cdk8s.Chart:
         if self._experiment.spec.search is None or variant.is_baseline:
@@ -90,29 +90,25 @@ class ServingChart(cdk8s.Chart):
         self._claim_templates[place] = name
         return name
 
-    def _deployment(self, chart: cdk8s.Chart, slot: PlacedSlot, spec: k8s.DeploymentSpec) -> None:
-        labels = names.server_labels(self._experiment, slot)
+    def _server(self, chart: cdk8s.Chart, slot: PlacedSlot, spec: k8s.DeploymentSpec) -> None:
+        name, labels = names.server_name(slot), names.server_labels(self._experiment, slot)
         startup = (
             f"up to {COMPILE_LIMIT_MINUTES} minutes: a start that finds no compiled graphs "
             "compiles the model first"
         )
-        k8s.KubeDeployment(
-            chart,
-            f"deployment-{names.server_name(slot)}",
-            metadata=metadata(names.server_name(slot), labels, {"draftworth/startup": startup}),
-            spec=spec,
+        about = metadata(name, labels, {"draftworth/startup": startup})
+        k8s.KubeDeployment(chart, f"deployment-{name}", metadata=about, spec=spec)
+        port = k8s.ServicePort(
+            name=PORT_NAME,
+            port=SERVING_PORT,
+            # The same number: the VPC CNI enforces network policies only then.
+            target_port=k8s.IntOrString.from_number(SERVING_PORT),
+            protocol="TCP",
         )
-
-    def _service(self, chart: cdk8s.Chart, slot: PlacedSlot) -> None:
-        labels = names.server_labels(self._experiment, slot)
-        k8s.KubeService(
-            chart,
-            f"service-{names.server_name(slot)}",
-            metadata=metadata(names.server_name(slot), labels),
-            spec=k8s.ServiceSpec(
-                type="ClusterIP", selector=names.selector_labels(slot), ports=[service_port()]
-            ),
+        service = k8s.ServiceSpec(
+            type="ClusterIP", selector=names.selector_labels(slot), ports=[port]
         )
+        k8s.KubeService(chart, f"service-{name}", metadata=metadata(name, labels), spec=service)
 
 
 def _deployment_spec(
