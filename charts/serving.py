@@ -57,9 +57,7 @@ class ServingChart(cdk8s.Chart):
                     experiment, variant, slot, bindings, claim_template=self._claim_template(slot)
                 )
                 runs = slot == variant.slot and experiment.starts_up(variant)
-                spec = _deployment_spec(slot, template, replicas=1 if runs else 0)
-                self.content.append(k8s.KubeDeployment.manifest(spec=spec))
-                self._server(chart, slot, spec)
+                self._server(chart, slot, template, replicas=1 if runs else 0)
 
     def _chart_of(self, scope: Construct, variant: NeuronVariant) -> cdk8s.Chart:
         if self._experiment.spec.search is None or variant.is_baseline:
@@ -90,7 +88,19 @@ class ServingChart(cdk8s.Chart):
         self._claim_templates[place] = name
         return name
 
-    def _server(self, chart: cdk8s.Chart, slot: PlacedSlot, spec: k8s.DeploymentSpec) -> None:
+    def _server(
+        self, chart: cdk8s.Chart, slot: PlacedSlot, template: k8s.PodTemplateSpec, *, replicas: int
+    ) -> None:
+        spec = k8s.DeploymentSpec(
+            replicas=replicas,
+            # A rolling update would need a second slot beside the running one.
+            strategy=k8s.DeploymentStrategy(type="Recreate"),
+            revision_history_limit=1,
+            progress_deadline_seconds=60 * (COMPILE_LIMIT_MINUTES + ROLLOUT_MARGIN_MINUTES),
+            selector=k8s.LabelSelector(match_labels=names.selector_labels(slot)),
+            template=template,
+        )
+        self.content.append(k8s.KubeDeployment.manifest(spec=spec))
         name, labels = names.server_name(slot), names.server_labels(self._experiment, slot)
         startup = (
             f"up to {COMPILE_LIMIT_MINUTES} minutes: a start that finds no compiled graphs "
@@ -109,20 +119,6 @@ class ServingChart(cdk8s.Chart):
             type="ClusterIP", selector=names.selector_labels(slot), ports=[port]
         )
         k8s.KubeService(chart, f"service-{name}", metadata=metadata(name, labels), spec=service)
-
-
-def _deployment_spec(
-    slot: PlacedSlot, template: k8s.PodTemplateSpec, *, replicas: int
-) -> k8s.DeploymentSpec:
-    return k8s.DeploymentSpec(
-        replicas=replicas,
-        # A rolling update would need a second slot beside the running one.
-        strategy=k8s.DeploymentStrategy(type="Recreate"),
-        revision_history_limit=1,
-        progress_deadline_seconds=60 * (COMPILE_LIMIT_MINUTES + ROLLOUT_MARGIN_MINUTES),
-        selector=k8s.LabelSelector(match_labels=names.selector_labels(slot)),
-        template=template,
-    )
 
 
 def _asked_place(experiment: ResolvedNeuron, slot: PlacedSlot) -> int | None:
