@@ -15,7 +15,7 @@ from charts.shipped import METRICS_PUBLISHER
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
 from stacks.constructs.applied_charts import PRUNED_KINDS
 from tests.stacks.function_assets import check_function_asset
-from tests.stacks.graph import needs_in, reached
+from tests.stacks.graph import before
 from tests.stacks.rendering import Granted, granted_in, kubernetes_objects, may, rights, without
 from tests.stacks.synthesis import Template, benchmark, experiments, of_type, synthesis
 
@@ -29,11 +29,6 @@ def charts(template: Template) -> dict[str, str]:
     ids = {name: k for name in ORDER for k in of_type(template, MANIFEST) if f"Chart{name}" in k}
     assert list(ids) == list(ORDER)
     return ids
-
-
-def before(template: Template, logical_id: str) -> set[str]:
-    """Everything that a resource waits for, at one remove or more."""
-    return reached(needs_in(template), logical_id)
 
 
 def test_charts_are_applied_one_after_the_other_once_the_roles_are_there() -> None:

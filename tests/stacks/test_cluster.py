@@ -13,7 +13,7 @@ from draftworth.experiment.aws import ADD_ONS, CapacityBlock
 from draftworth.experiment.naming import Names
 from draftworth.records.deployment import CapacityKind
 from stacks.constructs.accelerator_nodes import NODE_CONFIG
-from tests.stacks.graph import needs_in, reached
+from tests.stacks.graph import before
 from tests.stacks.synthesis import Resource, Template, experiments, of_type, only, synthesis
 
 pytestmark = [pytest.mark.synth]
@@ -41,10 +41,6 @@ def launch_data(name: str) -> dict[str, Any]:
 def add_ons(template: Template) -> dict[str, Resource]:
     found = of_type(template, "AWS::EKS::Addon").values()
     return {r["Properties"]["AddonName"]: r for r in found}
-
-
-def needs(template: Template, logical_id: str) -> set[str]:
-    return reached(needs_in(template), logical_id)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -89,13 +85,13 @@ def test_nodes_come_after_the_network_plugin_and_before_what_runs_on_them() -> N
         r["Properties"]["AddonName"]: k for k, r in of_type(template, "AWS::EKS::Addon").items()
     }
     for group in nodes:
-        assert by_add_on["vpc-cni"] in needs(template, group)
-        assert by_add_on["coredns"] not in needs(template, group)
+        assert by_add_on["vpc-cni"] in before(template, group)
+        assert by_add_on["coredns"] not in before(template, group)
     (cpu,) = (k for k in nodes if "Cpu" in k)
     (driver,) = of_type(template, "Custom::AWSCDK-EKS-HelmChart")
     pods = ("coredns", "metrics-server", "aws-mountpoint-s3-csi-driver")
     for dependant in (*(by_add_on[name] for name in pods), driver):
-        assert cpu in needs(template, dependant)
+        assert cpu in before(template, dependant)
 
 
 def logs_that_could_come_back(template: Template) -> set[tuple[str, str]]:
@@ -109,7 +105,7 @@ def logs_that_could_come_back(template: Template) -> set[tuple[str, str]]:
     writers = [agent_id, *of_type(template, "AWS::EKS::Nodegroup")]
     assert len(written) == 4
     assert len(writers) >= 3
-    return {(w, log) for w in writers for log in written - needs(template, w)}
+    return {(w, log) for w in writers for log in written - before(template, w)}
 
 
 @pytest.mark.parametrize("name", NAMES)
