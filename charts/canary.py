@@ -1,6 +1,5 @@
 """The canaries: Jobs on CPU nodes that read what servers will read, before capacity is bought."""
 
-from collections.abc import Iterator
 from dataclasses import asdict
 
 import cdk8s
@@ -11,7 +10,7 @@ from charts.jobs import add_job
 from charts.pods import resources
 from charts.storage import ARTIFACTS_PATH, pod_mounts, pod_volumes
 from charts.vllm_pod import graph_environment
-from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
+from draftworth.planning.resolved import ResolvedNeuron
 from draftworth.serving.command import ModelPaths
 
 CONTAINER_NAME = "canary"
@@ -32,7 +31,13 @@ def canary_chart(
     """
     labels = names.component_labels("canary", names.CANARY_COMPONENT, experiment)
     chart = cdk8s.Chart(scope, "canary", labels=labels)
+    paths = asdict(ModelPaths())
     for variant in experiment.canaries:
+        # The mounted folder of each role, and the checkpoint that must be in it.
+        checkpoints = {
+            f"--{role}": f"{paths[role]}={model.model}@{model.revision}"
+            for role, model in variant.checkpoints.items()
+        }
         add_job(
             chart,
             bindings,
@@ -45,7 +50,7 @@ def canary_chart(
                 "--checkpoints": bindings.checkpoints_bucket,
                 "--results": bindings.results_bucket,
                 "--artifacts-folder": ARTIFACTS_PATH,
-                **dict(_checkpoints(variant)),
+                **checkpoints,
             },
             environment=graph_environment(variant),
             service_account=names.service_name(variant.name),
@@ -59,10 +64,3 @@ def canary_chart(
             fs_group=None,
         )
     return chart
-
-
-def _checkpoints(variant: NeuronVariant) -> Iterator[tuple[str, str]]:
-    """Yield an option for each role: the mounted folder and the checkpoint that must be in it."""
-    paths = asdict(ModelPaths())
-    for role, model in variant.checkpoints.items():
-        yield f"--{role}", f"{paths[role]}={model.model}@{model.revision}"

@@ -16,7 +16,6 @@ from draftworth.records.checkpoints import FAILURES_ANNOTATION, FAILURES_VARIABL
 
 CONTAINER_NAME = "checkpoint-stager"
 SCRATCH_PATH = "/scratch"
-EXIT_WRONG_INPUT = UserInputError.exit_code
 
 # With Kubernetes' growing waits (10 s, 20 s, ... 6 minutes) a hub may be down for over 20 minutes.
 RETRIES = 8
@@ -80,7 +79,7 @@ def staging_chart(
             volumes=[empty_folder("scratch", size_gib=storage_gib - 1)],
             mounts=[k8s.VolumeMount(name="scratch", mount_path=SCRATCH_PATH)],
             retries=RETRIES,
-            failure_rules=[on_exit("FailJob", CONTAINER_NAME, EXIT_WRONG_INPUT)],
+            failure_rules=[on_exit("FailJob", CONTAINER_NAME, UserInputError.exit_code)],
             # With an index Kubernetes tells each pod how many failed before it: the last one
             # reports that staging was given up.
             job_settings={"completion_mode": "Indexed", "backoff_limit_per_index": RETRIES},

@@ -8,8 +8,7 @@ import argparse
 import re
 import shlex
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from charts import names
@@ -34,15 +33,6 @@ RUN_SPEC_FILE = "run-specification.json"
 _BUCKET = re.compile(r"(?!.*\.\.)(?![0-9]+(\.[0-9]+){3}\Z)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 # A folder of the results bucket, which the Job's pod may read.
 RUN_SPEC_FOLDER = "run-specifications"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Written:
-    """The YAML files in the order of application, and the run specification with its address."""
-
-    manifests: tuple[Path, ...]
-    run_spec: Path
-    run_spec_url: str
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -76,8 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
             "because under a tag that moves two runs measure with different clients and a changed "
             "Job keeps its name"
         )
-    written = write_manifests(arguments.experiment, arguments.out, given)
-    sys.stdout.write(_next_steps(written))
+    sys.stdout.write(write_manifests(arguments.experiment, arguments.out, given))
     return 0
 
 
@@ -87,21 +76,23 @@ def _check_buckets(arguments: argparse.Namespace) -> None:
         if name.endswith("_bucket") and value is not None and not _BUCKET.fullmatch(value):
             raise UserInputError(
                 f"{command.option(name)}: given {one_line(value)!r}, allowed: a bucket's name by "
-                f"S3's "
-                "rules: 3 to 63 lower-case letters, digits, hyphens and dots, a letter or digit "
-                "first and last, no two dots together, no IP address"
+                "S3's rules: 3 to 63 lower-case letters, digits, hyphens and dots, a letter or "
+                "digit first and last, no two dots together, no IP address"
             )
 
 
 def write_manifests(
     experiment_path: Path, out: Path, given: Mapping[str, str] | None = None
-) -> Written:
-    """One YAML file a chart, numbered in the order of application, and the run specification.
+) -> str:
+    """Write one YAML file a chart, in the order of application, and the run specification.
 
     Args:
         experiment_path: an experiment on Neuron devices.
         out: folder for the files (`write_files`).
         given: values of `VARIABLES` fields; a placeholder stands for each one that is left out.
+
+    Returns:
+        the next steps as text.
 
     Raises:
         UserInputError: the experiment is wrong, or a local one.
@@ -115,12 +106,9 @@ def write_manifests(
         f"{number:02}-{chart.node.id}.yaml": yaml_text(chart.to_json())
         for number, chart in enumerate(charts, start=1)
     }
-    *manifests, run_spec = write_files(
-        out, {**{name: text.encode() for name, text in texts.items()}, RUN_SPEC_FILE: file.data}
-    )
-    return Written(
-        manifests=tuple(manifests), run_spec=run_spec, run_spec_url=bindings.run_spec_url
-    )
+    contents = {name: text.encode() for name, text in texts.items()}
+    files = write_files(out, {**contents, RUN_SPEC_FILE: file.data})
+    return _next_steps(files, "".join(texts.values()), bindings.run_spec_url)
 
 
 def _bindings(
@@ -132,16 +120,15 @@ def _bindings(
     values |= given
     return names.Bindings(
         region=experiment.spec.aws.region,
-        run_spec_url=f"s3://{values['results_bucket']}/{RUN_SPEC_FOLDER}/{file.name}",
+        run_spec_url=f"s3://{values['results_bucket']}/{RUN_SPEC_FOLDER}/{file.sha256}.json",
         run_spec_sha256=file.sha256,
         **values,
     )
 
 
-def _next_steps(written: Written) -> str:
-    files = written.manifests
+def _next_steps(written: Sequence[Path], text: str, run_spec_url: str) -> str:
+    *files, run_spec = written
     lines = ["Wrote, in the order in which to apply them:", *(f"  {file}" for file in files), ""]
-    text = "".join(file.read_text(encoding="utf-8") for file in files)
     missing = [v for v in VARIABLES.values() if placeholder(v) in text]
     piped = [f"cat {shlex.join(map(str, files))}", "kubectl apply -f -"]
     if missing:
@@ -151,7 +138,7 @@ def _next_steps(written: Written) -> str:
         piped.insert(1, f"envsubst '{only}'")
     lines += [
         "Put the run specification, which holds the prompts, where the measuring Job reads it:",
-        f"  aws s3 cp {shlex.quote(str(written.run_spec))} {written.run_spec_url}",
+        f"  aws s3 cp {shlex.quote(str(run_spec))} {run_spec_url}",
         "It stays there until you delete it. Then apply:",
         f"  {' | '.join(piped)}",
     ]

@@ -25,7 +25,11 @@ class FoundationChart(cdk8s.Chart):
 
     def __init__(self, scope: Construct, id_: str, *, experiment: ResolvedNeuron) -> None:
         super().__init__(scope, id_, labels=names.experiment_labels(experiment))
-        self._namespace()
+        # `baseline`, not `restricted`: the Neuron images run as root.
+        level = {"pod-security.kubernetes.io/enforce": "baseline"}
+        k8s.KubeNamespace(
+            self, "namespace", metadata=k8s.ObjectMeta(name=names.NAMESPACE, labels=level)
+        )
         serving = [names.service_name(variant.name) for variant in experiment.variants]
         for name in (names.STAGER_SERVICE_ACCOUNT, *serving, names.MEASURING_JOB_SERVICE_ACCOUNT):
             # Only a measuring Job that starts and stops servers calls the Kubernetes API, and its
@@ -42,7 +46,16 @@ class FoundationChart(cdk8s.Chart):
         out = [_dns(), _credentials(), _public_https()]
         self._policy("stager", names.STAGER_COMPONENT, ingress=[], egress=out)
         self._policy("canary", names.CANARY_COMPONENT, ingress=[], egress=out)
-        self._serving_policy()
+        # The measuring Job in; out: name look-ups, credentials and S3. The kubelet's probes come
+        # from the pod's own node, which a network policy never shuts out. Checkpoints and artifacts
+        # are read by the S3 driver's pods, not through this pod's network. The policy holds for the
+        # whole pod, so vLLM may connect to whatever the uploader needs. The Neuron runtime reads
+        # the instance type from /sys, so the metadata service, and with it the node's credentials,
+        # stay shut.
+        measuring = k8s.NetworkPolicyIngressRule(
+            from_=[_pods(names.MEASURING_JOB_COMPONENT)], ports=[_port(SERVING_PORT)]
+        )
+        self._policy("serving", names.SERVING_COMPONENT, ingress=[measuring], egress=out)
         # Nobody in. Out: name look-ups, servers, credentials, S3, and the Kubernetes API where the
         # Job starts and stops servers.
         servers = _to(_pods(names.SERVING_COMPONENT), ports=[_port(SERVING_PORT)])
@@ -50,28 +63,6 @@ class FoundationChart(cdk8s.Chart):
         if experiment.spec.changes_servers:
             out.append(_kubernetes_api())
         self._policy("load-generator", names.MEASURING_JOB_COMPONENT, ingress=[], egress=out)
-
-    def _namespace(self) -> None:
-        # `baseline`, not `restricted`: the Neuron images run as root.
-        level = {"pod-security.kubernetes.io/enforce": "baseline"}
-        k8s.KubeNamespace(
-            self, "namespace", metadata=k8s.ObjectMeta(name=names.NAMESPACE, labels=level)
-        )
-
-    def _serving_policy(self) -> None:
-        """Let the measuring Job in; let name look-ups, credentials and S3 out.
-
-        The kubelet's probes come from the pod's own node, which a network policy never shuts out.
-        Checkpoints and artifacts are read by the S3 driver's pods, not through this pod's network.
-        The policy holds for the whole pod, so vLLM may connect to whatever the uploader needs. The
-        Neuron runtime reads the instance type from /sys, so the metadata service, and with it the
-        node's credentials, stay shut.
-        """
-        ingress = k8s.NetworkPolicyIngressRule(
-            from_=[_pods(names.MEASURING_JOB_COMPONENT)], ports=[_port(SERVING_PORT)]
-        )
-        egress = [_dns(), _credentials(), _public_https()]
-        self._policy("serving", names.SERVING_COMPONENT, ingress=[ingress], egress=egress)
 
     def _policy(
         self,

@@ -62,9 +62,8 @@ def program(name: str) -> list[str]:
 @cache
 def _sources() -> dict[str, str]:
     """Return the texts of the programs by their paths in the zip file."""
-    files = [_MAIN, *source_files(SERVING_POD)]
-    texts = [(ROOT / file).read_text(encoding="utf-8") for file in files]
-    return dict(zip(["__main__.py", *files[1:]], texts, strict=True))
+    files = {"__main__.py": _MAIN, **{file: file for file in source_files(SERVING_POD)}}
+    return {path: (ROOT / file).read_text(encoding="utf-8") for path, file in files.items()}
 
 
 def zipped(sources: dict[str, str]) -> bytes:

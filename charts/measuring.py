@@ -7,7 +7,6 @@ hold text that CloudFormation or `envsubst` would replace.
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import cdk8s
 from constructs import Construct
@@ -28,18 +27,13 @@ from draftworth.records.servers import START_ALLOWANCE_MINUTES
 
 @dataclass(frozen=True, kw_only=True)
 class RunSpecFile:
-    """The file's bytes. It is stored under their hash, which the pod checks."""
+    """The file's bytes, and their hash, which the pod checks.
+
+    It is stored under the hash, so an object that a pod was told of is never replaced.
+    """
 
     data: bytes
-
-    @cached_property
-    def sha256(self) -> str:
-        return hashlib.sha256(self.data).hexdigest()
-
-    @property
-    def name(self) -> str:
-        """The name follows the content, so an object that a pod was told of is never replaced."""
-        return f"{self.sha256}.json"
+    sha256: str
 
 
 def run_spec_file(experiment: ResolvedNeuron) -> RunSpecFile:
@@ -54,7 +48,8 @@ def run_spec_file(experiment: ResolvedNeuron) -> RunSpecFile:
         ready_deadline_seconds=None,
         start_allowance_seconds=60 * START_ALLOWANCE_MINUTES,
     )
-    return RunSpecFile(data=dump_record(spec))
+    data = dump_record(spec)
+    return RunSpecFile(data=data, sha256=hashlib.sha256(data).hexdigest())
 
 
 def _server(experiment: ResolvedNeuron, slot: PlacedSlot) -> Server:
@@ -180,7 +175,14 @@ def _add_job(
         },
         # No CPU limit: a throttled client would report its own waiting as latency.
         resources=resources(cpus=MEASURING_JOB_CPUS, memory_gib=MEASURING_JOB_MEMORY_GIB),
-        volumes=_volumes(),
+        volumes=[
+            k8s.Volume(
+                name="deadline", config_map=k8s.ConfigMapVolumeSource(name=DEADLINE_CONFIG_MAP)
+            ),
+            # Ray writes below $HOME and /tmp; the rest of the container is read-only.
+            empty_folder("home", size_gib=WRITABLE_FOLDER_GIB),
+            empty_folder("tmp", size_gib=WRITABLE_FOLDER_GIB),
+        ],
         mounts=[
             # The folder and not the file: a file that is mounted alone is never updated.
             k8s.VolumeMount(name="deadline", mount_path=DEADLINE_FOLDER, read_only=True),
@@ -209,15 +211,6 @@ def _add_job(
             "termination_grace_period_seconds": TERMINATION_GRACE_SECONDS,
         },
     )
-
-
-def _volumes() -> list[k8s.Volume]:
-    return [
-        k8s.Volume(name="deadline", config_map=k8s.ConfigMapVolumeSource(name=DEADLINE_CONFIG_MAP)),
-        # Ray writes below $HOME and /tmp; the rest of the container is read-only.
-        empty_folder("home", size_gib=WRITABLE_FOLDER_GIB),
-        empty_folder("tmp", size_gib=WRITABLE_FOLDER_GIB),
-    ]
 
 
 def _beside_the_servers() -> k8s.PodAffinity:

@@ -7,11 +7,12 @@ from constructs import Construct
 
 from charts import k8s, names
 from charts.pods import metadata
-from charts.vllm_pod import pod_template, service_port
+from charts.vllm_pod import PORT_NAME, pod_template
 from draftworth.experiment.naming import dns_label
 from draftworth.experiment.placement import PlacedSlot
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
 from draftworth.records.servers import COMPILE_LIMIT_MINUTES
+from draftworth.serving.command import SERVING_PORT
 
 NEURON_DRIVER = "neuron.aws.com"
 DEVICE_CLASS = "neuron.aws.com"
@@ -56,10 +57,7 @@ class ServingChart(cdk8s.Chart):
                     experiment, variant, slot, bindings, claim_template=self._claim_template(slot)
                 )
                 runs = slot == variant.slot and experiment.starts_up(variant)
-                spec = _deployment_spec(slot, template, replicas=1 if runs else 0)
-                self.content.append(k8s.KubeDeployment.manifest(spec=spec))
-                self._deployment(chart, slot, spec)
-                self._service(chart, slot)
+                self._server(chart, slot, template, replicas=1 if runs else 0)
 
     def _chart_of(self, scope: Construct, variant: NeuronVariant) -> cdk8s.Chart:
         if self._experiment.spec.search is None or variant.is_baseline:
@@ -90,43 +88,37 @@ class ServingChart(cdk8s.Chart):
         self._claim_templates[place] = name
         return name
 
-    def _deployment(self, chart: cdk8s.Chart, slot: PlacedSlot, spec: k8s.DeploymentSpec) -> None:
-        labels = names.server_labels(self._experiment, slot)
+    def _server(
+        self, chart: cdk8s.Chart, slot: PlacedSlot, template: k8s.PodTemplateSpec, *, replicas: int
+    ) -> None:
+        spec = k8s.DeploymentSpec(
+            replicas=replicas,
+            # A rolling update would need a second slot beside the running one.
+            strategy=k8s.DeploymentStrategy(type="Recreate"),
+            revision_history_limit=1,
+            progress_deadline_seconds=60 * (COMPILE_LIMIT_MINUTES + ROLLOUT_MARGIN_MINUTES),
+            selector=k8s.LabelSelector(match_labels=names.selector_labels(slot)),
+            template=template,
+        )
+        self.content.append(k8s.KubeDeployment.manifest(spec=spec))
+        name, labels = names.server_name(slot), names.server_labels(self._experiment, slot)
         startup = (
             f"up to {COMPILE_LIMIT_MINUTES} minutes: a start that finds no compiled graphs "
             "compiles the model first"
         )
-        k8s.KubeDeployment(
-            chart,
-            f"deployment-{names.server_name(slot)}",
-            metadata=metadata(names.server_name(slot), labels, {"draftworth/startup": startup}),
-            spec=spec,
+        about = metadata(name, labels, {"draftworth/startup": startup})
+        k8s.KubeDeployment(chart, f"deployment-{name}", metadata=about, spec=spec)
+        port = k8s.ServicePort(
+            name=PORT_NAME,
+            port=SERVING_PORT,
+            # The same number: the VPC CNI enforces network policies only then.
+            target_port=k8s.IntOrString.from_number(SERVING_PORT),
+            protocol="TCP",
         )
-
-    def _service(self, chart: cdk8s.Chart, slot: PlacedSlot) -> None:
-        labels = names.server_labels(self._experiment, slot)
-        k8s.KubeService(
-            chart,
-            f"service-{names.server_name(slot)}",
-            metadata=metadata(names.server_name(slot), labels),
-            spec=k8s.ServiceSpec(
-                type="ClusterIP", selector=names.selector_labels(slot), ports=[service_port()]
-            ),
+        service = k8s.ServiceSpec(
+            type="ClusterIP", selector=names.selector_labels(slot), ports=[port]
         )
-
-
-def _deployment_spec(
-    slot: PlacedSlot, template: k8s.PodTemplateSpec, *, replicas: int
-) -> k8s.DeploymentSpec:
-    return k8s.DeploymentSpec(
-        replicas=replicas,
-        # A rolling update would need a second slot beside the running one.
-        strategy=k8s.DeploymentStrategy(type="Recreate"),
-        revision_history_limit=1,
-        progress_deadline_seconds=60 * (COMPILE_LIMIT_MINUTES + ROLLOUT_MARGIN_MINUTES),
-        selector=k8s.LabelSelector(match_labels=names.selector_labels(slot)),
-        template=template,
-    )
+        k8s.KubeService(chart, f"service-{name}", metadata=metadata(name, labels), spec=service)
 
 
 def _asked_place(experiment: ResolvedNeuron, slot: PlacedSlot) -> int | None:

@@ -81,25 +81,6 @@ STARTUP_PERIOD_SECONDS = 10
 STARTS_WITH_COMPILER_FAILURE: Mapping[str, int] = {"on_demand": 2, "spot": 2, "capacity_block": 3}
 TERMINATION_GRACE_SECONDS = 60
 
-# Everything is local: the engine asks no hub and reports to nobody. The pod's log is not buffered.
-_COMMON_ENVIRONMENT: Mapping[str, str] = {
-    "DO_NOT_TRACK": "1",
-    "HF_HUB_OFFLINE": "1",
-    "PYTHONUNBUFFERED": "1",
-    "VLLM_NO_USAGE_STATS": "1",
-}
-
-
-def service_port() -> k8s.ServicePort:
-    """Return the port of every Service that leads to servers."""
-    # Inside and outside have the same number: the VPC CNI enforces network policies only then.
-    return k8s.ServicePort(
-        name=PORT_NAME,
-        port=SERVING_PORT,
-        target_port=k8s.IntOrString.from_number(SERVING_PORT),
-        protocol="TCP",
-    )
-
 
 def pod_template(
     experiment: ResolvedNeuron,
@@ -114,6 +95,7 @@ def pod_template(
     claim_template: the name of its devices' ResourceClaimTemplate. A variant's two servers differ
     in it and in one label.
     """
+    resources = slot_resources(experiment)
     claim = k8s.PodResourceClaim(
         name=DEVICE_CLAIM_NAME, resource_claim_template_name=claim_template
     )
@@ -134,10 +116,17 @@ def pod_template(
             seccomp_profile=k8s.SeccompProfile(type="RuntimeDefault")
         ),
         containers=[
-            _container(experiment, variant, bindings),
+            _container(experiment, variant, resources, bindings),
             _uploader(experiment, bindings),
         ],
-        volumes=_volumes(experiment, variant, bindings),
+        volumes=[
+            *pod_volumes(experiment, variant, bindings),
+            pods.empty_folder("scratch", size_gib=resources.scratch_gib),
+            pods.empty_folder(
+                "shared-memory", size_gib=resources.shared_memory_gib, medium="Memory"
+            ),
+            graph_scripts_volume(),
+        ],
     )
     labels = names.server_labels(experiment, slot)
     # A server that was given up stays so as long as its pod: a raised rerun makes new pods.
@@ -147,9 +136,11 @@ def pod_template(
 
 
 def _container(
-    experiment: ResolvedNeuron, variant: NeuronVariant, bindings: names.Bindings
+    experiment: ResolvedNeuron,
+    variant: NeuronVariant,
+    slot: SlotResources,
+    bindings: names.Bindings,
 ) -> k8s.Container:
-    slot = slot_resources(experiment)
     return k8s.Container(
         name=CONTAINER_NAME,
         image=experiment.spec.image,
@@ -168,14 +159,14 @@ def _container(
             pods.field_variable(servers.POD_VARIABLE, "metadata.name"),
         ],
         ports=[k8s.ContainerPort(name=PORT_NAME, container_port=SERVING_PORT, protocol="TCP")],
-        startup_probe=_probe(
+        startup_probe=probe(
             period_seconds=STARTUP_PERIOD_SECONDS,
             failures=STARTUP_ALLOWANCE_MINUTES * 60 // STARTUP_PERIOD_SECONDS,
         ),
         # Lenient, so that a busy server is not taken out of its Service.
-        readiness_probe=_probe(period_seconds=10, failures=6),
+        readiness_probe=probe(period_seconds=10, failures=6),
         # Five minutes: a restart costs a reload, or an hour of compiling.
-        liveness_probe=_probe(period_seconds=30, failures=10),
+        liveness_probe=probe(period_seconds=30, failures=10),
         resources=pods.resources(
             cpus=slot.cpus,
             memory_gib=slot.memory_gib,
@@ -189,7 +180,12 @@ def _container(
         security_context=k8s.SecurityContext(allow_privilege_escalation=False),
         # `kubectl describe pod` then shows why it ended.
         termination_message_policy="FallbackToLogsOnError",
-        volume_mounts=_mounts(variant, bindings),
+        volume_mounts=[
+            *pod_mounts(variant, bindings),
+            k8s.VolumeMount(name="scratch", mount_path=SCRATCH_PATH),
+            k8s.VolumeMount(name="shared-memory", mount_path=SHARED_MEMORY_PATH),
+            graph_scripts_mount(),
+        ],
     )
 
 
@@ -269,7 +265,11 @@ def graph_environment(variant: NeuronVariant) -> dict[str, str]:
 
 def _engine_environment(variant: NeuronVariant) -> dict[str, str]:
     return {
-        **_COMMON_ENVIRONMENT,
+        # Everything is local: the engine asks no hub and reports to nobody.
+        "DO_NOT_TRACK": "1",
+        "HF_HUB_OFFLINE": "1",
+        "PYTHONUNBUFFERED": "1",
+        "VLLM_NO_USAGE_STATS": "1",
         **graph_environment(variant),
         "BASE_COMPILE_WORK_DIR": f"{SCRATCH_PATH}/compile-work/",
         "NEURON_COMPILE_CACHE_URL": f"{SCRATCH_PATH}/compile-cache",
@@ -277,7 +277,8 @@ def _engine_environment(variant: NeuronVariant) -> dict[str, str]:
     }
 
 
-def _probe(*, period_seconds: int, failures: int) -> k8s.Probe:
+def probe(*, period_seconds: int, failures: int) -> k8s.Probe:
+    """Return a probe of the server's health."""
     return k8s.Probe(
         http_get=k8s.HttpGetAction(
             path="/health", port=k8s.IntOrString.from_string(PORT_NAME), scheme="HTTP"
@@ -286,24 +287,3 @@ def _probe(*, period_seconds: int, failures: int) -> k8s.Probe:
         timeout_seconds=10,
         failure_threshold=failures,
     )
-
-
-def _volumes(
-    experiment: ResolvedNeuron, variant: NeuronVariant, bindings: names.Bindings
-) -> list[k8s.Volume]:
-    slot = slot_resources(experiment)
-    return [
-        *pod_volumes(experiment, variant, bindings),
-        pods.empty_folder("scratch", size_gib=slot.scratch_gib),
-        pods.empty_folder("shared-memory", size_gib=slot.shared_memory_gib, medium="Memory"),
-        graph_scripts_volume(),
-    ]
-
-
-def _mounts(variant: NeuronVariant, bindings: names.Bindings) -> list[k8s.VolumeMount]:
-    return [
-        *pod_mounts(variant, bindings),
-        k8s.VolumeMount(name="scratch", mount_path=SCRATCH_PATH),
-        k8s.VolumeMount(name="shared-memory", mount_path=SHARED_MEMORY_PATH),
-        graph_scripts_mount(),
-    ]

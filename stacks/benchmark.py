@@ -72,7 +72,7 @@ class Benchmark(StackPart):
         )
         # After the controller knows of this deploy, so that the canaries' reports belong to it.
         self._apply_charts(cluster.cluster, [canary], after=self.capacity.deployment)
-        self._build_capacity_outputs()
+        self._build_outputs()
         self._build_dashboard()
 
     def _apply_charts(
@@ -105,7 +105,7 @@ class Benchmark(StackPart):
             llmperf_image_fingerprint=fingerprint,
         )
 
-    def _build_capacity_outputs(self) -> None:
+    def _build_outputs(self) -> None:
         self.output(
             "NotificationsTopic",
             self.capacity.topic.topic_arn,
@@ -127,12 +127,8 @@ class Benchmark(StackPart):
             runs_url=f"s3://{self._storage.results.bucket_name}/{RUNS_PREFIX}",
         )
         name, region = self.names.dashboard, self._experiment.spec.aws.region
-        aws_cloudwatch.CfnDashboard(
-            self,
-            "Dashboard",
-            dashboard_name=name,
-            dashboard_body=Stack.of(self).to_json_string(body),
-        )
+        text = Stack.of(self).to_json_string(body)
+        aws_cloudwatch.CfnDashboard(self, "Dashboard", dashboard_name=name, dashboard_body=text)
         self.output(
             "DashboardUrl",
             f"https://{region}.console.aws.amazon.com/cloudwatch/home?region={region}"

@@ -4,7 +4,7 @@ It is plain data without CDK, so tests read it as CloudWatch does. Where section
 load would be too much for a dashboard, it has one section and lists to pick from.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import product
 from typing import Any
 
@@ -68,20 +68,15 @@ def dashboard_body(
 ) -> dict[str, Any]:
     """Return the body of the experiment's dashboard, for `AWS::CloudWatch::Dashboard`."""
     picked, sections = _sections_that_fit(
-        experiment,
-        {
-            "Neuron devices": _neuron_graphs(cluster_name),
-            "What went wrong": [_not_published(dead_letter_queue_name)],
-        },
+        experiment, _neuron_graphs(cluster_name), _not_published(dead_letter_queue_name)
     )
-    guide = _guide(runs_url, has_cost=all(load.has_cost_per_token for load in experiment.loads))
     variables = {"variables": [*_pick_lists(experiment, picked)]} if picked else {}
     return {
         "start": "-PT6H",
         "periodOverride": "inherit",
         **variables,
         "widgets": [
-            guide,
+            _guide(experiment, runs_url),
             _words(publisher_log_group_name, region=experiment.spec.aws.region),
             *_laid_out(sections, region=experiment.spec.aws.region),
         ],
@@ -89,23 +84,24 @@ def dashboard_body(
 
 
 def _sections_that_fit(
-    experiment: ResolvedNeuron, others: Sections
+    experiment: ResolvedNeuron, neuron: list[Graph], not_published: Graph
 ) -> tuple[tuple[str, ...], Sections]:
     """Return the dimensions that have to be picked, and the sections that then fit."""
     values = _values(experiment)
     for dimensions in PICKED:
         picked = tuple(name for name in dimensions if len(values[name]) > 1)
-        shown = [*_shown(experiment, picked)]
-        verdict = [*_verdict(experiment, shown, picked)]
+        verdict = [*_verdict(experiment, picked)]
         sections = {
             **({VERDICT_SECTION: verdict} if verdict else {}),
-            **{_heading(*of, picked): [*_comparisons(experiment, *of)] for of in shown},
-            **others,
+            **{
+                _heading(f"Prompt class `{name}`", load, picked): [
+                    *_comparisons(experiment, name, load)
+                ]
+                for name, load in _shown(experiment, picked)
+            },
+            "Neuron devices": neuron,
+            "What went wrong": [_errors(experiment, picked), not_published],
         }
-        sections["What went wrong"] = [
-            _errors(experiment, shown, picked),
-            *sections["What went wrong"],
-        ]
         graphs = (graph for graphs in sections.values() for graph in graphs)
         if sum(map(_metric_count, graphs)) <= MAX_METRICS:
             break
@@ -133,7 +129,7 @@ def _shown(experiment: ResolvedNeuron, picked: tuple[str, ...]) -> Iterator[tupl
 
 
 def _heading(prompt_class: str, load: Load, picked: tuple[str, ...]) -> str:
-    named = "Picked prompt class" if "PromptClass" in picked else f"Prompt class `{prompt_class}`"
+    named = "Picked prompt class" if "PromptClass" in picked else prompt_class
     return f"{named} at {'the picked load' if 'Load' in picked else load.label}"
 
 
@@ -170,26 +166,22 @@ def _comparisons(experiment: ResolvedNeuron, prompt_class: str, load: Load) -> I
             yield _cost_ratios(experiment, prompt_class, load)
 
 
-def _verdict(
-    experiment: ResolvedNeuron, shown: Iterable[tuple[str, Load]], picked: tuple[str, ...]
-) -> Iterator[Graph]:
+def _verdict(experiment: ResolvedNeuron, picked: tuple[str, ...]) -> Iterator[Graph]:
     """Yield the cost ratios of the last complete run, with the ends of their intervals."""
-    for name, load in _traffics(experiment, shown, picked):
+    for name, load in _traffics(experiment, picked):
         lines = [
             _line(metric, "Average", experiment.name, variant.name, name, load.label, label=label)
             for variant in experiment.variants
             if not variant.is_baseline
             for metric, label in zip(definitions.FINDING_METRICS, ("", "low", "high"), strict=True)
         ]
-        title = "Picked prompt class" if "PromptClass" in picked else name
-        place = "the picked load" if "Load" in picked else load.label
-        yield {"title": f"{title} at {place}", "view": "singleValue", "metrics": lines}
+        title = _heading(name, load, picked)
+        yield {"title": title, "view": "singleValue", "metrics": lines}
 
 
-def _traffics(
-    experiment: ResolvedNeuron, shown: Iterable[tuple[str, Load]], picked: tuple[str, ...]
-) -> Iterator[tuple[str, Load]]:
+def _traffics(experiment: ResolvedNeuron, picked: tuple[str, ...]) -> Iterator[tuple[str, Load]]:
     """Yield the traffics of a verdict: the mix first, unless a prompt class is picked."""
+    shown = _shown(experiment, picked)
     with_cost = [(name, load) for name, load in shown if load.has_cost_per_token]
     if len(experiment.spec.workload.classes) > 1 and "PromptClass" not in picked:
         yield from ((TRAFFIC_MIX, load) for load in dict.fromkeys(load for _, load in with_cost))
@@ -220,11 +212,9 @@ def _cost_ratios(experiment: ResolvedNeuron, prompt_class: str, load: Load) -> G
     }
 
 
-def _errors(
-    experiment: ResolvedNeuron, shown: Iterable[tuple[str, Load]], picked: tuple[str, ...]
-) -> Graph:
+def _errors(experiment: ResolvedNeuron, picked: tuple[str, ...]) -> Graph:
     lines = []
-    for name, load in shown:
+    for name, load in _shown(experiment, picked):
         values = {"PromptClass": name, "Load": load.label}
         label = " ".join(value for key, value in values.items() if key not in picked)
         for variant in experiment.variants:
@@ -246,12 +236,8 @@ def _not_published(dead_letter_queue_name: str) -> Graph:
 
 
 def _graph(title: str, lines: list[list[Any]]) -> Graph:
-    return {
-        "title": title,
-        "view": "timeSeries",
-        "yAxis": {"left": {"min": 0}},
-        "metrics": lines,
-    }
+    axis = {"left": {"min": 0}}
+    return {"title": title, "view": "timeSeries", "yAxis": axis, "metrics": lines}
 
 
 def _line(metric: Metric, stat: str, *dimensions: str, label: str) -> list[Any]:
@@ -261,10 +247,15 @@ def _line(metric: Metric, stat: str, *dimensions: str, label: str) -> list[Any]:
     return [definitions.NAMESPACE, metric.name, *flat, shown]
 
 
-def _guide(runs_url: str, *, has_cost: bool) -> dict[str, Any]:
+def _guide(experiment: ResolvedNeuron, runs_url: str) -> dict[str, Any]:
+    has_cost = all(load.has_cost_per_token for load in experiment.loads)
     text = GUIDE.format(runs_url=runs_url, cost_ratio=COST_RATIO_GUIDE if has_cost else "")
-    place = {"width": GRID_COLUMNS, "height": GUIDE_HEIGHT, "x": 0, "y": 0}
-    return {"type": "text", **place, "properties": {"markdown": text.strip()}}
+    return _wide("text", 0, GUIDE_HEIGHT, {"markdown": text.strip()})
+
+
+def _wide(kind: str, top: int, height: int, properties: dict[str, Any]) -> dict[str, Any]:
+    place = {"width": GRID_COLUMNS, "height": height, "x": 0, "y": top}
+    return {"type": kind, **place, "properties": properties}
 
 
 def _words(log_group_name: str, *, region: str) -> dict[str, Any]:
@@ -276,17 +267,15 @@ def _words(log_group_name: str, *, region: str) -> dict[str, Any]:
         f"SOURCE '{log_group_name}' | fields @timestamp, verdict, findings "
         "| filter ispresent(verdict) | sort @timestamp desc | limit 3"
     )
-    place = {"width": GRID_COLUMNS, "height": WORDS_HEIGHT, "x": 0, "y": GUIDE_HEIGHT}
-    about = {"title": WORDS_TITLE, "region": region, "view": "table"}
-    return {"type": "log", **place, "properties": {"query": query, **about}}
+    shown = {"query": query, "title": WORDS_TITLE, "region": region, "view": "table"}
+    return _wide("log", GUIDE_HEIGHT, WORDS_HEIGHT, shown)
 
 
 def _laid_out(sections: Sections, *, region: str) -> Iterator[dict[str, Any]]:
     per_row = GRID_COLUMNS // GRAPH_WIDTH
     top = GUIDE_HEIGHT + WORDS_HEIGHT
     for title, graphs in sections.items():
-        heading = {"width": GRID_COLUMNS, "height": TITLE_HEIGHT, "x": 0, "y": top}
-        yield {"type": "text", **heading, "properties": {"markdown": f"## {title}"}}
+        yield _wide("text", top, TITLE_HEIGHT, {"markdown": f"## {title}"})
         top += TITLE_HEIGHT
         for index, graph in enumerate(graphs):
             row, column = divmod(index, per_row)

@@ -20,8 +20,8 @@ class Network(StackPart):
 
     def __init__(self, scope: Stack, *, experiment: ResolvedNeuron) -> None:
         super().__init__(scope, "network", experiment=experiment)
-        self.accelerator_zone = experiment.spec.aws.availability_zone
-        self.second_zone = second_zone(experiment.spec.aws)
+        # The accelerators' zone comes first: the one NAT gateway goes there, beside the nodes.
+        self._zones = [experiment.spec.aws.availability_zone, second_zone(experiment.spec.aws)]
         self.vpc = self._build_vpc()
         self.vpc.add_gateway_endpoint("S3", service=aws_ec2.GatewayVpcEndpointAwsService.S3)
         self._build_flow_log()
@@ -34,16 +34,15 @@ class Network(StackPart):
         """
         return aws_ec2.SubnetSelection(
             subnet_type=aws_ec2.SubnetType.PRIVATE_WITH_EGRESS,
-            availability_zones=[self.accelerator_zone],
+            availability_zones=self._zones[:1],
         )
 
     def _build_vpc(self) -> aws_ec2.Vpc:
-        # The accelerators' zone comes first: the one NAT gateway goes there, beside the nodes.
         return aws_ec2.Vpc(
             self,
             "Vpc",
             ip_addresses=aws_ec2.IpAddresses.cidr(VPC_CIDR),
-            availability_zones=[self.accelerator_zone, self.second_zone],
+            availability_zones=self._zones,
             nat_gateways=1,
             # Nothing uses the default group, and CDK would bring a function to empty it.
             restrict_default_security_group=False,
@@ -64,11 +63,9 @@ class Network(StackPart):
 
     def _build_flow_log(self) -> None:
         """Log refused connections only: they show a wrong rule, at little cost."""
-        group = owned_log_group(self, "FlowLogGroup")
+        group = cast(aws_logs.ILogGroup, owned_log_group(self, "FlowLogGroup"))
         self.vpc.add_flow_log(
             "FlowLog",
-            destination=aws_ec2.FlowLogDestination.to_cloud_watch_logs(
-                cast(aws_logs.ILogGroup, group)
-            ),
+            destination=aws_ec2.FlowLogDestination.to_cloud_watch_logs(group),
             traffic_type=aws_ec2.FlowLogTrafficType.REJECT,
         )

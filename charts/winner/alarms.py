@@ -22,10 +22,8 @@ RULE_NAME = "SpeculationBelowBreakEven"
 WINDOW_HOURS = 1
 LEAST_STEPS = 1000
 # The CloudWatch agent's namespace for scraped metrics; of a counter it holds the deltas
-# ("Prometheus metric type conversion by the CloudWatch Agent"). Two dimensions are of the agent's
-# examples, the third is vLLM's own label.
+# ("Prometheus metric type conversion by the CloudWatch Agent").
 AGENT_NAMESPACE = "ContainerInsights/Prometheus"
-CLUSTER_DIMENSION, NAMESPACE_DIMENSION, MODEL_DIMENSION = "ClusterName", "Namespace", "model_name"
 
 
 def watched(measured: MeasuredWinner) -> tuple[WinnerFigures, Estimate] | None:
@@ -117,10 +115,11 @@ def cloudwatch_alarm(export: Export, break_even: Estimate) -> Object:
 
 
 def _metric(id_: str, name: str, export: Export) -> Object:
+    # Two dimensions are of the agent's examples, the third is vLLM's own label.
     dimensions = {
-        CLUSTER_DIMENSION: {"Ref": "ClusterName"},
-        NAMESPACE_DIMENSION: export.namespace,
-        MODEL_DIMENSION: export.model,
+        "ClusterName": {"Ref": "ClusterName"},
+        "Namespace": export.namespace,
+        "model_name": export.model,
     }
     metric = {
         "Namespace": AGENT_NAMESPACE,

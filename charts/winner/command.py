@@ -125,10 +125,9 @@ def _header(export: Export, measured: MeasuredWinner, name: str) -> str:
         *export.remarks,
     ]
     if name == STACK_FILE:
+        version = production_stack.CHART_VERSION
         lines.append(
-            f"By the keys of chart version {production_stack.CHART_VERSION}, which adds a host "
-            f"and environment of "
-            "its own."
+            f"By the keys of chart version {version}, which adds a host and environment of its own."
         )
     if name == STACK_FILE and export.devices:
         lines.append(

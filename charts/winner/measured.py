@@ -47,14 +47,6 @@ def measured_winner(run_at: str, experiment: ResolvedExperiment) -> MeasuredWinn
     with local_run(run_at) as folder:
         run = read_run(folder)
         transcripts = read_transcripts(folder, run.blocks)
-    _refuse_another_experiment(run, experiment)
-    winner = winner_of(facts_of(run, transcripts))
-    return MeasuredWinner(
-        winner=winner, result=run.result, variant=_variant(winner, run, experiment)
-    )
-
-
-def _refuse_another_experiment(run: Run, experiment: ResolvedExperiment) -> None:
     given = run.result.experiment
     if given != experiment.name:
         raise UserInputError(
@@ -62,6 +54,9 @@ def _refuse_another_experiment(run: Run, experiment: ResolvedExperiment) -> None
             f"allowed: a run of {experiment.name!r}, which {experiment.path} describes; next: give "
             "the file of the run's own experiment"
         )
+    winner = winner_of(facts_of(run, transcripts))
+    variant = _variant(winner, run, experiment)
+    return MeasuredWinner(winner=winner, result=run.result, variant=variant)
 
 
 def _variant(winner: Winner, run: Run, experiment: ResolvedExperiment) -> ResolvedVariant:

@@ -85,12 +85,7 @@ def checkpoints_claim(name: str) -> str:
 
 
 def _probe(failures: int) -> Object:
-    return {
-        "httpGet": {"path": "/health", "port": vllm_pod.PORT_NAME, "scheme": "HTTP"},
-        "periodSeconds": _PERIOD_SECONDS,
-        "timeoutSeconds": 10,
-        "failureThreshold": failures,
-    }
+    return _plain(vllm_pod.probe(period_seconds=_PERIOD_SECONDS, failures=failures))
 
 
 GRAPHS_PATH = f"{vllm_pod.SCRATCH_PATH}/graphs"

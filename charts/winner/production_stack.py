@@ -6,7 +6,7 @@ Neuron devices are asked of the device plugin instead. Source: helm/ of
 github.com/vllm-project/production-stack, chart version 0.1.12.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from charts.winner.annotations import PREFIX
@@ -72,7 +72,7 @@ def _model(export: Export) -> Object:
     }
     if in_memory:
         found["shmSize"] = in_memory[0]["emptyDir"]["sizeLimit"]
-    return {**found, **_placing(export), **dict(_init_container(pod))}
+    return {**found, **_placing(export), **_init_container(pod)}
 
 
 def _vllm_config(flags: Flags) -> Object:
@@ -102,16 +102,12 @@ def _placing(export: Export) -> Object:
     return found
 
 
-def _init_container(pod: Object) -> Iterator[tuple[str, Object]]:
-    for container in pod.get("initContainers", []):
-        taken = ("name", "image", "command", "args", "resources")
-        yield (
-            "initContainer",
-            {
-                **{key: container[key] for key in taken},
-                "extraVolumeMounts": container["volumeMounts"],
-            },
-        )
+def _init_container(pod: Object) -> Object:
+    if "initContainers" not in pod:
+        return {}
+    (container,) = pod["initContainers"]
+    taken = {key: container[key] for key in ("name", "image", "command", "args", "resources")}
+    return {"initContainer": {**taken, "extraVolumeMounts": container["volumeMounts"]}}
 
 
 def _probe(probe: Object) -> Object:

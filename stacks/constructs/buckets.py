@@ -43,8 +43,7 @@ def private_bucket(
     """Return a bucket.
 
     kept: the bucket outlives the stack, policy included; otherwise it is emptied and deleted. It
-    goes
-        all the same where the deploy that makes it fails, while nothing is in it.
+        goes all the same where the deploy that makes it fails, while nothing is in it.
     rarely_read: a folder whose files are kept for reference.
 
     Encrypted with S3's own keys: a key of ours would cost money after each destroy (keys are
@@ -90,11 +89,6 @@ def _life_cycle(rarely_read: str | None) -> list[aws_s3.LifecycleRule]:
             storage_class=aws_s3.StorageClass.INFREQUENT_ACCESS,
             transition_after=Duration.days(INFREQUENT_ACCESS_DAYS),
         )
-        rules.append(
-            aws_s3.LifecycleRule(
-                id="rarely-read",
-                prefix=rarely_read,
-                transitions=[transition],
-            )
-        )
+        moved = aws_s3.LifecycleRule(id="rarely-read", prefix=rarely_read, transitions=[transition])
+        rules.append(moved)
     return rules

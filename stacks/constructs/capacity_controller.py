@@ -75,12 +75,8 @@ class CapacityController(Construct):
             enforce_ssl=True,
         )
         if notify_email:
-            topic.add_subscription(
-                cast(
-                    cdk.aws_sns.ITopicSubscription,
-                    cdk.aws_sns_subscriptions.EmailSubscription(notify_email),
-                )
-            )
+            subscription = cdk.aws_sns_subscriptions.EmailSubscription(notify_email)
+            topic.add_subscription(cast(cdk.aws_sns.ITopicSubscription, subscription))
         return topic
 
     def _build_scheduler_role(self) -> cdk.aws_iam.Role:
@@ -227,12 +223,8 @@ class CapacityController(Construct):
                 conditions={"StringEquals": {"aws:SourceAccount": cdk.Stack.of(self).account}},
             )
         )
-        alarm.add_alarm_action(
-            cast(
-                cdk.aws_cloudwatch.IAlarmAction,
-                cdk.aws_cloudwatch_actions.SnsAction(cast(cdk.aws_sns.ITopic, self.topic)),
-            )
-        )
+        action = cdk.aws_cloudwatch_actions.SnsAction(cast(cdk.aws_sns.ITopic, self.topic))
+        alarm.add_alarm_action(cast(cdk.aws_cloudwatch.IAlarmAction, action))
         return alarm
 
     def _build_deployment(self, deployed_after: Sequence[IDependable]) -> cdk.CustomResource:

@@ -53,8 +53,7 @@ def grant_rights(
 
 def _generated_arns(role: aws_iam.Role, plan: deployment.CapacityPlan) -> list[str]:
     """Return the ids of cdk-nag's findings, in its own words for values of CloudFormation."""
-    stack = Stack.of(role)
-    arns = [_node_groups(role, plan), _scaling(role, plan)]
+    stack, arns = Stack.of(role), [*_group_arns(role, plan)]
     names = {stack.account: "<AWS::AccountId>", stack.partition: "<AWS::Partition>"}
     for token, name in names.items():
         if Token.is_unresolved(token):
@@ -62,19 +61,17 @@ def _generated_arns(role: aws_iam.Role, plan: deployment.CapacityPlan) -> list[s
     return [f"AwsSolutions-IAM5[Resource::{arn}]" for arn in arns]
 
 
-def _node_groups(role: aws_iam.Role, plan: deployment.CapacityPlan) -> str:
-    """Match every accelerator node group of this cluster: a deploy can replace one by another."""
+def _group_arns(role: aws_iam.Role, plan: deployment.CapacityPlan) -> tuple[str, str]:
+    """Match every accelerator node group of this cluster: a deploy can replace one by another.
+
+    And the Auto Scaling groups that EKS makes for them, `eks-NODE_GROUP-UUID`.
+    """
     stack, names = Stack.of(role), Names(experiment=plan.experiment)
-    where = f"arn:{stack.partition}:eks:{stack.region}:{stack.account}"
-    return f"{where}:nodegroup/{names.cluster}/{names.accelerator}-*/*"
-
-
-def _scaling(role: aws_iam.Role, plan: deployment.CapacityPlan) -> str:
-    """Match the Auto Scaling groups that EKS makes for them, `eks-NODE_GROUP-UUID`."""
-    stack = Stack.of(role)
-    where = f"arn:{stack.partition}:autoscaling:{stack.region}:{stack.account}"
-    name = f"eks-{Names(experiment=plan.experiment).accelerator}-*"
-    return f"{where}:autoScalingGroup:*:autoScalingGroupName/{name}"
+    where = f"{stack.region}:{stack.account}"
+    nodes = f"eks:{where}:nodegroup/{names.cluster}/{names.accelerator}-*/*"
+    scaling = f"autoScalingGroup:*:autoScalingGroupName/eks-{names.accelerator}-*"
+    arn = f"arn:{stack.partition}"
+    return f"{arn}:{nodes}", f"{arn}:autoscaling:{where}:{scaling}"
 
 
 def _storage_rights(
@@ -105,9 +102,10 @@ def _node_rights(
     if plan.reservation_id:
         reading.append("ec2:DescribeCapacityReservations")
     sizing = ["eks:DescribeNodegroup", "eks:UpdateNodegroupConfig"]
+    nodes, scaling = _group_arns(role, plan)
     return [
-        allow("SizeNodeGroup", sizing, [_node_groups(role, plan)]),
-        allow("EndDrains", ["autoscaling:CompleteLifecycleAction"], [_scaling(role, plan)]),
+        allow("SizeNodeGroup", sizing, [nodes]),
+        allow("EndDrains", ["autoscaling:CompleteLifecycleAction"], [scaling]),
         allow("LookAtInstances", reading, ["*"]),
     ]
 

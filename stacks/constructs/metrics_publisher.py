@@ -1,6 +1,6 @@
 """The metrics publisher: a function that empties the results queue into CloudWatch."""
 
-from aws_cdk import Duration, aws_iam, aws_logs, aws_s3
+from aws_cdk import Duration, aws_iam, aws_s3
 from constructs import Construct
 
 from charts.shipped import METRICS_PUBLISHER
@@ -24,13 +24,16 @@ class MetricsPublisher(Construct):
     ) -> None:
         super().__init__(scope, id_)
         self.log_group = functions.owned_log_group(self, "LogGroup")
-        self.role = self._build_role(results, self.log_group)
+        role = functions.function_role(
+            self, log_group=self.log_group, description="draftworth metrics publisher"
+        )
+        _grant_rights(role, results)
         self.function = functions.python_function(
             self,
             description="Result files of draftworth into CloudWatch metrics",
             handler="lambdas.metrics_publisher.handler.handler",
             code=function_code(METRICS_PUBLISHER),
-            role=self.role,
+            role=role,
             log_group=self.log_group,
             timeout=Duration.seconds(PUBLISHER_TIMEOUT_SECONDS),
             environment={"RESULTS_BUCKET": results.bucket_name},
@@ -53,22 +56,10 @@ class MetricsPublisher(Construct):
             ),
         )
 
-    def _build_role(self, results: aws_s3.IBucket, log_group: aws_logs.LogGroup) -> aws_iam.Role:
-        role = functions.function_role(
-            self, log_group=log_group, description="draftworth metrics publisher"
-        )
-        grant(role, *_statements(results))
-        accept(
-            role,
-            "AwsSolutions-IAM5[Resource::*]",
-            reason="cloudwatch:PutMetricData knows no resources; the namespace is a condition.",
-        )
-        accept_folders(role, results, *PUBLISHED_FILES, *CLAIM_FILES)
-        return role
 
-
-def _statements(results: aws_s3.IBucket) -> list[aws_iam.PolicyStatement]:
-    return [
+def _grant_rights(role: aws_iam.Role, results: aws_s3.IBucket) -> None:
+    grant(
+        role,
         allow("ReadResults", ["s3:GetObject"], [*map(results.arn_for_objects, PUBLISHED_FILES)]),
         allow(
             "KeepClaims",
@@ -83,4 +74,10 @@ def _statements(results: aws_s3.IBucket) -> list[aws_iam.PolicyStatement]:
             ["*"],
             {"StringEquals": {"cloudwatch:namespace": definitions.NAMESPACE}},
         ),
-    ]
+    )
+    accept(
+        role,
+        "AwsSolutions-IAM5[Resource::*]",
+        reason="cloudwatch:PutMetricData knows no resources; the namespace is a condition.",
+    )
+    accept_folders(role, results, *PUBLISHED_FILES, *CLAIM_FILES)

@@ -35,22 +35,35 @@ class WorkloadRoles(Construct):
         self._cluster_name = cluster_name
         self._build_stager(experiment, checkpoints)
         for variant in experiment.variants:
-            server = self._build_server(variant, checkpoints, artifacts)
-            _let_report(server, variant, results)
+            self._build_server(variant, checkpoints, artifacts, results)
         self._build_load_generator(results, run_spec_arn)
 
     def _build_stager(self, experiment: ResolvedNeuron, checkpoints: aws_s3.IBucket) -> None:
         stager = self._role(names.STAGER_SERVICE_ACCOUNT, "put checkpoints into their bucket")
         models = [_objects_of(model) for model in experiment.spec.models]
         _let_read(stager, checkpoints, models)
-        _let_stage(stager, checkpoints, models)
-        if experiment.spec.aws.hub_token_secret:
-            _let_read_secret(stager, experiment.spec.aws.hub_token_secret)
+        # Uploads in parts can be aborted; nothing is deleted.
+        staging = ["s3:AbortMultipartUpload", "s3:PutObject"]
+        objects = [checkpoints.arn_for_objects(key) for key in models]
+        grant(stager, allow("StageCheckpoints", staging, objects))
+        if secret := experiment.spec.aws.hub_token_secret:
+            arn = Stack.of(stager).format_arn(
+                service="secretsmanager",
+                resource="secret",
+                # A secret's ARN ends in a hyphen and six characters of AWS.
+                resource_name=f"{secret}-??????",
+                arn_format=ArnFormat.COLON_RESOURCE_NAME,
+            )
+            grant(stager, allow("ReadHubToken", ["secretsmanager:GetSecretValue"], [arn]))
 
     def _build_server(
-        self, variant: NeuronVariant, checkpoints: aws_s3.IBucket, artifacts: aws_s3.IBucket
-    ) -> aws_iam.Role:
-        """Let a server read what its variant loads, and upload what it compiles.
+        self,
+        variant: NeuronVariant,
+        checkpoints: aws_s3.IBucket,
+        artifacts: aws_s3.IBucket,
+        results: aws_s3.IBucket,
+    ) -> None:
+        """Let a server read what its variant loads, upload what it compiles, and report.
 
         Variants with one key have one graph, and both may upload it.
         """
@@ -63,7 +76,12 @@ class WorkloadRoles(Construct):
         key = variant.artifact_key
         _let_read(server, artifacts, [key, f"{key}/*"])
         _let_upload_graphs(server, artifacts, key)
-        return server
+        # It and its canary replace their own reports, which can only delay paid nodes or end them.
+        canary = canary_key("*", variant.name)
+        reports = (*(server_state_key(names.server_name(s)) for s in variant.slots), canary)
+        objects = [results.arn_for_objects(key) for key in reports]
+        grant(server, allow("ReportServerState", ["s3:PutObject"], objects))
+        accept_folders(server, results, canary)
 
     def _build_load_generator(self, results: aws_s3.IBucket, run_spec_arn: str) -> None:
         """Let the measuring Job write results, and get and list them as well.
@@ -132,36 +150,6 @@ def _let_read(role: aws_iam.Role, bucket: aws_s3.IBucket, objects: Sequence[str]
         allow(None, ["s3:GetObject"], [bucket.arn_for_objects(key) for key in objects]),
     )
     accept_folders(role, bucket, *(key for key in objects if key.endswith("/*")))
-
-
-def _let_stage(role: aws_iam.Role, bucket: aws_s3.IBucket, objects: Sequence[str]) -> None:
-    """Let a role put objects and abort uploads in parts, and delete nothing."""
-    actions = ["s3:AbortMultipartUpload", "s3:PutObject"]
-    arns = [bucket.arn_for_objects(key) for key in objects]
-    grant(role, allow("StageCheckpoints", actions, arns))
-
-
-def _let_read_secret(role: aws_iam.Role, name: str) -> None:
-    """Let a role read one secret: its ARN ends in a hyphen and six characters of AWS."""
-    arn = Stack.of(role).format_arn(
-        service="secretsmanager",
-        resource="secret",
-        resource_name=f"{name}-??????",
-        arn_format=ArnFormat.COLON_RESOURCE_NAME,
-    )
-    grant(role, allow("ReadHubToken", ["secretsmanager:GetSecretValue"], [arn]))
-
-
-def _let_report(role: aws_iam.Role, variant: NeuronVariant, bucket: aws_s3.IBucket) -> None:
-    """Let a variant's servers and its canary replace their own reports.
-
-    A report can only delay paid nodes or end them.
-    """
-    reports = canary_key("*", variant.name)
-    keys = (*(server_state_key(names.server_name(slot)) for slot in variant.slots), reports)
-    objects = [bucket.arn_for_objects(key) for key in keys]
-    grant(role, allow("ReportServerState", ["s3:PutObject"], objects))
-    accept_folders(role, bucket, reports)
 
 
 def _let_upload_graphs(role: aws_iam.Role, bucket: aws_s3.IBucket, key: str) -> None:

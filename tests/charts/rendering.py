@@ -49,7 +49,7 @@ def render(experiment: ResolvedNeuron, bindings: Bindings = BINDINGS) -> dict[st
     file = run_spec_file(experiment)
     bound = dataclasses.replace(
         bindings,
-        run_spec_url=f"s3://{bindings.results_bucket}/run-specifications/{file.name}",
+        run_spec_url=f"s3://{bindings.results_bucket}/run-specifications/{file.sha256}.json",
         run_spec_sha256=file.sha256,
     )
     charts = benchmark_charts(experiment, bound)

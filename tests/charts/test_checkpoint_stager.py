@@ -181,10 +181,6 @@ def test_the_hub_token_is_in_no_object_and_its_secret_is_named_to_the_stagers_al
     assert not [item for item in all_objects() if item["kind"] == "Secret"]
 
 
-def changed_revision() -> ResolvedNeuron:
-    return changed_in(resolved(), "target", revision="v2")
-
-
 @pytest.mark.parametrize(
     "experiment",
     [
@@ -198,7 +194,8 @@ def test_what_lets_a_failed_job_try_again_changes_its_name(experiment: ResolvedN
 
 
 def test_another_revision_is_another_job_of_that_model_alone() -> None:
-    assert len(set(names(changed_revision())) & set(names())) == 1
+    other = changed_in(resolved(), "target", revision="v2")
+    assert len(set(names(other)) & set(names())) == 1
 
 
 def test_another_image_is_another_job_and_the_numbers_of_cdk_tokens_are_not() -> None:

@@ -129,14 +129,11 @@ def _local(experiments: Path, folder: Path) -> Path:
         for file in ("config.json", "tokenizer.json"):
             (folder / model / file).write_text("{}", encoding="utf-8")
     text = (experiments / "rehearsal.yaml").read_text(encoding="utf-8")
-    text = text.replace("../rehearsal/tiny_pair/", "").replace("../prompts", _prompts(experiments))
+    prompts = str(experiments.parent / "prompts")
+    text = text.replace("../rehearsal/tiny_pair/", "").replace("../prompts", prompts)
     path = folder / "rehearsal.yaml"
     path.write_text(text, encoding="utf-8")
     return path
-
-
-def _prompts(experiments: Path) -> str:
-    return str(experiments.parent / "prompts")
 
 
 def test_a_folder_that_cannot_be_written_is_named(experiments: Path, tmp_path: Path) -> None:

@@ -47,6 +47,11 @@ def needs_in(template: Template) -> dict[str, set[str]]:
     return needs
 
 
+def before(template: Template, logical_id: str) -> set[str]:
+    """Everything that a resource waits for, at one remove or more."""
+    return reached(needs_in(template), logical_id)
+
+
 def graph_of(templates: Mapping[str, Template]) -> Graph:
     """Each resource, as (part, logical id), with everything that is deleted after it."""
     home = {k: part for part, template in templates.items() for k in template["Resources"]}

@@ -1,11 +1,14 @@
 """Templates as text that a person reviews: intrinsics as `${...}`, boilerplate left out."""
 
+import copy
 import json
 import re
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import Any
 
-from tests.stacks.synthesis import Template
+from tests.stacks.synthesis import Template, of_type
 
 # Not the end of an artifact key that happens to be all digits.
 _LOGICAL_HASH = re.compile(r"(?<![0-9a-f]{16})[0-9A-F]{8}$")
@@ -154,8 +157,8 @@ def _statements(document: dict[str, Any]) -> Iterator[tuple[str, str, str, str]]
         condition = statement.get("Condition")
         suffix = f" | if {json.dumps(collapsed(condition), sort_keys=True)}" if condition else ""
         deny = "DENY " if statement["Effect"] == "Deny" else ""
-        for action in _listed(statement["Action"]):
-            for target in _listed(statement.get("Resource", "")):
+        for action in listed(statement["Action"]):
+            for target in listed(statement.get("Resource", "")):
                 principal = _principal(statement.get("Principal"))
                 shown = _ASSET.sub("<asset-hash>", _short(str(collapsed(target))))
                 yield principal, f"{deny}{action}", shown, suffix
@@ -166,10 +169,11 @@ def _principal(principal: Any) -> str:
         return ""
     if isinstance(principal, str):
         return principal
-    return ", ".join(_short(str(collapsed(p))) for v in principal.values() for p in _listed(v))
+    return ", ".join(_short(str(collapsed(p))) for v in principal.values() for p in listed(v))
 
 
-def _listed(value: Any) -> list[Any]:
+def listed(value: Any) -> list[Any]:
+    """What CloudFormation takes as one value or several."""
     return value if isinstance(value, list) else [value]
 
 
@@ -178,3 +182,40 @@ def _short(text: str) -> str:
     text = re.sub(r"[0-9A-F]{8}(?=Arn[0-9A-F]{8}\})", "", text)
     text = re.sub(r"(Arn)?(?<![0-9a-f]{16})[0-9A-F]{8}(?=[.}]|$)", r"\1", text)
     return _LOGICAL_HASH.sub("", text)
+
+
+# Actions and resources by role.
+Granted = Mapping[str, Sequence[tuple[str, str]]]
+
+
+def granted_in(template: Template, *, conditional: bool = False) -> Granted:
+    """The rights of all roles; with those under a condition (`conditional`), whatever it says."""
+    granted = defaultdict(list)
+    for line in rights(template):
+        role, *right = line.split(" | ")
+        if len(right) == 2 or (conditional and len(right) == 3):
+            granted[role].append((right[0], right[1]))
+    return granted
+
+
+def may(granted: Granted, role: str, action: str, resource: str) -> bool:
+    """Whether a role has a right among these."""
+    return any(
+        fnmatchcase(action, allowed) and fnmatchcase(resource, pattern)
+        for allowed, pattern in granted.get(role, ())
+    )
+
+
+def without(template: Template, action: str, fragment: str) -> Template:
+    """The template less one right: an action on the resources that a fragment is found in."""
+    changed = copy.deepcopy(template)
+    for policy in of_type(changed, "AWS::IAM::Policy").values():
+        for statement in policy["Properties"]["PolicyDocument"]["Statement"]:
+            actions, resources = listed(statement["Action"]), listed(statement["Resource"])
+            left = [r for r in resources if fragment not in json.dumps(r)]
+            if action in actions and len(left) < len(resources):
+                if left:
+                    statement["Resource"] = left
+                else:
+                    statement["Action"] = [a for a in actions if a != action]
+    return changed

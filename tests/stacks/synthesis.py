@@ -147,6 +147,11 @@ def synthesis() -> Synthesis:
     return Synthesis(folder=folder, report=json.loads((folder / REPORT).read_text()))
 
 
+def benchmark(name: str = "qwen3-32b") -> Template:
+    """What the benchmark has of an experiment's template."""
+    return synthesis().template(name, "benchmark")
+
+
 def _synthesize(folder: Path) -> None:
     app = cdk.App(context=cdk_context(), outdir=str(folder), analytics_reporting=False)
     for experiment in experiments().values():

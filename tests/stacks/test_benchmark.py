@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 import itertools
 import json
 import re
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from fnmatch import fnmatchcase
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -18,17 +15,13 @@ from charts.shipped import METRICS_PUBLISHER
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
 from stacks.constructs.applied_charts import PRUNED_KINDS
 from tests.stacks.function_assets import check_function_asset
-from tests.stacks.graph import needs_in, reached
-from tests.stacks.rendering import kubernetes_objects, rights
-from tests.stacks.synthesis import Template, experiments, of_type, synthesis
+from tests.stacks.graph import before
+from tests.stacks.rendering import Granted, granted_in, kubernetes_objects, may, rights, without
+from tests.stacks.synthesis import Template, benchmark, experiments, of_type, synthesis
 
 pytestmark = [pytest.mark.synth]
 MANIFEST = "Custom::AWSCDK-EKS-KubernetesResource"
 ORDER = ("foundation", "storage", "staging", "graphscripts", "serving", "loadgenerator")
-
-
-def benchmark(name: str = "qwen3-32b") -> Template:
-    return synthesis().template(name, "benchmark")
 
 
 def charts(template: Template) -> dict[str, str]:
@@ -36,11 +29,6 @@ def charts(template: Template) -> dict[str, str]:
     ids = {name: k for name in ORDER for k in of_type(template, MANIFEST) if f"Chart{name}" in k}
     assert list(ids) == list(ORDER)
     return ids
-
-
-def before(template: Template, logical_id: str) -> set[str]:
-    """Everything that a resource waits for, at one remove or more."""
-    return reached(needs_in(template), logical_id)
 
 
 def test_charts_are_applied_one_after_the_other_once_the_roles_are_there() -> None:
@@ -232,7 +220,7 @@ def graph_folder(variant: NeuronVariant) -> str:
 
 def wrong_about_uploads(template: Template, experiment: ResolvedNeuron) -> list[str]:
     """What uploading its graphs takes and a server may not, or the other way round."""
-    granted = unconditional_rights(template)
+    granted = granted_in(template)
     return [
         wrong
         for variant in experiment.variants
@@ -301,7 +289,7 @@ def found_in(template: Template) -> list[str]:
 def test_a_server_reads_the_models_that_it_loads_and_no_other() -> None:
     baseline, drafted = experiments()["qwen3-32b"].variants
     draft = f"${{Checkpoints.Arn}}/{drafted.checkpoints['draft'].storage_prefix}/config.json"
-    granted = unconditional_rights(benchmark())
+    granted = granted_in(benchmark())
     assert may(granted, server_role(drafted), "s3:GetObject", draft)
     assert not may(granted, server_role(baseline), "s3:GetObject", draft)
 
@@ -314,53 +302,14 @@ PUBLISHER_NEEDS = (
     ("s3:PutObject", "${Results.Arn}/published/runs/RUN/case.result.json.json", "/published"),
     ("s3:ListBucket", "${Results.Arn}", "Results"),
 )
-# Actions and resources by role.
-Granted = Mapping[str, Sequence[tuple[str, str]]]
-
-
-def unconditional_rights(template: Template) -> Granted:
-    granted = defaultdict(list)
-    for line in rights(template):
-        words = line.split(" | ")
-        if len(words) == 3 and " | if " not in line:
-            role, action, resource = words
-            granted[role].append((action, resource))
-    return granted
-
-
-def may(granted: Granted, role: str, action: str, resource: str) -> bool:
-    """Whether a role has a right without a condition."""
-    return any(
-        fnmatchcase(action, allowed) and fnmatchcase(resource, pattern)
-        for allowed, pattern in granted.get(role, ())
-    )
-
-
-def without(template: Template, action: str, fragment: str) -> Template:
-    """The template less one right: an action on the resources that a fragment is found in."""
-    changed = copy.deepcopy(template)
-    for policy in of_type(changed, "AWS::IAM::Policy").values():
-        for statement in policy["Properties"]["PolicyDocument"]["Statement"]:
-            actions, resources = _listed(statement["Action"]), _listed(statement["Resource"])
-            left = [r for r in resources if fragment not in json.dumps(r)]
-            if action in actions and len(left) < len(resources):
-                if left:
-                    statement["Resource"] = left
-                else:
-                    statement["Action"] = [a for a in actions if a != action]
-    return changed
-
-
-def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
 
 
 @pytest.mark.parametrize(("action", "resource", "fragment"), PUBLISHER_NEEDS)
 def test_publisher_may_do_what_publishing_takes_and_a_right_that_it_lacks_is_found(
     action: str, resource: str, fragment: str
 ) -> None:
-    assert may(unconditional_rights(benchmark()), PUBLISHER, action, resource)
-    narrower = unconditional_rights(without(benchmark(), action, fragment))
+    assert may(granted_in(benchmark()), PUBLISHER, action, resource)
+    narrower = granted_in(without(benchmark(), action, fragment))
     assert not may(narrower, PUBLISHER, action, resource)
 
 
@@ -373,7 +322,7 @@ def test_publisher_may_do_what_publishing_takes_and_a_right_that_it_lacks_is_fou
     ],
 )
 def test_publisher_can_neither_change_results_nor_read_texts(action: str, resource: str) -> None:
-    assert not may(unconditional_rights(benchmark()), PUBLISHER, action, resource)
+    assert not may(granted_in(benchmark()), PUBLISHER, action, resource)
 
 
 def lookups_denied(template: Template, experiment: ResolvedNeuron) -> list[str]:
@@ -383,7 +332,7 @@ def lookups_denied(template: Template, experiment: ResolvedNeuron) -> list[str]:
     """
     below = ("", "/_ARTIFACTS.json", "/upload", "/upload/weights", "/upload/weights/tp0")
     denied = []
-    granted = unconditional_rights(template)
+    granted = granted_in(template)
     for variant in experiment.variants:
         asked = [f"{graph_folder(variant)}{part}" for part in below]
         models = variant.checkpoints.values()
@@ -406,7 +355,7 @@ def test_a_folder_that_mountpoint_could_not_look_up_is_found() -> None:
 
 
 def test_servers_may_list_so_that_what_is_missing_is_not_called_denied() -> None:
-    granted = unconditional_rights(benchmark())
+    granted = granted_in(benchmark())
     for variant in experiments()["qwen3-32b"].variants:
         for bucket in ("${Artifacts.Arn}", "${Checkpoints.Arn}"):
             assert may(granted, server_role(variant), "s3:ListBucket", bucket)

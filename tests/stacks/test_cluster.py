@@ -13,7 +13,7 @@ from draftworth.experiment.aws import ADD_ONS, CapacityBlock
 from draftworth.experiment.naming import Names
 from draftworth.records.deployment import CapacityKind
 from stacks.constructs.accelerator_nodes import NODE_CONFIG
-from tests.stacks.graph import needs_in, reached
+from tests.stacks.graph import before
 from tests.stacks.synthesis import Resource, Template, experiments, of_type, only, synthesis
 
 pytestmark = [pytest.mark.synth]
@@ -41,10 +41,6 @@ def launch_data(name: str) -> dict[str, Any]:
 def add_ons(template: Template) -> dict[str, Resource]:
     found = of_type(template, "AWS::EKS::Addon").values()
     return {r["Properties"]["AddonName"]: r for r in found}
-
-
-def needs(template: Template, logical_id: str) -> set[str]:
-    return reached(needs_in(template), logical_id)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -89,13 +85,13 @@ def test_nodes_come_after_the_network_plugin_and_before_what_runs_on_them() -> N
         r["Properties"]["AddonName"]: k for k, r in of_type(template, "AWS::EKS::Addon").items()
     }
     for group in nodes:
-        assert by_add_on["vpc-cni"] in needs(template, group)
-        assert by_add_on["coredns"] not in needs(template, group)
+        assert by_add_on["vpc-cni"] in before(template, group)
+        assert by_add_on["coredns"] not in before(template, group)
     (cpu,) = (k for k in nodes if "Cpu" in k)
     (driver,) = of_type(template, "Custom::AWSCDK-EKS-HelmChart")
     pods = ("coredns", "metrics-server", "aws-mountpoint-s3-csi-driver")
     for dependant in (*(by_add_on[name] for name in pods), driver):
-        assert cpu in needs(template, dependant)
+        assert cpu in before(template, dependant)
 
 
 def logs_that_could_come_back(template: Template) -> set[tuple[str, str]]:
@@ -109,7 +105,7 @@ def logs_that_could_come_back(template: Template) -> set[tuple[str, str]]:
     writers = [agent_id, *of_type(template, "AWS::EKS::Nodegroup")]
     assert len(written) == 4
     assert len(writers) >= 3
-    return {(w, log) for w in writers for log in written - needs(template, w)}
+    return {(w, log) for w in writers for log in written - before(template, w)}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -126,20 +122,17 @@ def test_a_node_group_that_outlives_its_logs_is_found(fragment: str) -> None:
     assert {writer for writer, _ in logs_that_could_come_back(template)} >= {group}
 
 
-@pytest.mark.parametrize(
-    ("name", "capacity_type"),
-    [("qwen3-32b", "SPOT"), ("llama-3.1-8b-eagle3", "CAPACITY_BLOCK"), ("on-demand", "ON_DEMAND")],
-)
-def test_accelerators_are_bought_as_the_experiment_says(name: str, capacity_type: str) -> None:
-    group = properties(cluster(name), "AWS::EKS::Nodegroup", "Accelerator")
-    assert group["CapacityType"] == capacity_type
-
-
 @pytest.mark.parametrize("name", NAMES)
-def test_no_accelerator_comes_up_with_the_deploy(name: str) -> None:
-    """And the sizes are the same for all: a deploy that changes none leaves a run's nodes alone."""
+def test_accelerators_are_bought_as_the_experiment_says_and_none_with_the_deploy(name: str) -> None:
+    """The sizes are the same for all: a deploy that changes none leaves a run's nodes alone."""
     group = properties(cluster(name), "AWS::EKS::Nodegroup", "Accelerator")
+    types = {"spot": "SPOT", "capacity_block": "CAPACITY_BLOCK", "on_demand": "ON_DEMAND"}
+    assert group["CapacityType"] == types[experiments()[name].spec.aws.capacity.kind]
     assert group["ScalingConfig"] == {"MinSize": 0, "DesiredSize": 0, "MaxSize": 1}
+    # Neuron's image, and the type from the template.
+    assert group["AmiType"] == "AL2023_x86_64_NEURON"
+    assert not {"InstanceTypes", "DiskSize"} & set(group)
+    assert launch_data(name)["InstanceType"] == experiments()[name].spec.aws.instance_type
 
 
 def test_another_way_of_buying_is_another_node_group() -> None:
@@ -149,15 +142,6 @@ def test_another_way_of_buying_is_another_node_group() -> None:
     assert all(len(name) <= 63 for name in made)
     group = properties(cluster(), "AWS::EKS::Nodegroup", "Accelerator")
     assert group["NodegroupName"] == "draftworth-qwen3-32b-accelerator-spot"
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_node_group_takes_the_neuron_image_and_the_type_from_the_template(name: str) -> None:
-    group = properties(cluster(name), "AWS::EKS::Nodegroup", "Accelerator")
-    assert group["AmiType"] == "AL2023_x86_64_NEURON"
-    assert "InstanceTypes" not in group
-    assert "DiskSize" not in group
-    assert launch_data(name)["InstanceType"] == experiments()[name].spec.aws.instance_type
 
 
 def test_node_groups_carry_the_labels_and_taints_that_the_charts_expect() -> None:
@@ -233,14 +217,11 @@ def test_efa_group_lets_its_members_reach_each_other_and_nobody_else() -> None:
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("fragment", ["Accelerator", "Cpu"])
 def test_nodes_want_metadata_tokens_and_encrypt_their_disk(name: str, fragment: str) -> None:
-    template = properties(cluster(name), "AWS::EC2::LaunchTemplate", fragment)
-    data = template["LaunchTemplateData"]
+    data = properties(cluster(name), "AWS::EC2::LaunchTemplate", fragment)["LaunchTemplateData"]
     assert data["MetadataOptions"] == {"HttpTokens": "required", "HttpPutResponseHopLimit": 2}
     (disk,) = data["BlockDeviceMappings"]
     assert disk["Ebs"]["Encrypted"] is True
     assert disk["Ebs"]["VolumeType"] == "gp3"
-    tagged = {spec["ResourceType"] for spec in data["TagSpecifications"]}
-    assert tagged == {"instance", "volume", "network-interface"}
 
 
 def test_user_data_joins_the_local_disks_through_nodeadm() -> None:

@@ -11,14 +11,13 @@ from draftworth.planning.resolved import ResolvedNeuron
 from draftworth.records.load import ConcurrencyLoad, Load, PoissonLoad
 from lambdas.metrics_publisher.handler import FINDINGS_FIELD, HEADLINE_FIELD
 from stacks import dashboard
-from tests.stacks.synthesis import experiments, only, synthesis
+from tests.stacks.synthesis import benchmark, experiments, only
 
 pytestmark = [pytest.mark.synth]
 
 
 def body(name: str = "qwen3-32b") -> dict[str, Any]:
-    experiment = experiments()[name]
-    return body_of(experiment)
+    return body_of(experiments()[name])
 
 
 def body_of(experiment: ResolvedNeuron) -> dict[str, Any]:
@@ -50,8 +49,8 @@ def ours(body: dict[str, Any]) -> list[list[Any]]:
     return [line for line in lines if line[0] == definitions.NAMESPACE]
 
 
-def with_loads(*loads: Load, name: str = "qwen3-32b") -> ResolvedNeuron:
-    return replace(experiments()[name], loads=loads)
+def with_loads(*loads: Load) -> ResolvedNeuron:
+    return replace(experiments()["qwen3-32b"], loads=loads)
 
 
 def with_variants(count: int, experiment: ResolvedNeuron) -> ResolvedNeuron:
@@ -148,11 +147,7 @@ def test_dashboard_says_where_the_verdict_is() -> None:
     first = body()["widgets"][0]
     assert (first["type"], first["y"]) == ("text", 0)
     assert "python -m draftworth report s3://R/runs/RUN" in first["properties"]["markdown"]
-    deployed = json.dumps(
-        only(synthesis().template("qwen3-32b", "benchmark"), "AWS::CloudWatch::Dashboard")[
-            "Properties"
-        ]
-    )
+    deployed = json.dumps(only(benchmark(), "AWS::CloudWatch::Dashboard")["Properties"])
     assert "draftworth report s3://" in deployed
     assert "/runs/RUN" in deployed
 
@@ -210,20 +205,10 @@ def test_dashboard_uses_metrics_that_the_publisher_writes() -> None:
 
 
 def test_neuron_utilisation_stands_below_the_comparison() -> None:
-    widgets = body()["widgets"]
-    neuron = [
-        w
-        for w in widgets
-        if w["type"] == "metric"
-        and w["properties"]["metrics"][0][0] == dashboard.INSIGHTS_NAMESPACE
-    ]
-    comparison = [
-        w
-        for w in widgets
-        if w["type"] == "metric" and w["properties"]["metrics"][-1][1] == "TokensPerStep"
-    ]
-    assert "node_neuroncore_utilization" in [w["properties"]["metrics"][0][1] for w in neuron]
-    assert min(w["y"] for w in neuron) > max(w["y"] for w in comparison)
+    tops: dict[str, list[int]] = {}
+    for widget in (w for w in body()["widgets"] if w["type"] == "metric"):
+        tops.setdefault(widget["properties"]["metrics"][-1][1], []).append(widget["y"])
+    assert min(tops["node_neuroncore_utilization"]) > max(tops["TokensPerStep"])
 
 
 @pytest.mark.parametrize("name", tuple(experiments()))

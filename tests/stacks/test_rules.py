@@ -73,17 +73,14 @@ def test_every_acceptance_gives_a_reason() -> None:
     assert all(len(reason) > 40 for reason in reasons)
 
 
-def test_a_bucket_without_tls_is_found(tmp_path: Path) -> None:
+def test_a_bucket_without_tls_and_a_template_against_the_schema_are_found(tmp_path: Path) -> None:
     app = cdk.App(context=cdk_context(), outdir=str(tmp_path), analytics_reporting=False)
-    aws_s3.Bucket(cdk.Stack(app, "careless"), "Bucket")
-    assert "AwsSolutions-S10" in " ".join(findings_in(validated(app, tmp_path)))
-
-
-def test_a_template_against_the_schema_is_found(tmp_path: Path) -> None:
-    app = cdk.App(context=cdk_context(), outdir=str(tmp_path), analytics_reporting=False)
-    properties = {"VisibilityTimeout": "soon"}
-    cdk.CfnResource(cdk.Stack(app, "wrong"), "Queue", type="AWS::SQS::Queue", properties=properties)
-    assert "CloudFormation Validate" in " ".join(findings_in(validated(app, tmp_path)))
+    stack, properties = cdk.Stack(app, "careless"), {"VisibilityTimeout": "soon"}
+    aws_s3.Bucket(stack, "Bucket")
+    cdk.CfnResource(stack, "Queue", type="AWS::SQS::Queue", properties=properties)
+    found = " ".join(findings_in(validated(app, tmp_path)))
+    assert "AwsSolutions-S10" in found
+    assert "CloudFormation Validate" in found
 
 
 def test_cfn_lint_finds_wrong_templates_and_nothing_in_ours(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from charts.measuring import run_spec_file
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.records.codec import load_record
-from tests.stacks.rendering import collapsed, kubernetes_objects
+from tests.stacks.rendering import collapsed, kubernetes_objects, listed
 from tests.stacks.synthesis import (
     SYNTAX,
     Template,
@@ -120,15 +120,11 @@ def readers(templates: dict[str, Template]) -> list[tuple[str, str, str]]:
     for stack, template in templates.items():
         for policy in of_type(template, "AWS::IAM::Policy").values():
             for statement in policy["Properties"]["PolicyDocument"]["Statement"]:
-                for resource in _listed(collapsed(statement["Resource"])):
+                for resource in listed(collapsed(statement["Resource"])):
                     if resource == "*" or "assets" in resource:
-                        actions = _listed(statement["Action"])
+                        actions = listed(statement["Action"])
                         found += [(stack, action, resource) for action in actions]
     return [line for line in found if line[1].startswith(("s3:", "*"))]
-
-
-def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
 
 
 @pytest.mark.parametrize("experiment", tuple(experiments()))

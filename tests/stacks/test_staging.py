@@ -7,19 +7,14 @@ import pytest
 from charts.checkpoint_stager import MAX_SCRATCH_GIB, OTHER_STORAGE_GIB
 from draftworth.records.checkpoints import FAILED_MARKER, PLAN_MARKER, READY_MARKER
 from stacks.constructs.nodes import CPU_NODE_DISK
-from tests.stacks.rendering import rights
-from tests.stacks.synthesis import Template, experiments, synthesis
-from tests.stacks.test_benchmark import may, unconditional_rights, without
+from tests.stacks.rendering import granted_in, may, rights, without
+from tests.stacks.synthesis import Template, benchmark, experiments
 
 pytestmark = [pytest.mark.synth]
 STAGER = "WorkloadRolesstager"
 BUCKET = "${Checkpoints.Arn}"
 # The kubelet keeps back 1 GiB and clears pods away from a tenth of the disk on.
 IMAGES_GIB = 20
-
-
-def benchmark(name: str = "qwen3-32b") -> Template:
-    return synthesis().template(name, "benchmark")
 
 
 def missing_rights(template: Template, name: str) -> list[str]:
@@ -36,7 +31,7 @@ def missing_rights(template: Template, name: str) -> list[str]:
             ("s3:PutObject", f"{folder}/model.safetensors"),
             ("s3:AbortMultipartUpload", f"{folder}/model.safetensors"),
         ]
-    granted = unconditional_rights(template)
+    granted = granted_in(template)
     return [f"{action} {what}" for action, what in needs if not may(granted, STAGER, action, what)]
 
 
@@ -63,7 +58,7 @@ def test_a_right_that_the_stagers_lack_is_found() -> None:
     ],
 )
 def test_stagers_can_touch_nothing_else(action: str, resource: str) -> None:
-    assert not may(unconditional_rights(benchmark()), STAGER, action, resource)
+    assert not may(granted_in(benchmark()), STAGER, action, resource)
 
 
 def secret_rights(name: str) -> list[str]:
@@ -71,15 +66,12 @@ def secret_rights(name: str) -> list[str]:
 
 
 def test_stagers_and_nobody_else_may_read_the_one_secret_that_the_experiment_names() -> None:
+    assert secret_rights("qwen3-32b") == []
     (line,) = secret_rights("small-nodes")
     who, action, resource = line.split(" | ")
     assert (who, action) == (STAGER, "secretsmanager:GetSecretValue")
     assert resource.endswith(":secret:draftworth/hub-token-??????")
     assert "*" not in resource
-
-
-def test_without_a_secret_there_is_no_right_to_one() -> None:
-    assert secret_rights("qwen3-32b") == []
 
 
 def test_no_template_holds_more_of_the_secret_than_its_name() -> None:

@@ -1,10 +1,8 @@
 """Buckets and the results queue."""
 
-from typing import Any
-
 import pytest
 
-from tests.stacks.synthesis import Resource, Template, experiments, of_type, only, synthesis
+from tests.stacks.synthesis import Template, experiments, of_type, only, synthesis
 
 pytestmark = [pytest.mark.synth]
 BUCKET = "AWS::S3::Bucket"
@@ -12,11 +10,6 @@ BUCKET = "AWS::S3::Bucket"
 
 def storage(name: str = "qwen3-32b") -> Template:
     return synthesis().template(name, "storage")
-
-
-def statements(policy: Resource) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = policy["Properties"]["PolicyDocument"]["Statement"]
-    return found
 
 
 @pytest.mark.parametrize("fragment", ["Checkpoints", "Artifacts", "Results"])
@@ -55,8 +48,8 @@ def test_the_policy_of_a_bucket_that_stays_names_nothing_that_goes(
     name: str, fragment: str
 ) -> None:
     """A role that is gone leaves an id that S3 refuses whenever the policy is written again."""
-    policy = only(storage(name), "AWS::S3::BucketPolicy", fragment)
-    named = {str(s["Principal"]) for s in statements(policy)} - {"{'AWS': '*'}"}
+    policy = only(storage(name), "AWS::S3::BucketPolicy", fragment)["Properties"]["PolicyDocument"]
+    named = {str(s["Principal"]) for s in policy["Statement"]} - {"{'AWS': '*'}"}
     assert (named == set()) is (fragment in kept_by(name))
 
 

@@ -16,6 +16,7 @@ import yaml
 from charts.winner import alarms
 from charts.winner.measured import MeasuredWinner
 from draftworth.analysis.facts import facts_of
+from draftworth.analysis.statistics import Estimate
 from draftworth.analysis.winner import winner_of
 from draftworth.measuring.counters import ACCEPTED, DRAFTS
 from draftworth.planning.resolved import load
@@ -38,23 +39,19 @@ def measured(*, pays: bool = True, counted: bool = True) -> MeasuredWinner:
     return MeasuredWinner(winner=winner, result=run.result, variant=variant)
 
 
-def break_even() -> float:
+def break_even() -> Estimate:
     found = alarms.watched(measured())
     assert found
-    return found[1].value
+    return found[1]
 
 
 def rule() -> Any:
-    found = alarms.watched(measured())
-    assert found
-    (item,) = as_read([alarms.prometheus_rule(exported(), found[1])])
+    (item,) = as_read([alarms.prometheus_rule(exported(), break_even())])
     return item
 
 
 def template() -> Any:
-    found = alarms.watched(measured())
-    assert found
-    (item,) = as_read([alarms.cloudwatch_alarm(exported(), found[1])])
+    (item,) = as_read([alarms.cloudwatch_alarm(exported(), break_even())])
     return item
 
 
@@ -96,9 +93,9 @@ def test_it_rings_below_break_even_and_not_above_nor_for_some_requests(
     def at(tokens: float, steps: float) -> bool:
         return rings(item, accepted=(tokens - 1) * steps, steps=steps)
 
-    assert at(break_even() * 0.99, alarms.LEAST_STEPS)
-    assert not at(break_even() * 1.01, alarms.LEAST_STEPS)
-    assert not at(break_even() * 0.5, alarms.LEAST_STEPS - 1)
+    assert at(break_even().value * 0.99, alarms.LEAST_STEPS)
+    assert not at(break_even().value * 1.01, alarms.LEAST_STEPS)
+    assert not at(break_even().value * 0.5, alarms.LEAST_STEPS - 1)
 
 
 def test_it_is_held_against_the_lowest_break_even_of_the_loads_where_the_winner_is_cheaper() -> (

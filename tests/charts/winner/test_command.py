@@ -229,19 +229,22 @@ def test_a_run_that_does_not_say_what_served_it_is_refused(
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("name", "options", "said"),
     [
-        (["--namespace=Serving"], "--namespace: given 'Serving', allowed: lower-case letters"),
-        ([f"--image={IMAGE}"], "allowed: not with release neuron-2.26.1"),
-        ([f"--llmperf-image={IMAGE}"], f"--llmperf-image: given {IMAGE} with --winner"),
-        (["--results-bucket=example-results"], "--results-bucket: given example-results with"),
-        (["--artifacts-bucket=BAD_Bucket!"], "--artifacts-bucket: given 'BAD_Bucket!', allowed"),
+        (NEURON, ["--namespace=Serving"], "--namespace: given 'Serving', allowed: lower-case"),
+        (NEURON, [f"--image={IMAGE}"], "allowed: not with release neuron-2.26.1"),
+        (NEURON, [f"--llmperf-image={IMAGE}"], f"--llmperf-image: given {IMAGE} with --winner"),
+        (NEURON, ["--results-bucket=example-r"], "--results-bucket: given example-r with"),
+        (NEURON, ["--artifacts-bucket=BAD_B!"], "--artifacts-bucket: given 'BAD_B!', allowed"),
+        (LOCAL, [f"--image={IMAGE}", NAMED[0]], "given example-checkpoints with a local"),
+        (LOCAL, [], "--image: not given, allowed: an image with vLLM 0.32.0 for CPU"),
+        (LOCAL, ["--image=vllm-cpu"], "under a tag that moves another engine is served"),
     ],
 )
 def test_an_option_that_would_do_nothing_or_harm_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], said: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, options: list[str], said: str
 ) -> None:
-    assert manifests(NEURON, written_run(tmp_path), tmp_path / "out", *options) == 2
+    assert manifests(name, written_run(tmp_path, name), tmp_path / "out", *options) == 2
     assert said in capsys.readouterr().err
 
 
@@ -286,30 +289,6 @@ def test_given_buckets_leave_nothing_to_fill_in(
     texts = "".join(path.read_text(encoding="utf-8") for path in (tmp_path / "out").iterdir())
     assert "${" not in texts
     assert "bucketName: example-artifacts" in texts
-
-
-# --- a local experiment -------------------------------------------------------------------------
-
-
-def test_a_local_winner_takes_no_bucket(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    options = (f"--image={IMAGE}", NAMED[0])
-    assert manifests(LOCAL, written_run(tmp_path, LOCAL), tmp_path / "out", *options) == 2
-    said = "--checkpoints-bucket: given example-checkpoints with a local experiment's winner"
-    assert said in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ([], "--image: not given, allowed: an image with vLLM 0.32.0 for CPU"),
-        (["--image=vllm-cpu"], "under a tag that moves another engine is served"),
-    ],
-)
-def test_a_local_winner_needs_an_image_that_does_not_move(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], said: str
-) -> None:
-    assert manifests(LOCAL, written_run(tmp_path, LOCAL), tmp_path / "out", *options) == 2
-    assert said in capsys.readouterr().err
 
 
 def test_a_server_that_counted_nothing_has_no_alarm_and_every_file_says_why(tmp_path: Path) -> None:
