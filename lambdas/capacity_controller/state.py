@@ -125,7 +125,6 @@ class Deployment:
 
     @property
     def spent_usd(self) -> float:
-        """The cost of the nodes so far, at the plan's price."""
         return spent_usd(
             self.plan.price_usd_per_node_hour,
             node_seconds=self.node_time.node_seconds,

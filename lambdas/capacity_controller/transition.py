@@ -95,7 +95,6 @@ def transition(
 def _current_decision(
     last: LastDecision | None, deployment: Deployment, decision: Decision, now: float
 ) -> tuple[LastDecision | None, bool]:
-    """Return the decision to remember, and whether it is a new one."""
     current = LastDecision(
         job_name=deployment.plan.job_name,
         desired_size=decision.desired_size,
@@ -113,7 +112,6 @@ def _current_decision(
 def _observed(
     deployment: Deployment, observation: Observation, *, were_desired: bool, now: float
 ) -> Deployment:
-    """Add an observation's node time, servers and block to the deployment."""
     nodes, block = observation.nodes, observation.block
     node_time = deployment.node_time.observed(
         nodes.instances, were_desired=were_desired, now=now, unseen=nodes.desired_size or 0

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from draftworth.records import servers
-from pods.compiled_graphs.parent import GivenUpError, Parent, StartLimits
+from pods.compiled_graphs.parent import GivenUpError, Parent
 from pods.compiled_graphs.prepare import Order, say
 from pods.compiled_graphs.reports import Reports, put_state
 from pods.compiled_graphs.server_process import HEALTH_PERIOD_SECONDS, adopt_orphans
@@ -38,13 +38,11 @@ def main(argv: list[str]) -> int:
     parent = Parent(
         command=argv[split + 1 :],
         url=arguments.health_url,
-        limits=StartLimits(
-            load_seconds=60 * arguments.load_minutes,
-            compile_seconds=60 * arguments.compile_minutes,
-            starts=MAX_STARTS,
-            with_compiler_failure=arguments.starts_with_compiler_failure,
-            health_period_seconds=arguments.health_period_seconds,
-        ),
+        load_seconds=60 * arguments.load_minutes,
+        compile_seconds=60 * arguments.compile_minutes,
+        max_starts=MAX_STARTS,
+        max_with_compiler_failure=arguments.starts_with_compiler_failure,
+        health_period_seconds=arguments.health_period_seconds,
         scratch=arguments.scratch,
         reports=reports,
     )
