@@ -10,6 +10,7 @@ from tests.lambdas.capacity_controller.plans import (
     JOB,
     MINUTE,
     NOW,
+    OTHER_JOB,
     SERVERS,
     VARIANTS,
     make_given_up,
@@ -18,7 +19,6 @@ from tests.lambdas.capacity_controller.plans import (
 )
 from tests.lambdas.capacity_controller.test_invariants import Scenario
 
-OTHER_JOB = "llmperf-qwen3-32b-11112222"
 SERVER_EVENT = s3_event(RESULTS, server_state_key(SERVERS[0]))
 NODE = ("i-0", "InService")
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from draftworth.records.deployment import STOP_KEY, DraftRef
+from draftworth.records.deployment import DraftRef
 from lambdas.capacity_controller.actions import DRAIN_HOOK
 from tests.lambdas.capacity_controller import plans
 from tests.lambdas.capacity_controller.conftest import (
@@ -17,7 +17,6 @@ from tests.lambdas.capacity_controller.conftest import (
 from tests.lambdas.capacity_controller.fakes import CHECKPOINTS, FOREIGN_TAGS, RESULTS, SETTINGS
 
 DEADLINE_EVENT = {"trigger": "deadline"}
-STOP_EVENT = s3_event(RESULTS, STOP_KEY)
 
 
 def running(account: Account) -> None:
@@ -91,16 +90,6 @@ def test_the_end_of_another_jobs_run_changes_nothing(account: Account, run_id: s
     account.end_run(run_id)
     account.handle(s3_event(RESULTS, f"runs/{run_id}/run.json"))
     assert (account.desired, account.decisions()) == (1, [])
-
-
-def test_the_deadline_takes_the_nodes_down(account: Account) -> None:
-    running(account)
-    account.now = plans.NOW + 240 * plans.MINUTE - 1
-    account.handle(DEADLINE_EVENT)
-    assert account.desired == 1, "the event came early"
-    account.now += 1
-    account.handle(DEADLINE_EVENT)
-    assert (account.desired, account.decisions()) == (0, [(0, "deadline")])
 
 
 def test_the_deadlines_schedule_fires_once_at_the_full_minute_not_before_it(
@@ -190,16 +179,6 @@ def test_nodes_that_still_drain_are_paid_for(account: Account) -> None:
     assert account.paid_seconds == 6 * plans.MINUTE
 
 
-def test_the_stop_object_holds_until_it_is_deleted(account: Account) -> None:
-    running(account)
-    account.stop()
-    account.handle(STOP_EVENT)
-    assert account.outcome == (0, "stopped")
-    account.resume()
-    account.handle(s3_event(RESULTS, STOP_KEY, "Object Deleted"))
-    assert account.outcome == (1, "ready")
-
-
 def test_nodes_come_with_the_capacity_block_and_go_before_its_end(account: Account) -> None:
     starts, ends = plans.NOW + plans.HOUR, plans.NOW + 25 * plans.HOUR
     account.stage()
@@ -255,16 +234,6 @@ def test_a_foreign_node_group_is_never_touched(account: Account) -> None:
     assert account.called("UpdateNodegroupConfig") == []
     assert account.reason == "foreign_node_group"
     assert account.cloudformation.answers[-1]["Status"] == "SUCCESS"
-
-
-def test_a_node_group_that_is_replaced_is_waited_for(account: Account) -> None:
-    plan = plans.make_plan(nodegroup_name="to-come")
-    account.stage()
-    account.deploy(plan)
-    assert account.reason == "no_node_group"
-    account.create_node_group(plan)
-    account.heartbeat()
-    assert account.size_of(plan) == 1
 
 
 def test_a_size_changed_by_hand_is_set_again_without_a_notification(
