@@ -34,7 +34,6 @@ class Transition:
     """The result of an observation.
 
     state: the next state; equal to the one before if nothing changed.
-    deployment: the state's current deployment.
     is_new: the decision's size or reason differs from the last one's.
     notifications: new notifications, which are in the state's outbox too.
     schedule_at_unix_s: the time for the deadline's schedule; None: there must be no schedule.

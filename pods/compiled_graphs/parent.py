@@ -58,11 +58,7 @@ class Parent:
         self.starts = begin(self.scratch)
 
     def run(self, order: Order) -> int:
-        """Prepare and serve, and return the exit code of the container.
-
-        Raises:
-            GivenUpError: the server is not worth another start.
-        """
+        """Prepare and serve, and return the container's exit code; raise GivenUpError."""
         if self.starts.without_health > self.max_starts:
             raise GivenUpError(self._too_often("without a word, as when it has no memory left"))
         try:
@@ -108,9 +104,8 @@ class Parent:
             self.reports.say(f"{self.command[0]} cannot be started: {error}")
             return EXIT_NOT_FOUND
         self.reports.report("starting", self.starts)
-        watching = threading.Thread(
-            target=self._watch, args=(self._server, left_seconds), daemon=True
-        )
+        given = (self._server, left_seconds)
+        watching = threading.Thread(target=self._watch, args=given, daemon=True)
         watching.start()
         code = self._server.wait()
         watching.join()
