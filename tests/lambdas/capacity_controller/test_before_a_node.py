@@ -19,8 +19,7 @@ SILENT = "draftworth qwen3-32b: canary is silent"
 def untried(account: Account) -> None:
     """Deployed and staged; no canary has said anything."""
     account.canaries_report = False
-    account.stage()
-    account.deploy()
+    account.start()
     account.mail()
 
 
@@ -110,8 +109,7 @@ def test_nodes_that_are_up_wait_some_minutes_for_a_new_jobs_canary(
     account: Account, silent: bool
 ) -> None:
     """Another deploy in the middle of a run: a canary takes a minute, another node twenty."""
-    account.stage()
-    account.deploy()
+    account.start()
     account.instances_follow()
     account.canaries_report = False
     account.update(plans.make_plan(job_name=plans.OTHER_JOB))

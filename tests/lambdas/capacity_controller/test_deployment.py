@@ -75,8 +75,7 @@ def test_a_state_of_another_version_fails_the_deploy_with_both_schemas(account: 
 def test_a_run_goes_on_when_its_stack_is_updated_from_an_earlier_version(
     account: Account, version: Path
 ) -> None:
-    account.stage()
-    account.deploy()
+    account.start()
     account.write(RESULTS, STATE_KEY, (version / "capacity-state.json").read_bytes())
     account.handle({"trigger": "heartbeat", "plan": (version / "capacity-plan.json").read_text()})
     account.update(plans.make_plan())
@@ -96,8 +95,7 @@ def test_a_repeated_request_does_not_move_the_deadline(account: Account) -> None
 def test_a_raised_deadline_counts_from_the_first_deploy_even_after_it_has_passed(
     account: Account,
 ) -> None:
-    account.stage()
-    account.deploy()
+    account.start()
     account.now += plans.HOUR
     account.update(plans.make_plan(deadline_minutes=300))
     assert account.schedule == "at(2026-11-20T15:00:00)"
@@ -113,8 +111,7 @@ def test_a_raised_deadline_counts_from_the_first_deploy_even_after_it_has_passed
 def test_a_raised_deadline_brings_no_nodes_when_the_run_is_over_or_the_budget_spent(
     account: Account, why: str
 ) -> None:
-    account.stage()
-    account.deploy(plans.make_plan(budget_usd=30.0))
+    account.start(plans.make_plan(budget_usd=30.0))
     account.instances_follow()
     account.heartbeat(after=240 * plans.MINUTE)
     if why == "complete":
@@ -127,8 +124,7 @@ def test_a_raised_deadline_brings_no_nodes_when_the_run_is_over_or_the_budget_sp
 
 
 def test_a_lowered_deadline_takes_the_nodes_down(account: Account) -> None:
-    account.stage()
-    account.deploy()
+    account.start()
     account.now += plans.HOUR
     account.update(plans.make_plan(deadline_minutes=60))
     assert account.outcome == (0, "deadline")
@@ -138,8 +134,7 @@ def test_a_lowered_deadline_takes_the_nodes_down(account: Account) -> None:
 def test_another_job_is_another_deployment_with_its_own_deadline_and_spend(
     account: Account,
 ) -> None:
-    account.stage()
-    account.deploy(plans.make_plan(budget_usd=20.0))
+    account.start(plans.make_plan(budget_usd=20.0))
     account.instances_follow()
     account.heartbeat(after=plans.HOUR)
     account.now += plans.HOUR / 2  # up to the change of the Job it is the old one's
@@ -160,8 +155,7 @@ def test_another_job_is_another_deployment_with_its_own_deadline_and_spend(
 def test_a_rolled_back_deploy_returns_to_the_old_job_with_its_deadline_and_spend(
     account: Account,
 ) -> None:
-    account.stage()
-    account.deploy()
+    account.start()
     account.instances_follow()
     account.heartbeat(after=plans.HOUR)
     account.update(plans.make_plan(job_name=plans.OTHER_JOB))
@@ -178,8 +172,7 @@ def test_a_rolled_back_deploy_returns_to_the_old_job_with_its_deadline_and_spend
 
 
 def test_a_roll_back_to_a_job_whose_deadline_has_passed_brings_no_nodes(account: Account) -> None:
-    account.stage()
-    account.deploy()
+    account.start()
     account.now += 241 * plans.MINUTE
     account.update(plans.make_plan(job_name=plans.OTHER_JOB))
     assert account.desired == 1
@@ -188,8 +181,7 @@ def test_a_roll_back_to_a_job_whose_deadline_has_passed_brings_no_nodes(account:
 
 
 def test_a_changed_way_of_buying_means_another_node_group(account: Account) -> None:
-    account.stage()
-    account.deploy()
+    account.start()
     group = "draftworth-qwen3-32b-accelerator-od"
     plan = plans.make_plan(nodegroup_name=group, capacity="on_demand")
     account.create_node_group(plan)
@@ -201,8 +193,7 @@ def test_a_changed_way_of_buying_means_another_node_group(account: Account) -> N
 
 
 def test_delete_takes_the_nodes_down_and_the_schedule_away_for_good(account: Account) -> None:
-    account.stage()
-    account.deploy()
+    account.start()
     account.delete()
     assert account.outcome == (0, "ended")
     assert account.schedule is None
@@ -228,8 +219,7 @@ def set_by_hand(account: Account) -> None:
     ids=["EKS is busy", "set by hand", "no node group", "unreadable state"],
 )
 def test_delete_succeeds_with_no_node_left(account: Account, happens: Any) -> None:
-    account.stage()
-    account.deploy()
+    account.start()
     happens(account)
     account.delete()
     assert [g["scalingConfig"]["desiredSize"] for g in account.groups.values()] in ([0], [])
@@ -237,8 +227,7 @@ def test_delete_succeeds_with_no_node_left(account: Account, happens: Any) -> No
 
 
 def test_delete_fails_rather_than_leave_a_node_behind(account: Account) -> None:
-    account.stage()
-    account.deploy()
+    account.start()
     account.fail("UpdateNodegroupConfig", *["AccessDeniedException"] * 100)
     account.delete()
     assert last_answer(account)["Status"] == "FAILED"
@@ -252,8 +241,7 @@ def test_delete_sees_to_the_deployed_node_group_and_to_the_one_of_the_request(
     account: Account, recorded: bool
 ) -> None:
     if recorded:
-        account.stage()
-        account.deploy()
+        account.start()
     other = plans.make_plan(nodegroup_name="other")
     account.create_node_group(other, size=1)
     account.delete(other)
@@ -264,8 +252,7 @@ def test_delete_sees_to_the_deployed_node_group_and_to_the_one_of_the_request(
 def test_a_stack_created_again_has_a_new_deadline_and_the_old_spend(
     account: Account,
 ) -> None:
-    account.stage()
-    account.deploy()
+    account.start()
     account.instances_follow()
     account.heartbeat(after=plans.HOUR)
     account.delete()

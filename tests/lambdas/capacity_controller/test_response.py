@@ -67,8 +67,7 @@ def test_a_refused_answer_is_logged_and_the_request_is_done_all_the_same(
     account: Account, url: object
 ) -> None:
     """Not to do it would leave nodes running whose stack is deleted."""
-    account.stage()
-    account.deploy()
+    account.start()
     account.deploy(kind="Delete", ResponseURL=url)
     assert account.desired == 0
     assert len(account.cloudformation.answers) == 1, "only the first request was answered"

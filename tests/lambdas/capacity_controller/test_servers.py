@@ -25,8 +25,7 @@ NODE = ("i-0", "InService")
 
 def starting(account: Account, *, nodes: int = 1) -> None:
     """The nodes are there and the Job has begun to wait; no server is healthy."""
-    account.stage()
-    account.deploy(make_plan(nodes=nodes, budget_usd=1e6, deadline_minutes=1000))
+    account.start(make_plan(nodes=nodes, budget_usd=1e6, deadline_minutes=1000))
     account.nodes_follow()
     account.begin_run(JOB)
     for variant in VARIANTS:

@@ -21,8 +21,7 @@ DEADLINE_EVENT = {"trigger": "deadline"}
 
 def running(account: Account) -> None:
     """Deployed, staged, and the nodes there."""
-    account.stage()
-    account.deploy()
+    account.start()
     account.instances_follow()
     account.heartbeat(after=2 * plans.MINUTE)
     assert (account.desired, len(account.instances)) == (1, 1)
@@ -123,8 +122,7 @@ def test_the_schedule_is_set_once_and_removed_when_it_has_fired(
 def test_the_first_heartbeat_over_the_budget_takes_the_nodes_down(
     account: Account,
 ) -> None:
-    account.stage()
-    account.deploy(plans.make_plan(deadline_minutes=10_000))
+    account.start(plans.make_plan(deadline_minutes=10_000))
     account.instances_follow()
     for minutes in (*[30] * 11, *[2] * 14):
         account.heartbeat(after=minutes * plans.MINUTE)
@@ -138,8 +136,7 @@ def test_nodes_without_a_run_go_and_come_back_when_one_begins(
     account: Account,
 ) -> None:
     """The Job's pod has no image, or dies at once, and no `run.json` will ever say so."""
-    account.stage()
-    account.deploy()
+    account.start()
     account.instances = [("i-0", "InService")]
     account.heartbeat(after=2 * plans.MINUTE)
     for _ in range(21):
@@ -227,8 +224,7 @@ def test_a_block_that_cannot_be_read_now_is_read_again_later(account: Account) -
 
 def test_a_foreign_node_group_is_never_touched(account: Account) -> None:
     account.tags = FOREIGN_TAGS
-    account.stage()
-    account.deploy()
+    account.start()
     account.heartbeat(after=240 * plans.MINUTE)
     account.delete()
     assert account.called("UpdateNodegroupConfig") == []

@@ -116,14 +116,7 @@ LiveOnce = Callable[..., int | str]
 @pytest.fixture
 def order(tmp_path: Path) -> Order:
     (tmp_path / "mounted").mkdir()
-    return Order(
-        key=pods.KEY,
-        inputs=pods.INPUTS,
-        variable="GRAPHS",
-        artifacts=tmp_path / "mounted",
-        scratch=tmp_path / "scratch",
-        checkpoints={},
-    )
+    return pods.make_order(tmp_path)
 
 
 @pytest.fixture
