@@ -136,7 +136,6 @@ class Parent:
         return code
 
     def give_up(self, reason: str) -> None:
-        """Give the server up, and tell the log, the bucket and later containers."""
         self._keep(replace(self.starts, given_up=reason))
         self.reports.say(f"given up: {reason}")
         self.reports.report("given_up", self.starts, reason=reason)

@@ -40,7 +40,6 @@ class Reports:
         threading.Thread(target=self._work, daemon=True).start()
 
     def say(self, line: str) -> None:
-        """Write a line into the container's log and into later states."""
         say(line)
         self.tail.note(line)
 

@@ -123,14 +123,6 @@ def test_a_raised_deadline_brings_no_nodes_when_the_run_is_over_or_the_budget_sp
     assert account.outcome == ((0, "complete") if why == "complete" else (1, "ready"))
 
 
-def test_a_lowered_deadline_takes_the_nodes_down(account: Account) -> None:
-    account.start()
-    account.now += plans.HOUR
-    account.update(plans.make_plan(deadline_minutes=60))
-    assert account.outcome == (0, "deadline")
-    assert account.schedule is None
-
-
 def test_another_job_is_another_deployment_with_its_own_deadline_and_spend(
     account: Account,
 ) -> None:
