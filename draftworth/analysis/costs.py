@@ -1,4 +1,4 @@
-"""The cost of the parts of a run, and of a decoding step.
+"""The cost of the parts of a run, and of a decoding step, and what a draft's steps yield.
 
 A run pays for more than serving: for waiting, interruptions and idle time, by its account of time.
 
@@ -8,20 +8,23 @@ step is the time that a reader waits for a token.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from draftworth.analysis.checks import AcceptanceCheck
 from draftworth.analysis.clustering import Sample
 from draftworth.analysis.pairing import samples_of
-from draftworth.analysis.ratios import Amounts, log_of_sums
+from draftworth.analysis.ratios import Amounts, LogRatio, log_of_sums
 from draftworth.analysis.statistics import Estimate
 from draftworth.analysis.summary import groups_of
 from draftworth.metrics import definitions
 from draftworth.records.findings import StepCost, StepCostCard, StepsBy
 from draftworth.records.load import Load
 from draftworth.records.reading import Run
+from draftworth.records.readings import Reading
 from draftworth.records.results import CONTROL, BlockResult, RequestRecord, RunResult
+from draftworth.speculation import steps_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,3 +185,37 @@ def _mean_context(records: Sequence[RequestRecord], count: _CountSteps) -> float
     ]
     steps = sum(n for n, _ in sized)
     return math.fsum(n * context for n, context in sized) / steps if steps else None
+
+
+def hit_rate(readings: Iterable[Reading]) -> float | None:
+    """Return the share of tokens after the first that the draft predicts; None without tokens."""
+    hits = "".join(reading.hits for reading in readings)
+    return hits.count("1") / len(hits) if hits else None
+
+
+def yields(readings: Iterable[Reading], checked: Collection[int]) -> dict[str, dict[int, Estimate]]:
+    """Return tokens per step by prompt class and by the number of drafts that a step checks.
+
+    The interval is over prompts: the same output gives the same steps however often it is read.
+    """
+    classes: defaultdict[str, list[Reading]] = defaultdict(list)
+    for reading in readings:
+        if reading.hits:
+            classes[reading.prompt_class].append(reading)
+    return {
+        name: {number: found.estimate() for number in checked if (found := _yield(own, number))}
+        for name, own in classes.items()
+    }
+
+
+def _yield(readings: Sequence[Reading], checked: int) -> LogRatio | None:
+    sums: defaultdict[tuple[str, str], tuple[int, int]] = defaultdict(lambda: (0, 0))
+    for reading in readings:
+        tokens, steps = sums[reading.case, reading.prompt_id]
+        count = sum(1 for _ in steps_of(reading.flags, checked=checked))
+        sums[reading.case, reading.prompt_id] = tokens + len(reading.hits), steps + count
+    samples = [
+        (Sample(stratum=case, prompt=prompt, block=prompt, value=0.0), both)
+        for (case, prompt), both in sums.items()
+    ]
+    return log_of_sums(samples, lambda both: both)

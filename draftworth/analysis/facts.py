@@ -254,7 +254,12 @@ def _variant_facts(
         accepted_at=checks.acceptance_by_position(blocks),
         break_even=predicted,
         quantiles=dict(_quantiles(run.blocks, group, name)),
-        step_latencies_s=_step_latencies_s(records, transcripts),
+        step_latencies_s=tuple(
+            latency_s
+            for r in records
+            if r.counts and r.request_id in transcripts
+            for latency_s in transcripts[r.request_id].step_latencies_s
+        ),
         divergences=differing,
     )
 
@@ -271,10 +276,3 @@ def _quantiles(
         ]
         for share in QUANTILE_SHARES if samples else ():
             yield (metric, share), quantile_estimate(samples, share)
-
-
-def _step_latencies_s(
-    records: Sequence[RequestRecord], transcripts: Transcripts
-) -> tuple[float, ...]:
-    known = (transcripts[r.request_id] for r in records if r.counts and r.request_id in transcripts)
-    return tuple(latency for transcript in known for latency in transcript.step_latencies_s)

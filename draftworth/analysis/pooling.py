@@ -15,7 +15,9 @@ _QUESTION: dict[str, Callable[[Run], object]] = {
     "baseline": lambda run: run.result.baseline,
     "variants": lambda run: sorted({*run.result.variants} - {CONTROL}),
     "model": lambda run: sorted({block.model for block in run.blocks}),
-    "most tokens a step": lambda run: _most_tokens(run.result),
+    "most tokens a step": lambda run: {
+        name: most for name, most in run.result.max_tokens_per_step.items() if name != CONTROL
+    },
     "weights of classes": lambda run: dict(sorted(run.result.class_weights.items())),
     "limits": lambda run: vars(run.result.limits),
     "parts of a node": lambda run: dict(run.result.price.node_shares) if run.result.price else {},
@@ -59,10 +61,6 @@ def pooled(runs: Sequence[Run]) -> Run:
         unlisted=tuple(name for run in ordered for name in run.unlisted),
         likelihoods=tuple(found for run in ordered for found in run.likelihoods),
     )
-
-
-def _most_tokens(result: RunResult) -> dict[str, int]:
-    return {name: most for name, most in result.max_tokens_per_step.items() if name != CONTROL}
 
 
 def _differences(run: Run, other: Run) -> Iterator[str]:

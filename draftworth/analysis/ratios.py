@@ -12,12 +12,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from draftworth.analysis import statistics
 from draftworth.analysis.clustering import Sample, spread
 from draftworth.analysis.pairing import Pair, Traffic
 from draftworth.records.results import RequestRecord
 
+T = TypeVar("T")
 # Returns what a request adds to both sums; None: its pair is left out.
 Amounts = Callable[[RequestRecord], tuple[float, float] | None]
 
@@ -100,16 +102,16 @@ class _Sums:
 
 
 def log_of_sums(
-    requests: Sequence[tuple[Sample, RequestRecord]], amounts: Amounts
+    requests: Sequence[tuple[Sample, T]], amounts: Callable[[T], tuple[float, float] | None]
 ) -> LogRatio | None:
     """Return the logarithm of sum / sum of one side; None without a request or where one is 0."""
     return log_of_traffic({"": requests}, {"": 1.0}, amounts)
 
 
 def log_of_traffic(
-    requests: Mapping[str, Sequence[tuple[Sample, RequestRecord]]],
+    requests: Mapping[str, Sequence[tuple[Sample, T]]],
     weights: Mapping[str, float],
-    amounts: Amounts,
+    amounts: Callable[[T], tuple[float, float] | None],
 ) -> LogRatio | None:
     """Return it for a traffic, by class; None where a class has no request, or all sums are 0."""
     found = [

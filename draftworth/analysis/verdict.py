@@ -155,7 +155,6 @@ class Comparison:
 
     @property
     def ttft_p95_unchanged(self) -> bool | None:
-        """Whether the 95th percentile is, which may move alone."""
         return within(self.ttft_p95_ratio, factor=1 + TTFT_MARGIN)
 
     @property

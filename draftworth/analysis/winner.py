@@ -86,7 +86,6 @@ class Winner:
 
     @property
     def cheaper_at(self) -> tuple[Load, ...]:
-        """The loads at which it is shown to be cheaper in the headline's traffic."""
         return tuple(f.load for f in self.decisive if f.judgement == handover.CHEAPER)
 
 

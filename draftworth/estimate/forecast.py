@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from draftworth.analysis.acceptance import hit_rate, yields
+from draftworth.analysis.costs import hit_rate, yields
 from draftworth.analysis.statistics import Estimate
 from draftworth.analysis.verdict import INDIFFERENCE
 from draftworth.estimate.step_costs import CostRange, StepCosts

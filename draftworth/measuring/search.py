@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from draftworth.analysis.acceptance import yields
+from draftworth.analysis.costs import yields
 from draftworth.analysis.limits import limit_check, why_not_comparable
 from draftworth.analysis.pairing import Traffic
 from draftworth.errors import DraftworthError

@@ -179,7 +179,6 @@ def _break_evens(found: Handover) -> tuple[Table, ...]:
 
 
 def _margin(at: BreakEvenAt) -> str:
-    """Say by how much the measured tokens a step may fall before the break-even."""
     if at.needed is None or at.measured is None:
         return words.MISSING
     fall = 1 - at.needed.value / at.measured

@@ -1,7 +1,7 @@
 """Tokens a step that each candidate will yield, with their error.
 
 A draft model reads only the text, so one pass over the baseline's outputs shows them for every
-window (`analysis/acceptance`). A head reads the target's hidden states: other windows are taken to
+window (`analysis/costs`). A head reads the target's hidden states: other windows are taken to
 be accepted as often as a measured one at the same depth. That is not exact, because their steps
 begin elsewhere in the text; it matters less, the nearer the two are.
 """

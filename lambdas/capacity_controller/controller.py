@@ -99,7 +99,6 @@ class Controller:
         raise TooManyConflictsError(f"the state changed {MAX_ATTEMPTS} times during {trigger}")
 
     def log_failure(self, event: str, error: Exception) -> None:
-        """Log a failure that does not end the invocation, with its traceback."""
         self.log(
             {
                 "level": "ERROR",
@@ -317,7 +316,6 @@ class Controller:
     def _refused_size(
         self, step: Transition, error: Exception | None, now: float
     ) -> tuple[Notification, ...]:
-        """Return a notification, once, if EKS has refused the size for long."""
         state, size = step.state, step.decision.desired_size
         last, known = state.last_decision, SIZE_NOT_SET in state.problems
         if not error or not last or size is None or known:

@@ -70,9 +70,7 @@ _BLOCK_NOT_STARTED = {"scheduled", "pending", "payment-pending", "assessing", "d
 class Decision:
     """A desired size and its reason.
 
-    desired_size: None leaves the node group as it is.
-    text: the reason in words.
-    last_lines: the end of a log that explains the reason.
+    desired_size: None leaves the node group as it is. last_lines: of a log that explains it.
     """
 
     desired_size: int | None

@@ -85,7 +85,6 @@ def trigger_of(event: Mapping[str, Any]) -> str:
 
 @functools.cache
 def _controller() -> Controller:
-    """Made at the first event and kept as long as Lambda keeps the process."""
     names = ("s3", "eks", "autoscaling", "ec2", "scheduler", "sns")
     clients: dict[str, Any] = {
         name: boto3.client(name, config=CLIENT_CONFIG)  # type: ignore[call-overload]

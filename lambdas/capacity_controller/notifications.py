@@ -141,7 +141,6 @@ def of_decision(
 
 
 def _answer(observation: Observation) -> Iterator[str]:
-    """Yield the verdict of a run and the place of its report."""
     run = observation.run
     if isinstance(run, Unknown) or not run.answer:
         return

@@ -223,7 +223,6 @@ def _answer(s3: S3Client, bucket: str, folder: str) -> tuple[str, ...]:
 
 
 def _newest_result(s3: S3Client, bucket: str, folder: str) -> float | None:
-    """Return when S3 received the newest result file of a run."""
     pages = _pages(s3, bucket, f"{folder}{results.BLOCKS_FOLDER}/")
     entries = [entry for page in pages for entry in page.get("Contents", [])]
     written = [e for e in entries if e["Key"].endswith(results.RESULT_SUFFIX)]

@@ -125,7 +125,6 @@ class Deployment:
 
     @property
     def spent_usd(self) -> float:
-        """The cost of the nodes so far, at the plan's price."""
         return spent_usd(
             self.plan.price_usd_per_node_hour,
             node_seconds=self.node_time.node_seconds,
@@ -138,7 +137,6 @@ class Deployment:
         return self.node_time.node_seconds - self.servers.from_node_seconds
 
     def with_whole_allowance(self) -> Deployment:
-        """Give the next start of a server its whole allowance."""
         wait = replace(self.servers, from_node_seconds=self.node_time.node_seconds)
         return replace(self, servers=wait)
 

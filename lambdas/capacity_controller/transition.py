@@ -34,7 +34,6 @@ class Transition:
     """The result of an observation.
 
     state: the next state; equal to the one before if nothing changed.
-    deployment: the state's current deployment.
     is_new: the decision's size or reason differs from the last one's.
     notifications: new notifications, which are in the state's outbox too.
     schedule_at_unix_s: the time for the deadline's schedule; None: there must be no schedule.
@@ -95,7 +94,6 @@ def transition(
 def _current_decision(
     last: LastDecision | None, deployment: Deployment, decision: Decision, now: float
 ) -> tuple[LastDecision | None, bool]:
-    """Return the decision to remember, and whether it is a new one."""
     current = LastDecision(
         job_name=deployment.plan.job_name,
         desired_size=decision.desired_size,
@@ -113,7 +111,6 @@ def _current_decision(
 def _observed(
     deployment: Deployment, observation: Observation, *, were_desired: bool, now: float
 ) -> Deployment:
-    """Add an observation's node time, servers and block to the deployment."""
     nodes, block = observation.nodes, observation.block
     node_time = deployment.node_time.observed(
         nodes.instances, were_desired=were_desired, now=now, unseen=nodes.desired_size or 0

@@ -49,10 +49,7 @@ _NEXT = (
 
 @dataclass(frozen=True, kw_only=True)
 class Canary:
-    """One try.
-
-    arguments: of the command line. models: the mounted checkpoints, by role.
-    """
+    """One try; arguments: of the command line; models: the mounted checkpoints, by role."""
 
     client: S3Client
     arguments: argparse.Namespace

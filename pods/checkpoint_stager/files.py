@@ -62,8 +62,10 @@ def served_files(
     root = [file.path for file in files if "/" not in file.path]
     weights = next((kind for kind in SERVED_WEIGHTS if kind in map(_suffix, root)), None)
     if weights is None:
+        suffixes = {f"*.{s}" for file in files if (s := _suffix(file.path))}
+        given = ", ".join(sorted(suffixes)) or "no files"
         raise UserInputError(
-            f"{model}: no weights that the servers read; given {_suffixes(files)}; allowed: "
+            f"{model}: no weights that the servers read; given {given}; allowed: "
             "*.safetensors (or *.bin, *.pt, *.pth) beside config.json; next: name the original "
             "repository, not a conversion of it"
         )
@@ -121,10 +123,6 @@ def _is_other_layout(path: str) -> bool:
 
 def _suffix(path: str) -> str:
     return PurePosixPath(path).suffix.removeprefix(".").lower()
-
-
-def _suffixes(files: Iterable[HubFile]) -> str:
-    return ", ".join(sorted({f"*.{s}" for f in files if (s := _suffix(f.path))})) or "no files"
 
 
 def checked_sha256(path: Path, file: HubFile) -> str:

@@ -30,31 +30,24 @@ class GivenUpError(Exception):
     """The server is not worth another start."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class StartLimits:
-    """How long and how often a server may start.
+@dataclass(kw_only=True)
+class Parent:
+    """One life of the container.
 
-    load_seconds: from the pod's first start without health, with compiled graphs.
-    compile_seconds: the same without compiled graphs.
-    starts: how often it may start without having been healthy.
-    with_compiler_failure: the same where the compiler failed by itself.
+    load_seconds: how long the server may take to be healthy, with compiled graphs, from the pod's
+        first start without health on. compile_seconds: the same without compiled graphs.
+    max_starts: how often it may start without having been healthy.
+    max_with_compiler_failure: the same where the compiler failed by itself.
     health_period_seconds: the time between two looks at its health.
     """
 
-    load_seconds: float
-    compile_seconds: float
-    starts: int
-    with_compiler_failure: int
-    health_period_seconds: float
-
-
-@dataclass(kw_only=True)
-class Parent:
-    """One life of the container."""
-
     command: Sequence[str]
     url: str
-    limits: StartLimits
+    load_seconds: float
+    compile_seconds: float
+    max_starts: int
+    max_with_compiler_failure: int
+    health_period_seconds: float
     scratch: Path
     reports: Reports
     _server: ServerProcess | None = None
@@ -65,12 +58,8 @@ class Parent:
         self.starts = begin(self.scratch)
 
     def run(self, order: Order) -> int:
-        """Prepare and serve, and return the exit code of the container.
-
-        Raises:
-            GivenUpError: the server is not worth another start.
-        """
-        if self.starts.without_health > self.limits.starts:
+        """Prepare and serve, and return the container's exit code; raise GivenUpError."""
+        if self.starts.without_health > self.max_starts:
             raise GivenUpError(self._too_often("without a word, as when it has no memory left"))
         try:
             prepared = prepare(order)
@@ -104,7 +93,7 @@ class Parent:
         return self._ended(self._attempt(environment, compiles=compiles))
 
     def _attempt(self, environment: Mapping[str, str], *, compiles: bool) -> int:
-        limit_seconds = self.limits.compile_seconds if compiles else self.limits.load_seconds
+        limit_seconds = self.compile_seconds if compiles else self.load_seconds
         left_seconds = limit_seconds - (time.monotonic() - self.starts.first_at_seconds)
         self._timed_out = False
         if left_seconds <= 0:
@@ -115,9 +104,8 @@ class Parent:
             self.reports.say(f"{self.command[0]} cannot be started: {error}")
             return EXIT_NOT_FOUND
         self.reports.report("starting", self.starts)
-        watching = threading.Thread(
-            target=self._watch, args=(self._server, left_seconds), daemon=True
-        )
+        given = (self._server, left_seconds)
+        watching = threading.Thread(target=self._watch, args=given, daemon=True)
         watching.start()
         code = self._server.wait()
         watching.join()
@@ -127,7 +115,7 @@ class Parent:
 
     def _watch(self, server: ServerProcess, left_seconds: float) -> None:
         until = time.monotonic() + left_seconds
-        while not server.ended.wait(self.limits.health_period_seconds):
+        while not server.ended.wait(self.health_period_seconds):
             if is_healthy(self.url):
                 self._keep(replace(self.starts, without_health=0))
                 self.reports.report("healthy", self.starts)
@@ -140,7 +128,7 @@ class Parent:
     def _ended(self, code: int) -> int:
         """Return the exit code for another start; raise GivenUpError where none is worth it."""
         starts, failed = self.starts, self.reports.tail.compiler_failed
-        allowed = self.limits.with_compiler_failure if failed else self.limits.starts
+        allowed = self.max_with_compiler_failure if failed else self.max_starts
         if starts.without_health >= allowed and not self._told_to_end:
             compiler = "; the compiler failed by itself (exit code 70)" if failed else ""
             raise GivenUpError(self._too_often(f"with exit code {code}{compiler}"))
@@ -148,7 +136,6 @@ class Parent:
         return code
 
     def give_up(self, reason: str) -> None:
-        """Give the server up, and tell the log, the bucket and later containers."""
         self._keep(replace(self.starts, given_up=reason))
         self.reports.say(f"given up: {reason}")
         self.reports.report("given_up", self.starts, reason=reason)
@@ -158,7 +145,7 @@ class Parent:
         keep(self.scratch, starts)
 
     def _too_often(self, last: str) -> str:
-        ended = min(self.starts.without_health, self.limits.starts)
+        ended = min(self.starts.without_health, self.max_starts)
         return (
             f"its server ended {ended} times and was never healthy, the last time {last}; next: "
             "mend what its log names and deploy again with a raised `rerun`; where only the "

@@ -111,7 +111,7 @@ def say(line: str) -> None:
 
 
 def _take_over(order: Order, manifest: artifacts.ArtifactManifest, root: Path) -> Path:
-    """Make graphs of the mounted bucket usable, and return the root to work below."""
+    """Return the root to work below."""
     mounted = order.artifacts / manifest.folder
     if order.cache is None:
         return mounted
@@ -131,11 +131,8 @@ def _take_over(order: Order, manifest: artifacts.ArtifactManifest, root: Path) -
 
 
 def _begun(origin: scratch.Origin) -> dict[str, Any]:
-    return {
-        "start_id": uuid.uuid4().hex[:12],
-        "origin": origin,
-        "started_at_unix_s": time.time(),
-    }
+    start_id = uuid.uuid4().hex[:12]
+    return {"start_id": start_id, "origin": origin, "started_at_unix_s": time.time()}
 
 
 def _empty(folder: Path) -> None:

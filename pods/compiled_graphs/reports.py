@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
@@ -17,6 +18,7 @@ RETRY_SECONDS = 30.0
 REASON_CHARACTERS = 1000
 
 
+@dataclass(kw_only=True)
 class Reports:
     """The reports of one container.
 
@@ -25,33 +27,30 @@ class Reports:
     logged once.
     """
 
-    def __init__(
-        self, *, server: str, variant: str, pod: str, put: Callable[[ServerState], None]
-    ) -> None:
-        self.tail = LogTail()
-        self._server = server
-        self._variant = variant
-        self._pod = pod
-        self._put = put
-        self._newest: ServerState | None = None
-        self._tried: ServerState | None = None
-        self._changed = threading.Condition()
+    server: str
+    variant: str
+    pod: str
+    put: Callable[[ServerState], None]
+    tail: LogTail = field(default_factory=LogTail)
+    _newest: ServerState | None = None
+    _tried: ServerState | None = None
+    _changed: threading.Condition = field(default_factory=threading.Condition)
+
+    def __post_init__(self) -> None:
         threading.Thread(target=self._work, daemon=True).start()
 
     def say(self, line: str) -> None:
-        """Write a line into the container's log and into later states."""
         say(line)
         self.tail.note(line)
 
     def report(
         self, phase: ServerPhase, starts: Starts, *, exit_code: int | None = None, reason: str = ""
     ) -> None:
-        """Report that a phase begins now."""
         with self._changed:
             self._newest = ServerState(
-                server=self._server,
-                variant=self._variant,
-                pod=self._pod,
+                server=self.server,
+                variant=self.variant,
+                pod=self.pod,
                 start=starts.number,
                 phase=phase,
                 since_unix_s=time.time(),
@@ -75,7 +74,7 @@ class Reports:
             retry_seconds = None
             try:
                 if state:
-                    self._put(state)
+                    self.put(state)
             except Exception as error:  # noqa: BLE001 (whatever it was, the server goes on)
                 retry_seconds = RETRY_SECONDS
                 if not is_logged:

@@ -103,10 +103,7 @@ class StartRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class WholeMark:
-    """The compiled graphs of a start are whole.
-
-    sizes: bytes of each file, by its relative path.
-    """
+    """The compiled graphs of a start are whole; sizes: bytes of each file, by relative path."""
 
     start_id: str
     sizes: Mapping[str, int]

@@ -62,12 +62,10 @@ class LogTail:
             self._lines.extend(ended[-LAST_LINES:])
 
     def note(self, line: str) -> None:
-        """Add a line that the server did not write."""
         with self._lock:
             self._lines.append(line.encode())
 
     def lines(self) -> tuple[str, ...]:
-        """Return the last lines, printable."""
         with self._lock:
             kept = (*self._lines, *([self._rest] if self._rest else []))
         # Of a line that was overwritten many times, as by a progress bar, its last text.

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from draftworth.records import servers
-from pods.compiled_graphs.parent import GivenUpError, Parent, StartLimits
+from pods.compiled_graphs.parent import GivenUpError, Parent
 from pods.compiled_graphs.prepare import Order, say
 from pods.compiled_graphs.reports import Reports, put_state
 from pods.compiled_graphs.server_process import HEALTH_PERIOD_SECONDS, adopt_orphans
@@ -38,13 +38,11 @@ def main(argv: list[str]) -> int:
     parent = Parent(
         command=argv[split + 1 :],
         url=arguments.health_url,
-        limits=StartLimits(
-            load_seconds=60 * arguments.load_minutes,
-            compile_seconds=60 * arguments.compile_minutes,
-            starts=MAX_STARTS,
-            with_compiler_failure=arguments.starts_with_compiler_failure,
-            health_period_seconds=arguments.health_period_seconds,
-        ),
+        load_seconds=60 * servers.LOAD_LIMIT_MINUTES,
+        compile_seconds=60 * servers.COMPILE_LIMIT_MINUTES,
+        max_starts=MAX_STARTS,
+        max_with_compiler_failure=arguments.starts_with_compiler_failure,
+        health_period_seconds=arguments.health_period_seconds,
         scratch=arguments.scratch,
         reports=reports,
     )
@@ -97,8 +95,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--results", required=True, help="the results bucket, for its states")
     parser.add_argument("--region", required=True, help="of that bucket")
     for name, kind, default, text in (
-        ("load-minutes", float, servers.LOAD_LIMIT_MINUTES, "for a start with compiled graphs"),
-        ("compile-minutes", float, servers.COMPILE_LIMIT_MINUTES, "for a start without"),
         ("health-period-seconds", float, HEALTH_PERIOD_SECONDS, "time between two looks"),
         ("starts-with-compiler-failure", int, MAX_STARTS, "if the compiler failed by itself"),
     ):

@@ -115,6 +115,11 @@ class Api:
     def one(self, kind: str, name: str, namespace: str = NAMESPACE) -> Object:
         return self.ask("GET", path_of(kind, name, namespace))
 
+    def token_of(self, account: str, **spec: Object) -> str:
+        """A token of a service account, as a pod gets one."""
+        path = f"{path_of('ServiceAccount', account)}/token"
+        return str(self.ask("POST", path, {"spec": spec})["status"]["token"])
+
     def create(self, *items: Object) -> list[Object]:
         return [self.ask("POST", path_of_object(i, with_name=False), i) for i in items]
 

@@ -22,6 +22,8 @@ from tests.stacks.synthesis import Template, of_type
 SLICE = ROOT / "tests" / "charts" / "fixtures" / "resourceslice-trn2.48xlarge.yaml"
 LEASES = "kube-node-lease"
 RENEWED_EACH_SECONDS = 3.0
+# EKS' words for a taint's effect, and Kubernetes'.
+EFFECTS = {"NO_SCHEDULE": "NoSchedule"}
 # What an m7i.xlarge has, after what the system keeps.
 CPU_NODE = {"cpu": "3920m", "memory": "14Gi", "ephemeral-storage": "90Gi", "pods": "58"}
 DEVICES: Object = {
@@ -50,7 +52,14 @@ def node_kinds(
         for group in (r["Properties"] for r in of_type(cluster, "AWS::EKS::Nodegroup").values())
     }
     types = {"cpu": "m7i.xlarge", "accelerator": instance_type}
-    sizes = {"cpu": CPU_NODE, "accelerator": _size(accelerator)}
+    accelerator_node = {
+        "cpu": str(accelerator.vcpus),
+        # A node reports some percent less memory than its data sheet.
+        "memory": f"{int(accelerator.memory_gib * 0.97)}Gi",
+        "ephemeral-storage": "6000Gi",
+        "pods": "100",
+    }
+    sizes = {"cpu": CPU_NODE, "accelerator": accelerator_node}
     return {
         name: NodeKind(
             labels={
@@ -58,28 +67,15 @@ def node_kinds(
                 **everywhere,
                 "node.kubernetes.io/instance-type": types[name],
             },
-            taints=tuple(_taint(taint) for taint in group.get("Taints", ())),
+            taints=tuple(
+                {"key": taint["Key"], "value": taint["Value"], "effect": EFFECTS[taint["Effect"]]}
+                for taint in group.get("Taints", ())
+            ),
             capacity=sizes[name],
             has_devices=name == "accelerator",
         )
         for name, group in groups.items()
     }
-
-
-def _size(accelerator: Accelerator) -> Mapping[str, str]:
-    """A node reports some percent less memory than its data sheet."""
-    return {
-        "cpu": str(accelerator.vcpus),
-        "memory": f"{int(accelerator.memory_gib * 0.97)}Gi",
-        "ephemeral-storage": "6000Gi",
-        "pods": "100",
-    }
-
-
-def _taint(taint: Mapping[str, str]) -> Mapping[str, str]:
-    """EKS' word for an effect is not Kubernetes'."""
-    effects = {"NO_SCHEDULE": "NoSchedule"}
-    return {"key": taint["Key"], "value": taint["Value"], "effect": effects[taint["Effect"]]}
 
 
 @dataclass(kw_only=True)
@@ -100,7 +96,7 @@ class Nodes:
         self.api.create({"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": spec})
         self._renew(name)
         self.alive.add(name)
-        now = _now()
+        now = time_now()
         ready = {"type": "Ready", "status": "True", "reason": "x", "message": "x"}
         status = {
             "capacity": dict(kind.capacity),
@@ -129,7 +125,11 @@ class Nodes:
             self.terminate(name)
 
     def _renew(self, name: str) -> None:
-        spec = {"holderIdentity": name, "leaseDurationSeconds": 40, "renewTime": _now(micros=True)}
+        spec = {
+            "holderIdentity": name,
+            "leaseDurationSeconds": 40,
+            "renewTime": time_now(micros=True),
+        }
         lease = path_of("Lease", name, LEASES)
         if self.api.find(lease) is None:
             metadata = {"name": name, "namespace": LEASES}
@@ -166,6 +166,6 @@ def recorded_slice(node: str) -> Object:
     return dict(found)
 
 
-def _now(*, micros: bool = False) -> str:
+def time_now(*, micros: bool = False) -> str:
     spec = "microseconds" if micros else "seconds"
     return datetime.now(UTC).isoformat(timespec=spec).replace("+00:00", "Z")

@@ -4,11 +4,11 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from tests.cluster.api import Api, Object, path_of_object
+from tests.cluster.nodes import time_now
 from tests.cluster.sandbox import PodInterface, Program, Sandbox, start
 
 # A second of the real kubelet's waiting, in seconds here: probes' periods and waits to restart.
@@ -70,7 +70,7 @@ class Container:
 
     def start(self, program: Program) -> None:
         self.sandbox = start(program, self.interface, self.folder)
-        self.started_at, self.waits_for = _now(), ""
+        self.started_at, self.waits_for = time_now(), ""
         self.probes = {
             kind: Probe(spec=self.spec[kind], url=self._url(self.spec[kind]["httpGet"]))
             for kind in KINDS_OF_PROBES
@@ -126,7 +126,7 @@ class Container:
     def _terminated(self) -> Object:
         code = self.exit_code
         reason = "Completed" if code == 0 else "Error"
-        times = {"startedAt": self.started_at, "finishedAt": _now()}
+        times = {"startedAt": self.started_at, "finishedAt": time_now()}
         return {"exitCode": code, "reason": reason, **times}
 
     def status(self) -> Object:
@@ -268,7 +268,3 @@ def _conditions(*, ready: bool) -> Iterator[Object]:
     yield {"type": "Initialized", "status": "True"}
     yield {"type": "ContainersReady", "status": said[ready]}
     yield {"type": "Ready", "status": said[ready]}
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -239,9 +239,7 @@ def test_no_server_lands_on_a_node_of_another_type(
 @pytest.fixture
 def kubernetes(api: Api, applied: Nodes, tmp_path: Path) -> KubernetesServers:
     """What the measuring pod has: its account's token, and the names of all servers."""
-    path = f"{path_of('ServiceAccount', MEASURING_JOB_SERVICE_ACCOUNT)}/token"
-    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-    (tmp_path / "token").write_text(api.ask("POST", path, request)["status"]["token"])
+    (tmp_path / "token").write_text(api.token_of(MEASURING_JOB_SERVICE_ACCOUNT))
     (tmp_path / "namespace").write_text(NAMESPACE)
     (tmp_path / "ca.crt").write_bytes(api.certificate.read_bytes())
     return KubernetesServers(

@@ -115,9 +115,7 @@ def test_no_account_of_a_pod_may_do_anything(
 @pytest.fixture
 def measuring(applied: Api) -> Api:
     """The API as the measuring pod meets it: with a token of its account."""
-    path = f"{path_of('ServiceAccount', names.MEASURING_JOB_SERVICE_ACCOUNT)}/token"
-    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-    token = applied.ask("POST", path, request)["status"]["token"]
+    token = applied.token_of(names.MEASURING_JOB_SERVICE_ACCOUNT)
     return Api(url=applied.url, token=token, certificate=applied.certificate)
 
 

@@ -67,11 +67,8 @@ class Volumes:
         elif not (path := folder / source["serviceAccountToken"]["path"]).exists():
             owner = {"apiVersion": "v1", "kind": "Pod"}
             owner |= {key: pod["metadata"][key] for key in ("name", "uid")}
-            account = path_of("ServiceAccount", pod["spec"]["serviceAccountName"])
-            request = {"spec": {"boundObjectRef": owner}}
-            self._put(
-                path, self.api.ask("POST", f"{account}/token", request)["status"]["token"].encode()
-            )
+            token = self.api.token_of(pod["spec"]["serviceAccountName"], boundObjectRef=owner)
+            self._put(path, token.encode())
 
     def _give(self, folder: Path, pod: Object) -> None:
         """An empty folder belongs to the pod's group; others may write there all the same."""

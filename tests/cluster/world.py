@@ -161,8 +161,6 @@ def new_world(
     experiment = load_neuron(path)
     with ExitStack() as stack:
         stack.enter_context(one_signing_key())
-        cloudformation = CloudFormation()
-        stack.callback(cloudformation.close)
         repositories = {model: repository(commit) for model, commit in COMMITS.items()}
         hub = stack.enter_context(local_hub(repositories, address=HOST))
         patch = stack.enter_context(pytest.MonkeyPatch.context())
@@ -172,7 +170,7 @@ def new_world(
             names=experiment.names,
             region=experiment.spec.aws.region,
             templates=templates,
-            cloudformation=cloudformation,
+            cloudformation=CloudFormation(),
             now_unix_s=time.time(),
         )
         nodes = stack.enter_context(nodes_of(plane.api))

@@ -289,8 +289,6 @@ def new_environment(
     experiment = load_neuron(path)
     with ExitStack() as stack:
         stack.enter_context(one_signing_key())
-        cloudformation = CloudFormation()
-        stack.callback(cloudformation.close)
         hub = stack.enter_context(
             local_hub({model: repository(commit) for model, commit in COMMITS.items()})
         )
@@ -307,7 +305,7 @@ def new_environment(
                 names=experiment.names,
                 region=experiment.spec.aws.region,
                 templates=templates,
-                cloudformation=cloudformation,
+                cloudformation=CloudFormation(),
                 now_unix_s=time.time(),
             ),
             hub=hub,

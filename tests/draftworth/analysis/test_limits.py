@@ -166,36 +166,33 @@ def block(*records: RequestRecord, prompt_class: str = "structured") -> BlockRes
     )
 
 
-def test_what_is_too_late_is_no_goodput_and_takes_its_time() -> None:
-    blocks = [block(record(1, seconds=1.0), record(2, seconds=3.0), record(3, seconds=2.0))]
-    found = present(goodput(blocks, TRAFFIC, LIMITS, "k7"))
-
-    # Six seconds with four in flight: 1.5 seconds of the server.
-    assert (found.kept, found.requests) == (2, 3)
-    assert found.requests_per_s == pytest.approx(2 / 1.5)
-    assert found.tokens_per_s == pytest.approx(200 / 1.5)
-
-
-def test_a_request_that_timed_out_takes_its_time_and_gives_nothing() -> None:
-    late = replace(
-        record(2, seconds=1.0),
-        error_code=-2,
-        error_msg="no end",
-        end_to_end_latency_s=None,
-        timed_out_after_s=5.0,
-    )
-    found = present(goodput([block(record(1, seconds=1.0), late)], TRAFFIC, LIMITS, "k7"))
-
-    assert (found.kept, found.requests) == (1, 2)
-    assert found.tokens_per_s == pytest.approx(100 / 1.5)
+TIMED_OUT = replace(
+    record(2, seconds=1.0),
+    error_code=-2,
+    error_msg="no end",
+    end_to_end_latency_s=None,
+    timed_out_after_s=5.0,
+)
+EXCLUDED = replace(record(2, seconds=9.0), excluded="the client waited for a core")
 
 
-def test_what_the_client_was_too_late_for_says_nothing() -> None:
-    excluded = replace(record(2, seconds=9.0), excluded="the client waited for a core")
-    found = present(goodput([block(record(1, seconds=1.0), excluded)], TRAFFIC, LIMITS, "k7"))
-
-    assert (found.kept, found.requests) == (1, 1)
-    assert found.requests_per_s == pytest.approx(4.0)
+@pytest.mark.parametrize(
+    ("others", "kept", "requests", "server_s"),
+    [
+        # Six seconds with four in flight are 1.5 seconds of the server.
+        ((record(2, seconds=3.0), record(3, seconds=2.0)), 2, 3, 1.5),
+        ((TIMED_OUT,), 1, 2, 1.5),
+        ((EXCLUDED,), 1, 1, 0.25),
+    ],
+    ids=["too late", "timed out", "the client was too late"],
+)
+def test_what_is_too_late_is_no_goodput_and_takes_its_time_unless_the_client_was_late(
+    others: tuple[RequestRecord, ...], kept: int, requests: int, server_s: float
+) -> None:
+    found = present(goodput([block(record(1, seconds=1.0), *others)], TRAFFIC, LIMITS, "k7"))
+    assert (found.kept, found.requests) == (kept, requests)
+    assert found.requests_per_s == pytest.approx(kept / server_s)
+    assert found.tokens_per_s == pytest.approx(100 * kept / server_s)
 
 
 def test_classes_have_their_parts_of_the_tokens() -> None:

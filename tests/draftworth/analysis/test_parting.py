@@ -68,8 +68,7 @@ def test_outputs_that_part_at_every_token_or_two_are_not_the_targets() -> None:
 
 
 def test_they_leave_no_verdict_and_that_is_said_first() -> None:
-    run = with_control(make_run())
-    facts = facts_of(run, transcripts_of(run, {VARIANT: 0.5}))
+    facts = facts_of(BOTH, transcripts_of(BOTH, {VARIANT: 0.5}))
 
     assert {v.comparison.judgement for v in facts.speculative if v.comparison} == {"inconclusive"}
     assert "its answers are not the target's" in headline(facts)
@@ -79,9 +78,8 @@ def test_they_leave_no_verdict_and_that_is_said_first() -> None:
 @pytest.mark.parametrize("hazard", [0.0, 0.01], ids=["alike", "by rounding"])
 def test_outputs_that_rounding_parts_keep_their_verdict(hazard: float) -> None:
     """Whatever the control does: it computes in the shapes of the baseline, and is all alike."""
-    run = with_control(make_run())
-    facts = facts_of(run, transcripts_of(run, {VARIANT: hazard}))
-    unread = facts_of(run, {})
+    facts = facts_of(BOTH, transcripts_of(BOTH, {VARIANT: hazard}))
+    unread = facts_of(BOTH, {})
 
     assert all(check.is_the_targets for check in facts.answers)
     assert [v.comparison and v.comparison.judgement for v in facts.speculative] == [
@@ -101,8 +99,7 @@ def test_the_baselines_own_repeats_are_a_floor_where_there_is_no_control() -> No
 
 
 def test_without_a_control_and_without_repeats_nothing_is_known() -> None:
-    run = make_run()
-    once = replace(run, blocks=tuple(b for b in run.blocks if b.round == 1))
+    once = replace(RUN, blocks=tuple(b for b in RUN.blocks if b.round == 1))
     facts = facts_of(once, transcripts_of(once, {VARIANT: 0.5}))
 
     assert facts.answers == ()
@@ -110,7 +107,7 @@ def test_without_a_control_and_without_repeats_nothing_is_known() -> None:
 
 
 def test_without_token_ids_nothing_is_judged() -> None:
-    assert facts_of(with_control(make_run()), {}).answers == ()
+    assert facts_of(BOTH, {}).answers == ()
 
 
 def test_sampled_outputs_are_not_compared_token_by_token() -> None:
@@ -126,7 +123,7 @@ def test_what_the_target_says_of_the_outputs_takes_the_place_of_it(
     read = GreedyLikelihood(
         variant=VARIANT, outputs=8, tokens=1200, beyond=beyond, farthest=3.0, chance=chance
     )
-    run = replace(with_control(make_run()), likelihoods=(read,))
+    run = replace(BOTH, likelihoods=(read,))
     (found,) = facts_of(run, transcripts_of(run, {VARIANT: 0.5})).answers
 
     assert found == judged_likelihood(read)

@@ -86,8 +86,4 @@ def test_it_says_up_to_which_load_it_is_shown_to_be_cheaper() -> None:
     assert winner.cheaper_up_to == {None: last.concurrency}
     assert last.concurrency in {getattr(load, "concurrency", 0) for load in winner.cheaper_at}
     assert ConcurrencyLoad(concurrency=4) not in winner.cheaper_at
-
-
-def test_loads_that_were_measured_are_all_in_the_figures() -> None:
-    winner = winner_of(facts_at(1, 2, 4))
     assert [f.load for f in winner.decisive] == list(in_flight(1, 2, 4))

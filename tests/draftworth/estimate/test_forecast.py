@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from draftworth.analysis.acceptance import hit_rate, yields
+from draftworth.analysis.costs import hit_rate, yields
 from draftworth.estimate.forecast import WindowForecast, conclude, forecast
 from draftworth.estimate.step_costs import CostRange, PublishedStepCosts
 from draftworth.records.readings import Reading

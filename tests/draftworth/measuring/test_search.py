@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from draftworth.analysis.acceptance import yields
+from draftworth.analysis.costs import yields
 from draftworth.measuring.client import Client, Measured
 from draftworth.measuring.journal import read_history
 from draftworth.measuring.load import Planned

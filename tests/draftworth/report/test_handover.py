@@ -161,14 +161,10 @@ def test_where_nothing_is_decided_it_says_what_is_missing(
     assert "Decision" not in text
 
 
-def test_one_round_gives_no_verdict_and_so_no_handover() -> None:
+def test_one_round_gives_no_verdict_so_handover_and_winner_ask_for_the_same_next_step() -> None:
     run = runs.make_run(blocks=tuple(b for b in runs.make_run().blocks if b.round == 1))
     assert "What is missing: a verdict" in said(run)
     assert "No answer yet" in said(run)
-
-
-def test_who_asks_for_a_winner_is_told_the_same_next_step() -> None:
-    run = runs.make_run(blocks=tuple(b for b in runs.make_run().blocks if b.round == 1))
     with pytest.raises(NoWinnerError) as refused:
         winner_of(runs.make_facts(run))
     step = str(refused.value).partition("next: ")[2]

@@ -115,6 +115,11 @@ class Account(FakeAws):
         self.handle(event)
         return event
 
+    def start(self, plan: CapacityPlan | None = None) -> None:
+        """Deployed with every model staged."""
+        self.stage()
+        self.deploy(plan)
+
     def update(self, plan: CapacityPlan) -> Event:
         return self.deploy(plan, "Update")
 
@@ -198,8 +203,7 @@ def failed_launch(message: str, *, at: float) -> dict[str, Any]:
 
 def started(account: Account) -> None:
     """Deployed, staged, and nodes desired."""
-    account.stage()
-    account.deploy()
+    account.start()
     account.mail()
     account.log.clear()
     account.calls.clear()

@@ -114,7 +114,7 @@ def test_one_read_of_the_state_that_fails_ends_no_run(account: Account) -> None:
     """Also of nodes that an earlier deploy brought up, longer ago than its deadline."""
     started(account)
     account.now += 241 * plans.MINUTE
-    account.update(plans.make_plan(job_name="llmperf-qwen3-32b-11112222"))
+    account.update(plans.make_plan(job_name=plans.OTHER_JOB))
     account.fail("GetObject", *["SlowDown"] * 3)
     with pytest.raises(ClientError, match="SlowDown"):
         account.heartbeat()

@@ -11,7 +11,6 @@ from tests.lambdas.capacity_controller import plans
 from tests.lambdas.capacity_controller.conftest import Account, s3_event
 from tests.lambdas.capacity_controller.fakes import CHECKPOINTS, RESULTS
 
-OTHER_JOB = "llmperf-qwen3-32b-11112222"
 CANARY_EVENT = s3_event(RESULTS, f"control/canary/{plans.JOB}/baseline.json")
 FAILED_EVENT = s3_event(CHECKPOINTS, "Qwen/Qwen3-32B/main/_FAILED.json")
 SILENT = "draftworth qwen3-32b: canary is silent"
@@ -20,8 +19,7 @@ SILENT = "draftworth qwen3-32b: canary is silent"
 def untried(account: Account) -> None:
     """Deployed and staged; no canary has said anything."""
     account.canaries_report = False
-    account.stage()
-    account.deploy()
+    account.start()
     account.mail()
 
 
@@ -111,15 +109,14 @@ def test_nodes_that_are_up_wait_some_minutes_for_a_new_jobs_canary(
     account: Account, silent: bool
 ) -> None:
     """Another deploy in the middle of a run: a canary takes a minute, another node twenty."""
-    account.stage()
-    account.deploy()
+    account.start()
     account.instances_follow()
     account.canaries_report = False
-    account.update(plans.make_plan(job_name=OTHER_JOB))
+    account.update(plans.make_plan(job_name=plans.OTHER_JOB))
     account.heartbeat(after=2 * plans.MINUTE)
     assert account.outcome == (1, "waiting_for_canary")
     if not silent:
-        account.report(job=OTHER_JOB)
+        account.report(job=plans.OTHER_JOB)
     account.heartbeat(after=CANARY_SILENT_AFTER_SECONDS - 2 * plans.MINUTE)
     assert account.outcome == ((0, "waiting_for_canary") if silent else (1, "ready"))
     assert (SILENT in account.subjects()) is silent

@@ -9,7 +9,6 @@ from tests.lambdas.capacity_controller import plans
 from tests.lambdas.capacity_controller.conftest import Account
 from tests.lambdas.capacity_controller.fakes import RESULTS
 
-OTHER_JOB = "llmperf-qwen3-32b-11112222"
 BLOCK_HOURS = 24
 
 
@@ -59,7 +58,7 @@ def test_what_another_deploy_can_put_right_leaves_the_paid_nodes_up(
     (mail,) = account.mail()
     assert mail["subject"].endswith(f"unchanged nodes, {reason.replace('_', ' ')}")
     assert "its nodes stay until" in mail["text"]
-    account.update(plan(job_name=OTHER_JOB))
+    account.update(plan(job_name=plans.OTHER_JOB))
     assert account.outcome == (1, "ready")
     assert len(account.called("UpdateNodegroupConfig")) == 1, "no node was given back"
 

@@ -11,8 +11,6 @@ from tests.lambdas.capacity_controller import plans
 from tests.lambdas.capacity_controller.conftest import READY_EVENT, STACK_ID, Account
 from tests.lambdas.capacity_controller.fakes import RESULTS
 
-OTHER_JOB = "llmperf-qwen3-32b-11112222"
-
 
 def last_answer(account: Account) -> dict[str, Any]:
     return account.cloudformation.answers[-1]
@@ -26,7 +24,7 @@ def test_cloudformation_gets_its_answer_in_its_form(
 ) -> None:
     """The physical id never changes, so that no Job is deleted by a replacement."""
     given = {} if kind == "Create" else {"PhysicalResourceId": physical_id}
-    event = account.deploy(plans.make_plan(job_name=OTHER_JOB), kind, **given)
+    event = account.deploy(plans.make_plan(job_name=plans.OTHER_JOB), kind, **given)
     assert account.cloudformation.answers == [
         {
             "Status": "SUCCESS",
@@ -77,8 +75,7 @@ def test_a_state_of_another_version_fails_the_deploy_with_both_schemas(account: 
 def test_a_run_goes_on_when_its_stack_is_updated_from_an_earlier_version(
     account: Account, version: Path
 ) -> None:
-    account.stage()
-    account.deploy()
+    account.start()
     account.write(RESULTS, STATE_KEY, (version / "capacity-state.json").read_bytes())
     account.handle({"trigger": "heartbeat", "plan": (version / "capacity-plan.json").read_text()})
     account.update(plans.make_plan())
@@ -98,8 +95,7 @@ def test_a_repeated_request_does_not_move_the_deadline(account: Account) -> None
 def test_a_raised_deadline_counts_from_the_first_deploy_even_after_it_has_passed(
     account: Account,
 ) -> None:
-    account.stage()
-    account.deploy()
+    account.start()
     account.now += plans.HOUR
     account.update(plans.make_plan(deadline_minutes=300))
     assert account.schedule == "at(2026-11-20T15:00:00)"
@@ -115,8 +111,7 @@ def test_a_raised_deadline_counts_from_the_first_deploy_even_after_it_has_passed
 def test_a_raised_deadline_brings_no_nodes_when_the_run_is_over_or_the_budget_spent(
     account: Account, why: str
 ) -> None:
-    account.stage()
-    account.deploy(plans.make_plan(budget_usd=30.0))
+    account.start(plans.make_plan(budget_usd=30.0))
     account.instances_follow()
     account.heartbeat(after=240 * plans.MINUTE)
     if why == "complete":
@@ -128,45 +123,34 @@ def test_a_raised_deadline_brings_no_nodes_when_the_run_is_over_or_the_budget_sp
     assert account.outcome == ((0, "complete") if why == "complete" else (1, "ready"))
 
 
-def test_a_lowered_deadline_takes_the_nodes_down(account: Account) -> None:
-    account.stage()
-    account.deploy()
-    account.now += plans.HOUR
-    account.update(plans.make_plan(deadline_minutes=60))
-    assert account.outcome == (0, "deadline")
-    assert account.schedule is None
-
-
 def test_another_job_is_another_deployment_with_its_own_deadline_and_spend(
     account: Account,
 ) -> None:
-    account.stage()
-    account.deploy(plans.make_plan(budget_usd=20.0))
+    account.start(plans.make_plan(budget_usd=20.0))
     account.instances_follow()
     account.heartbeat(after=plans.HOUR)
     account.now += plans.HOUR / 2  # up to the change of the Job it is the old one's
     account.mail()
-    account.update(plans.make_plan(job_name=OTHER_JOB, budget_usd=20.0))
+    account.update(plans.make_plan(job_name=plans.OTHER_JOB, budget_usd=20.0))
     (told,) = account.mail()
     assert "1 -> 1" in told["text"]
-    assert OTHER_JOB in told["text"]
-    account.begin_run(OTHER_JOB)
+    assert plans.OTHER_JOB in told["text"]
+    account.begin_run(plans.OTHER_JOB)
     assert account.outcome == (1, "ready")
     assert len(account.called("UpdateNodegroupConfig")) == 1, "the nodes are kept for the new Job"
     assert account.schedule == "at(2026-11-20T15:30:00)"
     account.heartbeat(after=plans.HOUR)
     deployments = account.state.deployments
-    assert [deployments[job].spent_usd for job in (plans.JOB, OTHER_JOB)] == [15.0, 10.0]
+    assert [deployments[job].spent_usd for job in (plans.JOB, plans.OTHER_JOB)] == [15.0, 10.0]
 
 
 def test_a_rolled_back_deploy_returns_to_the_old_job_with_its_deadline_and_spend(
     account: Account,
 ) -> None:
-    account.stage()
-    account.deploy()
+    account.start()
     account.instances_follow()
     account.heartbeat(after=plans.HOUR)
-    account.update(plans.make_plan(job_name=OTHER_JOB))
+    account.update(plans.make_plan(job_name=plans.OTHER_JOB))
     account.now += 10 * plans.MINUTE
     account.update(plans.make_plan())
     assert account.state.current == plans.JOB
@@ -180,18 +164,16 @@ def test_a_rolled_back_deploy_returns_to_the_old_job_with_its_deadline_and_spend
 
 
 def test_a_roll_back_to_a_job_whose_deadline_has_passed_brings_no_nodes(account: Account) -> None:
-    account.stage()
-    account.deploy()
+    account.start()
     account.now += 241 * plans.MINUTE
-    account.update(plans.make_plan(job_name=OTHER_JOB))
+    account.update(plans.make_plan(job_name=plans.OTHER_JOB))
     assert account.desired == 1
     account.update(plans.make_plan())
     assert account.outcome == (0, "deadline")
 
 
 def test_a_changed_way_of_buying_means_another_node_group(account: Account) -> None:
-    account.stage()
-    account.deploy()
+    account.start()
     group = "draftworth-qwen3-32b-accelerator-od"
     plan = plans.make_plan(nodegroup_name=group, capacity="on_demand")
     account.create_node_group(plan)
@@ -203,8 +185,7 @@ def test_a_changed_way_of_buying_means_another_node_group(account: Account) -> N
 
 
 def test_delete_takes_the_nodes_down_and_the_schedule_away_for_good(account: Account) -> None:
-    account.stage()
-    account.deploy()
+    account.start()
     account.delete()
     assert account.outcome == (0, "ended")
     assert account.schedule is None
@@ -214,18 +195,31 @@ def test_delete_takes_the_nodes_down_and_the_schedule_away_for_good(account: Acc
     assert (account.desired, account.decisions()[-1]) == (0, (0, "ended"))
 
 
-def test_delete_waits_for_eks_while_it_is_busy(account: Account) -> None:
-    account.stage()
-    account.deploy()
-    account.fail("UpdateNodegroupConfig", *["ResourceInUseException"] * 5)
+def set_by_hand(account: Account) -> None:
+    account.desired = 0
+    account.fail("UpdateNodegroupConfig", *["AccessDeniedException"] * 100)
+
+
+@pytest.mark.parametrize(
+    "happens",
+    [
+        lambda account: account.fail("UpdateNodegroupConfig", *["ResourceInUseException"] * 5),
+        set_by_hand,
+        lambda account: account.groups.clear(),
+        lambda account: account.write(RESULTS, STATE_KEY, b"{"),
+    ],
+    ids=["EKS is busy", "set by hand", "no node group", "unreadable state"],
+)
+def test_delete_succeeds_with_no_node_left(account: Account, happens: Any) -> None:
+    account.start()
+    happens(account)
     account.delete()
-    assert account.desired == 0
+    assert [g["scalingConfig"]["desiredSize"] for g in account.groups.values()] in ([0], [])
     assert last_answer(account)["Status"] == "SUCCESS"
 
 
 def test_delete_fails_rather_than_leave_a_node_behind(account: Account) -> None:
-    account.stage()
-    account.deploy()
+    account.start()
     account.fail("UpdateNodegroupConfig", *["AccessDeniedException"] * 100)
     account.delete()
     assert last_answer(account)["Status"] == "FAILED"
@@ -234,22 +228,12 @@ def test_delete_fails_rather_than_leave_a_node_behind(account: Account) -> None:
     assert account.now < plans.NOW + account.remaining_seconds, "in time for the answer"
 
 
-def test_delete_succeeds_once_the_size_is_set_by_hand(account: Account) -> None:
-    account.stage()
-    account.deploy()
-    account.desired = 0
-    account.fail("UpdateNodegroupConfig", *["AccessDeniedException"] * 100)
-    account.delete()
-    assert last_answer(account)["Status"] == "SUCCESS"
-
-
 @pytest.mark.parametrize("recorded", [True, False])
 def test_delete_sees_to_the_deployed_node_group_and_to_the_one_of_the_request(
     account: Account, recorded: bool
 ) -> None:
     if recorded:
-        account.stage()
-        account.deploy()
+        account.start()
     other = plans.make_plan(nodegroup_name="other")
     account.create_node_group(other, size=1)
     account.delete(other)
@@ -257,27 +241,10 @@ def test_delete_sees_to_the_deployed_node_group_and_to_the_one_of_the_request(
     assert last_answer(account)["Status"] == "SUCCESS"
 
 
-def test_delete_succeeds_when_what_it_would_size_is_gone(account: Account) -> None:
-    account.deploy()
-    account.groups.clear()
-    account.delete()
-    assert last_answer(account)["Status"] == "SUCCESS"
-
-
-def test_delete_succeeds_with_an_unreadable_state(account: Account) -> None:
-    account.stage()
-    account.deploy()
-    account.write(RESULTS, STATE_KEY, b"{")
-    account.delete()
-    assert account.desired == 0
-    assert last_answer(account)["Status"] == "SUCCESS"
-
-
 def test_a_stack_created_again_has_a_new_deadline_and_the_old_spend(
     account: Account,
 ) -> None:
-    account.stage()
-    account.deploy()
+    account.start()
     account.instances_follow()
     account.heartbeat(after=plans.HOUR)
     account.delete()

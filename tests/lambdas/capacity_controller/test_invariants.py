@@ -27,7 +27,6 @@ from tests.hostile.fuzzing import tries
 from tests.lambdas.capacity_controller import plans
 from tests.lambdas.capacity_controller.fakes import CHECKPOINTS, FOREIGN_TAGS, RESULTS, FakeAws
 
-OTHER_JOB = "llmperf-qwen3-32b-11112222"
 BLOCK_STARTS, BLOCK_ENDS = plans.NOW + 2 * plans.HOUR, plans.NOW + 12 * plans.HOUR
 PLANS = {
     "first": plans.make_plan(nodes=2),
@@ -35,7 +34,7 @@ PLANS = {
     "short": plans.make_plan(nodes=2, deadline_minutes=30),
     "patient": plans.make_plan(nodes=2, deadline_minutes=10_000, budget_usd=1e6),
     "poor": plans.make_plan(nodes=2, budget_usd=15.0),
-    "other": plans.make_plan(nodes=3, job_name=OTHER_JOB),
+    "other": plans.make_plan(nodes=3, job_name=plans.OTHER_JOB),
     "block": plans.make_plan(
         nodes=1, capacity="capacity_block", reservation_id=plans.BLOCK_ID, deadline_minutes=1440
     ),
@@ -143,10 +142,10 @@ CHANGES: dict[str, Callable[[FakeAws], Any]] = {
     "a server gave up long ago": _say(plans.make_given_up, since_unix_s=plans.NOW - plans.HOUR),
     "measure": lambda aws: aws.write(RESULTS, f"runs/{plans.RUN_ID}/blocks/1.result.json", b""),
     "begin": FakeAws.begin_run,
-    "begin other": lambda aws: aws.begin_run(OTHER_JOB),
+    "begin other": lambda aws: aws.begin_run(plans.OTHER_JOB),
     "complete": _end(plans.JOB, "complete"),
     "fail": _end(plans.JOB, "failed"),
-    "complete other": _end(OTHER_JOB, "complete"),
+    "complete other": _end(plans.OTHER_JOB, "complete"),
     "a minute later": _later(plans.MINUTE),
     "half an hour later": _later(30 * plans.MINUTE),
     "hours later": _later(3 * plans.HOUR),

@@ -10,6 +10,7 @@ from tests.lambdas.capacity_controller.plans import (
     JOB,
     MINUTE,
     NOW,
+    OTHER_JOB,
     SERVERS,
     VARIANTS,
     make_given_up,
@@ -18,15 +19,13 @@ from tests.lambdas.capacity_controller.plans import (
 )
 from tests.lambdas.capacity_controller.test_invariants import Scenario
 
-OTHER_JOB = "llmperf-qwen3-32b-11112222"
 SERVER_EVENT = s3_event(RESULTS, server_state_key(SERVERS[0]))
 NODE = ("i-0", "InService")
 
 
 def starting(account: Account, *, nodes: int = 1) -> None:
     """The nodes are there and the Job has begun to wait; no server is healthy."""
-    account.stage()
-    account.deploy(make_plan(nodes=nodes, budget_usd=1e6, deadline_minutes=1000))
+    account.start(make_plan(nodes=nodes, budget_usd=1e6, deadline_minutes=1000))
     account.nodes_follow()
     account.begin_run(JOB)
     for variant in VARIANTS:

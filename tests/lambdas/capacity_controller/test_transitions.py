@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from draftworth.records.deployment import STOP_KEY, DraftRef
+from draftworth.records.deployment import DraftRef
 from lambdas.capacity_controller.actions import DRAIN_HOOK
 from tests.lambdas.capacity_controller import plans
 from tests.lambdas.capacity_controller.conftest import (
@@ -17,13 +17,11 @@ from tests.lambdas.capacity_controller.conftest import (
 from tests.lambdas.capacity_controller.fakes import CHECKPOINTS, FOREIGN_TAGS, RESULTS, SETTINGS
 
 DEADLINE_EVENT = {"trigger": "deadline"}
-STOP_EVENT = s3_event(RESULTS, STOP_KEY)
 
 
 def running(account: Account) -> None:
     """Deployed, staged, and the nodes there."""
-    account.stage()
-    account.deploy()
+    account.start()
     account.instances_follow()
     account.heartbeat(after=2 * plans.MINUTE)
     assert (account.desired, len(account.instances)) == (1, 1)
@@ -93,16 +91,6 @@ def test_the_end_of_another_jobs_run_changes_nothing(account: Account, run_id: s
     assert (account.desired, account.decisions()) == (1, [])
 
 
-def test_the_deadline_takes_the_nodes_down(account: Account) -> None:
-    running(account)
-    account.now = plans.NOW + 240 * plans.MINUTE - 1
-    account.handle(DEADLINE_EVENT)
-    assert account.desired == 1, "the event came early"
-    account.now += 1
-    account.handle(DEADLINE_EVENT)
-    assert (account.desired, account.decisions()) == (0, [(0, "deadline")])
-
-
 def test_the_deadlines_schedule_fires_once_at_the_full_minute_not_before_it(
     account: Account,
 ) -> None:
@@ -131,26 +119,11 @@ def test_the_schedule_is_set_once_and_removed_when_it_has_fired(
     assert account.events() == ["decision"]
 
 
-def test_the_first_heartbeat_over_the_budget_takes_the_nodes_down(
-    account: Account,
-) -> None:
-    account.stage()
-    account.deploy(plans.make_plan(deadline_minutes=10_000))
-    account.instances_follow()
-    for minutes in (*[30] * 11, *[2] * 14):
-        account.heartbeat(after=minutes * plans.MINUTE)
-    assert account.outcome == (1, "ready")
-    account.heartbeat(after=2 * plans.MINUTE)
-    assert account.outcome == (0, "budget")
-    assert "60.00 USD of a budget of 60.00 USD" in account.mail()[-1]["text"]
-
-
 def test_nodes_without_a_run_go_and_come_back_when_one_begins(
     account: Account,
 ) -> None:
     """The Job's pod has no image, or dies at once, and no `run.json` will ever say so."""
-    account.stage()
-    account.deploy()
+    account.start()
     account.instances = [("i-0", "InService")]
     account.heartbeat(after=2 * plans.MINUTE)
     for _ in range(21):
@@ -158,10 +131,6 @@ def test_nodes_without_a_run_go_and_come_back_when_one_begins(
     assert account.desired == 1
     account.heartbeat(after=2 * plans.MINUTE)
     assert account.outcome == (0, "not_begun")
-    text = account.mail()[-1]["text"]
-    assert (
-        0 < text.index("make logs") < text.index("aws.public_access_cidrs") < text.index("kubectl")
-    )
     account.begin_run(plans.JOB)
     account.heartbeat(after=2 * plans.MINUTE)
     assert account.desired == 1
@@ -188,16 +157,6 @@ def test_nodes_that_still_drain_are_paid_for(account: Account) -> None:
     account.heartbeat(after=2 * plans.MINUTE)
     account.heartbeat(after=100 * plans.HOUR)
     assert account.paid_seconds == 6 * plans.MINUTE
-
-
-def test_the_stop_object_holds_until_it_is_deleted(account: Account) -> None:
-    running(account)
-    account.stop()
-    account.handle(STOP_EVENT)
-    assert account.outcome == (0, "stopped")
-    account.resume()
-    account.handle(s3_event(RESULTS, STOP_KEY, "Object Deleted"))
-    assert account.outcome == (1, "ready")
 
 
 def test_nodes_come_with_the_capacity_block_and_go_before_its_end(account: Account) -> None:
@@ -248,23 +207,12 @@ def test_a_block_that_cannot_be_read_now_is_read_again_later(account: Account) -
 
 def test_a_foreign_node_group_is_never_touched(account: Account) -> None:
     account.tags = FOREIGN_TAGS
-    account.stage()
-    account.deploy()
+    account.start()
     account.heartbeat(after=240 * plans.MINUTE)
     account.delete()
     assert account.called("UpdateNodegroupConfig") == []
     assert account.reason == "foreign_node_group"
     assert account.cloudformation.answers[-1]["Status"] == "SUCCESS"
-
-
-def test_a_node_group_that_is_replaced_is_waited_for(account: Account) -> None:
-    plan = plans.make_plan(nodegroup_name="to-come")
-    account.stage()
-    account.deploy(plan)
-    assert account.reason == "no_node_group"
-    account.create_node_group(plan)
-    account.heartbeat()
-    assert account.size_of(plan) == 1
 
 
 def test_a_size_changed_by_hand_is_set_again_without_a_notification(

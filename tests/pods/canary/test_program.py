@@ -18,8 +18,9 @@ from charts.shipped import MEASURING_IMAGE
 from draftworth.records.artifacts import manifest_key
 from draftworth.records.checkpoints import READY_MARKER, ReadyModel, StoredFile, ready_key
 from draftworth.records.codec import dump_record, load_record
-from draftworth.records.deployment import CanaryReport, canary_key
+from draftworth.records.deployment import CanaryReport, ModelRef, canary_key
 from pods.canary import program
+from tests.lambdas.capacity_controller.plans import make_ready
 from tests.pods.compiled_graphs.pods import KEY, put_graphs
 from tests.support.emulator import emulated_account
 from tests.support.shipped import block, lay_out
@@ -37,18 +38,11 @@ NOT_IN_THE_POD = ("pydantic", "rich", "aws_cdk", "cdk8s", "moto", "ray", "huggin
 
 def staged(model: str = MODEL, revision: str = REVISION) -> ReadyModel:
     files = {"config.json": b"{}", "model.safetensors": WEIGHTS}
-    return ReadyModel(
-        model=model,
-        revision=revision,
-        commit="a" * 40,
-        files=tuple(
-            StoredFile(path=name, size_bytes=len(data), sha256=sha256(data).hexdigest())
-            for name, data in files.items()
-        ),
-        tokenizer_fingerprint=None,
-        staged_at_unix_s=1.0,
-        staging_seconds=1.0,
+    stored = tuple(
+        StoredFile(path=name, size_bytes=len(data), sha256=sha256(data).hexdigest())
+        for name, data in files.items()
     )
+    return replace(make_ready(ModelRef(model=model, revision=revision)), files=stored)
 
 
 @dataclass

@@ -9,7 +9,7 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from draftworth.records.artifacts import ArtifactManifest, manifest_key
 from draftworth.records.checkpoints import StoredFile
 from draftworth.records.codec import dump_record, load_record
 from draftworth.records.servers import ServerState, server_state_key
+from pods.compiled_graphs.prepare import Order
 from tests.conftest import ROOT
 from tests.support.processes import end_family
 from tests.support.waiting import HANGS_AFTER_SECONDS
@@ -30,6 +31,19 @@ KEY = "0123456789abcdef01234567"
 INPUTS = {"image": "neuron:1", "window": 7, "target": {"model": "a/b", "revision": "main"}}
 HERE = Path(__file__).parent
 COMMAND = ("serve", "--speculative-config={}", "--port")
+
+
+def make_order(root: Path, **overrides: Any) -> Order:
+    """Graphs in one folder, for a server whose checkpoints say no commit."""
+    order = Order(
+        key=KEY,
+        inputs=INPUTS,
+        variable="GRAPHS",
+        artifacts=root / "mounted",
+        scratch=root / "scratch",
+        checkpoints={},
+    )
+    return replace(order, **overrides)
 
 
 @dataclass

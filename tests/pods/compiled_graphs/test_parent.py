@@ -20,13 +20,13 @@ from pods.compiled_graphs.server_process import LogTail, ServerProcess
 from tests.pods.compiled_graphs import pods
 from tests.support.waiting import HANGS_AFTER_SECONDS
 
-LIMITS = parent.StartLimits(
-    load_seconds=1e9,
-    compile_seconds=1e9,
-    starts=3,
-    with_compiler_failure=3,
-    health_period_seconds=0.001,
-)
+LIMITS = {
+    "load_seconds": 1e9,
+    "compile_seconds": 1e9,
+    "max_starts": 3,
+    "max_with_compiler_failure": 3,
+    "health_period_seconds": 0.001,
+}
 PROOF = "MISSES_ARE_FATAL"
 COMPILER = b"RuntimeError: neuronx-cc compilation failed with 70. Check compiler logs.\n"
 
@@ -45,8 +45,7 @@ class Life:
         self.serves = False
         self.ended = threading.Event()
         self.told = threading.Event()
-        names = dict.fromkeys(("server", "variant", "pod"), "a")
-        self.reports = Reports(**names, put=lambda _: None)
+        self.reports = Reports(server="a", variant="a", pod="a", put=lambda _: None)
         self.reports.report = self._report  # type: ignore[method-assign]
 
     def run(self, does: str, order: Order, **limits: Any) -> int | str:
@@ -54,7 +53,7 @@ class Life:
         self.parent = parent.Parent(
             command=[does],
             url="",
-            limits=replace(LIMITS, **limits),
+            **{**LIMITS, **limits},
             scratch=self.scratch,
             reports=self.reports,
         )
@@ -117,14 +116,7 @@ LiveOnce = Callable[..., int | str]
 @pytest.fixture
 def order(tmp_path: Path) -> Order:
     (tmp_path / "mounted").mkdir()
-    return Order(
-        key=pods.KEY,
-        inputs=pods.INPUTS,
-        variable="GRAPHS",
-        artifacts=tmp_path / "mounted",
-        scratch=tmp_path / "scratch",
-        checkpoints={},
-    )
+    return pods.make_order(tmp_path)
 
 
 @pytest.fixture
@@ -155,9 +147,9 @@ def test_the_third_start_without_health_is_given_up(live: LiveOnce, lives: list[
 def test_a_compiler_that_failed_by_itself_is_given_up_sooner_where_the_chart_says_so(
     live: LiveOnce,
 ) -> None:
-    assert live("crash", with_compiler_failure=1) == 3
+    assert live("crash", max_with_compiler_failure=1) == 3
     assert "the compiler failed by itself (exit code 70)" in str(
-        live("compiler", with_compiler_failure=2)
+        live("compiler", max_with_compiler_failure=2)
     )
 
 

@@ -8,10 +8,11 @@ import pytest
 
 from draftworth.experiment.catalog import CompilerCache, catalog
 from draftworth.records.artifacts import RefusedGraphsError, manifest_key
-from draftworth.records.checkpoints import READY_MARKER, ReadyModel, StoredFile
+from draftworth.records.checkpoints import READY_MARKER
 from draftworth.records.codec import dump_record
 from pods.compiled_graphs import scratch
 from pods.compiled_graphs.prepare import Order, compiles_after_all, prepare
+from tests.lambdas.capacity_controller import plans
 from tests.pods.compiled_graphs import pods
 
 KEY = pods.KEY
@@ -32,27 +33,10 @@ def an_order(root: Path, *, commit: str | None = COMMIT) -> Order:
     target = root / "models" / "target"
     target.mkdir(parents=True, exist_ok=True)
     if commit:
-        (target / READY_MARKER).write_bytes(dump_record(a_staged_model(commit)))
-    return Order(
-        key=KEY,
-        inputs=pods.INPUTS,
-        variable="GRAPHS",
-        artifacts=root / "mounted",
-        scratch=root / "scratch",
-        checkpoints={"target": target, "draft": root / "models" / "draft"},
-    )
-
-
-def a_staged_model(commit: str) -> ReadyModel:
-    return ReadyModel(
-        model="a/b",
-        revision="main",
-        commit=commit,
-        files=(StoredFile(path="config.json", size_bytes=2, sha256="0" * 64),),
-        tokenizer_fingerprint=None,
-        staged_at_unix_s=1.0,
-        staging_seconds=1.0,
-    )
+        staged = replace(plans.make_ready(plans.TARGET), commit=commit)
+        (target / READY_MARKER).write_bytes(dump_record(staged))
+    mounted = {"target": target, "draft": root / "models" / "draft"}
+    return pods.make_order(root, checkpoints=mounted)
 
 
 def put_graphs(order: Order, *, commit: str | None = COMMIT, **more: Any) -> Path:
