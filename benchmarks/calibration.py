@@ -21,13 +21,10 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.planted import BASELINE, CLASS, LOADS, VARIANT, Cell, PlantedRun
-from draftworth.analysis.clustering import MANY_REPETITIONS
-from draftworth.analysis.pairing import Traffic
-from draftworth.analysis.statistics import interval_of
-from draftworth.analysis.verdict import INDIFFERENCE, Comparison, compare, without_control
+from draftworth.analysis import clustering, pairing, statistics, verdict
 from draftworth.records.findings import Judgement
 
-BOUNDARY = 1 / (1 + INDIFFERENCE)
+BOUNDARY = 1 / (1 + verdict.INDIFFERENCE)
 _JUDGEMENTS: tuple[Judgement, ...] = (
     *("cheaper per token", "no difference", "dearer", "inconclusive"),
 )
@@ -40,13 +37,13 @@ class JudgedRun:
     truth: the cost ratio of the repetitions that were measured.
     """
 
-    comparison: Comparison
+    comparison: verdict.Comparison
     rounds: int
     truth: float
 
     def covers(self, truth: float) -> bool | None:
         """Return whether the interval covers a truth; None without an interval."""
-        ends = interval_of(self.comparison.cost_ratio)
+        ends = statistics.interval_of(self.comparison.cost_ratio)
         return None if ends is None else ends[0] <= truth <= ends[1]
 
 
@@ -54,12 +51,12 @@ def planted_run(cell: Cell, seed: int) -> tuple[JudgedRun, ...]:
     """Draw one run of a cell, and stop and judge it as a deployed one, at each load."""
     run = PlantedRun(cell, seed)
     run.measure()
-    measured, control = without_control(run.blocks)
+    measured, control = verdict.without_control(run.blocks)
     return tuple(
         JudgedRun(
-            comparison=compare(
+            comparison=verdict.compare(
                 measured,
-                Traffic(weights={CLASS: 1.0}, load=load),
+                pairing.Traffic(weights={CLASS: 1.0}, load=load),
                 variant=VARIANT,
                 baseline=BASELINE,
                 control=control,
@@ -251,7 +248,7 @@ def _summary(results: Iterable[tuple[Cell, Sequence[JudgedRun]]]) -> str:
     general = [
         (cell, found)
         for cell, found in results
-        if not (cell.between or cell.slots) or cell.repetitions >= MANY_REPETITIONS
+        if not (cell.between or cell.slots) or cell.repetitions >= clustering.MANY_REPETITIONS
     ]
     least = min(_coverage(cell, found) for cell, found in general)
     false = [

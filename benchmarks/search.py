@@ -294,7 +294,6 @@ class DraftModel:
         return _steps(self._served[prompt_class], checked)
 
     def predicted(self, prompt_class: str, checked: int) -> float:
-        """Predict the tokens a step from the pass."""
         return fmean(_steps(self._hits[prompt_class], checked))
 
 

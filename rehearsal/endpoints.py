@@ -15,9 +15,8 @@ from draftworth.planning.resolved import ResolvedExperiment, ResolvedLocal, Reso
 from draftworth.planning.run_specification import Server, run_spec
 from draftworth.serving.command import ModelPaths
 from draftworth.serving.dialects import serving_command
-from rehearsal.engine import EngineServer
+from rehearsal.engine import EngineServer, process_servers
 from rehearsal.install import install_engine
-from rehearsal.servers import process_servers
 
 READY_DEADLINE_SECONDS = 60.0
 

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from draftworth.errors import UserInputError
 from draftworth.measuring.servers import Progress
-from rehearsal.errors import EngineUnavailableError
+from rehearsal.engine import EngineUnavailableError
 
 STAMP_NAME = "engine-complete"  # written last: without it an environment counts as unfinished
 LOG_NAME = "engine-install.log"
@@ -48,7 +48,6 @@ class EnginePins:
     requirements: Path = Path(__file__).resolve().parents[1] / "requirements" / "engine.txt"
 
     def fingerprint(self) -> str:
-        """Return a digest of the pins, the Python version and the kind of machine."""
         parts = [
             self.torch_cpu,
             self.torch_fallback,
@@ -197,8 +196,6 @@ def _alias_vllm(venv_dir: Path, run: _StepRunner) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class _StepRunner:
-    """Runs the commands of an install, with their output in one log file."""
-
     log_path: Path
     progress: Progress
 

@@ -58,7 +58,6 @@ class RequestTruth:
 
     @property
     def ttft_s(self) -> float:
-        """Arrival of the request to the write of the first token."""
         return (self.written_ns[0] - self.arrived_ns) / 1e9
 
     @property
@@ -103,13 +102,11 @@ class Server:
         return tuple(replace(event, data=_framed(event.data)) for event in events)
 
     def usage_for(self, options: dict[str, Any]) -> timeline.Usage:
-        """Return the usage that the request asks for, as far as this server tells it."""
         if self.spec.usage == "off" or not options.get("include_usage"):
             return "off"
         return self.spec.usage if options.get("continuous_usage_stats") else "last_chunk"
 
     def accept(self, listener: socket.socket) -> None:
-        """Take all connections that wait."""
         with suppress(BlockingIOError):
             while True:
                 connection, _ = listener.accept()
@@ -191,7 +188,6 @@ class _Connection:
         self._play(events, 0, truth)
 
     def _play(self, events: tuple[timeline.Event, ...], position: int, truth: RequestTruth) -> None:
-        """Write what is due, then wait for what is not."""
         while position < len(events):
             event = events[position]
             due_ns = truth.handled_ns + event.offset_ns

@@ -66,7 +66,6 @@ class TimelineSpec:
 
     @classmethod
     def from_json(cls, text: str) -> TimelineSpec:
-        """Read a JSON object; fields that are not given have their defaults."""
         value: Mapping[str, Any] = json.loads(text)
         known = {field.name for field in fields(cls)}
         if unknown := set(value) - known:

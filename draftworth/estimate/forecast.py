@@ -36,7 +36,6 @@ class WindowForecast:
 
     @property
     def class_cost_ratios(self) -> Mapping[str, CostRange]:
-        """The `cost_ratio` of each class alone."""
         return {
             name: _cost_ratio(self.step_cost, {name: tokens}, {name: 1.0})
             for name, tokens in self.tokens_per_step.items()

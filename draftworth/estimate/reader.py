@@ -60,7 +60,6 @@ class Reader:
         return _read_back(self._run(model, outputs_file, options))
 
     def _run(self, model: Path, outputs: Path, options: Sequence[str]) -> Path:
-        """Return the file with the readings; progress and errors go to our standard error."""
         done = subprocess.run(  # noqa: S603 (our own command line)
             [
                 *(str(self.python), "-m", "draftworth.estimate.teacher_forcing"),

@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from draftworth.errors import DraftworthError, UserInputError
+from draftworth.errors import DraftworthError, UserInputError, counted
 from draftworth.records.codec import RecordError, dump_record, load_record
 from draftworth.records.readings import Output, Pass, Reading
 from draftworth.untrusted import open_file
@@ -63,7 +63,6 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _run(arguments: argparse.Namespace) -> Path:
-    """Read the outputs that no earlier pass has read; return the file with all readings."""
     data = _bytes_of(arguments.outputs)
     outputs = [_output(line, arguments.outputs) for line in data.splitlines() if line.strip()]
     model: Path = arguments.model
@@ -84,7 +83,7 @@ def _run(arguments: argparse.Namespace) -> Path:
     if left:
         _read(left, arguments, this, path)
     else:
-        _say(f"{this.model}: {_count(len(outputs), 'output')}: read already")
+        _say(f"{this.model}: {counted(len(outputs), 'output')}: read already")
     return path
 
 
@@ -112,7 +111,7 @@ def _read(outputs: Sequence[Output], arguments: argparse.Namespace, this: Pass, 
             count += sum(len(r.hits) + 1 for r in readings)
             left_seconds = (time.monotonic() - started_seconds) * (total - count) / count
             more = f" of {total:,}, about {left_seconds:.0f} s left" if count < total else ""
-            _say(f"{this.model}: {_count(count, 'token')} read{more}")
+            _say(f"{this.model}: {counted(count, 'token')} read{more}")
 
 
 def _earlier_readings(path: Path, of: Pass) -> dict[str, Reading]:
@@ -156,7 +155,6 @@ def _bytes_of(path: Path) -> bytes:
 
 
 def _tokenizer_sha256(folder: Path) -> str:
-    """Return the digest of the files that make tokens: vocabulary, settings and chat template."""
     return _sha256(path for name in _TOKENIZER_FILES if (path := folder / name).is_file())
 
 
@@ -174,10 +172,6 @@ def _sha256(files: Iterable[Path]) -> str:
                 "weights as *.safetensors"
             ) from error
     return digest.hexdigest()
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 if __name__ == "__main__":

@@ -90,8 +90,6 @@ def _other_class(rng: random.Random) -> str:
 
 @dataclass(frozen=True)
 class _Structured:
-    """Reads a structured prompt, answers it, and draws other values for it."""
-
     pattern: str
     answer: Callable[[re.Match[str]], str]
     other_values: Callable[[random.Random], str]
