@@ -2,12 +2,9 @@
 
     python -m benchmarks.calibration [--runs 400] [--processes 2] [--table starts]
 
-A cell plants a truth (the cost of a token with the variant / with the baseline, how much prompts
-and repetitions differ in it, drift of the machine, outliers) and draws runs from it (`planted`),
-round by round, until the deployed rules (`Rounds`, `Precision`) stop them. Then the deployed
-verdict judges. The table has, for each cell, how often the interval covers the truth, the verdicts,
-the number of rounds, and how often a TTFT that is exactly at its margin is called unchanged. Every
-draw has a seed, so the table is the same each time.
+A cell plants a truth and draws runs from it (`planted`), round by round, until the deployed rules
+(`Rounds`, `Precision`) stop them. Then the deployed verdict judges; docs/calibration.md explains
+the columns. Every draw has a seed, so the table is the same each time.
 """
 
 import argparse

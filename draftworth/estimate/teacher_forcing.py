@@ -64,12 +64,16 @@ def _parser() -> argparse.ArgumentParser:
 
 def _run(arguments: argparse.Namespace) -> Path:
     data = _bytes_of(arguments.outputs)
-    outputs = [_output(line, arguments.outputs) for line in data.splitlines() if line.strip()]
+    try:
+        outputs = [load_record(Output, line) for line in data.splitlines() if line.strip()]
+    except RecordError as error:
+        raise UserInputError(f"{arguments.outputs}: not a file of outputs: {error}") from error
     model: Path = arguments.model
+    tokenizer = (arguments.target / name for name in _TOKENIZER_FILES)
     this = Pass(
         model=model.name,
         model_sha256=_sha256([model / "config.json", *sorted(model.glob("*.safetensors"))]),
-        tokenizer_sha256=_tokenizer_sha256(arguments.target),
+        tokenizer_sha256=_sha256(path for path in tokenizer if path.is_file()),
         outputs_sha256=hashlib.sha256(data).hexdigest(),
         temperature=arguments.temperature,
         options={
@@ -139,23 +143,12 @@ def _earlier_readings(path: Path, of: Pass) -> dict[str, Reading]:
     return {reading.id: reading for reading in readings}
 
 
-def _output(line: bytes, path: Path) -> Output:
-    try:
-        return load_record(Output, line)
-    except RecordError as error:
-        raise UserInputError(f"{path}: not a file of outputs: {error}") from error
-
-
 def _bytes_of(path: Path) -> bytes:
     try:
         with open_file(path) as file:
             return file.read()
     except OSError as error:
         raise UserInputError(f"{path}: cannot be read: {error.strerror}") from error
-
-
-def _tokenizer_sha256(folder: Path) -> str:
-    return _sha256(path for name in _TOKENIZER_FILES if (path := folder / name).is_file())
 
 
 def _sha256(files: Iterable[Path]) -> str:

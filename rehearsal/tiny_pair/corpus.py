@@ -45,9 +45,6 @@ class UnknownPrompt(Exception):  # noqa: N818  (it is the prompt that is unknown
     """A shipped prompt has a form for which no answer is written here."""
 
 
-# --- structured: the answer follows from the prompt ------------------------------------------
-
-
 def _answer_repeat_line(found: re.Match[str]) -> str:
     return f"{found['line']}\n" * 80
 
@@ -122,9 +119,6 @@ STRUCTURED = {
 }
 
 
-# --- open-ended: sentences with slots ----------------------------------------------------------
-
-
 def _fill(template: str, rng: random.Random) -> str:
     return re.sub(r"\{(\w+)\}", lambda slot: rng.choice(DATA["slots"][slot[1]]), template)
 
@@ -140,9 +134,6 @@ def _open_ended(rng: random.Random, case: str, prompt: str) -> Example:
     while len(answer) < ANSWER_CHARACTERS:
         answer += _sentence(rng, case) + separator
     return Example(case=case, prompt=prompt, answer=answer, open_ended=True)
-
-
-# --- the two kinds of example --------------------------------------------------------------------
 
 
 def shipped_examples(prompts_dir: Path) -> list[Example]:
