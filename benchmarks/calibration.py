@@ -261,11 +261,7 @@ def _summary(results: Iterable[tuple[Cell, Sequence[JudgedRun]]]) -> str:
 
 
 def share(answers: Sequence[bool]) -> float:
-    """Return the part that is true.
-
-    Raises:
-        ValueError: there are none.
-    """
+    """Return the part that is true; raise ValueError if there are none."""
     if not answers:
         raise ValueError("no runs: a share of nothing is not 0")
     return sum(answers) / len(answers)

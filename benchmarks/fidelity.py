@@ -71,12 +71,7 @@ def ground_truth_server(spec: TimelineSpec) -> Iterator[str]:
 
 
 def measure(client: str, cell: Cell, options: argparse.Namespace) -> Row:
-    """Run one client in one cell.
-
-    Raises:
-        UnavailableError: the client is not installed.
-        ProcessFailedError: it failed, or did not end within `--timeout`.
-    """
+    """Run one client in one cell; raise UnavailableError or ProcessFailedError."""
     with tempfile.TemporaryDirectory() as folder, ground_truth_server(WINDOWS[cell.window]) as url:
         job = Job(
             url=url,

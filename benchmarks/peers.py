@@ -75,11 +75,7 @@ class Peer:
 
 
 def environment_of(peer: Peer, cache: Path, engine: Path) -> Path:
-    """Return the `bin` folder of a peer; install it into the cache when it is not there yet.
-
-    Raises:
-        UnavailableError: no fitting Python, or the installation failed.
-    """
+    """Return a peer's `bin` folder, installed if it is not yet there; raises UnavailableError."""
     if peer.name == "vllm-bench":
         return _engine_environment(engine)
     folder = cache / f"{peer.name}-{peer.version}"

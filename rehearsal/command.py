@@ -34,8 +34,6 @@ from pods.measuring.s3_sink import S3Sink
 from rehearsal import endpoints, install, publishing
 from rehearsal.emulator import RESULTS_BUCKET, embedded_aws
 
-_REQUESTS_OF_A_RUN = ("min_requests", "max_requests")
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the experiment, the folder for the files, and the user's own endpoints."""
@@ -220,7 +218,8 @@ def _asked(
     if arguments.control:
         spec = spec.model_copy(update={"control": True})
     if times is not None:
-        counts = {name: getattr(spec.workload, name) * times for name in _REQUESTS_OF_A_RUN}
+        of_a_run = ("min_requests", "max_requests")
+        counts = {name: getattr(spec.workload, name) * times for name in of_a_run}
         work = spec.workload.model_copy(update=counts)
         spec = spec.model_copy(update={"repetitions": times, "workload": work})
     return replace(experiment, spec=spec)  # type: ignore[arg-type]  # of the same type

@@ -67,7 +67,12 @@ def _create(endpoint_url: str) -> Emulator:
         QueueName="results",
         Attributes={"RedrivePolicy": json.dumps(redrive), "VisibilityTimeout": "0"},
     )["QueueUrl"]
-    _notify(session, endpoint_url, s3, _arn(sqs, queue_url))
+    s3.put_bucket_notification_configuration(
+        Bucket=RESULTS_BUCKET, NotificationConfiguration={"EventBridgeConfiguration": {}}
+    )
+    events = session.client("events", endpoint_url=endpoint_url)
+    events.put_rule(Name=_RULE, EventPattern=json.dumps(result_file_events(RESULTS_BUCKET)))
+    events.put_targets(Rule=_RULE, Targets=[{"Id": "queue", "Arn": _arn(sqs, queue_url)}])
     return Emulator(
         s3=s3,
         sqs=sqs,
@@ -94,13 +99,3 @@ def _without_aws_configuration() -> Iterator[None]:
 def _arn(sqs: Any, queue_url: str) -> str:
     attributes = sqs.get_queue_attributes(QueueUrl=queue_url, AttributeNames=["QueueArn"])
     return str(attributes["Attributes"]["QueueArn"])
-
-
-def _notify(session: boto3.Session, endpoint_url: str, s3: Any, queue_arn: str) -> None:
-    s3.put_bucket_notification_configuration(
-        Bucket=RESULTS_BUCKET, NotificationConfiguration={"EventBridgeConfiguration": {}}
-    )
-    events = session.client("events", endpoint_url=endpoint_url)
-    pattern = json.dumps(result_file_events(RESULTS_BUCKET))
-    events.put_rule(Name=_RULE, EventPattern=pattern)
-    events.put_targets(Rule=_RULE, Targets=[{"Id": "queue", "Arn": queue_arn}])

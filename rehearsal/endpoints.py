@@ -63,12 +63,7 @@ def own_endpoints(
 def local_engines(
     experiment: ResolvedExperiment, engine_dir: Path, *, progress: Progress
 ) -> Iterator[tuple[RunSpec, Servers]]:
-    """Install the engine where needed, start a server for each variant, end them on leaving.
-
-    Raises:
-        UserInputError: the experiment is for Trainium.
-        EngineUnavailableError: the engine cannot be had here; the message offers own endpoints.
-    """
+    """Install the engine if needed; run a server for each variant. Raises DraftworthError."""
     if not isinstance(experiment, ResolvedLocal):
         raise UserInputError(
             f"{experiment.path}: release {experiment.spec.release} runs on AWS; a rehearsal takes "

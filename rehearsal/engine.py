@@ -40,10 +40,7 @@ _EXCEPTION = re.compile(r"\b[A-Za-z_][\w.]*(Error|Exception): .")
 
 
 class EngineUnavailableError(DraftworthError):
-    """The engine could not be installed, or a server of it did not come up.
-
-    The message ends with the last lines of the log and with what the user can do now.
-    """
+    """The engine could not be installed, or a server of it did not come up."""
 
     def __init__(self, what: str, *, log_path: Path, next_step: str = NEXT_STEP) -> None:
         self.log_path = log_path
@@ -128,11 +125,7 @@ class EngineServer:
             )
 
     def is_ready(self) -> bool:
-        """Check the server once; report progress now and then while it is not ready.
-
-        Raises:
-            EngineUnavailableError: it ended early, or is not healthy by the deadline.
-        """
+        """Check once; raise EngineUnavailableError if it ended early or the deadline is over."""
         elapsed_seconds = time.monotonic() - self._started_at_seconds
         if self._is_healthy():
             self.progress(f"{self.name}: engine ready after {elapsed_seconds:.1f} s")
@@ -182,11 +175,7 @@ class ProcessServers:
     running: set[str] = field(default_factory=set)
 
     async def run_only(self, endpoints: Sequence[Endpoint], *, restart: bool) -> None:
-        """Leave only the servers of these endpoints running, and wait for them.
-
-        Raises:
-            EngineUnavailableError: one did not come up.
-        """
+        """Leave only these endpoints' servers running; raises EngineUnavailableError."""
         wanted = {endpoint.server for endpoint in endpoints}
         leaving = set(self.running) if restart else self.running - wanted
         self.running -= leaving
@@ -194,11 +183,7 @@ class ProcessServers:
         await self.start(wanted - self.running)
 
     async def start(self, names: Set[str]) -> None:
-        """Start servers together and return when all are healthy.
-
-        Raises:
-            EngineUnavailableError: one did not come up.
-        """
+        """Start servers together; raise EngineUnavailableError if one does not come up."""
         self.running |= names
         for name in sorted(names):
             self.by_name[name].start()
@@ -211,11 +196,7 @@ class ProcessServers:
 def process_servers(
     by_name: Mapping[str, EngineServer], first: Set[str]
 ) -> Iterator[ProcessServers]:
-    """Yield the servers with the first of them healthy; end all of them on leaving.
-
-    Raises:
-        EngineUnavailableError: one did not come up; the others are ended first.
-    """
+    """Yield the servers, the first healthy; end all on leaving. Raises EngineUnavailableError."""
     servers = ProcessServers(by_name=by_name)
     with ExitStack() as stack:
         for server in by_name.values():

@@ -62,10 +62,7 @@ def install_engine(venv_dir: Path, *, progress: Progress, pins: EnginePins = Eng
     """Make sure that the engine is installed in `venv_dir`; return its interpreter.
 
     An unfinished environment, or one of other pins, is made again. Two calls at once wait for each
-    other. pip's output goes to a log file in the folder.
-
-    Raises:
-        EngineUnavailableError: a step failed; it carries the log's last lines.
+    other. pip's output goes to a log file in the folder, whose end an EngineUnavailableError shows.
     """
     python = venv_dir / "bin" / "python"
     if not _is_complete(venv_dir, python, pins):

@@ -3,11 +3,9 @@
     python -m benchmarks.ground_truth.server --port 8000 --timeline '{"chunk_tokens": [1, 8]}'
 
 Chat and plain completions, `/v1/models`, `/health`, an empty `/metrics`; `GET /truth` is what
-happened (`RequestTruth`, JSON). It works on sockets, not on asyncio transports: a chunk is
-one `send`, stamped right after it, and the kernel's receive time of a request (SO_TIMESTAMPNS)
-tells when it was there, whatever the server was doing. No code of the client under test takes part
-in the true figures. Times are nanoseconds of CLOCK_MONOTONIC, which every process of a Linux
-machine shares (`time.perf_counter_ns` reads it too).
+happened (`RequestTruth`, JSON). It works on sockets, not on asyncio transports: a chunk is one
+`send`, stamped right after it (docs/fidelity.md). Times are nanoseconds of CLOCK_MONOTONIC, which
+every process of a Linux machine shares (`time.perf_counter_ns` reads it too).
 """
 
 import argparse

@@ -38,10 +38,7 @@ class Reader:
         """Return a model's readings of the outputs; earlier readings are not made again.
 
         temperature: of the model's distribution. fixed_length: the server could not end an output.
-
-        Raises:
-            UserInputError: the model cannot read them, or the folder cannot be written.
-            DraftworthError: the pass failed.
+        It raises UserInputError if the model cannot read them, DraftworthError if the pass failed.
         """
         data = b"".join(map(dump_record, outputs))
         outputs_file = self.folder / f"outputs-{hashlib.sha256(data).hexdigest()[:12]}.jsonl"

@@ -83,12 +83,7 @@ def _scaled(measured: CostRange, part: float) -> CostRange:
 
 
 def costs_by_load(card: StepCostCard, method: str) -> dict[Load, StepCosts]:
-    """Return the costs of the method's steps in steps of the card's baseline, load by load.
-
-    Raises:
-        UserInputError: the card does not say what served it, a figure is impossible, or it has no
-            step of this method at a load with a step of its baseline.
-    """
+    """Return the method's costs in steps of the card's baseline, by load; raises UserInputError."""
     serving = checked_serving(card)
     decoding = serving.decoding
     found: dict[Load, StepCosts] = {}
@@ -115,11 +110,7 @@ def costs_by_load(card: StepCostCard, method: str) -> dict[Load, StepCosts]:
 
 
 def checked_serving(card: StepCostCard) -> ServingFacts:
-    """Return what served the card's run, after a check of every figure.
-
-    Raises:
-        UserInputError: a figure is impossible, or the card does not say what served it.
-    """
+    """Return what served the card's run; raise UserInputError if a figure is impossible."""
     if card.serving is None:
         raise UserInputError(
             f"card of run {card.run_id}: it does not say what served it; allowed: a card of a run "

@@ -119,11 +119,7 @@ def _read(outputs: Sequence[Output], arguments: argparse.Namespace, this: Pass, 
 
 
 def _earlier_readings(path: Path, of: Pass) -> dict[str, Reading]:
-    """Return the readings of an earlier pass; a last line that was cut off is removed.
-
-    Raises:
-        UserInputError: the file was changed.
-    """
+    """Return an earlier pass's readings; a line that was cut off goes. Raises UserInputError."""
     if not path.exists():
         return {}
     data, first = _bytes_of(path), dump_record(of)
