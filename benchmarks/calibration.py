@@ -2,12 +2,9 @@
 
     python -m benchmarks.calibration [--runs 400] [--processes 2] [--table starts]
 
-A cell plants a truth (the cost of a token with the variant / with the baseline, how much prompts
-and repetitions differ in it, drift of the machine, outliers) and draws runs from it (`planted`),
-round by round, until the deployed rules (`Rounds`) stop them. Then the deployed
-verdict judges. The table has, for each cell, how often the interval covers the truth, the verdicts,
-the number of rounds, and how often a TTFT that is exactly at its margin is called unchanged. Every
-draw has a seed, so the table is the same each time.
+A cell plants a truth and draws runs from it (`planted`), round by round, until the deployed rules
+(`Rounds`) stop them. Then the deployed verdict judges; docs/calibration.md explains
+the columns. Every draw has a seed, so the table is the same each time.
 """
 
 import argparse
@@ -21,13 +18,10 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.planted import BASELINE, CLASS, LOADS, VARIANT, Cell, PlantedRun
-from draftworth.analysis.clustering import MANY_REPETITIONS
-from draftworth.analysis.pairing import Traffic
-from draftworth.analysis.statistics import interval_of
-from draftworth.analysis.verdict import INDIFFERENCE, Comparison, compare, without_control
+from draftworth.analysis import clustering, pairing, statistics, verdict
 from draftworth.records.findings import Judgement
 
-BOUNDARY = 1 / (1 + INDIFFERENCE)
+BOUNDARY = 1 / (1 + verdict.INDIFFERENCE)
 _JUDGEMENTS: tuple[Judgement, ...] = (
     *("cheaper per token", "no difference", "dearer", "inconclusive"),
 )
@@ -40,13 +34,13 @@ class JudgedRun:
     truth: the cost ratio of the repetitions that were measured.
     """
 
-    comparison: Comparison
+    comparison: verdict.Comparison
     rounds: int
     truth: float
 
     def covers(self, truth: float) -> bool | None:
         """Return whether the interval covers a truth; None without an interval."""
-        ends = interval_of(self.comparison.cost_ratio)
+        ends = statistics.interval_of(self.comparison.cost_ratio)
         return None if ends is None else ends[0] <= truth <= ends[1]
 
 
@@ -54,12 +48,12 @@ def planted_run(cell: Cell, seed: int) -> tuple[JudgedRun, ...]:
     """Draw one run of a cell, and stop and judge it as a deployed one, at each load."""
     run = PlantedRun(cell, seed)
     run.measure()
-    measured, control = without_control(run.blocks)
+    measured, control = verdict.without_control(run.blocks)
     return tuple(
         JudgedRun(
-            comparison=compare(
+            comparison=verdict.compare(
                 measured,
-                Traffic(weights={CLASS: 1.0}, load=load),
+                pairing.Traffic(weights={CLASS: 1.0}, load=load),
                 variant=VARIANT,
                 baseline=BASELINE,
                 control=control,
@@ -251,7 +245,7 @@ def _summary(results: Iterable[tuple[Cell, Sequence[JudgedRun]]]) -> str:
     general = [
         (cell, found)
         for cell, found in results
-        if not (cell.between or cell.slots) or cell.repetitions >= MANY_REPETITIONS
+        if not (cell.between or cell.slots) or cell.repetitions >= clustering.MANY_REPETITIONS
     ]
     least = min(_coverage(cell, found) for cell, found in general)
     false = [
@@ -267,11 +261,7 @@ def _summary(results: Iterable[tuple[Cell, Sequence[JudgedRun]]]) -> str:
 
 
 def share(answers: Sequence[bool]) -> float:
-    """Return the part that is true.
-
-    Raises:
-        ValueError: there are none.
-    """
+    """Return the part that is true; raise ValueError if there are none."""
     if not answers:
         raise ValueError("no runs: a share of nothing is not 0")
     return sum(answers) / len(answers)

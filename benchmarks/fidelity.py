@@ -3,20 +3,8 @@
     python -m benchmarks.fidelity --cache FOLDER [--engine .engine-venv] [--peers aiperf guidellm]
         [--llmperf .llmperf-venv]
 
-Every client measures the ground-truth server (`ground_truth/`) in processes of its own, on the
-same machine and its cores, in turn, each against a fresh server. Compared are distributions over
-requests: the client's median TTFT minus the true median, its p99 minus the true p99, its median ITL
-over the true one, its output throughput over the true one. The true TTFT starts when the kernel had
-the request and ends right after the write of the first token, so an error is the client's own way
-from its clock to the socket and back. "Late" is how much later than planned the server wrote: what
-a client that takes the cores does to the server it measures; "queued" is how long a request that
-had arrived waited for the server to read it.
-
-Our client and the bare reader also tell which request is which, so a second table has the errors of
-single requests, where nothing cancels: median and p99 of (client minus truth of the same request).
-
-CPU and memory are of the client and its children, start-up included. Peers that cannot be installed
-or that fail are rows of the table, with the reason.
+docs/fidelity.md says what is compared, and how. Peers that cannot be installed or that fail are
+rows of the table, with the reason.
 """
 
 import argparse
@@ -28,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import product
@@ -39,6 +27,7 @@ from benchmarks.ground_truth.timeline import WINDOWS, TimelineSpec
 from benchmarks.peers import PEERS, Job, Observed, UnavailableError, environment_of
 from benchmarks.processes import Finished, ProcessFailedError, run_measured
 from draftworth.analysis.statistics import quantile
+from draftworth.errors import counted
 from draftworth.records.load import MAX_LLMPERF_IN_FLIGHT
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -46,7 +35,6 @@ ROOT = Path(__file__).resolve().parents[1]
 # text, so a client that tokenizes the text, whole or chunk by chunk, gets the server's own number.
 # Any sequence of tokens is a text with the same tokens, which generators of prompts rely on.
 TOKENIZER = ROOT / "benchmarks" / "ground_truth" / "tokenizer"
-OWN = ("bare", "ours", "ours-ray")
 TITLES = {
     "bare": "bare asyncio reader",
     "ours": "draftworth",
@@ -83,12 +71,7 @@ def ground_truth_server(spec: TimelineSpec) -> Iterator[str]:
 
 
 def measure(client: str, cell: Cell, options: argparse.Namespace) -> Row:
-    """Run one client in one cell.
-
-    Raises:
-        UnavailableError: the client is not installed.
-        ProcessFailedError: it failed, or did not end within `--timeout`.
-    """
+    """Run one client in one cell; raise UnavailableError or ProcessFailedError."""
     with tempfile.TemporaryDirectory() as folder, ground_truth_server(WINDOWS[cell.window]) as url:
         job = Job(
             url=url,
@@ -195,7 +178,7 @@ Results = dict[Cell, dict[str, list[Row] | str]]
 def run_all(options: argparse.Namespace) -> Results:
     """Run every client in every cell, `--rounds` times; one that fails has a reason, no rows."""
     results: Results = {}
-    clients = [*OWN, *options.peers]
+    clients = [*TITLES, *options.peers]
     for window, streams in product(options.windows, options.streams):
         requests = max(MIN_REQUESTS, streams * options.requests_per_stream)
         cell = Cell(window=window, streams=streams, requests=requests)
@@ -203,21 +186,15 @@ def run_all(options: argparse.Namespace) -> Results:
         for number in range(options.rounds):
             # The first client may find the machine in another state, so they take turns.
             for client in clients if number % 2 == 0 else clients[::-1]:
-                _add(results[cell], client, cell, options)
+                found = results[cell][client]
+                if isinstance(found, str):
+                    continue
+                try:
+                    found.append(measure(client, cell, options))
+                except (UnavailableError, ProcessFailedError) as error:
+                    results[cell][client] = str(error)
+                print(f"window {window}, {streams} streams: {client} done", file=sys.stderr)
     return results
-
-
-def _add(
-    rows: dict[str, list[Row] | str], client: str, cell: Cell, options: argparse.Namespace
-) -> None:
-    so_far = rows[client]
-    if isinstance(so_far, str):
-        return
-    try:
-        so_far.append(measure(client, cell, options))
-    except (UnavailableError, ProcessFailedError) as error:
-        rows[client] = str(error)
-    print(f"window {cell.window}, {cell.streams} streams: {client} done", file=sys.stderr)
 
 
 def middle(rows: Sequence[Row]) -> Row:
@@ -226,58 +203,53 @@ def middle(rows: Sequence[Row]) -> Row:
     return {name: statistics.median(v) if v else None for name, v in found.items()}
 
 
-HEADER = (
-    "| client | TTFT error ms, median / p99 | ITL error | throughput error "
-    "| CPU s per 1k tokens | memory MiB | server late ms, median / p99 | queued p99 ms |\n"
-    "|---|---|---|---|---|---|---|---|"
-)
-LINE = (
-    "| {title} | {ttft_error_median_ms:+.2f} / {ttft_error_p99_ms:+.2f} "
-    "| {itl_error_percent:+.3f}% | {throughput_error_percent:+.2f}% "
-    "| {cpu_s_per_1k_tokens:.3f} | {peak_mib:.0f} "
-    "| {late_median_ms:.2f} / {late_p99_ms:.2f} | {queued_p99_ms:.2f} |"
-)
-SINGLE_HEADER = (
-    "| single requests | TTFT error ms, median / p99 | worst ITL error | excluded |\n"
-    "|---|---|---|---|"
-)
-SINGLE_LINE = (
-    "| {title} | {request_ttft_error_median_ms:+.3f} / {request_ttft_error_p99_ms:+.3f} "
-    "| {request_itl_error_worst_percent:.3f}% | {told} |"
-)
+# The cells of a client's figures, by heading.
+COLUMNS = {
+    "TTFT error ms, median / p99": "{ttft_error_median_ms:+.2f} / {ttft_error_p99_ms:+.2f}",
+    "ITL error": "{itl_error_percent:+.3f}%",
+    "throughput error": "{throughput_error_percent:+.2f}%",
+    "CPU s per 1k tokens": "{cpu_s_per_1k_tokens:.3f}",
+    "memory MiB": "{peak_mib:.0f}",
+    "server late ms, median / p99": "{late_median_ms:.2f} / {late_p99_ms:.2f}",
+    "queued p99 ms": "{queued_p99_ms:.2f}",
+}
+SINGLE_COLUMNS = {
+    "TTFT error ms, median / p99": (
+        "{request_ttft_error_median_ms:+.3f} / {request_ttft_error_p99_ms:+.3f}"
+    ),
+    "worst ITL error": "{request_itl_error_worst_percent:.3f}%",
+    "excluded": "{excluded:.0f} of {requests_seen:.0f}",
+}
 
 
 def markdown(results: Results) -> str:
-    """Return one table per cell."""
+    """Return two tables for each cell."""
     parts = []
     for cell, rows in results.items():
         kind = "1 token a chunk" if cell.window == 1 else "1 to 8 tokens a chunk"
-        plural = "stream" if cell.streams == 1 else "streams"
-        parts.append(
-            f"### Window {cell.window} ({kind}), {cell.streams} {plural}, "
-            f"{cell.requests} requests\n\n{HEADER}"
-        )
-        parts[-1] += "".join(f"\n{_line(client, found)}" for client, found in rows.items())
-        parts.append(SINGLE_HEADER)
-        parts[-1] += "".join(f"\n{_single_line(c, f)}" for c, f in rows.items() if c in OWN)
+        streams = counted(cell.streams, "stream")
+        own = {client: found for client, found in rows.items() if client in TITLES}
+        parts += [
+            f"### Window {cell.window} ({kind}), {streams}, {cell.requests} requests",
+            _table("client", COLUMNS, rows),
+            _table("single requests", SINGLE_COLUMNS, own),
+        ]
     return "\n\n".join(parts) + "\n"
 
 
-def _line(client: str, found: list[Row] | str) -> str:
-    version = f" {PEERS[client].version}" if client in PEERS else ""
-    title = f"{TITLES.get(client, client)}{version}"
-    if isinstance(found, str):
-        reason = " ".join(found.split())[-160:].replace("|", "/")
-        return f"| {title} | left out: {reason} | | | | | | |"
-    return LINE.format(title=title, **middle(found))
-
-
-def _single_line(client: str, found: list[Row] | str) -> str:
-    if isinstance(found, str):
-        return f"| {TITLES[client]} | left out | | |"
-    row = middle(found)
-    told = "" if row["excluded"] is None else f"{row['excluded']:.0f} of {row['requests_seen']:.0f}"
-    return SINGLE_LINE.format(title=TITLES[client], told=told, **row)
+def _table(
+    first: str, columns: Mapping[str, str], clients: Mapping[str, Sequence[Row] | str]
+) -> str:
+    lines = [(first, *columns), ["---"] * (len(columns) + 1)]
+    for client, found in clients.items():
+        title = TITLES.get(client) or f"{client} {PEERS[client].version}"
+        if isinstance(found, str):
+            reason = " ".join(found.split())[-160:].replace("|", "/")
+            lines.append((title, f"left out: {reason}", *[""] * (len(columns) - 1)))
+        else:
+            figures = middle(found)
+            lines.append((title, *(cell.format(**figures) for cell in columns.values())))
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def _options() -> argparse.Namespace:

@@ -15,7 +15,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -26,34 +25,26 @@ SEED = 21
 # `X | None` of an annotation, and decorators that are no behaviour of the file.
 LEFT_OUT = "core/ReplaceBinaryOperator_BitOr_%", "core/RemoveDecorator"
 
-
-@dataclass(frozen=True)
-class Subject:
-    """A file that decides something, and the tests that are to notice a defect in it."""
-
-    file: str
-    tests: tuple[str, ...]
-
-
 ANALYSIS = "tests/draftworth/analysis"
 CONTROLLER = "tests/lambdas/capacity_controller"
+# Files that decide something, and the tests that are to notice a defect in each.
 SUBJECTS = {
-    "verdict": Subject("draftworth/analysis/verdict.py", (f"{ANALYSIS}/test_verdict.py",)),
-    "ratios": Subject(
+    "verdict": ("draftworth/analysis/verdict.py", (f"{ANALYSIS}/test_verdict.py",)),
+    "ratios": (
         "draftworth/analysis/ratios.py",
         tuple(f"{ANALYSIS}/test_{name}.py" for name in ("verdict", "pairing", "ladder")),
     ),
-    "clustering": Subject(
+    "clustering": (
         "draftworth/analysis/clustering.py",
         tuple(f"{ANALYSIS}/test_{name}.py" for name in ("clustering", "planted")),
     ),
-    "codec": Subject("draftworth/records/codec.py", ("tests/draftworth/records/test_codec.py",)),
-    "untrusted": Subject("draftworth/untrusted.py", ("tests/draftworth/test_untrusted.py",)),
-    "decision": Subject(
+    "codec": ("draftworth/records/codec.py", ("tests/draftworth/records/test_codec.py",)),
+    "untrusted": ("draftworth/untrusted.py", ("tests/draftworth/test_untrusted.py",)),
+    "decision": (
         "lambdas/capacity_controller/decision.py",
         tuple(f"{CONTROLLER}/test_{n}.py" for n in ("decision", "transitions", "capacity_block")),
     ),
-    "chunks": Subject(
+    "chunks": (
         "draftworth/measuring/chunks.py",
         ("tests/draftworth/measuring/test_client.py", "tests/benchmarks/test_figures.py"),
     ),
@@ -72,12 +63,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         (clone / "node_modules").symlink_to(ROOT / "node_modules")
         print("| file | mutants | tried | caught |\n|---|---|---|---|", flush=True)
         for name in given.of:
-            print(_row(SUBJECTS[name], clone, Path(scratch), given.sample), flush=True)
+            print(_row(*SUBJECTS[name], clone, Path(scratch), given.sample), flush=True)
     return 0
 
 
-def _row(subject: Subject, clone: Path, scratch: Path, sample: int) -> str:
-    session = _mutants_of(subject, clone, scratch)
+def _row(file: str, tests: Sequence[str], clone: Path, scratch: Path, sample: int) -> str:
+    session = _mutants_of(file, tests, clone, scratch)
     made, tried = _thin_out(session, sample)
     _cosmic_ray(clone, "exec", "mutants.toml", str(session))
     with sqlite3.connect(session) as database:
@@ -85,18 +76,18 @@ def _row(subject: Subject, clone: Path, scratch: Path, sample: int) -> str:
             "select count(*) from work_results where test_outcome = 'SURVIVED'"
         ).fetchone()
     caught = tried - survived
-    return f"| `{subject.file}` | {made} | {tried} | {caught} ({caught / tried:.0%}) |"
+    return f"| `{file}` | {made} | {tried} | {caught} ({caught / tried:.0%}) |"
 
 
-def _mutants_of(subject: Subject, clone: Path, scratch: Path) -> Path:
+def _mutants_of(file: str, tests: Sequence[str], clone: Path, scratch: Path) -> Path:
     """Return the session with every mutant of a file whose tests pass as it is."""
-    tests = f"{sys.executable} -m pytest -x -q -p no:cacheprovider {' '.join(subject.tests)}"
+    command = f"{sys.executable} -m pytest -x -q -p no:cacheprovider {' '.join(tests)}"
     (clone / "mutants.toml").write_text(
-        f'[cosmic-ray]\nmodule-path = "{subject.file}"\ntimeout = {TEST_SECONDS}\n'
-        f'excluded-modules = []\ntest-command = "{tests}"\n'
+        f'[cosmic-ray]\nmodule-path = "{file}"\ntimeout = {TEST_SECONDS}\n'
+        f'excluded-modules = []\ntest-command = "{command}"\n'
         '[cosmic-ray.distributor]\nname = "local"\n'
     )
-    session = scratch / f"{Path(subject.file).stem}.sqlite"
+    session = scratch / f"{Path(file).stem}.sqlite"
     _cosmic_ray(clone, "baseline", "mutants.toml")
     _cosmic_ray(clone, "init", "mutants.toml", str(session))
     return session

@@ -35,14 +35,14 @@ class Observed:
     """What a client reports: per-request figures in seconds, and its own output throughput.
 
     itl_s: the client's time per output token after the first, by its own definition.
-    excluded: samples that the client itself excludes; None where it excludes none.
+    excluded: samples that the client itself excludes.
     prompts: the prompt of each request, to find its truth; None where a tool does not tell.
     """
 
     ttft_s: Sequence[float]
     itl_s: Sequence[float]
     throughput_token_per_s: float
-    excluded: int | None = None
+    excluded: int = 0
     prompts: Sequence[str] | None = None
 
 
@@ -75,11 +75,7 @@ class Peer:
 
 
 def environment_of(peer: Peer, cache: Path, engine: Path) -> Path:
-    """Return the `bin` folder of a peer; install it into the cache when it is not there yet.
-
-    Raises:
-        UnavailableError: no fitting Python, or the installation failed.
-    """
+    """Return a peer's `bin` folder, installed if it is not yet there; raises UnavailableError."""
     if peer.name == "vllm-bench":
         return _engine_environment(engine)
     folder = cache / f"{peer.name}-{peer.version}"

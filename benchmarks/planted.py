@@ -67,7 +67,6 @@ class Cell:
 
     @property
     def rounds(self) -> int:
-        """The most rounds."""
         return most_rounds(self.sampling, repetitions=self.repetitions, loads=self.loads)
 
 
@@ -106,7 +105,6 @@ class PlantedRun:
         self._second_slot = of_starts.lognormvariate(-(cell.slots**2) / 2, cell.slots)
 
     def measure(self) -> None:
-        """Draw all rounds that the deployed rules ask for."""
         spec = planted_spec(self.cell)
         own = [*stages(spec)]
         for turn in Rounds(spec=spec, progress=lambda _: None, blocks=self.blocks, stages=own):
@@ -135,7 +133,6 @@ class PlantedRun:
         return start * (self._second_slot if endpoint.slot else 1.0)
 
     def truth_of(self, load: ConcurrencyLoad) -> float:
-        """Return the true cost ratio of the repetitions that were measured at a load."""
         rounds = {(b.repetition, b.round) for b in self.blocks if b.load == load}
         starts = [self.starts[repetition - 1] for repetition, _ in rounds]
         return self.cell.cost_ratio * math.fsum(starts) / len(starts)

@@ -40,7 +40,6 @@ class MemoryAws:
         self.key, self.data, self.calls = key, data, 0
 
     def get_object(self, *, Bucket: str, Key: str) -> dict[str, Any]:  # noqa: ARG002, N803 (boto3)
-        """The object, or the error of S3."""
         if Key != self.key:
             raise ClientError({"Error": {"Code": "NoSuchKey"}}, "GetObject")
         written = datetime.fromtimestamp(START_UNIX_S, UTC)
@@ -51,7 +50,6 @@ class MemoryAws:
         return {"ETag": "etag"}
 
     def put_metric_data(self, **_: object) -> None:
-        """Count a call of CloudWatch."""
         self.calls += 1
 
 

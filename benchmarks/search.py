@@ -2,13 +2,9 @@
 
     python -m benchmarks.search [--runs 5] [--processes 2]
 
-A scenario plants a text (how often a draft is right in each prompt class, and how its hits are
-correlated from token to token), a device (the cost of a drafted and of a checked token, and of a
-jump), an engine's way to count windows, and the error of a measurement. The deployed search
-(`draftworth/searching`) then chooses what to measure until it ends. The table has, for each kind of
-search, how often the window that it names costs at most 3% more than the best of all (which may be
-no draft), and how many candidates it measured. Every draw has a seed, so the table is the same each
-time.
+A scenario plants a text, a device, an engine's way to count windows, and the error of a measurement
+(docs/search.md). The deployed search (`draftworth/searching`) then chooses what to measure until it
+ends. Every draw has a seed, so the table is the same each time.
 """
 
 import argparse
@@ -294,7 +290,6 @@ class DraftModel:
         return _steps(self._served[prompt_class], checked)
 
     def predicted(self, prompt_class: str, checked: int) -> float:
-        """Predict the tokens a step from the pass."""
         return fmean(_steps(self._hits[prompt_class], checked))
 
 

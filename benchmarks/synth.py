@@ -4,11 +4,9 @@
 
 The floor is an app with one `aws_eks_v2.Cluster` and nothing else, with the same context and the
 process settings that CDK starts it with; the experiment's are `app.py`'s own (no garbage collector,
-one helper thread for Node.js' V8), which take 0.9 s off it and would take 0.5 s off the floor:
-`NODE_OPTIONS=--v8-pool-size=1` before this command gives them to both, with a ratio of about 1.5
-then against 1.1 to 1.2. Both run in turn, each in processes of its own (Python and Node.js) into
-new folders, so that both meet the same load. CPU seconds, user and system together, are what
-repeats on a busy machine.
+one helper thread for Node.js' V8). `NODE_OPTIONS=--v8-pool-size=1` before this command gives them
+to both. Both run in turn, so that both meet the same load. CPU seconds, user and system together,
+are what repeats on a busy machine.
 """
 
 import argparse

@@ -32,6 +32,11 @@ def suggestion(given: object, known: Iterable[str]) -> str:
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
+def counted(number: int, noun: str) -> str:
+    """Return `1 problem` or `1,200 problems`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 # The path to a value of a file: keys of mappings and positions in lists.
 Key = tuple[str | int, ...]
 
@@ -82,7 +87,7 @@ class ExperimentError(UserInputError):
         self.path = path
         self.problems = tuple(problems)
         count = len(self.problems)
-        lines = [f"{path}: {count} problem{'s' if count != 1 else ''}"]
+        lines = [f"{path}: {counted(count, 'problem')}"]
         lines += (problem.render(path) for problem in self.problems[:_MOST_PROBLEMS_SHOWN])
         if count > _MOST_PROBLEMS_SHOWN:
             lines.append(f"and {count - _MOST_PROBLEMS_SHOWN} more")

@@ -26,19 +26,13 @@ from draftworth.measuring.result_files import FolderSink, Tee
 from draftworth.measuring.runner import measure_here
 from draftworth.measuring.servers import Progress, ReadRunsOutputs, reads_nothing
 from draftworth.planning.resolved import ResolvedLocal, ResolvedNeuron, load
-from draftworth.records import likelihoods
-from draftworth.records.codec import dump_record
-from draftworth.records.reading import read_run
+from draftworth.records import codec, likelihoods, reading
 from draftworth.records.readings import Reading
 from draftworth.records.results import RUNS_FOLDER, BlockResult, RunResult
 from draftworth.records.transcripts import read_transcripts
 from pods.measuring.s3_sink import S3Sink
+from rehearsal import endpoints, install, publishing
 from rehearsal.emulator import RESULTS_BUCKET, embedded_aws
-from rehearsal.endpoints import local_engines, own_endpoints
-from rehearsal.install import install_engine
-from rehearsal.publishing import publish
-
-_REQUESTS_OF_A_RUN = ("min_requests", "max_requests")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -97,7 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
             rehearsal.progress("its outputs are not read: interrupted; the measured run is kept")
             raise
         finally:  # the run is measured, whatever came after it
-            completed = read_run(run_folder)
+            completed = reading.read_run(run_folder)
             texts = read_transcripts(run_folder, completed.blocks)
             print_verdict(completed, predictions, texts)
             print(f"files: {run_folder}")  # noqa: T201
@@ -115,10 +109,9 @@ class _Rehearsal:
     progress: Progress
 
     def measure(self) -> RunResult:
-        """Measure with servers of the engine or the user's own, and publish."""
         given, experiment, progress = self.arguments, self.experiment, self.progress
         servers = (
-            own_endpoints(
+            endpoints.own_endpoints(
                 experiment,
                 base_url=given.base_url,
                 speculative_url=given.speculative_url,
@@ -126,7 +119,7 @@ class _Rehearsal:
                 progress=progress,
             )
             if given.base_url
-            else local_engines(experiment, given.engine, progress=progress)
+            else endpoints.local_engines(experiment, given.engine, progress=progress)
         )
         with embedded_aws() as emulator, servers as (spec, manager):
             bucket = S3Sink(emulator.s3, bucket=RESULTS_BUCKET, prefix=RUNS_FOLDER)
@@ -137,7 +130,7 @@ class _Rehearsal:
                 servers=manager,
                 read_outputs=self._draft_reader(),
             )
-            publish(emulator, read_run(given.out / result.run_id), progress)
+            publishing.publish(emulator, reading.read_run(given.out / result.run_id), progress)
         return result
 
     def read_outputs(self, run_id: str) -> tuple[likelihoods.Prediction, ...]:
@@ -150,18 +143,18 @@ class _Rehearsal:
             return ()
         run_folder, reader = self.arguments.out / run_id, self._reader(local)
         try:
-            run = read_run(run_folder)
+            run = reading.read_run(run_folder)
             checks = checks_by_target(local, run, read_transcripts(run_folder, run.blocks), reader)
             said = likelihoods.Likelihoods(run_id=run_id, likelihoods=tuple(checks))
             self.folder.write(
-                f"{run_id}/{likelihoods.LIKELIHOODS_FILE}", dump_record(said, indent=2)
+                f"{run_id}/{likelihoods.LIKELIHOODS_FILE}", codec.dump_record(said, indent=2)
             )
             if local.spec.workload.temperature:
                 return ()
             predicted = predict(local, run_folder, reader)
             record = likelihoods.Predictions(run_id=run_id, predictions=predicted)
             self.folder.write(
-                f"{run_id}/{likelihoods.PREDICTIONS_FILE}", dump_record(record, indent=2)
+                f"{run_id}/{likelihoods.PREDICTIONS_FILE}", codec.dump_record(record, indent=2)
             )
         except DraftworthError as error:  # the run is measured, whatever came after it
             self.progress(f"its outputs are not read: {error}")
@@ -202,7 +195,7 @@ class _Rehearsal:
 
     def _reader(self, local: ResolvedLocal) -> Reader:
         return Reader(
-            python=install_engine(self.arguments.engine, progress=self.progress),
+            python=install.install_engine(self.arguments.engine, progress=self.progress),
             target=beside(local.path, local.spec.target.path),
             folder=self.readings,
             enable_thinking=local.spec.workload.enable_thinking,
@@ -225,7 +218,8 @@ def _asked(
     if arguments.control:
         spec = spec.model_copy(update={"control": True})
     if times is not None:
-        counts = {name: getattr(spec.workload, name) * times for name in _REQUESTS_OF_A_RUN}
+        of_a_run = ("min_requests", "max_requests")
+        counts = {name: getattr(spec.workload, name) * times for name in of_a_run}
         work = spec.workload.model_copy(update=counts)
         spec = spec.model_copy(update={"repetitions": times, "workload": work})
     return replace(experiment, spec=spec)  # type: ignore[arg-type]  # of the same type

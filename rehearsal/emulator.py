@@ -4,26 +4,19 @@ moto's server answers real boto3 calls over HTTP. The wiring is the deployed one
 the bucket puts a message into the queue, and the queue has a dead-letter queue.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Any, Literal
 
 import boto3
 from moto.moto_api._internal.models import moto_api_backend
 from moto.server import ThreadedMotoServer
 
 from draftworth.records.results import MAX_RECEIVE_COUNT, result_file_events
-
-if TYPE_CHECKING:
-    from mypy_boto3_cloudwatch import CloudWatchClient
-    from mypy_boto3_s3 import S3Client
-    from mypy_boto3_sqs import SQSClient
 
 REGION: Literal["us-east-2"] = "us-east-2"
 RESULTS_BUCKET = "draftworth-rehearsal-results"
@@ -35,9 +28,9 @@ _CONFIGURATION_FILES = ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE")
 class Emulator:
     """Clients of the embedded AWS and the addresses of what was created in it."""
 
-    s3: S3Client
-    sqs: SQSClient
-    cloudwatch: CloudWatchClient
+    s3: Any
+    sqs: Any
+    cloudwatch: Any
     queue_url: str
     dead_letter_queue_url: str
 
@@ -74,7 +67,12 @@ def _create(endpoint_url: str) -> Emulator:
         QueueName="results",
         Attributes={"RedrivePolicy": json.dumps(redrive), "VisibilityTimeout": "0"},
     )["QueueUrl"]
-    _notify(session, endpoint_url, s3, _arn(sqs, queue_url))
+    s3.put_bucket_notification_configuration(
+        Bucket=RESULTS_BUCKET, NotificationConfiguration={"EventBridgeConfiguration": {}}
+    )
+    events = session.client("events", endpoint_url=endpoint_url)
+    events.put_rule(Name=_RULE, EventPattern=json.dumps(result_file_events(RESULTS_BUCKET)))
+    events.put_targets(Rule=_RULE, Targets=[{"Id": "queue", "Arn": _arn(sqs, queue_url)}])
     return Emulator(
         s3=s3,
         sqs=sqs,
@@ -98,16 +96,6 @@ def _without_aws_configuration() -> Iterator[None]:
         os.environ.update(before)
 
 
-def _arn(sqs: SQSClient, queue_url: str) -> str:
+def _arn(sqs: Any, queue_url: str) -> str:
     attributes = sqs.get_queue_attributes(QueueUrl=queue_url, AttributeNames=["QueueArn"])
-    return attributes["Attributes"]["QueueArn"]
-
-
-def _notify(session: boto3.Session, endpoint_url: str, s3: S3Client, queue_arn: str) -> None:
-    s3.put_bucket_notification_configuration(
-        Bucket=RESULTS_BUCKET, NotificationConfiguration={"EventBridgeConfiguration": {}}
-    )
-    events = session.client("events", endpoint_url=endpoint_url)
-    pattern = json.dumps(result_file_events(RESULTS_BUCKET))
-    events.put_rule(Name=_RULE, EventPattern=pattern)
-    events.put_targets(Rule=_RULE, Targets=[{"Id": "queue", "Arn": queue_arn}])
+    return str(attributes["Attributes"]["QueueArn"])

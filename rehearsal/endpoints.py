@@ -15,9 +15,8 @@ from draftworth.planning.resolved import ResolvedExperiment, ResolvedLocal, Reso
 from draftworth.planning.run_specification import Server, run_spec
 from draftworth.serving.command import ModelPaths
 from draftworth.serving.dialects import serving_command
-from rehearsal.engine import EngineServer
+from rehearsal.engine import EngineServer, process_servers
 from rehearsal.install import install_engine
-from rehearsal.servers import process_servers
 
 READY_DEADLINE_SECONDS = 60.0
 
@@ -64,12 +63,7 @@ def own_endpoints(
 def local_engines(
     experiment: ResolvedExperiment, engine_dir: Path, *, progress: Progress
 ) -> Iterator[tuple[RunSpec, Servers]]:
-    """Install the engine where needed, start a server for each variant, end them on leaving.
-
-    Raises:
-        UserInputError: the experiment is for Trainium.
-        EngineUnavailableError: the engine cannot be had here; the message offers own endpoints.
-    """
+    """Install the engine if needed; run a server for each variant. Raises DraftworthError."""
     if not isinstance(experiment, ResolvedLocal):
         raise UserInputError(
             f"{experiment.path}: release {experiment.spec.release} runs on AWS; a rehearsal takes "

@@ -1,7 +1,13 @@
-"""The real engine of a rehearsal: vLLM servers on CPU, run as child processes."""
+"""The real engine of a rehearsal: vLLM servers on CPU, run as child processes.
 
+A run starts and stops them as a cluster scales Deployments. A slot is only a number: all servers
+share this machine's cores.
+"""
+
+import asyncio
 import http.client
 import os
+import re
 import shutil
 import signal
 import socket
@@ -9,19 +15,53 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import closing, suppress
+from collections.abc import Iterator, Mapping, Sequence, Set
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from draftworth.errors import DraftworthError
+from draftworth.measuring.run_specification import Endpoint
 from draftworth.measuring.servers import Progress
-from rehearsal.errors import EngineUnavailableError
 
 HOST = "127.0.0.1"  # a rehearsal listens to this machine only
 SOCKETS_VARIABLE = "VLLM_RPC_BASE_PATH"
 PROGRESS_EVERY_SECONDS = 5.0
+POLL_SECONDS = 0.1
+NEXT_STEP = (
+    "remove the engine's folder (rm -rf .engine-venv) and run again, or measure your own "
+    "vLLM-compatible endpoints: pass --base-url, --speculative-url and --model"
+)
 
 _GUARD = Path(__file__).with_name("guard.py")
+
+# The last line of a Python traceback, whatever a logger wrote before it.
+_EXCEPTION = re.compile(r"\b[A-Za-z_][\w.]*(Error|Exception): .")
+
+
+class EngineUnavailableError(DraftworthError):
+    """The engine could not be installed, or a server of it did not come up."""
+
+    def __init__(self, what: str, *, log_path: Path, next_step: str = NEXT_STEP) -> None:
+        self.log_path = log_path
+        self.log_tail = read_log_tail(log_path)
+        tail = "".join(f"\n    {line}" for line in self.log_tail) or "\n    (the log is empty)"
+        super().__init__(f"{what}\n  last lines of {log_path}:{tail}\n  next step: {next_step}")
+
+
+def read_log_tail(log_path: Path, *, lines: int = 15) -> list[str]:
+    """Return the last `lines` non-empty lines of a log; empty if it cannot be read.
+
+    The first exception comes before them if they do not show it: later failures follow from it.
+    """
+    try:
+        text = log_path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return []
+    written = [line.rstrip() for line in text.splitlines() if line.strip()]
+    before, tail = written[:-lines], written[-lines:]
+    first = next((line for line in before if _EXCEPTION.search(line)), None)
+    return [first, "...", *tail] if first else tail
 
 
 def _free_port() -> int:
@@ -59,11 +99,9 @@ class EngineServer:
 
     @property
     def base_url(self) -> str:
-        """Root of the server, without a trailing slash or ``/v1``."""
         return f"http://{HOST}:{self.port}"
 
     def start(self) -> None:
-        """Start the process and return at once."""
         if self._guard is not None:
             raise RuntimeError(f"{self.name} is already running")
         self.log_path.parent.mkdir(parents=True, exist_ok=True)
@@ -87,11 +125,7 @@ class EngineServer:
             )
 
     def is_ready(self) -> bool:
-        """Check the server once; report progress now and then while it is not ready.
-
-        Raises:
-            EngineUnavailableError: it ended early, or is not healthy by the deadline.
-        """
+        """Check once; raise EngineUnavailableError if it ended early or the deadline is over."""
         elapsed_seconds = time.monotonic() - self._started_at_seconds
         if self._is_healthy():
             self.progress(f"{self.name}: engine ready after {elapsed_seconds:.1f} s")
@@ -131,3 +165,41 @@ class EngineServer:
 
     def _unavailable(self, what: str) -> EngineUnavailableError:
         return EngineUnavailableError(f"the engine for {self.name} {what}", log_path=self.log_path)
+
+
+@dataclass(kw_only=True)
+class ProcessServers:
+    """Starts and stops processes by the names in `Endpoint.server`."""
+
+    by_name: Mapping[str, EngineServer]
+    running: set[str] = field(default_factory=set)
+
+    async def run_only(self, endpoints: Sequence[Endpoint], *, restart: bool) -> None:
+        """Leave only these endpoints' servers running; raises EngineUnavailableError."""
+        wanted = {endpoint.server for endpoint in endpoints}
+        leaving = set(self.running) if restart else self.running - wanted
+        self.running -= leaving
+        await asyncio.gather(*(asyncio.to_thread(self.by_name[name].stop) for name in leaving))
+        await self.start(wanted - self.running)
+
+    async def start(self, names: Set[str]) -> None:
+        """Start servers together; raise EngineUnavailableError if one does not come up."""
+        self.running |= names
+        for name in sorted(names):
+            self.by_name[name].start()
+        for name in sorted(names):
+            while not self.by_name[name].is_ready():  # noqa: ASYNC110 (another process gets ready)
+                await asyncio.sleep(POLL_SECONDS)
+
+
+@contextmanager
+def process_servers(
+    by_name: Mapping[str, EngineServer], first: Set[str]
+) -> Iterator[ProcessServers]:
+    """Yield the servers, the first healthy; end all on leaving. Raises EngineUnavailableError."""
+    servers = ProcessServers(by_name=by_name)
+    with ExitStack() as stack:
+        for server in by_name.values():
+            stack.callback(server.stop)
+        asyncio.run(servers.start(first))
+        yield servers

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from draftworth.errors import UserInputError
 from draftworth.measuring.servers import Progress
-from rehearsal.errors import EngineUnavailableError
+from rehearsal.engine import EngineUnavailableError
 
 STAMP_NAME = "engine-complete"  # written last: without it an environment counts as unfinished
 LOG_NAME = "engine-install.log"
@@ -48,7 +48,6 @@ class EnginePins:
     requirements: Path = Path(__file__).resolve().parents[1] / "requirements" / "engine.txt"
 
     def fingerprint(self) -> str:
-        """Return a digest of the pins, the Python version and the kind of machine."""
         parts = [
             self.torch_cpu,
             self.torch_fallback,
@@ -63,10 +62,7 @@ def install_engine(venv_dir: Path, *, progress: Progress, pins: EnginePins = Eng
     """Make sure that the engine is installed in `venv_dir`; return its interpreter.
 
     An unfinished environment, or one of other pins, is made again. Two calls at once wait for each
-    other. pip's output goes to a log file in the folder.
-
-    Raises:
-        EngineUnavailableError: a step failed; it carries the log's last lines.
+    other. pip's output goes to a log file in the folder, whose end an EngineUnavailableError shows.
     """
     python = venv_dir / "bin" / "python"
     if not _is_complete(venv_dir, python, pins):
@@ -197,8 +193,6 @@ def _alias_vllm(venv_dir: Path, run: _StepRunner) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class _StepRunner:
-    """Runs the commands of an install, with their output in one log file."""
-
     log_path: Path
     progress: Progress
 

@@ -17,11 +17,7 @@ _PERIOD_SECONDS = 60
 
 
 def publish(emulator: Emulator, run: Run, progress: Progress) -> None:
-    """Feed the queue to the publisher and compare CloudWatch with the files.
-
-    Raises:
-        DraftworthError: a file was not published, or CloudWatch has other samples than the files.
-    """
+    """Feed the queue to the publisher; raise DraftworthError if CloudWatch lacks samples."""
     published = _feed(emulator, progress)
     results = [key for key in published if key.endswith(RESULT_SUFFIX)]
     verdict = " and the verdict" if len(results) < len(published) else ""

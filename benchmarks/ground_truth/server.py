@@ -3,11 +3,9 @@
     python -m benchmarks.ground_truth.server --port 8000 --timeline '{"chunk_tokens": [1, 8]}'
 
 Chat and plain completions, `/v1/models`, `/health`, an empty `/metrics`; `GET /truth` is what
-happened (`RequestTruth`, JSON). It works on sockets, not on asyncio transports: a chunk is
-one `send`, stamped right after it, and the kernel's receive time of a request (SO_TIMESTAMPNS)
-tells when it was there, whatever the server was doing. No code of the client under test takes part
-in the true figures. Times are nanoseconds of CLOCK_MONOTONIC, which every process of a Linux
-machine shares (`time.perf_counter_ns` reads it too).
+happened (`RequestTruth`, JSON). It works on sockets, not on asyncio transports: a chunk is one
+`send`, stamped right after it (docs/fidelity.md). Times are nanoseconds of CLOCK_MONOTONIC, which
+every process of a Linux machine shares (`time.perf_counter_ns` reads it too).
 """
 
 import argparse
@@ -58,7 +56,6 @@ class RequestTruth:
 
     @property
     def ttft_s(self) -> float:
-        """Arrival of the request to the write of the first token."""
         return (self.written_ns[0] - self.arrived_ns) / 1e9
 
     @property
@@ -103,13 +100,11 @@ class Server:
         return tuple(replace(event, data=_framed(event.data)) for event in events)
 
     def usage_for(self, options: dict[str, Any]) -> timeline.Usage:
-        """Return the usage that the request asks for, as far as this server tells it."""
         if self.spec.usage == "off" or not options.get("include_usage"):
             return "off"
         return self.spec.usage if options.get("continuous_usage_stats") else "last_chunk"
 
     def accept(self, listener: socket.socket) -> None:
-        """Take all connections that wait."""
         with suppress(BlockingIOError):
             while True:
                 connection, _ = listener.accept()
@@ -191,7 +186,6 @@ class _Connection:
         self._play(events, 0, truth)
 
     def _play(self, events: tuple[timeline.Event, ...], position: int, truth: RequestTruth) -> None:
-        """Write what is due, then wait for what is not."""
         while position < len(events):
             event = events[position]
             due_ns = truth.handled_ns + event.offset_ns

@@ -81,7 +81,6 @@ class Kind(strict.StrictModel):
 
     @property
     def looks_at(self) -> str:
-        """The plural, which completes "could not look at"."""
         return f"{self.kind}es" if self.kind.endswith("s") else f"{self.kind}s"
 
 

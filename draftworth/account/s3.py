@@ -56,7 +56,6 @@ def download_run(url: str, folder: Path) -> None:
 
 
 def _sizes(s3: Any, bucket: str, start: str) -> Mapping[str, int]:
-    """Return the sizes of the run's files below its prefix, without keys of other forms."""
     found = {}
     for entry in clients.listed(s3, "list_objects_v2", "Contents", Bucket=bucket, Prefix=start):
         name = entry["Key"].removeprefix(start)

@@ -185,11 +185,7 @@ def _step_costs(card: findings.StepCostCard | None, method: str) -> Sequence[ste
         return [*step_costs.costs_by_load(card, method).values()]
     low, high = catalog().methods[method].step_cost_per_draft or (0.0, 0.0)
     source = f"published for {method}: each drafted token adds {low:g} to {high:g} of a step"
-    return [
-        step_costs.PublishedStepCosts(
-            per_drafted_token=step_costs.CostRange(low=low, high=high), source=source
-        )
-    ]
+    return [step_costs.published_costs(low, high, source)]
 
 
 def _given_outputs(experiment: ResolvedExperiment, place: str | None) -> outputs.GivenOutputs:
@@ -237,7 +233,6 @@ def _drafts(
 
 
 def _model_folder(place: str, out: Path, *, needs_weights: bool) -> Path:
-    """Return the named folder; a checkpoint in S3 is downloaded into a folder below `out`."""
     if not place.startswith(S3_SCHEME):
         return Path(place)
     folder: Path = importlib.import_module(_S3_CHECKPOINT).download_checkpoint(

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from draftworth.cli import plan_figures, plan_notes
-from draftworth.errors import UserInputError, suggestion
+from draftworth.errors import UserInputError, counted, suggestion
 from draftworth.planning import durations, prices, resolved, timeline
 from draftworth.planning.assumptions import OPTION, assumption_data
 from draftworth.serving.command import ModelPaths
@@ -110,7 +110,7 @@ def _variants_lines(experiment: resolved.ResolvedExperiment) -> Iterator[str]:
         if alike:
             yield (
                 f"  environment and command of {shown.name}, with another draft or window: "
-                f"{len(alike)} variant{'s' if len(alike) > 1 else ''}"
+                f"{counted(len(alike), 'variant')}"
             )
             yield ""
 
@@ -152,7 +152,7 @@ def _workload_lines(experiment: resolved.ResolvedExperiment) -> Iterator[str]:
     each = " for each candidate" if experiment.search else ""
     repeated = f" in {repetitions} repetitions" if repetitions > 1 else ""
     yield (
-        f"workload    {len(cases)} case{'s' if len(cases) > 1 else ''} x "
+        f"workload    {counted(len(cases), 'case')} x "
         f"{at_once} variants x {_range(*requests)} requests at "
         f"{', '.join(one.label for one in loads)}{repeated} = "
         f"{_range(*(blocks * n for n in requests))} "
@@ -179,9 +179,9 @@ def _placement_lines(experiment: resolved.ResolvedNeuron) -> Iterator[str]:
     for variant in filter(experiment.starts_up, experiment.variants):
         slot, *others = variant.slots
         share = placement.node_share(slot)
-        devices = f"{slot.devices} device{'s' if slot.devices > 1 else ''}"
         also = "".join(f", at times that of {placement.slots[o.number].variant}" for o in others)
         search = experiment.search
         if search and not variant.is_baseline and len(search.candidates) > 1:
             also = ", then other candidates in its place"
+        devices = counted(slot.devices, "device")
         yield f"  node {slot.node}: {variant.name}, {devices}, {share:.1%} of the node{also}"

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from draftworth.errors import counted
 from draftworth.experiment.aws import CapacityBlock
 from draftworth.metrics.definitions import FINDING_METRICS, charged
 from draftworth.planning import resolved, search_time
@@ -55,10 +56,7 @@ def candidate_lines(experiment: resolved.ResolvedExperiment) -> Iterator[str]:
     for candidate in search.candidates:
         by_draft.setdefault(candidate.draft, []).append(candidate.window)
     yield ""
-    yield (
-        f"search      {extent.most} candidate{'s' if extent.most > 1 else ''}, one at a time "
-        "beside the baseline"
-    )
+    yield f"search      {counted(extent.most, 'candidate')}, one at a time beside the baseline"
     for draft, windows in by_draft.items():
         yield f"  {draft}: {len(windows)}, with window {_windows(windows)}"
     yield f"  certainly measured: {', '.join(candidate.variant for candidate in extent.certain)}"
@@ -77,7 +75,6 @@ def _windows(windows: list[int]) -> str:
 
 
 def _search_lines(run: RunForecast, search: search_time.SearchTime) -> Iterator[str]:
-    """The time and cost of the certain candidates, on average and of all; then `search.stop`."""
     if search.extent.others:
         yield f"  each further candidate takes {search.candidate_minutes:.1f} minutes"
     yield from table_lines(
@@ -104,7 +101,6 @@ def _amount_row(run: RunForecast, name: str, candidates: float) -> tuple[str, ..
 
 
 def _stop_lines(run: RunForecast, search: search_time.SearchTime) -> Iterator[str]:
-    """The time after which no candidate begins, and how many begin before."""
     ends = "there are"
     if search.stop_minutes < float("inf"):
         ends = "search.stop lets begin"
@@ -150,7 +146,8 @@ def no_price_text(experiment: resolved.ResolvedNeuron) -> str:
 
 def billed_text(run: RunForecast) -> str:
     """Return the billed minutes of a run, and their cost if a price is known."""
-    minutes = f"{run.billed_minutes:.1f} billed minutes x {_nodes(run.experiment)}"
+    nodes = counted(run.experiment.placement.nodes, "node")
+    minutes = f"{run.billed_minutes:.1f} billed minutes x {nodes}"
     if run.experiment.spec.aws.price is None:
         return minutes
     return f"{run.usd(run.billed_minutes):.2f} USD for {minutes}"
@@ -165,11 +162,6 @@ def block_text(experiment: resolved.ResolvedNeuron, capacity: CapacityBlock) -> 
         f"{block.hours:g} hours x {block.instances} x {price.usd_per_hour:.2f} ({price.source}, "
         f"{price.as_of.isoformat()}){assumed}"
     )
-
-
-def _nodes(experiment: resolved.ResolvedNeuron) -> str:
-    nodes = experiment.placement.nodes
-    return f"{nodes} node{'s' if nodes > 1 else ''}"
 
 
 def _hourly_lines(first: RunForecast, second: RunForecast) -> Iterator[str]:
@@ -187,10 +179,11 @@ def _hourly_lines(first: RunForecast, second: RunForecast) -> Iterator[str]:
 def _block_lines(first: RunForecast, second: RunForecast, capacity: CapacityBlock) -> Iterator[str]:
     block = PaidBlock.of(first.experiment, capacity)
     yield f"cost        {block_text(first.experiment, capacity)}"
+    nodes = counted(first.experiment.placement.nodes, "node")
     for name, run in (("first run ", first), ("second run", second)):
         idle = block.idle_share(run.billed_minutes).times(100)
         yield (
-            f"  {name}  {run.billed_minutes:.0f} minutes of {_nodes(run.experiment)}: "
+            f"  {name}  {run.billed_minutes:.0f} minutes of {nodes}: "
             f"{idle:.0f}% of the block stays idle"
         )
     more, room = block.further_runs(first, second), free_slots(first.experiment, block.instances)

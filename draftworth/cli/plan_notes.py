@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from datetime import date
 
+from draftworth.errors import counted
 from draftworth.experiment import placement, variants
 from draftworth.experiment.aws import CapacityBlock
 from draftworth.experiment.catalog import catalog
@@ -44,7 +45,6 @@ def time_advice(run: RunForecast) -> Iterator[str]:
 
 
 def _block_advice(run: RunForecast, block: capacity_block.PaidBlock) -> Iterator[str]:
-    """Warn of a block that is too short, or whose paid time a budget cuts."""
     usable, needed = block.usable_minutes, run.needed_minutes
     if needed.worst > usable:
         may = "ends" if needed.best > usable else "may end"
@@ -73,7 +73,6 @@ def _needed(run: RunForecast, needed: assumptions.Bounds) -> Iterator[assumption
 def _search_limit_advice(
     given: str, limit: float, needed: Sequence[assumptions.Bounds], needs: str
 ) -> Iterator[str]:
-    """Warn of a limit that ends a search; the candidates measured by then still count."""
     certain, average, most = needed
     worst, usual = needs.format(most.worst), needs.format(average.worst)
     if certain.best > limit:
@@ -107,7 +106,6 @@ def _unpriced_stop(experiment: ResolvedNeuron) -> Iterator[str]:
 
 
 def _stop_advice(run: RunForecast) -> Iterator[str]:
-    """Warn of a stop that leaves out candidates that would certainly be measured."""
     if run.search is None:
         return
     spans, last = run.unlimited.worst.spans, run.search.extent.certain[-1].variant
@@ -202,7 +200,6 @@ def _aws_advice(spec: NeuronExperiment) -> Iterator[str]:
 
 
 def _head_advice(spec: NeuronExperiment) -> Iterator[str]:
-    """Warn of heads that are not known to be served by this release."""
     release = spec.release_facts
     for _, variant in variants_of(spec, variants.HubSpeculative):
         served, draft, facts = release.methods[variant.method], variant.draft, variant.draft.facts
@@ -221,13 +218,12 @@ def _head_advice(spec: NeuronExperiment) -> Iterator[str]:
 
 
 def _as_shipped_advice(spec: NeuronExperiment) -> Iterator[str]:
-    """Note the cost of the further variant, and whether it differs from the baseline."""
     slot = placement.place(spec).slots[-1]
     share = slot.devices / spec.accelerator.devices
     yield (
-        f"baseline_as_shipped adds {AS_SHIPPED} on a slot of its own: {slot.devices} "
-        f"device{'s' if slot.devices > 1 else ''}, {share:.1%} of a node; verdicts compare with "
-        "the baseline, and the report shows both"
+        f"baseline_as_shipped adds {AS_SHIPPED} on a slot of its own: "
+        f"{counted(slot.devices, 'device')}, {share:.1%} of a node; verdicts compare with the "
+        "baseline, and the report shows both"
     )
     if not neuron_dialect(spec).SPECULATION_DEPENDENT_DEFAULTS:
         yield (

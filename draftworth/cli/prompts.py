@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from draftworth.cli.arguments import positive_int, whole_number
-from draftworth.errors import UserInputError
+from draftworth.errors import UserInputError, counted
 from draftworth.experiment.strict import MAX_NAME_LENGTH, PATTERN_WORDS, SET_NAME_PATTERN
 from draftworth.importing.formats import FORMATS
 from draftworth.importing.prompt_sets import Imported, ImportOrder, import_prompts, left_out_words
@@ -80,12 +80,12 @@ def _progress(records: int) -> None:
 
 def _print(imported: Imported, order: ImportOrder) -> None:
     for case, sample in sorted(imported.samples.items()):
-        prompts = _counted(len(sample.drawn), "prompt")
+        prompts = counted(len(sample.drawn), "prompt")
         print(
             f"{order.path_of(case)}: {prompts}, {sample.answers} with the answer of the log; "
             f"{sample.repeats:,} repeats of them, {sample.not_drawn:,} other requests not drawn"
         )
-    print(f"{_counted(imported.records, 'record')} read with seed {order.seed}")
+    print(f"{counted(imported.records, 'record')} read with seed {order.seed}")
     print(left_out_words(imported.left_out))
     for reason, found in imported.notes.items():
         print(f"note: {found.count:,} {reason} (the first: {found.first})")
@@ -98,7 +98,3 @@ def _print(imported: Imported, order: ImportOrder) -> None:
         "note: people wrote these texts, and a deploy uploads them: remove those that you must not "
         "pass on; a public set has a licence of its own (docs/prompts.md)"
     )
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -162,7 +162,6 @@ def _read(runs_at: Sequence[str], *, texts: bool) -> tuple[RunFacts, Transcripts
 
 
 def _predictions(runs_at: Sequence[str]) -> tuple[Prediction, ...]:
-    """Read the predictions that `estimate` wrote beside a run in a local folder."""
     if len(runs_at) > 1 or runs_at[0].startswith(S3_SCHEME):
         return ()
     folder = Path(runs_at[0])

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING
 
 from draftworth.analysis.pairing import TRAFFIC_MIX
 from draftworth.analysis.statistics import Estimate
+from draftworth.errors import counted
 from draftworth.estimate.forecast import Conclusion, DraftEstimate, WindowForecast
 from draftworth.estimate.step_costs import CostRange
-from draftworth.report.document import Card, Document, Section, Table, table
-from draftworth.report.drawing import Plot, short
-from draftworth.report.likelihoods import predicted_sections
+from draftworth.report import document, drawing, likelihoods
 from draftworth.report.search import Curve, Point, draw_curves
 from draftworth.report.words import INTERVAL, number
 
@@ -26,16 +25,16 @@ if TYPE_CHECKING:
 _TONES = {"pays": "good", "cannot pay": "bad", "open": "open"}
 
 
-def document_of(experiment: str, estimates: Sequence[DraftEstimate]) -> Document:
+def document_of(experiment: str, estimates: Sequence[DraftEstimate]) -> document.Document:
     """Return a section for each draft at each load, and after a draft's loads its predictions."""
-    sections: list[Section] = []
+    sections: list[document.Section] = []
     numbered = enumerate(estimates, start=1)
     for draft, at_loads in groupby(numbered, key=lambda pair: pair[1].draft):
         own = list(at_loads)
         sections += [_section(estimate, index) for index, estimate in own]
-        for section in predicted_sections(own[0][1].predictions):
+        for section in likelihoods.predicted_sections(own[0][1].predictions):
             sections.append(replace(section, title=f"{section.title}: {draft}"))
-    return Document(
+    return document.Document(
         title=f"{experiment}: would speculation pay?",
         facts=(("status", "a forecast: no server with a draft was measured for it"),),
         attention=(),
@@ -44,9 +43,9 @@ def document_of(experiment: str, estimates: Sequence[DraftEstimate]) -> Document
     )
 
 
-def _card(name: str, found: Conclusion) -> Card:
+def _card(name: str, found: Conclusion) -> document.Card:
     ratio = found.about.cost_ratio
-    return Card(
+    return document.Card(
         label=name,
         judgement="to be measured" if found.outcome == "open" else found.outcome,
         tone=_TONES[found.outcome],
@@ -55,14 +54,14 @@ def _card(name: str, found: Conclusion) -> Card:
     )
 
 
-def _section(estimate: DraftEstimate, index: int) -> Section:
+def _section(estimate: DraftEstimate, index: int) -> document.Section:
     read = (
-        f"{_count(estimate.outputs, 'output')}, {_count(estimate.tokens, 'token')} after the first "
-        f"of each, of which the draft would have said {estimate.hit_rate:.1%}. A step: "
+        f"{counted(estimate.outputs, 'output')}, {counted(estimate.tokens, 'token')} after the "
+        f"first of each, of which the draft would have said {estimate.hit_rate:.1%}. A step: "
         f"{estimate.step_cost_source}."
     )
     sentence = estimate.conclusion.sentence
-    return Section(
+    return document.Section(
         title=estimate.name,
         paragraphs=(f"{sentence[0].upper()}{sentence[1:]}.", *estimate.settling, read),
         tables=(*_cost_table(estimate.forecasts), *_yield_table(estimate.forecasts)),
@@ -77,13 +76,13 @@ def _costs(forecast: WindowForecast) -> Mapping[str, CostRange]:
     return {TRAFFIC_MIX: forecast.cost_ratio, **classes} if len(classes) > 1 else classes
 
 
-def _cost_table(forecasts: Sequence[WindowForecast]) -> tuple[Table, ...]:
+def _cost_table(forecasts: Sequence[WindowForecast]) -> tuple[document.Table, ...]:
     headings = [f"cost of a token, {name}" for name in _costs(forecasts[0])]
     rows = ((str(f.window), *map(_range, _costs(f).values())) for f in forecasts)
-    return table(("window", *headings), rows, names=0)
+    return document.table(("window", *headings), rows, names=0)
 
 
-def _yield_table(forecasts: Sequence[WindowForecast]) -> tuple[Table, ...]:
+def _yield_table(forecasts: Sequence[WindowForecast]) -> tuple[document.Table, ...]:
     # A step that costs 2 baseline steps has to yield 2 tokens, so one column shows both.
     classes = forecasts[0].tokens_per_step
     rows = (
@@ -101,17 +100,17 @@ def _yield_table(forecasts: Sequence[WindowForecast]) -> tuple[Table, ...]:
         "step cost = tokens a step to break even",
         "breaks even at a step cost of",
     )
-    return table(headings, rows, names=0)
+    return document.table(headings, rows, names=0)
 
 
-def _plot(estimate: DraftEstimate, index: int) -> Plot:
-    return Plot(
+def _plot(estimate: DraftEstimate, index: int) -> drawing.Plot:
+    return drawing.Plot(
         name=f"cost-over-window-{index:02d}",
-        title=f"{short(estimate.name)}: {_finding(estimate.conclusion)}",
+        title=f"{drawing.short(estimate.name)}: {_finding(estimate.conclusion)}",
         caption="Cost of a token in decoding alone, in units of its cost without a draft (the line "
         "at 1). Bars go from the cheapest step and the upper end of the tokens a step to the most "
         f"expensive step and the lower end ({INTERVAL} over prompts); lines join their middles. "
-        f"{_count(estimate.outputs, 'output')}.",
+        f"{counted(estimate.outputs, 'output')}.",
         draw=lambda axes: _draw(axes, estimate.forecasts),
     )
 
@@ -136,10 +135,6 @@ def _draw(axes: Axes, forecasts: Sequence[WindowForecast]) -> None:
 def _point(window: int, cost: CostRange) -> Point:
     middle = math.sqrt(cost.low * cost.high)
     return Point(window=window, cost=middle, low=cost.low, high=cost.high)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def _range(found: CostRange) -> str:

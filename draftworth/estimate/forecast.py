@@ -36,7 +36,6 @@ class WindowForecast:
 
     @property
     def class_cost_ratios(self) -> Mapping[str, CostRange]:
-        """The `cost_ratio` of each class alone."""
         return {
             name: _cost_ratio(self.step_cost, {name: tokens}, {name: 1.0})
             for name, tokens in self.tokens_per_step.items()
@@ -107,11 +106,20 @@ def conclude(forecasts: Sequence[WindowForecast]) -> Conclusion:
     best = min(forecasts, key=lambda f: f.cost_ratio.low)
     surest = min(forecasts, key=lambda f: f.cost_ratio.high)
     if best.cost_ratio.low > 1:
-        return Conclusion(outcome="cannot pay", sentence=_cannot_pay(best), about=best)
+        cannot_pay = (
+            f"cannot pay: even with the cheapest step, window {best.window} would need "
+            f"{best.step_cost.low:.1f} tokens a step and gets {best.breaks_even_at:.1f}"
+        )
+        return Conclusion(outcome="cannot pay", sentence=cannot_pay, about=best)
     if surest.cost_ratio.high < 1 / (1 + INDIFFERENCE):
+        pays = (
+            f"pays unless a step of window {surest.window} costs more than "
+            f"{surest.breaks_even_at:.1f} baseline steps: a token costs "
+            f"{1 - surest.cost_ratio.high:.0%} to {1 - surest.cost_ratio.low:.0%} less"
+        )
         return Conclusion(
             outcome="pays",
-            sentence=_pays(surest),
+            sentence=pays,
             about=surest,
             to_measure=() if surest.is_measured else (surest.window,),
         )
@@ -122,21 +130,6 @@ def conclude(forecasts: Sequence[WindowForecast]) -> Conclusion:
         sentence=_depends(best, unknown),
         about=best,
         to_measure=tuple(unknown or sorted(both)),
-    )
-
-
-def _cannot_pay(best: WindowForecast) -> str:
-    return (
-        f"cannot pay: even with the cheapest step, window {best.window} would need "
-        f"{best.step_cost.low:.1f} tokens a step and gets {best.breaks_even_at:.1f}"
-    )
-
-
-def _pays(surest: WindowForecast) -> str:
-    return (
-        f"pays unless a step of window {surest.window} costs more than "
-        f"{surest.breaks_even_at:.1f} baseline steps: a token costs "
-        f"{1 - surest.cost_ratio.high:.0%} to {1 - surest.cost_ratio.low:.0%} less"
     )
 
 

@@ -31,11 +31,7 @@ LEAST = -100.0
 
 
 def load_tokenizer(target: Path, model: Path) -> PreTrainedTokenizerBase:
-    """Return the target's tokenizer, which the model that reads must have too.
-
-    Raises:
-        UserInputError: a folder has no tokenizer, or the two differ: drafts would be other tokens.
-    """
+    """Return the target's tokenizer; raise UserInputError if the model that reads has another."""
     own, read = _tokenizer(target), _tokenizer(model)
     ours, theirs = own.get_vocab(), read.get_vocab()
     if ours != theirs:
@@ -61,12 +57,7 @@ def _tokenizer(folder: Path) -> PreTrainedTokenizerBase:
 
 
 def load_model(folder: Path, tokenizer: PreTrainedTokenizerBase) -> PreTrainedModel:
-    """Return a causal language model in the precision of its checkpoint.
-
-    Raises:
-        UserInputError: no model can be read there, it does not fit into memory, or it knows fewer
-            tokens than the tokenizer.
-    """
+    """Return a causal language model in its checkpoint's precision; raises UserInputError."""
     _check_fits(folder)
     logging.disable_progress_bar()
     try:

@@ -74,11 +74,7 @@ def check_outputs(
 def checks_by_target(
     experiment: ResolvedExperiment, run: Run, transcripts: Transcripts, reader: Reader
 ) -> Iterator[likelihoods.ModelsCheck]:
-    """Yield what the target says of each variant's outputs.
-
-    Raises:
-        DraftworthError: the target cannot read them.
-    """
+    """Yield what the target says of each variant's outputs; raises DraftworthError."""
     check = likelihood_of if run.result.temperature else greedy_likelihood_of
     for variant, outputs in _outputs(experiment, run, transcripts).items():
         readings = reader.readings(

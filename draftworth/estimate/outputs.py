@@ -33,10 +33,8 @@ class GivenOutputs:
 def given_outputs(experiment: ResolvedExperiment, folder: Path | None) -> GivenOutputs:
     """Return the outputs in the folder of a run, or in one with CLASS/CASE.jsonl.
 
-    Without a folder they are the answers that `prompts import` kept beside the prompts.
-
-    Raises:
-        UserInputError: there are no outputs, or they are another model's.
+    Without a folder they are the answers that `prompts import` kept beside the prompts. It raises
+    UserInputError if there are none, or they are another model's.
     """
     if folder is None:
         return GivenOutputs(outputs=_outputs_beside_prompts(experiment))
@@ -119,11 +117,7 @@ def _check_target(experiment: ResolvedExperiment, run: Run) -> None:
 
 
 def outputs_of_run(run: Run, transcripts: Transcripts, cases: Iterable[Case]) -> list[Output]:
-    """Return the baseline's outputs: of several greedy requests of one prompt, the first.
-
-    Raises:
-        UserInputError: no output answers a prompt of these cases as it is.
-    """
+    """Return the baseline's greedy outputs; raise UserInputError if none answers these cases."""
     _check_has_prompts_as_they_are(run)
     found = outputs_of_blocks(run.blocks, transcripts, cases, variant=run.result.baseline)
     if not found:

@@ -25,11 +25,7 @@ from draftworth.speculation import steps_of
 
 
 def predict(experiment: ResolvedLocal, run_folder: Path, reader: Reader) -> tuple[Prediction, ...]:
-    """Let each draft of the experiment read the baseline's outputs, and compare with the run.
-
-    Raises:
-        DraftworthError: the outputs cannot be read.
-    """
+    """Let each draft read the baseline's outputs; compare with the run. Raises DraftworthError."""
     given = given_outputs(experiment, run_folder)
     return tuple(
         found

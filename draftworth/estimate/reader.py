@@ -38,10 +38,7 @@ class Reader:
         """Return a model's readings of the outputs; earlier readings are not made again.
 
         temperature: of the model's distribution. fixed_length: the server could not end an output.
-
-        Raises:
-            UserInputError: the model cannot read them, or the folder cannot be written.
-            DraftworthError: the pass failed.
+        It raises UserInputError if the model cannot read them, DraftworthError if the pass failed.
         """
         data = b"".join(map(dump_record, outputs))
         outputs_file = self.folder / f"outputs-{hashlib.sha256(data).hexdigest()[:12]}.jsonl"
@@ -60,7 +57,6 @@ class Reader:
         return _read_back(self._run(model, outputs_file, options))
 
     def _run(self, model: Path, outputs: Path, options: Sequence[str]) -> Path:
-        """Return the file with the readings; progress and errors go to our standard error."""
         done = subprocess.run(  # noqa: S603 (our own command line)
             [
                 *(str(self.python), "-m", "draftworth.estimate.teacher_forcing"),

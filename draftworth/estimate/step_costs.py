@@ -10,7 +10,6 @@ from draftworth.records.findings import StepCost, StepCostCard
 from draftworth.records.load import Load
 from draftworth.records.results import MAX_SECONDS, MIN_SECONDS
 from draftworth.records.servers import Decoding, ServingFacts
-from draftworth.speculation import step_cost
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,37 +25,21 @@ class CostRange:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PublishedStepCosts:
-    """1 + window x the cost of each drafted token, of which little is published."""
+class StepCosts:
+    """Step costs by window, and the label of the load at which they were measured.
 
-    per_drafted_token: CostRange
-    source: str
-    load: None = None
+    load: None if they are published ones, which no window was measured for.
+    """
 
-    def is_measured(self, window: int) -> bool:  # noqa: ARG002 (the same for every window)
-        return False
-
-    def of_window(self, window: int) -> CostRange:
-        each = self.per_drafted_token
-        return CostRange(
-            low=step_cost(window, per_drafted=each.low),
-            high=step_cost(window, per_drafted=each.high),
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class CardStepCosts:
-    """Step costs by window, measured at one load, whose label is `load`."""
-
-    measured: Mapping[int, CostRange]
+    known: Mapping[int, CostRange]
     source: str
     load: str | None = None
 
     def is_measured(self, window: int) -> bool:
-        return window in self.measured
+        return self.load is not None and window in self.known
 
     def of_window(self, window: int) -> CostRange:
-        """Return the measured cost, or a range between or beyond the measured windows.
+        """Return the known cost, or a range between or beyond the known windows.
 
         A step costs a fixed part and a part for each drafted token. If one window was measured,
         either part may be all of it. So another window costs between as much as the measured one
@@ -64,26 +47,29 @@ class CardStepCosts:
         the next and beyond the last. A jump between them (an engine pads to the next size) is not
         seen.
         """
-        if window in self.measured:
-            return self.measured[window]
-        known = sorted(self.measured)
-        if len(known) == 1:
-            return _scaled(self.measured[known[0]], window / known[0])
+        if window in self.known:
+            return self.known[window]
+        windows = sorted(self.known)
+        if len(windows) == 1:
+            return _scaled(self.known[windows[0]], window / windows[0])
         below, above = next(
-            ((a, b) for a, b in pairwise(known) if window < b), (known[-2], known[-1])
+            ((a, b) for a, b in pairwise(windows) if window < b), (windows[-2], windows[-1])
         )
         part = (window - below) / (above - below)
         ends = sorted(
             max(1e-3, low + part * (high - low))
             for low, high in (
-                (self.measured[below].low, self.measured[above].low),
-                (self.measured[below].high, self.measured[above].high),
+                (self.known[below].low, self.known[above].low),
+                (self.known[below].high, self.known[above].high),
             )
         )
         return CostRange(low=ends[0], high=ends[1])
 
 
-StepCosts = PublishedStepCosts | CardStepCosts
+def published_costs(low: float, high: float, source: str) -> StepCosts:
+    """Return costs where each drafted token adds `low` to `high` of a step: little is published."""
+    one = CostRange(low=1 + low, high=1 + high)
+    return StepCosts(known={0: CostRange(low=1, high=1), 1: one}, source=source)
 
 
 def _scaled(measured: CostRange, part: float) -> CostRange:
@@ -96,16 +82,11 @@ def _scaled(measured: CostRange, part: float) -> CostRange:
     return CostRange(low=min(ends), high=max(ends))
 
 
-def costs_by_load(card: StepCostCard, method: str) -> dict[Load, CardStepCosts]:
-    """Return the costs of the method's steps in steps of the card's baseline, load by load.
-
-    Raises:
-        UserInputError: the card does not say what served it, a figure is impossible, or it has no
-            step of this method at a load with a step of its baseline.
-    """
+def costs_by_load(card: StepCostCard, method: str) -> dict[Load, StepCosts]:
+    """Return the method's costs in steps of the card's baseline, by load; raises UserInputError."""
     serving = checked_serving(card)
     decoding = serving.decoding
-    found: dict[Load, CardStepCosts] = {}
+    found: dict[Load, StepCosts] = {}
     for load in dict.fromkeys(cost.load for cost in card.costs):
         here = [cost for cost in card.costs if cost.load == load]
         plain = next((c for c in here if decoding[c.variant].method == NO_SPECULATION), None)
@@ -122,18 +103,14 @@ def costs_by_load(card: StepCostCard, method: str) -> dict[Load, CardStepCosts]:
                 f"measured at {load.label} in run {card.run_id} on {serving.release} with "
                 f"{', '.join(sorted(drafts))} (card {card.content_sha256[:12]})"
             )
-            found[load] = CardStepCosts(measured=measured, source=source, load=load.label)
+            found[load] = StepCosts(known=measured, source=source, load=load.label)
     if not found:
         raise UserInputError(f"card of run {card.run_id}: {_lacking(card, decoding, method)}")
     return found
 
 
 def checked_serving(card: StepCostCard) -> ServingFacts:
-    """Return what served the card's run, after a check of every figure.
-
-    Raises:
-        UserInputError: a figure is impossible, or the card does not say what served it.
-    """
+    """Return what served the card's run; raise UserInputError if a figure is impossible."""
     if card.serving is None:
         raise UserInputError(
             f"card of run {card.run_id}: it does not say what served it; allowed: a card of a run "
@@ -156,7 +133,6 @@ def _lacking(card: StepCostCard, decoding: Mapping[str, Decoding], method: str) 
 
 
 def _check(cost: StepCost, run_id: str, known: Mapping[str, Decoding]) -> None:
-    """Raise UserInputError if no server of the card's run can have taken this step."""
     where = f"card of run {run_id}: {cost.variant} at {cost.load.label}"
     if cost.variant not in known:
         raise UserInputError(

@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from draftworth.errors import DraftworthError, UserInputError
+from draftworth.errors import DraftworthError, UserInputError, counted
 from draftworth.records.codec import RecordError, dump_record, load_record
 from draftworth.records.readings import Output, Pass, Reading
 from draftworth.untrusted import open_file
@@ -63,14 +63,17 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _run(arguments: argparse.Namespace) -> Path:
-    """Read the outputs that no earlier pass has read; return the file with all readings."""
     data = _bytes_of(arguments.outputs)
-    outputs = [_output(line, arguments.outputs) for line in data.splitlines() if line.strip()]
+    try:
+        outputs = [load_record(Output, line) for line in data.splitlines() if line.strip()]
+    except RecordError as error:
+        raise UserInputError(f"{arguments.outputs}: not a file of outputs: {error}") from error
     model: Path = arguments.model
+    tokenizer = (arguments.target / name for name in _TOKENIZER_FILES)
     this = Pass(
         model=model.name,
         model_sha256=_sha256([model / "config.json", *sorted(model.glob("*.safetensors"))]),
-        tokenizer_sha256=_tokenizer_sha256(arguments.target),
+        tokenizer_sha256=_sha256(path for path in tokenizer if path.is_file()),
         outputs_sha256=hashlib.sha256(data).hexdigest(),
         temperature=arguments.temperature,
         options={
@@ -84,7 +87,7 @@ def _run(arguments: argparse.Namespace) -> Path:
     if left:
         _read(left, arguments, this, path)
     else:
-        _say(f"{this.model}: {_count(len(outputs), 'output')}: read already")
+        _say(f"{this.model}: {counted(len(outputs), 'output')}: read already")
     return path
 
 
@@ -112,15 +115,11 @@ def _read(outputs: Sequence[Output], arguments: argparse.Namespace, this: Pass, 
             count += sum(len(r.hits) + 1 for r in readings)
             left_seconds = (time.monotonic() - started_seconds) * (total - count) / count
             more = f" of {total:,}, about {left_seconds:.0f} s left" if count < total else ""
-            _say(f"{this.model}: {_count(count, 'token')} read{more}")
+            _say(f"{this.model}: {counted(count, 'token')} read{more}")
 
 
 def _earlier_readings(path: Path, of: Pass) -> dict[str, Reading]:
-    """Return the readings of an earlier pass; a last line that was cut off is removed.
-
-    Raises:
-        UserInputError: the file was changed.
-    """
+    """Return an earlier pass's readings; a line that was cut off goes. Raises UserInputError."""
     if not path.exists():
         return {}
     data, first = _bytes_of(path), dump_record(of)
@@ -140,24 +139,12 @@ def _earlier_readings(path: Path, of: Pass) -> dict[str, Reading]:
     return {reading.id: reading for reading in readings}
 
 
-def _output(line: bytes, path: Path) -> Output:
-    try:
-        return load_record(Output, line)
-    except RecordError as error:
-        raise UserInputError(f"{path}: not a file of outputs: {error}") from error
-
-
 def _bytes_of(path: Path) -> bytes:
     try:
         with open_file(path) as file:
             return file.read()
     except OSError as error:
         raise UserInputError(f"{path}: cannot be read: {error.strerror}") from error
-
-
-def _tokenizer_sha256(folder: Path) -> str:
-    """Return the digest of the files that make tokens: vocabulary, settings and chat template."""
-    return _sha256(path for name in _TOKENIZER_FILES if (path := folder / name).is_file())
 
 
 def _sha256(files: Iterable[Path]) -> str:
@@ -174,10 +161,6 @@ def _sha256(files: Iterable[Path]) -> str:
                 "weights as *.safetensors"
             ) from error
     return digest.hexdigest()
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 if __name__ == "__main__":

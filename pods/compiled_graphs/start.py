@@ -38,8 +38,8 @@ def main(argv: list[str]) -> int:
     parent = Parent(
         command=argv[split + 1 :],
         url=arguments.health_url,
-        load_seconds=60 * servers.LOAD_LIMIT_MINUTES,
-        compile_seconds=60 * servers.COMPILE_LIMIT_MINUTES,
+        load_seconds=60 * arguments.load_minutes,
+        compile_seconds=60 * arguments.compile_minutes,
         max_starts=MAX_STARTS,
         max_with_compiler_failure=arguments.starts_with_compiler_failure,
         health_period_seconds=arguments.health_period_seconds,
@@ -95,6 +95,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--results", required=True, help="the results bucket, for its states")
     parser.add_argument("--region", required=True, help="of that bucket")
     for name, kind, default, text in (
+        ("load-minutes", float, servers.LOAD_LIMIT_MINUTES, "for a start with compiled graphs"),
+        ("compile-minutes", float, servers.COMPILE_LIMIT_MINUTES, "for a start without"),
         ("health-period-seconds", float, HEALTH_PERIOD_SECONDS, "time between two looks"),
         ("starts-with-compiler-failure", int, MAX_STARTS, "if the compiler failed by itself"),
     ):

@@ -1,12 +1,9 @@
 """The text the tiny pair is trained on: prompts with the answers the models shall give.
 
-Everything is written in `corpus.yaml` or generated from a seed. There are two kinds of example:
-
-* **shipped**: the very prompts of the rehearsal's classes in `prompts/`, each with ONE fixed
-  answer. The target learns them by heart, so its greedy output is stable and the same with or
-  without speculation.
-* **variations**: the same requests with other values (structured) or other topics and freshly
-  drawn sentences (open-ended). They teach how such a text sounds, not what it will say.
+Everything is written in `corpus.yaml` or generated from a seed. The target learns the shipped
+prompts of the rehearsal's classes by heart, each with ONE fixed answer, so its greedy output is
+stable and the same with or without speculation. Variations have other values (structured) or other
+topics and freshly drawn sentences (open-ended): they teach how such a text sounds.
 
 Who learns what is in `recipe.yaml`: the target everything, the draft the structured texts alone, so
 that it knows what the target will say to a structured prompt, and not what it will say to another.
@@ -43,9 +40,6 @@ class Example:
 
 class UnknownPrompt(Exception):  # noqa: N818  (it is the prompt that is unknown)
     """A shipped prompt has a form for which no answer is written here."""
-
-
-# --- structured: the answer follows from the prompt ------------------------------------------
 
 
 def _answer_repeat_line(found: re.Match[str]) -> str:
@@ -90,8 +84,6 @@ def _other_class(rng: random.Random) -> str:
 
 @dataclass(frozen=True)
 class _Structured:
-    """Reads a structured prompt, answers it, and draws other values for it."""
-
     pattern: str
     answer: Callable[[re.Match[str]], str]
     other_values: Callable[[random.Random], str]
@@ -124,9 +116,6 @@ STRUCTURED = {
 }
 
 
-# --- open-ended: sentences with slots ----------------------------------------------------------
-
-
 def _fill(template: str, rng: random.Random) -> str:
     return re.sub(r"\{(\w+)\}", lambda slot: rng.choice(DATA["slots"][slot[1]]), template)
 
@@ -144,15 +133,8 @@ def _open_ended(rng: random.Random, case: str, prompt: str) -> Example:
     return Example(case=case, prompt=prompt, answer=answer, open_ended=True)
 
 
-# --- the two kinds of example --------------------------------------------------------------------
-
-
 def shipped_examples(prompts_dir: Path) -> list[Example]:
-    """Return every prompt of the rehearsal's classes with its one fixed answer.
-
-    Raises:
-        UnknownPrompt: a prompt has a form that this module cannot answer.
-    """
+    """Return every prompt of the rehearsal's classes with its one answer; raises UnknownPrompt."""
     files = sorted(file for name in CLASSES for file in (prompts_dir / name).glob("*.jsonl"))
     return [_shipped_example(path.stem, prompt) for path in files for prompt in _prompts(path)]
 

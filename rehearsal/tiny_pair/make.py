@@ -69,9 +69,6 @@ class Row:
     labels: list[int]
 
 
-# --- tokenizer -----------------------------------------------------------------------------------
-
-
 def train_tokenizer(texts: list[str]) -> PreTrainedTokenizerFast:
     """Train a byte-level BPE for both models; like Qwen's, it keeps every digit a token."""
     bpe = Tokenizer(models.BPE())
@@ -97,9 +94,6 @@ def train_tokenizer(texts: list[str]) -> PreTrainedTokenizerFast:
     )
     tokenizer.chat_template = CHAT_TEMPLATE
     return tokenizer
-
-
-# --- examples as tensors -------------------------------------------------------------------------
 
 
 def encode(tokenizer: PreTrainedTokenizerFast, example: corpus.Example) -> Row:
@@ -145,9 +139,6 @@ def kinds_of_example(
     }
 
 
-# --- model ---------------------------------------------------------------------------------------
-
-
 def new_model(shape: dict[str, Any], tokenizer: PreTrainedTokenizerFast) -> Qwen3ForCausalLM:
     """Return a Qwen3 of the given shape with random weights, the same ones at every call."""
     torch.manual_seed(SEED)
@@ -169,9 +160,6 @@ def save(model: Qwen3ForCausalLM, tokenizer: PreTrainedTokenizerFast, folder: Pa
     )
     model.to(torch.bfloat16).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-
-
-# --- training ------------------------------------------------------------------------------------
 
 
 def next_token_loss(logits: torch.Tensor, _ids: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
@@ -226,9 +214,6 @@ def learning_rate(stage: Stage, step: int) -> float:
         return stage.peak_learning_rate * (step + 1) / stage.warm_up_steps
     done = (step - stage.warm_up_steps) / max(1, stage.steps - stage.warm_up_steps)
     return stage.peak_learning_rate * (0.05 + 0.95 * 0.5 * (1 + math.cos(math.pi * done)))
-
-
-# --- the whole -----------------------------------------------------------------------------------
 
 
 def make_pair(out: Path, *, draft_only: bool) -> None:

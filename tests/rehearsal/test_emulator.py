@@ -10,12 +10,11 @@ from rehearsal.emulator import RESULTS_BUCKET, embedded_aws
 pytestmark = [pytest.mark.emulator]
 
 
-@pytest.mark.parametrize("configuration", ["", "[default]\nregion = us-west-2\n", "[broken"])
 def test_whatever_the_users_configuration_says_the_rehearsal_has_its_own(
-    configuration: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "config"
-    file.write_text(configuration)
+    file.write_text("[broken")
     monkeypatch.setenv("AWS_CONFIG_FILE", str(file))
     monkeypatch.setenv("AWS_PROFILE", "nope")
     with embedded_aws() as emulator:

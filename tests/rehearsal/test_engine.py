@@ -1,5 +1,6 @@
 """The engine's servers, with real child processes but no real engine."""
 
+import asyncio
 import os
 import re
 import signal
@@ -7,13 +8,13 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from rehearsal.engine import EngineServer
-from rehearsal.errors import EngineUnavailableError
+from draftworth.measuring.run_specification import Endpoint
+from rehearsal.engine import EngineServer, EngineUnavailableError, ProcessServers, read_log_tail
 from rehearsal.install import STAMP_NAME, EnginePins, _stamp_text
 from tests.conftest import ROOT
 from tests.rehearsal.engines import serve_together
@@ -204,3 +205,82 @@ def test_a_rehearsal_that_gets_a_signal_ends_its_engines(
     assert told.splitlines()[-1] == "draftworth: interrupted"
     assert "Traceback" not in told
     assert_all_ended(pids)
+
+
+@pytest.mark.parametrize(
+    ("lines", "shown"),
+    [
+        (
+            ["starting", "pid=7 ValueError: no room", *["at frame"] * 30, "RuntimeError: x", "bye"],
+            ["pid=7 ValueError: no room", "...", "at frame", "RuntimeError: x", "bye"],
+        ),
+        (["starting", "", "ValueError: no", "bye"], ["starting", "ValueError: no", "bye"]),
+    ],
+    ids=["the first exception comes before", "it is among the last lines"],
+)
+def test_the_end_of_a_log_shows_the_first_exception(
+    tmp_path: Path, lines: list[str], shown: list[str]
+) -> None:
+    path = tmp_path / "engine.log"
+    path.write_text("\n".join(lines))
+    assert read_log_tail(path, lines=3) == shown
+    assert read_log_tail(tmp_path / "none.log") == []
+
+
+def endpoint(name: str) -> Endpoint:
+    return Endpoint(
+        variant=name, base_url="", max_tokens_per_step=1, is_baseline=False, slot=0, server=name
+    )
+
+
+@pytest.fixture
+def manager(make_server: MakeServer) -> Iterator[Callable[..., ProcessServers]]:
+    made: list[EngineServer] = []
+
+    def make(**behaviours: str) -> ProcessServers:
+        by_name = {name: make_server(how, name=name) for name, how in behaviours.items()}
+        made.extend(by_name.values())
+        return ProcessServers(by_name=by_name)
+
+    yield make
+    for server in made:
+        server.stop()
+
+
+def run_only(servers: ProcessServers, *names: str, restart: bool = False) -> None:
+    asyncio.run(servers.run_only([endpoint(name) for name in names], restart=restart))
+
+
+def running(folder: Path, name: str) -> bool:
+    return all(is_running(pid) for pid in process_ids(folder, name))
+
+
+def test_what_is_wanted_runs_and_nothing_else(
+    manager: Callable[..., ProcessServers], tmp_path: Path
+) -> None:
+    servers = manager(a="healthy", b="healthy")
+
+    run_only(servers, "a")
+    assert servers.by_name["a"].is_ready()
+    first = process_ids(tmp_path, "a")
+    run_only(servers, "a", "b")
+
+    assert process_ids(tmp_path, "a") == first, "was started again"
+    assert running(tmp_path, "b")
+    run_only(servers, "b")
+    assert_all_ended(first)
+    assert running(tmp_path, "b")
+
+
+def test_a_restart_starts_those_that_ran_as_well(
+    manager: Callable[..., ProcessServers], tmp_path: Path
+) -> None:
+    servers = manager(a="healthy")
+    run_only(servers, "a")
+    before = process_ids(tmp_path, "a")
+
+    run_only(servers, "a", restart=True)
+
+    assert_all_ended(before)
+    assert running(tmp_path, "a")
+    assert process_ids(tmp_path, "a") != before

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from draftworth.errors import UserInputError
-from rehearsal.errors import EngineUnavailableError
+from rehearsal.engine import EngineUnavailableError
 from rehearsal.install import LOG_NAME, STAMP_NAME, EnginePins, install_engine
 from tests.rehearsal.engines import stand_in_pip
 

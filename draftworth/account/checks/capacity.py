@@ -187,7 +187,6 @@ def _mismatches(situation: Situation, block: Mapping[str, Any]) -> Iterator[str]
 
 
 def _window_result(situation: Situation, block: Mapping[str, Any]) -> CheckResult:
-    """Compare the block's end with the deadline, as if the deploy were now."""
     start, last = block["StartDate"], block["EndDate"] - timedelta(seconds=BLOCK_MARGIN_SECONDS)
     deadline = situation.now + timedelta(minutes=situation.experiment.spec.aws.deadline_minutes)
     state = f"{block['State']}, {utc_text(start)} to {utc_text(block['EndDate'])}"

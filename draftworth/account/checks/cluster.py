@@ -4,9 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from draftworth.account.checks import capacity
-from draftworth.account.checks.capacity import zones_that_offer
-from draftworth.account.checks.check import CheckResult, Situation, failed, passed, warned
+from draftworth.account.checks import capacity, check
 from draftworth.account.clients import Region
 from draftworth.experiment.aws import (
     ADD_ONS,
@@ -28,15 +26,15 @@ NODE_IMAGES = ("neuron", "standard")
 _RELEASE = re.compile(r"\d+\.\d+\.\d+-\d{8}")
 
 
-def control_plane_zones(situation: Situation) -> CheckResult:
+def control_plane_zones(situation: check.Situation) -> check.CheckResult:
     """Check that the account has both zones and that EKS accepts them."""
     aws, ids = situation.experiment.spec.aws, zone_ids(situation.here)
     problems = [*_zone_problems(aws, ids)]
     if problems:
         found, next_steps = zip(*problems, strict=True)
-        return failed("; ".join(found), "; ".join(next_steps))
+        return check.failed("; ".join(found), "; ".join(next_steps))
     told = (f"{zone} ({ids[zone]})" for zone in (aws.availability_zone, second_zone(aws)))
-    return passed(f"EKS accepts {' and '.join(told)}")
+    return check.passed(f"EKS accepts {' and '.join(told)}")
 
 
 def zone_ids(region: Region) -> dict[str, str]:
@@ -70,11 +68,11 @@ def _zone_problems(aws: Aws, ids: Mapping[str, str]) -> Iterator[tuple[str, str]
             yield f"this account has no zone {zone}", next_step
 
 
-def cpu_nodes(situation: Situation) -> CheckResult:
+def cpu_nodes(situation: check.Situation) -> check.CheckResult:
     """Check that the zone offers the CPU nodes' type and that the quota has room for them."""
-    zones = zones_that_offer(situation.here, CPU_INSTANCE_TYPE)
+    zones = capacity.zones_that_offer(situation.here, CPU_INSTANCE_TYPE)
     if situation.zone not in zones:
-        return failed(
+        return check.failed(
             f"{CPU_INSTANCE_TYPE} of the CPU nodes is not offered in {situation.zone}, but in "
             f"{', '.join(zones) or 'no zone of the region'}",
             "choose another aws.availability_zone that offers it and the accelerators",
@@ -82,39 +80,39 @@ def cpu_nodes(situation: Situation) -> CheckResult:
     return capacity.room(situation, capacity.STANDARD, CPU_NODES * CPU_INSTANCE_VCPUS)
 
 
-def add_ons(situation: Situation) -> CheckResult:
+def add_ons(situation: check.Situation) -> check.CheckResult:
     """Check that EKS has every add-on for this Kubernetes version, and version 2 of S3's."""
     versions = {name: _versions(situation, name) for name in ADD_ONS}
     pinned = situation.experiment.spec.aws.pins.add_ons
     known = {(name, found["addonVersion"]) for name in ADD_ONS for found in versions[name]}
     gone = [f"{name} {version}" for name, version in pinned.items() if (name, version) not in known]
     if gone:
-        return failed(
+        return check.failed(
             f"EKS no longer has {', '.join(gone)}", "leave these pins out, and see what there is"
         )
     defaults = {name: pinned.get(name) or _default(situation, versions[name]) for name in ADD_ONS}
     missing = [name for name, default in defaults.items() if not default]
     if missing:
-        return failed(
+        return check.failed(
             f"EKS has no default version of {', '.join(missing)} in {situation.region}",
             "choose another region",
         )
     paste = {"pins": {"add_ons": defaults}}
     found = f"{len(pinned)} pinned, the others by default; {S3_ADD_ON} {defaults[S3_ADD_ON]}"
     if _major(defaults[S3_ADD_ON]) >= OLDEST_S3_DRIVER:
-        return passed(found, paste=paste)
+        return check.passed(found, paste=paste)
     newer = max((v["addonVersion"] for v in versions[S3_ADD_ON]), key=_numbers)
     if _major(newer) < OLDEST_S3_DRIVER:
-        return failed(f"{found}; v{OLDEST_S3_DRIVER} is needed", "choose another region")
+        return check.failed(f"{found}; v{OLDEST_S3_DRIVER} is needed", "choose another region")
     defaults[S3_ADD_ON] = newer
-    return failed(
+    return check.failed(
         f"{found}; v{OLDEST_S3_DRIVER} is needed, for pods that read S3 with their own credentials",
         f"set aws.pins.add_ons.{S3_ADD_ON} to {newer}",
         paste=paste,
     )
 
 
-def _versions(situation: Situation, name: str) -> list[Mapping[str, Any]]:
+def _versions(situation: check.Situation, name: str) -> list[Mapping[str, Any]]:
     return situation.here.list_all(
         f"list the versions of the add-on {name}",
         "eks",
@@ -125,7 +123,7 @@ def _versions(situation: Situation, name: str) -> list[Mapping[str, Any]]:
     )
 
 
-def _default(situation: Situation, versions: list[Mapping[str, Any]]) -> str:
+def _default(situation: check.Situation, versions: list[Mapping[str, Any]]) -> str:
     """Return the version that a deploy without a pin gets; empty if there is none."""
     kubernetes = situation.experiment.spec.aws.kubernetes_version
     for version in versions:
@@ -144,29 +142,29 @@ def _major(version: str) -> int:
     return next(iter(_numbers(version)), 0)
 
 
-def node_image(situation: Situation) -> CheckResult:
+def node_image(situation: check.Situation) -> check.CheckResult:
     """Find the release of the EKS node images that a node group gets today."""
     releases = {image: _release(situation, image) for image in NODE_IMAGES}
     told = ", ".join(f"{image} {release or 'unknown'}" for image, release in releases.items())
     if not all(releases.values()):
-        return warned(
+        return check.warned(
             f"EKS names no release of Amazon Linux 2023 in {situation.region}: {told}",
             "nothing, if the region has EKS: a deploy takes what it has",
         )
     pinned = situation.experiment.spec.aws.pins.node_release
     if pinned:
-        return passed(f"pinned to {pinned}; today's: {told}")
+        return check.passed(f"pinned to {pinned}; today's: {told}")
     oldest = min(releases.values(), key=_numbers)
     if len(set(releases.values())) > 1:
-        return warned(
+        return check.warned(
             f"the releases of the accelerator and the CPU nodes differ today: {told}",
             f"nothing, or pin {oldest}, the older one",
             paste={"pins": {"node_release": oldest}},
         )
-    return passed(f"a deploy today gets {oldest}", paste={"pins": {"node_release": oldest}})
+    return check.passed(f"a deploy today gets {oldest}", paste={"pins": {"node_release": oldest}})
 
 
-def _release(situation: Situation, image: str) -> str:
+def _release(situation: check.Situation, image: str) -> str:
     """Return a release such as 1.35.2-20261112; empty if there is none."""
     version = situation.experiment.spec.aws.kubernetes_version
     name = (

@@ -194,7 +194,6 @@ def _create_secret(situation: Situation, name: str) -> str:
 
 
 def _readable(situation: Situation, name: str) -> CheckResult:
-    """Check that the secret can be read and is not empty; its value goes nowhere."""
     doing = f"read the secret {name!r}"
     try:
         answer = situation.here.ask(doing, _SECRETS, "get_secret_value", SecretId=name)

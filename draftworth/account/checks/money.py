@@ -2,6 +2,7 @@
 
 from draftworth.account.checks.check import CheckResult, Situation, failed, passed, skipped, warned
 from draftworth.account.market.offers import spot_prices
+from draftworth.errors import counted
 from draftworth.experiment.aws import Spot
 from draftworth.planning.prices import price_doubt, price_renewal
 from draftworth.planning.timeline import forecast
@@ -66,10 +67,11 @@ def budget(situation: Situation) -> CheckResult:
     if experiment.spec.aws.price is None:
         return skipped("no price is known yet")
     need = forecast(experiment).needed_minutes
-    nodes, paid = experiment.placement.nodes, 60 * budget_usd / experiment.usd_per_hour
+    nodes = counted(experiment.placement.nodes, "node")
+    paid = 60 * budget_usd / experiment.usd_per_hour
     found = (
-        f"{budget_usd:.2f} USD pay for {paid:.0f} minutes of {nodes} node"
-        f"{'s' if nodes > 1 else ''}; a first run is estimated to need {need:.0f}"
+        f"{budget_usd:.2f} USD pay for {paid:.0f} minutes of {nodes}; a first run is estimated to "
+        f"need {need:.0f}"
     )
     if paid < need.best:
         return failed(

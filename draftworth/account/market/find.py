@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeVar
 from draftworth import errors, terminal
 from draftworth.account.checks import check, cluster
 from draftworth.account.checks.capacity import ACCELERATOR, limit_vcpus, zones_that_offer
-from draftworth.account.clients import AwsError, Clients, Region, client
+from draftworth.account.clients import Clients, Region, client
 from draftworth.account.market import offers
 from draftworth.account.market.offers import Need, Offer
 from draftworth.account.printing import print_lines
@@ -56,8 +56,6 @@ class Found:
     def attempt(self, region: str, what: str, call: Callable[[], T]) -> T | None:
         try:
             return call()
-        except AwsError as error:
-            reason = f"{error.reason}; next: {error.next_step}"
         except errors.DraftworthError as error:
             reason = str(error)
         except (ArithmeticError, LookupError, TypeError, ValueError, AttributeError) as error:

@@ -52,7 +52,6 @@ class Need:
 
     @classmethod
     def of(cls, experiment: resolved.ResolvedNeuron) -> Self:
-        """Return what the plan needs if neither deadline nor budget ends it."""
         return cls(
             instance_type=experiment.spec.instance_type,
             vcpus=experiment.spec.accelerator.vcpus * experiment.placement.nodes,
@@ -91,7 +90,6 @@ class Offer:
 
     @property
     def paste(self) -> Mapping[str, Any]:
-        """Keys for `aws` of an experiment that takes this offer."""
         price = {
             "usd_per_hour": round(self.usd_per_node_hour, 4),
             "as_of": self.as_of,

@@ -9,7 +9,7 @@ import pytest
 from draftworth.errors import UserInputError
 from draftworth.estimate.document import document_of, json_text
 from draftworth.estimate.forecast import DraftEstimate, estimate_of
-from draftworth.estimate.step_costs import CardStepCosts, CostRange
+from draftworth.estimate.step_costs import CostRange, StepCosts
 from draftworth.records.likelihoods import Prediction
 from draftworth.report.document import Document, document_lines
 from draftworth.report.writing import write_page
@@ -29,7 +29,7 @@ PREDICTED = Prediction(
 
 def estimate(draft: str, load: str | None, *, outputs: int = 1) -> DraftEstimate:
     readings = [make_reading("110", id=str(n), prompt_id=str(n)) for n in range(outputs)]
-    costs = CardStepCosts(measured={3: CostRange(low=1.1, high=1.2)}, source="measured", load=load)
+    costs = StepCosts(known={3: CostRange(low=1.1, high=1.2)}, source="measured", load=load)
     found = estimate_of("target", draft, readings, {"chat": 1.0}, windows={3: 3}, step_costs=costs)
     return replace(found, predictions=(PREDICTED,))
 

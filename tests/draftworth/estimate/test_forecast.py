@@ -7,7 +7,7 @@ import pytest
 
 from draftworth.analysis.costs import hit_rate, yields
 from draftworth.estimate.forecast import WindowForecast, conclude, forecast
-from draftworth.estimate.step_costs import CostRange, PublishedStepCosts
+from draftworth.estimate.step_costs import published_costs
 from draftworth.records.readings import Reading
 from tests.support.readings import make_reading
 
@@ -37,9 +37,7 @@ def forecasts(
         yields(found, windows.values()),
         weights or {"chat": 1.0},
         windows=windows,
-        step_costs=PublishedStepCosts(
-            per_drafted_token=CostRange(low=each[0], high=each[1]), source="planted"
-        ),
+        step_costs=published_costs(*each, source="planted"),
     )
 
 

@@ -10,7 +10,7 @@ import pytest
 from draftworth.errors import ExperimentError, Problem
 from draftworth.estimate.document import json_text
 from draftworth.estimate.forecast import estimate_of
-from draftworth.estimate.step_costs import CardStepCosts, CostRange
+from draftworth.estimate.step_costs import CostRange, StepCosts
 from draftworth.experiment.forecast import LIMIT_BYTES, MAX_CLASSES
 from draftworth.experiment.loading import load_experiment
 from draftworth.planning.resolved import load
@@ -73,7 +73,7 @@ def test_what_an_estimate_prints_is_read(tmp_path: Path) -> None:
         readings,
         dict.fromkeys(CLASSES, 1.0),
         windows={window: window - 1 for window in range(2, 16)},
-        step_costs=CardStepCosts(measured={3: CostRange(low=1, high=2)}, source="card", load="c4"),
+        step_costs=StepCosts(known={3: CostRange(low=1, high=2)}, source="card", load="c4"),
     )
     (tmp_path / "forecast.json").write_text(json_text([estimate]))
     found = load_experiment(searched(tmp_path)).forecast
