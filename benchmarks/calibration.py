@@ -39,7 +39,6 @@ class JudgedRun:
     truth: float
 
     def covers(self, truth: float) -> bool | None:
-        """Return whether the interval covers a truth; None without an interval."""
         ends = statistics.interval_of(self.comparison.cost_ratio)
         return None if ends is None else ends[0] <= truth <= ends[1]
 
@@ -241,7 +240,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _summary(results: Iterable[tuple[Cell, Sequence[JudgedRun]]]) -> str:
-    """Sum up the cells whose intervals are to cover the truth of any repetitions."""
     general = [
         (cell, found)
         for cell, found in results

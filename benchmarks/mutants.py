@@ -80,7 +80,6 @@ def _row(file: str, tests: Sequence[str], clone: Path, scratch: Path, sample: in
 
 
 def _mutants_of(file: str, tests: Sequence[str], clone: Path, scratch: Path) -> Path:
-    """Return the session with every mutant of a file whose tests pass as it is."""
     command = f"{sys.executable} -m pytest -x -q -p no:cacheprovider {' '.join(tests)}"
     (clone / "mutants.toml").write_text(
         f'[cosmic-ray]\nmodule-path = "{file}"\ntimeout = {TEST_SECONDS}\n'

@@ -103,7 +103,6 @@ def family(pid: int) -> list[int]:
 
 
 def _consumption(pid: int) -> tuple[int, float]:
-    """Return (resident bytes, CPU seconds so far); zeros when the process has ended."""
     try:
         pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

@@ -219,7 +219,6 @@ def planted_search(scenario: Scenario, seed: int) -> SearchOutcome:
 
 
 def _cost(step_cost: float, steps: Steps) -> float:
-    """Return the cost of a token / the baseline's."""
     total = sum(t.weight * (t.first_s + t.decoding_s) for t in BASELINE.values())
     own = sum(
         t.weight * (t.first_s * 1.2 + t.decoding_s * step_cost / fmean(steps[name]))
@@ -286,7 +285,6 @@ class DraftModel:
         }
 
     def steps(self, prompt_class: str, checked: int) -> list[int]:
-        """Return the tokens of a server's steps, whose numerics differ a little from the pass."""
         return _steps(self._served[prompt_class], checked)
 
     def predicted(self, prompt_class: str, checked: int) -> float:
@@ -310,7 +308,6 @@ class Head:
         self._accepted = cache(self._accepted_of_all)
 
     def steps(self, prompt_class: str, checked: int) -> list[int]:
-        """Return the tokens of each step; drafts after a position are the same in every window."""
         found = []
         for number in range(PROMPTS):
             position = 0

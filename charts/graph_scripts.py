@@ -61,7 +61,6 @@ def program(name: str) -> list[str]:
 
 @cache
 def _sources() -> dict[str, str]:
-    """Return the texts of the programs by their paths in the zip file."""
     files = {"__main__.py": _MAIN, **{file: file for file in source_files(SERVING_POD)}}
     return {path: (ROOT / file).read_text(encoding="utf-8") for path, file in files.items()}
 

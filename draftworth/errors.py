@@ -70,7 +70,6 @@ class Problem:
         return text or "(the whole file)"
 
     def render(self, path: Path) -> str:
-        """Return several lines of text; editors can open the `file:line` of the first one."""
         place = f"{path}:{self.line}" if self.line is not None else str(path)
         return (
             f"{place}: {self.dotted_key} ({self.code})\n"

@@ -71,7 +71,6 @@ class S3Document(Generic[D]):
     repair: str
 
     def read(self) -> Stored[D] | None:
-        """Read the document, or None without an object; raise DocumentError if it is invalid."""
         answer = _get(self.s3, self.bucket, self.key)
         if answer is None:
             return None
@@ -86,7 +85,6 @@ class S3Document(Generic[D]):
         return Stored(document=document, etag=answer["ETag"])
 
     def write(self, document: D, *, over: Stored[D] | None) -> Stored[D]:
-        """Replace the document that was read, or create it; raise ConflictError."""
         document = replace(document, written_by=uuid.uuid4().hex)
         condition: dict[str, Any] = {"IfMatch": over.etag} if over else {"IfNoneMatch": "*"}
         try:

@@ -140,7 +140,6 @@ class EngineServer:
         return False
 
     def stop(self) -> None:
-        """End the server and every process it started; does nothing if it is not running."""
         guard, self._guard = self._guard, None
         if guard is None:
             return
@@ -175,7 +174,6 @@ class ProcessServers:
     running: set[str] = field(default_factory=set)
 
     async def run_only(self, endpoints: Sequence[Endpoint], *, restart: bool) -> None:
-        """Leave only these endpoints' servers running; raises EngineUnavailableError."""
         wanted = {endpoint.server for endpoint in endpoints}
         leaving = set(self.running) if restart else self.running - wanted
         self.running -= leaving
@@ -183,7 +181,6 @@ class ProcessServers:
         await self.start(wanted - self.running)
 
     async def start(self, names: Set[str]) -> None:
-        """Start servers together; raise EngineUnavailableError if one does not come up."""
         self.running |= names
         for name in sorted(names):
             self.by_name[name].start()

@@ -168,7 +168,6 @@ def _install_torch(run: _StepRunner, pip: list[str], pins: EnginePins) -> None:
 
 
 def _found(run: _StepRunner, what: str, command: list[str]) -> bool:
-    """Install a package; return False if there is no such package."""
     try:
         run.step(what, command)
     except EngineUnavailableError as error:

@@ -31,7 +31,6 @@ def publish(emulator: Emulator, run: Run, progress: Progress) -> None:
 
 
 def _feed(emulator: Emulator, progress: Progress) -> list[str]:
-    """Give the queue's messages to the publisher, as Lambda does; return the published keys."""
     publisher = Publisher(s3=emulator.s3, cloudwatch=emulator.cloudwatch, bucket=RESULTS_BUCKET)
     published: list[str] = []
 

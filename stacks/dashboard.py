@@ -150,7 +150,6 @@ def _pick_lists(experiment: ResolvedNeuron, picked: tuple[str, ...]) -> Iterator
 
 
 def _comparisons(experiment: ResolvedNeuron, prompt_class: str, load: Load) -> Iterator[Graph]:
-    """Yield each figure of every variant that has it, and cost ratios beside the throughput."""
     for metric in definitions.published():
         if not metric.better or metric is definitions.ERRORS:
             continue
@@ -167,7 +166,6 @@ def _comparisons(experiment: ResolvedNeuron, prompt_class: str, load: Load) -> I
 
 
 def _verdict(experiment: ResolvedNeuron, picked: tuple[str, ...]) -> Iterator[Graph]:
-    """Yield the cost ratios of the last complete run, with the ends of their intervals."""
     for name, load in _traffics(experiment, picked):
         lines = [
             _line(metric, "Average", experiment.name, variant.name, name, load.label, label=label)
@@ -180,7 +178,6 @@ def _verdict(experiment: ResolvedNeuron, picked: tuple[str, ...]) -> Iterator[Gr
 
 
 def _traffics(experiment: ResolvedNeuron, picked: tuple[str, ...]) -> Iterator[tuple[str, Load]]:
-    """Yield the traffics of a verdict: the mix first, unless a prompt class is picked."""
     shown = _shown(experiment, picked)
     with_cost = [(name, load) for name, load in shown if load.has_cost_per_token]
     if len(experiment.spec.workload.classes) > 1 and "PromptClass" not in picked:

@@ -79,7 +79,6 @@ def _selector(name: str) -> dict[str, str]:
 
 
 def _bindings(experiment: resolved.ResolvedNeuron, given: Mapping[str, str]) -> names.Bindings:
-    """Bind the two buckets that a server reads; no exported object needs the others."""
     values = {field: placeholder(variable) for field, variable in BUCKETS.items()}
     return names.Bindings(
         region=experiment.spec.aws.region,

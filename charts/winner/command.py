@@ -150,7 +150,6 @@ _FILES: Mapping[str, str] = {
 
 
 def _objects(export: Export, measured: MeasuredWinner) -> dict[str, Sequence[Object]]:
-    """Return the objects by file; alarms only where there is something to watch."""
     found: dict[str, Sequence[Object]] = {
         COMMON_FILE: export.needs,
         DEPLOYMENT_FILE: tuple(deployment(export)),

@@ -140,7 +140,6 @@ def _entries(kind: Kind, scope: Scope) -> Iterator[Entry]:
 
 
 def _calls(kind: Kind, scope: Scope) -> Iterator[Mapping[str, Any]]:
-    """Yield the arguments of each call; a filter without values is left out."""
     if not kind.filters:
         for asked in kind.asks:
             yield {key: text.format_map(_values(scope)) for key, text in asked.items()}

@@ -94,7 +94,6 @@ def lines(s3: Any, bucket: str, folder: str) -> Iterator[str]:
 
 
 def _folders(s3: Any, bucket: str, folder: str) -> tuple[Sequence[str], bool]:
-    """Return the names of the first folders, and whether these are all."""
     asked = {"Bucket": bucket, "Prefix": folder, "Delimiter": "/"}
     every_page = s3.get_paginator("list_objects_v2").paginate(**asked)
     pages = list(islice(every_page, _MOST_PAGES))

@@ -35,7 +35,6 @@ class ServerCheck:
 
     @property
     def difference(self) -> float:
-        """Our mean / the server's - 1."""
         return self.ours_s / self.server_s - 1
 
     @property

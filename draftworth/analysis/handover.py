@@ -83,7 +83,6 @@ class Handover:
 
     @property
     def has_winner(self) -> bool:
-        """Whether it can be exported: a variant that costs less, or the baseline."""
         judged = None if self.decision is None or self.missing else self.decision.judgement
         return judged in DECIDED
 

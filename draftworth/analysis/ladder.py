@@ -46,7 +46,6 @@ class Ladder:
 
     @property
     def label(self) -> str:
-        """`traffic mix`, or `traffic mix of 2,000 input tokens`."""
         length = "" if self.input_tokens is None else f" of {self.input_tokens:,} input tokens"
         return f"{self.traffic}{length}"
 

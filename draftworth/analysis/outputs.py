@@ -61,7 +61,6 @@ class Likeness:
 
     @property
     def word(self) -> LikenessWord:
-        """The word for the worse of both shares."""
         ends = [interval_of(e) for e in (self.identical_share, self.kept_share) if e]
         if any(end and end[1] < 0 for end in ends):
             return "differs more"
@@ -101,7 +100,6 @@ def _texts(pair: Pair, transcripts: Transcripts) -> tuple[Transcript | None, Tra
 
 
 def _alike(one: Sequence[object], other: Sequence[object]) -> tuple[int, int]:
-    """Return the length of the beginning that both share, and of the longer one."""
     return first_difference(one, other), max(len(one), len(other))
 
 

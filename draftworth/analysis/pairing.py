@@ -47,7 +47,6 @@ class Traffic:
 
     @property
     def label(self) -> str:
-        """`structured at c4`."""
         return f"{self.name} at {self.load.label}"
 
 

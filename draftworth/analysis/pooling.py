@@ -111,7 +111,6 @@ def _different_facts(
 
 
 def _result(results: Sequence[RunResult]) -> RunResult:
-    """results: in the order of time."""
     latest = results[-1]
     return replace(
         latest,

@@ -34,7 +34,6 @@ class Change:
 
     @property
     def is_shown(self) -> bool | None:
-        """Whether there is a difference beyond chance; None without an interval."""
         ends = interval_of(self.ratio)
         return None if ends is None else not ends[0] <= 1 <= ends[1]
 

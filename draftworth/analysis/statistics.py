@@ -43,7 +43,6 @@ class Estimate:
 
     @property
     def relative_width(self) -> float | None:
-        """Width of the interval / the figure; None without an interval."""
         if self.low is None or self.high is None or self.value == 0:
             return None
         return (self.high - self.low) / abs(self.value)

@@ -105,7 +105,6 @@ class VariantSummary:
 
     @property
     def excluded_share(self) -> float:
-        """Excluded requests / requests that did not fail."""
         return self.excluded / ((self.requests - self.failed) or 1)
 
     def value(self, metric: Metric) -> float | None:

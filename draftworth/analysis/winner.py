@@ -133,7 +133,6 @@ def winner_of(facts: RunFacts) -> Winner:
 
 
 def _figures(run: Run, variant: str, compared: Sequence[Comparison]) -> WinnerFigures:
-    """compared: the comparisons of one traffic at one load."""
     traffic = compared[0].traffic
     own = next((c for c in compared if c.variant == variant), None)
     itl_s, ttft_s = (weighted(run.blocks, traffic, variant, m) for m in (INTER_TOKEN_LATENCY, TTFT))

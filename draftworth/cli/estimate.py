@@ -163,7 +163,6 @@ def _estimates(
 
 
 def _method(experiment: ResolvedExperiment) -> tuple[str, Mapping[int, int]]:
-    """Return the experiment's method, and the drafts that a step checks by window."""
     variants = [v.spec for v in experiment.variants if v.speculates]
     facts = catalog()
     for variant in variants:
@@ -196,7 +195,6 @@ def _given_outputs(experiment: ResolvedExperiment, place: str | None) -> outputs
 
 
 def _target(experiment: ResolvedNeuron | ResolvedLocal, place: str | None, out: Path) -> Path:
-    """Return the folder with the target's tokenizer, without weights if it is downloaded."""
     if place is not None:
         folder = _model_folder(place, out, needs_weights=False)
     elif isinstance(experiment, ResolvedLocal):

@@ -150,7 +150,6 @@ def _out_folder(runs_at: Sequence[str], out: str) -> Path:
 
 
 def _read(runs_at: Sequence[str], *, texts: bool) -> tuple[RunFacts, Transcripts]:
-    """Read one run, or pool several. texts: read the outputs too."""
     runs: list[Run] = []
     transcripts: dict[str, Transcript] = {}
     for run_at in runs_at:

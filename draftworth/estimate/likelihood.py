@@ -181,7 +181,6 @@ def draft_likelihoods_of(
 
 
 def _by_prompt(readings: Iterable[Reading]) -> dict[tuple[str, str, str], float]:
-    """Return the mean log-likelihood a token over the outputs of each prompt."""
     found: defaultdict[tuple[str, str, str], list[float]] = defaultdict(list)
     for reading in readings:
         found[_prompt(reading)].append(reading.log_likelihood / _tokens([reading]))

@@ -75,7 +75,6 @@ def _outputs_beside_prompts(experiment: ResolvedExperiment) -> list[Output]:
 def _outputs_of_log(
     experiment: ResolvedExperiment, root: Path, answers_of: Callable[[Path], Path]
 ) -> list[Output]:
-    """Return the answers that a log has; `answers_of` maps a case's file to that of its answers."""
     outputs = []
     for case in experiment.cases:
         path = answers_of(root / case.prompt_class / f"{case.name}{CASE_SUFFIX}")

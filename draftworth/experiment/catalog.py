@@ -102,7 +102,6 @@ class Release(StrictModel):
 
     @property
     def tells_token_ids(self) -> bool:
-        """Whether its servers know `return_token_ids`."""
         return tuple(map(int, self.vllm_version.split("."))) >= (0, 10, 2)
 
 

@@ -102,7 +102,6 @@ class ExperimentBase(StrictModel):
 
     @property
     def changes_servers(self) -> bool:
-        """Whether the measuring program starts and stops servers."""
         return self.repetitions > 1 or self.control or self.search is not None
 
     def max_tokens_per_step(self, variant: Variant) -> int:
@@ -134,7 +133,6 @@ class NeuronExperiment(ExperimentBase):
 
     @property
     def models(self) -> tuple[HubModel, ...]:
-        """Checkpoints to stage: the target's and the drafts', each once."""
         drafts = (variant.hub_draft for variant in self.served_variants)
         models = filter(None, (self.target, *drafts))
         return tuple({model.storage_prefix: model for model in models}.values())

@@ -31,7 +31,6 @@ class Place:
     parts: Mapping[str, Key] = field(default_factory=dict)
 
     def at(self, part: str, *rest: str) -> Key:
-        """Return the key of a part: `method`, `window`, or `draft` and a key in it."""
         return (*self.parts.get(part, (*self.whole, part)), *rest)
 
 
@@ -108,7 +107,6 @@ class Search(strict.StrictModel):
         return method is not None and method.fixed_window
 
     def windows_of(self, draft: Draft) -> tuple[int, ...]:
-        """Return the windows to try with a draft; empty if left out, or its own is not known."""
         if not self.has_own_windows:
             return self.windows or ()
         facts = draft.facts if isinstance(draft, variants.HubModel) else None

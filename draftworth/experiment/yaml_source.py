@@ -242,7 +242,6 @@ def _line(event: Event) -> int:
 
 
 def _printable(problem: Problem, line: int | None) -> Problem:
-    """Add the line, and cut long texts of the file."""
     key = tuple(one_line(k, characters=60) if isinstance(k, str) else k for k in problem.key)
     return dataclasses.replace(
         problem,

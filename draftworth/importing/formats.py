@@ -82,7 +82,6 @@ FORMATS: Mapping[str, Format] = {
 
 
 def _body(value: object) -> object:
-    """Return the `body`, if a log keeps status and headers beside it, else the value."""
     inner = value.get("body") if isinstance(value, dict) else None
     return value if inner is None else inner
 

@@ -67,7 +67,6 @@ class PromptSample:
 
     @property
     def most_tokens(self) -> int:
-        """The largest `max_tokens` of the drawn prompts; 0: no prompt has it."""
         return max((c.line.get("max_tokens", 0) for c in self._drawn.values()), default=0)
 
     @property

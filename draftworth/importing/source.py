@@ -90,7 +90,6 @@ def _pieces(file: BinaryIO, path: Path) -> Iterator[tuple[str, bytes | str | Non
 
 
 def _lines(file: BinaryIO) -> Iterator[tuple[str, bytes | None]]:
-    """Yield lines that are not empty; None for a line that is too long."""
     for number in count(1):
         line = file.readline(LIMIT_BYTES + 1)
         if not line:

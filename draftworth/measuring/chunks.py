@@ -100,7 +100,6 @@ class ChunkReader:
         self._token_ids: list[int] = []
 
     def feed(self, data: bytes, now_ns: int) -> None:
-        """Take bytes that arrived at `now_ns`; raises BadStreamError."""
         data = self._newlines(data)
         if not data:  # the second half of a line end that was cut in two
             return
@@ -228,7 +227,6 @@ class ChunkReader:
 
 
 def _text_of(choice: dict[str, Any]) -> str:
-    """The text of a chunk: in a chat its content, reasoning and tool calls."""
     delta = choice.get("delta")
     if delta is None:
         return "".join([choice.get("text") or ""])  # TypeError where it is not text
@@ -240,7 +238,6 @@ def _text_of(choice: dict[str, Any]) -> str:
 
 
 def _count(name: str, value: Any, most: int) -> int:
-    """Check a count of tokens; raises BadStreamError."""
     if type(value) is not int or not 0 <= value <= most:
         given = one_line(reprlib.repr(value), characters=40)
         raise BadStreamError(f"{name}: given {given}, allowed: a whole number from 0 to {most:,}")

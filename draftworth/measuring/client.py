@@ -192,7 +192,6 @@ class _Stream:
 
     @property
     def refused(self) -> tuple[int, str] | None:
-        """The error of an answer that is not a stream of tokens; None for a stream."""
         head, body = self._refusal, self._refusal_body
         if head is None:
             return None
@@ -201,7 +200,6 @@ class _Stream:
         return head.status, http.refusal(head, body)
 
     def verdict(self, response: http.Response) -> tuple[int, str] | None:
-        """The error of a response that ended as HTTP asks; None for a whole completion."""
         timeline = self.timeline
         if self.refused:
             return self.refused

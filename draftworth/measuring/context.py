@@ -164,7 +164,6 @@ async def _fitted_case(case: Case, length: int, tokenizer: Tokenizer, most: int)
 
 
 def _own_text(prompt: Prompt) -> str | None:
-    """The text that is made longer or shorter; None: the prompt has no message of a user."""
     if prompt.text_to_continue is not None:
         return prompt.text_to_continue
     asked = [message for message in prompt.messages if message["role"] == "user"]
@@ -220,7 +219,6 @@ class _Fit:
         )
 
     async def _too_long(self, length: int, where: str) -> tuple[int, int]:
-        """A number of characters that is too long, and its tokens."""
         characters = 2 * length
         while (count := await self._count(characters)) <= length:
             if characters > _MOST_CHARACTERS_A_TOKEN * length:

@@ -74,7 +74,6 @@ def _key(name: str, line: str) -> str | None:
 
 
 def _value(rest: str) -> float | None:
-    """The value after a metric's name; None where it is not a count."""
     found = _REST.fullmatch(rest)
     try:
         value = float(found[1]) if found else math.nan

@@ -330,7 +330,6 @@ def _said(head: Head, body: bytes) -> str:
 
 
 def _encoding(head: Head) -> str:
-    """How the body is compressed; empty if it is not."""
     encoding = _words(head, "content-encoding")
     return "" if encoding.lower() == "identity" else encoding
 

@@ -58,7 +58,6 @@ class Entry:
 
     @property
     def seconds(self) -> float:
-        """How long it took; never negative, even where the clock was set back."""
         return max(0.0, self.ended_at_unix_s - self.started_at_unix_s)
 
 
@@ -258,7 +257,6 @@ def read_history(store: Store, run_id: str) -> History:
 
 
 def _kind(name: str) -> type[results.RunResult | results.BlockResult | Entry] | None:
-    """The record that a file holds; None for a file that the run itself does not read."""
     if name == results.RUN_FILE:
         return results.RunResult
     if name.startswith(f"{JOURNAL_FOLDER}/"):

@@ -226,7 +226,6 @@ class RunFiles:
         return list(self._unwritten)
 
     def write_block(self, block: results.BlockResult, measured: Sequence[Measured]) -> None:
-        """Write the raw evidence, then the result file, then the files derived from it."""
         stem = f"{results.BLOCKS_FOLDER}/{block.stem}"
         self.write(f"{stem}{results.TRANSCRIPT_SUFFIX}", _transcripts(measured))
         self._keep_ids(m.transcript for m in measured if m.transcript.token_ids)
@@ -249,7 +248,6 @@ class RunFiles:
             )
 
     def write_lost(self, block: results.BlockResult, measured: Sequence[Measured]) -> None:
-        """Write the evidence of a block whose figures do not count."""
         stem = f"{results.INTERRUPTED_FOLDER}/{block.stem}"
         self.write(f"{stem}{results.TRANSCRIPT_SUFFIX}", _transcripts(measured))
         self.write(f"{stem}{results.INTERRUPTED_SUFFIX}", dump_record(block))

@@ -142,7 +142,6 @@ class RunSpec:
 
     @property
     def changes_servers(self) -> bool:
-        """Whether servers are started and stopped while the run lasts."""
         return self.repetitions > 1 or self.control or self.search is not None
 
     def beside_baseline(self, variant: str) -> RunSpec:
@@ -152,7 +151,6 @@ class RunSpec:
 
     @property
     def variants(self) -> tuple[Endpoint, ...]:
-        """One endpoint of each variant, in the order of the experiment."""
         return tuple(
             self._servers_of(name)[0] for name in dict.fromkeys(e.variant for e in self.endpoints)
         )
@@ -164,7 +162,6 @@ class RunSpec:
 
     @property
     def baseline(self) -> str:
-        """The name of the variant without speculation."""
         return next(e.variant for e in self.endpoints if e.is_baseline)
 
 

@@ -147,7 +147,6 @@ class Plan(ABC):
         return {}
 
     def search_result(self, _run_id: str) -> SearchResult | None:
-        """What a search found; None for a run without a search."""
         return None
 
 
@@ -227,7 +226,6 @@ class Rounds(Plan):
         return spent < most * repetition // self.spec.repetitions
 
     def _is_enough(self, group: Group, repetition: int) -> bool:
-        """Whether a group has enough by now: later repetitions have their own part of the least."""
         sampling = self.spec.sampling
         requests = self._measured[group] * sampling.requests_per_round
         if requests < sampling.min_requests * repetition / self.spec.repetitions:
@@ -235,7 +233,6 @@ class Rounds(Plan):
         return self.is_narrow(group, requests=requests)
 
     def _widest(self, groups: Sequence[Group]) -> Group:
-        """The group with the widest interval; where several have it, the one with fewest rounds."""
         if len({group.load for group in groups}) == 1:
             return groups[0]
         return max(groups, key=lambda g: (self.width(g), -self._measured[g]))

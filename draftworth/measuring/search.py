@@ -60,7 +60,6 @@ def why_over(
 
 
 def _traffic_usd(spec: RunSpec, state: policy.SearchState) -> float | None:
-    """The cost of the user's tokens without a draft; None where it is not known."""
     in_flight, a_day = spec.loads[0].in_flight, state.search.tokens_per_day
     if a_day is None or in_flight is None:
         return None
@@ -166,7 +165,6 @@ class SearchRounds(Plan):
 
     @property
     def _traffic(self) -> Traffic:
-        """The traffic at the one load of a search (`experiment/rules/search.py`)."""
         return Traffic(weights=self.spec.class_weights, load=self.spec.loads[0])
 
     def _leave_out(self, variant: str, reason: str) -> None:

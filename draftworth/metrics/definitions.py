@@ -152,7 +152,6 @@ def _tokens_per_step(blocks: Sequence[BlockResult], _: Price | None) -> float | 
 
 
 def _decoded(blocks: Sequence[BlockResult]) -> list[RequestRecord]:
-    """Return the requests that count and have output after their first chunk."""
     return [r for b in blocks for r in b.requests if r.counts and r.tokens_per_step is not None]
 
 

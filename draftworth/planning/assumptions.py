@@ -41,7 +41,6 @@ class Bounds:
     worst: float
 
     def __format__(self, form: str) -> str:
-        """Format as `2 to 5`, or as one number if both are the same."""
         best, worst = format(self.best, form), format(self.worst, form)
         return best if best == worst else f"{best} to {worst}"
 

@@ -39,11 +39,9 @@ class RoundCounts:
 
     @property
     def least(self) -> int:
-        """The rounds of each load in each repetition, and in its control."""
         return least_rounds(self.sampling, repetitions=self.repetitions, loads=self.loads)
 
     def further(self, repetition: int) -> int:
-        """Return the most rounds that a repetition sends beside the least."""
         parts = {"repetitions": self.repetitions, "loads": self.loads}
         return further_rounds(self.sampling, repetition=repetition, **parts)
 

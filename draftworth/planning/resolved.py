@@ -135,7 +135,6 @@ class ResolvedExperiment(LoadedExperiment):
         return False
 
     def starts_up(self, variant: ResolvedVariant) -> bool:
-        """Tell whether its server runs from the start; other candidates start later."""
         first = self.first_candidate
         return first is None or variant.is_baseline or variant.name == first.name
 
@@ -195,7 +194,6 @@ class ResolvedNeuron(ResolvedExperiment):
 
     @property
     def node_price(self) -> NodePrice:
-        """The price of a node; raises UserInputError if it is not known."""
         if self.spec.aws.price is None:
             raise UserInputError(
                 f"{self.path}: aws.price is left out and none has been looked up; next: "
@@ -205,7 +203,6 @@ class ResolvedNeuron(ResolvedExperiment):
 
     @property
     def usd_per_hour(self) -> float:
-        """The price of all nodes together; raises UserInputError without a price."""
         return self.placement.nodes * self.node_price.usd_per_hour
 
 

@@ -52,7 +52,6 @@ class SearchTime:
         return Bounds(minutes(self.best), minutes(self.worst))
 
     def further_minutes(self, candidates: float) -> Bounds:
-        """Return the minutes beside the certain candidates, without `search.stop`."""
         return self.candidate_minutes.times(candidates - len(self.extent.certain))
 
     def most_further_minutes(self, begun: Bounds) -> float:

@@ -151,7 +151,6 @@ class RunForecast:
 
     @property
     def others_minutes(self) -> Bounds:
-        """Of a search, minutes of the candidates that are not certain."""
         return self.unlimited.bounds(lambda run: run.minutes_of(OTHERS))
 
     def minutes_of(self, candidates: float) -> Bounds:
@@ -163,7 +162,6 @@ class RunForecast:
         )
 
     def usd(self, minutes: Bounds) -> Bounds:
-        """Return the cost of all nodes for these minutes; raise UserInputError without a price."""
         return minutes.times(self.experiment.usd_per_hour / 60)
 
 
@@ -243,7 +241,6 @@ class _Plan:
             self.add(f"load {variant.name}", self.durations.load_minutes(variant), start=ready)
 
     def measure(self, repetition: int) -> None:
-        """Add the phases of a repetition, in a search those of its first candidate."""
         durations, experiment = self.durations, self.durations.experiment
         place = f", repetition {repetition}" if experiment.spec.repetitions > 1 else ""
         if repetition > 1:

@@ -158,7 +158,6 @@ class Verdict:
 
     @property
     def key(self) -> str:
-        """The object key in a results bucket."""
         return f"{RUNS_FOLDER}/{self.run_id}/{VERDICT_FILE}"
 
 

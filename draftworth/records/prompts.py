@@ -75,7 +75,6 @@ class Prompt:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """The texts that the model reads, without tools."""
         if self.text_to_continue is not None:
             return (self.text_to_continue,)
         return tuple(chat.texts_of(self.messages))

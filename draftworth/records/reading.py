@@ -39,7 +39,6 @@ class Run:
 
     @property
     def is_pool(self) -> bool:
-        """Whether several runs were merged into this one."""
         return any(block.run_id != self.result.run_id for block in self.blocks)
 
 

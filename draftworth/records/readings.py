@@ -80,5 +80,4 @@ class Pass:
 
     @property
     def file_name(self) -> str:
-        """The readings' file: other weights, tokens, outputs or settings need another."""
         return f"{self.model}-{hashlib.sha256(dump_record(self)).hexdigest()[:16]}.readings.jsonl"

@@ -155,7 +155,6 @@ class RequestRecord:
 
     @property
     def counts(self) -> bool:
-        """Whether the figures may enter statistics."""
         return not self.failed and self.excluded is None
 
     @property

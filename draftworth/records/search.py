@@ -65,7 +65,6 @@ class Search:
             raise ValueError("forecast: allowed: 1 token a step or more")
 
     def candidate(self, variant: str) -> Candidate:
-        """Return the candidate of this name; raise StopIteration if there is none."""
         return next(c for c in self.candidates if c.variant == variant)
 
 
@@ -146,7 +145,6 @@ class SearchResult:
                 raise ValueError("results: allowed: the same prompt classes in each")
 
     def result(self, variant: str) -> CandidateResult:
-        """Return the result of a candidate; raise StopIteration if nothing is known about it."""
         return next(result for result in self.results if result.variant == variant)
 
 

@@ -207,7 +207,6 @@ def _control(facts: RunFacts) -> str:
 
 
 def _cards(facts: RunFacts) -> Iterator[Card]:
-    """Yield a card for each comparison; of a search only for its best candidate."""
     found = facts.run.search
     for c in facts.comparisons:
         if c.variant == AS_SHIPPED or (found and c.variant != found.best):

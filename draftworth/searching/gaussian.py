@@ -22,7 +22,6 @@ class Gaussian:
     covariance: Sequence[Sequence[float]]
 
     def measured(self, index: int, value: float, *, variance: float) -> Gaussian:
-        """Return all numbers after one was measured with an error of that variance."""
         column = [row[index] for row in self.covariance]
         total = column[index] + variance
         if total <= 0:

@@ -82,7 +82,6 @@ def _per_token(
     seconds: Callable[[RequestRecord], float],
     side: Callable[[Pair], RequestRecord],
 ) -> float:
-    """Return the seconds an output token of the traffic takes on one side."""
     total = 0.0
     for name, weight in traffic.weights.items():
         records = [side(pair) for pair in pairs if pair.prompt_class == name]

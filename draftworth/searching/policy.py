@@ -87,7 +87,6 @@ class SearchState:
 
     @property
     def best(self) -> Candidate:
-        """The measured candidate with the lowest expected cost; raises ValueError without one."""
         return min(self.measured, key=lambda c: self._costs.means[self._index[c]])
 
     @property

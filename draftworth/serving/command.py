@@ -100,7 +100,6 @@ class NeuronDialect:
     def own_flags(
         self, experiment: NeuronExperiment, variant: Variant, config: dict[str, Any]
     ) -> Flags:
-        """Return the dialect's flags; `config` has the engine settings of the method too."""
         raise NotImplementedError
 
     def config_of(self, experiment: NeuronExperiment, variant: Variant) -> dict[str, Any]:
@@ -116,7 +115,6 @@ class NeuronDialect:
         return {*self.SPECULATION_DEPENDENT_DEFAULTS} if variant.keeps_engine_defaults else set()
 
     def command(self, experiment: NeuronExperiment, variant: Variant) -> ServingCommand:
-        """Return the command of one variant's server, whose pod mounts the checkpoints."""
         config, serving = self.config_of(experiment, variant), experiment.serving
         if variant.window is not None:
             config |= experiment.release_facts.methods[variant.method].engine_settings

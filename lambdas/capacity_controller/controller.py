@@ -183,7 +183,6 @@ class Controller:
             )
 
     def _observe(self, stored: Stored[State], deployment: Deployment) -> Observation:
-        """Observe AWS; after the deadline or the budget, observe the node group alone."""
         now, last, time_so_far = self.clock(), stored.document.last_decision, deployment.node_time
         counted = time_so_far.observed(time_so_far.instances, were_desired=False, now=now)
         over = any(limits_reached(replace(deployment, node_time=counted), now))
@@ -216,7 +215,6 @@ class Controller:
     def _attempt(
         self, action: Callable[[], object], event: str, **fields: object
     ) -> Exception | None:
-        """Do something that a later invocation can repeat; log and return a failure."""
         try:
             action()
         except (ClientError, BotoCoreError) as error:
@@ -248,7 +246,6 @@ class Controller:
         )
 
     def _resize(self, step: Transition, nodes: NodeGroup) -> tuple[bool, Exception | None]:
-        """Set the size; return whether it was changed, and the error if EKS refused."""
         size = step.decision.desired_size
         if size is None or size == nodes.desired_size:
             return False, None
@@ -287,7 +284,6 @@ class Controller:
         problems: tuple[str, ...],
         schedule_at_unix_s: float | None,
     ) -> bool:
-        """Write the actions into the state; return False if another invocation changed it."""
         undisturbed = True
         for _ in range(MAX_ATTEMPTS):
             state = stored.document
@@ -344,7 +340,6 @@ class Controller:
         return self.document.write(replace(state, outbox=claimed), over=stored), left
 
     def _send(self, notifications: Iterable[Notification]) -> set[str]:
-        """Return the ids of those that were sent."""
         sent = set()
         for one in notifications:
             if self._attempt(functools.partial(self.publish, one), "not notified") is None:

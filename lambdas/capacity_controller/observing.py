@@ -363,7 +363,6 @@ def node_group(plan: CapacityPlan, clients: Clients, *, since: float) -> NodeGro
 
 
 def _lifecycle_states(clients: Clients, name: str) -> dict[str, str]:
-    """Return each instance's state by its id; raise if there is no such group."""
     answer = clients.autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=[name])
     (group,) = answer["AutoScalingGroups"]
     return {i["InstanceId"]: i["LifecycleState"] for i in group["Instances"]}

@@ -150,7 +150,6 @@ def _problems(
     observation: Observation,
     now: float,
 ) -> tuple[str, ...]:
-    """Return the kinds of problems that hold, until the nodes exist or are not desired."""
     nodes, desired, last = observation.nodes, decision.desired_size, state.last_decision
     if decision.reason == "unknown" or nodes.instances is None:
         return state.problems

@@ -64,7 +64,6 @@ def handle_batch(
 def _handle_message(
     message: Mapping[str, Any], publisher: Publisher, log: Log, deadline_unix_s: float
 ) -> bool:
-    """Handle one message and tell whether it is done; a failure must not stop the others."""
     about = {"message_id": message["messageId"]}
     started = time.monotonic()
     try:

@@ -187,7 +187,6 @@ class Publisher:
     def _put(
         self, claims: S3Document[Claim], held: Stored[Claim], plan: Plan, deadline_unix_s: float
     ) -> None:
-        """Make each call that is not done yet, and update the claim after each."""
         claim = held.document
         try:
             for call in plan.calls[claim.calls_done :]:

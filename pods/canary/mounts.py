@@ -30,7 +30,6 @@ class MountedModel:
     revision: str
 
     def read(self, role: str) -> str:
-        """Read the mount, and return a line about it; raise MountError."""
         folder, where = self.folder, f"the mount {self.folder} ({role})"
         try:
             ready = codec.load_record(

@@ -83,7 +83,6 @@ class Canary:
                 time.sleep(self.arguments.poll_seconds)
 
     def _patiently(self, step: Callable[[], bool]) -> bool:
-        """Repeat the step until it succeeds, or has failed for too long."""
         give_up_at = time.monotonic() + self.arguments.patience_seconds
         while True:
             try:

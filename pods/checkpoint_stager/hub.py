@@ -189,7 +189,6 @@ def _is_id(value: object, form: re.Pattern[str]) -> TypeGuard[str]:
 
 
 def _cause(error: BaseException) -> BaseException:
-    """Return the hub's own answer, which the client wraps when it has no cached copy."""
     while not isinstance(error, errors.HfHubHTTPError) and error.__cause__ is not None:
         error = error.__cause__
     return error

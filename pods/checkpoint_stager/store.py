@@ -65,7 +65,6 @@ class Store:
         return f"s3://{self.bucket}/{self._key(path)}"
 
     def ready(self) -> checkpoints.ReadyModel | None:
-        """The model's `_READY.json`; None where it is missing, damaged or of another model."""
         try:
             ready = self._read(checkpoints.ReadyModel, checkpoints.READY_MARKER)
         except (RecordError, TooLargeError):
@@ -189,7 +188,6 @@ class Store:
 
 
 def _code(error: BaseException) -> str:
-    """Return S3's error code; a failed transfer wraps it."""
     wrapped = error if isinstance(error, ClientError) else error.__context__
     if not isinstance(wrapped, ClientError):
         return ""

@@ -58,7 +58,6 @@ class Parent:
         self.starts = begin(self.scratch)
 
     def run(self, order: Order) -> int:
-        """Prepare and serve, and return the container's exit code; raise GivenUpError."""
         if self.starts.without_health > self.max_starts:
             raise GivenUpError(self._too_often("without a word, as when it has no memory left"))
         try:

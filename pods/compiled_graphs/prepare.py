@@ -111,7 +111,6 @@ def say(line: str) -> None:
 
 
 def _take_over(order: Order, manifest: artifacts.ArtifactManifest, root: Path) -> Path:
-    """Return the root to work below."""
     mounted = order.artifacts / manifest.folder
     if order.cache is None:
         return mounted

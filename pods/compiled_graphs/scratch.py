@@ -77,7 +77,6 @@ def keep(scratch: Path, starts: Starts) -> None:
 
 
 def _read(kind: type[R], path: Path) -> R | None:
-    """Return the record; None where no record can be used."""
     try:
         return load_record(kind, read_file(path))
     except (OSError, RecordError, TooLargeError):

@@ -122,7 +122,6 @@ class Uploader:
                 raise
 
     def _remove(self, folder: str) -> None:
-        """Delete the objects of a folder; raise UnfinishedError where one stays."""
         pages = self.client.get_paginator("list_objects_v2")
         # A page is listed with as many keys as one request deletes.
         for page in pages.paginate(Bucket=self.bucket, Prefix=f"{folder}/"):
@@ -160,7 +159,6 @@ def inventory(folder: Path) -> Iterator[StoredFile]:
 
 
 def _healthy_start(arguments: argparse.Namespace, stop: threading.Event) -> StartRecord | None:
-    """Wait for health; return the healthy start, or None when this process has to end first."""
     while not stop.is_set():
         before = read_record(arguments.scratch)
         # Read again after the answer: it may have been an older server's.

@@ -248,7 +248,6 @@ def _refusal(answer: urllib3.BaseHTTPResponse, path: str) -> str:
 
 
 def _message(answer: urllib3.BaseHTTPResponse) -> str:
-    """The message of a `Status`, else the beginning of the body."""
     text = answer.data[:_WORDS_BYTES].decode("utf-8", "replace")
     try:
         said = json.loads(text)["message"]

@@ -199,7 +199,6 @@ def _create(count: int, cpus: float) -> list[LaunchedActor]:
 
 @contextmanager
 def _environment(**values: str) -> Iterator[None]:
-    """Give these variables to the processes that are started inside."""
     before = {name: os.environ.get(name) for name in values}
     os.environ.update(values)
     try:

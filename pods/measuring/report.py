@@ -64,7 +64,6 @@ def _render(store: Store, run_id: str, names: Iterable[str], folder: Path, log: 
 
 
 def _fit(folder: Path, log: Progress) -> bool:
-    """Whether the transcripts fit this pod's memory."""
     files = (folder / BLOCKS_FOLDER).glob(f"*{TRANSCRIPT_SUFFIX}")
     size_bytes = sum(file.stat().st_size for file in files)
     if size_bytes > MAX_TRANSCRIPT_BYTES:

@@ -44,7 +44,6 @@ class S3Sink:
                 raise SinkError(f"s3://{self.bucket}/{key}: cannot be written: {error}") from error
 
     def names(self, folder: str) -> list[str]:
-        """Names of all objects below a folder, in S3's order, which is that of their bytes."""
         start = f"{self._key(folder).rstrip('/')}/"
         skipped = len(self._key(""))
         try:

@@ -52,7 +52,6 @@ def grant_rights(
 
 
 def _generated_arns(role: aws_iam.Role, plan: deployment.CapacityPlan) -> list[str]:
-    """Return the ids of cdk-nag's findings, in its own words for values of CloudFormation."""
     stack, arns = Stack.of(role), [*_group_arns(role, plan)]
     names = {stack.account: "<AWS::AccountId>", stack.partition: "<AWS::Partition>"}
     for token, name in names.items():

@@ -124,7 +124,6 @@ def _versions(situation: check.Situation, name: str) -> list[Mapping[str, Any]]:
 
 
 def _default(situation: check.Situation, versions: list[Mapping[str, Any]]) -> str:
-    """Return the version that a deploy without a pin gets; empty if there is none."""
     kubernetes = situation.experiment.spec.aws.kubernetes_version
     for version in versions:
         for fits in version.get("compatibilities", ()):
@@ -165,7 +164,6 @@ def node_image(situation: check.Situation) -> check.CheckResult:
 
 
 def _release(situation: check.Situation, image: str) -> str:
-    """Return a release such as 1.35.2-20261112; empty if there is none."""
     version = situation.experiment.spec.aws.kubernetes_version
     name = (
         f"/aws/service/eks/optimized-ami/{version}/amazon-linux-2023/x86_64/{image}/recommended/"

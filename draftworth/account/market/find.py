@@ -166,7 +166,6 @@ def look_into(region: Region, need: Need, now: datetime, prices: Mapping[str, fl
 
 
 def _blocks(found: Found, region: Region, need: Need, now: datetime) -> Iterator[Offer]:
-    """Yield the blocks that can be read; the others are noted as unknown."""
     what, ask = "Capacity Blocks", partial(offers.block_offerings, region, need, now)
     for offering in found.attempt(region.name, what, ask) or ():
         read = partial(offers.block_offer, offering, region.name, need, now)

@@ -77,7 +77,6 @@ def _public_access_is_limited(experiment: NeuronExperiment) -> Iterator[Problem]
 
 
 def _unfit_range(cidr: str) -> str:
-    """Return the reason why EKS or we refuse a range; empty if it is good."""
     try:
         network = ipaddress.IPv4Network(cidr)
     except ValueError as error:

@@ -84,7 +84,6 @@ def _allowed_lnc(experiment: NeuronExperiment) -> Sequence[int]:
 
 
 def _fitting_sizes(instance: Accelerator, lncs: Sequence[int]) -> str:
-    """Return `tensor_parallel_size 4 on 1 device, 16 on 4 devices`, for all slots and cores."""
     sizes = (
         f"{instance.logical_cores(devices=devices, lnc=lnc)} on {devices} "
         f"device{'s' if devices > 1 else ''}{f' at lnc {lnc}' if len(lncs) > 1 else ''}"

@@ -206,7 +206,6 @@ def _length_is_not_forced(experiment: Experiment, cases: Sequence[Case]) -> Iter
 
 
 def _which(cases: Sequence[Case], wanted: Callable[[Prompt], object]) -> str:
-    """Return `3 prompts (the first: mine/chat, chat-000017)`; empty if there are none."""
     found = [(c, p) for c in cases for p in c.prompts if wanted(p)]
     if not found:
         return ""
