@@ -71,10 +71,7 @@ class ServingChart(cdk8s.Chart):
         return chart
 
     def _claim_template(self, slot: PlacedSlot) -> str:
-        """Return the name of the template for the place that is asked for, or of the one for all.
-
-        The name has a content hash: a ResourceClaimTemplate cannot be changed in place.
-        """
+        # The name has a content hash: a ResourceClaimTemplate cannot be changed in place.
         place = _asked_place(self._experiment, slot)
         if place in self._claim_templates:
             return self._claim_templates[place]
@@ -122,10 +119,7 @@ class ServingChart(cdk8s.Chart):
 
 
 def _asked_place(experiment: ResolvedNeuron, slot: PlacedSlot) -> int | None:
-    """Return the place on a node that a claim asks for; None: any.
-
-    Nothing depends on the place where servers stay, or where a node has one place.
-    """
+    # Nothing depends on the place where servers stay, or where a node has one place.
     placement = experiment.placement
     asked = experiment.spec.changes_servers and placement.slots_a_node > 1
     return placement.place(slot) if asked else None
@@ -173,23 +167,17 @@ def claim_template_spec(
 
 
 def _not_of_other_places(experiment: ResolvedNeuron, place: int) -> str:
-    """Select a place by excluding one device of each other place.
-
-    A group of connected devices that lacks one is too small for a claim. So the driver's groups
-    decide which devices a place has, and no numbers that are written here: if a driver counts or
-    groups in another way, the claims still fit, as they do without a place
-    (docs/decisions/0018-repetitions.md).
-    """
+    # A group of connected devices that lacks one is too small for a claim. So the driver's groups
+    # decide which devices a place has, and no numbers that are written here: if a driver counts or
+    # groups in another way, the claims still fit, as they do without a place
+    # (docs/decisions/0018-repetitions.md).
     others = [d for n, d in enumerate(experiment.placement.corner_devices()) if n != place]
     return f"!(device.attributes['{NEURON_DRIVER}'].deviceId in {others})"
 
 
 def _connected(devices: int) -> list[k8s.DeviceConstraint] | None:
-    """Ask for devices of one group, which are neighbours on the node's torus.
-
-    Without it a claim may get any devices. For one device it must be left out: the driver publishes
-    the groups only where there are several devices, and EFA.
-    """
+    # Without it a claim may get any devices. For one device it must be left out: the driver
+    # publishes the groups only where there are several devices, and EFA.
     if devices == 1:
         return None
     group = f"resource.aws.com/devicegroup{devices}_id"

@@ -190,10 +190,7 @@ def _container(
 
 
 def _start_command(experiment: ResolvedNeuron, bindings: names.Bindings) -> list[str]:
-    """Return the same command for every variant; `start` stays the parent of vLLM.
-
-    It replaces the images' ENTRYPOINT, which only runs its arguments and passes no signals on.
-    """
+    # It replaces the images' ENTRYPOINT, which only runs its arguments and passes no signals on.
     paths = ModelPaths()
     compiler_failures = STARTS_WITH_COMPILER_FAILURE[experiment.spec.aws.capacity.kind]
     return [
@@ -226,12 +223,9 @@ def _compiled_graphs_flags(experiment: ResolvedNeuron) -> list[str]:
 
 
 def _uploader(experiment: ResolvedNeuron, bindings: names.Bindings) -> k8s.Container:
-    """Return the container that uploads compiled graphs: the same for all variants.
-
-    It is a container and no Job, because the graphs are on this pod's disk, and a Job that compiled
-    them would need the devices that this pod holds. It never ends by itself, because a container
-    that restarts makes its pod not ready.
-    """
+    # It is a container and no Job, because the graphs are on this pod's disk, and a Job that
+    # compiled them would need the devices that this pod holds. It never ends by itself, because a
+    # container that restarts makes its pod not ready.
     return k8s.Container(
         name=UPLOADER_NAME,
         image=experiment.spec.image,

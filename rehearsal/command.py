@@ -205,10 +205,7 @@ class _Rehearsal:
 def _asked(
     arguments: argparse.Namespace, experiment: ResolvedNeuron | ResolvedLocal
 ) -> ResolvedNeuron | ResolvedLocal:
-    """Apply the options of the command line to the experiment.
-
-    Each repetition measures as much as the file says of the whole run.
-    """
+    # Each repetition measures as much as the file says of the whole run.
     spec, times = experiment.spec, arguments.repetitions
     if spec.search and (arguments.control or times is not None):
         raise UserInputError(

@@ -78,10 +78,7 @@ class Benchmark(StackPart):
     def _apply_charts(
         self, cluster: eks.ICluster, charts: Sequence[cdk8s.Chart], *, after: IConstruct
     ) -> list[IConstruct]:
-        """Apply charts step by step, and return the objects of the last step.
-
-        A pod gets credentials only if its role is associated before it starts.
-        """
+        # A pod gets credentials only if its role is associated before it starts.
         applied = [after]
         for step in in_steps(charts):
             made = [apply_chart(self, chart, cluster=cluster, after=applied) for chart in step]
@@ -165,10 +162,7 @@ def capacity_plan(experiment: ResolvedNeuron, *, job_name: str) -> CapacityPlan:
 
 
 def _needed_servers(experiment: ResolvedNeuron) -> Iterator[str]:
-    """Yield the servers without which the run ends; in a search only the baseline's.
-
-    A candidate that is given up is an answer about it, and the next one takes its slot.
-    """
+    # A candidate that is given up is an answer about it, and the next one takes its slot.
     for variant in experiment.variants:
         if variant.is_baseline or experiment.spec.search is None:
             yield from map(server_name, variant.slots)

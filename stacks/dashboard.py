@@ -186,10 +186,7 @@ def _traffics(experiment: ResolvedNeuron, picked: tuple[str, ...]) -> Iterator[t
 
 
 def _cost_ratios(experiment: ResolvedNeuron, prompt_class: str, load: Load) -> Graph:
-    """Divide throughputs: all slots are of one size and price.
-
-    It covers the whole time range, because blocks of two variants never end in the same minute.
-    """
+    # It covers the whole time range, because blocks of two variants never end in the same minute.
     variants = experiment.variants
     (baseline,) = (index for index, variant in enumerate(variants) if variant.is_baseline)
     throughputs, ratios = [], []
@@ -256,10 +253,7 @@ def _wide(kind: str, top: int, height: int, properties: dict[str, Any]) -> dict[
 
 
 def _words(log_group_name: str, *, region: str) -> dict[str, Any]:
-    """Show the last verdicts, from the publisher's log.
-
-    A text that changes would need a function of its own; a query of a log does not.
-    """
+    # A text that changes would need a function of its own; a query of a log does not.
     query = (
         f"SOURCE '{log_group_name}' | fields @timestamp, verdict, findings "
         "| filter ispresent(verdict) | sort @timestamp desc | limit 3"

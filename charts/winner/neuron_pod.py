@@ -191,10 +191,7 @@ def _claim_template_name(experiment: ResolvedNeuron) -> str:
 def _volume_names(
     experiment: ResolvedNeuron, variant: NeuronVariant, bindings: Bindings, namespace: str
 ) -> dict[str, str]:
-    """Map the measured pod's names of volumes to new ones.
-
-    PersistentVolumes have no namespace, and the experiment may still be deployed in this cluster.
-    """
+    # PersistentVolumes have no namespace, and the experiment may still be deployed in this cluster.
     names = (volume.name(experiment) for volume in bucket_volumes(variant, bindings))
     return {name: f"{namespace}-{service_name(variant.name)}-{name}" for name in names}
 

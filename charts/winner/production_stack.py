@@ -76,10 +76,7 @@ def _model(export: Export) -> Object:
 
 
 def _vllm_config(flags: Flags) -> Object:
-    """Return keys for the flags that the chart writes itself, and all others as they are.
-
-    The chart sets the port.
-    """
+    # The chart sets the port.
     keys = {key: convert(flags[flag]) for flag, (key, convert) in _KEYS.items() if flag in flags}
     written = {*_KEYS, "--port"}
     others = {flag: value for flag, value in flags.items() if flag not in written}

@@ -96,10 +96,7 @@ def _outputs_of_log(
 
 
 def _check_target(experiment: ResolvedExperiment, run: Run) -> None:
-    """Raise UserInputError if the run's outputs are those of another model.
-
-    Folders of models are compared by their names, because paths differ from machine to machine.
-    """
+    # Folders of models are compared by their names, because paths differ from machine to machine.
     theirs, ours = run.result.serving, serving_facts(experiment)
     if theirs is None:
         return

@@ -127,11 +127,8 @@ class Measurer:
         )
 
     async def _prepare(self, turn: Round) -> None:
-        """Run the stage's servers and no others, and wait until they are ready.
-
-        A new stage, a control too, gets new servers, because a server that has seen the prompts has
-        them in its cache. Only the baseline of a search stays up.
-        """
+        # A new stage, a control too, gets new servers, because a server that has seen the prompts
+        # has them in its cache. Only the baseline of a search stays up.
         stage = turn.stage
         if self.stage == stage:
             return
@@ -232,10 +229,7 @@ class Measurer:
         before: counters.ServerMetrics,
         after: counters.ServerMetrics,
     ) -> str:
-        """Why a block with failed requests does not count: its server is gone.
-
-        Empty where the server still runs: there, failed requests are results.
-        """
+        # Empty where the server still runs: there, failed requests are results.
         if not any(record.failed for record in block.requests):
             return ""
         answer = await health(endpoint, self.environment.api_key)
@@ -246,11 +240,8 @@ class Measurer:
         return ""
 
     def _batch(self, case_round: CaseRound, number: int) -> Batch:
-        """The case's prompts in turn: each round begins where the last one ended.
-
-        The warm-up gets the prompts before the measured ones, and the fillers those after them:
-        with enough prompts, no measured prompt is in a server's prefix cache.
-        """
+        # The warm-up gets the prompts before the measured ones, and the fillers those after them:
+        # with enough prompts, no measured prompt is in a server's prefix cache.
         sampling, shape = self.spec.sampling, self.spec.shape
         measured = sampling.requests_per_round
         first = (case_round.turn.number - 1) * measured

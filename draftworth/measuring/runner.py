@@ -152,10 +152,7 @@ class Runner:
             self.environment.progress(f"continuing after {count} measured already")
 
     async def _measure(self) -> Ending:
-        """Measure until the plan, the deadline or an error ends it.
-
-        A run that has an answer by then is complete without the rest of its plan.
-        """
+        # A run that has an answer by then is complete without the rest of its plan.
         shortened = ""
         try:
             await self._measure_until_deadline()

@@ -74,11 +74,8 @@ class VllmNeuron(vllm.NeuronDialect):
 
 
 def _kv_blocks(experiment: NeuronExperiment) -> int:
-    """Return the blocks for all whole sequences that run at once.
-
-    Each sequence gets one more, for drafted tokens past its end; one block is never used. With
-    fewer blocks a sequence would preempt another one.
-    """
+    # Each sequence gets one more, for drafted tokens past its end; one block is never used. With
+    # fewer blocks a sequence would preempt another one.
     serving = experiment.serving
     of_a_sequence = -(-serving.max_model_len // BLOCK_SIZE) + 1
     return serving.max_num_seqs * of_a_sequence + 1

@@ -262,10 +262,7 @@ class Controller:
             self._attempt(end, "drain not ended", instance=instance)
 
     def _schedule(self, step: Transition, function_arn: str) -> float | None:
-        """Update the deadline's schedule and return the time that it is set to now.
-
-        After a failure the next invocation tries again, and the heartbeat keeps the deadline.
-        """
+        # After a failure the next invocation tries again, and the heartbeat keeps the deadline.
         wanted, current = step.schedule_at_unix_s, step.state.schedule_at_unix_s
         if wanted == current:
             return current
@@ -324,11 +321,8 @@ class Controller:
     def _claim_left_over(
         self, stored: Stored[State], now: float
     ) -> tuple[Stored[State], tuple[Notification, ...]]:
-        """Claim the notifications that another invocation left unsent.
-
-        The claim is written first: otherwise a state that cannot be written would send them at each
-        heartbeat.
-        """
+        # The claim is written first: otherwise a state that cannot be written would send them at
+        # each heartbeat.
         state = stored.document
         claimed = tuple(
             replace(n, made_at_unix_s=now) if n.made_at_unix_s < now - UNSENT_AFTER_SECONDS else n

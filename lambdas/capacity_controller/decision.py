@@ -149,10 +149,7 @@ def _reasons_against(
 
 
 def _held(decision: Decision, observation: Observation, now: float) -> Decision:
-    """Keep nodes of a Capacity Block, which are paid for, until the block's end for another deploy.
-
-    A node group that is at zero stays there.
-    """
+    # A node group that is at zero stays there.
     block = observation.block
     if decision.reason not in _HELD_IN_A_BLOCK or not observation.nodes.desired_size:
         return decision

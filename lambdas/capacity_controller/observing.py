@@ -203,10 +203,7 @@ def run_of(s3: S3Client, bucket: str, job_name: str) -> observation.ObservedRun:
 
 
 def _answer(s3: S3Client, bucket: str, folder: str) -> tuple[str, ...]:
-    """Return the sentences of a run's verdict, the headline first, or why they are not known.
-
-    The run is over with or without a verdict, so no error here may keep nodes up.
-    """
+    # The run is over with or without a verdict, so no error here may keep nodes up.
     try:
         verdict = read_record(Verdict, s3, bucket, f"{folder}{VERDICT_FILE}")
     except Exception as error:  # noqa: BLE001 - another program's object decides nothing

@@ -133,10 +133,7 @@ class Hub:
         raise AssertionError  # the last try returns or raises
 
     def _is_final(self, error: errors.HfHubHTTPError) -> bool:
-        """Return whether another try would get the same answer, as from the hub itself.
-
-        Its storage, on other hosts, refuses addresses that have expired.
-        """
+        # Its storage, on other hosts, refuses addresses that have expired.
         from_hub = str(error.response.url).startswith(f"{self.api.endpoint}/")
         return from_hub and error.response.status_code not in _TRANSIENT_STATUS
 

@@ -74,10 +74,7 @@ class Uploader:
         return self._settle(record) or "the manifest was written and is gone again"
 
     def _settle(self, record: StartRecord) -> str | None:
-        """Return a sentence where the key has its manifest; None where it has none.
-
-        Another pod's graphs are as good as ours, so ours are removed.
-        """
+        # Another pod's graphs are as good as ours, so ours are removed.
         key = artifacts.manifest_key(record.key)
         try:
             stored = self.client.get_object(Bucket=self.bucket, Key=key)
@@ -104,10 +101,7 @@ class Uploader:
             raise UnfinishedError(f"{folder} changed while it was uploaded")
 
     def _put_manifest(self, manifest: artifacts.ArtifactManifest) -> None:
-        """Write the manifest unless its key has one. The caller then looks whose it is.
-
-        If an answer is lost, botocore tries again and finds its own object.
-        """
+        # If an answer is lost, botocore tries again and finds its own object.
         try:
             self.client.put_object(
                 Bucket=self.bucket,

@@ -188,11 +188,8 @@ class KubernetesServers:
             self.api.scale(name, 1)
 
     def _stop(self, names: Iterable[str]) -> None:
-        """Stop servers, and return when all of their pods are ending.
-
-        A Deployment that is scaled to 0 and to 1 at once may keep its pod. This program cannot see
-        whether a pod has ended, but its devices go to another pod only then.
-        """
+        # A Deployment that is scaled to 0 and to 1 at once may keep its pod. This program cannot
+        # see whether a pod has ended, but its devices go to another pod only then.
         running = list(names)
         give_up_at_seconds = time.monotonic() + self.stopped_within_seconds
         while running := [name for name in running if self.api.scale(name, 0)]:

@@ -46,13 +46,10 @@ class AcceleratorNodes(Construct):
         return {"volume_size": gib, "throughput": SCRATCH_MIB_PER_S, "iops": SCRATCH_IOPS}
 
     def _efa(self) -> dict[str, Any]:
-        """Return one EFA interface for each network card, with a group of their own.
-
-        A type without EFA gets no interfaces: EKS then attaches the cluster's group. The DRA driver
-        publishes which devices are connected only where EFA is. The cluster's group is named as
-        well, because EKS adds it only where a template names none. EFA needs explicit rules for
-        both directions.
-        """
+        # A type without EFA gets no interfaces: EKS then attaches the cluster's group. The DRA
+        # driver publishes which devices are connected only where EFA is. The cluster's group is
+        # named as well, because EKS adds it only where a template names none. EFA needs explicit
+        # rules for both directions.
         cards = self._experiment.spec.accelerator.efa_interfaces
         if not cards:
             return {}
@@ -78,12 +75,9 @@ class AcceleratorNodes(Construct):
         return {"network_interfaces": interfaces}
 
     def _buying(self) -> dict[str, Any]:
-        """Return the settings for the way of buying.
-
-        Instances of a Capacity Block are placed together already, and must not be asked for another
-        place. Otherwise EFA wants a cluster placement group; without EFA a group would only leave
-        fewer places to launch in.
-        """
+        # Instances of a Capacity Block are placed together already, and must not be asked for
+        # another place. Otherwise EFA wants a cluster placement group; without EFA a group would
+        # only leave fewer places to launch in.
         if not isinstance(self._capacity, CapacityBlock):
             if not self._experiment.spec.accelerator.efa_interfaces:
                 return {}

@@ -135,15 +135,12 @@ class CapacityController(Construct):
         return function
 
     def _build_heartbeat(self) -> cdk.aws_scheduler.CfnSchedule:
-        """Look for changes without an event: the spend, the start of a Capacity Block, lost events.
-
-        It carries the plan, whose limits hold when the function's state cannot be read.
-
-        EventBridge Scheduler tries to assume the role when a schedule is created, and IAM needs a
-        while to know a new role everywhere. So the schedule is made late: after the function, whose
-        rights name the role, and after the charts, which take minutes. The deployment comes after
-        it, so no node exists without its heartbeat.
-        """
+        # It carries the plan, whose limits hold when the function's state cannot be read.
+        #
+        # EventBridge Scheduler tries to assume the role when a schedule is created, and IAM needs a
+        # while to know a new role everywhere. So the schedule is made late: after the function,
+        # whose rights name the role, and after the charts, which take minutes. The deployment comes
+        # after it, so no node exists without its heartbeat.
         target = cdk.aws_scheduler.CfnSchedule.TargetProperty(
             arn=self.function.function_arn,
             role_arn=self._scheduler_role.role_arn,
@@ -228,10 +225,7 @@ class CapacityController(Construct):
         return alarm
 
     def _build_deployment(self, deployed_after: Sequence[IDependable]) -> cdk.CustomResource:
-        """Hand over the plan. Until this resource is updated, the running deployment's plan holds.
-
-        The function's environment would change minutes before.
-        """
+        # The function's environment would change minutes before.
         resource = cdk.CustomResource(
             self,
             "Deployment",

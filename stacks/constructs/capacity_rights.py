@@ -61,10 +61,7 @@ def _generated_arns(role: aws_iam.Role, plan: deployment.CapacityPlan) -> list[s
 
 
 def _group_arns(role: aws_iam.Role, plan: deployment.CapacityPlan) -> tuple[str, str]:
-    """Match every accelerator node group of this cluster: a deploy can replace one by another.
-
-    And the Auto Scaling groups that EKS makes for them, `eks-NODE_GROUP-UUID`.
-    """
+    # And the Auto Scaling groups that EKS makes for them, `eks-NODE_GROUP-UUID`.
     stack, names = Stack.of(role), Names(experiment=plan.experiment)
     where = f"{stack.region}:{stack.account}"
     nodes = f"eks:{where}:nodegroup/{names.cluster}/{names.accelerator}-*/*"

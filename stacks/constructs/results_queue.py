@@ -43,11 +43,8 @@ class ResultsQueue(Construct):
         )
 
     def _build_rule(self, bucket: aws_s3.IBucket) -> None:
-        """Have EventBridge send the events, and not a notification of the bucket.
-
-        A bucket that outlives the stack would keep its notification to a deleted queue, and S3
-        would refuse every other notification then.
-        """
+        # A bucket that outlives the stack would keep its notification to a deleted queue, and S3
+        # would refuse every other notification then.
         rule = aws_events.CfnRule(
             self,
             "ResultFiles",

@@ -63,10 +63,7 @@ class WorkloadRoles(Construct):
         artifacts: aws_s3.IBucket,
         results: aws_s3.IBucket,
     ) -> None:
-        """Let a server read what its variant loads, upload what it compiles, and report.
-
-        Variants with one key have one graph, and both may upload it.
-        """
+        # Variants with one key have one graph, and both may upload it.
         server = self._role(
             names.service_name(variant.name), "read checkpoints, keep compiled graphs"
         )
@@ -84,11 +81,8 @@ class WorkloadRoles(Construct):
         accept_folders(server, results, canary)
 
     def _build_load_generator(self, results: aws_s3.IBucket, run_spec_arn: str) -> None:
-        """Let the measuring Job write results, and get and list them as well.
-
-        A new pod goes on where the one before stopped. Where the answer to a put was lost, the
-        writer looks whether the object is its own.
-        """
+        # A new pod goes on where the one before stopped. Where the answer to a put was lost, the
+        # writer looks whether the object is its own.
         measuring_job = self._role(
             names.MEASURING_JOB_SERVICE_ACCOUNT, "read prompts, write results"
         )
@@ -137,13 +131,10 @@ def _objects_of(model: HubModel) -> str:
 
 
 def _let_read(role: aws_iam.Role, bucket: aws_s3.IBucket, objects: Sequence[str]) -> None:
-    """Let a role read objects by key or by folder, and list all names.
-
-    The list has no condition on `s3:prefix`. Mountpoint asks for a path as an object before it
-    takes it for a folder, and S3 answers "not found" only to a role that may list. A condition on
-    the prefix does not hold for a request that names an object: the answer would be "denied", an
-    error.
-    """
+    # The list has no condition on `s3:prefix`. Mountpoint asks for a path as an object before it
+    # takes it for a folder, and S3 answers "not found" only to a role that may list. A condition on
+    # the prefix does not hold for a request that names an object: the answer would be "denied", an
+    # error.
     grant(
         role,
         allow(None, ["s3:ListBucket"], [bucket.bucket_arn]),
@@ -153,10 +144,7 @@ def _let_read(role: aws_iam.Role, bucket: aws_s3.IBucket, objects: Sequence[str]
 
 
 def _let_upload_graphs(role: aws_iam.Role, bucket: aws_s3.IBucket, key: str) -> None:
-    """Let a server upload folders below a key, and once the manifest that names one.
-
-    It may delete, because the slower of two uploads of one key removes its own folder.
-    """
+    # It may delete, because the slower of two uploads of one key removes its own folder.
     folders = f"{key}/*/*"
     grant(
         role,
