@@ -23,7 +23,7 @@ from draftworth.records.findings import Judgement
 
 BOUNDARY = 1 / (1 + verdict.INDIFFERENCE)
 _JUDGEMENTS: tuple[Judgement, ...] = (
-    *("cheaper per token", "no difference", "dearer", "inconclusive"),
+    *("cheaper per token", "no difference", "more expensive", "inconclusive"),
 )
 
 
@@ -172,7 +172,7 @@ _TRUTH: Columns = {
 }
 _VERDICTS: Columns = {
     name: _judged(judgement)
-    for name, judgement in zip(("cheaper", "same", "dearer", "open"), _JUDGEMENTS, strict=True)
+    for name, judgement in zip(("cheaper", "same", "more", "open"), _JUDGEMENTS, strict=True)
 }
 _ROUNDS: Columns = {"rounds": lambda _, found: f"{sum(o.rounds for o in found) / len(found):.1f}"}
 _TTFT: Columns = {

@@ -121,7 +121,7 @@ _ANSWERS: dict[Judgement, str] = {
     "within the limits": "Speculation keeps the limits",
     "inconclusive": "No answer yet",
     "no difference": "Speculation makes no difference",
-    "dearer": "Speculation does not pay",
+    "more expensive": "Speculation does not pay",
     "outside the limits": "Speculation does not keep the limits",
 }
 

@@ -24,7 +24,7 @@ from draftworth.records.results import BlockResult
 
 CHEAPER: Judgement = "cheaper per token"
 # These name a winner: the variant by the first, the baseline by the others.
-DECIDED: tuple[Judgement, ...] = (CHEAPER, "no difference", "dearer", "outside the limits")
+DECIDED: tuple[Judgement, ...] = (CHEAPER, "no difference", "more expensive", "outside the limits")
 # With one of these the variant is served.
 PAYS: tuple[Judgement, ...] = (CHEAPER, "within the limits")
 

@@ -64,7 +64,7 @@ class Ladder:
         return last
 
     def reach(self, variant: str) -> str:
-        """`cheaper up to concurrency 2 (-30% to -20%); dearer at 4 (+8% to +15%)`."""
+        """`cheaper up to concurrency 2 (-30% to -20%); more expensive at 4 (+8% to +15%)`."""
         last = self.cheaper_up_to(variant)
         above = self.rungs[self.rungs.index(last) + 1 :] if last else self.rungs
         if last is None:

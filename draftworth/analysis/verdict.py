@@ -68,7 +68,7 @@ def clears(judgement: Judgement, ratio: Estimate | None, floor: Estimate | None)
         return None
     if judgement == "cheaper per token":
         return own[1] < noise[0]
-    return noise[1] < own[0] if judgement == "dearer" else None
+    return noise[1] < own[0] if judgement == "more expensive" else None
 
 
 def why_not_decided(judgement: Judgement, ratio: Estimate | None, floor: Estimate | None) -> str:
@@ -179,7 +179,7 @@ def judge(cost_ratio: Estimate | None, check: LimitCheck) -> tuple[Judgement, st
         )
     (low, high), where = ends, spoken_of(cost_ratio)
     if low > 1 + INDIFFERENCE:
-        return "dearer", f"a token costs at least {low - 1:.0%} more{where}"
+        return "more expensive", f"a token costs at least {low - 1:.0%} more{where}"
     if check.kept is None:
         return "inconclusive", check.reason
     if high < 1 / (1 + INDIFFERENCE):

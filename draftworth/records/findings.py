@@ -108,7 +108,7 @@ REPORT_PAGE = "report.html"
 Judgement = Literal[
     "cheaper per token",
     "no difference",
-    "dearer",
+    "more expensive",
     "within the limits",
     "outside the limits",
     "inconclusive",
@@ -131,7 +131,7 @@ class Finding:
     load: str
     variant: str
     baseline: str
-    judgement: Judgement
+    judgement: Literal[Judgement, "dearer"]  # until 2026-11-23 what costs more was "dearer"
     cost_ratio: float | None
     cost_ratio_low: float | None
     cost_ratio_high: float | None

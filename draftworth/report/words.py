@@ -37,7 +37,7 @@ ABOUT: Mapping[str, Prose] = {
 # The words for a verdict that follow a variant's name in a plot's title.
 FINDINGS: Mapping[Judgement, str] = {
     "cheaper per token": " is cheaper per token",
-    "dearer": " is more expensive per token",
+    "more expensive": " is more expensive per token",
     "no difference": " changes nothing",
     "within the limits": " keeps the limits",
     "outside the limits": " is outside the limits",
@@ -47,7 +47,7 @@ FINDINGS: Mapping[Judgement, str] = {
 TONES: Mapping[Judgement, str] = {
     "cheaper per token": "good",
     "within the limits": "good",
-    "dearer": "bad",
+    "more expensive": "bad",
     "outside the limits": "bad",
 }
 

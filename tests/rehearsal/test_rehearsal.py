@@ -21,7 +21,7 @@ from tests.support.stream_server import Request, Step, completion, plain, stream
 # What speculation is for each class, and the tokens of a step of the tiny pair.
 LESSON: dict[str, tuple[Judgement, float]] = {
     "structured": ("cheaper per token", 8.0),
-    "open_ended": ("dearer", 1.1),
+    "open_ended": ("more expensive", 1.1),
 }
 # Of a cost ratio's interval: a wider one is that of a machine which does other work.
 WIDEST_QUIET = 0.3

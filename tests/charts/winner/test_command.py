@@ -142,7 +142,9 @@ def test_where_nothing_is_cheaper_the_baseline_is_exported_and_says_so(
         assert "--speculative-config" not in text
     annotations = exported(pays=False).annotations
     assert annotations["draftworth/winner"] == "baseline (no speculation)"
-    assert annotations["draftworth/others"].startswith("qwen3-1.7b-k7, open_ended at c4: dearer")
+    assert annotations["draftworth/others"].startswith(
+        "qwen3-1.7b-k7, open_ended at c4: more expensive"
+    )
     assert "draftworth/cost-ratio" not in annotations
 
 

@@ -44,9 +44,12 @@ def test_the_answer_is_that_of_the_traffic_mix() -> None:
 @pytest.mark.parametrize(
     ("judgements", "answer"),
     [
-        (("dearer", "cheaper per token"), "Speculation pays: traffic mix at c4, k1"),
+        (("more expensive", "cheaper per token"), "Speculation pays: traffic mix at c4, k1"),
         (("no difference", "inconclusive"), "No answer yet: traffic mix at c4, k1"),
-        (("outside the limits", "dearer"), "Speculation does not pay: traffic mix at c4, k1"),
+        (
+            ("outside the limits", "more expensive"),
+            "Speculation does not pay: traffic mix at c4, k1",
+        ),
     ],
 )
 def test_of_several_comparisons_the_best_is_the_answer_and_says_of_how_many(
@@ -58,7 +61,7 @@ def test_of_several_comparisons_the_best_is_the_answer_and_says_of_how_many(
 
 
 def test_the_baseline_as_shipped_is_no_answer() -> None:
-    facts = judged("dearer", "cheaper per token")
+    facts = judged("more expensive", "cheaper per token")
     plain, shipped = facts.mixes
     facts = replace(facts, mixes=(plain, replace(shipped, variant=AS_SHIPPED)))
     assert headline(facts).startswith("Speculation does not pay: traffic mix at c4, k0")
@@ -105,8 +108,8 @@ def test_the_verdict_on_the_mix_comes_first_with_its_weights_and_cost() -> None:
     facts = make_facts(make_run(price=PRICE, class_weights={"structured": 0.8, "open_ended": 0.2}))
     of_mix, *_ = findings(facts)
     assert of_mix.sentence == (
-        "traffic mix (80% structured, 20% open_ended) at c4, k7: dearer; a token costs at least 9% "
-        "more in this run. A million output tokens cost 1.97 USD instead of 1.77."
+        "traffic mix (80% structured, 20% open_ended) at c4, k7: more expensive; a token costs at "
+        "least 9% more in this run. A million output tokens cost 1.97 USD instead of 1.77."
     )
     document = document_of(facts)
     assert document.cards[0].label == "traffic mix at c4, k7"
@@ -114,7 +117,7 @@ def test_the_verdict_on_the_mix_comes_first_with_its_weights_and_cost() -> None:
         "traffic mix",
         "c4",
         "k7",
-        "dearer",
+        "more expensive",
     )
 
 

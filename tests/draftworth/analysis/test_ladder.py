@@ -70,12 +70,12 @@ def judged(*judgements: Judgement) -> Ladder:
     ("judgements", "said"),
     [
         (
-            ("cheaper per token", "cheaper per token", "dearer"),
-            ["cheaper up to concurrency 2", "dearer at 4"],
+            ("cheaper per token", "cheaper per token", "more expensive"),
+            ["cheaper up to concurrency 2", "more expensive at 4"],
         ),
         (
-            ("cheaper per token", "inconclusive", "dearer"),
-            ["cheaper up to concurrency 1", "inconclusive at 2", "dearer at 4"],
+            ("cheaper per token", "inconclusive", "more expensive"),
+            ["cheaper up to concurrency 1", "inconclusive at 2", "more expensive at 4"],
         ),
         (
             ("cheaper per token", "cheaper per token"),
@@ -169,16 +169,20 @@ GOOD: Judgement = "cheaper per token"
     ("table", "said"),
     [
         (
-            {2000: (GOOD, GOOD, "dearer"), 8000: (GOOD, GOOD, GOOD)},
+            {2000: (GOOD, GOOD, "more expensive"), 8000: (GOOD, GOOD, GOOD)},
             "cheaper up to 2 requests at a time and 8,000 tokens of context",
         ),
         # Longest first in the file: told from the shortest on.
         (
-            {8000: (GOOD, "dearer", "dearer"), 2000: (GOOD, GOOD, GOOD)},
+            {8000: (GOOD, "more expensive", "more expensive"), 2000: (GOOD, GOOD, GOOD)},
             "cheaper up to 4 requests at a time and 2,000 tokens of context, up to 1 and 8,000",
         ),
         (
-            {2000: (GOOD, "dearer"), 4000: ("inconclusive", "dearer"), 8000: (GOOD, GOOD)},
+            {
+                2000: (GOOD, "more expensive"),
+                4000: ("inconclusive", "more expensive"),
+                8000: (GOOD, GOOD),
+            },
             "cheaper up to 1 request at a time and 2,000 tokens of context",
         ),
         (
@@ -215,4 +219,4 @@ def test_a_run_with_two_lengths_has_a_table_of_both_and_says_so_first() -> None:
         ("structured", runs.VARIANT, "1"),
         ("structured", runs.VARIANT, "4"),
     ]
-    assert all(cell.endswith(("token", "dearer")) for row in table.rows for cell in row[3:])
+    assert all(cell.endswith(("token", "more expensive")) for row in table.rows for cell in row[3:])

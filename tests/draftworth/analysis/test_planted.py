@@ -27,13 +27,13 @@ def test_most_prompts_faster_and_the_bill_a_third_higher_is_not_cheaper() -> Non
     cell = Cell(cost_ratio=4 / 3, cases=4, gains=((1 / 1.2, 0.7), (1 / 0.4, 0.3)))
     found = judgements(cell)
     assert found["cheaper per token"] == 0
-    assert found["dearer"] > RUNS / 4
+    assert found["more expensive"] > RUNS / 4
 
 
 def test_the_other_way_round_it_is_cheaper() -> None:
     """The twin: 30% of prompts far faster, the others a little slower."""
     found = judgements(Cell(cost_ratio=0.9, cases=4, gains=((1.05, 0.7), (0.4, 0.3))))
-    assert found["dearer"] == 0
+    assert found["more expensive"] == 0
     assert found["cheaper per token"] > 0
 
 
@@ -70,4 +70,4 @@ def test_faster_decoding_with_a_later_first_token_may_be_more_expensive() -> Non
         [*prefill_heavy()], Traffic.of(GROUP), variant="variant", baseline="baseline"
     )
     assert present(found.itl_speedup).value == pytest.approx(1.5)
-    assert found.judgement == "dearer"
+    assert found.judgement == "more expensive"

@@ -39,7 +39,7 @@ def compared(blocks: list[BlockResult], **overrides: Any) -> Comparison:
     [
         (0.4, 0.6, "cheaper per token"),
         (0.4, 0.953, "inconclusive"),
-        (1.06, 2.2, "dearer"),
+        (1.06, 2.2, "more expensive"),
         (0.97, 1.03, "no difference"),
         (0.8, 1.3, "inconclusive"),
         (1.01, 1.4, "inconclusive"),
@@ -62,7 +62,7 @@ def test_without_an_interval_the_verdict_is_inconclusive(ratio: Estimate | None)
     [
         (False, 0.5, "outside the limits"),
         (None, 0.5, "inconclusive"),
-        (None, 1.5, "dearer"),
+        (None, 1.5, "more expensive"),
         (True, 0.5, "cheaper per token"),
     ],
 )
@@ -72,7 +72,7 @@ def test_a_verdict_holds_only_inside_the_limits(
     check = LimitCheck(kept=kept, reason="TTFT p95 is 812 ms")
     verdict, reason = judge(known(ratio, ratio - 0.01, ratio + 0.01), check)
     assert verdict == judgement
-    assert ("TTFT" in reason) is (not kept and judgement != "dearer")
+    assert ("TTFT" in reason) is (not kept and judgement != "more expensive")
 
 
 def paired_blocks(*, factor: float, prompts: int = 8, rounds: int = 2) -> list[BlockResult]:

@@ -17,7 +17,7 @@ def mixed() -> RunFacts:
     return runs.make_facts(runs.make_run(class_weights={"structured": 0.9, "open_ended": 0.1}))
 
 
-def dearer() -> RunFacts:
+def costlier() -> RunFacts:
     return runs.make_facts(runs.make_run(class_weights={"structured": 0.0, "open_ended": 1.0}))
 
 
@@ -37,7 +37,7 @@ def test_a_variant_that_is_cheaper_wins_with_the_figures_of_each_class_and_of_th
     assert structured.tokens_per_step == pytest.approx(6.0, rel=0.05)
     assert present(structured.itl_speedup).value == pytest.approx(2.0, rel=0.1)
     assert structured.judgement == "cheaper per token"
-    assert at(winner, "open_ended").judgement == "dearer"
+    assert at(winner, "open_ended").judgement == "more expensive"
     # Nine of ten tokens come six a step, one comes two a step.
     assert mix.tokens_per_step == pytest.approx(1 / (0.9 / 6 + 0.1 / 2), rel=0.03)
     assert present(present(mix.cost_ratio).high) < 1
@@ -45,13 +45,13 @@ def test_a_variant_that_is_cheaper_wins_with_the_figures_of_each_class_and_of_th
 
 
 def test_where_no_variant_is_cheaper_the_baseline_wins_with_its_own_figures() -> None:
-    winner = winner_of(dearer())
+    winner = winner_of(costlier())
     assert (winner.variant, winner.speculates, winner.cheaper_up_to) == (runs.BASELINE, False, {})
     own = at(winner, "traffic mix")
     assert (own.judgement, own.cost_ratio, own.break_even_tokens_per_step) == (None, None, None)
     assert own.itl_s == pytest.approx(runs.PLAIN_ITL_S, rel=0.1)
     assert own.tokens_per_step == pytest.approx(1.0)
-    assert [c.judgement for c in winner.judged] == ["dearer"]
+    assert [c.judgement for c in winner.judged] == ["more expensive"]
 
 
 ONE_ROUND = (runs.make_plain_block(1, "structured"), runs.make_drafted_block(2, "structured"))

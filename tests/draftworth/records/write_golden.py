@@ -156,7 +156,7 @@ def beside_the_run() -> Mapping[str, bytes]:
         token_ids=(16, 17, 18),
     )
     verdict = plans.make_verdict(RUN_ID)
-    found = replace(verdict.findings[0], judgement="dearer")
+    found = replace(verdict.findings[0], judgement="more expensive")
     checks = likelihoods.Likelihoods(run_id=RUN_ID, likelihoods=(greedy, by_draft))
     return {
         "verdict.json": dump_record(replace(verdict, findings=(*verdict.findings, found))),

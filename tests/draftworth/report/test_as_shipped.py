@@ -27,7 +27,9 @@ def facts_with(faster: float) -> RunFacts:
     return runs.make_facts(runs.make_run(blocks=blocks, variants=names, class_weights=weights))
 
 
-@pytest.mark.parametrize(("faster", "judgement"), [(1.0, "cheaper per token"), (4.0, "dearer")])
+@pytest.mark.parametrize(
+    ("faster", "judgement"), [(1.0, "cheaper per token"), (4.0, "more expensive")]
+)
 def test_a_variant_is_put_against_both_and_the_verdict_stays_with_the_baseline(
     faster: float, judgement: str
 ) -> None:

@@ -125,7 +125,7 @@ def test_what_stands_for_something_else_in_a_command_is_explained() -> None:
 def test_where_nothing_pays_the_baseline_is_served_and_the_classes_that_do_are_told() -> None:
     text = said(runs.make_run())
     assert "Decision: serve without speculation." in text
-    assert "structured cheaper per token (-41.3%), open_ended dearer (+36.4%)" in text
+    assert "structured cheaper per token (-41.3%), open_ended more expensive (+36.4%)" in text
     assert "Speculation pays for structured by itself" in text
     assert "Speculation would pay where a step yields more" in text
     assert "Watch" not in text
