@@ -1,6 +1,6 @@
-"""Every error a user can meet, and how it reads.
+"""The errors that a user can get, and the form of their messages.
 
-DraftworthError             something asked for failed: exit code 1
+DraftworthError             what the user asked for failed: exit code 1
 └── UserInputError          the input is wrong: exit code 2
     ├── ExperimentError     an experiment file is refused, with all its problems
     └── PromptSetError      a prompt file is refused
@@ -18,14 +18,14 @@ _MOST_PROBLEMS_SHOWN = 20
 
 
 class DraftworthError(Exception):
-    """The thing asked for failed."""
+    """What the user asked for failed."""
 
     exit_code = 1
 
 
 def suggestion(given: object, known: Iterable[str]) -> str:
     """Return `; did you mean 'x'?` for the nearest known word; empty if no word is near."""
-    # A long text is near to no known word, and comparing it takes long.
+    # Only the start of a long text is compared, because comparing all of it is slow.
     close = difflib.get_close_matches(
         str(given)[:_LONGEST_WORD_CHARACTERS], list(known), n=1, cutoff=0.6
     )
@@ -33,7 +33,7 @@ def suggestion(given: object, known: Iterable[str]) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """Return `1 problem` or `1,200 problems`."""
+    """Return the number with the noun, as `1 problem` or `1,200 problems`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
@@ -42,7 +42,7 @@ Key = tuple[str | int, ...]
 
 
 class UserInputError(DraftworthError):
-    """The input is wrong."""
+    """The user's input is wrong."""
 
     exit_code = 2
 
@@ -51,7 +51,7 @@ class UserInputError(DraftworthError):
 class Problem:
     """One thing wrong with a file: where, what was given, what is allowed, why.
 
-    code: the rule that the file breaks, in kebab-case; for the file's shape pydantic's name of it.
+    code: the rule that the file breaks, in kebab-case; for a wrong type or key, pydantic's code.
     """
 
     code: str = "not-plain-yaml"

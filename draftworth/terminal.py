@@ -13,12 +13,12 @@ from rich.text import Text
 
 from draftworth.untrusted import printable
 
-# Wider than any row: a row is never cut here; the terminal breaks it.
+# Wider than any row, so that rows are neither cut nor wrapped here; the terminal wraps them.
 _WIDTH = 10_000
 
 
 class TextOnly(io.TextIOBase):
-    """A stream that escapes control characters, and those that its encoding lacks."""
+    """A stream that escapes control characters, and characters that its encoding lacks."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -37,7 +37,7 @@ class TextOnly(io.TextIOBase):
 
 @contextmanager
 def text_only() -> Iterator[None]:
-    """Make standard output and error carry text only; one that was closed (`>&-`) shows nothing."""
+    """Escape control characters in standard output and error, which may be closed (`>&-`)."""
     out, err = (TextOnly(stream or io.StringIO()) for stream in (sys.stdout, sys.stderr))
     with redirect_stdout(out), redirect_stderr(err):
         yield
@@ -52,7 +52,7 @@ def table_lines(
 ) -> Iterator[str]:
     """Yield the lines of a table; brackets in a cell are not markup, and line breaks stay.
 
-    numbers: columns that are aligned at the right. ruled: with a line under the headings.
+    numbers: indexes of right-aligned columns. ruled: with a line under the headings.
     """
     table = Table(
         box=box.SIMPLE_HEAD if ruled else None,
@@ -63,7 +63,7 @@ def table_lines(
     for index, heading in enumerate(headings):
         table.add_column(Text(heading), justify="right" if index in numbers else "left")
     for row in rows:
-        # Escapes come first, because they are wider than the characters that they replace.
+        # Escaped before the table is laid out, because an escape is wider than its character.
         table.add_row(*(Text(printable(cell)) for cell in row))
     console = Console(file=io.StringIO(), width=_WIDTH, color_system=None)
     with console.capture() as captured:

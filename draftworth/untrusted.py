@@ -1,6 +1,6 @@
-"""Reading of untrusted data up to a limit, and printing it so that a terminal shows only text.
+"""Reads untrusted data up to a limit, and makes it printable, so that a terminal shows only text.
 
-`draftworth/records/codec.py` decodes it strictly. This module uses the standard library only.
+`draftworth/records/codec.py` decodes the data. This module uses the standard library only.
 """
 
 import errno
@@ -14,15 +14,15 @@ from typing import BinaryIO, Protocol
 from draftworth.errors import DraftworthError
 
 MIB = 2**20
-# Far above the size of our documents: a state, a marker, a manifest, the end of a run.
+# Far above the size of our JSON documents, such as a controller's state, a manifest or `run.json`.
 DOCUMENT_LIMIT_BYTES = MIB
-# The longest text of a server or a program in a record, a notification or an error.
+# The longest text from a server or a program that is kept in a record, notification or error.
 REASON_CHARACTERS = 500
 _CUT = " ..."
 
 
 class TooLargeError(DraftworthError):
-    """The data is larger than any of ours can be."""
+    """The data is larger than its limit."""
 
 
 class Readable(Protocol):
@@ -33,7 +33,7 @@ class Readable(Protocol):
 
 
 def read_at_most(stream: Readable, limit_bytes: int = DOCUMENT_LIMIT_BYTES) -> bytes:
-    """Read everything; raise TooLargeError, and read no further, if it is more than the limit."""
+    """Read the whole stream; stop and raise TooLargeError if it has more than `limit_bytes`."""
     pieces: list[bytes] = []
     left = limit_bytes + 1
     while left > 0 and (piece := stream.read(left)):
@@ -45,9 +45,9 @@ def read_at_most(stream: Readable, limit_bytes: int = DOCUMENT_LIMIT_BYTES) -> b
 
 
 def open_file(path: Path) -> BinaryIO:
-    """Open a regular file; raise OSError for others: a pipe or a device may never end."""
+    """Open a regular file; raise OSError for anything else, as a pipe or device may never end."""
     try:
-        # Without blocking, opening a pipe does not wait for a writer.
+        # With O_NONBLOCK, opening a pipe does not wait for a writer.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     except ValueError as error:  # NUL in the path
         raise OSError(errno.EINVAL, f"not a path: {error}") from error
@@ -61,7 +61,7 @@ def open_file(path: Path) -> BinaryIO:
 
 
 def read_file(path: Path, limit_bytes: int = DOCUMENT_LIMIT_BYTES) -> bytes:
-    """Read a whole file; raise OSError, or TooLargeError if it is more than the limit."""
+    """Read a whole regular file; raise OSError, or TooLargeError above `limit_bytes`."""
     with open_file(path) as file:
         return read_at_most(file, limit_bytes)
 
@@ -69,7 +69,7 @@ def read_file(path: Path, limit_bytes: int = DOCUMENT_LIMIT_BYTES) -> bytes:
 def printable(text: str) -> str:
     """Return text for a terminal or a log: line breaks stay, control characters become escapes.
 
-    So do characters that change the direction of text, and half of a surrogate pair.
+    Characters that change the direction of text, and single surrogates, become escapes too.
     """
     if text.isprintable():
         return text
@@ -77,10 +77,10 @@ def printable(text: str) -> str:
 
 
 def one_line(text: str, *, characters: int = REASON_CHARACTERS) -> str:
-    """Return printable text on one line, cut if it is longer.
+    """Return the text printable and on one line, cut to at most `characters`.
 
-    Characters are counted as in JSON, where one outside ASCII takes 6 or 12, so that a file of
-    many such lines stays within its limit.
+    Characters are counted as in JSON, where a non-ASCII character takes 6 or 12, so that a JSON
+    file with many such lines stays below its size limit.
     """
     line = printable(" ".join(text[: 4 * characters].split()))
     if len(line) <= characters and _json_characters(line) <= characters:
@@ -91,7 +91,7 @@ def one_line(text: str, *, characters: int = REASON_CHARACTERS) -> str:
 
 
 def encodable(text: str) -> str:
-    """Replace half of a surrogate pair, which JSON may contain and UTF-8 cannot, by `?`."""
+    """Replace single surrogates, which JSON can contain and UTF-8 cannot, by `?`."""
     return text.encode("utf-8", "replace").decode()
 
 

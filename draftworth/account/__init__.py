@@ -1,1 +1,1 @@
-"""Commands that look into the AWS account: before a deploy, between runs, after a destroy."""
+"""Commands that work on the AWS account: before a deploy, between runs, after a destroy."""

@@ -1,7 +1,7 @@
 """`draftworth artifacts` lists the compiled graphs that exist, and those that can be removed.
 
 With `--run` it also removes graphs that no given experiment uses or that a server would refuse, and
-uploads that were cut off. Exit code 1: AWS refused or has no such bucket.
+interrupted uploads. Exit code 1: a call to AWS failed, or there is no such bucket.
 """
 
 import argparse
@@ -29,11 +29,11 @@ from draftworth.serving.dialects import KEY_LENGTH
 from draftworth.terminal import table_lines
 from draftworth.untrusted import TooLargeError, read_at_most
 
-# A folder without a manifest is an upload that was cut off or still runs: the uploader goes on for
+# A folder without a manifest is of an interrupted or a running upload: the uploader tries again for
 # at most half an hour after its last file.
 LEFTOVER_AGE = timedelta(hours=1)
 _KEY = re.compile(rf"[0-9a-f]{{{KEY_LENGTH}}}")
-# One object of a bucket, as S3 lists it.
+# An object of a bucket, as `list_objects_v2` returns it.
 Entry = Mapping[str, Any]
 
 
@@ -47,7 +47,7 @@ class StoredKey:
     problems: tuple[str, ...]
 
     def loose(self) -> dict[str, list[Entry]]:
-        """Return, by folder, the objects that no manifest names: cut off or running uploads."""
+        """Return, by folder, objects of interrupted or running uploads, which no manifest names."""
         own = f"{self.manifest.folder}/" if self.manifest else None
         folders: dict[str, list[Entry]] = {}
         for entry in self.objects:
@@ -71,7 +71,7 @@ class Removal:
 
 
 def read_store(s3: Any, bucket: str) -> tuple[dict[str, StoredKey], int]:
-    """Return every artifact key of the bucket, and the count of objects under no key."""
+    """Return the bucket's objects by artifact key, and the count of objects under no key."""
     by_key: dict[str, list[Entry]] = {}
     others = 0
     for entry in clients.listed(s3, "list_objects_v2", "Contents", Bucket=bucket):
@@ -104,11 +104,11 @@ def _stored_key(s3: Any, bucket: str, key: str, objects: Sequence[Entry]) -> Sto
 def removals(
     stored: Mapping[str, StoredKey], *, used: Set[str], refused: Set[str], now: datetime
 ) -> tuple[Removal, ...]:
-    """List the keys that are not `used`, refused graphs, and uploads that were cut off."""
+    """Return what can be deleted: unused keys, `refused` keys, and interrupted uploads."""
     found = []
     for key, entry in sorted(stored.items()):
         first, *others = sorted(entry.objects, key=lambda found: found["Key"] != manifest_key(key))
-        # Valid or not: a server that starts would read it.
+        # A server that starts would read the manifest, even if it is not valid.
         has_manifest = first["Key"] == manifest_key(key)
         if has_manifest and (key not in used or key in refused):
             reason = "no given experiment uses it" if key not in used else "it would be refused"
@@ -145,7 +145,7 @@ class Buckets:
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """The graph that a variant asks for, what is stored, and why a server would refuse that."""
+    """The graph that a variant needs, what is stored, and why a server would refuse it."""
 
     experiment: str
     variant: str
@@ -165,7 +165,7 @@ class Wanted:
 
 @dataclass(frozen=True, kw_only=True)
 class Listing:
-    """The graphs that experiments want of a bucket, and what can be removed from it."""
+    """The graphs that experiments need from a bucket, and what can be removed from the bucket."""
 
     buckets: Buckets
     wanted: Sequence[Wanted]
@@ -198,7 +198,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """List the graphs, and with `--run` remove those that can go."""
+    """List the graphs, and with `--run` delete those that can be removed."""
     experiments = [load_neuron(path) for path in arguments.experiments]
     for listing in listings(experiments, bucket=arguments.bucket, now=datetime.now(UTC)):
         print_lines(listing_lines(listing, run=arguments.run))
@@ -214,7 +214,7 @@ def run(arguments: argparse.Namespace) -> int:
 def listings(
     experiments: Sequence[ResolvedNeuron], *, bucket: str | None, now: datetime
 ) -> Iterator[Listing]:
-    """Yield one listing for each bucket; a key that any experiment uses is kept in all of them."""
+    """Yield one listing for each bucket; a key that any experiment uses is kept in every bucket."""
     by_buckets: dict[Buckets, list[ResolvedNeuron]] = {}
     for experiment in experiments:
         by_buckets.setdefault(_buckets(experiment, bucket), []).append(experiment)
@@ -275,7 +275,7 @@ def _commit(s3: Any, bucket: str | None, model: variants.HubModel) -> str | None
 
 
 def listing_lines(listing: Listing, *, run: bool) -> Iterator[str]:
-    """Yield the listing as text."""
+    """Yield the lines of a listing."""
     yield f"bucket  s3://{listing.buckets.artifacts} in {listing.buckets.region}"
     yield ""
     headings = ("experiment", "variant", "key", "a start would", "size", "compiled in", "uploaded")

@@ -1,6 +1,6 @@
 """Clients of AWS services in one region, and what their errors mean for the user.
 
-A client without credentials fails at its first call, so calls stand in `explained`.
+A client without credentials fails at its first call, so calls are made within `explained`.
 """
 
 import threading
@@ -18,7 +18,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from draftworth.errors import DraftworthError
 
-# A person waits for the answer: give up on a network that is not there within half a minute.
+# A person waits for the answer, so a call without a network fails within half a minute.
 CONFIG = Config(
     connect_timeout=5, read_timeout=20, retries={"mode": "standard", "total_max_attempts": 4}
 )
@@ -56,7 +56,7 @@ _CONNECT = (
 
 
 class AwsError(DraftworthError):
-    """An error of AWS, or of the way to it: what happened (`reason`) and what to do."""
+    """An error of a call to AWS: what happened (`reason`) and what to do (`next_step`)."""
 
     def __init__(self, reason: str, *, next_step: str) -> None:
         super().__init__(f"{reason}; next: {next_step}")
@@ -65,22 +65,22 @@ class AwsError(DraftworthError):
 
 
 class DeniedError(AwsError):
-    """AWS knows the credentials, and they do not allow this call."""
+    """AWS accepts the credentials, but they do not allow this call."""
 
 
-# boto3's default session makes one client at a time; clients themselves serve several threads.
+# Threads must not make clients of boto3's default session in parallel; clients are thread-safe.
 _making = threading.Lock()
 
 
 def client(service: str, region: str = "") -> Any:
-    """Return a client by its boto3 name; without a region boto3 looks one up."""
+    """Return the client of a service, by boto3's name; without `region` boto3's default is used."""
     with explained(f"make a client of {service}", region=region), _making:
         return boto3.client(service, region_name=region or None, config=CONFIG)  # type: ignore[call-overload]
 
 
 @contextmanager
 def explained(doing: str, *, region: str = "") -> Iterator[None]:
-    """Turn botocore's errors inside the block into an AwsError: "could not" and then `doing`."""
+    """Turn botocore's errors in the block into an AwsError that says "could not" and `doing`."""
     try:
         yield
     except (ClientError, BotoCoreError) as error:
@@ -89,7 +89,7 @@ def explained(doing: str, *, region: str = "") -> Iterator[None]:
 
 def explanation(error: ClientError | BotoCoreError, doing: str, *, region: str = "") -> AwsError:
     """Return an error that says what went wrong, where, and what to do next."""
-    # Without credentials no region was asked, so none is named.
+    # Without credentials no region was asked, so the message names no region.
     where = "" if isinstance(error, _NO_CREDENTIALS) else region
     failed = f"could not {doing} in {where}" if where else f"could not {doing}"
     code, found = "", str(error).rstrip(".")
@@ -126,7 +126,7 @@ def or_none(call: Callable[..., Any], *missing: str, **asked: Any) -> Any:
 
 
 def listed(client: Any, operation: str, result: str, **asked: Any) -> Iterator[Any]:
-    """Yield every entry of a listing, of all its pages; `result` is their JMESPath in an answer."""
+    """Yield every entry on all pages of a listing; `result`: the entries' JMESPath in a page."""
     if client.can_paginate(operation):
         answers = client.get_paginator(operation).paginate(**asked)
     else:
@@ -136,7 +136,7 @@ def listed(client: Any, operation: str, result: str, **asked: Any) -> Iterator[A
 
 
 def tags_of(answer: Mapping[str, Any]) -> Mapping[str, str]:
-    """Return the tags in an answer, whatever the service calls them."""
+    """Return the tags in an answer; the key that holds them differs from service to service."""
     tags: Any = next((answer[key] for key in ("Tags", "TagSet", "tags") if key in answer), {})
     return tags if isinstance(tags, Mapping) else {tag["Key"]: tag["Value"] for tag in tags}
 
@@ -146,7 +146,7 @@ def tags_of_bucket(s3: Any, name: str) -> Mapping[str, str]:
     return tags_of(or_none(s3.get_bucket_tagging, "NoSuch", Bucket=name) or {})
 
 
-# S3 deletes at most so many objects in one call.
+# The most objects that S3 deletes in one call.
 _DELETE_BATCH = 1000
 
 
@@ -162,7 +162,7 @@ def delete_objects(s3: Any, bucket: str, objects: Sequence[Mapping[str, str]]) -
             )
 
 
-# Makes a client of a service in a region: `client` above, or that of a test.
+# A function that makes a client of a service in a region: `client` above, or a test's own.
 Clients = Callable[[str, str], Any]
 
 
@@ -170,7 +170,7 @@ Clients = Callable[[str, str], Any]
 class Region:
     """A region and its clients, each made once.
 
-    answers_for_all: it is asked about the whole account; its errors do not name it.
+    answers_for_all: the region is asked about the whole account; errors do not name the region.
     """
 
     name: str
@@ -182,7 +182,7 @@ class Region:
         return cache(lambda service: self.clients(service, self.name))
 
     def ask(self, doing: str, service: str, operation: str, *missing: str, **asked: Any) -> Any:
-        """Return a call's answer, None at an error whose code begins with one of `missing`."""
+        """Return a call's answer, or None at an error whose code begins with one of `missing`."""
         with explained(doing, region=self._told):
             return or_none(getattr(self.client(service), operation), *missing, **asked)
 

@@ -1,9 +1,9 @@
 """`draftworth delete-assets` deletes an experiment's uploads in CDK's asset bucket.
 
-`cdk bootstrap` makes the account's bucket versioned, and CDK never deletes anything in it. It holds
-the prompts of every deploy, which may be personal, with templates and the functions' packages; so
-`make destroy` ends with this command. Exit code 1: the stack that reads it still exists, or AWS
-refused.
+`cdk bootstrap` makes the bucket with versioning, and CDK never deletes anything from it. The bucket
+holds the prompts of every deploy, which may be personal, with templates and the functions'
+packages; so `make destroy` ends with this command. Exit code 1: the stack that reads the files
+still exists, or a call to AWS failed.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from draftworth.planning.resolved import ResolvedNeuron, load_neuron
 
 
 def is_asset_bucket(name: str, region: str) -> bool:
-    """Whether `cdk bootstrap` would give this name to a bucket, with any qualifier."""
+    """Return whether `cdk bootstrap` could give a bucket this name, with any qualifier."""
     return re.fullmatch(rf"cdk-[\w-]{{1,10}}-assets-\d{{12}}-{re.escape(region)}", name) is not None
 
 
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Delete every version, and print how many."""
+    """Delete every version of the experiment's uploads, and print how many there were."""
     experiment = load_neuron(arguments.experiment)
     _refuse_while_in_use(experiment)
     region, folder = experiment.spec.aws.region, experiment.names.assets
@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _refuse_while_in_use(experiment: ResolvedNeuron) -> None:
-    """Refuse while a stack exists: each pod of the measuring Job reads its prompts."""
+    """Raise DraftworthError while the stack exists: the measuring Job's pods read the prompts."""
     region, stack = experiment.spec.aws.region, experiment.names.stack
     here, doing = Region(name=region, clients=client), f"look for the stack {stack}"
     missing, asked = "ValidationError", {"StackName": stack}

@@ -1,7 +1,7 @@
-"""`draftworth leftovers` lists what still exists of an experiment, why, and its cost a month.
+"""`draftworth leftovers` lists an experiment's remaining resources, why they stay, and their cost.
 
-It only reads; each kind of resource is a row in `resource_kinds.yaml`. Exit code 0: nothing is
-there but what stays on purpose; 1: something else is, or could not be looked at.
+The command only reads; each kind of resource is an entry of `resource_kinds.yaml`. Exit code 0:
+only resources that stay on purpose exist; 1: others exist, or a kind could not be listed.
 """
 
 import argparse
@@ -30,7 +30,7 @@ from draftworth.terminal import table_lines
 
 # Error codes for a resource that does not exist, or was deleted since it was listed.
 _NOT_THERE = ("NoSuchBucket", "NoSuchTagSet", "ResourceNotFoundException")
-# Services whose ARNs have no type in front of the name.
+# Services whose ARNs have no resource type before the name.
 _UNTYPED = ("s3", "sns", "sqs")
 _TYPED = re.compile(r"(?P<kind>[^/:]+)[/:](?P<id>.+)")
 
@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def look(scope: Scope, rows: Sequence[Kind]) -> Report:
-    """Look for each kind; one that may not be listed is looked up in the index of tags."""
+    """List each kind; a kind that cannot be listed is looked up in AWS's index of tags."""
     leftovers: list[Leftover] = []
     unseen: list[tuple[str, str]] = []
 
@@ -97,7 +97,7 @@ def find(kind: Kind, scope: Scope) -> Iterator[Leftover]:
     seen = set[tuple[str, str]]()
     for entry in _entries(kind, scope):
         values = {**_values(scope), "aws": f"aws {kind.lists[0]} --region {scope.region}", **entry}
-        # Schedules of two groups may have the same name; then only the commands differ.
+        # Schedules of two groups may have the same name; then only `remove` differs.
         id_, remove = (text.format_map(values) for text in (kind.id, kind.remove))
         if (id_, remove) in seen or not _is_ours(kind, scope, entry, id_):
             continue
@@ -169,7 +169,7 @@ def parse_arn(arn: str) -> tuple[str, str]:
 
 
 def find_in_tag_index(scope: Scope, *, known_better: Set[str]) -> Iterator[Leftover]:
-    """Yield tagged resources of other kinds; the index lists deleted ones for some time."""
+    """Yield tagged resources of kinds not in `known_better`; some may be deleted already."""
     index = scope.client("resourcegroupstaggingapi")
     wanted = [{"Key": EXPERIMENT_TAG, "Values": [scope.experiment.name]}]
     arns = "ResourceTagMappingList[].ResourceARN"
@@ -200,7 +200,7 @@ def report_lines(report: Report, now: datetime) -> Iterator[str]:
 
 
 def other_lines(scope: Scope) -> Iterator[str]:
-    """Name other experiments in this region: perhaps the destroy was given the wrong file."""
+    """Yield other experiments of the region, as `make destroy` may have got the wrong file."""
     try:
         existing = stacks(scope)
     except AwsError:

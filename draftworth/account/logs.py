@@ -1,8 +1,8 @@
 """`draftworth logs` prints the pods' logs of Container Insights, without access to the cluster.
 
-The CloudWatch agent's Fluent Bit writes each line of a container as a JSON record with the pod's
-names ("Set up Fluent Bit as a DaemonSet", Amazon CloudWatch User Guide). Exit code 1: AWS refused,
-or there is no such log group.
+The CloudWatch agent's Fluent Bit writes each line of a container as a JSON record with the names of
+namespace, pod and container ("Set up Fluent Bit as a DaemonSet", Amazon CloudWatch User Guide).
+Exit code 1: a call to AWS failed, or there is no such log group.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from draftworth.planning.resolved import ResolvedNeuron, load_neuron
 from draftworth.records.codec import RecordError, load_object
 
 POLL_SECONDS = 5.0
-# Lines of several nodes arrive out of order: each look begins so much before the newest line.
+# Lines of several nodes arrive out of order, so each call begins this long before the newest.
 OVERLAP_MS = 60_000
 _UNITS_SECONDS = {"m": 60, "h": 3600, "d": 86_400}
 _MOST_DAYS = 31
@@ -45,7 +45,7 @@ class Source:
             yield from listed(client("logs", region), "filter_log_events", "events[]", **asked)
 
     def line(self, event: Mapping[str, Any]) -> str | None:
-        """Return `TIME  POD/CONTAINER  TEXT`; None for a record that is not of these pods."""
+        """Return `TIME  POD/CONTAINER  TEXT`; None if the record is not of these pods."""
         try:
             record = load_object(event["message"])
         except RecordError:
@@ -57,13 +57,13 @@ class Source:
         if not pod.startswith(self.pod):
             return None
         said = datetime.fromtimestamp(event["timestamp"] / 1000, UTC)
-        # Further lines of a record are indented, so that only our lines begin with a time.
+        # Further lines of a record are indented, so that only its first line begins with a time.
         text = "\n    ".join(str(record.get("log", record)).rstrip().splitlines())
         return f"{said:%Y-%m-%d %H:%M:%S}  {pod}/{container}  {text}"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the experiment file, the pods, how far back to look, and `--follow`."""
+    """Add the experiment file, `--pod`, `--since` and `--follow`."""
     parser.add_argument("experiment", type=Path, help="experiment file, YAML")
     parser.add_argument(
         "--pod",
@@ -79,7 +79,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the lines, and with `--follow` go on."""
+    """Print the log lines, and with `--follow` also new lines until Ctrl-C."""
     source = Source(experiment=load_neuron(arguments.experiment), pod=arguments.pod)
     since_ms = int((time.time() - arguments.since) * 1000)
     seen: dict[str, int] = {}
@@ -96,7 +96,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _print_new(source: Source, since_ms: int, seen: dict[str, int]) -> bool:
-    """Print the new lines and return whether there was one; `seen`: milliseconds by id."""
+    """Print events not in `seen` (their times in ms by id); return whether any was printed."""
     any_line = False
     for event in source.events(since_ms):
         if event["eventId"] in seen:

@@ -1,6 +1,6 @@
 """`draftworth preflight` checks that the account has what a deploy and its run need.
 
-It only reads. Exit code 0: nothing fails (warnings are for people); 1: something does.
+The command only reads. Exit code 0: no check fails (some may warn); 1: a check fails.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from draftworth.planning import prices, resolved
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM_SECONDS = 20
 
-# Unless both pass, AWS cannot be asked.
+# If one of these two checks fails, the other checks do not ask AWS.
 GATES: Sequence[Check] = (
     Check(name="credentials", run=check.credentials),
     Check(name="region", run=check.region_enabled),
@@ -110,7 +110,7 @@ def results(situation: Situation) -> Iterator[tuple[str, CheckResult]]:
 
 
 def result_of(one: Check, situation: Situation) -> CheckResult:
-    """Run a check; a check that cannot be made fails, because the deploy may fail there too."""
+    """Run a check; if it raises an error it fails, because the deploy may fail there too."""
     try:
         return one.run(situation)
     except clients.AwsError as error:
@@ -120,7 +120,7 @@ def result_of(one: Check, situation: Situation) -> CheckResult:
 
 
 def table_lines(answers: Iterable[tuple[str, CheckResult]]) -> Iterator[str]:
-    """Yield the table of results and their count."""
+    """Yield the table of results, and how many have each status."""
     answers = list(answers)
     steps = (f"\nnext: {o.next_step}" if o.next_step else "" for _, o in answers)
     yield from terminal.table_lines(
@@ -133,7 +133,7 @@ def table_lines(answers: Iterable[tuple[str, CheckResult]]) -> Iterator[str]:
 
 
 def paste_lines(answers: Iterable[tuple[str, CheckResult]]) -> Iterator[str]:
-    """Yield the values that the experiment may take over, as YAML."""
+    """Yield, as YAML, the values that can be copied into the experiment file."""
     if paste := offers.merged(result.paste for _, result in answers):
         yield ""
         yield "# What a deploy gets today. In the experiment, later deploys get the same:"

@@ -1,7 +1,7 @@
 """`draftworth price` asks AWS for a node's price if the experiment leaves it out.
 
 The price is kept in `cdk.context.json` for every deploy, until `--again` asks for it again.
-Exit code 1: AWS has none, or cannot be asked.
+Exit code 1: AWS has no price, or cannot be asked.
 """
 
 import argparse
@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def kept_price(experiment: ResolvedNeuron, *, again: bool, clients: Clients = client) -> Price:
-    """Return the price that was looked up before; else ask AWS and keep the answer."""
+    """Return the price that was kept before; without one, or if `again`, ask AWS and keep it."""
     values = prices.context_values()
     kept = prices.with_looked_up_price(experiment, values.get).spec.aws.price
     if kept is not None and not again:
@@ -61,7 +61,7 @@ def kept_price(experiment: ResolvedNeuron, *, again: bool, clients: Clients = cl
 
 
 def asked_price(experiment: ResolvedNeuron, clients: Clients, now: datetime) -> Price:
-    """Return the zone's Spot price or the region's on-demand price; a block's is always stated."""
+    """Return AWS's current Spot price in the zone, or on-demand price in the region."""
     aws, kind = experiment.spec.aws, experiment.spec.instance_type
     if aws.capacity.kind == "spot":
         here = Region(name=aws.region, clients=clients)

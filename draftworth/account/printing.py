@@ -1,4 +1,4 @@
-"""How the commands of this room print: lines, sizes, durations and times."""
+"""How the commands of this package print lines, sizes, durations and times."""
 
 import sys
 from collections.abc import Iterable
@@ -13,12 +13,12 @@ def print_lines(lines: Iterable[str]) -> None:
 
 
 def size_text(size_bytes: int) -> str:
-    """`2,000 bytes` or `1.50 GiB`."""
+    """Return a size as `2,000 bytes` or `1.50 GiB`."""
     return f"{size_bytes / GIB:.2f} GiB" if size_bytes >= GIB / 100 else f"{size_bytes:,} bytes"
 
 
 def duration_text(seconds: float) -> str:
-    """`41 min`, `3 h` or `12 days`: in the largest unit of which there are two."""
+    """Return `41 min`, `3 h` or `12 days`, in the largest unit that gives 2 or more."""
     for unit, length in (("days", 86_400), ("h", 3600), ("min", 60)):
         if seconds >= 2 * length:
             return f"{seconds / length:.0f} {unit}"
@@ -26,5 +26,5 @@ def duration_text(seconds: float) -> str:
 
 
 def utc_text(moment: datetime) -> str:
-    """`2026-03-01 10:20 UTC`; the moment is in UTC."""
+    """Return a moment, which is in UTC, as `2026-03-01 10:20 UTC`."""
     return f"{moment:%Y-%m-%d %H:%M} UTC"

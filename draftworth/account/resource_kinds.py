@@ -20,7 +20,7 @@ from draftworth.experiment import naming, strict
 from draftworth.experiment.aws import CapacityBlock
 from draftworth.planning.assumptions import HOURS_A_MONTH, assumption_data
 
-# One entry of a listing, as AWS answers it.
+# One entry of a listing, as AWS returns it.
 Entry = Mapping[str, Any]
 T = TypeVar("T")
 
@@ -46,22 +46,22 @@ class Leftover:
 class Kind(strict.StrictModel):
     """One kind of resource.
 
-    Texts in braces are filled in with the scope's `project`, `assets`, `cluster` and `dashboard`;
-    in `id`, `name` and `remove` also with `aws` (`aws SERVICE --region REGION`) and the keys of the
-    listed entry. An entry that is a string has the keys `Ref` and, for its last part, `Name`.
+    Placeholders in braces stand for the scope's `project`, `assets`, `cluster` and `dashboard`; in
+    `id`, `name` and `remove` also for `aws` (`aws SERVICE --region REGION`) and the keys of the
+    listed entry. A string entry has the keys `Ref` (the string) and `Name` (its last part).
 
     lists: the service, boto3's name of the listing, and the JMESPath of the entries in its answer.
-    asks: the arguments of each call; `filters` replaces them with the filter of each call.
+    asks: the arguments of each call; `filters`: instead of them, the filter of each call.
     ours: the function that recognises the experiment's entries.
-    tags: the operation that reads tags, its argument, and the entry's key with its value; then an
-    entry is known by its tag or else its name. Without `ours` and `tags` every entry is ours.
-    name: without it, the tag `Name` is shown.
-    created: the entry's key with the time.
-    usd: a price of `list_prices.yaml` or `assumptions.yaml`; `amount`: the entry's key with the
-    amount.
-    amend: the function that adds what is special about this kind.
-    covers: the ARN type (`service:type`) that need not be looked up in the tag index, which goes on
-    listing deleted resources for a while.
+    tags: the operation that reads tags, its argument, and the entry's key that has the argument's
+    value; then the tag or else the name decides. Without `ours` and `tags` every entry is ours.
+    name: what is shown beside the id; if it is empty, the tag `Name`.
+    created: the entry's key that has the time of creation.
+    usd: the name of a price in `list_prices.yaml` or `assumptions.yaml`; `amount`: the entry's key
+    that has the amount.
+    amend: the function that completes the `Leftover` of this kind.
+    covers: the ARN type (`service:type`) that need not be looked up in the tag index, which lists
+    deleted resources for a while.
     """
 
     kind: str
@@ -99,7 +99,7 @@ def _shipped(name: str, form: type[T]) -> T:
 
 @cache
 def kinds() -> Sequence[Kind]:
-    """Read every kind of resource from the table."""
+    """Return every kind of resource in `resource_kinds.yaml`."""
     return _shipped("resource_kinds.yaml", list[Kind])
 
 
@@ -127,19 +127,19 @@ def oldest_price() -> date:
 
 # A bucket with more objects than this is reported without a size.
 MOST_OBJECTS = 20_000
-# Storage classes that cost less than the bucket's own.
+# The price of a storage class, if it is not that of S3 Standard.
 _PRICES = {"STANDARD_IA": "bucket_infrequent_gib"}
 LAMBDA_KEEPS = "wait: Lambda gives it back by itself, up to some tens of minutes after its function"
-# CloudFormation cuts a stack's name inside a generated one, but not below this many characters.
+# CloudFormation may shorten a stack's name in a generated name, to this many characters at least.
 _LEAST_OF_A_CUT_NAME = 20
 _FUNCTION_LOGS = "/aws/lambda/"
 
-# Filters by name, as EC2 takes them.
+# The arguments of EC2's filters, by the filter's name in `Kind.filters`.
 FILTERS: Mapping[str, Callable[[Scope], Mapping[str, Sequence[str]]]] = {
     "tagged": lambda scope: {f"tag:{naming.EXPERIMENT_TAG}": [scope.experiment.name]},
     "of cluster": lambda scope: {"tag-key": [f"kubernetes.io/cluster/{scope.names.cluster}"]},
     "of node groups": lambda scope: {"tag:eks:cluster-name": [scope.names.cluster]},
-    # Everything inside the experiment's networks is its own, tagged or not.
+    # Everything in the experiment's VPCs is the experiment's, tagged or not.
     "in network": lambda scope: {"vpc-id": scope.vpc_ids},
     "tag entry": lambda scope: {"key": [naming.EXPERIMENT_TAG], "value": [scope.experiment.name]},
 }
@@ -150,7 +150,7 @@ def _is_tagged(scope: Scope, entry: Entry) -> bool:
 
 
 def _schedule_is_ours(scope: Scope, entry: Entry) -> bool:
-    """Recognise ours by name in the default group; a group of ours holds only ours."""
+    """Recognise a schedule of the default group by its name, any other by its group."""
     name, group = entry["Name"], entry["GroupName"]
     if group == "default":
         return of_stack(scope.names.stack, name)
@@ -160,7 +160,7 @@ def _schedule_is_ours(scope: Scope, entry: Entry) -> bool:
 
 
 def _reservation_is_ours(scope: Scope, entry: Entry) -> bool:
-    """Recognise the experiment's own block and its tag; an ended one does not count."""
+    """Recognise a reservation by the experiment's id or tag, unless the reservation has ended."""
     capacity = scope.experiment.spec.aws.capacity
     named = capacity.reservation_id if isinstance(capacity, CapacityBlock) else None
     known = _is_tagged(scope, entry) or entry["CapacityReservationId"] == named
@@ -168,7 +168,7 @@ def _reservation_is_ours(scope: Scope, entry: Entry) -> bool:
 
 
 def _log_group_is_ours(scope: Scope, entry: Entry) -> bool:
-    """Recognise a group by its name, which may be cut: services give it no tags."""
+    """Recognise a log group by its name, maybe shortened: services create it without tags."""
     name = entry["logGroupName"]
     if not name.startswith(_FUNCTION_LOGS):
         return f"/{scope.names.cluster}/" in name
@@ -220,7 +220,7 @@ def _interface(_: Scope, entry: Entry, found: Leftover) -> Leftover:
 
 
 def _bucket(scope: Scope, entry: Entry, found: Leftover) -> Leftover:
-    """Add the size now: S3's own metric would be a day late."""
+    """Add the bucket's size by listing its objects, because S3's own metric is a day late."""
     name = entry["Name"]
     found = replace(found, kept=_why_kept(scope, name))
     every_object = listed(scope.client("s3"), "list_objects_v2", "Contents", Bucket=name)
@@ -235,7 +235,7 @@ def _bucket(scope: Scope, entry: Entry, found: Leftover) -> Leftover:
 
 
 def _why_kept(scope: Scope, name: str) -> str:
-    """An empty results bucket stays too: CloudFormation cannot look into one before it keeps it."""
+    """Return why a bucket stays; CloudFormation keeps empty ones too, as it cannot look inside."""
     s3, aws = scope.client("s3"), scope.experiment.spec.aws
     holds = tags_of_bucket(s3, name).get(naming.HOLDS_TAG)
     if holds == naming.CHECKPOINTS and aws.keep_checkpoints:
@@ -262,7 +262,7 @@ OURS: Mapping[str, Callable[[Scope, Entry], bool]] = {
     "assets": _has_our_assets,
     "schedule": _schedule_is_ours,
     "reservation": _reservation_is_ours,
-    # Classic load balancers spell it differently.
+    # Classic load balancers have `VPCId`, other resources `VpcId`.
     "in network": lambda scope, entry: (entry.get("VpcId") or entry.get("VPCId")) in scope.vpc_ids,
     "log group": _log_group_is_ours,
 }

@@ -1,6 +1,6 @@
 """Lists the runs of results buckets, newest first, each with the command that shows it.
 
-Only `run.json` is read of a run, as strictly as its report reads it. A bucket may hold anything.
+Of a run only `run.json` is read, as strictly as by `report`, because a bucket may hold anything.
 """
 
 import re
@@ -21,7 +21,7 @@ from draftworth.planning.resolved import load_neuron
 from draftworth.records import codec, reading, results
 
 MOST_RUNS = 1_000
-# Each page has a thousand names; a folder may hold files beside its runs.
+# A page of a listing has 1,000 names, and some may be of files instead of runs.
 _MOST_PAGES = 10
 _PARALLEL_READS = 8
 _RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
@@ -31,7 +31,7 @@ _REASON_CHARACTERS = 200
 
 @dataclass(frozen=True, kw_only=True)
 class ListedRun:
-    """A run's folder and its `run.json`; without one `begun` is when its first file came."""
+    """A run's folder and its `run.json`; without that file `begun` is the first file's time."""
 
     address: str
     begun: datetime
@@ -42,7 +42,7 @@ class ListedRun:
 
 
 def lines_of_experiment(path: Path) -> Iterator[str]:
-    """List the runs of every results bucket of an experiment, of earlier deploys too."""
+    """Yield the runs in an experiment's results buckets, also of earlier deploys, as lines."""
     experiment = load_neuron(path)
     region = experiment.spec.aws.region
     s3 = client("s3", region)
@@ -61,7 +61,7 @@ def lines_of_experiment(path: Path) -> Iterator[str]:
 
 
 def lines_of_address(url: str) -> Iterator[str] | None:
-    """List the runs below `s3://BUCKET` or `s3://BUCKET/PREFIX`; None if it is one run."""
+    """Return lines that list the runs below `s3://BUCKET[/PREFIX]`; None if `url` is of one run."""
     bucket, prefix = reading.parse_s3_url(url)
     start = f"{prefix.strip('/')}/".lstrip("/")
     s3 = client("s3")
@@ -73,7 +73,7 @@ def lines_of_address(url: str) -> Iterator[str] | None:
 
 
 def lines(s3: Any, bucket: str, folder: str) -> Iterator[str]:
-    """Yield the runs in a folder, newest first, as text; raises AwsError."""
+    """Yield the runs in a folder as lines, newest first; raises AwsError."""
     address = f"s3://{bucket}/{folder}"
     with explained(f"read {address}"), ThreadPoolExecutor(_PARALLEL_READS) as pool:
         folders, complete = _folders(s3, bucket, folder)

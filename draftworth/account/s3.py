@@ -1,6 +1,6 @@
 """Downloads runs and checkpoints from S3 into a folder, for the report or a model.
 
-A file gets its name once it is complete and checked; the next call downloads the others.
+A file gets its name only when it is complete; the next call downloads what is still missing.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ from draftworth.records.reading import is_file_name, parse_s3_url, read_end
 from draftworth.untrusted import DOCUMENT_LIMIT_BYTES, TooLargeError, one_line, read_at_most
 
 _PARALLEL_DOWNLOADS = 8
-# The largest allowed file, by the first of these ends that its name has.
+# The largest allowed size of a file, by the first of these suffixes that its name has.
 _LIMITS_BYTES = {
     results.RESULT_SUFFIX: results.RESULT_LIMIT_BYTES,
     results.TRANSCRIPT_SUFFIX: transcripts.FILE_LIMIT_BYTES,
@@ -30,8 +30,8 @@ _LIMITS_BYTES = {
 def download_run(url: str, folder: Path) -> None:
     """Download the files that `run.json` lists of the run at `s3://BUCKET/PREFIX`.
 
-    Result files that it does not list come as empty files, so that the reader can name them. If
-    there is no run, the folder stays empty.
+    For result files that it does not list, empty files are made, so that the report can name them.
+    If there is no run, no file is made.
     """
     bucket, prefix = parse_s3_url(url)
     start = f"{prefix.strip('/')}/".lstrip("/")
@@ -69,7 +69,7 @@ def _sizes(s3: Any, bucket: str, start: str) -> Mapping[str, int]:
 
 
 def _listed_names(folder: Path) -> set[str]:
-    """Return the names that `run.json` lists; empty if it is invalid, as its reader will say."""
+    """Return the file names that `run.json` lists; none if it is invalid, as `read_run` reports."""
     try:
         stems = read_end(folder).blocks
     except UserInputError:
@@ -87,7 +87,7 @@ def download_checkpoint(
 ) -> Path:
     """Download the checkpoint at `s3://BUCKET/MODEL/REVISION` and return its folder.
 
-    Files with weights come only if `needs_weights`; `say` is called with lines of progress.
+    Files with weights are downloaded only if `needs_weights`; `say` gets each line of progress.
     """
     bucket, prefix = parse_s3_url(url)
     start = prefix.strip("/")
@@ -97,7 +97,7 @@ def download_checkpoint(
         s3 = clients.client("s3")
         ready = _ready(s3, bucket, start, url)
     files = [file for file in ready.files if needs_weights or not file.is_weights]
-    # Named by its content: a checkpoint that was staged again gets another folder.
+    # The folder is named by a hash of its files: a checkpoint that changed gets another folder.
     content = hashlib.sha256(b"".join(map(codec.dump_record, ready.files))).hexdigest()
     place = folder / content[:12] / PurePosixPath(ready.model).name
     try:

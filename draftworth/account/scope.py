@@ -12,13 +12,13 @@ from draftworth.errors import DraftworthError
 from draftworth.experiment.naming import EXPERIMENT_TAG, PARTS, PROJECT, Names
 from draftworth.planning.resolved import ResolvedNeuron
 
-# Logical ids begin with the name of a part, or of CDK's function beside the parts.
+# Logical ids begin with the name of a part of the stack, or `Custom` for CDK's own function.
 _LOGICAL_IDS = "|".join((*PARTS, "Custom"))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scope:
-    """An experiment, and how to ask its region."""
+    """An experiment, and the AWS clients of its region."""
 
     experiment: ResolvedNeuron
     clients: Clients
@@ -42,15 +42,15 @@ class Scope:
 
     @cached_property
     def vpc_ids(self) -> list[str]:
-        """The experiment's networks: everything inside them is the experiment's, tagged or not."""
+        """Ids of the experiment's VPCs: everything in them is the experiment's, tagged or not."""
         tagged = {"Name": f"tag:{EXPERIMENT_TAG}", "Values": [self.experiment.name]}
         doing, result = "list the networks", "Vpcs[].VpcId"
         return self.here.list_all(doing, "ec2", "describe_vpcs", result, Filters=[tagged])
 
     def owns(self, name: str, tags: Callable[[], Mapping[str, str]]) -> bool:
-        """Whether a name with the project's prefix is this experiment's: by tag, else by name.
+        """Return whether a resource is this experiment's: by its tag, or without one by its name.
 
-        CloudFormation cuts long stack names, so the names of two experiments may begin alike.
+        CloudFormation shortens stack names, so names of two experiments may begin with the same.
         """
         if not name.startswith(f"{PROJECT}-"):
             return False
@@ -60,16 +60,16 @@ class Scope:
 
 
 def of_stack(stack: str, name: str) -> bool:
-    """Whether a name is a stack's or `STACK-LOGICALID-RANDOM`, made by CloudFormation in it.
+    """Return whether a name is the stack's or `STACK-LOGICALID-RANDOM`, as CloudFormation makes.
 
-    `draftworth-x-network-...` is of `x-network`, not of `x`, whose logical ids have no hyphens.
+    `draftworth-x-network-...` is of experiment `x-network`, not `x`: logical ids have no hyphens.
     """
     made = rf"{re.escape(stack)}(-({_LOGICAL_IDS})[a-z0-9]+-[a-z0-9]+)?"
     return re.fullmatch(made, name, re.IGNORECASE) is not None
 
 
 def stack_outputs(experiment: ResolvedNeuron) -> Mapping[str, str]:
-    """Return every output by its name; raises AwsError if the stack cannot be read."""
+    """Return the stack's outputs by name; raises AwsError if the stack cannot be read."""
     region, stack = experiment.spec.aws.region, experiment.names.stack
     with explained(f"look up the outputs of the stack {stack}", region=region):
         answer = client("cloudformation", region).describe_stacks(StackName=stack)
@@ -78,13 +78,13 @@ def stack_outputs(experiment: ResolvedNeuron) -> Mapping[str, str]:
 
 
 def bucket_in(outputs: Mapping[str, str], name: str) -> str | None:
-    """Return the bucket of an output such as `s3://BUCKET/FOLDER`; None without the output."""
+    """Return the bucket in an output such as `s3://BUCKET/FOLDER`; None without the output."""
     location = outputs.get(name)
     return location.removeprefix("s3://").partition("/")[0] if location else None
 
 
 def bucket_of(experiment: ResolvedNeuron, name: str) -> str:
-    """Return the bucket of an output; raises DraftworthError if the stack has no such output."""
+    """Return the bucket in a stack's output; raises DraftworthError if there is no such output."""
     bucket = bucket_in(stack_outputs(experiment), name)
     if bucket is None:
         raise DraftworthError(

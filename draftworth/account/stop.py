@@ -1,8 +1,8 @@
-"""`draftworth stop` has the capacity controller scale the accelerator nodes to zero.
+"""`draftworth stop` makes the capacity controller scale the accelerator nodes to zero.
 
-It puts `control/stop` into the results bucket and watches until no instance is left. While the
-object exists no node starts, also after another deploy; `--resume` deletes it. Exit code 1: nodes
-are still there after `--wait-minutes`, or AWS refused.
+The command writes the object `control/stop` into the results bucket and waits until no instance is
+left. While the object exists no node starts, also after another deploy; `--resume` deletes it. Exit
+code 1: instances still exist after `--wait-minutes`, or a call to AWS failed.
 """
 
 import argparse
@@ -51,7 +51,7 @@ class Nodes:
 
 @dataclass(frozen=True, kw_only=True)
 class ControllerNotes:
-    """The controller's last decision and ledger as lines, and the size it notes before it acts."""
+    """The controller's last decision and ledger as `lines`; `desired`: the node count decided."""
 
     desired: int = 0
     lines: tuple[str, ...] = ()
@@ -77,7 +77,7 @@ def _read_notes(state: Mapping[str, Any]) -> ControllerNotes:
     return ControllerNotes(desired=desired, lines=tuple(lines))
 
 
-# The object calls the controller; a node drains for a quarter of an hour at most.
+# Writing the object triggers the controller; a node then drains for at most 15 minutes.
 DEFAULT_WAIT_MINUTES = 30
 MOST_WAIT_MINUTES = 120
 LOOK_SECONDS = 15.0
@@ -100,7 +100,7 @@ class Deployment:
         return f"s3://{self.bucket}/{STOP_KEY}"
 
     def ask(self, verb: str, operation: str, **asked: bytes) -> Any:
-        """Call S3 for the object that keeps the nodes at zero; None if it is not there."""
+        """Call S3 for the object at `stop_url` and return the answer; None without the object."""
         doing, of_object = f"{verb} {self.stop_url}", {"Bucket": self.bucket, "Key": STOP_KEY}
         return self.region.ask(doing, "s3", operation, "404", "NoSuchKey", **of_object, **asked)
 
@@ -116,7 +116,7 @@ class Deployment:
         return Nodes(desired=desired, instances=_instances(self.region, scaling))
 
     def notes(self) -> ControllerNotes:
-        """Read the controller's notes; if that fails they say so: the nodes are counted anyway."""
+        """Return the controller's notes; if they cannot be read, their line says so."""
         url, asked = f"s3://{self.bucket}/{STATE_KEY}", {"Bucket": self.bucket, "Key": STATE_KEY}
         answer = self.region.ask(f"read {url}", "s3", "get_object", "NoSuchKey", "404", **asked)
         if answer is None:
@@ -136,7 +136,7 @@ def _instances(region: clients.Region, scaling_groups: list[str]) -> int:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the experiment file, `--resume` and how long to wait."""
+    """Add the experiment file, `--resume` and `--wait-minutes`."""
     parser.add_argument("experiment", type=Path, help="experiment file, YAML")
     parser.add_argument(
         "--resume", action="store_true", help="let the nodes come again, where there is work"
@@ -150,7 +150,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Stop the nodes and watch them go, or let them come again."""
+    """Have the nodes scaled to zero and wait for that, or with `--resume` let them start again."""
     experiment = load_neuron(arguments.experiment)
     deployed = Deployment(
         experiment=experiment,

@@ -1,11 +1,11 @@
 """The command line: `python -m draftworth COMMAND ...`.
 
 Exit codes: 0 done, 1 the command failed or was interrupted, 2 the input is wrong. A user's mistake
-gets a message, not a traceback. SIGTERM and SIGHUP interrupt as Ctrl-C does: the command ends all
-that it started.
+gets a message, not a traceback. SIGTERM and SIGHUP do the same as Ctrl-C: the command ends every
+process that it started.
 
-A command's module is imported when it is called, so that the domain does not import the charts or
-the rehearsal. It has `add_arguments(parser)` and `run(arguments) -> exit code`.
+Each command is a module with `add_arguments(parser)` and `run(arguments) -> exit code`, which is
+imported when the command is called, so that the domain imports neither charts nor rehearsal.
 """
 
 import argparse
@@ -42,7 +42,7 @@ COMMANDS: Mapping[str, str] = {
     "estimate": "what a draft would yield and save, from outputs that exist; needs no device",
     "schema": "the JSON Schema of experiment files, for editors",
 }
-# A command's module has its name and is in this package, but for these.
+# The module of a command has the command's name and is in this package, except for these commands.
 _OF_ACCOUNT = ("preflight", "price", "stop", "logs", "artifacts", "leftovers", "delete-assets")
 _ELSEWHERE = {"manifests": "charts.command", "rehearse": "rehearsal.command"}
 
@@ -55,11 +55,11 @@ def main(argv: Sequence[str]) -> int:
             sys.stdout.flush()
             return exit_code
     except BrokenPipeError:
-        # The reader of our output (head, less) has ended.
+        # The program that reads standard output (head, less) has ended.
         sys.stderr.close()
         return EXIT_DONE
     except OSError as error:
-        # The disk is full to which standard output goes; Python would try again when it ends.
+        # Standard output is on a full disk; it is replaced, because Python would flush it at exit.
         sys.stderr.write(f"draftworth: {untrusted.printable(str(error))}\n")
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_FAILED
@@ -83,7 +83,7 @@ def _interrupted_by(*numbers: signal.Signals) -> Iterator[None]:
     before = {number: signal.getsignal(number) for number in numbers}
     before = {number: old for number, old in before.items() if old is not signal.SIG_IGN}
     for number in before:
-        # It does not raise KeyboardInterrupt: asyncio's handler of SIGINT ends its tasks.
+        # SIGINT instead of KeyboardInterrupt, because asyncio's SIGINT handler cancels its tasks.
         signal.signal(number, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
         yield
@@ -104,13 +104,13 @@ def _run(argv: Sequence[str]) -> int:
     outer.add_argument(
         "command", choices=COMMANDS, metavar="COMMAND", help="one of those below, each with --help"
     )
-    if not argv:  # exit code 2, as argparse ends without a command
+    if not argv:  # exit code 2, as from argparse if the command is missing
         outer.print_help(sys.stderr)
         return EXIT_MISUSE
-    # The first word alone: the command's module parses the others.
+    # Only the command is parsed here; its module parses the other arguments.
     chosen = outer.parse_args(argv[:1])
     command, summary = chosen.command, COMMANDS[chosen.command]
-    # cdk8s takes the virtual environment's Node.js, also if the environment is not activated.
+    # With this PATH, cdk8s finds Node.js in the virtual environment even if that is not activated.
     tools = Path(sys.executable).parent
     os.environ["PATH"] = f"{tools}{os.pathsep}{os.environ.get('PATH', '')}"
     module = _module(command)

@@ -1,6 +1,6 @@
-"""Types and checks of arguments of several commands, and the runs that arguments name.
+"""Parses and checks arguments that several commands have, and finds the runs that they name.
 
-A message never shows a secret.
+No error message shows a secret.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from draftworth.records.prompts import PLAIN_NAME_WORDS, is_plain_name
 LONGEST_MODEL_CHARACTERS = 200
 LONGEST_TEXT_CHARACTERS = 200
 _URL = "allowed: http://HOST:PORT or https://HOST, for example http://localhost:8000"
-# The domain does not import AWS's library: these modules are loaded for runs in S3 alone.
+# The domain must not import boto3, so these modules are imported only for runs in S3.
 _S3_SOURCE = "draftworth.account.s3"
 _RUN_LIST = "draftworth.account.run_list"
 _EXPERIMENT_FILES = (".yaml", ".yml")
@@ -35,7 +35,7 @@ RUN_LIST_WORDS = (
 
 
 def whole_number(text: str, *, at_least: int = 0, at_most: int = 1_000_000) -> int:
-    """Parse an argument that is a whole number in a range."""
+    """Parse an argument that is a whole number from `at_least` to `at_most`."""
     try:
         value = int(text)
     except ValueError:
@@ -60,7 +60,7 @@ def positive_number(text: str) -> float:
 
 
 def temperature(text: str) -> float:
-    """Parse an argument that is a temperature: 0, or one that servers do not change."""
+    """Parse a sampling temperature: 0, or a value in the range that servers do not change."""
     try:
         value = float(text)
         results.check_temperature(value)
@@ -73,7 +73,7 @@ def temperature(text: str) -> float:
 
 
 def past_day(text: str) -> date:
-    """Parse an argument that is a day which has begun somewhere on earth."""
+    """Parse an argument that is a day; the day must have begun in some time zone."""
     try:
         day = date.fromisoformat(text)
     except ValueError:
@@ -84,7 +84,7 @@ def past_day(text: str) -> date:
 
 
 def short_text(text: str) -> str:
-    """Parse an argument that is a line for people."""
+    """Parse an argument that is one line of printable text."""
     if not text.strip() or not text.isprintable() or len(text) > LONGEST_TEXT_CHARACTERS:
         allowed = f"one line of 1 to {LONGEST_TEXT_CHARACTERS} printable characters"
         raise _refused(text, allowed)
@@ -92,7 +92,7 @@ def short_text(text: str) -> str:
 
 
 def model_name(text: str, *, option: str = "--model") -> str:
-    """Return a model's name on a server; raise UserInputError if no model can have it."""
+    """Return `text`, a model's name on a server; raise UserInputError if it is not allowed."""
     good = text.isprintable() and text == text.strip() and ".." not in text.split("/")
     if not good or not 1 <= len(text) <= LONGEST_MODEL_CHARACTERS:
         raise errors.UserInputError(
@@ -104,7 +104,7 @@ def model_name(text: str, *, option: str = "--model") -> str:
 
 
 def name_in_files(text: str) -> str:
-    """Return a variant's name; raise UserInputError if files and metrics cannot have it."""
+    """Return a variant's name, which file names and metrics contain; raises UserInputError."""
     if not is_plain_name(text):
         raise errors.UserInputError(
             f"--name: given {_shown(text)}, allowed: {PLAIN_NAME_WORDS}, because it is part of "
@@ -114,14 +114,14 @@ def name_in_files(text: str) -> str:
 
 
 def base_url(url: str, *, option: str = "--base-url") -> str:
-    """Return a base URL without a trailing slash or `/v1`; raise UserInputError for other text."""
+    """Return a base URL without a trailing slash or `/v1`; raise UserInputError if invalid."""
     if problem := _problem_of_url(url):
         raise errors.UserInputError(f"{option}: {problem}; {_URL}")
     return url.rstrip("/").removesuffix("/v1")
 
 
 def _problem_of_url(url: str) -> str:
-    """Return the problem of an address, without parts that may be a secret; empty: it is good."""
+    """Return what is wrong with a URL, without parts that may be secret; empty if nothing is."""
     if "@" in url:
         return (
             "given an address with a user name or password (not shown), which would be written "
@@ -141,7 +141,7 @@ def _problem_of_url(url: str) -> str:
 
 
 def check_api_key() -> None:
-    """Raise UserInputError, without the key, for one that no HTTP header can carry."""
+    """Raise UserInputError, without showing the API key, if no HTTP header can carry the key."""
     bearer(os.environ.get(API_KEY_VARIABLE))
 
 
@@ -155,7 +155,7 @@ def _shown(text: str) -> str:
 
 @contextmanager
 def local_run(run_at: str) -> Iterator[Path]:
-    """Yield the run's folder; for a run in S3 a copy, which is deleted afterwards."""
+    """Yield the run's folder; for a run in S3, a folder with a copy, deleted afterwards."""
     if not run_at.startswith(S3_SCHEME):
         yield Path(run_at)
         return
@@ -168,7 +168,7 @@ def local_run(run_at: str) -> Iterator[Path]:
 
 
 def run_list(runs_at: str) -> Iterator[str] | None:
-    """Return lines that list the runs of an experiment or a bucket; None for one run's argument."""
+    """Return lines that list an experiment's or a bucket's runs; None if `runs_at` is one run."""
     if runs_at.endswith(_EXPERIMENT_FILES) and not runs_at.startswith(S3_SCHEME):
         of_experiment = importlib.import_module(_RUN_LIST).lines_of_experiment
         return cast(Iterator[str], of_experiment(Path(runs_at)))

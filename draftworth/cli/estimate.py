@@ -1,7 +1,7 @@
-"""`draftworth estimate`: what a draft would yield and save, before a device exists.
+"""`draftworth estimate`: what a draft would yield and save, without an accelerator.
 
-Each draft reads the target's own outputs, of a past run or a log, once, on this machine's CPU. Its
-readings show the tokens per step at every window, and with the cost of a step what a token costs.
+Each draft model is run on this machine's CPU over the target's outputs of a past run or a log. Its
+predictions (readings) give the tokens per step at every window, and with step costs a token's cost.
 """
 
 import argparse
@@ -32,14 +32,14 @@ from draftworth.report.writing import write_page
 
 WINDOWS = range(1, 16)
 
-# The domain imports neither AWS's library nor the rehearsal: these are loaded when they are needed.
+# The domain must import neither boto3 nor the rehearsal: these modules are imported when needed.
 _S3_CHECKPOINT = "draftworth.account.s3"
 _ENGINE = "rehearsal.install"
 _BUCKET = f"(BUCKET: the stack's output {CHECKPOINTS_OUTPUT})"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the experiment, the outputs, the drafts, and the folder for readings."""
+    """Add the experiment file, the outputs, the drafts, and the other options."""
     parser.add_argument("experiment", metavar="EXPERIMENT", type=Path, help="an experiment file")
     parser.add_argument(
         "--answers",
@@ -100,7 +100,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Let the drafts read, and print the estimates."""
+    """Run the drafts over the outputs, and print the estimates."""
     experiment = load(arguments.experiment)
     if isinstance(experiment, ResolvedNeuron):
         experiment = with_looked_up_price(experiment)
@@ -118,7 +118,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _estimates(
     experiment: ResolvedNeuron | ResolvedLocal, arguments: argparse.Namespace
 ) -> Iterator[forecast.DraftEstimate]:
-    """Yield the estimates of each draft at each load; invalid input is refused before any reads."""
+    """Yield the estimate of each draft at each load; input is checked before a draft is run."""
     method, windows = _method(experiment)
     card = findings.read_step_costs(arguments.card) if arguments.card else None
     all_costs = _step_costs(card, method)
@@ -127,7 +127,7 @@ def _estimates(
     given = _given_outputs(experiment, arguments.answers)
     weights = {c.name: c.weight for c in experiment.spec.workload.classes}
     outputs.check_classes(weights, given.outputs)
-    # The drafts come last, because a download may be large.
+    # The drafts are found last, because their download may be large.
     drafts = _drafts(experiment, arguments.draft, arguments.out)
     install_engine = importlib.import_module(_ENGINE).install_engine
     reader = Reader(

@@ -1,4 +1,4 @@
-"""`draftworth estimate`: what an accelerator hour would settle, cost and save."""
+"""`draftworth estimate`: what to measure next, what that costs, and what a draft can save."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -16,9 +16,9 @@ from draftworth.records.findings import StepCostCard
 
 @dataclass(frozen=True, kw_only=True)
 class TokenPrice:
-    """The price of a token without a draft, in decoding alone.
+    """The price of a token without a draft, of decoding without prefill.
 
-    node_share: the baseline's part, 0 to 1. step_s: seconds a step of `requests` at once.
+    node_share: the baseline's part of a node. step_s: seconds of a step with `requests` in flight.
     """
 
     usd_per_node_hour: float
@@ -40,13 +40,13 @@ class TokenPrice:
 
 
 def token_prices(experiment: ResolvedExperiment, card: StepCostCard) -> dict[str, TokenPrice]:
-    """Return a token's price by label of the load; raises UserInputError for a bad card.
+    """Return a token's price by the load's label; raises UserInputError for an invalid card.
 
-    There are none if the node's price is unknown or the card is of other servers.
+    The result is empty if the node's price is unknown or the card is of other servers.
     """
     serving, price = checked_serving(card), experiment.price
     ours = run_specification.serving_facts(experiment)
-    # Servers that differ in their decoding alone take as long for a step.
+    # `decoding` is not compared: the baseline's step takes as long, whatever the variants are.
     if price is None or replace(serving, decoding=ours.decoding) != ours:
         return {}
     plain = {
@@ -63,7 +63,7 @@ def token_prices(experiment: ResolvedExperiment, card: StepCostCard) -> dict[str
             requests=min(in_flight, serving.max_num_seqs),
         )
         for cost in card.costs
-        # If requests come at random times, nobody knows how many share a step.
+        # In a Poisson load it is not known how many requests share a step.
         if (in_flight := cost.load.in_flight) is not None
         and cost.variant in plain
         and cost.step_latency_s
@@ -77,11 +77,11 @@ def settling(
     price: TokenPrice | None,
     tokens_per_day: int | None,
 ) -> Iterator[str]:
-    """Yield what to measure and its cost, then what can be saved; nothing if no window can pay."""
+    """Yield what to measure, its cost, and what can be saved; nothing if no window can pay."""
     if found.to_measure:
         yield _to_measure(experiment, found)
     if found.outcome != "cannot pay":
-        # Nobody pays for tokens of a local experiment.
+        # In a local experiment tokens have no price.
         is_paid = isinstance(experiment, ResolvedNeuron)
         yield _saving(found, price, tokens_per_day if is_paid else None)
 
@@ -94,7 +94,7 @@ def _to_measure(experiment: ResolvedExperiment, found: Conclusion) -> str:
             f" (no variant has {windows_text(missing)}: add one for each, or a `search` with them)"
         )
     if found.about.is_measured and found.about.window in found.to_measure:
-        # Its step was measured already, and the interval was too wide.
+        # The step of this window was measured already, but its interval is too wide.
         windows += " again, for longer"
     if not isinstance(experiment, ResolvedNeuron):
         return f"What would settle it: a run of the experiment that measures {windows}."

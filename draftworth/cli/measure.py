@@ -1,4 +1,4 @@
-"""`draftworth measure`: measures one OpenAI-compatible endpoint with the client of the Job."""
+"""`draftworth measure`: measures one OpenAI-compatible endpoint with the measuring Job's client."""
 
 import argparse
 import sys
@@ -19,7 +19,7 @@ _NO_SOURCE = "given by hand, source not named"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add endpoint, prompts, output folder and the options of the requests."""
+    """Add the endpoint, the prompts, the output folder and the options of the requests."""
     parser.add_argument("--base-url", required=True, help="e.g. http://localhost:8000")
     parser.add_argument("--model", required=True, help="the name the server serves")
     parser.add_argument(
@@ -112,7 +112,7 @@ def run(given: argparse.Namespace) -> int:
 
 
 def _cases(paths: Sequence[Path], most_tokens: int) -> tuple[Case, ...]:
-    """Read the cases of all paths; two with one class and name would be one case in the report."""
+    """Read the cases of all paths; refuse two with one class and name, which a report would mix."""
     found: dict[tuple[str, str], Case] = {}
     for path in paths:
         for case in find_cases(path, most_tokens=most_tokens):

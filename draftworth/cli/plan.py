@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
     experiment = resolved.load(arguments.experiment)
     if isinstance(experiment, resolved.ResolvedNeuron):
         experiment = prices.with_looked_up_price(experiment)
-    # Everything is computed before the first line is printed, so a wrong option is reported alone.
+    # All lines are computed before printing starts, so that a wrong option prints only its error.
     for line in list(_plan_lines(experiment, arguments)):
         print(line)
     return 0
@@ -95,7 +95,7 @@ def _first_and_second(
 
 
 def _variants_lines(experiment: resolved.ResolvedExperiment) -> Iterator[str]:
-    """Show every variant; candidates that differ in draft and window alone share one server."""
+    """Yield the lines of every variant; candidates of one method show one command for all."""
     soonest = sorted(experiment.variants, key=lambda variant: not experiment.starts_up(variant))
     groups: dict[str, list[resolved.ResolvedVariant]] = {}
     for variant in soonest:

@@ -48,7 +48,7 @@ def _phase_row(run: RunForecast, name: str) -> tuple[str, ...]:
 
 
 def candidate_lines(experiment: resolved.ResolvedExperiment) -> Iterator[str]:
-    """Yield the candidates of a search by draft, and those that are certainly measured."""
+    """Yield a search's candidates by draft, and which of them are certain to be measured."""
     search, extent = experiment.search, experiment.extent
     if search is None or extent is None:
         return
@@ -121,7 +121,7 @@ def _stop_lines(run: RunForecast, search: search_time.SearchTime) -> Iterator[st
 
 
 def cost_lines(first: RunForecast, second: RunForecast) -> Iterator[str]:
-    """Yield the cost of a first run, of a second one, and of everything beside the nodes."""
+    """Yield the cost of a first run, of a second run, and of what is billed beside the nodes."""
     aws = first.experiment.spec.aws
     yield ""
     if aws.price is None:
@@ -154,7 +154,7 @@ def billed_text(run: RunForecast) -> str:
 
 
 def block_text(experiment: resolved.ResolvedNeuron, capacity: CapacityBlock) -> str:
-    """Return the cost of a Capacity Block with its factors."""
+    """Return the cost of a Capacity Block, with the factors of which it is the product."""
     price, block = experiment.node_price, PaidBlock.of(experiment, capacity)
     assumed = "" if capacity.hours else "; aws.capacity.hours is not given: one day, the shortest"
     return (
@@ -206,11 +206,11 @@ def _standing_line() -> str:
 
 
 def _metrics_line(experiment: resolved.ResolvedNeuron) -> str:
-    """CloudWatch's charge for the metrics of a run; each combination of dimensions is one."""
+    """Return CloudWatch's charge for a run's metrics, each with one combination of dimensions."""
     classes, loads = len(experiment.spec.workload.classes), len(experiment.loads)
     of_variants = sum(len(charged(speculates=v.speculates)) for v in experiment.variants)
     of_verdict = len(FINDING_METRICS) * (len(experiment.variants) - 1)
-    traffics = classes + 1 if classes > 1 else classes  # each class, and the mix of several
+    traffics = classes + 1 if classes > 1 else classes  # each class, and their mix
     count = (of_variants * classes + of_verdict * traffics) * loads
     price = assumption_data().custom_metric
     usd_per_month = count * price.usd_per_month

@@ -30,7 +30,7 @@ def notes(
 
 
 def time_advice(run: RunForecast) -> Iterator[str]:
-    """Warn if the worst case, or even the best one, exceeds the experiment's limits."""
+    """Yield warnings if the worst case, or even the best case, exceeds the experiment's limits."""
     aws = run.experiment.spec.aws
     deadline, budget = f"{DEADLINE} {aws.deadline_minutes}", f"{BUDGET} {aws.budget_usd:.2f}"
     needs, costs = "needs {:.0f} minutes after the deploy", "costs {:.2f} USD"
@@ -61,7 +61,7 @@ def _block_advice(run: RunForecast, block: capacity_block.PaidBlock) -> Iterator
 
 
 def _needed(run: RunForecast, needed: assumptions.Bounds) -> Iterator[assumptions.Bounds]:
-    """Yield the minutes that a run needs; a search: for certain candidates, on average, for all."""
+    """Yield the minutes that a run needs; for a search: at least, on average, and at most."""
     if search := run.search:
         certain = needed.worst - run.others_minutes.worst
         average = certain + search.further_minutes(search.extent.average).worst
@@ -109,7 +109,7 @@ def _stop_advice(run: RunForecast) -> Iterator[str]:
     if run.search is None:
         return
     spans, last = run.unlimited.worst.spans, run.search.extent.certain[-1].variant
-    # The first one is begun in any case.
+    # `search.stop` cannot leave out the first candidate.
     begin = min(span.start for name, span in spans.items() if name.partition(" ")[2] == last)
     passed = begin - spans[NODE_START].end
     if len(run.search.extent.certain) > 1 and passed >= run.search.stop_minutes:
@@ -151,7 +151,7 @@ def _request_advice(experiment: ResolvedExperiment) -> Iterator[str]:
             f"{most} requests in flight are more than serving.max_num_seqs "
             f"{serving.max_num_seqs}: requests queue in the server and TTFT includes that time"
         )
-    # A text has at least as many tokens as words, in languages with spaces.
+    # In languages with spaces, a text has at least as many tokens as words.
     prompts = (prompt for case in experiment.cases for prompt in case.prompts)
     longest = max(sum(len(text.split()) for text in prompt.texts) for prompt in prompts)
     if not work.input_lengths and longest > work.most_input_tokens:
@@ -192,7 +192,7 @@ def _aws_advice(spec: NeuronExperiment) -> Iterator[str]:
             f"{model} is gated and aws.hub_token_secret names no secret: staging it fails, and no "
             "accelerator node starts"
         )
-    yield from dict.fromkeys(_head_advice(spec))  # candidates of one head share a note
+    yield from dict.fromkeys(_head_advice(spec))  # one note for candidates with the same head
     if spec.baseline_as_shipped:
         yield from _as_shipped_advice(spec)
     for model in spec.unpinned_models:

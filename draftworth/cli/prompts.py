@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Import, and print the numbers of prompts."""
+    """Import the prompts, and print how many there are."""
     order = ImportOrder(
         source=arguments.source,
         format=arguments.format,

@@ -1,9 +1,9 @@
-"""`draftworth report`: the verdict of one run or of several put together; or which runs exist.
+"""`draftworth report`: the verdict of one run or of several pooled runs, or a list of runs.
 
-`--score COMMAND` has a program of the user's score the outputs of both sides. It reads a line of
-JSON for each pair of outputs from its standard input (`ToScore.line`), and answers each with a line
-`{"baseline": 0.8, "variant": 0.9}` on its standard output, in the same order. A score may be of any
-kind: of an evaluation, a likelihood, 1 for a valid answer.
+`--score COMMAND` runs a user's program that scores the outputs of the baseline and of a variant.
+The program reads a line of JSON for each pair of outputs from standard input (`ToScore.line`), and
+writes a line `{"baseline": 0.8, "variant": 0.9}` for each pair to standard output, in the same
+order. A score can be any number, such as an evaluation's, a likelihood, or 1 for a valid answer.
 """
 
 import argparse
@@ -67,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the verdict, and write the report if asked to; or list runs."""
+    """Print the verdict, and with `--out` write the report; or list runs."""
     for place in arguments.runs:
         if (listed := run_list(place)) is not None:
             _refuse_with_a_list(arguments, place)
@@ -83,8 +83,8 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         document = _report(arguments, facts, transcripts)
     if out is not None:
-        # Written first: a reader of the printed text (`head`) may end early, and this program too.
-        # Imported here: templates and plotting take long, and other commands do not need them.
+        # Files are written before text is printed, because a reader such as `head` may end early.
+        # Imported here: it loads templates and plotting, which is slow and only `--out` needs.
         from draftworth.report import writing
 
         if arguments.handover:
@@ -168,13 +168,13 @@ def _predictions(runs_at: Sequence[str]) -> tuple[Prediction, ...]:
 
 
 def print_verdict(run: Run, predictions: Sequence[Prediction], transcripts: Transcripts) -> None:
-    """Print the report of a run that was just measured."""
+    """Print the report of a run that has just been measured."""
     document = document_of(facts_of(run, transcripts), predictions=predictions)
     print(*document_lines(document), sep="\n")
 
 
 def score(command: str, facts: RunFacts, transcripts: Transcripts) -> tuple[ScoreComparison, ...]:
-    """Run the program over all pairs of outputs; raises DraftworthError if it fails."""
+    """Let `command` score all pairs of outputs, and compare the scores; raises DraftworthError."""
     outputs = to_score(facts, transcripts)
     if not outputs:
         raise UserInputError(

@@ -1,1 +1,1 @@
-"""What a draft will yield and save, without a device, from outputs that the target gave."""
+"""Estimates what a draft will yield and save from the target's outputs, without an accelerator."""

@@ -1,4 +1,4 @@
-"""Estimates for readers and programs: a document (terminal, page), and JSON."""
+"""Shows estimates as a document, for a terminal or an HTML page, and as JSON."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _TONES = {"pays": "good", "cannot pay": "bad", "open": "open"}
 
 
 def document_of(experiment: str, estimates: Sequence[DraftEstimate]) -> document.Document:
-    """Return a section for each draft at each load, and after a draft's loads its predictions."""
+    """Return a document with a section for each draft at each load, and drafts' predictions."""
     sections: list[document.Section] = []
     numbered = enumerate(estimates, start=1)
     for draft, at_loads in groupby(numbered, key=lambda pair: pair[1].draft):
@@ -71,7 +71,7 @@ def _section(estimate: DraftEstimate, index: int) -> document.Section:
 
 
 def _costs(forecast: WindowForecast) -> Mapping[str, CostRange]:
-    """Return the cost of a token in each class; if there are several, the whole traffic's first."""
+    """Return the cost of a token in each class; with several classes, the whole traffic's first."""
     classes = forecast.class_cost_ratios
     return {TRAFFIC_MIX: forecast.cost_ratio, **classes} if len(classes) > 1 else classes
 
@@ -83,7 +83,7 @@ def _cost_table(forecasts: Sequence[WindowForecast]) -> tuple[document.Table, ..
 
 
 def _yield_table(forecasts: Sequence[WindowForecast]) -> tuple[document.Table, ...]:
-    # A step that costs 2 baseline steps has to yield 2 tokens, so one column shows both.
+    # A step that costs 2 baseline steps breaks even at 2 tokens, so one column shows both.
     classes = forecasts[0].tokens_per_step
     rows = (
         (
@@ -147,7 +147,7 @@ def _interval(found: Estimate) -> str:
 
 
 def json_text(estimates: Sequence[DraftEstimate]) -> str:
-    """Return a JSON list, which `search.forecast` of an experiment takes."""
+    """Return the estimates as a JSON list; `search.forecast` of an experiment can read its file."""
     return json.dumps([_as_json(estimate) for estimate in estimates], indent=2)
 
 

@@ -1,8 +1,8 @@
-"""What a token costs with a draft at every window, and whether that pays.
+"""Forecasts what a token costs with a draft at every window, and whether the draft pays.
 
-Costs are counted in steps of the baseline, each of which yields one token. In decoding alone, a
-token with a draft costs step cost / tokens per step. The cost of a step depends on the device; its
-tokens depend on two models and a text, and have an interval over the prompts that were read.
+Costs are counted in steps of the baseline, each of which yields one token. In decoding, without
+prefill, a token with a draft costs step cost / tokens per step. The cost of a step depends on the
+device; its tokens depend on target, draft and text, and have an interval over the prompts.
 """
 
 import math
@@ -20,11 +20,11 @@ from draftworth.records.readings import Reading
 
 @dataclass(frozen=True, kw_only=True)
 class WindowForecast:
-    """One window in one traffic.
+    """The forecast of one window.
 
-    checked: drafts that a step checks. tokens_per_step: of each class.
+    checked: how many drafted tokens a step checks. tokens_per_step: by class.
     cost_ratio: the cost of a token in decoding, variant / baseline.
-    is_measured: whether the step cost of this very window was measured.
+    is_measured: whether the step cost of exactly this window was measured.
     """
 
     window: int
@@ -43,7 +43,7 @@ class WindowForecast:
 
     @property
     def breaks_even_at(self) -> float:
-        """Step cost, in baseline steps, at which a token costs as much as without a draft."""
+        """The step cost, in baseline steps, at which a token costs as much as without a draft."""
         middle = math.sqrt(self.cost_ratio.low * self.cost_ratio.high)
         return math.sqrt(self.step_cost.low * self.step_cost.high) / middle
 
@@ -51,7 +51,7 @@ class WindowForecast:
 def _cost_ratio(
     step: CostRange, tokens: Mapping[str, Estimate], weights: Mapping[str, float]
 ) -> CostRange:
-    """Return the cost of a token where `weights` are the classes' parts of the output tokens."""
+    """Return a token's cost ratio; `weights` are the classes' parts of the output tokens."""
     total = sum(weights[name] for name in tokens)
     best = sum(weights[n] / (t.high or t.value) for n, t in tokens.items()) / total
     worst = sum(weights[n] / (t.low or t.value) for n, t in tokens.items()) / total
@@ -68,7 +68,7 @@ def forecast(
     """Return the forecast of every window.
 
     found: tokens per step, as `yields` returns them. weights: parts of the output tokens by class.
-    windows: the drafts that a step checks, by `num_speculative_tokens`.
+    windows: how many drafted tokens a step checks, by window (`num_speculative_tokens`).
     """
     forecasts = []
     for window, checked in sorted(windows.items()):
@@ -91,8 +91,8 @@ def forecast(
 class Conclusion:
     """Whether any window pays.
 
-    sentence: the whole conclusion. about: the window that it is about. to_measure: the windows that
-    an accelerator would have to measure to settle it; empty if it is final.
+    sentence: the whole conclusion. about: the window that `sentence` is about. to_measure: the
+    windows that a run must measure before the conclusion is final; empty if it is final.
     """
 
     outcome: Literal["pays", "cannot pay", "open"]
@@ -102,7 +102,7 @@ class Conclusion:
 
 
 def conclude(forecasts: Sequence[WindowForecast]) -> Conclusion:
-    """Return whether any window pays, as far as it is known."""
+    """Return whether any window pays, as far as that is known."""
     best = min(forecasts, key=lambda f: f.cost_ratio.low)
     surest = min(forecasts, key=lambda f: f.cost_ratio.high)
     if best.cost_ratio.low > 1:
@@ -154,11 +154,11 @@ def windows_text(windows: Sequence[int]) -> str:
 class DraftEstimate:
     """The estimate of one draft at one load.
 
-    target: as the experiment names it. draft: its folder.
-    load: at which the step costs were measured; None if they are published ones.
-    predictions: compared with the servers of the run that the outputs are from, if they had this
-        draft.
-    settling: sentences that say what an accelerator hour would settle, cost and save.
+    target: as the experiment names it. draft: the draft's folder.
+    load: the label of the load at which step costs were measured; None for published step costs.
+    predictions: tokens per step, predicted and as measured in the run that the outputs are from,
+        if variants of that run had this draft.
+    settling: sentences on what to measure next, what that costs, and what the draft can save.
     """
 
     target: str
@@ -190,7 +190,7 @@ def estimate_of(
     windows: Mapping[int, int],
     step_costs: StepCosts,
 ) -> DraftEstimate:
-    """Return the estimate that a draft's readings give; windows, weights: as of `forecast`."""
+    """Return the estimate from a draft's readings; `windows` and `weights` are as in `forecast`."""
     found = yields(readings, windows.values())
     return DraftEstimate(
         target=target,

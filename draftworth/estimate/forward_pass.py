@@ -1,4 +1,4 @@
-"""A model's forward pass over outputs that exist (teacher forcing): loading it, and its logits.
+"""Loads a model and runs its forward pass over given outputs (teacher forcing).
 
 Only the engine's interpreter imports this module, because it alone has torch and transformers.
 """
@@ -26,12 +26,12 @@ from draftworth.untrusted import one_line
 
 # The logits of one batch take at most this much memory: tokens x vocabulary x 4 bytes.
 MAX_LOGITS_BYTES = 2**29
-# A log-likelihood of a token, in nats, that is below any that a model gives.
+# The least log-likelihood of a token, in nats: lower than a model gives in practice.
 LEAST = -100.0
 
 
 def load_tokenizer(target: Path, model: Path) -> PreTrainedTokenizerBase:
-    """Return the target's tokenizer; raise UserInputError if the model that reads has another."""
+    """Return the target's tokenizer; raise UserInputError if `model` has another vocabulary."""
     own, read = _tokenizer(target), _tokenizer(model)
     ours, theirs = own.get_vocab(), read.get_vocab()
     if ours != theirs:
@@ -90,7 +90,7 @@ def _check_fits(folder: Path) -> None:
 
 
 def ending_ids(model: PreTrainedModel) -> tuple[int, ...]:
-    """Return the ids that end an output, by the generation configuration, as vLLM does."""
+    """Return the ids of tokens that end an output, from the generation config, as vLLM does."""
     found = model.generation_config.eos_token_id
     if found is None:
         return ()
@@ -113,7 +113,7 @@ class Tokens:
 def tokens_of(
     output: Output, tokenizer: PreTrainedTokenizerBase, *, enable_thinking: bool
 ) -> Tokens:
-    """Return an output in the target's tokens, as its server saw them."""
+    """Return the token ids of an output and its prompt, as the target's server had them."""
     asked = output.asked
     if "prompt" in asked:
         prompt_ids = tokenizer.encode(asked["prompt"])
@@ -138,10 +138,10 @@ def read_outputs(
     temperature: float,
     forbidden: Sequence[int] = (),
 ) -> Iterator[list[Reading]]:
-    """Yield readings batch by batch, the shortest outputs first; outputs without tokens have none.
+    """Yield readings batch by batch, of the shortest outputs first, without empty outputs.
 
-    temperature: of the model's distribution. forbidden: ids that the server could not draw, such
-    as those that end an output if its length is fixed.
+    temperature: of the model's distribution. forbidden: ids of tokens that the server could not
+    sample, such as those that end an output if its length is fixed.
     """
     known = sorted((o for o in outputs if o.output_ids), key=lambda o: o.length)
     for batch in _batches(known, model.config.vocab_size):
@@ -173,16 +173,16 @@ def _read(
 
 
 def _reading(tokens: Tokens, logits: torch.Tensor, temperature: float) -> Reading:
-    # An output token is drawn from the logits at the position before it.
+    # An output token is sampled from the logits at the position before the token.
     first = len(tokens.prompt_ids) - 1
     own = logits[first : first + len(tokens.output_ids)].float()
     said = torch.tensor(tokens.output_ids)
     hits = (own.argmax(dim=-1) == said)[1:]
     logs = (own / temperature).log_softmax(dim=-1)
     chances = logs.exp()
-    # A chance of 0 has a logarithm of minus infinity, and its part in the sums is 0.
+    # A probability of 0 has the logarithm minus infinity, but must add 0 to the sums.
     finite = logs.masked_fill(logs == -torch.inf, 0.0)
-    # A token that could not be drawn counts as very unlikely, so that sums stay numbers.
+    # A token of probability 0 gets the log-likelihood `LEAST`, so that sums stay finite.
     likelihoods = logs.gather(-1, said.unsqueeze(-1)).squeeze(-1).double().clamp(LEAST)
     mean = (chances * finite).sum(dim=-1)
     square = (chances * finite.square()).sum(dim=-1)

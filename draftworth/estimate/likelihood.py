@@ -1,13 +1,12 @@
-"""Whether outputs are the target's: a model checks their likelihood, and `report` shows the result.
+"""Checks by likelihood under a model whether outputs are the target's; `report` shows the result.
 
-docs/estimate.md has the three checks. In sampled outputs that the target reads, log p(token) + the
-entropy of p at its position is a martingale difference (Brown 1971). Its variance is not clustered
-by prompt: a right sampler draws each output to a prompt independently, so their sums have nothing
-in common, and p says how far they spread. With clusters the false alarms are the same, and a
-variance has to be estimated from a few prompts (counted in
-tests/draftworth/estimate/test_likelihood.py). Classes are checked one by one under a draft: noise
-is less likely than texts that a draft knows well and more likely than texts that it does not know,
-and over both classes that may add up to nothing.
+docs/estimate.md describes the three checks. For sampled outputs under the target's distribution p,
+log p(token) + the entropy of p at that position is a martingale difference (Brown 1971). Its
+variance is computed from p, without clusters by prompt: a correct sampler draws the outputs to one
+prompt independently. With clusters the rate of false alarms is the same, but the variance has to be
+estimated from a few prompts (counted in tests/draftworth/estimate/test_likelihood.py). The check
+under a draft is made class by class: noise is less likely than texts that the draft knows well, but
+more likely than texts that it does not know, so differences of several classes may cancel out.
 """
 
 import math
@@ -31,8 +30,8 @@ from draftworth.records.reading import Run
 from draftworth.records.readings import Output, Reading
 from draftworth.records.transcripts import Transcripts
 
-# At most this part of a right server's outputs has a token beyond a near tie, because the server
-# and the model that reads round in different ways.
+# Of a correct server's outputs, at most this part has a token beyond a near tie: the server and the
+# model in this check round differently.
 RIGHT_BEYOND = 0.05
 
 
@@ -44,14 +43,14 @@ def check_outputs(
     *,
     progress: Callable[[str], None],
 ) -> None:
-    """Check the outputs of a run, by the target if its folder has the model and it fits.
+    """Check a run's outputs with the target, or with `draft` if the target cannot be loaded.
 
     Errors go to `progress` only, because the estimate is complete without the check.
     """
     if given.run is None:
         return
     by_target = can_read(reader.target)
-    # The target's check says more than a draft's, so a draft does not replace it.
+    # An earlier check with the target is kept, because it says more than one with a draft.
     if not by_target and any(
         not isinstance(f, likelihoods.DraftLikelihood) for f in given.run.likelihoods
     ):
@@ -74,13 +73,13 @@ def check_outputs(
 def checks_by_target(
     experiment: ResolvedExperiment, run: Run, transcripts: Transcripts, reader: Reader
 ) -> Iterator[likelihoods.ModelsCheck]:
-    """Yield what the target says of each variant's outputs; raises DraftworthError."""
+    """Yield the check of each variant's outputs with the target; raises DraftworthError."""
     check = likelihood_of if run.result.temperature else greedy_likelihood_of
     for variant, outputs in _outputs(experiment, run, transcripts).items():
         readings = reader.readings(
             reader.target,
             outputs,
-            # Sampled outputs were drawn at the run's temperature; greedy ones are read at 1.
+            # Sampled outputs are checked at the run's temperature, greedy outputs at 1.
             temperature=run.result.temperature or 1.0,
             fixed_length=experiment.spec.workload.fixed_output_length,
         )
@@ -91,7 +90,7 @@ def checks_by_target(
 def _checks_by_draft(
     experiment: ResolvedExperiment, run: Run, transcripts: Transcripts, reader: Reader, draft: Path
 ) -> Iterator[likelihoods.DraftLikelihood]:
-    """Yield the checks of the variants whose outputs are not the same as the baseline's."""
+    """Yield the checks of the variants whose outputs differ from the baseline's."""
     fixed = experiment.spec.workload.fixed_output_length
     read = partial(reader.readings, draft, fixed_length=fixed)
     outputs = _outputs(experiment, run, transcripts)
@@ -117,7 +116,7 @@ def _said(outputs: Sequence[Output]) -> set[tuple[object, ...]]:
 
 
 def likelihood_of(variant: str, readings: Sequence[Reading]) -> likelihoods.Likelihood | None:
-    """Check sampled outputs; None if the target leaves nothing to chance."""
+    """Check sampled outputs; None if the target is certain of every token (variance 0)."""
     variance = math.fsum(r.variance for r in readings)
     if variance <= 0:
         return None
@@ -134,7 +133,7 @@ def likelihood_of(variant: str, readings: Sequence[Reading]) -> likelihoods.Like
 def greedy_likelihood_of(
     variant: str, readings: Sequence[Reading]
 ) -> likelihoods.GreedyLikelihood | None:
-    """Check the first greedy output of each prompt; None if there is none."""
+    """Check the first greedy output of each prompt; None if there is no output."""
     firsts = [*{_prompt(r): r for r in reversed(readings)}.values()]
     if not firsts:
         return None
@@ -152,7 +151,7 @@ def greedy_likelihood_of(
 def draft_likelihoods_of(
     variant: str, readings: Sequence[Reading], baseline: Sequence[Reading], *, draft: str
 ) -> list[likelihoods.DraftLikelihood]:
-    """Compare a variant's readings with the baseline's, class by class; `draft` made both."""
+    """Compare a variant's readings with the baseline's by class; both are readings by `draft`."""
     own, others = _by_prompt(readings), _by_prompt(baseline)
     differences: defaultdict[str, list[float]] = defaultdict(list)
     for prompt in sorted(own.keys() & others.keys()):

@@ -1,6 +1,6 @@
-"""Folders of the models that read outputs: whether one can be a model, and fits into memory.
+"""Checks whether a folder can hold a model, and whether the model fits into memory.
 
-The engine's interpreter imports this module, so it needs the standard library only.
+The engine's interpreter imports this module, so it imports no third-party library.
 """
 
 import os
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from draftworth.errors import UserInputError
 
-# Beside the weights, activations and the logits of a batch need memory.
+# The memory for activations and the logits of a batch, in addition to the weights.
 SPARE_BYTES = 2**30
 MEMINFO = Path("/proc/meminfo")
 
@@ -48,12 +48,12 @@ def _has(folder: Path, names: Sequence[str]) -> bool:
 
 
 def can_read(folder: Path) -> bool:
-    """Return whether a folder has a whole model, not only a tokenizer, and the model fits."""
+    """Return whether a folder has a model, not only a tokenizer, that fits into memory."""
     return _has(folder, _CONFIGURATION) and _has(folder, _WEIGHTS) and fits(folder)
 
 
 def fits(folder: Path) -> bool:
-    """Return whether a model's weights, and the memory to work with them, are free now."""
+    """Return whether a model's weights and `SPARE_BYTES` fit into the memory that is free now."""
     return weights_bytes(folder) + SPARE_BYTES <= available_bytes(MEMINFO)
 
 
@@ -67,11 +67,11 @@ def available_bytes(meminfo: Path) -> int:
     try:
         lines = meminfo.read_text(encoding="ascii").splitlines()
         return next(int(line.split()[1]) * 2**10 for line in lines if line.startswith("MemAvail"))
-    except (OSError, ValueError, IndexError, StopIteration):  # no Linux
+    except (OSError, ValueError, IndexError, StopIteration):  # not on Linux
         return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def shown(folder: Path) -> str:
-    """Return the path for a reader: relative to the current folder if it lies below that."""
+    """Return the path to print: relative to the current folder if the path is below it."""
     here = Path.cwd()
     return str(folder.relative_to(here) if folder.is_relative_to(here) else folder)

@@ -1,4 +1,4 @@
-"""The target's own outputs, which drafts read: of a run, of a folder, or of a log."""
+"""Finds the target's outputs: of a run, in a folder of answers, or kept beside the prompts."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,9 +19,9 @@ from draftworth.records.transcripts import Transcripts, read_transcripts
 
 @dataclass(frozen=True, kw_only=True)
 class GivenOutputs:
-    """The outputs that drafts read, and the run that they come from; None if they are of no run.
+    """The target's outputs, and the run that they are from; `run` is None if they are not of a run.
 
-    folder: the run's folder, in which findings are kept; None if that is a copy of a run in S3.
+    folder: the run's folder, for files with results; None if it is only a copy of a run in S3.
     """
 
     outputs: Sequence[Output]
@@ -31,10 +31,10 @@ class GivenOutputs:
 
 
 def given_outputs(experiment: ResolvedExperiment, folder: Path | None) -> GivenOutputs:
-    """Return the outputs in the folder of a run, or in one with CLASS/CASE.jsonl.
+    """Return the outputs of the run in `folder`, or those in its files CLASS/CASE.jsonl.
 
-    Without a folder they are the answers that `prompts import` kept beside the prompts. It raises
-    UserInputError if there are none, or they are another model's.
+    Without `folder`, return the answers that `prompts import` kept beside the prompts. Raises
+    UserInputError if there are no outputs, or if they are another model's.
     """
     if folder is None:
         return GivenOutputs(outputs=_outputs_beside_prompts(experiment))
@@ -113,7 +113,7 @@ def _check_target(experiment: ResolvedExperiment, run: Run) -> None:
 
 
 def outputs_of_run(run: Run, transcripts: Transcripts, cases: Iterable[Case]) -> list[Output]:
-    """Return the baseline's greedy outputs; raise UserInputError if none answers these cases."""
+    """Return the baseline's first output to each prompt; raise UserInputError without any."""
     _check_has_prompts_as_they_are(run)
     found = outputs_of_blocks(run.blocks, transcripts, cases, variant=run.result.baseline)
     if not found:
@@ -140,7 +140,7 @@ def _check_has_prompts_as_they_are(run: Run) -> None:
 def outputs_of_variant(
     run: Run, transcripts: Transcripts, cases: Iterable[Case], *, variant: str
 ) -> list[Output]:
-    """Return a variant's outputs: every sampled one; of greedy ones the first of each prompt."""
+    """Return a variant's outputs: all if they are sampled, else the first to each prompt."""
     if run.result.temperature:
         return list(_all_outputs(run.blocks, transcripts, cases, variant=variant))
     return outputs_of_blocks(run.blocks, transcripts, cases, variant=variant)
@@ -149,7 +149,7 @@ def outputs_of_variant(
 def outputs_of_blocks(
     blocks: Iterable[BlockResult], transcripts: Transcripts, cases: Iterable[Case], *, variant: str
 ) -> list[Output]:
-    """Return a variant's greedy outputs: of several requests of one prompt, the first."""
+    """Return a variant's first output to each prompt."""
     found: dict[str, Output] = {}
     for output in _all_outputs(blocks, transcripts, cases, variant=variant):
         place = "/".join((output.prompt_class, output.case, output.prompt_id))
@@ -162,7 +162,7 @@ def _all_outputs(
     blocks: Iterable[BlockResult], transcripts: Transcripts, cases: Iterable[Case], *, variant: str
 ) -> Iterator[Output]:
     prompts = {(c.prompt_class, c.name, p.id): p for c in cases for p in c.prompts}
-    # Prompts that were made longer or shorter for a load are not those of the cases.
+    # A load with `input_tokens` makes prompts longer or shorter, so they differ from the cases'.
     unchanged = (b for b in blocks if b.variant == variant and b.load.input_tokens is None)
     for block, request in ((b, r) for b in unchanged for r in b.requests if not r.failed):
         prompt = prompts.get((block.prompt_class, block.case, request.prompt_id))
@@ -180,7 +180,7 @@ def _all_outputs(
 
 
 def asked_of(prompt: Prompt) -> dict[str, Any]:
-    """Return the input of the chat template, or the text that is continued."""
+    """Return the chat template's input, or the text that the model continues."""
     if prompt.text_to_continue is not None:
         return {"prompt": prompt.text_to_continue}
     tools = {"tools": prompt.tools} if prompt.tools else {}

@@ -1,4 +1,4 @@
-"""Tokens a step that a draft's readings predict, compared with those of the servers that had it."""
+"""Compares the tokens per step that a draft's readings predict with those that a run measured."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ from draftworth.speculation import steps_of
 
 
 def predict(experiment: ResolvedLocal, run_folder: Path, reader: Reader) -> tuple[Prediction, ...]:
-    """Let each draft read the baseline's outputs; compare with the run. Raises DraftworthError."""
+    """Predict tokens per step with each draft, and compare with the run; raises DraftworthError."""
     given = given_outputs(experiment, run_folder)
     return tuple(
         found
@@ -43,8 +43,8 @@ def draft_folders(experiment: ResolvedLocal) -> list[Path]:
 def compare(
     experiment: ResolvedExperiment, given: GivenOutputs, draft: Path, readings: Sequence[Reading]
 ) -> Iterator[Prediction]:
-    """Yield predictions for the variants with this draft; none if the outputs are of no run."""
-    # Two sampled outputs differ, and so do their steps.
+    """Yield predictions for the variants with this draft; none without a run of greedy outputs."""
+    # The sampled outputs of baseline and variant differ, so their steps cannot be compared.
     if given.run is None or given.run.result.temperature:
         return
     checked = {
@@ -60,11 +60,11 @@ def compare(
 def predictions_of(
     run: Run, transcripts: Transcripts, readings: Sequence[Reading], checked: Mapping[str, int]
 ) -> Iterator[Prediction]:
-    """Yield predictions variant by variant, class by class.
+    """Yield a prediction for each variant and class.
 
     Prompts that were made longer or shorter for a load have other outputs, and are left out.
 
-    checked: the drafts that a step checks, by variant, for those whose draft made the readings.
+    checked: how many drafted tokens a step checks, for each variant with the readings' draft.
     """
     read = {(r.prompt_class, r.case, r.prompt_id): r for r in readings}
     for variant, number in checked.items():
@@ -89,7 +89,7 @@ def _prediction(
     prompt_class: str,
     checked: int,
 ) -> Prediction | None:
-    """Return sums of tokens and steps over requests; steps are the server's count or the chunks."""
+    """Return the class's prediction; steps are those that the server counted, or else chunks."""
     tokens = steps = same = shown = 0
     predicted_steps = 0.0
     for record, reading in pairs:
@@ -99,10 +99,10 @@ def _prediction(
         if not counted or not record.number_output_tokens or not reading.hits:
             continue
         predicted = tuple(steps_of(reading.flags, checked=checked))
-        # The first token is the prefill's.
+        # The prefill yields the first token.
         tokens += record.number_output_tokens - 1
         steps += counted
-        # An output that was cut elsewhere than the one that was read has another number of tokens.
+        # A request's output may have another length than the reading's, so steps are scaled to it.
         predicted_steps += len(predicted) * (record.number_output_tokens - 1) / len(reading.hits)
         if len(chunks) == counted:
             shown += 1
@@ -123,7 +123,7 @@ def _prediction(
 def keep_predictions(
     predicted: Sequence[Prediction], given: GivenOutputs, *, progress: Callable[[str], None]
 ) -> None:
-    """Write predictions into the run's folder, beside those that other drafts left there.
+    """Write predictions into the run's folder, and keep the other variants' predictions there.
 
     Errors go to `progress` only, because the estimate is complete without the file.
     """

@@ -1,4 +1,4 @@
-"""Runs teacher forcing in the engine's interpreter, as a process of its own."""
+"""Runs teacher forcing in the engine's interpreter, which is a separate process."""
 
 import hashlib
 import os
@@ -16,10 +16,10 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True, kw_only=True)
 class Reader:
-    """Lets models read outputs.
+    """Computes models' readings of outputs.
 
     python: the engine's interpreter. target: the folder with the target's tokenizer.
-    folder: where outputs and readings are kept, so that an interrupted pass goes on.
+    folder: where outputs and readings are kept, so that an interrupted pass can continue.
     """
 
     python: Path
@@ -35,10 +35,10 @@ class Reader:
         temperature: float = 1.0,
         fixed_length: bool = False,
     ) -> list[Reading]:
-        """Return a model's readings of the outputs; earlier readings are not made again.
+        """Return a model's readings of the outputs; readings of earlier calls are reused.
 
-        temperature: of the model's distribution. fixed_length: the server could not end an output.
-        It raises UserInputError if the model cannot read them, DraftworthError if the pass failed.
+        temperature: of the model's distribution. fixed_length: the model could not end an output.
+        UserInputError: the model cannot read the outputs. DraftworthError: the pass failed.
         """
         data = b"".join(map(dump_record, outputs))
         outputs_file = self.folder / f"outputs-{hashlib.sha256(data).hexdigest()[:12]}.jsonl"

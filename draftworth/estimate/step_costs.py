@@ -1,4 +1,4 @@
-"""What a speculative step costs, in steps of the baseline: as published, or of a run's card."""
+"""The cost of a speculative step in baseline steps: as published, or from the card of a run."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class CostRange:
 class StepCosts:
     """Step costs by window, and the label of the load at which they were measured.
 
-    load: None if they are published ones, which no window was measured for.
+    load: None if the costs are published and were not measured.
     """
 
     known: Mapping[int, CostRange]
@@ -39,13 +39,13 @@ class StepCosts:
         return self.load is not None and window in self.known
 
     def of_window(self, window: int) -> CostRange:
-        """Return the known cost, or a range between or beyond the known windows.
+        """Return the known cost, or a range that follows from the known windows.
 
-        A step costs a fixed part and a part for each drafted token. If one window was measured,
-        either part may be all of it. So another window costs between as much as the measured one
-        and as much as its share of the tokens. If several were measured, a line goes from each to
-        the next and beyond the last. A jump between them (an engine pads to the next size) is not
-        seen.
+        The cost of a step is a fixed part plus a part for each drafted token. If one window is
+        known, either part may be the whole cost, so the range goes from the known cost to a cost in
+        proportion to the tokens. If several windows are known, the cost is interpolated linearly
+        between neighbours, and extrapolated beyond the first and the last. A jump between two
+        windows (an engine may pad to the next size) is not seen.
         """
         if window in self.known:
             return self.known[window]
@@ -67,13 +67,13 @@ class StepCosts:
 
 
 def published_costs(low: float, high: float, source: str) -> StepCosts:
-    """Return costs where each drafted token adds `low` to `high` of a step: little is published."""
+    """Return step costs where each drafted token adds `low` to `high` baseline steps."""
     one = CostRange(low=1 + low, high=1 + high)
     return StepCosts(known={0: CostRange(low=1, high=1), 1: one}, source=source)
 
 
 def _scaled(measured: CostRange, part: float) -> CostRange:
-    """Return the cost of a window with `part` times the tokens of the only measured one."""
+    """Return the cost of a window with `part` times the tokens of the only measured window."""
     ends = [
         end
         for cost in (measured.low, measured.high)
@@ -110,7 +110,7 @@ def costs_by_load(card: StepCostCard, method: str) -> dict[Load, StepCosts]:
 
 
 def checked_serving(card: StepCostCard) -> ServingFacts:
-    """Return what served the card's run; raise UserInputError if a figure is impossible."""
+    """Return the card's `serving`; raise UserInputError without it, or for impossible figures."""
     if card.serving is None:
         raise UserInputError(
             f"card of run {card.run_id}: it does not say what served it; allowed: a card of a run "
@@ -156,7 +156,7 @@ _COPY_AGAIN = "next: copy the card again from the run's folder"
 
 
 def _in_baseline_steps(cost: StepCost, plain: StepCost | None) -> CostRange | None:
-    """Return the widest range that both intervals allow; None if a step was not measured."""
+    """Return step latency / the baseline's, from both intervals; None if one is not measured."""
     if plain is None or not plain.step_latency_s or not cost.step_latency_s:
         return None
     return CostRange(

@@ -1,10 +1,10 @@
-"""`python -m draftworth.estimate.teacher_forcing`: a model reads outputs that exist, on CPU.
+"""`python -m draftworth.estimate.teacher_forcing`: a model's forward pass over outputs, on CPU.
 
-It runs in the engine's interpreter, which has torch and transformers, and needs no network, because
-models and tokenizer are folders. It appends readings to a file and goes on where an earlier pass
-was interrupted. Standard output gets one line: the path of that file.
+The program runs in the engine's interpreter, which has torch and transformers, and needs no
+network, because models and tokenizer are folders. It appends readings to a file, and continues
+where an earlier pass was interrupted. It prints one line: the path of that file.
 
-Exit codes: 0 everything is read, 1 it failed, 2 the input is wrong.
+Exit codes: 0 every output has a reading, 1 the program failed, 2 the input is wrong.
 """
 
 import argparse
@@ -27,7 +27,7 @@ _TOKENIZER_FILES = (
 
 
 def main(argv: Sequence[str]) -> int:
-    """Read the outputs, print the file with the readings, and return the exit code."""
+    """Compute the readings, print the path of their file, and return the exit code."""
     arguments = _parser().parse_args(argv)
     try:
         readings = _run(arguments)
@@ -92,7 +92,7 @@ def _run(arguments: argparse.Namespace) -> Path:
 
 
 def _read(outputs: Sequence[Output], arguments: argparse.Namespace, this: Pass, path: Path) -> None:
-    # Here and not above, because torch takes seconds to load.
+    # Imported here, because torch takes seconds to load.
     from draftworth.estimate import forward_pass
 
     tokenizer = forward_pass.load_tokenizer(arguments.target, arguments.model)
@@ -119,12 +119,12 @@ def _read(outputs: Sequence[Output], arguments: argparse.Namespace, this: Pass, 
 
 
 def _earlier_readings(path: Path, of: Pass) -> dict[str, Reading]:
-    """Return an earlier pass's readings; a line that was cut off goes. Raises UserInputError."""
+    """Return an earlier pass's readings; an incomplete line is deleted. Raises UserInputError."""
     if not path.exists():
         return {}
     data, first = _bytes_of(path), dump_record(of)
     if len(data) < len(first) and first.startswith(data):
-        path.write_bytes(b"")  # interrupted within its first line
+        path.write_bytes(b"")  # the pass was interrupted within its first line
         return {}
     if not data.startswith(first):
         raise UserInputError(f"{path}: its first line is of another pass; next: remove it")
@@ -167,4 +167,4 @@ if __name__ == "__main__":
     try:
         sys.exit(main(sys.argv[1:]))
     except KeyboardInterrupt:
-        sys.exit(1)  # the program that started this one says that it was interrupted
+        sys.exit(1)  # the parent process reports the interruption

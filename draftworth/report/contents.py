@@ -1,4 +1,4 @@
-"""Puts a report together: header, verdict, a comparison with another run, time and cost.
+"""Assembles a report: header, verdict, a comparison with another run, time and cost.
 
 Tables of figures and cross-checks are in `figures`.
 """
@@ -31,7 +31,7 @@ from draftworth.untrusted import one_line
 
 
 def against_section(changes: Sequence[Change], run: str, other: str) -> Section:
-    """Compare the same experiment in two runs."""
+    """Return a section that compares two runs of the same experiment."""
     headings = ("cost of a token", INTERVAL, "other's", INTERVAL, "this to other", INTERVAL)
     rows = (
         (
@@ -54,7 +54,7 @@ def against_section(changes: Sequence[Change], run: str, other: str) -> Section:
 
 
 def elsewhere_section(found: Elsewhere) -> Section:
-    """Compare two runs with the same prompts on different systems."""
+    """Return a section that compares two runs with the same prompts on different systems."""
     runs = (found.run, found.other)
     rows = (
         (
@@ -101,7 +101,7 @@ def _prices(runs: tuple[Run, Run]) -> Iterator[str]:
 
 
 def change_sentence(change_: Change) -> str:
-    """Say what two runs show about one variant."""
+    """Return a sentence on how one variant differs between two runs."""
     said = {
         True: f"what speculation changes has changed, by {words.change_interval(change_.ratio)}",
         False: f"no difference is shown ({words.change_interval(change_.ratio)})",
@@ -123,9 +123,9 @@ def document_of(
     elsewhere: Elsewhere | None = None,
     predictions: Sequence[Prediction] = (),
 ) -> Document:
-    """Return the report of a run, with another run beside it if there are changes.
+    """Return the report of a run; `changes` and `elsewhere` compare it with another run.
 
-    predictions: the tokens a step that were predicted of the drafts without a server.
+    predictions: tokens per step that were predicted from the drafts' readings, without a server.
     """
     result = facts.run.result
     sections = [*search_sections(facts), verdict_section(facts), *repetition_sections(facts)]

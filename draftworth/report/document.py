@@ -10,7 +10,7 @@ from draftworth.terminal import table_lines
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """Texts in rows; the first `names` columns are names, the others numbers."""
+    """A table of texts; the first `names` columns are names, the others are numbers."""
 
     headings: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -19,7 +19,7 @@ class Table:
 
 @dataclass(frozen=True, kw_only=True)
 class Section:
-    """A part of the report; `brief` ones are also printed in the terminal."""
+    """A section of the report; if it is `brief`, it is also printed in the terminal."""
 
     title: str
     paragraphs: tuple[str, ...] = ()
@@ -30,7 +30,7 @@ class Section:
 
 @dataclass(frozen=True, kw_only=True)
 class Card:
-    """One verdict at a glance.
+    """The summary of one verdict.
 
     value: the change of the cost of a token.
     tone: `good`, `bad` or `open`, which gives the colour.
@@ -61,7 +61,7 @@ class Document:
 def table(
     headings: Sequence[str], rows: Iterable[Sequence[str]], *, names: int
 ) -> tuple[Table, ...]:
-    """Return a table, or nothing if there is no row."""
+    """Return the table, or an empty tuple if there is no row."""
     cells = tuple(tuple(row) for row in rows)
     return (Table(headings=tuple(headings), rows=cells, names=names),) if cells else ()
 

@@ -1,8 +1,8 @@
-"""How plots look, with `styles/`, and their PNG bytes. Matplotlib's objects, never pyplot's.
+"""Draws plots as PNG bytes, in the style of `styles/`, by Matplotlib's objects without pyplot.
 
-Colours are Okabe and Ito's, which stay apart for colour-blind readers; a variant also has its own
-marker and line, and the baseline is neutral. Names of variants and classes are a user's text:
-nothing in them is read as mathematics.
+Colours are Okabe and Ito's, which colour-blind readers can tell apart; each variant also has its
+own marker and line style, and the baseline is grey. Names of variants and classes are a user's
+text, in which Matplotlib must not read `$` as the start of a formula.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-# matplotlib loads slowly, and a terminal needs no picture: it is imported where something is drawn.
+# matplotlib loads slowly, so functions that draw import it; text for a terminal does not need it.
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
@@ -24,7 +24,7 @@ THEMES = ("light", "dark")
 
 WIDTH_INCHES = 4.8
 TITLE_COLUMNS = 56
-# Names that are longer than this do not fit beside one another.
+# Names that are longer than this do not fit side by side in a legend.
 LEGEND_COLUMN_CHARACTERS = 27
 LONGEST_NAME = 32
 COLOURS = 5
@@ -37,7 +37,7 @@ Look = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Plot:
-    """A plot without a theme yet; its title says the finding, its caption the sample."""
+    """A plot that any theme can render; `title` states the finding, `caption` the sample."""
 
     name: str
     title: str
@@ -74,12 +74,12 @@ def render(plot: Plot, theme: str) -> bytes:
     from matplotlib.figure import Figure
 
     with mpl.rc_context(fname=STYLES / "common.mplstyle"), warnings.catch_warnings():
-        # Warnings of missing glyphs and of names that leave no room help no user.
+        # Matplotlib's warnings of missing glyphs and of too long names do not help a user.
         warnings.simplefilter("ignore")
         mpl.rc_file(STYLES / f"{theme}.mplstyle", use_default_template=False)
         figure = Figure(figsize=(WIDTH_INCHES, plot.height_inches))
         plot.draw(figure.add_subplot())
-        # The title takes the whole width, because axes beside row labels are narrow.
+        # The title is the figure's, because axes beside row labels are too narrow for a title.
         figure.suptitle(
             textwrap.fill(plot.title, TITLE_COLUMNS), x=0.015, horizontalalignment="left"
         )
@@ -89,7 +89,7 @@ def render(plot: Plot, theme: str) -> bytes:
 
 
 def legend(axes: Axes, entries: Iterable[tuple[str, Look]]) -> None:
-    """Draw names beside their lines, below the plot so that no point is hidden."""
+    """Draw the legend below the plot, so that it hides no point."""
     from matplotlib.lines import Line2D
 
     entries = list(entries)

@@ -80,7 +80,7 @@ def quantiles(facts: RunFacts) -> Section:
 
 
 def cross_checks(facts: RunFacts) -> Section:
-    """Compare figures with those of another source."""
+    """Return tables that compare figures with those of LLMPerf, of servers, and of estimates."""
     return Section(
         title="Cross-checks",
         paragraphs=(ABOUT["llmperf"], ABOUT["cross_checks"]),
@@ -162,7 +162,7 @@ def _break_even_cells(prediction: checks.BreakEven) -> tuple[str, ...]:
 
 
 def outputs(facts: RunFacts) -> tuple[Section, ...]:
-    """Count the outputs equal to the baseline's, and show where others begin to differ.
+    """Return how many outputs equal the baseline's, and where the others begin to differ.
 
     Sampled outputs are not compared.
     """
@@ -219,7 +219,7 @@ def _identical_cells(comparison: Comparison) -> tuple[str, str]:
     return counted, words.share(comparison.identical_share)
 
 
-# How alike outputs are, compared with those of a control.
+# The report's words for how alike outputs are, compared with the control's.
 _LIKENESS: Mapping[LikenessWord, str] = {
     "as alike": "as alike as two servers without speculation",
     "differs more": "differs more than two servers without speculation",
@@ -236,7 +236,7 @@ def _likeness_cells(found: Likeness | None) -> tuple[str, str, str]:
 
 
 def score_sections(scores: Sequence[ScoreComparison]) -> Iterator[Section]:
-    """Show the scores that the user's own program gave the outputs, if there are any."""
+    """Yield a section on the scores that the user's own program gave the outputs, if any."""
     rows = (
         (
             *(found.traffic.name, found.traffic.load.label, found.variant),

@@ -18,7 +18,7 @@ from draftworth.report.document import Section, Table, table
 
 TITLE = "Handover"
 _WORD = re.compile(r"[A-Z]+")
-# The placeholders in commands, and what their reader puts there.
+# The placeholders in commands, and what the reader replaces them with.
 _PLACES = {
     "RUN": "this run's folder or s3:// address",
     "OTHER": "the later run's",
@@ -204,7 +204,7 @@ def _commands(facts: RunFacts, found: Handover) -> Iterator[tuple[str, str]]:
         once_more += ", with a higher rerun in FILE"
         again = "make deploy EXPERIMENT=FILE"
     elif facts.run.blocks and not facts.run.result.class_weights:
-        # `measure` made the run: it has no traffic to decide about.
+        # A run without class weights is one of `measure`.
         again = _probe(facts, facts.run.blocks[0].load)
     else:
         urls = "" if serving else " --base-url URL --speculative-url URL --model NAME"
@@ -226,7 +226,7 @@ def _probe(facts: RunFacts, load: Load) -> str:
     done = [r for b in blocks for r in b.requests if not r.failed]
     most = max((n for r in done if (n := r.number_output_tokens) is not None), default=None)
     tokens = "" if most is None else f" --output-tokens {most}"
-    # No output ended by itself, whether or not that was asked for.
+    # `--fixed-length` if every output ended at its length limit, whether asked for or not.
     fixed = " --fixed-length" if {r.finish_reason for r in done} == {"length"} else ""
     sampled = facts.run.result.temperature
     temperature = f" --temperature {sampled:g}" if sampled else ""

@@ -1,4 +1,4 @@
-"""Tables of what models say about outputs, and of what was predicted from it."""
+"""Tables of the checks of outputs by their likelihoods, and of predicted tokens per step."""
 
 from collections.abc import Sequence
 
@@ -61,7 +61,7 @@ def _draft_cells(found: likelihoods.DraftLikelihood) -> tuple[str, ...]:
 
 
 def predicted_sections(predictions: Sequence[likelihoods.Prediction]) -> tuple[Section, ...]:
-    """Return the predictions beside the measured figures, or nothing without them."""
+    """Return a section on predicted and measured tokens per step; none without predictions."""
     rows = (
         (
             *(p.prompt_class, p.variant, str(p.requests)),

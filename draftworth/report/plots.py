@@ -61,7 +61,7 @@ def _draw(axes: Axes, ladder: Ladder) -> None:
     for panel, label in ((upper, f"{named} / million tokens"), (lower, "ITL (ms per token)")):
         panel.set_ylim(bottom=0)
         panel.set_ylabel(label)
-    # Concurrencies double from rung to rung.
+    # The scale is logarithmic, because each concurrency is usually twice the one before.
     lower.set_xscale("log", base=2)
     ticks = [rung.concurrency for rung in ladder.rungs]
     lower.set_xticks(ticks, [str(tick) for tick in ticks])
@@ -88,7 +88,7 @@ def _draw_intervals(axes: Axes, index: int, ladder: Ladder, variant: str) -> Non
 
 CURVE_POINTS = 400
 ROW_INCHES = 0.55
-# The axis of a longer run is in minutes.
+# The time axis of a run that is longer than this is in minutes.
 SECONDS_AXIS_LIMIT_S = 300.0
 
 
@@ -120,7 +120,7 @@ def group_plots(facts: RunFacts, number: int, group: GroupFacts) -> Iterator[Plo
 
 
 def sample(variants: Sequence[VariantFacts]) -> str:
-    """Say how many requests of which variants a plot shows."""
+    """Return a sentence on how many requests of which variants a plot shows."""
     return f"Requests: {', '.join(_counted(v.summary) for v in variants)}."
 
 

@@ -20,9 +20,9 @@ from draftworth.report.verdict import compared
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# The distance in windows between the bars of two curves; a hollow point is half of it aside.
+# The distance on the x axis between two curves' bars; hollow points are moved by half of it.
 _APART = 0.2
-# High enough for the long names of drafts, one below another.
+# High enough for a legend with long names of drafts, one below another.
 HEIGHT_INCHES = 4.2
 _FEWEST_TICKS = 3
 _STEPS = (0.5, 0.25, 0.1, 0.05, 0.02, 0.01)
@@ -30,7 +30,7 @@ _STEPS = (0.5, 0.25, 0.1, 0.05, 0.02, 0.01)
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """The cost of a token with a window / without a draft, and its interval if there is one."""
+    """A token's cost with `window` / its cost without a draft; `low`, `high`: its interval."""
 
     window: float
     cost: float
@@ -90,7 +90,7 @@ def _draw_points(axes: Axes, own: Look, points: Sequence[Point], aside: float) -
 
 
 def _scales(axes: Axes, windows: Sequence[float]) -> None:
-    # On this scale half and twice the cost lie equally far from the line at 1.
+    # On a logarithmic scale, half the cost and twice the cost are equally far from the line at 1.
     axes.set_yscale("log", base=2)
     ticks = _ticks(*axes.get_ylim())
     axes.set_yticks(ticks, [f"{tick:.4g}" for tick in ticks])
@@ -99,7 +99,7 @@ def _scales(axes: Axes, windows: Sequence[float]) -> None:
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    """Return powers of two; where few of them fit, whole multiples of a smaller step."""
+    """Return powers of two; if fewer than three of them fit, multiples of a smaller step."""
     powers = range(math.ceil(math.log2(low)), math.floor(math.log2(high)) + 1)
     ticks = [2.0**power for power in powers]
     for step in _STEPS:
@@ -145,7 +145,7 @@ def _classes(found: SearchResult) -> Sequence[str]:
 
 
 def _if_several(classes: Sequence[str]) -> Sequence[str]:
-    """Return no class if there is only one: its cost is that of the traffic."""
+    """Return the classes; none if there is only one, whose cost is that of the traffic."""
     return classes if len(classes) > 1 else []
 
 
@@ -204,7 +204,7 @@ def _predicted_and_measured(
 
 
 def _agree(predicted: CostInterval, measured: CostInterval) -> bool:
-    """Whether they differ by no more than chance, at 95%."""
+    """Return whether the two differ by no more than chance explains, at 95%."""
     halves = ((known.high - known.low) / 2 for known in (predicted, measured))
     return abs(predicted.value - measured.value) <= math.hypot(*halves)
 

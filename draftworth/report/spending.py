@@ -1,4 +1,4 @@
-"""Shows where a run's time and money went, and what it lost."""
+"""Shows how a run's time and money were spent, and what interruptions cost."""
 
 from datetime import UTC, datetime
 
@@ -17,7 +17,7 @@ PART_NAMES = {
 
 
 def spending_section(run: RunResult) -> Section:
-    """Return time and cost by their use, interruptions and server starts."""
+    """Return the run's time and cost by use, its interruptions and its server starts."""
     parts = run_parts(run)
     everything = total(parts)
     paid = ""
@@ -69,7 +69,7 @@ def _start_cells(variant: str, start: ServerStart) -> tuple[str, ...]:
 
 
 def interruption_count(run: RunResult) -> str:
-    """Return `3 times (servers 2, load generator 1)`, or `none`."""
+    """Return the interruptions as `3 times (servers 2, load generator 1)`, or `none`."""
     kinds = [interruption.kind for interruption in run.interruptions]
     if not kinds:
         return "none"

@@ -1,8 +1,8 @@
 """The report's CSV files, for a notebook: figures in long form, and every request as recorded.
 
-Units are in the names. An empty cell is a figure that was not measured. A text that a spreadsheet
-would take for a formula begins with an apostrophe, and control characters are escapes: names and
-error messages are not ours.
+Names of figures and columns contain the units. An empty cell is a figure that was not measured.
+Names and error messages are untrusted: a text that a spreadsheet would read as a formula gets an
+apostrophe at its start, and control characters are escaped.
 """
 
 import csv
@@ -49,7 +49,7 @@ def requests_csv(blocks: Sequence[BlockResult]) -> str:
 
 
 def figures_csv(facts: RunFacts) -> str:
-    """Return one row for each figure; those of the whole run have no class, load or variant."""
+    """Return one row for each figure; figures of the whole run have no class, load or variant."""
     return _csv(FIGURE_COLUMNS, _figures(facts))
 
 

@@ -18,7 +18,7 @@ class Code(str):
 
 
 class Prose(str):
-    """Our own words, in which backticks enclose code."""
+    """A text of this project, in which backticks enclose code."""
 
     __slots__ = ()
 
@@ -43,7 +43,7 @@ FINDINGS: Mapping[Judgement, str] = {
     "outside the limits": " is outside the limits",
     "inconclusive": ": inconclusive",
 }
-# The colour of a verdict at a glance.
+# The tone of a verdict's `Card`, if it is not `open`.
 TONES: Mapping[Judgement, str] = {
     "cheaper per token": "good",
     "within the limits": "good",
@@ -53,12 +53,12 @@ TONES: Mapping[Judgement, str] = {
 
 
 def price_words(price: Price) -> str:
-    """Return `8.60 USD a node hour (Spot price history, 2026-03-15)`."""
+    """Return a price as `8.60 USD a node hour (Spot price history, 2026-03-15)`."""
     return f"{dollars(price.usd_per_node_hour)} USD a node hour ({price.source}, {price.as_of})"
 
 
 def dollars(amount: float) -> str:
-    """Return `8.60`; below a dollar with four digits."""
+    """Return an amount as `8.60`, or below 1 USD with four digits."""
     return f"{amount:.{2 if amount >= 1 else 4}f}"
 
 
@@ -68,17 +68,17 @@ def yes_or_no(answer: bool | None, *, no: str = "no", unknown: str = MISSING) ->
 
 
 def number(value: float | None, *, digits: int = 1) -> str:
-    """Return a number, or a dash for one that was not measured."""
+    """Return a number, or `-` if it was not measured."""
     return MISSING if value is None else f"{value:.{digits}f}"
 
 
 def share(value: float | None) -> str:
-    """Return a part of 1 as per cent."""
+    """Return a share from 0 to 1 as per cent."""
     return MISSING if value is None else f"{value:.1%}"
 
 
 def figure(metric: Metric, value: float | None) -> str:
-    """Return a value as its metric is shown, without its unit unless that is per cent."""
+    """Return a value in its metric's scale and digits, without a unit except `%`."""
     text = number(None if value is None else value * metric.unit.scale, digits=metric.digits)
     return f"{text}%" if metric.unit.name == "%" and value is not None else text
 
@@ -113,7 +113,7 @@ def change_cells(ratio: Estimate | CostInterval | None) -> tuple[str, str]:
 
 
 def with_interval_ms(estimate: Estimate | None) -> str:
-    """Return milliseconds and the interval, as `4.93 (4.80 to 5.01)`."""
+    """Return an estimate in seconds as milliseconds, `4.93 (4.80 to 5.01)`."""
     if estimate is None:
         return MISSING
     digits = 2 if estimate.value < 0.01 else 1 if estimate.value < 0.1 else 0

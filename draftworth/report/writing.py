@@ -19,14 +19,14 @@ from draftworth.untrusted import printable
 # PNG bytes of a plot by its name and its theme.
 Images = Mapping[tuple[str, str], bytes]
 
-# A pipe would end the cell, also in code.
+# An unescaped pipe would end a cell of a Markdown table, even in code.
 _PIPE = r"\|"
 _SPECIAL = re.compile(r"([\\`*{}\[\]|#$~])")
 _EMPHASIS = re.compile(r"(?<![^\W_])_|_(?![^\W_])")
 
 
 def write_report(document: Document, facts: RunFacts, folder: Path) -> None:
-    """Write every file of the report, over those of an earlier one.
+    """Write every file of the report, and overwrite those of an earlier report.
 
     Raises:
         DraftworthError: the folder cannot be written.
@@ -44,7 +44,7 @@ def write_report(document: Document, facts: RunFacts, folder: Path) -> None:
 
 
 def write_handover(document: Document, folder: Path) -> None:
-    """Write the handover alone, as Markdown and as a page, over an earlier one.
+    """Write only the handover, as Markdown and HTML, and overwrite an earlier handover.
 
     Raises:
         DraftworthError: the folder cannot be written.
@@ -65,7 +65,7 @@ def _write(files: Mapping[str, bytes], folder: Path) -> None:
 
 
 def write_page(document: Document, file: Path) -> None:
-    """Write the page alone, over an earlier one.
+    """Write the document as one HTML file, and overwrite an earlier file.
 
     Raises:
         UserInputError: the file cannot be written.
@@ -96,7 +96,7 @@ def markdown_of(document: Document) -> str:
 
 
 def escape(text: str) -> str:
-    """Return a text in one line that Markdown shows as it is."""
+    """Return the text on one line, escaped so that Markdown shows it unchanged."""
     return "".join(
         f"`{part.replace('|', _PIPE)}`" if is_code else _escaped(part)
         for part, is_code in _parts(text)
@@ -104,7 +104,7 @@ def escape(text: str) -> str:
 
 
 def _parts(text: str) -> Iterator[tuple[str, bool]]:
-    """Yield the parts of the text's one line, each with whether it is code."""
+    """Join the text into one line; yield its parts, each with whether the part is code."""
     line = " ".join(printable(text).split())
     parts = line.split("`") if isinstance(text, Prose) else [line]
     return ((part, isinstance(text, Code) or place % 2 == 1) for place, part in enumerate(parts))

@@ -1,1 +1,1 @@
-"""The checks of `draftworth preflight`: each a small function from the situation to an result."""
+"""The checks of `draftworth preflight`: functions that take a `Situation` and return a result."""

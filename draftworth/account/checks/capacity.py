@@ -1,4 +1,4 @@
-"""Whether the accelerator nodes can be had: zone, quota, Capacity Block."""
+"""Checks that the accelerator nodes can be started: zone, quota and Capacity Block."""
 
 import math
 import re
@@ -39,13 +39,13 @@ ACCELERATOR: Mapping[str, VcpuQuota] = {
 STANDARD = VcpuQuota(
     code="L-1216C47A",
     name="Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances",
-    # Not inf, trn, hpc, dl or mac, which have quotas of their own.
+    # The pattern leaves out inf, trn, hpc, dl and mac, which have their own quotas.
     family=r"([acdhimrtz]|im|is)\d",
 )
 
 
 def room(situation: Situation, quota: VcpuQuota, need: int) -> CheckResult:
-    """Check that the quota has room for so many vCPUs beside those in use."""
+    """Check that the quota allows `need` vCPUs in addition to those in use."""
     limit = limit_vcpus(situation.here, quota)
     if limit < need:
         raise_it = _raise_quota(situation, quota, need)
@@ -64,7 +64,7 @@ def room(situation: Situation, quota: VcpuQuota, need: int) -> CheckResult:
 
 
 def limit_vcpus(region: Region, quota: VcpuQuota) -> int:
-    """Return the account's quota, or AWS's default if the account has none of its own."""
+    """Return the account's quota in vCPUs, or AWS's default if the account has no own value."""
     doing, service = f"read the quota {quota.name!r}", "service-quotas"
     missing, asked = "NoSuchResourceException", {"ServiceCode": "ec2", "QuotaCode": quota.code}
     answer = region.ask(doing, service, "get_service_quota", missing, **asked)
@@ -81,7 +81,7 @@ def _raise_quota(situation: Situation, quota: VcpuQuota, vcpus: int) -> str:
 
 
 def _vcpus_in_use(situation: Situation, quota: VcpuQuota) -> int:
-    """Count the vCPUs that count against the quota, without this experiment's own."""
+    """Return the vCPUs that count against the quota, without those of this experiment."""
     instances = situation.here.list_all(
         "list running instances",
         "ec2",
@@ -131,7 +131,7 @@ def zones_that_offer(region: Region, kind: str) -> list[str]:
 
 
 def vcpu_quota(situation: Situation) -> CheckResult:
-    """Check that the quota has room for the planned nodes beside the instances that run."""
+    """Check that the quota allows the planned nodes in addition to the running instances."""
     quota = ACCELERATOR.get(situation.experiment.spec.aws.capacity.kind)
     if quota is None:
         return passed("a Capacity Block counts against no vCPU quota")
@@ -140,7 +140,7 @@ def vcpu_quota(situation: Situation) -> CheckResult:
 
 
 def capacity_block(situation: Situation) -> CheckResult:
-    """Check the Capacity Block's type, zone, count and window."""
+    """Check the Capacity Block's instance type, zone, instance count, and start and end."""
     capacity = situation.experiment.spec.aws.capacity
     if not isinstance(capacity, aws.CapacityBlock):
         return skipped(f"aws.capacity is {capacity.kind}")
@@ -164,8 +164,8 @@ def capacity_block(situation: Situation) -> CheckResult:
     return _window_result(situation, block)
 
 
-# A block in one of these states gives instances now or later. The others are expired, cancelled,
-# failed, payment-failed and unsupported.
+# A block in one of these states gives instances now or later. The other states are expired,
+# cancelled, failed, payment-failed and unsupported.
 USABLE_STATES = ("scheduled", "active", "payment-pending", "pending", "assessing", "delayed")
 
 

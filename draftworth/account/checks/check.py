@@ -1,4 +1,4 @@
-"""What a check is given and returns, and the two checks that all others depend on."""
+"""The input and the result of a check, and the two checks that all others depend on."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -17,8 +17,8 @@ from draftworth.account.scope import Scope
 class CheckResult:
     """The result of one check: its status, what was found, and what to do about it.
 
-    status: `warn` is for people; `fail` if the deploy or the run would fail, or cost for nothing.
-    paste: keys for `aws` that the experiment may take over as they are.
+    status: `fail`: the deploy or the run would fail or waste money; `warn`: a person should look.
+    paste: keys that can be copied unchanged into `aws` of the experiment file.
     """
 
     status: Literal["pass", "warn", "fail", "skip"]
@@ -36,7 +36,7 @@ Runner = Callable[[tuple[str, ...]], tuple[int, str] | None]
 
 @dataclass(frozen=True, kw_only=True)
 class Situation(Scope):
-    """The experiment, the account, this machine and the time, which checks look at."""
+    """What checks look at: the experiment, the account, this machine and the time."""
 
     run: Runner
     root: Path
@@ -53,21 +53,21 @@ class Situation(Scope):
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """A check by its name in the table; without AWS those that ask it are skipped."""
+    """A check and its name in the table; it is skipped if it asks AWS and AWS cannot be asked."""
 
     name: str
     run: Callable[[Situation], CheckResult]
     asks_aws: bool = True
 
 
-# Regions that are enabled for every account of a partition. A region that is not enabled calls the
-# credentials invalid, which would look like a missing login.
+# Regions that are enabled for every account of a partition. A region that is not enabled answers
+# that the credentials are invalid, which would look like a missing login.
 HOME_REGIONS = {"aws": "us-east-1", "aws-cn": "cn-north-1", "aws-us-gov": "us-gov-west-1"}
 OPEN = ("opt-in-not-required", "opted-in")
 
 
 def home_region(region: str, clients: Clients) -> Region:
-    """Return the region that answers about the whole account; raises AwsError."""
+    """Return an always enabled region, to ask about the whole account; raises AwsError."""
     with explained("read the AWS configuration", region=region):
         session = boto3.Session()
     try:
@@ -93,7 +93,7 @@ def region_states(region: str, clients: Clients) -> dict[str, str]:
 
 
 def stacks(scope: Scope) -> list[Mapping[str, Any]]:
-    """Return every stack of the region, of whichever experiment; raises AwsError."""
+    """Return every stack of the region, of any experiment or of none; raises AwsError."""
     return scope.here.list_all("list the stacks", "cloudformation", "describe_stacks", "Stacks")
 
 

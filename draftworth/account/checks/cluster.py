@@ -16,10 +16,10 @@ from draftworth.experiment.aws import (
     second_zone,
 )
 
-# Zones whose subnets EKS refuses for a control plane, by id: their letters differ by account
-# (Amazon EKS User Guide, VPC and subnet requirements).
+# Ids of the zones in which EKS accepts no control-plane subnet; the names of zones differ from
+# account to account (Amazon EKS User Guide, VPC and subnet requirements).
 REFUSED_ZONE_IDS = ("use1-az3", "usw1-az2", "cac1-az3")
-# From this version on the driver uses the credentials of the pods.
+# The first major version of the S3 driver that uses the pods' own credentials.
 OLDEST_S3_DRIVER = 2
 # The variants of Amazon Linux 2023 that the node groups run.
 NODE_IMAGES = ("neuron", "standard")
@@ -27,7 +27,7 @@ _RELEASE = re.compile(r"\d+\.\d+\.\d+-\d{8}")
 
 
 def control_plane_zones(situation: check.Situation) -> check.CheckResult:
-    """Check that the account has both zones and that EKS accepts them."""
+    """Check that the account has the experiment's two zones and that EKS accepts them."""
     aws, ids = situation.experiment.spec.aws, zone_ids(situation.here)
     problems = [*_zone_problems(aws, ids)]
     if problems:
@@ -81,7 +81,7 @@ def cpu_nodes(situation: check.Situation) -> check.CheckResult:
 
 
 def add_ons(situation: check.Situation) -> check.CheckResult:
-    """Check that EKS has every add-on for this Kubernetes version, and version 2 of S3's."""
+    """Check that EKS has every add-on for this Kubernetes version, the S3 driver from v2 on."""
     versions = {name: _versions(situation, name) for name in ADD_ONS}
     pinned = situation.experiment.spec.aws.pins.add_ons
     known = {(name, found["addonVersion"]) for name in ADD_ONS for found in versions[name]}
@@ -133,7 +133,7 @@ def _default(situation: check.Situation, versions: list[Mapping[str, Any]]) -> s
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """Return `v2.7.0-eksbuild.1` as numbers, so that v10 comes after v9."""
+    """Return the numbers in a version such as `v2.7.0-eksbuild.1`, so that v10 sorts after v9."""
     return tuple(int(number) for number in re.findall(r"\d+", version))
 
 
@@ -142,7 +142,7 @@ def _major(version: str) -> int:
 
 
 def node_image(situation: check.Situation) -> check.CheckResult:
-    """Find the release of the EKS node images that a node group gets today."""
+    """Check which release of the EKS node images a node group gets today."""
     releases = {image: _release(situation, image) for image in NODE_IMAGES}
     told = ", ".join(f"{image} {release or 'unknown'}" for image, release in releases.items())
     if not all(releases.values()):

@@ -1,4 +1,4 @@
-"""The checks of what a deploy needs: tools, the bootstrap, earlier stacks and graphs, the token."""
+"""The checks of what a deploy needs: tools, CDK's bootstrap, stacks, graphs and the hub token."""
 
 import json
 import re
@@ -17,8 +17,8 @@ from draftworth.account.checks.check import (
 from draftworth.experiment.naming import EXPERIMENT_TAG, RESULTS_OUTPUT
 from draftworth.records.deployment import STOP_KEY
 
-# jsii, which runs aws-cdk-lib below Python, supports Node.js 22 and 24 (its own banner on 20); the
-# CDK CLI itself starts from 18 on (`engines` of its package).
+# jsii, through which Python uses aws-cdk-lib, supports Node.js 22 and 24 (its warning on 20 says
+# so); the CDK CLI runs on 18 and later (`engines` in its package.json).
 OLDEST_NODE, OLDEST_MAINTAINED_NODE = 18, 22
 _INSTALL_NODE = "`make setup` installs one into .venv; run `make preflight`, which finds it"
 
@@ -30,7 +30,7 @@ def pinned_cdk_version(root: Path) -> str:
 
 
 def cdk_cli(situation: Situation) -> CheckResult:
-    """Check that node_modules has the pinned CDK CLI; another one may refuse the assembly."""
+    """Check that node_modules has the pinned CDK CLI; another may refuse the cloud assembly."""
     pinned = pinned_cdk_version(situation.root)
     package = situation.root / "node_modules/aws-cdk/package.json"
     if not package.is_file():
@@ -64,7 +64,7 @@ def node(situation: Situation) -> CheckResult:
 
 
 def container_engine(situation: Situation) -> CheckResult:
-    """Check for an engine to build the measuring image, unless the experiment names one."""
+    """Check for a container engine to build the measuring image, unless an image is given."""
     image = situation.experiment.spec.aws.load_generator_image
     if image is not None:
         return passed(f"not needed: aws.load_generator_image is {image}")
@@ -90,7 +90,7 @@ _SECRETS = "secretsmanager"
 
 
 def bootstrap(situation: Situation) -> CheckResult:
-    """Check that the account is bootstrapped for CDK in this region, recently enough."""
+    """Check that CDK's bootstrap of the account and region has `BOOTSTRAP_VERSION` or later."""
     context = json.loads((situation.root / "cdk.json").read_text(encoding="utf-8"))["context"]
     qualifier = context.get("@aws-cdk/core:bootstrapQualifier", DEFAULT_QUALIFIER)
     name = f"/cdk-bootstrap/{qualifier}/version"
@@ -109,7 +109,7 @@ def bootstrap(situation: Situation) -> CheckResult:
 
 
 def existing_stacks(situation: Situation) -> CheckResult:
-    """Check that no stack of an earlier deploy is in a state that stops a deploy."""
+    """Check that no stack of an earlier deploy is in a state that prevents a deploy."""
     name, states = situation.experiment.names.stack, stack_states(situation)
     if others := sorted(set(states) - {name}):
         return failed(
@@ -122,7 +122,7 @@ def existing_stacks(situation: Situation) -> CheckResult:
 
 
 def stack_states(situation: Situation) -> dict[str, str]:
-    """Return the status of each stack of the experiment: found by tag, or by name."""
+    """Return, by name, the status of each stack that has the experiment's tag or stack name."""
     names = situation.experiment.names
     return {
         stack["StackName"]: stack["StackStatus"]
@@ -133,7 +133,7 @@ def stack_states(situation: Situation) -> dict[str, str]:
 
 
 def not_stopped(situation: Situation) -> CheckResult:
-    """Check that no earlier `make stop` keeps the nodes away."""
+    """Check that no earlier `make stop` keeps the accelerator nodes at zero."""
     experiment = situation.experiment
     if experiment.names.stack not in stack_states(situation):
         return passed("nothing is deployed yet")
@@ -150,7 +150,7 @@ def not_stopped(situation: Situation) -> CheckResult:
 
 
 def _judged(found: str, state: str) -> CheckResult:
-    """Say what a deploy does with a stack in this state (CDK CLI 2.1148.1, CloudFormation)."""
+    """Check that a deploy works with a stack in `state` (CDK CLI 2.1148.1, CloudFormation)."""
     if state.endswith("_IN_PROGRESS") and state != "REVIEW_IN_PROGRESS":
         return failed(found, "wait until CloudFormation is done with it")
     if state == "DELETE_FAILED":
@@ -167,7 +167,7 @@ def _judged(found: str, state: str) -> CheckResult:
 
 
 def hub_token(situation: Situation) -> CheckResult:
-    """Check that the secret of the hub token exists and is not empty."""
+    """Check that the secret with the model hub's token exists and is not empty."""
     name = situation.experiment.spec.aws.hub_token_secret
     if name is None:
         return skipped("aws.hub_token_secret is not given")
@@ -213,7 +213,7 @@ def _readable(situation: Situation, name: str) -> CheckResult:
 
 
 def gated_models(situation: Situation) -> CheckResult:
-    """Check that an experiment with a gated model names the secret of a token."""
+    """Check that an experiment with a gated model names the secret with the hub's token."""
     spec = situation.experiment.spec
     if spec.aws.hub_token_secret is not None:
         return passed(f"aws.hub_token_secret names {spec.aws.hub_token_secret!r}")
@@ -235,7 +235,7 @@ def gated_models(situation: Situation) -> CheckResult:
 
 
 def compiled_graphs(situation: Situation) -> CheckResult:
-    """Check that no server would refuse the graphs of earlier runs on a paid node."""
+    """Check that no server would refuse its stored graph, because its node is paid by then."""
     if situation.experiment.names.stack not in stack_states(situation):
         return passed("nothing is deployed yet: first starts compile")
     (listing,) = artifacts.listings([situation.experiment], bucket=None, now=situation.now)

@@ -7,7 +7,7 @@ from draftworth.experiment.aws import Spot
 from draftworth.planning.prices import price_doubt, price_renewal
 from draftworth.planning.timeline import forecast
 
-# How far the experiment's Spot price may be off the zone's before a warning.
+# The part by which the experiment's Spot price may differ from the zone's without a warning.
 SPOT_PRICE_TOLERANCE = 0.2
 
 
@@ -28,7 +28,7 @@ def price_date(situation: Situation) -> CheckResult:
 
 
 def example_values_replaced(situation: Situation) -> CheckResult:
-    """Check that no value of the shipped examples is left."""
+    """Check that the experiment has no value of a shipped example."""
     if left := list(situation.experiment.spec.aws.example_values()):
         return failed(
             f"still the values of an example: {', '.join(left)}", "replace them with your own"
@@ -37,7 +37,7 @@ def example_values_replaced(situation: Situation) -> CheckResult:
 
 
 def spot_price(situation: Situation) -> CheckResult:
-    """Check that the experiment's Spot price is near the zone's."""
+    """Check that the experiment's Spot price is near the zone's current one."""
     aws, kind = situation.experiment.spec.aws, situation.experiment.spec.instance_type
     if not isinstance(aws.capacity, Spot):
         return skipped(f"aws.capacity is {aws.capacity.kind}")
@@ -62,7 +62,7 @@ def spot_price(situation: Situation) -> CheckResult:
 
 
 def budget(situation: Situation) -> CheckResult:
-    """Check that the budget leaves the run the time that it is estimated to need."""
+    """Check that the budget pays for the time that the run is estimated to need."""
     experiment, budget_usd = situation.experiment, situation.experiment.spec.aws.budget_usd
     if experiment.spec.aws.price is None:
         return skipped("no price is known yet")

@@ -1,1 +1,1 @@
-"""Finds where the experiment's nodes can be bought, and at which price. Nothing here buys."""
+"""Finds where the experiment's nodes can be bought, and at which price. Nothing is bought here."""

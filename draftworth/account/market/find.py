@@ -1,7 +1,7 @@
 """`draftworth preflight --find` lists where the nodes can be bought now, cheapest first.
 
-It asks all regions at once, and notes what could not be asked. It reads only. Exit code 0:
-something can be bought; 1: nothing that was found can.
+The command asks all regions in parallel, lists the questions without an answer, and buys nothing.
+Exit code 0: an offer can be bought and used now; 1: no offer can.
 """
 
 import sys
@@ -24,7 +24,7 @@ from draftworth.planning.resolved import ResolvedNeuron
 
 T = TypeVar("T")
 
-# A person waits: a region that has not answered by then is reported as unknown.
+# A person waits, so a region that has not answered within this time is reported as unknown.
 SECONDS = 60
 _HEADINGS = (
     "",
@@ -47,7 +47,7 @@ class Unknown(NamedTuple):
 
 @dataclass(kw_only=True)
 class Found:
-    """The offers, the unanswered questions, and the regions that offer the instance type at all."""
+    """The offers, the unanswered questions, and the regions that offer the instance type."""
 
     offers: list[Offer] = field(default_factory=list)
     unknown: list[Unknown] = field(default_factory=list)
@@ -65,7 +65,7 @@ class Found:
 
 
 def run(experiment: ResolvedNeuron, wanted: Collection[str]) -> int:
-    """Look through the account's regions, or the wanted ones, and print the offers."""
+    """Search the account's regions, or only those in `wanted`, and print the offers."""
     need = Need.of(experiment)
     found = look(experiment, need, wanted, client)
     print_lines(found_lines(found, need))
@@ -75,7 +75,7 @@ def run(experiment: ResolvedNeuron, wanted: Collection[str]) -> int:
 def look(
     experiment: ResolvedNeuron, need: Need, wanted: Collection[str], clients: Clients
 ) -> Found:
-    """Find what the regions offer; a wanted region that is not enabled becomes unknown."""
+    """Return what the regions offer; wanted regions that are not enabled are in `unknown`."""
     states = check.region_states(experiment.spec.aws.region, clients)
     enabled = {name for name, state in states.items() if state in check.OPEN}
     names = sorted(enabled & set(wanted) if wanted else enabled)
@@ -103,7 +103,7 @@ def find(
     *,
     seconds: float = SECONDS,
 ) -> Found:
-    """Ask all regions at once; a region that does not answer in time is noted as unknown."""
+    """Ask all regions in parallel; those that do not answer within `seconds` are in `unknown`."""
     found, ends = Found(), time.monotonic() + seconds
     ask = partial(offers.on_demand_prices, price_list, need.instance_type)
     prices = found.attempt("all regions", "on-demand price", ask) or {}
@@ -122,13 +122,13 @@ def find(
 def _answers(
     regions: Sequence[Region], look: Callable[[Region], Found], ends: float
 ) -> dict[str, Found]:
-    """Return the answers that came before the monotonic clock reached `ends`, by region."""
+    """Return, by region, the answers that arrived before the monotonic clock reached `ends`."""
     answers: dict[str, Found] = {}
 
     def keep(region: Region) -> None:
         answers[region.name] = look(region)
 
-    # Daemon threads: one that still waits for a region does not keep the program alive.
+    # Daemon threads, so that a thread that still waits does not keep the program running.
     threads = [threading.Thread(target=keep, args=(r,), daemon=True) for r in regions]
     for thread in threads:
         thread.start()
@@ -192,7 +192,7 @@ def _zone_problem(zone: str, ids: Mapping[str, str]) -> str:
 
 
 def found_lines(found: Found, need: Need) -> Iterator[str]:
-    """Yield the offers as text."""
+    """Yield the lines that show the offers."""
     cheapest = sorted(found.offers, key=lambda offer: (offer.usd.worst, offer.usd.best))
     free = [offer for offer in cheapest if not offer.hindrance]
     hindered = [offer for offer in cheapest if offer.hindrance]

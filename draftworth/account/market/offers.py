@@ -15,7 +15,7 @@ from draftworth.account.printing import utc_text
 from draftworth.planning import assumptions, resolved, timeline
 from draftworth.records import codec, deployment
 
-# The Price List has endpoints in few regions; this one knows the prices of all.
+# The Price List has endpoints in few regions; this endpoint has the prices of all regions.
 PRICE_LIST_REGION = "us-east-1"
 SPOT_HISTORY_DAYS = 7
 ON_DEMAND_SOURCE = "AWS Price List, on demand, Linux"
@@ -26,7 +26,7 @@ _HOURLY = jmespath.compile(
 
 
 def yaml_lines(below_aws: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the keys of `aws` as lines of an experiment file."""
+    """Yield lines of an experiment file, in YAML, with these keys below `aws`."""
     text = yaml.safe_dump({"aws": dict(below_aws)}, sort_keys=False, width=1000)
     yield from text.splitlines()
 
@@ -43,7 +43,7 @@ def merged(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class Need:
-    """The nodes that the plan needs, and for how many minutes by a first run's time line."""
+    """The nodes that the plan needs, and for how many minutes in the time line of a first run."""
 
     instance_type: str
     vcpus: int
@@ -66,13 +66,13 @@ class Need:
 
 @dataclass(frozen=True, kw_only=True)
 class Offer:
-    """Nodes in a zone at a price: by the hour if EC2 has any, or a Capacity Block.
+    """Nodes in a zone at a price: paid by the hour (EC2 may have none), or as a Capacity Block.
 
     usd: what the plan costs with this offer.
     use: the part of the paid time that the plan uses.
-    purchase: lines that say how to buy it; empty if a deploy does.
+    purchase: lines that say how to buy the block; empty for nodes that a deploy starts.
     capacity: further keys of `aws.capacity`.
-    hindrance: why it cannot be bought or used now; empty if no reason is known.
+    hindrance: why the offer cannot be bought or used now; empty if no reason is known.
     """
 
     kind: deployment.CapacityKind
@@ -104,7 +104,7 @@ class Offer:
 
 
 def hourly_offer(need: Need, usd_per_node_hour: float, **offer: Any) -> Offer:
-    """Return an offer of nodes that are paid for while they exist."""
+    """Return an offer of nodes that are paid by the hour."""
     usd = need.hours.times(need.nodes * usd_per_node_hour)
     return Offer(usd=usd, usd_per_node_hour=usd_per_node_hour, **offer)
 
@@ -121,7 +121,7 @@ def usd(text: Any) -> float:
 
 
 def on_demand_prices(price_list: Region, instance_type: str, **where: str) -> dict[str, float]:
-    """Return US dollars an hour by region for Linux; `where`: further attributes."""
+    """Return on-demand prices by region, USD an hour for Linux; `where`: further filters."""
     attributes = {
         "instanceType": instance_type,
         "operatingSystem": "Linux",
@@ -151,7 +151,7 @@ def _hourly(product: str) -> Iterator[tuple[str, float]]:
 
 @dataclass(frozen=True, kw_only=True)
 class SpotPrice:
-    """US dollars an hour of a type in a zone: now, and the range of the last days."""
+    """A Spot price in USD an hour: the current one, and the range of `SPOT_HISTORY_DAYS`."""
 
     now: float
     lowest: float
@@ -168,7 +168,7 @@ class SpotPrice:
 def spot_prices(
     region: Region, instance_type: str, now: datetime, **where: str
 ) -> Mapping[str, SpotPrice]:
-    """Return Spot prices by zone, without zones that have none; `where`: further arguments."""
+    """Return Spot prices by zone, if a zone has one; `where`: further arguments of the call."""
     entries = region.list_all(
         f"read the Spot price of {instance_type}",
         "ec2",
@@ -193,17 +193,17 @@ def _spot_price(history: list[tuple[datetime, float]]) -> SpotPrice:
     return SpotPrice(now=max(history)[1], lowest=min(prices), highest=max(prices))
 
 
-# Amazon EC2 User Guide, Capacity Blocks: whole days up to 14, then whole weeks up to 26; sizes as
-# the console offers them. Offers end at 11:30 UTC, so one may be shorter than what was asked for.
+# A Capacity Block lasts whole days up to 14, then whole weeks up to 26 (Amazon EC2 User Guide); the
+# sizes are the console's. Blocks end at 11:30 UTC, so a block may be shorter than was asked for.
 _DAYS = (*range(1, 15), *range(21, 183, 7))
 _SIZES = (1, 2, 4, 8, 16, 32, 64)
 
-# The id becomes part of a command, so nothing else is accepted.
+# The offering's id becomes part of a shell command, so only these characters are accepted.
 _ID = re.compile(r"[A-Za-z0-9-]{1,100}")
 
 
 def block_offerings(region: Region, need: Need, now: datetime) -> list[Mapping[str, Any]]:
-    """List the offers for the plan's nodes, of the shortest length that holds its worst case."""
+    """Return offerings for the plan's nodes, of the shortest duration that holds the worst case."""
     hours = (need.minutes.worst * 60 + deployment.BLOCK_MARGIN_SECONDS) / 3600
     days = next((days for days in _DAYS if 24 * days >= hours), _DAYS[-1])
     size = next((size for size in _SIZES if size >= need.nodes), need.nodes)
@@ -222,7 +222,7 @@ def block_offerings(region: Region, need: Need, now: datetime) -> list[Mapping[s
 def block_offer(offering: Mapping[str, Any], region: str, need: Need, now: datetime) -> Offer:
     """Read one offering; raises LookupError, ValueError or AwsError if it is invalid."""
     start, end, fee = offering["StartDate"], offering["EndDate"], usd(offering["UpfrontFee"])
-    # By the dates: the offering's own hours leave out odd minutes.
+    # The dates are used, because the offering's own number of hours leaves out minutes.
     hours = (end - start).total_seconds() / 3600
     offer_id, currency = offering["CapacityBlockOfferingId"], offering.get("CurrencyCode", "USD")
     if not _ID.fullmatch(offer_id):
@@ -251,7 +251,7 @@ def block_offer(offering: Mapping[str, Any], region: str, need: Need, now: datet
 
 
 def _use_of_block(hours: float, need: assumptions.Bounds) -> str:
-    # Its nodes go before its end.
+    # The block's nodes are released before its end.
     usable = hours - deployment.BLOCK_MARGIN_SECONDS / 3600
     used = assumptions.Bounds(min(need.best, usable), min(need.worst, usable))
     left = assumptions.Bounds(usable - used.worst, usable - used.best)
