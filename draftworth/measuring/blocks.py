@@ -108,8 +108,8 @@ class Measurer:
     async def measure(self, turn: Round) -> None:
         """Measure every case of the round's classes against every measured variant of its stage.
 
-        Unless `spec.parallel`, variants get load one at a time. Their order is reversed from case
-        to case and round to round (ABBA), so that a drift of the machine affects all alike.
+        Without `spec.parallel`, variants follow each other. Their order is reversed from case to
+        case and round to round (ABBA), so that a drift of the machine affects all variants alike.
         """
         for index, case in enumerate(self.spec.cases):
             if case.prompt_class not in turn.classes:

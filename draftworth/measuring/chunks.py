@@ -104,7 +104,7 @@ class ChunkReader:
         if not data:  # only the \n of a \r\n whose \r arrived before
             return
         if self._held:
-            # Pieces are joined only when an event is complete, so single bytes cost no more.
+            # Join pieces only when an event is complete, so that many small pieces cost no more.
             if b"\n\n" not in self._held[-1][-1:] + data:
                 self._hold(data)
                 return

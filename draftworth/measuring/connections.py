@@ -168,7 +168,7 @@ async def connect(
 
 @cache
 def tls_context() -> ssl.SSLContext:
-    """A TLS context with the certificate authorities of this machine or SSL_CERT_FILE (15 ms)."""
+    """Read this machine's certificate authorities, or SSL_CERT_FILE, once: it takes 15 ms."""
     return ssl.create_default_context()
 
 

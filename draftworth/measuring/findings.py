@@ -1,8 +1,7 @@
 """Makes the last files of a run: `run.json`, `verdict.json` and `step_costs.json`.
 
-A reader of `run.json` looks for the verdict at once, so the verdict is written first. But
-accelerator nodes are paid for until `run.json` exists, so it waits only two seconds for the other
-files.
+A reader of `run.json` looks for the verdict at once, so the verdict is written first. But nodes are
+paid for until `run.json` exists, so it waits only two seconds for the other files.
 """
 
 from collections.abc import Callable, Sequence

@@ -43,7 +43,7 @@ async def in_thread(work: Callable[P, R], *arguments: P.args, **named: P.kwargs)
 
 
 class SinkError(DraftworthError):
-    """A result file could not be written, or read back."""
+    """A result file could not be written or read."""
 
 
 class Sink(Protocol):
@@ -84,7 +84,7 @@ class FolderSink:
             ) from error
 
     def write(self, name: str, data: bytes) -> None:
-        """Write to a temporary name, then link it to `name`, which is thus never a partial file."""
+        """Write to a temporary name, then link it to `name`: no partial file has this name."""
         path = self.folder / name
         partial = path.with_name(f".{path.name}.partial")
         try:

@@ -1,7 +1,7 @@
 """The run specification: everything that the measuring Job has to know, as one JSON document.
 
 The command line makes the document from an experiment, and the Job's pod reads it, so this module
-imports only the standard library.
+needs only the standard library.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ JOB_NAME_VARIABLE = "DRAFTWORTH_JOB_NAME"
 JOB_UID_VARIABLE = "DRAFTWORTH_JOB_UID"
 _UID_CHARACTERS = 8
 
-# A pod that hangs is ended after this time, so that another pod can go on.
+# A pod that hangs is ended after this time (seconds), so that another pod can continue.
 POD_DEADLINE_SECONDS = 24 * 3600
 
 # After so many pods that ended and recorded no reason, the next pod only records that the run has

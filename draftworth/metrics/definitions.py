@@ -212,7 +212,7 @@ METRICS = tuple(
     Metric(**row | {"unit": UNITS[row["unit"]], "pooled": _POOLED.get(row["field"])})
     for row in _DECLARED["metric"]
 )
-# Figures of a verdict's findings: CloudWatch gets them where a finding has an interval.
+# Figures of a verdict's findings; CloudWatch gets those of each finding that has an interval.
 FINDING_METRICS = tuple(
     Metric(**row | {"unit": UNITS[row["unit"]], "of_request": False})
     for row in _DECLARED["finding"]
@@ -230,7 +230,7 @@ ERRORS = _BY_FIELD["failed"]
 
 
 def shown_latencies() -> tuple[Metric, ...]:
-    """Return the latencies that the report shows with quantiles and over time."""
+    """Return the latencies that the report shows with quantiles, and as curves over time."""
     return tuple(metric for metric in METRICS if metric.label and metric.is_latency)
 
 
