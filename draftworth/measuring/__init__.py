@@ -1,5 +1,5 @@
-"""The client that sends requests, and the run that measures them.
+"""Sends an experiment's requests, measures them and writes the result files of a run.
 
-It runs in the measuring Job's pod as well as on a laptop, so it imports nothing but the standard
-library and `httptools`.
+This package runs in the measuring Job's pod and on a laptop, so its only dependency beside the
+standard library is `httptools`.
 """

@@ -1,4 +1,4 @@
-"""Blocks of requests: each is sent and described, and measured again where servers were lost."""
+"""Sends each block's requests and writes its files; sends it again if a server was lost."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from draftworth.records.results import BlockResult, OtherRequests, ServerStart
 class Sent:
     """A block that was sent.
 
-    lost: why its figures do not count; empty: they count.
-    start: how the server started, in its own figures.
+    lost: why its server was lost, so that its figures do not count; empty if they count.
+    start: the figures by which the server describes its start.
     """
 
     block: BlockResult
@@ -39,7 +39,7 @@ class Sent:
 
 @dataclass(frozen=True, kw_only=True)
 class CaseRound:
-    """A case's part of a round: it measures every variant of its stage once."""
+    """One case's part of a round: a block for each measured variant of the round's stage."""
 
     case: Case
     turn: Round
@@ -50,19 +50,19 @@ class CaseRound:
 
 
 def _shortened(shape: RequestShape, prompt: Prompt, share: float) -> Prompt:
-    """The prompt with a part of its output: at least two tokens, or there is no time per token."""
+    """Limit a prompt's output to a share of its tokens, but at least two: one has no ITL."""
     tokens = max_tokens_of(shape, prompt)
     return replace(prompt, max_tokens=min(tokens, max(2, math.ceil(tokens * share))))
 
 
 def first_error(block: BlockResult) -> str:
-    """Code and message of a block's first failure, cut to one line."""
+    """Error code and message of a block's first failed request, cut to one line."""
     failed = next(r for r in block.requests if r.failed)
     return f"{failed.error_code}: {' '.join(failed.error_msg.split())[:200]}"
 
 
 def describe(block: BlockResult) -> str:
-    """One line about a block, with its figures or failures."""
+    """One line of text about a block: its median ITL, and its failed and excluded requests."""
     counted = [r for r in block.requests if r.counts]
     latencies = sorted(r.inter_token_latency_s for r in counted if r.inter_token_latency_s)
     middle = f"{latencies[len(latencies) // 2] * 1e3:.2f} ms/token" if latencies else "no figures"
@@ -77,7 +77,7 @@ def describe(block: BlockResult) -> str:
     return f"{block.prompt_class}/{block.case} {block.load.label} {block.variant}: {middle}{suffix}"
 
 
-# A block whose servers are lost this often may be what makes them fail.
+# If servers are lost this often in the same block, the block itself may make them fail.
 MAX_LOSSES_OF_A_BLOCK = 3
 
 
@@ -85,11 +85,11 @@ MAX_LOSSES_OF_A_BLOCK = 3
 class Measurer:
     """Starts the servers of a stage, sends its blocks and writes their files.
 
-    earlier: the blocks that earlier pods measured, which are taken as they are.
-    numbers: the block numbers that no file has yet.
-    blocks: those that are measured, in the order of measuring.
+    earlier: the blocks that earlier pods measured; they are used unchanged.
+    numbers: yields the block numbers that no file has yet.
+    blocks: all blocks measured so far, in the order of measuring.
     replayed: the last stage of which an earlier pod measured a block.
-    doing: in words, what is going on.
+    doing: what the run does now, in words for an error message.
     """
 
     spec: RunSpec
@@ -106,10 +106,10 @@ class Measurer:
     doing: str = ""
 
     async def measure(self, turn: Round) -> None:
-        """Measure every case of the round's classes against every variant, one variant at a time.
+        """Measure every case of the round's classes against every measured variant of its stage.
 
-        The order of the variants is reversed from case to case and from round to round (ABBA), so
-        that a drift of the machine affects both variants alike.
+        Without `spec.parallel`, variants follow each other. Their order is reversed from case to
+        case and round to round (ABBA), so that a drift of the machine affects all variants alike.
         """
         for index, case in enumerate(self.spec.cases):
             if case.prompt_class not in turn.classes:
@@ -121,14 +121,14 @@ class Measurer:
                 await self._measure_together(CaseRound(case=case, turn=turn), loaded)
 
     def _was_begun(self, turn: Round) -> bool:
-        # Rounds at a load are numbered over all stages.
+        # A round's number at a load is unique over all stages.
         return self.replayed == turn.stage or any(
             (block.load, block.round) == (turn.load, turn.number) for block in self.earlier.values()
         )
 
     async def _prepare(self, turn: Round) -> None:
-        # A new stage, a control too, gets new servers, because a server that has seen the prompts
-        # has them in its cache. Only the baseline of a search stays up.
+        # A new stage, also a control, starts its servers anew, because a server that has seen the
+        # prompts has them in its cache. Only the baseline of a search keeps running.
         stage = turn.stage
         if self.stage == stage:
             return
@@ -144,8 +144,8 @@ class Measurer:
             await self.servers.change(stage.running, restart=restart)
 
     async def _measure_together(self, case_round: CaseRound, endpoints: Sequence[Endpoint]) -> None:
-        """Measure variants under load at the same time, unless they are measured already; measure
-        them again where a server was lost."""
+        """Measure a case against `endpoints` at the same time, unless earlier pods have done so;
+        measure it again if a server was lost."""
         keys = [case_round.key(endpoint) for endpoint in endpoints]
         if all(key in self.earlier for key in keys):
             self.blocks += [self.earlier[key] for key in keys]
@@ -161,8 +161,8 @@ class Measurer:
             await self.servers.again(stage.running)
             started_at_unix_s = self.environment.wall_clock()
             sent = await self._send_together(case_round, endpoints)
-        # An earlier pod may have measured only one of two variants that are loaded together: then
-        # its earlier figures count, and it was loaded again only for the sake of the other one.
+        # An earlier pod may have measured only one of two variants that are loaded together. Then
+        # that block counts; its variant got load again only for the sake of the other one.
         new = [s for s, key in zip(sent, keys, strict=True) if key not in self.earlier]
         self.blocks += [self.earlier.get(k, s.block) for s, k in zip(sent, keys, strict=True)]
         for s in new:
@@ -229,7 +229,7 @@ class Measurer:
         before: counters.ServerMetrics,
         after: counters.ServerMetrics,
     ) -> str:
-        # Empty where the server still runs: there, failed requests are results.
+        # Empty if the server still runs: then failed requests are results.
         if not any(record.failed for record in block.requests):
             return ""
         answer = await health(endpoint, self.environment.api_key)
@@ -240,7 +240,7 @@ class Measurer:
         return ""
 
     def _batch(self, case_round: CaseRound, number: int) -> Batch:
-        # The warm-up gets the prompts before the measured ones, and the fillers those after them:
+        # The warm-up uses the prompts before the measured ones, and the fillers those after them:
         # with enough prompts, no measured prompt is in a server's prefix cache.
         sampling, shape = self.spec.sampling, self.spec.shape
         measured = sampling.requests_per_round
@@ -277,13 +277,13 @@ class Measurer:
         try:
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(send) for send in sends]
-        except ExceptionGroup as errors:  # the first one, as if its block had been sent alone
+        except ExceptionGroup as errors:  # raises the first, as if its block were sent alone
             raise errors.exceptions[0] from errors
         return [task.result() for task in tasks]
 
     async def _give_up(self, sent: Sequence[Sent], started_at_unix_s: float, reason: str) -> None:
-        """Keep the evidence of blocks whose servers were lost; raise DraftworthError after several
-        losses of the same block."""
+        """Write the evidence of blocks whose servers were lost; raise DraftworthError after
+        `MAX_LOSSES_OF_A_BLOCK` losses of the same block."""
         for s in sent:
             await in_thread(self.files.write_lost, s.block, s.measured)
         stems = tuple(s.block.stem for s in sent)

@@ -1,13 +1,13 @@
 """Reads the bytes of an OpenAI-compatible stream as chunks with tokens and arrival times.
 
-A chunk is a server-sent event that carries at least one output token: of an answer, of reasoning,
-of a tool call, or of a continued text. Tokens are counted from the server's own usage: with
-`stream_options.continuous_usage_stats` (vLLM) every event says how many tokens there are so far, so
-the tokens of each chunk are exact. A server that sends usage only at the end gives exact totals;
-its chunks are then the events with text, and the first one is taken to hold one token. Events that
-are empty or have only a role are not chunks.
+A chunk is a server-sent event with at least one output token: of an answer, of reasoning, of a tool
+call, or of a continued text. Tokens are counted from the `usage` that the server sends: with
+`stream_options.continuous_usage_stats` (vLLM) every event has the number of tokens so far, so the
+tokens of each chunk are exact. If a server sends `usage` only at the end, the total is exact; then
+every event with text is a chunk, and the first chunk is assumed to hold one token. Events that are
+empty or have only a role are not chunks.
 
-The tokens that were asked for limit a stream: its bytes, its events, its text and its counts.
+The request's `max_tokens` limits the bytes, the events, the text and the counts of a stream.
 """
 
 import json
@@ -20,25 +20,25 @@ from draftworth.records.results import UsageSource
 from draftworth.untrusted import MIB, encodable, one_line
 
 MAX_EVENT_BYTES = 1_000_000
-# vLLM's event is 300 bytes beside the name of the model, and holds one token or more; others send
-# several for a token. The rest is for comments that keep a slow connection alive.
+# An event of vLLM has 300 bytes and the model's name, and holds one token or more; other servers
+# send several events for a token. `_MORE_BYTES` is for comments that keep a slow connection alive.
 _BYTES_PER_TOKEN, _MORE_BYTES = 4_096, MIB
-# A server may send each character of a token as an event, of which a token has about four.
+# A server may send each character as an event; a token has about four characters.
 _EVENTS_PER_TOKEN, _MORE_EVENTS = 8, 1_000
 # The longest tokens of Llama 3 and Qwen 3 have 128 characters.
 _CHARACTERS_PER_TOKEN, _MORE_CHARACTERS = 256, 4_096
 # Ten times the longest context that any model has.
 _MAX_INPUT_TOKENS = 100_000_000
 _MAX_FINISH_REASON_CHARACTERS = 100
-_MOST_TOKEN_IDS = 2**31  # the largest vocabularies have some 300,000
+_MOST_TOKEN_IDS = 2**31  # the largest vocabularies have about 300,000 tokens
 _TEXT_FIELDS = ("content", "reasoning_content", "reasoning")
 _CALL_FIELDS = ("name", "arguments")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Acceptance:
-    """A server's figures about one request's drafts (vLLM's `metrics.speculative_decoding`), with
-    the names that they have in `RequestRecord`."""
+    """A server's counts of one request's drafts (vLLM's `metrics.speculative_decoding`); the names
+    of the fields are those of `RequestRecord`."""
 
     verification_steps: int
     drafted_tokens: int
@@ -46,16 +46,16 @@ class Acceptance:
 
 
 class BadStreamError(HttpError):
-    """The stream is not what an OpenAI-compatible server sends, or reports the server's error."""
+    """The stream is not that of an OpenAI-compatible server, or contains a server's error."""
 
 
 @dataclass(kw_only=True)
 class Timeline:
-    """The content of a stream: arrival times (ns), tokens of each chunk, text, totals, all events.
+    """The content of a stream: arrival times (ns), tokens of each chunk, text, totals.
 
     chunk_tokens: None where the server did not count tokens chunk by chunk.
     chunk_characters: the length of each chunk's text.
-    acceptance: None where the server sent no such figures, or impossible ones.
+    acceptance: None where the server sent no such counts, or impossible ones.
     token_ids: None unless the server sent the id of every output token.
     """
 
@@ -79,32 +79,32 @@ class Timeline:
 
 
 def most_bytes(max_tokens: int) -> int:
-    """The most bytes of a stream of so many tokens, with its headers."""
+    """The most bytes that a stream of `max_tokens` tokens may have, with its HTTP headers."""
     return _MORE_BYTES + _BYTES_PER_TOKEN * max_tokens
 
 
 class ChunkReader:
-    """Takes the body as it arrives by `feed`; `timeline()` returns its content."""
+    """Parses a body: `feed` gets the bytes as they arrive, `timeline()` returns the content."""
 
     def __init__(self, max_tokens: int) -> None:
         self._max_tokens = max_tokens
         self._most_events = _MORE_EVENTS + _EVENTS_PER_TOKEN * max_tokens
         self._characters_left = _MORE_CHARACTERS + _CHARACTERS_PER_TOKEN * max_tokens
-        self._held: list[bytes] = []  # the bytes of an event whose end has not come
+        self._held: list[bytes] = []  # the bytes of an event that is not complete yet
         self._held_bytes = 0
         self._after_cr = False
         self._so_far = Timeline()  # its chunks are the events with text or tokens
-        self._tokens: list[int | None] = []  # of each chunk, None where the event had no usage
+        self._tokens: list[int | None] = []  # of each chunk; None if its event had no usage
         self._counted = 0
         self._text: list[str] = []
         self._token_ids: list[int] = []
 
     def feed(self, data: bytes, now_ns: int) -> None:
         data = self._newlines(data)
-        if not data:  # the second half of a line end that was cut in two
+        if not data:  # only the \n of a \r\n whose \r arrived before
             return
         if self._held:
-            # Pieces are joined only when an event is complete: one byte at a time costs no more.
+            # Join pieces only when an event is complete, so that many small pieces cost no more.
             if b"\n\n" not in self._held[-1][-1:] + data:
                 self._hold(data)
                 return
@@ -123,7 +123,7 @@ class ChunkReader:
             raise BadStreamError(f"an event of more than {MAX_EVENT_BYTES:,} bytes")
 
     def _newlines(self, data: bytes) -> bytes:
-        """Bytes with every line end (\\n, \\r\\n or \\r, one of which may be cut in two) as \\n."""
+        """Replace every line end (\\r\\n or \\r) by \\n, also a \\r\\n in two pieces."""
         if self._after_cr and data.startswith(b"\n"):
             data = data[1:]
         self._after_cr = data.endswith(b"\r")
@@ -177,7 +177,7 @@ class ChunkReader:
         if self._characters_left < 0:
             raise self._too_much("text")
         self._text.append(text)
-        if self._so_far.chunk_characters:  # text that came without a token belongs to the last one
+        if self._so_far.chunk_characters:  # text without a token belongs to the last chunk
             self._so_far.chunk_characters[-1] += len(text)
 
     def _add_token_ids(self, ids: Any) -> None:
@@ -191,7 +191,7 @@ class ChunkReader:
         return BadStreamError(f"more {what} than {self._max_tokens:,} tokens can have")
 
     def _usage(self, usage: dict[str, Any] | None, *, in_stream: bool) -> int | None:
-        """The tokens that this event adds; None where it has no usage."""
+        """Return the number of tokens that an event adds; None if the event has no usage."""
         if not usage:
             return None
         line = self._so_far
@@ -229,7 +229,7 @@ class ChunkReader:
 def _text_of(choice: dict[str, Any]) -> str:
     delta = choice.get("delta")
     if delta is None:
-        return "".join([choice.get("text") or ""])  # TypeError where it is not text
+        return "".join([choice.get("text") or ""])  # TypeError if `text` is not a string
     said = [delta.get(name) or "" for name in _TEXT_FIELDS]
     for call in delta.get("tool_calls") or ():
         function = call.get("function") or {}
@@ -245,8 +245,8 @@ def _count(name: str, value: Any, most: int) -> int:
 
 
 def _acceptance(told: Any, most: int) -> Acceptance | None:
-    """Steps and drafts; None where they are impossible or have another form: vLLM calls the form
-    experimental, so that is not a failure."""
+    """Return steps and draft tokens; None if they are impossible or have another format, which is
+    no failure, because vLLM calls the format experimental."""
     of_drafts = told.get("speculative_decoding") if isinstance(told, dict) else None
     if not isinstance(of_drafts, dict):
         return None

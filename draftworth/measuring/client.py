@@ -1,8 +1,8 @@
-"""The client measures one streamed completion. The Job, `measure` and `rehearse` use it.
+"""Measures one streamed completion, for the measuring Job, `measure` and `rehearse`.
 
-Definitions (`docs/metrics.md` has them with their reasons): TTFT, request sent to the first chunk
-that carries an output token; ITL, (last chunk - first chunk) / (output tokens - tokens of the first
-chunk), never a gap between chunks; E2E, request sent to the last chunk that carries a token.
+Definitions (`docs/metrics.md` gives the reasons): TTFT is the time from sending the request to the
+first chunk with an output token; E2E is the time to the last such chunk. ITL is (last chunk - first
+chunk) / (output tokens - tokens of the first chunk), never a gap between two chunks.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ from draftworth.untrusted import one_line
 
 
 def max_tokens_of(shape: RequestShape, prompt: Prompt) -> int:
-    """The most tokens of a prompt's output: its own number, else that of all requests."""
+    """The most tokens of a prompt's output: `prompt.max_tokens`, or else `shape.output_tokens`."""
     return shape.output_tokens if prompt.max_tokens is None else prompt.max_tokens
 
 
 def request_seed(shape: RequestShape, place: int) -> int:
-    """The seed of the request at a place in a case's sequence of requests.
+    """The seed of the request with the index `place` in a case's sequence of requests.
 
-    Every variant gets the same seed at that place, so both requests of a pair have it. A prompt
-    that comes again gets another one, so that its output is sampled anew. Any server accepts 31
-    bits.
+    Every variant gets the same seed at the same index, so the two requests of a pair have one seed.
+    A prompt that is sent again has another index and another seed, so its output is sampled anew.
+    The seed has 31 bits, which every server accepts.
     """
     digest = hashlib.sha256(f"{shape.seed}/{place}".encode()).digest()
     return int.from_bytes(digest[:4]) >> 1
 
 
 def request_body(shape: RequestShape, prompt: Prompt, *, seed: int) -> bytes:
-    """The body of a request; it is the same for every variant."""
+    """The JSON body of a request, which is the same for every variant."""
     max_tokens = max_tokens_of(shape, prompt)
     body: dict[str, Any] = {
         "model": shape.model,
@@ -64,13 +64,13 @@ def request_body(shape: RequestShape, prompt: Prompt, *, seed: int) -> bytes:
         body["chat_template_kwargs"] = {"enable_thinking": shape.enable_thinking}
     if shape.fixed_output_length:
         body |= {"ignore_eos": True, "min_tokens": max_tokens}
-    if shape.token_ids:  # not sent otherwise: a server may refuse what it does not know
+    if shape.token_ids:  # else left out: a server may refuse a field that it does not know
         body["return_token_ids"] = True
     return json.dumps(body).encode()
 
 
 def asked_of(prompt: Prompt) -> dict[str, Any]:
-    """The fields of a request's body with the conversation and its tools, or the text."""
+    """The fields of a request's body that hold messages and tools, or the text to continue."""
     if prompt.text_to_continue is not None:
         return {"prompt": prompt.text_to_continue}
     beside = {
@@ -82,22 +82,22 @@ def asked_of(prompt: Prompt) -> dict[str, Any]:
     return {"messages": prompt.messages, **given}
 
 
-# HTTP has its own codes; these say what went wrong where there was no HTTP status.
+# Error codes of requests that failed without an HTTP error status.
 ERROR_CONNECT = -1
 ERROR_TIMEOUT = -2
 ERROR_BROKEN_STREAM = -3
 ERROR_BAD_STREAM = -4
 ERROR_NO_TOKENS = -5
-ERROR_LOST_ACTOR = -6  # on Ray: the process that had the request ended
-ERROR_UNEXPECTED = -7  # a defect of the client, which an answer triggered
+ERROR_LOST_ACTOR = -6  # on Ray: the actor's process ended during the request
+ERROR_UNEXPECTED = -7  # a defect of the client that an answer triggered
 
-# How much is read of an answer that is not a stream of tokens, for its record.
+# The most bytes that are read of an answer that is not a stream; its error message quotes them.
 _REFUSAL_BYTES = 2_000
 
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """A request's record, and the raw evidence it was computed from."""
+    """A request's record, and the transcript from which the record was computed."""
 
     record: RequestRecord
     transcript: Transcript
@@ -105,7 +105,7 @@ class Measured:
 
 @dataclass(frozen=True, kw_only=True)
 class Client:
-    """Measures requests against one server. Tests replace the clocks and the wait reader."""
+    """Sends requests to one server and measures them. Tests replace the clocks and `read_wait`."""
 
     base_url: str
     shape: RequestShape
@@ -115,7 +115,7 @@ class Client:
     read_wait: WaitReader = run_queue_wait_ns
 
     async def measure(self, prompt: Prompt, *, request_id: str, seed: int) -> Measured:
-        """Send one request. A failure is a record with its reason, never an exception."""
+        """Send one request and measure it. A failure gives a record, never an exception."""
         stream = _Stream(self.read_wait, max_tokens_of(self.shape, prompt))
         response: http.Response | None = None
         timed_out_after_s: float | None = None
@@ -147,7 +147,7 @@ class Client:
         )
 
     async def _exchange(self, stream: _Stream, prompt: Prompt, seed: int) -> http.Response:
-        # A text to be continued goes where the server adds no chat template.
+        # The server adds no chat template at `completions`, so a text to continue is sent there.
         kind = "chat/completions" if prompt.text_to_continue is None else "completions"
         return await http.exchange(
             "POST",
@@ -217,8 +217,8 @@ class _Stream:
 
     @cached_property
     def waits_ns(self) -> tuple[int, int] | None:
-        """The run-queue waits before the first chunk and after it, until this is first read; None
-        where the system does not count them."""
+        """The run-queue waits before the first chunk, and from there until this property is first
+        read; None where the system does not count them, or no chunk arrived."""
         end = self._read_wait()
         start, first = self._wait_at_start_ns, self._wait_at_first_ns
         if start is None or first is None or end is None:
@@ -226,13 +226,13 @@ class _Stream:
         return first - start, end - first
 
     def excluded(self, response: http.Response) -> str | None:
-        """Why a whole completion's timing cannot be trusted; None: it can."""
+        """The reason why a complete answer's timing cannot be trusted; None if it can."""
         waits = self.waits_ns
         if waits is None:
             return None
         times = self.timeline.chunk_times_ns
         first_ns, last_ns = times[0], times[-1]
-        # Chunks that were read together all have the time of the last one.
+        # Chunks that were read together all have the arrival time of the last one.
         alone = len(times) == 1 or times[1] > first_ns
         return exclusion_reason(
             sending_ns=response.sending_ns,
@@ -257,7 +257,7 @@ def _error_of(failure: Exception) -> tuple[int, str]:
 
 
 def unexpected(failure: Exception) -> tuple[int, str]:
-    """The code and reason of an exception that no answer should cause."""
+    """The error code and message for an exception that no answer should cause."""
     return ERROR_UNEXPECTED, one_line(f"unexpected {type(failure).__name__}: {failure}")
 
 
@@ -300,7 +300,7 @@ def _measured(
 
 
 def figures_of(timeline: Timeline, sent_ns: int) -> dict[str, Any]:
-    """The figures of a whole completion with at least one chunk, by their field in the record."""
+    """The figures of a complete answer with at least one chunk, by the record's field names."""
     times = timeline.chunk_times_ns
     first_ns, last_ns = times[0], times[-1]
     total = timeline.output_tokens
@@ -318,6 +318,6 @@ def figures_of(timeline: Timeline, sent_ns: int) -> dict[str, Any]:
         else None,
         "tokens_per_step": after_first / steps if decoded else None,
         "first_chunk_tokens": first_tokens,
-        # llmperf at f1d6bed: all gaps, the one before the first chunk included, over all events.
+        # As llmperf at f1d6bed: (all gaps, also the one before the first chunk) / all events.
         "llmperf_inter_token_latency_s": e2e_s / timeline.events if timeline.events else None,
     }

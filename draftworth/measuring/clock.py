@@ -1,14 +1,14 @@
-"""Clocks: Unix time, and how long the client itself waited for a core.
+"""Unix time that never jumps, and the time that the client itself waited for a core.
 
 The time of a machine may jump by hours (a corrected time zone, the first answer of an NTP server).
-Durations, deadlines and throughput are differences of times, so all times of a run come from this
-clock, which does not jump. It does not count the time that a machine was suspended.
+Durations, deadlines and throughput are differences of times, so all times of a run come from
+`unix_clock`, which does not jump. It does not count time in which the machine was suspended.
 
 A client that shares its machine with a busy engine waits on the run queue, sometimes for a whole
-request, and then reads everything at once. Its TTFT is then too long and its time per token is
-missing. Linux counts that wait (`/proc/thread-self/schedstat`, second field, nanoseconds; kernel
-documentation "Scheduler Statistics"), so it is recorded for every request. A client that has the
-right to raises its scheduling class, so that it hardly ever waits.
+request, and then reads everything at once. That request has a TTFT that is too long, and no time
+per token. Linux counts the waiting time (`/proc/thread-self/schedstat`, second field, nanoseconds;
+kernel documentation "Scheduler Statistics"), so it is recorded for every request. Where it is
+permitted, the client raises its scheduling class, so that it hardly ever waits.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ WallClock = Callable[[], float]
 
 @dataclass(frozen=True)
 class UnixClock:
-    """The Unix time at which `time.perf_counter_ns` was 0, and the machine where that was.
+    """Gives Unix time in seconds: (`anchor_ns` + `time.perf_counter_ns()`) / 1e9.
 
-    Pickled into another process of the same machine it keeps its anchor, because the processes of a
-    machine share the monotonic clock (CLOCK_MONOTONIC). On another machine it becomes that
-    machine's own clock.
+    A clock that is pickled into another process of the same `machine` keeps its `anchor_ns`,
+    because all processes of a machine share the monotonic clock (CLOCK_MONOTONIC). On another
+    machine it is replaced by the clock of that machine.
     """
 
     anchor_ns: int
@@ -53,7 +53,7 @@ def _here(anchor_ns: int, machine: str) -> UnixClock:
 
 
 def _machine() -> str:
-    """An id of this machine since its last boot; empty where the system has none."""
+    """An id of this machine, new at every boot; empty where the system has no such id."""
     try:
         return _BOOT_ID.read_text(encoding="ascii").strip()
     except (OSError, ValueError):
@@ -66,14 +66,14 @@ unix_clock = UnixClock(time.time_ns() - time.perf_counter_ns(), _machine())
 
 _SCHEDSTAT = Path("/proc/thread-self/schedstat")
 
-# A wait longer than this share of the interval in which it happens excludes the sample.
+# A request is excluded if the client waited longer than this share of TTFT or decoding time.
 MAX_WAIT_SHARE = 0.05
 
 WaitReader = Callable[[], int | None]
 
 
 def run_queue_wait_ns() -> int | None:
-    """The calling thread's total run-queue wait, nanoseconds; None where it is not counted."""
+    """The calling thread's total run-queue wait in nanoseconds; None where it is not counted."""
     try:
         return int(_SCHEDSTAT.read_text().split()[1])
     except (OSError, ValueError, IndexError):
@@ -81,10 +81,10 @@ def run_queue_wait_ns() -> int | None:
 
 
 def raise_scheduling_class() -> str:
-    """Ask for real-time scheduling of the calling thread; return the class it got, in words.
+    """Ask for real-time scheduling of the calling thread; return, in words, the class that it has.
 
-    The client sleeps in epoll nearly all the time, so it takes no core from the engine. Child
-    processes do not inherit the class.
+    The client sleeps in epoll nearly all the time, so it takes hardly any CPU time from the engine.
+    Child processes do not inherit the class.
     """
     if not hasattr(os, "sched_setscheduler"):
         return "ordinary (this system has no scheduling classes)"
@@ -107,11 +107,11 @@ def exclusion_reason(
     first_is_exact: bool,
     last_is_exact: bool,
 ) -> str | None:
-    """Why a request's timing cannot be trusted; None: it can.
+    """The reason why a request's timing cannot be trusted; None if it can be trusted.
 
-    A chunk that the kernel did not stamp by itself is not exact: it may have come earlier than its
-    time, by as much as the client waited for a core. More than `MAX_WAIT_SHARE` of TTFT or of the
-    decoding time is too much.
+    A chunk's time is exact if the kernel stamped it and no later chunk was read with it. Otherwise
+    it may be too late by the client's wait for a core. The request is excluded if that is more than
+    `MAX_WAIT_SHARE` of TTFT or of the decoding time.
     """
     most_before = MAX_WAIT_SHARE * min(to_first_ns, after_first_ns or to_first_ns)
     if sending_ns > MAX_WAIT_SHARE * to_first_ns:
@@ -127,8 +127,8 @@ def exclusion_reason(
 class EventLoopLag:
     """Measures the event loop's longest delay during a block: `with EventLoopLag() as lag`.
 
-    A callback every `INTERVAL_SECONDS` notes how late it was. Where the kernel does not stamp
-    arrivals, they may be stamped late by as much.
+    A callback that is due every `INTERVAL_SECONDS` records how late it runs. Where the kernel does
+    not stamp arrivals, arrival times may be too late by this delay.
     """
 
     INTERVAL_SECONDS = 0.02

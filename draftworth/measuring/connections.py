@@ -1,10 +1,10 @@
-"""Connections, plain and TLS, that note when bytes arrived.
+"""Plain and TLS connections that record when bytes arrived.
 
-The client's own error must be far smaller than what it measures. On Linux and plain HTTP the kernel
-stamps bytes as they come (`SO_TIMESTAMPNS`, socket(7)), so that no figure contains a delay of the
-client's event loop or a wait for a core. The kernel stamps only while a socket asks for it, and
-switches this on in the background, so one socket asks for it as long as the process lives. TLS and
-other systems have no such stamps: there bytes are stamped in the transport callback.
+The client's own error must be far smaller than the times that it measures. On Linux and plain HTTP
+the kernel stamps bytes when they arrive (`SO_TIMESTAMPNS`, socket(7)), so no figure contains a
+delay of the client's event loop or a wait for a core. The kernel makes timestamps only while a
+socket has this option, and begins some time later, so one socket keeps the option until the process
+ends. TLS and other systems have none: there the transport callback reads the clock.
 """
 
 import asyncio
@@ -26,27 +26,27 @@ _SO_TIMESTAMPNS = 35  # Linux, asm-generic/socket.h; not in the socket module
 _TIMESPEC = struct.Struct("qq")
 _ANCILLARY_BYTES = socket.CMSG_SPACE(_TIMESPEC.size)
 _NANOSECONDS = 1_000_000_000
-# Reading two clocks takes less time than this; setting the wall clock moves them apart by more.
+# Both clocks are read in this time; setting the wall clock changes their difference by more.
 _CLOCKS_APART_NS = 100_000
-# A busy machine took 17 ms; a machine that takes longer than this is not waited for.
+# The longest wait for the kernel's first timestamp; a busy machine needed 17 ms.
 _STAMPING_DEADLINE_SECONDS = 1.0
 
 
 class Receiver(Protocol):
-    """Takes the bytes of a connection."""
+    """Gets the bytes that arrive on a connection."""
 
     def arrived(self, at_ns: int, data: bytes) -> None:
-        """Take bytes that came at a time."""
+        """Handle `data`, which arrived at `at_ns`."""
 
     def closed(self, exc: Exception | None) -> None:
-        """Note that the server closed the connection, or that it broke."""
+        """Handle the connection's end: `exc` is its error, None if the server closed it."""
 
 
 class _PlainConnection:
-    """A TCP connection that is read with the kernel's receive times.
+    """A TCP connection that reads bytes with the kernel's timestamps.
 
-    The kernel's time is that of the last byte read: bytes that came before and wait in the same
-    socket get the time of those that came after (Linux, tcp_recv_timestamp).
+    Each read has one timestamp, that of its last byte: bytes that arrived earlier and are read
+    together with later ones get the later time (Linux, tcp_recv_timestamp).
     """
 
     def __init__(self, connected: socket.socket, receiver: Receiver, clock: Clock) -> None:
@@ -60,7 +60,7 @@ class _PlainConnection:
         self._loop.add_reader(connected, self._read)
 
     async def send(self, data: bytes) -> tuple[int, int]:
-        """Write; the time before the first system call, and how long it took."""
+        """Send `data`; return when the first system call began, and how long it lasted (ns)."""
         before_ns = self._clock()
         sent = self._socket.send(data)
         taken_ns = self._clock() - before_ns
@@ -93,10 +93,10 @@ class _PlainConnection:
         return self._clock()
 
     def _clocks(self) -> tuple[int, int, bool]:
-        """Both clocks at one moment, and whether they are as far apart as before.
+        """Read both clocks; return their times, and whether their difference is as before.
 
-        If they are not, the wall clock was set, maybe after the kernel used it; or this thread lost
-        its core between the two readings, which the second try corrects.
+        If not, the wall clock was set, maybe after the kernel read it; or this thread lost its core
+        between the two readings, and then the second try succeeds.
         """
         for _ in range(2):
             now_ns, wall_ns = self._clock(), time.time_ns()
@@ -117,7 +117,7 @@ class _PlainConnection:
 class _TlsConnection(asyncio.BufferedProtocol):
     """A TLS connection that stamps bytes when they are decrypted.
 
-    It is a buffered protocol, because for any other one asyncio allocates 256 KiB before every
+    It is a `BufferedProtocol`, because for other protocols asyncio allocates 256 KiB before every
     read, which takes four times as long as reading one event.
     """
 
@@ -156,7 +156,7 @@ Connection = _PlainConnection | _TlsConnection
 async def connect(
     receiver: Receiver, host: str, port: int, *, secure: bool, clock: Clock
 ) -> Connection:
-    """Connect directly, without regard to proxy variables; raises OSError or ValueError."""
+    """Connect without a proxy, whatever the environment says; raises OSError or ValueError."""
     if secure:
         loop = asyncio.get_running_loop()
         _, tls = await loop.create_connection(
@@ -168,7 +168,7 @@ async def connect(
 
 @cache
 def tls_context() -> ssl.SSLContext:
-    """The certificate authorities of this machine, or of SSL_CERT_FILE; it takes 15 ms to read."""
+    """Read this machine's certificate authorities, or SSL_CERT_FILE, once: it takes 15 ms."""
     return ssl.create_default_context()
 
 
@@ -179,11 +179,11 @@ def _stamped(wanted: socket.socket) -> socket.socket:
 
 @cache
 def keep_stamping() -> socket.socket:
-    """Switch the kernel's stamps on for the life of this process, and return when they come.
+    """Switch the kernel's timestamps on until this process ends; return when they have begun.
 
-    Linux switches them on in the background when the first socket asks (net_enable_timestamp), and
-    off when the last one closes. Without this, every fifth lone connection had a first packet
-    without a stamp, and every third on a busy machine (`docs/metrics.md`).
+    Linux begins to make them some time after the first socket asks (net_enable_timestamp), and
+    stops when the last such socket is closed. Without this, a fifth of single connections got their
+    first packet without a timestamp, and a third on a busy machine (`docs/metrics.md`).
     """
     keeper = _stamped(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
     atexit.register(keeper.close)

@@ -1,10 +1,10 @@
-"""Prompts made as long as a load wants them: the same questions with more or less text before.
+"""Makes prompts as long as a load wants: the same questions with more or less text before them.
 
-A prompt becomes the end of one long text, which repeats the case's other prompts and ends with its
-own. A short end cuts the prompt at its front, a long end pads it there, and the question at its end
-stays. In a conversation only the user's last message changes. The server's own tokenizer, in vLLM
-`POST /tokenize`, tells the length. The same server always makes the same prompts, so a
-run that is continued goes on with the same ones.
+The case's other prompts, repeated, and then the prompt itself make one long text; the new prompt is
+the last part of this text. So a prompt is cut or padded at its beginning, and the question at its
+end stays. In a conversation only the user's last message changes. The server's own tokenizer counts
+the tokens (in vLLM `POST /tokenize`). The same server gives the same counts, so a pod that
+continues a run makes the same prompts.
 """
 
 import json
@@ -24,36 +24,36 @@ from draftworth.records.load import Load
 from draftworth.records.prompts import Case, Prompt
 from draftworth.untrusted import one_line
 
-# A prompt is never longer than was asked for, and shorter by at most this share or these tokens.
+# A prompt is never longer than wanted, and shorter by at most this share or number of tokens.
 TOLERANCE, TOLERANCE_TOKENS = 0.01, 8
 _SEPARATOR = "\n\n"
 # How often the server may be lost while prompts are made.
 MOST_LOSSES = 3
 _TIMEOUT_SECONDS = 60.0
-# The answer lists the token ids: up to eight bytes each with a comma, and their number.
+# The answer lists all token ids, each of up to eight bytes with its comma, and their count.
 _LIMIT_BYTES, _LIMIT_BYTES_A_TOKEN = 64 * 1024, 16
-# The most tokens of one character: a tokenizer that falls back to bytes has as many.
+# The most tokens of one character, for a tokenizer that splits characters into bytes.
 _MOST_TOKENS_A_CHARACTER = 8
 # The most characters of one token in ordinary text; a token of blanks may have more.
 _MOST_CHARACTERS_A_TOKEN = 200
-# Every third step halves the distance, and a text has less than 2^30 characters.
+# Every third step halves the search interval, and a text has less than 2^30 characters.
 _MOST_STEPS = 90
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tokenizer:
-    """Counts the tokens of a prompt as the server that will get it does."""
+    """Asks the server that will get a prompt how many tokens the prompt has."""
 
     base_url: str
     shape: RequestShape
     api_key: str | None
 
     async def count(self, prompt: Prompt) -> int:
-        """The tokens of a prompt, with chat template and tools.
+        """The number of tokens of a prompt, with chat template and tools.
 
         Raises:
             DraftworthError: the server's answer has no count.
-            HttpError, TimeoutError: it does not answer.
+            HttpError, TimeoutError: the server does not answer.
         """
         characters = sum(map(len, prompt.texts))
         head, text = await ask(
@@ -93,7 +93,7 @@ class Tokenizer:
 
 @dataclass(kw_only=True)
 class ContextCases:
-    """The cases of a run by the length of their prompts, made once, when the servers are there."""
+    """Makes, once, the cases of a run with prompts of each length that a load wants."""
 
     spec: RunSpec
     environment: Environment
@@ -102,7 +102,7 @@ class ContextCases:
     async def of(
         self, case: Case, load: Load, *, baseline: Endpoint, wait: Callable[[], Awaitable[None]]
     ) -> Case:
-        """A case with prompts as long as a load wants; `wait` waits for a server that was lost."""
+        """`case` with prompts as long as `load` wants; `wait` is called if the server was lost."""
         if self._made is None:
             self._made = await self._make(baseline, wait)
         return self._made[load.input_tokens][self.spec.cases.index(case)]
@@ -129,15 +129,15 @@ class ContextCases:
 async def fitted_cases(
     spec: RunSpec, tokenizer: Tokenizer, progress: Callable[[str], None]
 ) -> dict[int | None, tuple[Case, ...]]:
-    """The cases by the length of their prompts; None: the prompts as they are.
+    """Return, by `Load.input_tokens`, the cases with prompts of that length; None: unchanged.
 
     Raises:
         DraftworthError: a prompt cannot be made so long, or the server does not count tokens.
-        HttpError, TimeoutError: it does not answer.
+        HttpError, TimeoutError: the server does not answer.
     """
     found: dict[int | None, tuple[Case, ...]] = {None: spec.cases}
     rounds = most_rounds(spec.sampling, repetitions=spec.repetitions, loads=len(spec.loads))
-    most = rounds * spec.sampling.requests_per_round  # more than can be sent need not be made
+    most = rounds * spec.sampling.requests_per_round  # the most requests that can be sent
     for length in dict.fromkeys(load.input_tokens for load in spec.loads):
         if length is not None:
             progress(f"making prompts of {length} tokens")
@@ -181,7 +181,7 @@ def _with_text(prompt: Prompt, text: str) -> Prompt:
 
 @dataclass(frozen=True, kw_only=True)
 class _Fit:
-    """One prompt with its own text, and the text that is put before it."""
+    """Fits one prompt to a length: `text` is its own text, `before` the text that pads it."""
 
     prompt: Prompt
     text: str
@@ -189,7 +189,7 @@ class _Fit:
     tokenizer: Tokenizer
 
     async def to(self, length: int, where: str) -> Prompt:
-        """The prompt with as many characters as fit into so many tokens, within the tolerance."""
+        """Return the prompt, cut or padded to at most `length` tokens, within the tolerance."""
         low, low_count = 1, await self._count(1)
         if low_count > length:
             raise DraftworthError(
@@ -203,8 +203,8 @@ class _Fit:
                 return _with_text(self.prompt, self._end(low))
             if high - low <= 1:
                 break
-            # Half a tolerance below the length, because a prompt that is too long cannot be used;
-            # every third step halves the distance, so that the search ends.
+            # Aim at half a tolerance below `length`, because a prompt that is too long cannot be
+            # used. Every third step halves the interval, so that the search ends.
             wanted = length * (1 - TOLERANCE / 2) - low_count
             share = wanted / (high_count - low_count) if step % 3 < 2 else 0.5
             tried = min(high - 1, max(low + 1, low + round((high - low) * share)))

@@ -1,8 +1,8 @@
-"""The server's own view, read from its Prometheus endpoint before and after a block.
+"""The server's own counters, read from its Prometheus endpoint before and after a block.
 
 vLLM V1 publishes speculation counters (`vllm:spec_decode_num_*_total`) and histograms of TTFT and
-of the time per output token; the V0 Neuron fork does not promise them. vLLM Neuron has gauges of
-its own start: the whole of it, each graph's compilation, the weights' way to the devices. A
+of the time per output token; the V0 Neuron fork may not have them. vLLM Neuron has gauges of its
+own start: the whole time, each graph's compilation, and loading the weights onto the devices. A
 metric that a server does not have is None. So is a metric with a line that cannot be read, because
 its sum would be wrong.
 """
@@ -17,13 +17,13 @@ from draftworth.records.results import ServerStart, ServerTimings, SpeculationCo
 from draftworth.untrusted import MIB
 
 _TIMEOUT_SECONDS = 10.0
-# The page of vLLM has about 0.1 MiB.
+# vLLM's page of metrics has about 0.1 MiB.
 _LIMIT_BYTES = 4 * MIB
-# The positions of draft tokens that are counted one by one: ten times the usual window.
+# The number of draft positions that are counted separately: ten times the usual window.
 _MAX_POSITIONS = 64
 # A record keeps counts in 64 bits.
 _COUNT_LIMIT = 2.0**63
-# Totals by metric at one moment, summed over all labels but the position. Empty: no metrics.
+# The total of each metric at one time, summed over all labels but `position`. Empty: no metrics.
 ServerMetrics = Mapping[str, float]
 
 DRAFTS = "vllm:spec_decode_num_drafts_total"
@@ -42,13 +42,13 @@ _COUNTERS = (DRAFTS, _DRAFT_TOKENS, ACCEPTED)
 _TIMINGS = tuple(f"{name}_{part}" for name in (_TPOT, _TTFT) for part in ("sum", "count"))
 _NAMES = frozenset((*_COUNTERS, *_TIMINGS, *_GAUGES, _ACCEPTED_AT))
 
-# `name{labels} value timestamp`, the last one optional (Prometheus text format 0.0.4).
+# `name{labels} value timestamp`; the timestamp is optional (Prometheus text format 0.0.4).
 _REST = re.compile(r"(?:\{.*\})?[ \t]+([0-9.eE+-]+)(?:[ \t]+-?[0-9]+)?[ \t]*")
 _POSITION = re.compile(r'[{,][ \t]*position="([0-9]{1,2})"')
 
 
 def parse_metrics(text: str) -> ServerMetrics:
-    """The metrics that matter here, from Prometheus text."""
+    """Parse Prometheus text; return the totals of the metrics in `_NAMES`."""
     totals: defaultdict[str, float] = defaultdict(float)
     unreadable = set()
     for line in text.split("\n"):
@@ -66,7 +66,7 @@ def parse_metrics(text: str) -> ServerMetrics:
 
 
 def _key(name: str, line: str) -> str | None:
-    """The total to which a line belongs; None for a position that no window has."""
+    """The key of the total that includes a line; None if its position is missing or too large."""
     if name != _ACCEPTED_AT:
         return name
     found = _POSITION.search(line)
@@ -87,7 +87,7 @@ def _accepted_at(position: int) -> str:
 
 
 async def read_metrics(base_url: str, *, api_key: str | None = None) -> ServerMetrics:
-    """Read the server's metrics; empty where it has no such endpoint, or sends too many bytes."""
+    """Read the server's metrics; empty if it has no such endpoint or the answer is too long."""
     try:
         head, text = await ask(
             f"{base_url}/metrics",
@@ -101,13 +101,13 @@ async def read_metrics(base_url: str, *, api_key: str | None = None) -> ServerMe
 
 
 def restarted(before: ServerMetrics, after: ServerMetrics) -> bool:
-    """Whether the server restarted between two readings: then it counts less than before."""
+    """Whether the server restarted between two readings: then one of its counters fell."""
     counted = ((name, total) for name, total in before.items() if name.split()[0] not in _GAUGES)
     return any(after.get(name, total) < total for name, total in counted)
 
 
 def server_start(reading: ServerMetrics) -> ServerStart | None:
-    """How the server started, in its own figures; None where they are missing or impossible."""
+    """The figures by which a server describes its start; None if they are missing or impossible."""
     if not any(name in reading for name in _GAUGES):
         return None
     graphs = reading.get(_GRAPHS)
@@ -126,8 +126,8 @@ def server_start(reading: ServerMetrics) -> ServerStart | None:
 def speculation_between(before: ServerMetrics, after: ServerMetrics) -> SpeculationCounters | None:
     """The tokens that were drafted and accepted between two readings.
 
-    None where the server does not count, was restarted in between, or has impossible counts (more
-    tokens accepted than drafted).
+    None if the server has no such counters, was restarted in between, or has impossible counts
+    (more tokens accepted than drafted).
     """
     added = _added(before, after, _COUNTERS)
     positions = [_accepted_at(position) for position in range(_MAX_POSITIONS)]
@@ -147,7 +147,7 @@ def speculation_between(before: ServerMetrics, after: ServerMetrics) -> Speculat
 
 
 def timings_between(before: ServerMetrics, after: ServerMetrics) -> ServerTimings | None:
-    """The server's own latencies between two readings; None where it has no histograms."""
+    """The server's own latencies between two readings; None if it has no such histograms."""
     added = _added(before, after, _TIMINGS)
     if added is None:
         return None

@@ -1,7 +1,7 @@
-"""The end of a run: `run.json`, `verdict.json` and `step_costs.json`.
+"""Makes the last files of a run: `run.json`, `verdict.json` and `step_costs.json`.
 
-A reader of `run.json` looks for the verdict at once, so the verdict is written before. But
-accelerator nodes are paid for until `run.json` is there, so it waits only a moment for them.
+A reader of `run.json` looks for the verdict at once, so the verdict is written first. But nodes are
+paid for until `run.json` exists, so it waits only two seconds for the other files.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,9 +24,9 @@ from draftworth.records.results import CONTROL, BlockResult, RunResult, RunStatu
 
 
 def shortfall_reason(blocks: Sequence[BlockResult]) -> str:
-    """Why a run that measured every block is not complete; empty: it is complete.
+    """Why a run that measured every block is not complete; empty if it is complete.
 
-    A control that fails does not change the variants' figures, so such a run is complete.
+    A control does not change the variants' figures, so a run whose control failed is complete.
     """
     measured, _ = without_control(blocks)
     empty = [b for b in measured if all(r.failed for r in b.requests)]
@@ -49,7 +49,7 @@ def run_result(
     scheduling: str,
     shortened: str,
 ) -> RunResult:
-    """The content of `run.json`. reason: why the run failed; empty: it is complete."""
+    """The content of `run.json`. reason: why the run failed; empty if it is complete."""
     status: RunStatus = "failed" if reason else "complete"
     variants = [e.variant for e in spec.variants]
     if spec.search:  # most candidates are not measured
@@ -94,10 +94,10 @@ T = TypeVar("T")
 
 
 def write_findings(run: Run, files: RunFiles, *, wait_seconds: float = 2.0) -> None:
-    """Write the findings, and return when they are written, have failed, or the time is over.
+    """Write the findings; return when that is done, has failed, or `wait_seconds` have passed.
 
-    Those of a thousand requests take a fifth of a second.
-    A thread goes on writing when the time is over, because a late verdict is better than none.
+    The findings of a thousand requests need a fifth of a second. After `wait_seconds` a thread
+    continues to write, because a late verdict is better than none.
     """
     pool = ThreadPoolExecutor(max_workers=1)
     writing = pool.submit(_write_all, run, files)
@@ -111,18 +111,18 @@ def write_findings(run: Run, files: RunFiles, *, wait_seconds: float = 2.0) -> N
 
 
 def _write_all(run: Run, files: RunFiles) -> None:
-    # There is a verdict only where there is something to compare.
+    # A verdict compares variants, so one variant alone has none.
     if len(run.result.variants) > 1:
         write_if_possible(files, VERDICT_FILE, lambda: verdict_of(facts_of(run, files.token_ids)))
     write_if_possible(files, STEP_COSTS_FILE, lambda: step_costs_of(run))
 
 
 def write_if_possible(files: RunFiles, name: str, find: Callable[[], T | None]) -> T | None:
-    """Write what is found, and return it; None where there is nothing, or it cannot be written."""
+    """Write the result of `find` to a file and return it; None if it is empty or writing fails."""
     try:
         if found := find():
             files.write_now(name, dump_record(found, indent=2))
-    except Exception as error:  # noqa: BLE001 - whatever it is, the run is measured
+    except Exception as error:  # noqa: BLE001 - whatever fails here, the run is measured
         files.progress(f"{name} is not written: {type(error).__name__}: {error}")
         return None
     return found

@@ -1,8 +1,8 @@
-"""HTTP/1.1 over asyncio, with the time at which bytes arrived.
+"""An HTTP/1.1 client over asyncio that records when bytes arrived.
 
-Bytes are parsed (by llhttp, `httptools`) only when every socket that has some was read. A request
-has its own connection, which is opened before the clock starts: no figure contains a handshake. A
-server may send anything, so its bytes are limited, with the headers.
+Bytes are parsed (by llhttp, in `httptools`) only after all sockets with waiting bytes were read.
+Each request has its own connection, opened before the request's time begins, so no figure contains
+a handshake. A server may send anything, so an answer's bytes and headers are limited.
 """
 
 import asyncio
@@ -28,20 +28,20 @@ _USER_INFO = re.compile("//[^/]*@")
 
 
 class HttpError(Exception):
-    """An exchange broke the rules of HTTP; the text says how."""
+    """A request failed, or its response breaks the rules of HTTP; the message says how."""
 
 
 class ConnectError(HttpError):
-    """There is no connection to the server."""
+    """No connection to the server could be opened."""
 
 
 class TooLongAnswerError(HttpError):
-    """The server sends more than any honest answer has."""
+    """The server sends more bytes than any correct answer has."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Head:
-    """The status of a response, and the headers that are needed to read its body."""
+    """The status of a response, and those of its headers that the client uses."""
 
     status: int
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -53,10 +53,10 @@ BodyCallback = Callable[[bytes, int], None]
 
 @dataclass(frozen=True, kw_only=True)
 class Response:
-    """The head of a response, and when the request was sent (nanoseconds of the clock).
+    """The head of a response, and when its request was sent (nanoseconds of the clock).
 
-    sending_ns: how long the first write took: so uncertain is the time of sending.
-    kernel_stamped: whether every arrival time is the kernel's.
+    sending_ns: the duration of the first write, which is the uncertainty of `sent_ns`.
+    kernel_stamped: whether every arrival time is from the kernel.
     """
 
     head: Head
@@ -66,12 +66,12 @@ class Response:
 
 
 class _Exchange:
-    """Reads one response with its times. The parser calls the `on_*` methods."""
+    """Reads one response with its arrival times. `httptools` calls the `on_*` methods."""
 
     def __init__(self, on_head: HeadCallback, on_body: BodyCallback, limit_bytes: int) -> None:
         self._loop = asyncio.get_running_loop()
         self.done: asyncio.Future[None] = self._loop.create_future()
-        # Where sending failed first nobody reads this error, and asyncio must not report it.
+        # If sending fails first, nobody awaits `done`: read its error, or asyncio would log it.
         self.done.add_done_callback(lambda done: done.cancelled() or done.exception())
         self.head: Head | None = None
         self._arrived: list[tuple[int, bytes]] = []
@@ -84,7 +84,7 @@ class _Exchange:
         self._parser = httptools.HttpResponseParser(self)
 
     def arrived(self, at_ns: int, data: bytes) -> None:
-        """Keep bytes; they are parsed when all sockets that are readable now were read."""
+        """Keep `data`; it is parsed when all sockets that are readable now were read."""
         self._arrived.append((at_ns, data))
         if len(self._arrived) == 1:
             self._loop.call_soon(self._parse)
@@ -125,7 +125,7 @@ class _Exchange:
     def on_headers_complete(self) -> None:
         status = self._parser.get_status_code()
         if 100 <= status < 200 or self.done.done():
-            return  # announces another one; or came after the answer
+            return  # a 1xx announces another response; or this came after the answer
         self._left_bytes += max(0, self._limit_bytes - MAX_HEADER_BYTES)
         self.head = Head(status=status, headers=dict(self._headers))
         self._tell_head(self.head)
@@ -140,7 +140,7 @@ class _Exchange:
     def closed(self, exc: Exception | None) -> None:
         self._parse()
         if self.head and self._ends_with_connection and exc is None:
-            self._finish(None)  # RFC 9112, 6.3: a body without length or chunks ends here
+            self._finish(None)  # RFC 9112, 6.3: then the end of the connection ends the body
         elif not self.done.done():
             what = "after the headers" if self.head else "before any response"
             detail = f": {exc}" if exc else ""
@@ -167,13 +167,13 @@ async def exchange(
     headers: Mapping[str, str] | None = None,
     clock: Clock = time.perf_counter_ns,
 ) -> Response:
-    """Send one request. The head of the response goes to `on_head`, then every piece of its body
-    to `on_body` with its arrival time. An exception of either ends the exchange.
+    """Send one request. `on_head` gets the head of the response, then `on_body` gets every piece of
+    its body with the arrival time. An exception in either function ends the exchange.
 
     Raises:
         ConnectError: no connection within `CONNECT_TIMEOUT_SECONDS`.
         HttpError: the response ended early or is not HTTP.
-        TooLongAnswerError: more than `limit_bytes` came, headers included.
+        TooLongAnswerError: the response has more than `limit_bytes`, headers included.
     """
     response = _Exchange(on_head, on_body, limit_bytes)
     connection = await _connected(response, url, clock)
@@ -186,7 +186,7 @@ async def exchange(
         raise HttpError(f"the request could not be sent: {error}") from error
     finally:
         connection.abort()
-    assert response.head  # noqa: S101 (for the type checker: nothing is done without one)
+    assert response.head  # noqa: S101 (for the type checker: a response that is done has a head)
     return Response(
         head=response.head,
         sent_ns=sent_ns,
@@ -212,7 +212,7 @@ async def _connected(response: _Exchange, url: str, clock: Clock) -> Connection:
 
 
 def address_of(url: str) -> tuple[str, int, bool]:
-    """Host, port and whether it is TLS; raises ValueError."""
+    """The host and port of a URL, and whether it uses TLS; raises ValueError for a wrong URL."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
         raise ValueError("that is no address of a server")
@@ -240,7 +240,7 @@ def _request_bytes(method: str, url: str, headers: Mapping[str, str], body: byte
 
 
 def bearer(api_key: str | None) -> dict[str, str]:
-    """The header with an API key; empty without a key. Raises UserInputError."""
+    """The HTTP header with an API key; empty without one. Raises UserInputError for a wrong key."""
     if api_key and not (api_key.isascii() and api_key.isprintable() and " " not in api_key):
         raise UserInputError(
             f"environment variable {API_KEY_VARIABLE}: given a key (not shown) with a line break, "
@@ -258,7 +258,7 @@ async def ask(
     api_key: str | None = None,
     body: bytes = b"",
 ) -> tuple[Head, str]:
-    """Head and body of the answer to a GET or a POST of JSON; raises HttpError or TimeoutError."""
+    """Send a GET, or POST `body` (JSON); return head and text. Raises HttpError, TimeoutError."""
     pieces: list[bytes] = []
     content_type = {"Content-Type": "application/json"} if body else {}
     async with asyncio.timeout(timeout_seconds):
@@ -278,7 +278,7 @@ _WORDS_CHARACTERS = 200
 
 
 def refusal(head: Head, body: bytes = b"") -> str:
-    """One line about an answer whose status is not 200, with the beginning of its body."""
+    """A one-line message about an answer whose status is not 200, with the start of its body."""
     said = _said(head, body)
     location, retry_after = _words(head, "location"), _words(head, "retry-after")
     if 300 <= head.status < 400 and location:
@@ -296,9 +296,9 @@ def refusal(head: Head, body: bytes = b"") -> str:
 
 
 def why_no_stream(head: Head) -> str:
-    """Why the body of a 200 cannot be read as a stream of events; empty: it can.
+    """Why the body of an answer with status 200 is no stream of events; empty if it is one.
 
-    A body without a content type is read. The standard of event streams refuses a wrong one.
+    A missing content type is accepted. The standard of event streams refuses a wrong one.
     """
     if encoding := _encoding(head):
         return (
@@ -321,7 +321,7 @@ def why_no_stream(head: Head) -> str:
 
 
 def no_stream(head: Head, body: bytes) -> str:
-    """`why_no_stream` with the beginning of the body, where that is text."""
+    """The text of `why_no_stream`, with the beginning of the body unless it is compressed."""
     return why_no_stream(head) + _after(_said(head, body))
 
 

@@ -1,13 +1,13 @@
-"""The journal of a run: it is written by one pod and read back by the next one.
+"""The journal of a run, which each pod of the run continues and the next pod reads.
 
-A measuring Job's pod writes each entry as a file of its own, `journal/0002-0003-measured.json`: the
-third entry of the second pod. A pod may be killed before it can write, so a pod that did not finish
-the run is taken to have ended with its last entry, and what it did after that is lost. All times
-are wall-clock time (UTC), because those of several machines are compared.
+A measuring Job's pod writes each entry as a file of its own, `journal/0002-0003-measured.json`:
+entry 3 (from 0) of pod 2. A pod may be killed before it can write, so a pod that did not finish the
+run counts as ended at its last entry, and what it did afterwards is lost. All times are wall-clock
+time (UTC), because times of several machines are compared.
 
-A block is measured when its result file is there: files appear whole, and the result file comes
-after the raw evidence. A number that any file of a block has is taken, also when the block's result
-never came: names are written once, so the block that is measured again gets the next free number.
+A block is measured if its result file exists: files are never partial, and the result file is
+written after the raw evidence. A block number is used up as soon as a file has it: file names are
+written once, so a block without a result file is measured again under the next free number.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from draftworth.records.load import Load
 JOURNAL_SCHEMA = "draftworth.journal/2"
 JOURNAL_FOLDER = "journal"
 
-# started: the pod began; waited: for servers; measured: blocks that count, with their warm-ups;
-# lost: blocks whose servers were lost; ended: the pod was terminated before the run was over.
+# started: the pod began. waited: it waited for servers. measured: blocks that count, with warm-up.
+# lost: blocks whose servers were lost. ended: the pod was terminated before the run was over.
 EntryKind = Literal["started", "waited", "measured", "lost", "ended"]
 
 UNRECORDED_END = "its pod ended and recorded no reason: killed, out of memory, or its node was lost"
@@ -37,9 +37,9 @@ UNRECORDED_END = "its pod ended and recorded no reason: killed, out of memory, o
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """One period of time. `blocks` are stems; `reason` says why something was lost or ended.
+    """One period of time. `blocks` are stems; `reason` says why blocks were lost or the pod ended.
 
-    starts: by variant, how the servers of the blocks started, in their own figures.
+    starts: by variant, the figures by which the servers of the blocks describe their start.
     """
 
     schema: str = JOURNAL_SCHEMA
@@ -63,7 +63,7 @@ class Entry:
 
 @dataclass(kw_only=True)
 class Journal:
-    """The entries of all pods, with this one's. `write` stores an entry for later pods."""
+    """The entries of all pods, also of this one. `write` stores an entry for later pods."""
 
     entries: list[Entry]
     attempt: int
@@ -84,7 +84,7 @@ class Journal:
         reason: str = "",
         starts: Mapping[str, results.ServerStart] | None = None,
     ) -> None:
-        """Add an entry for the time from a start until now; without a start, for this moment."""
+        """Add an entry for the time from `started_at_unix_s` (None: from now) until now."""
         now = self.clock()
         entry = Entry(
             attempt=self.attempt,
@@ -101,24 +101,24 @@ class Journal:
 
 
 def unrecorded_ends(entries: Sequence[Entry]) -> int:
-    """The number of pods that began, did not finish the run and recorded no reason."""
+    """The number of pods that began, did not finish the run and recorded no reason for that."""
     recorded = {entry.attempt for entry in entries if entry.kind == "ended"}
     return len({entry.attempt for entry in entries} - recorded)
 
 
 def times_lost(entries: Sequence[Entry], subject: str) -> int:
-    """How often a block of this subject was lost with its servers, in all pods."""
+    """How often a block with this `subject_of` was lost with its servers, in all pods."""
     stems = (stem for entry in entries if entry.kind == "lost" for stem in entry.blocks)
     return sum(subject_of(stem) == subject for stem in stems)
 
 
 def subject_of(stem: str) -> str:
-    """A block's stem without its number: each attempt to measure the block has the same."""
+    """A block's stem without its number; all attempts to measure a block have the same subject."""
     return stem.partition("-")[2]
 
 
 def server_starts(entries: Sequence[Entry]) -> dict[str, results.ServerStart]:
-    """How the servers started last, by variant."""
+    """The figures by which each variant's servers describe their last start."""
     return {variant: start for entry in entries for variant, start in entry.starts.items()}
 
 
@@ -137,7 +137,7 @@ def account(entries: Sequence[Entry], *, ended_at_unix_s: float) -> results.Time
 
 
 def elapsed_seconds(entries: Sequence[Entry], *, until_unix_s: float) -> float:
-    """From the first entry until a time of the last pod's clock.
+    """Seconds from the first entry until `until_unix_s`, a time of the last pod's clock.
 
     Each pod's part is measured by its own clock, so where the clocks of two machines differ, only
     the gap between two pods can be wrong. A negative gap counts as 0.
@@ -156,7 +156,7 @@ def _pods(entries: Sequence[Entry]) -> list[list[Entry]]:
 
 
 def interruptions(entries: Sequence[Entry]) -> tuple[results.Interruption, ...]:
-    """Everything that was lost on the way, in the order of time."""
+    """All losses of servers and of pods during a run, in the order of time."""
     servers = (
         results.Interruption(
             kind="servers",
@@ -172,7 +172,7 @@ def interruptions(entries: Sequence[Entry]) -> tuple[results.Interruption, ...]:
 
 
 def _pods_lost(entries: Sequence[Entry]) -> Iterator[results.Interruption]:
-    """Each pod but the last ended before the run did."""
+    """Yield an interruption for each pod but the last: it ended before the run was over."""
     for pod, following in pairwise(_pods(entries)):
         last_seen = max(e.ended_at_unix_s for e in pod if e.kind != "ended")
         ends = [e for e in pod if e.kind == "ended"]
@@ -204,10 +204,10 @@ class BlockKey(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class History:
-    """A run so far.
+    """What earlier pods have written of a run.
 
-    result: None while the run is not over.
-    names: of all its files, relative to the run's folder.
+    result: the content of `run.json`; None while the run is not over.
+    names: the names of all files of the run, relative to the run's folder.
     """
 
     result: results.RunResult | None = None
@@ -217,7 +217,7 @@ class History:
 
     @property
     def attempt(self) -> int:
-        """The number of the pod that continues, from 1."""
+        """The number of the pod that continues the run; the first pod has 1."""
         return max((entry.attempt for entry in self.entries), default=0) + 1
 
     @property
@@ -226,7 +226,7 @@ class History:
 
 
 def read_history(store: Store, run_id: str) -> History:
-    """Read a run so far; empty where nothing was started.
+    """Read what earlier pods have written of a run; empty if no pod has begun.
 
     Raises:
         SinkError: the store cannot be read.
@@ -276,7 +276,7 @@ def _numbers(names: frozenset[str]) -> Iterator[int]:
 def _without_entry(
     blocks: Sequence[results.BlockResult], entries: Sequence[Entry]
 ) -> Iterator[Entry]:
-    """Make entries of blocks whose pod ended between the result file and the journal."""
+    """Yield entries of blocks whose pod ended after the result file and before the entry."""
     known = {stem for entry in entries for stem in entry.blocks}
     for block in blocks:
         before = [e for e in entries if e.started_at_unix_s <= block.started_at_unix_s]

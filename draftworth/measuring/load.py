@@ -1,13 +1,13 @@
 """Load engines: they send a block's requests and keep the load constant while it is measured.
 
 `AsyncioEngine` sends from one process; the measuring Job's pod may use llmperf on Ray instead
-(`pods/measuring/ray_engine.py`). Both send what `keep_load` says, by the same client.
+(`pods/measuring/ray_engine.py`). Both send with `keep_load` and the same client.
 
 The load is complete before the first measured request is sent and until the last one has ended:
-measured requests start as those of the warm-up end, and when all are sent, fillers follow. Requests
-that are still in flight at the end are cancelled: vLLM ends a request whose connection is closed
-within a step and counts it in no histogram of finished requests. Requests that went on would keep
-devices busy, and would disturb another server on the same machine
+measured requests start when warm-up requests end, and fillers follow the last measured request.
+Requests that are still in flight at the end are cancelled: if a connection is closed, vLLM ends its
+request within one step and counts it in no histogram of finished requests. Requests that went on
+would keep devices busy, and would disturb another server on the same machine
 (`docs/decisions/0014-whole-loads.md`).
 """
 
@@ -23,7 +23,7 @@ from draftworth.records.prompts import Prompt
 
 @dataclass(frozen=True, kw_only=True)
 class Planned:
-    """One request to be sent. seed: from which the server samples its output."""
+    """One request to be sent. seed: the seed with which the server samples the output."""
 
     request_id: str
     prompt: Prompt
@@ -44,9 +44,9 @@ class Batch:
 
 @dataclass(frozen=True, kw_only=True)
 class SentBatch:
-    """The results of a batch, whose order the measured requests have.
+    """The results of a batch; `measured` has the order of `Batch.measured`.
 
-    others: the requests of the warm-up and the fillers that ended before they were cancelled.
+    others: the results of warm-up requests and fillers that ended before they were cancelled.
     fillers: the number of fillers that were sent.
     """
 
@@ -56,10 +56,10 @@ class SentBatch:
 
 
 class LoadEngine(Protocol):
-    """Sends requests in a load shape."""
+    """Sends the requests of a block at a given load."""
 
     async def send(self, client: Client, batch: Batch, load: Load, *, seed: int) -> SentBatch:
-        """Send a batch; a request that fails has a record too."""
+        """Send a batch at this load; a failed request gets a record too."""
 
 
 Measure = Callable[[Planned], Awaitable[Measured]]
@@ -78,9 +78,9 @@ class AsyncioEngine:
 
 
 async def keep_load(measure: Measure, batch: Batch, load: Load, *, seed: int) -> SentBatch:
-    """Send a batch through `measure`, at the times and in the numbers that the load asks for.
+    """Call `measure` for each request of a batch, at the times and the concurrency of a load.
 
-    seed: of random arrival times.
+    seed: the seed of random arrival times.
     """
     return await _Sending(measure, batch, load).run(seed)
 
@@ -141,7 +141,7 @@ class _Sending:
             self._others.append(measured)
         if len(self._measured) == len(self._batch.measured):
             self._over.set()
-        # After a filler that failed no other one follows: otherwise a server that refuses every
-        # request would be asked without end.
+        # A failed filler is not followed by another one: otherwise a server that refuses every
+        # request would get requests without end.
         if kind != "filler" or not measured.record.failed:
             self._free.release()

@@ -1,7 +1,7 @@
-"""Result files: each is written once and as a whole, and tried again when that fails.
+"""Result files: each is written completely and once, and again later if writing fails.
 
-llmperf's two files have the names and flat keys of `token_benchmark_ray.py` at f1d6bed. The figures
-in them are ours, because llmperf's own inter-token latency divides by chunks.
+The two files in llmperf's format have the names and flat keys of `token_benchmark_ray.py` at
+f1d6bed. The figures in them are ours, because llmperf's own inter-token latency divides by chunks.
 """
 
 import asyncio
@@ -30,9 +30,9 @@ R = TypeVar("R")
 
 
 async def in_thread(work: Callable[P, R], *arguments: P.args, **named: P.kwargs) -> R:
-    """Do work in a thread, so that a signal reaches the run meanwhile, and return its result.
+    """Call `work` in a thread and return its result; meanwhile the run can receive a signal.
 
-    A run that is cancelled meanwhile ends when the work is done.
+    If the caller is cancelled meanwhile, it is cancelled when `work` has returned.
     """
     working = asyncio.ensure_future(asyncio.to_thread(work, *arguments, **named))
     try:
@@ -43,14 +43,14 @@ async def in_thread(work: Callable[P, R], *arguments: P.args, **named: P.kwargs)
 
 
 class SinkError(DraftworthError):
-    """A result file could not be written, or read back."""
+    """A result file could not be written or read."""
 
 
 class Sink(Protocol):
-    """Takes a run's files."""
+    """Stores a run's files."""
 
     def write(self, name: str, data: bytes) -> None:
-        """Write one file; raises SinkError, also when the name is taken."""
+        """Write one file; raises SinkError, also if the name exists."""
 
 
 class Store(Sink, Protocol):
@@ -60,7 +60,7 @@ class Store(Sink, Protocol):
         """Names of all files below a folder, sorted; raises SinkError."""
 
     def read(self, name: str, *, limit_bytes: int = results.RESULT_LIMIT_BYTES) -> bytes:
-        """Read one file; raises SinkError, also for one that is larger than the limit."""
+        """Read one file; raises SinkError, also for one that is larger than `limit_bytes`."""
 
 
 @dataclass
@@ -70,7 +70,7 @@ class FolderSink:
     folder: Path
 
     def check(self) -> None:
-        """Write and remove a file; raises UserInputError, before anything is measured for it."""
+        """Write and remove a test file before a run begins; raises UserInputError."""
         probe = f".probe-{secrets.token_hex(4)}"
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -84,7 +84,7 @@ class FolderSink:
             ) from error
 
     def write(self, name: str, data: bytes) -> None:
-        """Write to a temporary name, then link: the name shows only whole files."""
+        """Write to a temporary name, then link it to `name`: no partial file has this name."""
         path = self.folder / name
         partial = path.with_name(f".{path.name}.partial")
         try:
@@ -98,7 +98,7 @@ class FolderSink:
                 partial.unlink(missing_ok=True)
 
     def names(self, folder: str) -> list[str]:
-        """Names of whole files only: one that was not written to its end begins with a dot."""
+        """Names of complete files only; the name of a partial file begins with a dot."""
         paths = (self.folder / folder).rglob("[!.]*")
         return sorted(p.relative_to(self.folder).as_posix() for p in paths if p.is_file())
 
@@ -112,13 +112,13 @@ class FolderSink:
 
 
 class Tee:
-    """Writes to several sinks in turn: the local copy first, then the remote one."""
+    """Writes each file to several sinks, in the given order."""
 
     def __init__(self, *sinks: Sink) -> None:
         self.sinks = sinks
 
     def write(self, name: str, data: bytes) -> None:
-        """Write to all of them, then raise the first SinkError met."""
+        """Write to all sinks, then raise the first SinkError of any of them."""
         errors: list[SinkError] = []
         for sink in self.sinks:
             try:
@@ -142,14 +142,14 @@ _SUMMARIZED = (
 
 
 def llmperf_responses(block: results.BlockResult) -> bytes:
-    """llmperf's `*_individual_responses.json` for a block: its fields, then ours."""
+    """A block as llmperf's `*_individual_responses.json`: llmperf's fields, then ours."""
     names = ("experiment", "variant", "prompt_class", "case", "round", "run_id")
     context = {name: getattr(block, name) for name in names}
     return dump_json([{**asdict(record), **context} for record in block.requests])
 
 
 def llmperf_summary(block: results.BlockResult) -> bytes:
-    """llmperf's `*_summary.json` for a block."""
+    """A block as llmperf's `*_summary.json`."""
     count, failed = len(block.requests), sum(record.failed for record in block.requests)
     codes = Counter(str(r.error_code) for r in block.requests if r.failed)
     seconds = block.output_seconds
@@ -189,15 +189,15 @@ def _statistics(name: str, values: Sequence[float]) -> dict[str, float | None]:
     }
 
 
-# The token ids of all outputs together: some 50 MB of memory.
+# The most token ids that are kept, of all outputs together: about 50 MB of memory.
 MOST_KEPT_IDS = 1_000_000
 
 
 @dataclass(kw_only=True)
 class RunFiles:
-    """Writes below the run's folder. A file that cannot be written now is kept for `flush`.
+    """Writes files into the run's folder. A file that cannot be written now is kept for `flush`.
 
-    token_ids: the token ids of the outputs by request, for the verdict at the end; empty where
+    token_ids: the token ids of each output, by request id, for the verdict at the end; empty where
         there are more than `MOST_KEPT_IDS`.
     """
 
@@ -219,7 +219,7 @@ class RunFiles:
         self.sink.write(f"{self.run_id}/{name}", data)
 
     def flush(self) -> list[str]:
-        """Try failed files again, and return the names of those that failed again."""
+        """Try to write failed files again, and return the names of those that fail again."""
         kept, self._unwritten = self._unwritten, {}
         for name, data in kept.items():
             self.write(name, data)
@@ -253,7 +253,7 @@ class RunFiles:
         self.write(f"{stem}{results.INTERRUPTED_SUFFIX}", dump_record(block))
 
     def complete(self, blocks: Sequence[results.BlockResult], names: frozenset[str]) -> None:
-        """Write the derived files that an earlier pod has not written."""
+        """Write the llmperf files of `blocks` that an earlier pod has not written."""
         for name, data in (file for block in blocks for file in _derived(block)):
             if name not in names:
                 self.write(name, data)

@@ -1,7 +1,7 @@
 """The run specification: everything that the measuring Job has to know, as one JSON document.
 
-The command line makes it from an experiment and the Job's pod reads it, so this module imports
-only the standard library.
+The command line makes the document from an experiment, and the Job's pod reads it, so this module
+needs only the standard library.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ class Endpoint:
     """A variant's OpenAI-compatible server in one slot.
 
     base_url: without the trailing `/v1`.
-    max_tokens_per_step: None for a server of which nothing is known.
-    slot: None where it is not known.
-    server: the name by which it is started and stopped (`servers.Servers`); empty: it runs already,
-        and stays.
+    max_tokens_per_step: None if nothing is known of the server.
+    slot: None if it is not known.
+    server: the name by which the server is started and stopped (`servers.Servers`); empty if it
+        already runs and is never started or stopped.
     """
 
     variant: str
@@ -43,9 +43,9 @@ class RequestShape:
     """The settings that all requests share.
 
     output_tokens: the most tokens of an output; a prompt's own `max_tokens` is not larger.
-    fixed_output_length: every output has as many tokens, even where the model ended it before.
-    seed: from which random arrivals and the seeds of requests are drawn (`request_seed`).
-    token_ids: whether the server is asked for the ids of output tokens.
+    fixed_output_length: every output has exactly its most tokens; the model cannot end it earlier.
+    seed: the source of random arrival times and of the requests' seeds (`request_seed`).
+    token_ids: whether requests ask the server for the ids of output tokens.
     """
 
     model: str
@@ -63,12 +63,12 @@ class RequestShape:
 
 @dataclass(frozen=True, kw_only=True)
 class Sampling:
-    """How many requests are sent, which follows from how narrow the interval has to be.
+    """The number of requests, which depends on how narrow the intervals have to be.
 
     All counts are of measured requests of one case and variant. A round adds `requests_per_round`
-    at one load; rounds continue until every class has `min_requests` at every load and an interval
-    no wider than `target_interval_width` (relative to the cost ratio), or `max_requests` at all
-    loads and in all repetitions together.
+    at one load. Rounds continue until every class has `min_requests` at every load and an interval
+    no wider than `target_interval_width` (relative to the cost ratio), or until it has
+    `max_requests` at all loads and in all repetitions together.
     """
 
     requests_per_round: int
@@ -80,17 +80,16 @@ class Sampling:
 
 @dataclass(frozen=True, kw_only=True)
 class RunSpec:
-    """A run: it measures every case against every variant, in every load and repetition.
+    """A run: it measures every case against every variant, at every load, in every repetition.
 
-    endpoints: all servers, one for each variant and slot; the first one of a variant is in its
-        first slot (`stages`).
+    endpoints: one for each variant and slot; the repetitions use a variant's endpoints in turn.
     control: whether the baseline is also measured against itself in its other slot.
     search: the candidates that are measured one by one beside the baseline; None: every variant is
         measured.
-    serving: the software that serves the endpoints; None: it is not known.
-    ready_deadline_seconds: how long servers are waited for; None: until the run's deadline.
-    start_allowance_seconds: how long servers that have never answered are waited for, from the
-        run's start; None: as long as all others.
+    serving: the software that serves the endpoints; None if it is not known.
+    ready_deadline_seconds: the longest wait for servers; None: until the run's deadline.
+    start_allowance_seconds: the longest wait, from the run's start, for servers that have never
+        been ready; None: as long as for all others.
     """
 
     schema: str = RUN_SPEC_SCHEMA
@@ -145,7 +144,7 @@ class RunSpec:
         return self.repetitions > 1 or self.control or self.search is not None
 
     def beside_baseline(self, variant: str) -> RunSpec:
-        """A run of the baseline and one other variant, without a search."""
+        """The specification with the baseline and one other variant, without a search."""
         pair = tuple(e for e in self.endpoints if e.is_baseline or e.variant == variant)
         return replace(self, endpoints=pair, search=None)
 
@@ -156,7 +155,7 @@ class RunSpec:
         )
 
     def in_repetition(self, repetition: int) -> tuple[Endpoint, ...]:
-        """Each variant's server in a repetition: in every second one, in its other slot."""
+        """Each variant's endpoint in a repetition; a variant's endpoints are used in turn."""
         own = [self._servers_of(endpoint.variant) for endpoint in self.variants]
         return tuple(servers[(repetition - 1) % len(servers)] for servers in own)
 
@@ -168,19 +167,20 @@ class RunSpec:
 # The labels that Kubernetes' Job controller puts on pods.
 JOB_NAME_LABEL = "batch.kubernetes.io/job-name"
 JOB_UID_LABEL = "batch.kubernetes.io/controller-uid"
-# The environment variables that give them to the program.
+# The environment variables with the values of these labels.
 JOB_NAME_VARIABLE = "DRAFTWORTH_JOB_NAME"
 JOB_UID_VARIABLE = "DRAFTWORTH_JOB_UID"
 _UID_CHARACTERS = 8
 
-# A pod that hangs is ended after this time, so that another pod can go on.
+# A pod that hangs is ended after this time (seconds), so that another pod can continue.
 POD_DEADLINE_SECONDS = 24 * 3600
 
-# After so many pods that ended and recorded no reason, the next one does not measure, because that
-# may have ended them: it records that the run has failed.
+# After so many pods that ended and recorded no reason, the next pod only records that the run has
+# failed. It does not measure, because measuring may have ended the others.
 MAX_UNRECORDED_ENDS = 3
-# How often the Job replaces a pod that failed: as often as above, once to record that, and while S3
-# cannot be reached: with Kubernetes' growing waits (10 s, 20 s, ... 6 minutes) for half an hour.
+# The number of times that the Job replaces a failed pod: as often as above, once to record the
+# failure, and further times while S3 cannot be reached. Kubernetes' growing delays (10 s, 20 s, ...
+# 6 minutes) add up to half an hour.
 POD_RETRIES = 10
 
 EXIT_COMPLETE = 0
@@ -197,7 +197,7 @@ def job_run_id(environment: Mapping[str, str]) -> str | None:
     """The run's id, which is the same for each pod of a Job; None outside of a Job.
 
     It is `<job name>-<first characters of the Job's uid>`: a Job that is deleted and created again
-    with the same name is another run.
+    with the same name has another uid, so it is another run.
     """
     name, uid = environment.get(JOB_NAME_VARIABLE), environment.get(JOB_UID_VARIABLE)
     return f"{name}-{uid[:_UID_CHARACTERS]}" if name and uid else None

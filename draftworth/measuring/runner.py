@@ -1,9 +1,9 @@
-"""A run: it measures the rounds of its plan one after the other, until the answer is known.
+"""Measures the rounds of a run's plan one after the other, and writes the run's files.
 
-Result files are written as each block completes. `run.json` comes last, and just before it come the
-findings of a run that is complete. A run with a `history` is one that several pods share: blocks
-that an earlier pod measured are taken as they are, in their places, so every decision is that of a
-run without interruptions; and a pod that is terminated leaves the run open for the next one.
+A block's result files are written when the block ends. `run.json` is written last, after the
+findings of a complete run. A run with a `history` continues in other pods: blocks that an earlier
+pod measured are used unchanged, at the same step of the plan, so every decision is the same as
+without an interruption. A pod that is terminated leaves the run open for the next pod.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ TERMINATED = "its pod was terminated, as when its node is drained"
 
 
 def new_run_id(experiment: str) -> str:
-    """Return an id that sorts by time and cannot collide."""
+    """Return an id that no other run has; the ids of an experiment sort by time."""
     return f"{experiment}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
 
 
@@ -53,8 +53,8 @@ def new_run_id(experiment: str) -> str:
 class Ending:
     """How a run ended.
 
-    reason: why the run failed; empty: it is complete.
-    shortened: why a complete run ended before its plan did; empty: it did not.
+    reason: why the run failed; empty if it is complete.
+    shortened: why a complete run ended before the end of its plan; empty if it did not.
     """
 
     reason: str = ""
@@ -64,8 +64,8 @@ class Ending:
 class Runner:
     """One run, with its files, its journal, its servers and its plan.
 
-    sink: takes the files, whose names begin with the run's id.
-    history: what earlier pods left, empty for the first one; None: no other pod continues.
+    sink: stores the run's files, whose names begin with the run's id.
+    history: what earlier pods wrote, empty for the first pod; None if no other pod may continue.
     """
 
     def __init__(
@@ -113,15 +113,15 @@ class Runner:
         )
 
     def _write_entry(self, entry: Entry) -> None:
-        # The first at once: where nothing can be recorded, nothing is to be measured.
+        # An error in writing the first entry is raised: without a journal nothing is measured.
         write = self.files.write_now if entry.kind == "started" else self.files.write
         write(entry.name, dump_record(entry))
 
     async def run(self) -> RunResult:
-        """Measure everything, and return whether the run is complete, and if not, why.
+        """Measure the whole plan, and return the content of `run.json`.
 
-        A run that is cancelled by a signal is over, and its `run.json` says that it failed. With a
-        history it is not over: the journal gets a note, and another pod continues.
+        If a signal cancels a run without a history, `run.json` says that the run failed. With a
+        history, the journal gets an `ended` entry instead, and another pod continues the run.
         """
         self._begin()
         try:
@@ -139,7 +139,7 @@ class Runner:
         return self._finish(ending)
 
     def fail(self, reason: str) -> RunResult:
-        """End a run that cannot begin: its servers are paid for until its `run.json` is there."""
+        """End a run that cannot begin, because servers are paid for until its `run.json` exists."""
         self._begin()
         return self._finish(Ending(reason=reason))
 
@@ -152,7 +152,7 @@ class Runner:
             self.environment.progress(f"continuing after {count} measured already")
 
     async def _measure(self) -> Ending:
-        # A run that has an answer by then is complete without the rest of its plan.
+        # A run that has an answer when a DraftworthError ends it is complete, though shortened.
         shortened = ""
         try:
             await self._measure_until_deadline()
@@ -194,7 +194,7 @@ class Runner:
 
     async def _measure_rounds(self) -> None:
         rounds = iter(self.plan)
-        # In a thread: a search may read for minutes before it knows which round is next.
+        # In a thread: a search may run drafts for minutes before it knows which round is next.
         while turn := await in_thread(next, rounds, None):
             try:
                 await self.measurer.measure(turn)
@@ -208,7 +208,7 @@ class Runner:
         if unwritten := self.files.flush():
             lost = f"result files that could not be written: {', '.join(unwritten)}"
             ending = replace(ending, reason=f"{ending.reason}; {lost}" if ending.reason else lost)
-        # With blocks of earlier pods that this one did not reach: a report reads what is listed.
+        # Also blocks of earlier pods that this one did not reach: a report reads listed ones only.
         blocks = (*self.measurer.blocks, *self.measurer.earlier.values())
         result = findings.run_result(
             self.spec,
@@ -239,7 +239,7 @@ def measure_here(
     servers: Servers | None = None,
     read_outputs: ReadRunsOutputs = reads_nothing,
 ) -> RunResult:
-    """Measure a run that belongs to this process and ends with it."""
+    """Measure a run in this process; no other process continues the run."""
     environment = Environment(
         progress=progress,
         scheduling=raise_scheduling_class(),

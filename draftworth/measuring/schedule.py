@@ -1,18 +1,18 @@
 """The schedule of a run: its stages, their rounds, and whether another round is needed.
 
-A repetition is measured after one start of all servers. A single start cannot show the differences
-between two starts (the node, its neighbours, the slot), so a run that repeats starts its servers
-again, and in every second repetition each variant has its other slot. In a search each candidate
-has its own stage beside the baseline, which stays up (`search`). In a control the baseline is
-measured against itself: its second server takes its other slot, and the variant that has that slot
-is down meanwhile. Both servers are new then.
+Each repetition begins with one start of all servers. A single start cannot show how starts differ
+(in node, neighbours and slot), so a run with repetitions starts its servers again for each, and in
+every second repetition each variant runs in its other slot. In a search, each candidate has its own
+stage beside the baseline, whose server keeps running (`search`). In a control, the baseline is
+measured against itself: a second baseline server runs in the baseline's other slot, and the variant
+of that slot is stopped. All servers of a control are newly started.
 
-A round sends so many requests of each case to each variant at one load. `max_requests` is a budget:
-in each repetition every load and class first gets what `min_requests` asks for, and then one round
-after the other goes where the interval is widest, until all are narrow enough or the repetition's
-part of the budget is spent. Only widths decide, never the figures themselves: a run that stopped at
-a ratio that it likes would be right less often than its intervals claim. The calibration shows what
-stopping by widths costs (`benchmarks/calibration.py`).
+A round sends `requests_per_round` requests of each case to each variant at one load. In each
+repetition every load and class first gets what `min_requests` asks for. Then each round goes to the
+load whose cost ratio has the widest interval, until all intervals are narrow enough or the
+repetition's part of the budget (`max_requests`) is spent. Only widths decide, never the ratios: if
+a run stopped as soon as a ratio looked good, its intervals would hold the true ratio less often
+than they claim. `benchmarks/calibration.py` shows what stopping by widths costs.
 """
 
 import math
@@ -39,7 +39,7 @@ class Stage:
 
     running: the endpoints of all servers that run.
     measured: the endpoints that get requests.
-    candidate: the candidate of a search that is measured; empty: the run has no search.
+    candidate: the variant that a search measures in this stage; empty in a run without a search.
     """
 
     repetition: int
@@ -50,14 +50,14 @@ class Stage:
 
     @property
     def label(self) -> str:
-        """`repetition 2, control`, or the candidate of a search."""
+        """For example `repetition 2, control`, or `candidate NAME` in a search."""
         if self.candidate:
             return f"candidate {self.candidate}"
         return f"repetition {self.repetition}{', control' if self.is_control else ''}"
 
 
 def first_stage(spec: RunSpec) -> Stage:
-    """The stage with which a run begins: a run that does not get further has no answer."""
+    """The first stage of a run; a run that ends during this stage has no answer."""
     if spec.search:
         return candidate_stage(spec, first_candidate(spec.search.candidates).variant)
     return next(stages(spec))
@@ -70,7 +70,7 @@ def candidate_stage(spec: RunSpec, variant: str) -> Stage:
 
 
 def stages(spec: RunSpec) -> Iterator[Stage]:
-    """The stages of a run without a search, in their order."""
+    """The stages of a run without a search, in the order of measuring."""
     for repetition in range(1, spec.repetitions + 1):
         running = spec.in_repetition(repetition)
         yield Stage(repetition=repetition, running=running, measured=running)
@@ -94,14 +94,14 @@ def _control(spec: RunSpec, repetition: int, running: tuple[Endpoint, ...]) -> S
 
 
 def least_rounds(sampling: Sampling, *, repetitions: int, loads: int) -> int:
-    """The rounds that each load gets in each repetition in any case; at least one."""
+    """The number of rounds that each load always gets in each repetition; at least one."""
     needed = math.ceil(sampling.min_requests / sampling.requests_per_round)
     room = sampling.max_requests // sampling.requests_per_round
     return max(1, min(math.ceil(needed / repetitions), room // (repetitions * loads)))
 
 
 def further_rounds(sampling: Sampling, *, repetition: int, repetitions: int, loads: int) -> int:
-    """The most rounds of a repetition beyond the least ones, where earlier ones sent their most."""
+    """The most rounds of a repetition beyond `least_rounds`, if earlier ones used their budget."""
     parts = {"repetitions": repetitions, "loads": loads}
     most = most_rounds(sampling, **parts)
     own = most * repetition // repetitions - most * (repetition - 1) // repetitions
@@ -109,7 +109,7 @@ def further_rounds(sampling: Sampling, *, repetition: int, repetitions: int, loa
 
 
 def most_rounds(sampling: Sampling, *, repetitions: int, loads: int) -> int:
-    """The most rounds of a class, at all loads and in all repetitions together."""
+    """The most rounds that a class can get, at all loads and in all repetitions together."""
     room = sampling.max_requests // sampling.requests_per_round
     least = least_rounds(sampling, repetitions=repetitions, loads=loads)
     return max(room, least * repetitions * loads)
@@ -117,9 +117,9 @@ def most_rounds(sampling: Sampling, *, repetitions: int, loads: int) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class Round:
-    """One round: the cases of `classes` at a load.
+    """One round: all cases of `classes` are measured at `load`.
 
-    number: counts all rounds at this load, from 1.
+    number: the number of this round among all rounds at its load, from 1.
     """
 
     stage: Stage
@@ -129,18 +129,18 @@ class Round:
 
 
 class Plan(ABC):
-    """The rounds of a run, each of which depends on what was measured in those before."""
+    """The rounds of a run; each round may depend on what earlier rounds measured."""
 
     @abstractmethod
     def __iter__(self) -> Iterator[Round]:
-        """Give one round after the other; each is asked for when the one before is measured."""
+        """Yield the rounds; the caller measures each one before it asks for the next one."""
 
     @abstractmethod
     def has_answer(self, stage: Stage) -> bool:
-        """Whether a run that gets no further than this stage has measured enough."""
+        """Whether a run that ends during this stage has measured enough for an answer."""
 
     def leave_out(self, _stage: Stage, _reason: str) -> bool:
-        """Whether the run goes on without a stage that cannot be measured."""
+        """Leave out a stage that cannot be measured; return whether the run goes on without it."""
         return False
 
     def left_out(self) -> Mapping[str, str]:
@@ -154,7 +154,7 @@ class Plan(ABC):
 class Rounds(Plan):
     """The rounds of given stages.
 
-    blocks: all that are measured; they become more while rounds are asked for.
+    blocks: all blocks measured so far; the list grows with every round.
     numbers: the number of the last round at each load.
     """
 
@@ -175,7 +175,7 @@ class Rounds(Plan):
                 self.report_missing(group)
 
     def has_answer(self, stage: Stage) -> bool:
-        """Whether the first stage is whole: later ones only make its figures narrower."""
+        """Whether the first stage is complete; later stages only make the intervals narrower."""
         return stage != self.stages[0]
 
     @property
@@ -197,7 +197,8 @@ class Rounds(Plan):
                 yield self._next(stage, load, self._classes)
 
     def _more(self, stage: Stage) -> Iterator[Round]:
-        """Send rounds where the interval is widest. A group with enough precision gets no more."""
+        """Yield rounds, each at the load whose cost ratio has the widest interval. A group (class
+        and load) that is precise enough, or whose class has no budget left, gets no more."""
         open_groups = self._groups
         changed = set(self.spec.loads)
         while True:
@@ -238,7 +239,7 @@ class Rounds(Plan):
         return max(groups, key=lambda g: (self.width(g), -self._measured[g]))
 
     def is_narrow(self, group: Group, *, requests: int) -> bool:
-        """Whether a group needs no more than these requests of each case and variant."""
+        """Whether a group's intervals are narrow enough, or further rounds cannot narrow them."""
         target = self.spec.sampling.target_interval_width
         missing = [
             (ratio, shortfall(ratio, target_width=target)) for ratio in self._ratios(group).values()
@@ -251,12 +252,12 @@ class Rounds(Plan):
         return self._is_at_its_best(group, missing, requests)
 
     def width(self, group: Group) -> float:
-        """The relative width of a group's widest interval; infinite where one is still missing."""
+        """The relative width of a group's widest interval; infinite while one is missing."""
         widths = [ratio.relative_width if ratio else None for ratio in self._ratios(group).values()]
         return max((math.inf if width is None else width for width in widths), default=0.0)
 
     def report_missing(self, group: Group) -> None:
-        """Report the precision of a group that got all its requests, and what more would take."""
+        """Report the width that a group reached, and how much more would reach the wanted width."""
         target = self.spec.sampling.target_interval_width
         for variant, ratio in self._ratios(group).items():
             width = ratio.relative_width if ratio else None
@@ -271,8 +272,7 @@ class Rounds(Plan):
         missing: Sequence[tuple[Estimate | None, Shortfall | None]],
         requests: int,
     ) -> bool:
-        """Whether more rounds cannot help: all prompts are sent, and intervals are too wide because
-        of them or of too few repetitions."""
+        """Whether only more prompts or more repetitions could narrow a group's intervals."""
         target = self.spec.sampling.target_interval_width
         cases = [case for case in self.spec.cases if case.prompt_class == group.prompt_class]
         if any(requests < len(case.prompts) for case in cases):

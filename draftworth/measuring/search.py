@@ -1,8 +1,8 @@
-"""The plan of a search: it measures candidate after candidate, and learns what each one costs.
+"""The plan of a search: which candidate is measured next, and when the search ends.
 
-It decides by the blocks that are measured, and by what a forecast, or the drafts themselves, say of
-the baseline's outputs. A pod that continues a run first measures the candidates that earlier pods
-began, in their order.
+Both depend on the measured blocks, and on how well the drafts predict the baseline's outputs: by a
+forecast, or by passes of the drafts over these outputs. A pod that continues a run first measures
+the candidates that earlier pods began, in the same order.
 """
 
 from collections import Counter
@@ -31,10 +31,10 @@ def why_over(
     expected: policy.CandidateForecast | None,
     state: policy.SearchState,
 ) -> str:
-    """Why a search has no time or money for another candidate; empty: it has.
+    """Why a search has no time or money for another candidate; empty if it has both.
 
-    elapsed_s: the time since the run began, with all starts of servers.
-    expected: the next candidate's forecast; None where there is no forecast yet.
+    elapsed_s: seconds since the run began, including all starts of servers.
+    expected: the forecast for the next candidate; None where there is no forecast yet.
     """
     hours, limit = elapsed_s / definitions.SECONDS_PER_HOUR, state.search
     if limit.hours is not None and hours >= limit.hours:
@@ -68,11 +68,11 @@ def _traffic_usd(spec: RunSpec, state: policy.SearchState) -> float | None:
     return None if million is None else million * a_day * state.search.days / 1e6
 
 
-# Returns how well drafts predict the baseline's outputs in blocks, by `Candidate.draft`. A search
-# calls it after each candidate until it returns something.
+# A function that returns how well each draft predicts the baseline's outputs in the blocks, by
+# `Candidate.draft`. A search calls it after each candidate until its result is not empty.
 ReadOutputs = Callable[[Sequence[BlockResult]], Mapping[str, Sequence[Reading]]]
 
-# Each failure may take as long as a server is waited for, at the price of the nodes.
+# Each failure may last as long as the wait for a server, while the nodes are paid for.
 MAX_FAILURES_IN_A_ROW = 2
 SURE = "no other candidate is likely to be cheaper by more than {within:.0%}"
 ALL_MEASURED = "every candidate that could be is measured"
@@ -82,12 +82,12 @@ ALL_MEASURED = "every candidate that could be is measured"
 class SearchRounds(Plan):
     """The rounds of a search.
 
-    blocks: all that are measured; they become more while rounds are asked for.
-    elapsed_seconds: the time since the run began, with all that its servers took to start.
-    begun: the variants that earlier pods have measured or begun to measure, in their order.
-    order: the candidates that are measured, in their order.
-    failed: the candidates that could not be measured, and why.
-    ended: why no further candidate is measured; empty: the search goes on.
+    blocks: all blocks measured so far; the list grows with every round.
+    elapsed_seconds: returns the seconds since the run began, including all starts of servers.
+    begun: the variants that earlier pods measured or began to measure, in the order of measuring.
+    order: the measured candidates, in the order of measuring.
+    failed: why a candidate could not be measured, by variant.
+    ended: why no further candidate is measured; empty while the search goes on.
     """
 
     spec: RunSpec
@@ -126,9 +126,9 @@ class SearchRounds(Plan):
         return bool(self.order)
 
     def leave_out(self, stage: Stage, reason: str) -> bool:
-        """Leave out the candidate of a stage that cannot be measured.
+        """Leave out the candidate of a stage that cannot be measured; return whether to go on.
 
-        False where the ones before failed too: then the candidate is not the reason.
+        False after `MAX_FAILURES_IN_A_ROW`: then the candidate is probably not the cause.
         """
         self._leave_out(stage.candidate, reason)
         self._failed_in_a_row += 1
@@ -172,7 +172,7 @@ class SearchRounds(Plan):
         self.progress(f"candidate {variant} is left out: {reason}")
 
     def _why_no_figure(self, candidate: Candidate) -> str:
-        """Why a candidate cannot be the best although its server answered; empty: it can."""
+        """Why a candidate cannot be the best although its server answered; empty if it can be."""
         variant, limits = candidate.variant, self.spec.limits
         if reason := why_not_comparable(self.blocks, self._traffic, limits, [variant]):
             return reason
@@ -195,7 +195,7 @@ class SearchRounds(Plan):
         )
 
     def _due(self) -> Candidate | None:
-        """The candidate to measure now; None: the search is over, and `ended` says why."""
+        """The candidate to measure now; None if the search is over: `ended` then says why."""
         state = self.state()
         due = self._next(state)
         expected = {forecast.candidate: forecast for forecast in state.forecasts}
@@ -237,7 +237,7 @@ class SearchRounds(Plan):
         measured: Mapping[Candidate, policy.MeasuredCandidate],
         classes: Mapping[str, policy.ClassTimes],
     ) -> dict[Candidate, Yield]:
-        """The yields of candidates that are known in every class, from text or from others."""
+        """The yields that are known in every class: `_by_text`, else from measured candidates."""
         if not measured:
             return {}
         steps = {
@@ -249,7 +249,7 @@ class SearchRounds(Plan):
         return {c: y for c, y in found if y and y.tokens.keys() >= classes.keys()}
 
     def _by_text(self, candidate: Candidate) -> Yield | None:
-        """The yield from a forecast, or from how the draft predicts this run's own outputs."""
+        """The yield by a forecast, or by how the draft predicts this run's baseline outputs."""
         if tokens := self.search.forecast.get(candidate.variant):
             return Yield(tokens=tokens)
         readings = self._readings.get(candidate.draft)

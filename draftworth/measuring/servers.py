@@ -1,7 +1,7 @@
 """Servers of a run: how they are started and stopped, and whether they are ready.
 
-In a cluster the measuring Job scales Deployments (`pods/measuring`), and a rehearsal has a process
-manager (`rehearsal`). Servers that run already, and stay, are neither started nor stopped.
+In a cluster, the measuring Job starts and stops servers by scaling Deployments (`pods/measuring`);
+a rehearsal starts processes (`rehearsal`). A user's own servers are neither started nor stopped.
 """
 
 import asyncio
@@ -23,9 +23,9 @@ from draftworth.records.servers import ServerState
 from draftworth.untrusted import one_line
 
 READY = "ready"
-# Seconds between two reads of a server's state: each is a request to S3.
+# Seconds between two reads of a server's state; each read is a request to S3.
 STATE_SECONDS = 15.0
-# The last lines of the log of a server that was given up, quoted in a run's reason.
+# The number of last log lines that a run's reason quotes, of a server that was given up.
 _QUOTED_LINES = 3
 _WORDS_CHARACTERS = 2000
 _TIMEOUT_SECONDS = 5.0
@@ -33,19 +33,19 @@ _LIMIT_BYTES = 64 * 1024
 
 
 class ServersError(DraftworthError):
-    """A server cannot be started or stopped, was not ready by the deadline, or will not be."""
+    """A server cannot be started or stopped, was not ready in time, or will never be ready."""
 
 
 class Servers(Protocol):
     """Starts and stops the servers of endpoints, by the names in `Endpoint.server`."""
 
     async def run_only(self, endpoints: Sequence[Endpoint], *, restart: bool) -> None:
-        """Stop every server that is not one of these, then start those of them that do not run.
+        """Stop every server but those of `endpoints`, then start those that do not run.
 
-        A second call changes nothing. It returns when all starts are asked for, before the servers
-        are ready.
+        Without `restart`, a second call changes nothing. The method returns when all starts are
+        requested, before the servers are ready.
 
-        restart: whether these are stopped first, too.
+        restart: whether the servers of `endpoints` are stopped first, too.
 
         Raises:
             ServersError: a server cannot be started or stopped.
@@ -53,34 +53,34 @@ class Servers(Protocol):
 
 
 class FixedServers:
-    """Servers that run already, and stay."""
+    """Servers that already run, and that are never started or stopped by this program."""
 
     async def run_only(self, endpoints: Sequence[Endpoint], *, restart: bool) -> None:
-        """Do nothing: `RunSpec` refuses a run that changes servers which nobody can start."""
+        """Do nothing: `RunSpec` refuses a run that would have to start or stop such servers."""
 
 
 Progress = Callable[[str], None]
-# Returns the last state that the server of this name reported; None: it reported none.
+# Returns the last state that the server with this name reported; None if it reported none.
 ReadServerState = Callable[[str], ServerState | None]
-# `ReadOutputs` for the run with an id.
+# Like `search.ReadOutputs`, with the run's id as first argument.
 ReadRunsOutputs = Callable[[str, Sequence[BlockResult]], Mapping[str, Sequence[Reading]]]
 
 
 def reads_nothing(_run_id: str, _blocks: Sequence[BlockResult]) -> Mapping[str, Sequence[Reading]]:
-    """Read nothing, where no draft is at hand: a search goes by what its servers do."""
+    """Return no readings: without drafts to run, a search uses only the measured blocks."""
     return {}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Environment:
-    """The process that measures a run, and the servers that it finds.
+    """What a run gets from the process that measures it.
 
-    scheduling: the class in which the operating system schedules the requests, in words.
-    servers: starts and stops servers, where the run repeats, has a control or searches.
-    server_state: reads how a server describes its own start; it may take long.
-    read_outputs: reads what the drafts of a search say of the baseline's outputs.
-    deadline_seconds: the time that the whole run may take from the start of its first pod. It is
-        asked again and again, because it may be moved while the run lasts; None: without an end.
+    scheduling: the operating system's scheduling class of the threads that send requests, in words.
+    servers: starts and stops servers, if the run has repetitions, a control or a search.
+    server_state: reads the last state that a server reported; a call may last long.
+    read_outputs: returns how well the drafts of a search predict the baseline's outputs.
+    deadline_seconds: returns how long the whole run may last, from the start of its first pod;
+        None: no limit. It is called repeatedly, because the deadline may change during the run.
     """
 
     progress: Progress
@@ -104,19 +104,19 @@ async def wait_until_ready(
     at_most_seconds: float | None,
     since_unix_s: float = 0.0,
 ) -> None:
-    """Wait for `/health` of every server.
+    """Wait until `/health` of every server answers that the server is ready.
 
-    at_most_seconds: None: without an end.
-    since_unix_s: states from before this time are those of an earlier start.
+    at_most_seconds: the longest time to wait; None: no limit.
+    since_unix_s: server states from before this time are of an earlier start, and are ignored.
 
     Raises:
-        ServersError: one was not ready in time, or was given up where it runs.
+        ServersError: a server was not ready in time, or its state is `given_up`.
     """
     waiting = asyncio.ensure_future(_all_ready(endpoints, environment, at_most_seconds))
     watching = asyncio.ensure_future(_watch(endpoints, environment, since_unix_s))
     try:
         await asyncio.wait((waiting, watching), return_when=asyncio.FIRST_COMPLETED)
-        # Where all servers are ready, none of them was given up.
+        # Servers that are ready were not given up, so `waiting` decides if both tasks are done.
         (waiting if waiting.done() else watching).result()
     finally:
         waiting.cancel()
@@ -127,7 +127,7 @@ async def wait_until_ready(
 async def _watch(
     endpoints: Sequence[Endpoint], environment: Environment, since_unix_s: float
 ) -> None:
-    """Raise ServersError as soon as a server was given up."""
+    """Raise ServersError as soon as a server's state is `given_up`."""
     while True:
         for endpoint in endpoints:
             state = await asyncio.to_thread(environment.server_state, endpoint.server)
@@ -158,7 +158,7 @@ async def _all_ready(
 
 
 async def health(endpoint: Endpoint, api_key: str | None) -> str:
-    """Return `READY`, or why the server is not; raise ServersError where it wants a key."""
+    """Return `READY`, or why the server is not ready; raise ServersError if it needs an API key."""
     try:
         head, _ = await ask(
             f"{endpoint.base_url}/health",
@@ -175,26 +175,26 @@ async def health(endpoint: Endpoint, api_key: str | None) -> str:
             f"{endpoint.variant} at {endpoint.base_url} answers HTTP {head.status}: set the "
             f"environment variable {API_KEY_VARIABLE} to its key"
         )
-    # A server without a health endpoint answers 404, so it does answer.
+    # A server that has no `/health` answers 404, which shows that it runs.
     return READY if head.status in (200, 404) else refusal(head)
 
 
 @dataclass(frozen=True, kw_only=True)
 class StageServers:
-    """Starts servers and waits for them, and notes in the journal how long that took."""
+    """Starts servers, waits for them, and writes the waiting time into the journal."""
 
     spec: RunSpec
     environment: Environment
     journal: Journal
 
     async def find(self, endpoints: Sequence[Endpoint]) -> None:
-        """Run these servers and no others when the run, or its next pod, begins.
+        """Run these servers and no others, and wait for them, when the run or its next pod begins.
 
-        Servers that have never answered are waited for until a start's longest time has passed
-        since the run began: if they take longer, slowness is not the reason.
+        If no block was measured yet, the wait ends `start_allowance_seconds` after the run's start:
+        a server that needs longer has failed, and is not just slow.
 
         Raises:
-            ServersError: one cannot be started or stopped, or is not ready in time.
+            ServersError: a server cannot be started or stopped, or is not ready in time.
         """
         were_ready = any(e.kind in ("measured", "lost") for e in self.journal.entries)
         allowance_seconds = None if were_ready else self.spec.start_allowance_seconds
@@ -204,12 +204,12 @@ class StageServers:
         await self._wait(endpoints, allowance_seconds)
 
     async def change(self, endpoints: Sequence[Endpoint], *, restart: bool) -> None:
-        """Do the same in the middle of a run: the time for a start begins now."""
+        """Run only these servers in a new stage, and wait at most `start_allowance_seconds`."""
         await self.environment.servers.run_only(endpoints, restart=restart)
         await self._wait(endpoints, self.spec.start_allowance_seconds)
 
     async def again(self, endpoints: Sequence[Endpoint]) -> None:
-        """Do the same after a server was lost, and wait as long as the run's deadline allows."""
+        """Run these servers after one was lost; wait as long as the run's deadline allows."""
         await self.environment.servers.run_only(endpoints, restart=False)
         await self._wait(endpoints, None)
 

@@ -1,8 +1,8 @@
-"""The metrics: every figure is declared once, in `definitions.toml`; and US dollars from a price.
+"""The metrics, each declared once in `definitions.toml`, and costs in US dollars from a price.
 
-A new figure of a request is a field of `RequestRecord` (`records.results`), its computation
-(`measuring.client`) and a `[[metric]]` in the declaration: CloudWatch, the dashboard, summaries and
-the report's tables, plots and CSV files then have it. Records have seconds, tokens and parts of 1.
+To add a figure of a request, add a field to `RequestRecord` (`records.results`), its computation
+(`measuring.client`) and a `[[metric]]` to the declaration: CloudWatch, the dashboard, summaries and
+the report's tables, plots and CSV files then have it. Records have seconds, tokens and fractions.
 """
 
 import tomllib
@@ -22,7 +22,7 @@ DIMENSIONS = ("Experiment", "Variant", "PromptClass", "Load")
 
 @dataclass(frozen=True)
 class Unit:
-    """People and CloudWatch get the record's value x scale, in this unit."""
+    """The unit in which people and CloudWatch get a figure: the record's value x `scale`."""
 
     name: str
     cloudwatch: Literal["Milliseconds", "Count/Second", "Count", "Percent", "None"]
@@ -47,19 +47,19 @@ UNITS = {
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Metric:
-    """One figure, with its names, unit and words.
+    """One figure: its names, its unit, and how it is computed and shown.
 
-    field: the attribute of a request's record, where requests have it; its name in CSV files.
-    title: the full name. label: the short one; empty: not in the report's table of figures.
+    field: the record's attribute, where requests have the figure; its column in CSV files.
+    title: the full name. label: the short one; empty if not in the report's table of figures.
     formula, absent: how it is computed and when it is missing, for the table in `docs/metrics.md`.
     better: the direction that is better; None for a figure that is not compared.
-    name: in CloudWatch; empty: not stored there.
-    digits: after the point, where people read it.
-    of_request: each request has one. every_request: also one that failed or is excluded.
+    name: the name in CloudWatch; empty if the figure is not stored there.
+    digits: the number of decimal places, where people read the figure.
+    of_request: each request has a value. every_request: also one that failed or is excluded.
     has_speedup: the verdict states its ratio over pairs of requests.
     speculative_only: the baseline does not have it.
-    stands_in_for: the field of another figure; CloudWatch gets this one for blocks without that.
-    pooled: computes a variant's figure from all of its blocks; None: the median over its requests.
+    stands_in_for: another figure's field; CloudWatch gets this one if a block lacks that one.
+    pooled: computes a variant's figure from its blocks; None: the median over its requests.
     """
 
     field: str
@@ -88,12 +88,12 @@ class Metric:
 
     @property
     def title_and_unit(self) -> str:
-        """`Time to first token (ms)`; a title that names the unit says it once."""
+        """For example `Time to first token (ms)`; no unit if the title already names it."""
         named = self.unit.name in self.title.lower()
         return self.title if named else f"{self.title} ({self.unit.name})"
 
     def of(self, record: RequestRecord) -> float | None:
-        """Return a request's value as CloudWatch stores it; None if it has none that counts."""
+        """Return a request's value as CloudWatch stores it; None if missing or not counted."""
         if not (record.counts or self.every_request):
             return None
         return self._stored(getattr(record, self.field))
@@ -108,14 +108,14 @@ class Metric:
         if value is None:
             return None
         scaled = float(value * self.unit.scale)
-        # To the nanosecond, the resolution of the clock that took it.
+        # Rounded to a nanosecond, which is the resolution of the clock that measured the time.
         return round(scaled, 6) if self.is_latency else scaled
 
 
 def usd_per_million_tokens(
     price: Price | None, variant: str, throughput_token_per_s: float | None
 ) -> float | None:
-    """Return US dollars for a million output tokens of a slot with this throughput."""
+    """Return US dollars per million output tokens at this throughput; None without a price."""
     usd_per_second = slot_usd_per_second(price, variant)
     if usd_per_second is None or not throughput_token_per_s:
         return None
@@ -123,7 +123,7 @@ def usd_per_million_tokens(
 
 
 def slot_usd_per_second(price: Price | None, variant: str) -> float | None:
-    """Return US dollars a second of a variant's part of a node; None without a price."""
+    """Return what a variant's share of a node costs in US dollars a second; None if unknown."""
     share = price.node_shares.get(variant) if price else None
     if price is None or share is None:
         return None
@@ -131,7 +131,7 @@ def slot_usd_per_second(price: Price | None, variant: str) -> float | None:
 
 
 def nodes_usd_per_second(price: Price | None) -> float | None:
-    """Return US dollars a second of all nodes; None without a price."""
+    """Return what all nodes cost in US dollars a second; None without a price."""
     return None if price is None else price.nodes * price.usd_per_node_hour / SECONDS_PER_HOUR
 
 
@@ -143,7 +143,7 @@ def _throughput(blocks: Sequence[BlockResult], _: Price | None = None) -> float 
 
 
 def _tokens_per_step(blocks: Sequence[BlockResult], _: Price | None) -> float | None:
-    """Count the server's steps where it tells them for every request, else the chunks."""
+    """Divide by the server's steps if it reports them for every request, else by the chunks."""
     counted = _decoded(blocks)
     if not counted or any(r.tokens_per_verification is None for r in counted):
         return tokens_per_chunk(blocks)
@@ -156,9 +156,9 @@ def _decoded(blocks: Sequence[BlockResult]) -> list[RequestRecord]:
 
 
 def tokens_per_chunk(blocks: Sequence[BlockResult]) -> float | None:
-    """Return output tokens after the first chunks / chunks after them.
+    """Return (output tokens after the first chunks) / (number of chunks after the first ones).
 
-    A chunk is a step, unless chunks came merged.
+    A chunk is one decoding step, unless several steps arrived as one chunk.
     """
     counted = _decoded(blocks)
     steps = sum(r.chunks - 1 for r in counted)
@@ -175,9 +175,9 @@ def _acceptance(blocks: Sequence[BlockResult], _: Price | None) -> float | None:
 
 
 def acceptance_by_requests(blocks: Sequence[BlockResult]) -> float | None:
-    """Return accepted / drafted tokens as the server tells them with each answer.
+    """Return accepted / drafted tokens, as the server reports them with each answer.
 
-    None where it does not tell them. Excluded requests take part: the counters have them too.
+    None if it does not report them. Excluded requests count too, as in the server's counters.
     """
     done = [r for b in blocks for r in b.requests if not r.failed]
     if any(r.drafted_tokens is None for r in done):
@@ -187,7 +187,7 @@ def acceptance_by_requests(blocks: Sequence[BlockResult]) -> float | None:
 
 
 def _acceptance_estimated(blocks: Sequence[BlockResult], price: Price | None) -> float | None:
-    """Explain the tokens per step; None where blocks differ in the most tokens of a step."""
+    """Return the acceptance behind the tokens per step; None if `max_tokens_per_step` varies."""
     most, *others = {block.max_tokens_per_step for block in blocks} or {None}
     tokens_per_step = _tokens_per_step(blocks, price)
     return None if others else explained_acceptance(tokens_per_step, most=most)
@@ -212,7 +212,7 @@ METRICS = tuple(
     Metric(**row | {"unit": UNITS[row["unit"]], "pooled": _POOLED.get(row["field"])})
     for row in _DECLARED["metric"]
 )
-# Figures of a verdict's findings: CloudWatch gets them where a finding has an interval.
+# Figures of a verdict's findings; CloudWatch gets those of each finding that has an interval.
 FINDING_METRICS = tuple(
     Metric(**row | {"unit": UNITS[row["unit"]], "of_request": False})
     for row in _DECLARED["finding"]
@@ -230,12 +230,12 @@ ERRORS = _BY_FIELD["failed"]
 
 
 def shown_latencies() -> tuple[Metric, ...]:
-    """Return the latencies that the report shows with quantiles and over time."""
+    """Return the latencies that the report shows with quantiles, and as curves over time."""
     return tuple(metric for metric in METRICS if metric.label and metric.is_latency)
 
 
 def with_speedup() -> tuple[Metric, ...]:
-    """Return the metrics that the verdict states a speedup of."""
+    """Return the metrics for which the verdict states a speedup."""
     return tuple(metric for metric in METRICS if metric.has_speedup)
 
 
@@ -245,7 +245,7 @@ def published() -> tuple[Metric, ...]:
 
 
 def charged(*, speculates: bool) -> tuple[Metric, ...]:
-    """Return the metrics that a run sends for a variant, prompt class and load: each is charged."""
+    """Return the metrics that a run publishes for a variant, class and load; AWS charges each."""
     return tuple(
         metric
         for metric in published()
@@ -260,7 +260,7 @@ def dimension_values(block: BlockResult) -> dict[str, str]:
 
 
 def published_findings(verdict: Verdict) -> Iterator[tuple[dict[str, str], dict[Metric, float]]]:
-    """Yield dimensions and values of each finding on the baseline that has an interval."""
+    """Yield dimensions and values of each finding about the baseline that has an interval."""
     for finding in verdict.findings:
         values = {metric: getattr(finding, metric.field) for metric in FINDING_METRICS}
         is_asked = finding.baseline != AS_SHIPPED and finding.variant != CONTROL

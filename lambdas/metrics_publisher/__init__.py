@@ -1,5 +1,5 @@
-"""The metrics publisher: an SQS batch of S3 events in, CloudWatch metrics of the result files out.
+"""The metrics publisher: turns result files, named by S3 events in SQS, into CloudWatch metrics.
 
-What travels is named in `charts/shipped.py`; it needs the standard library and the boto3 of the
-Lambda runtime. The handler string is `lambdas.metrics_publisher.handler.handler`.
+`charts/shipped.py` names the deployed files, which need only the standard library and the Lambda
+runtime's boto3. The handler string is `lambdas.metrics_publisher.handler.handler`.
 """

@@ -1,17 +1,16 @@
-"""A result file or a verdict as PutMetricData calls, within CloudWatch's limits.
+"""Turns a result file or a verdict into PutMetricData calls within CloudWatch's limits.
 
-CloudWatch keeps standard-resolution metrics a minute at a time, so values are grouped by metric and
-by the minute in which their request started; a group becomes arrays of unique values and how often
-each occurred, from which CloudWatch computes percentiles as from single values. Same file, same
-calls, in the same order: that is what lets a later delivery go on where an earlier one stopped.
+CloudWatch stores standard-resolution metrics by the minute, so values are grouped by metric and by
+the minute in which their request started. A group becomes an array of unique values and an array of
+their counts, from which CloudWatch computes percentiles as from single values. The same file always
+gives the same calls in the same order, so a later delivery can go on where an earlier one stopped.
 
 Limits (API reference of PutMetricData and MetricDatum, read from botocore 1.44's service model):
-150 unique values in a datum's array, 1000 data and 1 MB in a call; values within +-2**360, and
-timestamps that are dates, as those of our records are (`records.results`). The
-reference words the 150 as "per metric with one PutMetricData request"; the service checks it for
-each datum ("MetricData.member.13.Values must not have a size greater than 150",
-aws/aws-sdk-java-v2 issue 3080), and AWS's own CloudWatch agent puts several data of one metric, of
-150 values each, into one call.
+150 unique values in a datum's array; 1000 data and 1 MB in a call; values within +-2**360;
+timestamps that are dates, as our records' times are (`records.results`). The reference states the
+150 "per metric with one PutMetricData request"; the service checks it for each datum
+("MetricData.member.13.Values must not have a size greater than 150", aws/aws-sdk-java-v2 issue
+3080), and AWS's CloudWatch agent puts several data of a metric, of 150 values each, into a call.
 """
 
 from __future__ import annotations
@@ -36,8 +35,8 @@ if TYPE_CHECKING:
 MAX_VALUES_PER_DATUM = 150
 MAX_DATA_PER_CALL = 1000
 MAX_DIMENSION_LENGTH = 1024
-# Counted uncompressed and in the wordiest of CloudWatch's protocols, the query one of older SDKs
-# (`MetricData.member.12.Values.member.34=56.789012&`); boto3 sends less, and compressed.
+# Bytes without compression in CloudWatch's longest protocol, the query protocol of older SDKs
+# (`MetricData.member.12.Values.member.34=56.789012&`); boto3 sends fewer.
 MAX_CALL_BYTES = 900_000
 _BYTES_PER_VALUE = 120
 _BYTES_PER_DATUM = 600
@@ -47,7 +46,7 @@ Call = tuple["MetricDatumTypeDef", ...]
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """The calls that publish one file. The minutes are Unix seconds, None without any data.
+    """The calls that publish one file; the minutes are in Unix seconds, None without data.
 
     words: a verdict's headline, then the sentences of its findings.
     """
@@ -67,7 +66,7 @@ def plan_block(block: BlockResult) -> Plan:
 
 
 def plan_verdict(verdict: Verdict, *, written_at_unix_s: float) -> Plan:
-    """Plan the calls for a verdict's cost ratios, at the time when its file was written."""
+    """Plan the calls for a verdict's cost ratios, with the time at which its file was written."""
     minute = _minute(written_at_unix_s)
     found = [*definitions.published_findings(verdict)]
     data = (
@@ -137,7 +136,7 @@ def _calls(data: Iterator[MetricDatumTypeDef]) -> Iterator[Call]:
     call: list[MetricDatumTypeDef] = []
     call_bytes = 0
     for datum in data:
-        # URL encoding makes 3 bytes of a character of a dimension's value.
+        # URL encoding may make 3 bytes of one character of a dimension's value.
         named = 3 * sum(len(dimension["Value"]) for dimension in datum["Dimensions"])
         size = _BYTES_PER_DATUM + named + _BYTES_PER_VALUE * len(datum["Values"])
         if call and (len(call) == MAX_DATA_PER_CALL or call_bytes + size > MAX_CALL_BYTES):

@@ -1,7 +1,7 @@
-"""SQS message bodies: S3 events as EventBridge sends them; and why a message is not done.
+"""Reads S3 events from SQS message bodies, and defines the reasons why a message is not done.
 
-Source: "EventBridge event message structure", Amazon S3 User Guide. A body names one
-object, whose key is not escaped.
+Source: "EventBridge event message structure", Amazon S3 User Guide. A body names one object, whose
+key is not escaped.
 """
 
 from dataclasses import dataclass
@@ -16,14 +16,14 @@ _SHOWN_CHARACTERS = 200
 class PublishError(Exception):
     """The message is not done; the text is logged.
 
-    SQS delivers it again; after enough tries it is a dead letter.
+    SQS delivers the message again; after `maxReceiveCount` tries it is a dead letter.
     """
 
     retry_helps = False
 
 
 class UnusableError(PublishError):
-    """The message, its file or the age of its figures cannot be used."""
+    """The message or its file cannot be used, or its figures are too old or too new."""
 
 
 class NotNowError(PublishError):
@@ -38,14 +38,14 @@ class ClaimedError(NotNowError):
 
 @dataclass(frozen=True, kw_only=True)
 class ObjectCreated:
-    """An object that was written."""
+    """An S3 object that was written."""
 
     bucket: str
     key: str
 
 
 def created_object(body: str) -> ObjectCreated:
-    """Return the object of a message; raise UnusableError for other messages."""
+    """Return the S3 object that a message body names; raise UnusableError for other messages."""
     shown = one_line(repr(body), characters=_SHOWN_CHARACTERS)
     try:
         event = load_object(body)

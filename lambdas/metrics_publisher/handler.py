@@ -1,12 +1,12 @@
-"""The Lambda handler of the metrics publisher: it handles every message of a batch alone.
+"""The Lambda handler of the metrics publisher: it handles each message of a batch separately.
 
 Environment: `RESULTS_BUCKET`, the bucket whose result files are published. The event source mapping
-must report batch item failures (`ReportBatchItemFailures`): a message that failed comes back alone,
-and becomes a dead letter when the queue's `maxReceiveCount` is reached.
+must report batch item failures (`ReportBatchItemFailures`): then SQS delivers only failed messages
+again, and a message becomes a dead letter after the queue's `maxReceiveCount` tries.
 
 The log has one JSON line for each file (and one for a message without a file), with the message id,
-bucket, key, and the reason of a failure. The line of a verdict has its words, which the dashboard
-shows.
+bucket, key, and the reason of a failure. A verdict's line has its headline and sentences, which the
+dashboard shows.
 """
 
 import functools
@@ -33,13 +33,13 @@ HEADLINE_FIELD, FINDINGS_FIELD = "verdict", "findings"
 REASON_CHARACTERS = 2000
 
 
-# The messages that are not done, `{"batchItemFailures": [{"itemIdentifier": ID}, ...]}`; all others
-# are deleted from the queue.
+# The messages that are not done, `{"batchItemFailures": [{"itemIdentifier": ID}, ...]}`; SQS
+# deletes all others.
 BatchResponse = dict[str, list[dict[str, str]]]
 
 
 def handler(event: Mapping[str, Any], context: Context | None) -> BatchResponse:
-    """The entry point of the function."""
+    """The function that Lambda calls."""
     return handle_batch(event, context, publisher=_publisher())
 
 
@@ -114,7 +114,7 @@ def _failure(about: Mapping[str, str], error: Exception) -> dict[str, Any]:
 
 @functools.cache
 def _publisher() -> Publisher:
-    """Made at the first event and kept as long as Lambda keeps the process."""
+    """Make the publisher at the first event, and keep it as long as Lambda keeps the process."""
     bucket = os.environ.get(BUCKET_VARIABLE)
     if not bucket:
         raise RuntimeError(f"environment variable {BUCKET_VARIABLE} is not set on the function")

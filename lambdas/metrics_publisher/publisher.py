@@ -1,21 +1,21 @@
-"""Publishes one result file to CloudWatch, and counts it once.
+"""Publishes a result file to CloudWatch, so that its values are counted once.
 
-What is promised: however often and however concurrently a file is delivered, each of its
-PutMetricData calls is repeated only if nobody can know whether it succeeded. PutMetricData is not
-idempotent, SQS delivers at least once, and two deliveries can run at the same time. So every file
-has a claim, a small JSON object `published/<key of the file>.json` in the same bucket, with
-conditional writes, which says how many of its calls are done. It is written after each one, and the
-next delivery goes on behind the last that is recorded. (Powertools for AWS Lambda would need a
-DynamoDB table and a layer, and only knows whether a message is done.) A claim has a lease, which
-ends `CLOCK_SKEW_SECONDS` after the invocation that holds it. Lambda kills an invocation at its end,
-so none uses an expired lease.
+The guarantee: however often and by however many invocations at once a file is published, each of
+its PutMetricData calls is repeated only if nobody can know whether it succeeded. PutMetricData is
+not idempotent, SQS delivers at least once, and two deliveries can run at the same time. So every
+file has a claim: a small JSON object `published/<key of the file>.json` in the same bucket, changed
+by conditional writes, with the number of the file's calls that are done. The claim is written after
+each call, and the next delivery continues after the last recorded call. (Powertools for AWS Lambda
+would need a DynamoDB table and a layer, and only knows whether a message is done.) A claim has a
+lease until `CLOCK_SKEW_SECONDS` after the end of the invocation that holds it. Lambda kills an
+invocation at its end, so none uses an expired lease.
 
-What remains: a call that CloudWatch took, but whose success was not recorded. Either the function
-died, or could not reach S3, between the two; or CloudWatch's answer was lost (a read time-out, a
-5xx after the fact) and boto3 or the next delivery sent the call again. Then the values of that ONE
-call count twice; no value is ever lost: the minute's minimum and maximum stay, its Sum and
-SampleCount grow. The log says so (`may_repeat_a_call`) whenever a file is taken over from an
-invocation that died. The result file does not change, and the report reads only result files.
+The exception: a call that CloudWatch accepted, but whose success was not recorded. Either the
+function died, or could not reach S3, before it wrote the claim; or CloudWatch's answer was lost (a
+read time-out, a 5xx after the fact) and boto3 or the next delivery sent the call again. Then the
+values of that ONE call count twice: the minute's minimum and maximum stay, its Sum and SampleCount
+grow. No value is ever lost. The log has `may_repeat_a_call` if a delivery takes a file over after
+an invocation died. Result files do not change, and the report reads only them.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ if TYPE_CHECKING:
     from mypy_boto3_cloudwatch import CloudWatchClient
     from mypy_boto3_s3 import S3Client
 
-# The oldest and newest time that CloudWatch takes (API reference of PutMetricData), less a minute.
+# The oldest and newest time that CloudWatch accepts (reference of PutMetricData), less a minute.
 OLDEST_SECONDS = 14 * 24 * 3600 - 60
 NEWEST_SECONDS = 2 * 3600 - 60
 # How far the clocks of two invocations may differ.
 CLOCK_SKEW_SECONDS = 30.0
-# No call is begun later than this before the invocation ends.
+# So many seconds before an invocation ends, it begins no further call.
 RESERVE_SECONDS = 5.0
 
 _FAILURES = (events.PublishError, ConflictError, ClientError, BotoCoreError)
@@ -58,12 +58,12 @@ F = TypeVar("F", results.BlockResult, Verdict)
 
 @dataclass(frozen=True, kw_only=True)
 class Claim(Document):
-    """How far a file is published, and until when an invocation holds it.
+    """How many calls of a file are done, and until when an invocation may make more.
 
-    source_sha256: hash of the file's bytes; an ETag changes under SSE-KMS.
+    source_sha256: hash of the file's bytes; its ETag would not do, because SSE-KMS changes it.
     plan_sha256: hash of the calls that publish it.
     calls, calls_done: PutMetricData calls, planned and known to have succeeded.
-    lease_until_unix_s: the end of the lease; 0 after it was given back.
+    lease_until_unix_s: the end of the lease; 0 if the invocation has ended the lease itself.
     """
 
     schema: str = "draftworth.published/2"
@@ -78,10 +78,10 @@ class Claim(Document):
 class Publication:
     """The result of one delivery of a file.
 
-    calls: PutMetricData calls made by this delivery; 0 when the file was published already.
+    calls: PutMetricData calls made by this delivery; 0 if the file was published already.
     already_done: calls that earlier deliveries had made.
-    may_repeat_a_call: the file was taken over from an invocation that died while publishing.
-    words: the sentences of a verdict.
+    may_repeat_a_call: whether an invocation that died while publishing had the file before.
+    words: a verdict's headline and sentences.
     """
 
     calls: int
@@ -104,8 +104,8 @@ class Publisher:
 
         Raises:
             UnusableError: no delivery of this message will ever succeed.
-            NotNowError: the next one can.
-            ClientError, BotoCoreError: AWS failed; the next one can.
+            NotNowError: the next delivery can succeed.
+            ClientError, BotoCoreError: AWS failed; the next delivery can succeed.
         """
         self._check_source(source)
         data, written_at_unix_s = self._read(source.key)
@@ -200,7 +200,7 @@ class Publisher:
                 claim = replace(claim, calls_done=claim.calls_done + 1)
                 held = claims.write(claim, over=held)
         except _FAILURES:
-            # The next delivery goes on at once. If this fails too, the lease expires by itself.
+            # End the lease, so the next delivery goes on at once. If this fails, the lease expires.
             with contextlib.suppress(*_FAILURES):
                 claims.write(replace(claim, lease_until_unix_s=0.0), over=held)
             raise
@@ -239,7 +239,7 @@ def _plan(key: str, data: bytes, written_at_unix_s: float) -> Plan:
 
 
 def _load(kind: type[F], key: str, data: bytes) -> F:
-    """Read the file and check its key: a copy under another name would count twice."""
+    """Parse the file and check its key, because a copy under another key would count twice."""
     try:
         found = load_record(kind, data)
     except RecordError as error:

@@ -1,4 +1,4 @@
-"""`python -m pods.measuring`."""
+"""Runs the measuring Job's program: `python -m pods.measuring`."""
 
 import sys
 

@@ -1,6 +1,6 @@
 """The load engine that the experiment names: llmperf's library on Ray, or one asyncio process.
 
-Only opening an engine on Ray imports Ray.
+Ray is imported only when an engine on Ray is opened.
 """
 
 import time
@@ -22,11 +22,11 @@ _NEEDED_MODULES = ("ray", "llmperf")
 def open_engine(
     ray_address: str | None, spec: RunSpec, progress: Progress
 ) -> Iterator[tuple[LoadEngine, str]]:
-    """Open the engine of a run; it comes with the scheduling class of its requests.
+    """Yield the engine of a run, and the scheduling class of the threads that send requests.
 
     Raises:
         UserInputError: this engine cannot be used here.
-        DraftworthError: Ray did not start, or its cluster has no room.
+        DraftworthError: Ray did not start, or its cluster cannot start all actors.
     """
     if spec.load_generator == "asyncio":
         if ray_address:
@@ -55,7 +55,7 @@ def open_engine(
 def why_not_llmperf(
     spec: RunSpec, ray_address: str | None, *, find: Callable[[str], object] = find_spec
 ) -> str:
-    """Why llmperf cannot be used for a run here; empty: it can."""
+    """Why llmperf cannot be used for a run here; empty if it can."""
     missing = [name for name in _NEEDED_MODULES if find(name) is None]
     if missing:
         return f"not installed: {', '.join(missing)}"
@@ -69,10 +69,10 @@ def why_not_llmperf(
 
 
 def actors_needed(spec: RunSpec, ray_address: str | None) -> int:
-    """The most requests that a run can have in flight at once, over all its loads.
+    """The number of actors: the most requests that a run may have in flight at once, at any load.
 
-    A load that could have a whole block in flight, but need not, gets no more actors on one machine
-    than `MAX_LLMPERF_IN_FLIGHT`. The engine reports how many requests had to wait for an actor.
+    A Poisson load can, but rarely does, have a whole block in flight, so on one machine it gets at
+    most `MAX_LLMPERF_IN_FLIGHT` actors. The engine reports how many requests waited for an actor.
     """
     at_once = len(spec.endpoints) if spec.parallel else 1
     block = spec.sampling.requests_per_round + spec.sampling.warmup_requests

@@ -1,8 +1,8 @@
-"""Servers as Deployments: they are scaled, and their states are read from S3.
+"""Starts and stops servers by scaling Deployments, and reads the servers' states from S3.
 
-Kubernetes lets this program do nothing but change the `scale` of these Deployments
-(`charts/measuring.py`), and the answer to a change has the number of pods. For this one request
-urllib3 is enough, which boto3 brings.
+This program's role allows it only to change the `scale` of these Deployments
+(`charts/measuring.py`), and the answer to a change has the number of pods. For this single request
+urllib3 is enough, which boto3 installs.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 @dataclass
 class ServerStates:
-    """Reads the states of servers. A failure is logged once, and the run goes on.
+    """Reads the states that servers reported. A failure is logged once, and the run goes on.
 
-    S3 answers "denied" for an object that is not there, because this role may not list the folder.
+    S3 answers `AccessDenied` for a missing object, because this role may not list the folder.
     """
 
     client: S3Client
@@ -51,7 +51,7 @@ class ServerStates:
         except (RecordError, TooLargeError) as error:
             self._tell(key, error)
             return None
-        except Exception as error:  # noqa: BLE001 (the servers may get ready all the same)
+        except Exception as error:  # noqa: BLE001 (the servers may become ready nevertheless)
             answer = getattr(error, "response", {})
             if answer.get("Error", {}).get("Code") not in ("NoSuchKey", "AccessDenied"):
                 self._tell(key, error)
@@ -64,24 +64,24 @@ class ServerStates:
             self.log(f"s3://{self.bucket}/{key}: cannot be read: {error}")
 
 
-# The folder with a pod's credentials for Kubernetes; it replaces the token while the pod lives.
+# The folder with a pod's credentials for Kubernetes, which replaces the token from time to time.
 POD_FOLDER = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 HOST_VARIABLE, PORT_VARIABLE = "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"
 
-# With the pauses between them, two minutes: a control plane is rarely away for longer.
+# All tries and pauses last two minutes; a control plane is rarely unreachable for longer.
 TRIES = 8
 LONGEST_PAUSE_SECONDS = 30.0
 _TIMEOUT = Timeout(connect=10.0, read=30.0)
-# Too many requests, two changes at the same time, and errors of the API server itself.
+# Passing errors, after which a request is sent again: conflicts, rate limits, server errors.
 _PASSING = (409, 429, 500, 502, 503, 504)
 _WORDS_BYTES = 16 * 1024
 
 
 @dataclass(frozen=True, kw_only=True)
 class KubernetesApi:
-    """The API server, as a pod reaches it.
+    """A client of the Kubernetes API server, with the credentials of a pod.
 
-    pause_seconds: the pause before the second try; later ones are twice as long each.
+    pause_seconds: the pause before the second try; each later pause is twice as long.
     """
 
     url: str
@@ -103,10 +103,10 @@ class KubernetesApi:
         return cls(url=f"https://{shown}:{port}", folder=POD_FOLDER)
 
     def scale(self, deployment: str, replicas: int) -> int:
-        """Ask for a number of replicas, and return how many there are now.
+        """Set a Deployment's number of replicas; return how many pods it has now.
 
         Raises:
-            ServersError: refused, or not answered after all tries.
+            ServersError: the API server refused, or did not answer after all tries.
         """
         namespace = self._read("namespace")
         path = f"apis/apps/v1/namespaces/{namespace}/deployments/{deployment}/scale"
@@ -141,7 +141,7 @@ class KubernetesApi:
 
     @cached_property
     def _pool(self) -> urllib3.PoolManager:
-        # To make the same change twice is harmless, so a request that got lost is sent again.
+        # The same change may be made twice without harm, so a request that got lost is sent again.
         retries = Retry(
             total=TRIES - 1,
             redirect=False,
@@ -162,8 +162,8 @@ class KubernetesServers:
     """The servers of a run: Deployments with the names in `Endpoint.server`.
 
     names: the names of all servers.
-    stopped_within_seconds: Kubernetes stops counting a pod as soon as the pod is told to end, which
-        takes seconds.
+    stopped_within_seconds: the longest wait until a stopped Deployment counts no pods; it stops
+        counting a pod when the pod begins to terminate, within seconds.
     """
 
     api: KubernetesApi
@@ -173,9 +173,8 @@ class KubernetesServers:
     stopped_within_seconds: float = 120.0
 
     async def run_only(self, endpoints: Sequence[Endpoint], *, restart: bool) -> None:
-        """Do what `Servers` says. A run that is cancelled meanwhile ends when this is done:
-        otherwise no server might run, and another pod of this Job is only placed beside servers.
-        """
+        """Do what `Servers` says. A run that is cancelled meanwhile ends only after this: otherwise
+        no server might run, and Kubernetes places another pod of this Job only beside servers."""
         wanted = tuple(endpoint.server for endpoint in endpoints)
         await in_thread(self._run_only, wanted, restart=restart)
 
@@ -188,8 +187,8 @@ class KubernetesServers:
             self.api.scale(name, 1)
 
     def _stop(self, names: Iterable[str]) -> None:
-        # A Deployment that is scaled to 0 and to 1 at once may keep its pod. This program cannot
-        # see whether a pod has ended, but its devices go to another pod only then.
+        # Wait for 0 pods: a Deployment that is scaled to 0 and at once to 1 may keep its pod. A pod
+        # that still terminates is not counted, but keeps its devices until it has ended.
         running = list(names)
         give_up_at_seconds = time.monotonic() + self.stopped_within_seconds
         while running := [name for name in running if self.api.scale(name, 0)]:
@@ -205,7 +204,7 @@ class KubernetesServers:
 def servers_of(
     spec: RunSpec, environment: Mapping[str, str], log: Callable[[str], None]
 ) -> Servers:
-    """Make what starts and stops the servers of a run; raises ServersError where they must change
+    """Return the `Servers` of a run; raises ServersError if the run has to start and stop servers
     and this is not a pod of a cluster."""
     if not spec.changes_servers:
         return FixedServers()
@@ -214,9 +213,9 @@ def servers_of(
 
 
 async def go_home(servers: Servers, spec: RunSpec, log: Callable[[str], None]) -> None:
-    """Start the servers that a deploy starts, because the next Job begins with them.
+    """Run the servers of the first stage only, as after a deploy: the next Job begins with them.
 
-    A failure is only logged: the run is over.
+    A failure is only logged, because the run is over.
     """
     try:
         await servers.run_only(first_stage(spec).running, restart=False)

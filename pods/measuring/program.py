@@ -51,17 +51,17 @@ from pods.measuring.s3_sink import S3Sink
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
-# All prompts that an experiment may have, and the rest of a specification.
+# The most bytes of a run specification: of all its prompts and of everything else.
 LIMIT_BYTES = MAX_PROMPT_BYTES + MIB
 
 
 def read_spec(address: str, sha256: str | None, make_client: Callable[[], S3Client]) -> RunSpec:
-    """The run specification at `s3://BUCKET/KEY` or in a file.
+    """Read the run specification from `s3://BUCKET/KEY` or from a file.
 
-    sha256: of its bytes, in hex digits; None: any.
+    sha256: the hash that its bytes must have, in hex digits; None: any.
 
     Raises:
-        UserInputError: it is missing, or not the announced one.
+        UserInputError: the specification is missing, invalid, or has another hash.
         SinkError: S3 did not return it; another pod may succeed.
     """
     try:
@@ -88,7 +88,7 @@ def _read(address: str, make_client: Callable[[], S3Client]) -> bytes:
             raise UserInputError(f"{address}: cannot be read: {error.strerror}") from error
     bucket, key = parse_s3_url(address)
     try:
-        # Closed also where more comes than is read.
+        # `with` closes the body also if it has more bytes than are read.
         with make_client().get_object(Bucket=bucket, Key=key)["Body"] as body:
             return read_at_most(body, LIMIT_BYTES)
     except (BotoCoreError, ClientError) as error:
@@ -99,13 +99,13 @@ _RETRIES = Config(retries={"mode": "standard", "max_attempts": 8})
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run once."""
+    """Run the program once, and return its exit code."""
     arguments = _parser().parse_args(argv)
     run_id = run_specification.job_run_id(os.environ)
     try:
         _end_on_signal()
         result = _measure(arguments, run_id)
-        _end_on_signal()  # the run's own handlers went with it
+        _end_on_signal()  # the run's event loop has removed its handlers
         add_report(_store(arguments.results), result.run_id, log_line)
     except SinkError as error:
         log_line(f"{error}; another pod may succeed")
@@ -130,10 +130,10 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _end_on_signal() -> None:
-    """Exit on SIGTERM before and after the run has its own handlers: otherwise a process with the
-    id 1 ignores it.
+    """Exit on SIGTERM before and after the run has its own handlers: without a handler, a process
+    with the id 1 ignores SIGTERM.
 
-    Ray replaces this handler when it starts, by one that exits too.
+    When Ray starts, it replaces this handler by its own, which exits too.
     """
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(number))
 
@@ -158,7 +158,7 @@ def _measure(arguments: argparse.Namespace, run_id: str | None) -> RunResult:
         return make(environment).fail(
             f"{ends} pods ended and recorded no reason, as when they need more memory than they get"
         )
-    # Before the event loop, because Ray sets signal handlers and the run's own must be set last.
+    # Ray starts before the event loop, because both set signal handlers and the run's must be last.
     opened = open_engine(arguments.ray_address, spec, log_line)
     try:
         with opened as (engine, scheduling):
@@ -166,7 +166,7 @@ def _measure(arguments: argparse.Namespace, run_id: str | None) -> RunResult:
             result = asyncio.run(_until_signal(runner))
     except SinkError:
         raise
-    except DraftworthError as error:  # the engine's; those of the run are in its result
+    except DraftworthError as error:  # of the engine; errors of the run are in its result
         if history is None:
             raise
         return make(environment).fail(str(error))
@@ -184,7 +184,7 @@ async def _until_signal(runner: Runner) -> RunResult:
 
 
 def _record_failure(arguments: argparse.Namespace, run_id: str, reason: str) -> bool:
-    """Write the `run.json` of a run that could not begin; False: another pod may succeed."""
+    """Write the `run.json` of a run that could not begin; False if another pod has to try it."""
     now = unix_clock()
     result = RunResult(
         run_id=run_id,
@@ -245,8 +245,8 @@ def _s3() -> S3Client:
 
 
 def _deadline(path: Path | None) -> Callable[[], float | None]:
-    """Return a function that reads the deadline, in seconds, and keeps the last one where that
-    fails; raises UserInputError where it cannot be read now."""
+    """Return a function that reads the deadline (seconds) anew; if that fails, it returns the last
+    one. Raises UserInputError if the deadline cannot be read now."""
     if path is None:
         return lambda: None
     known = _read_deadline(path)

@@ -1,8 +1,8 @@
-"""Our client in llmperf's form, in Ray actors. Only importable with Ray and llmperf installed.
+"""Runs our client in Ray actors, behind llmperf's interface; needs Ray and llmperf.
 
-llmperf's pool hands out results only when every request of a pool has ended (its commit f1d6bed),
-and drops a request for which no actor is free. So every actor has a launcher of its own, as in
-llmperf's own benchmark, and gets the next request when the last one has ended.
+llmperf's pool of actors returns results only when all its requests have ended (commit f1d6bed), and
+drops a request for which no actor is free. So every actor has a launcher of its own, as in
+llmperf's own benchmark, and gets its next request when the last one has ended.
 """
 
 from __future__ import annotations
@@ -28,29 +28,29 @@ from draftworth.measuring.load import Planned
 from draftworth.measuring.servers import Progress
 from pods.measuring.ray_engine import RayEngine, lost_request
 
-# The smallest that Ray accepts; results are a few kilobytes and come with the reply.
+# The smallest size that Ray accepts; results are a few kilobytes, and replies contain them.
 OBJECT_STORE_BYTES: Final = 80 * 1024 * 1024
-# Ray keeps an idle process for each of its CPUs; the actors here ask for none.
+# Ray keeps an idle process for each of its CPUs; local actors ask for no CPU.
 LOCAL_CPUS: Final = 1
-# A part of a core, so that a cluster's autoscaler sees a demand; a client nearly always sleeps.
+# More than 0, so that a cluster's autoscaler sees a demand; a client nearly always sleeps.
 CLUSTER_ACTOR_CPUS: Final = 0.1
 START_DEADLINE_SECONDS: Final = 300.0
 RESTART_DEADLINE_SECONDS: Final = 60.0
 
-# The folder from which the actors import.
+# The folder from which the actors import this project.
 _ROOT = Path(__file__).resolve().parents[2]
 
 _CLIENT = "draftworth_client"
 _REQUEST = "draftworth_request"
 _MEASURED = "draftworth_measured"
-# With a group beside the default one, Ray gives each a thread of its own.
+# Ray runs each concurrency group in a thread of its own; this one is beside the default one.
 _CONTROL = "control"
 
 
 class MeasuringClient(LLMClient):  # type: ignore[misc]  # llmperf has no types
-    """Measures with the client that comes with each request.
+    """An actor that measures each request with the client that is sent with the request.
 
-    One thread measures, and another one takes calls about the request that is being measured.
+    One thread measures, and another thread runs `cancel` for the request that is being measured.
     """
 
     def __init__(self) -> None:
@@ -60,7 +60,7 @@ class MeasuringClient(LLMClient):  # type: ignore[misc]  # llmperf has no types
     def scheduling(self) -> str:
         """Set and return the scheduling class of the thread that measures.
 
-        An answer also means that the actor is ready.
+        An answer to this call also shows that the actor is ready.
         """
         return raise_scheduling_class()
 
@@ -79,7 +79,7 @@ class MeasuringClient(LLMClient):  # type: ignore[misc]  # llmperf has no types
 
     @ray.method(concurrency_group=_CONTROL)  # type: ignore[untyped-decorator]
     def cancel(self, request_id: str) -> None:
-        """End this request; any other one is left alone."""
+        """Cancel this request if it is being measured; no other request is cancelled."""
         self._loop.call_soon_threadsafe(self._cancel, request_id)
 
     def _cancel(self, request_id: str) -> None:
@@ -88,16 +88,16 @@ class MeasuringClient(LLMClient):  # type: ignore[misc]  # llmperf has no types
 
 
 class LaunchedActor:
-    """One actor behind a launcher of llmperf."""
+    """One actor, and the launcher of llmperf that sends requests to it."""
 
     def __init__(self, handle: Any) -> None:
         self.handle = handle
         self._launcher = RequestsLauncher([handle])
 
     def measure(self, client: Client, request: Planned) -> Measured | None:
-        """Block until the request has ended. A lost actor gives a record, and Ray restarts it."""
+        """Block until the request has ended. If the actor is lost, return a failed record of it."""
         started_at_unix_s = client.wall_clock()
-        # For llmperf's launcher alone: the client has the prompt, and only the server counts it.
+        # llmperf's launcher needs the first three fields; our client reads only `metadata`.
         config = RequestConfig(
             model=client.shape.model,
             prompt=(request.prompt.id, 0),
@@ -122,8 +122,8 @@ class LaunchedActor:
 def ray_engine(
     count: int, address: str | None, progress: Progress
 ) -> Iterator[tuple[RayEngine, Sequence[LaunchedActor], str]]:
-    """An engine on a Ray that is started here, or on the cluster at an address, when all of its
-    actors are ready; with these, and the scheduling class of their requests.
+    """Start Ray here, or connect to the cluster at `address`; when all actors are ready, yield the
+    engine, the actors, and the scheduling class of their requests.
 
     Raises:
         DraftworthError: Ray did not start, or did not start the actors in time.
@@ -145,7 +145,7 @@ def ray_engine(
             ) from error
         actors = _create(count, CLUSTER_ACTOR_CPUS if address else 0)
         engine = RayEngine(actors, progress)
-        # In the reverse order: a thread that calls an actor after `shutdown` starts another Ray.
+        # Run in reverse order: a thread that calls an actor after `shutdown` starts another Ray.
         ends.callback(engine.close)
         ends.callback(_end, actors)
         yield engine, actors, _ready_scheduling(actors, where)
@@ -190,7 +190,7 @@ def _start_local(folder: str) -> None:
 def _create(count: int, cpus: float) -> list[LaunchedActor]:
     remote = ray.remote(concurrency_groups={_CONTROL: 1})(MeasuringClient).options(
         num_cpus=cpus,
-        max_restarts=-1,  # a lost process costs the request that it had, never the load
+        max_restarts=-1,  # a lost process fails one request and is started again
         max_task_retries=0,  # a request is sent once
         scheduling_strategy="SPREAD",
     )

@@ -1,8 +1,8 @@
 """The load engine that drives llmperf's own library on Ray.
 
-One actor carries one request at a time, as in llmperf itself. The load shapes are those of the
-asyncio engine, with actors in the place of sockets: requests, their times and their records are the
-same. This module does not need Ray; `pods/measuring/ray_actors.py` does.
+One actor measures one request at a time, as in llmperf itself. The engine keeps a load as the
+asyncio engine does, with actors instead of sockets: requests, times and records are the same. This
+module does not need Ray; `pods/measuring/ray_actors.py` does.
 """
 
 import asyncio
@@ -23,21 +23,21 @@ _NOTICEABLE_WAIT_SECONDS = 0.005
 
 
 class Actor(Protocol):
-    """Carries one request at a time, in a process of its own."""
+    """Measures one request at a time, in a process of its own."""
 
     def measure(self, client: Client, request: Planned) -> Measured | None:
-        """Block until the request has ended, and return its record, also of a failure; None for a
-        request that was cancelled."""
+        """Block until the request has ended; return its record, also if it failed, or None if it
+        was cancelled."""
 
     def cancel(self, request: Planned) -> None:
-        """Make `measure` return soon, if it still carries this request, without blocking."""
+        """Make `measure` return soon, if it still measures this request; does not block."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _ThroughActors:
-    """Measures in any idle actor, and notes how long requests had to wait for one.
+    """Measures requests in idle actors, and records how long each request waited for one.
 
-    cancelled: the requests that actors were asked to end, and may still carry.
+    cancelled: the calls of `Actor.measure` for cancelled requests; they may still run.
     """
 
     client: Client
@@ -63,23 +63,23 @@ class _ThroughActors:
             raise
         except Exception as error:  # noqa: BLE001 (one bad answer is one failed record)
             return failed_request(request, started_at_unix_s, *unexpected(error))
-        assert measured  # noqa: S101 (for the type checker: nobody cancelled it)
+        assert measured  # noqa: S101 (for the type checker: it was not cancelled)
         return measured
 
     async def last_answers(self) -> list[Measured]:
-        """Wait for the actors that were asked to end a request, and return the records of requests
-        that ended before."""
+        """Wait until the calls for cancelled requests have returned; return the records of those
+        requests that had ended before."""
         answers = await asyncio.gather(*self.cancelled, return_exceptions=True)
         return [answer for answer in answers if isinstance(answer, Measured)]
 
 
 class RayEngine:
-    """Sends requests from as many processes as there are requests in flight."""
+    """Sends requests from actors: one process for each request in flight."""
 
     def __init__(self, actors: Sequence[Actor], progress: Progress) -> None:
         self._count = len(actors)
         self._progress = progress
-        # llmperf's launcher blocks until its request has ended: a thread for each, as in llmperf.
+        # llmperf's launcher blocks until its request has ended, so each actor has a thread.
         self._threads = ThreadPoolExecutor(max_workers=self._count, thread_name_prefix="actor")
         self._idle: asyncio.Queue[Actor] = asyncio.Queue()
         for actor in actors:
@@ -99,7 +99,7 @@ class RayEngine:
             outcome = await keep_load(through.measure, batch, load, seed=seed)
             late = await through.last_answers()
         except asyncio.CancelledError:
-            # The run is over, so the threads are not waited for and have no loop to report to.
+            # The run is over: do not wait for the threads, which have no loop to report to.
             for carried in through.cancelled:
                 carried.cancel()
             raise
@@ -107,7 +107,7 @@ class RayEngine:
         return replace(outcome, others=[*outcome.others, *late])
 
     def close(self) -> None:
-        """Wait for the threads; actors that still measure have been ended before."""
+        """Wait for the threads; actors that still measured have been killed before this call."""
         self._threads.shutdown(wait=True, cancel_futures=True)
 
     def _report_waits(self, waits_seconds: Sequence[float]) -> None:

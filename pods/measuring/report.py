@@ -1,7 +1,7 @@
-"""Writes the report of a run beside its files, the same as `python -m draftworth report`.
+"""Writes the report of a run beside its files, as `python -m draftworth report` does.
 
-It is made after `run.json`, so that accelerator nodes do not wait for plots, from the files in the
-results. A pod that ends meanwhile leaves it to the next one.
+The report is made from the stored files after `run.json` is written, so that accelerator nodes do
+not wait for plots. If the pod ends before the report is complete, the next pod makes it.
 """
 
 from collections.abc import Iterable
@@ -21,13 +21,13 @@ from draftworth.records.transcripts import FILE_LIMIT_BYTES, read_transcripts
 from draftworth.untrusted import MIB
 
 _PARALLEL_FILES = 8
-# The limit of all compressed transcripts: in memory they take thirty times as much, and the pod has
-# 4 GiB. A pod that ran out of memory would be replaced by another one that does, too.
+# The limit of all transcripts, compressed: in memory they need thirty times as much, and the pod
+# has 4 GiB. A pod that ran out of memory would be replaced by another one with the same problem.
 MAX_TRANSCRIPT_BYTES = 48 * MIB
 
 
 def add_report(store: Store, run_id: str, log: Progress) -> None:
-    """Write the report where it is missing and something was measured; a failure is logged."""
+    """Write the report if it is missing and blocks were measured; a failure is only logged."""
     try:
         names = {name.removeprefix(f"{run_id}/") for name in store.names(run_id)}
         if f"{REPORT_FOLDER}/{REPORT_PAGE}" in names:
@@ -36,12 +36,12 @@ def add_report(store: Store, run_id: str, log: Progress) -> None:
             if _render(store, run_id, names, Path(folder), log):
                 _upload(store, run_id, names, Path(folder, REPORT_FOLDER))
                 log(f"report: {run_id}/{REPORT_FOLDER}/{REPORT_PAGE}")
-    except Exception as error:  # noqa: BLE001 - whatever it is, the run is measured
+    except Exception as error:  # noqa: BLE001 - whatever fails here, the run is measured
         log(f"no report is written: {type(error).__name__}: {error}")
 
 
 def _render(store: Store, run_id: str, names: Iterable[str], folder: Path, log: Progress) -> bool:
-    """Write the report into a folder, from a copy of the run; False where nothing was measured."""
+    """Write the report into a folder, from a copy of the run; False if no block was measured."""
     (folder / BLOCKS_FOLDER).mkdir()
     copy = partial(_copy, store, run_id, folder)
     copy(RUN_FILE)
@@ -53,7 +53,7 @@ def _render(store: Store, run_id: str, names: Iterable[str], folder: Path, log: 
         list(pool.map(copy, files & {*names}))
     if not stems:
         return False
-    # Imported here, because templates and plots take memory and a second, which measuring needs.
+    # Imported here, because templates and plots need a second, and memory that measuring needs.
     from draftworth.report.contents import document_of
     from draftworth.report.writing import write_report
 
@@ -80,7 +80,7 @@ def _copy(store: Store, run_id: str, folder: Path, name: str) -> None:
 
 
 def _upload(store: Store, run_id: str, names: Iterable[str], folder: Path) -> None:
-    """Write the missing files, and the page last: where it is, the report is complete."""
+    """Write the missing files, and the page last, so that a report with a page is complete."""
     found = {f"{REPORT_FOLDER}/{file.name}": file for file in folder.iterdir()}
     page = found.pop(f"{REPORT_FOLDER}/{REPORT_PAGE}")
     for name in sorted(found.keys() - {*names}):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class S3Sink:
-    """Writes below `s3://bucket/prefix/`. The client retries by itself (botocore's retry modes)."""
+    """Stores files below `s3://bucket/prefix/`; the client retries by itself (botocore's modes)."""
 
     def __init__(self, client: S3Client, *, bucket: str, prefix: str) -> None:
         self._client = client
@@ -24,10 +24,10 @@ class S3Sink:
         self.prefix = prefix.strip("/")
 
     def write(self, name: str, data: bytes) -> None:
-        """Put one object; S3 refuses a name that is taken (`If-None-Match: *`).
+        """Put one object; S3 refuses it if the name exists (`If-None-Match: *`).
 
-        When the answer to a PUT is lost, botocore sends it again, and S3 refuses our own object:
-        so a name that is taken by the same bytes counts as written.
+        If the answer to a PUT is lost, botocore sends the PUT again, and S3 refuses it because our
+        own object exists. So an existing object with the same bytes counts as written.
         """
         key = self._key(name)
         try:
@@ -36,7 +36,7 @@ class S3Sink:
                 Key=key,
                 Body=data,
                 IfNoneMatch="*",
-                # A page that a browser shows, where the console opens it.
+                # With this type a browser shows the report's page, when the S3 console opens it.
                 ContentType=guess_type(name)[0] or "application/octet-stream",
             )
         except (BotoCoreError, ClientError) as error:
