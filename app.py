@@ -14,8 +14,8 @@ from difflib import get_close_matches
 from pathlib import Path
 
 if __name__ == "__main__":
-    # Garbage collection is not worth its time in a process that runs for seconds. Without it the
-    # process saves 0.4 s of about 4, half of them at exit, where `gc.freeze` avoids a collection.
+    # Without garbage collection this process of about 4 s takes 0.4 s less. Half of that is saved
+    # at exit, where Python would collect once more without `gc.freeze`.
     gc.disable()
     # One V8 helper thread instead of four saves 0.6 s of CPU time and 0.2 s of wall-clock time.
     os.environ.setdefault("NODE_OPTIONS", "--v8-pool-size=1")
@@ -90,7 +90,7 @@ def check_cli(environment: Mapping[str, str]) -> None:
     upgrade, although the `latest` on npm is too old.
 
     Raises:
-        UserInputError: it cannot read the assembly; the message names the version to install.
+        UserInputError: the command line cannot; the message names the version to install.
     """
     reads, writes = environment.get("CDK_CLI_ASM_VERSION", ""), Manifest.version()
     newest = reads.partition(".")[0]

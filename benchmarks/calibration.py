@@ -1,4 +1,4 @@
-"""How often the verdict is right, counted over runs whose truth is known.
+"""Counts how often the verdict is right, in runs whose true cost ratio is known.
 
     python -m benchmarks.calibration [--runs 400] [--processes 2] [--table starts]
 

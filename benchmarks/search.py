@@ -122,7 +122,7 @@ DEVICES = (
     Device(name="cheap draft", fixed=0.05, per_drafted=0.05, per_checked=0.01),
     Device(name="mixture of experts", fixed=0.1, per_drafted=0.1, per_checked=0.3),
 )
-# Window - number of drafted tokens that a step checks: in upstream vLLM, in NxD Inference.
+# Drafted tokens of a step that are not checked: 0 in upstream vLLM, 1 in NxD Inference.
 CONVENTIONS = (0, 1)
 WEIGHTS = {"structured": 0.6, "open_ended": 0.4}
 BASELINE = {n: ClassTimes(weight=w, first_s=0.003, decoding_s=0.045) for n, w in WEIGHTS.items()}

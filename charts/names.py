@@ -52,7 +52,7 @@ STAGER_COMPONENT: Mapping[str, str] = {"app.kubernetes.io/component": "checkpoin
 CANARY_COMPONENT: Mapping[str, str] = {"app.kubernetes.io/component": "canary"}
 
 VARIANT_LABEL = "draftworth/variant"
-# Its value is `server_name`.
+# The value of this label is `server_name`.
 SERVER_LABEL = "app.kubernetes.io/instance"
 
 CONTENT_HASH_LENGTH = 8

@@ -17,7 +17,7 @@ from draftworth.serving.command import SERVING_PORT
 NEURON_DRIVER = "neuron.aws.com"
 DEVICE_CLASS = "neuron.aws.com"
 DEVICE_REQUEST = "neurons"
-# Time for a node to join and for the image to be pulled, in addition to the compile limit.
+# Added to the compile limit: time for a node to join the cluster and for the image to be pulled.
 ROLLOUT_MARGIN_MINUTES = 30
 
 
@@ -119,7 +119,7 @@ class ServingChart(cdk8s.Chart):
 
 
 def _asked_place(experiment: ResolvedNeuron, slot: PlacedSlot) -> int | None:
-    # The claim asks for a place (devices on the node) only if servers change between several.
+    # A claim is limited to one place only if servers start and stop and a node has several places.
     placement = experiment.placement
     asked = experiment.spec.changes_servers and placement.slots_a_node > 1
     return placement.place(slot) if asked else None

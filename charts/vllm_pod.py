@@ -22,7 +22,7 @@ from draftworth.serving.command import SERVING_PORT, ModelPaths
 # mounts, log and metric agents). A node also reports 2 to 3 % less memory than its data sheet.
 SLOTS_SHARE_OF_NODE = 0.9
 # The part of a server's memory that /dev/shm may use, where vLLM's processes exchange tensors. In
-# AWS's sample for speculation on trn2 it is 128 GiB. What /dev/shm does not use is not lost.
+# AWS's sample for speculation on trn2 it is 128 GiB. The server can use what /dev/shm does not.
 SHARED_MEMORY_SHARE = 0.25
 # For compiled graphs, the compiler's cache and its work folder.
 SCRATCH_GIB_PER_DEVICE = 25

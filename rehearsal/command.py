@@ -1,4 +1,4 @@
-"""`draftworth rehearse`: a whole experiment on this machine.
+"""`draftworth rehearse` runs a whole experiment on this machine.
 
 It measures real vLLM servers on CPU (or the user's own endpoints) with the client, files, publisher
 function and verdict of the deployed app, and an embedded AWS. If the engine cannot be installed, it
@@ -205,7 +205,7 @@ class _Rehearsal:
 def _asked(
     arguments: argparse.Namespace, experiment: ResolvedNeuron | ResolvedLocal
 ) -> ResolvedNeuron | ResolvedLocal:
-    # min_requests and max_requests are of the whole run: multiplied, each repetition has as many.
+    # The counts are of a whole run. Multiplied, each repetition has as many as one run in the file.
     spec, times = experiment.spec, arguments.repetitions
     if spec.search and (arguments.control or times is not None):
         raise UserInputError(

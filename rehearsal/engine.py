@@ -52,7 +52,7 @@ class EngineUnavailableError(DraftworthError):
 def read_log_tail(log_path: Path, *, lines: int = 15) -> list[str]:
     """Return the last `lines` non-empty lines of a log; no lines if it cannot be read.
 
-    An earlier line with the log's first exception is put before them: it causes later failures.
+    If the first exception is in an earlier line, that line is added, as it caused later failures.
     """
     try:
         text = log_path.read_text(encoding="utf-8", errors="replace")

@@ -16,7 +16,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
-POLL_SECONDS = 0.25  # so rarely that it does not disturb a measurement
+POLL_SECONDS = 0.25  # polling this rarely does not disturb a measurement
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -86,7 +86,7 @@ def dashboard_body(
 def _sections_that_fit(
     experiment: ResolvedNeuron, neuron: list[Graph], not_published: Graph
 ) -> tuple[tuple[str, ...], Sections]:
-    """Return the dimensions to select from a list, and the sections by title in `MAX_METRICS`."""
+    """Return the dimensions to select from lists, and by title the sections that then fit."""
     values = _values(experiment)
     for dimensions in PICKED:
         picked = tuple(name for name in dimensions if len(values[name]) > 1)

@@ -15,7 +15,7 @@ AUTO_DELETE_PROVIDER = "Custom::S3AutoDeleteObjectsCustomResourceProvider"
 
 
 class Storage(StackPart):
-    """Three buckets: artifacts are deleted with the stack, results and checkpoints if so set."""
+    """Three buckets; the experiment decides whether checkpoints and results outlive the stack."""
 
     def __init__(self, scope: Stack, *, experiment: ResolvedNeuron) -> None:
         super().__init__(scope, "storage", experiment=experiment)

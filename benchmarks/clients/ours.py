@@ -3,9 +3,9 @@
     python -m benchmarks.clients.ours BASE_URL STREAMS REQUESTS [--ray]
 
 With `--ray`, llmperf on Ray sends the requests, as in the measuring Job. Otherwise one event loop
-sends them, with ordinary scheduling as in a pod without CAP_SYS_NICE: real-time scheduling would be
-an unfair advantage over the server. It prints one line of JSON, which `fidelity.py` reads. Excluded
-samples are counted, but are in the figures too, because other clients exclude none.
+sends them, without real-time scheduling (as in a pod without CAP_SYS_NICE), which would take CPU
+time from the server. It prints one line of JSON, which `fidelity.py` reads. Excluded samples are
+counted, but are in the figures too, because other clients exclude none.
 """
 
 import asyncio

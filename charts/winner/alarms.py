@@ -27,7 +27,7 @@ AGENT_NAMESPACE = "ContainerInsights/Prometheus"
 
 
 def watched(measured: MeasuredWinner) -> tuple[WinnerFigures, Estimate] | None:
-    """Return the lowest break-even of the loads at which the winner is cheaper, and its figures.
+    """Return (figures, break-even) of the load with the lowest one, if the winner is cheaper there.
 
     The requests in flight are not known in advance, and break-even rises with them: below the
     lowest one the winner is cheaper at no load. None: no speculation, no counters or no break-even.

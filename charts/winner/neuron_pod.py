@@ -197,7 +197,7 @@ def _volume_names(
 
 
 def _graph_variables(experiment: ResolvedNeuron) -> Iterator[tuple[str, str]]:
-    """Yield the variable with the graphs' path, and one that makes the engine exit if one lacks."""
+    """Yield the variable of the graphs' path, and one to exit if a graph is missing, if known."""
     match experiment.spec.release_facts.compiled_graphs:
         case ArtifactFolder(variable=variable):
             yield variable, GRAPHS_PATH
@@ -208,7 +208,7 @@ def _graph_variables(experiment: ResolvedNeuron) -> Iterator[tuple[str, str]]:
 
 
 def _startup_minutes(experiment: ResolvedNeuron) -> int:
-    """Return the limit of the startup: longer if the engine may compile a graph that is missing."""
+    """Return the startup's time limit, which is longer if the engine compiles missing graphs."""
     graphs = experiment.spec.release_facts.compiled_graphs
     compiles = isinstance(graphs, CompilerCache) and not graphs.proof_variable
     limit = servers.COMPILE_LIMIT_MINUTES if compiles else servers.LOAD_LIMIT_MINUTES

@@ -33,7 +33,7 @@ PROMPTS_DIR = HERE.parents[1] / "prompts"
 
 SEED = 20261121
 VOCABULARY_TOKENS = 768
-ANSWER_TOKENS = 240  # answers are cut, not ended, so that outputs have their full length
+ANSWER_TOKENS = 240  # answers are cut without an end token, so outputs get their full length
 IGNORED = -100  # label of a position that the loss ignores
 VARIATIONS = 1200  # examples of each class
 CONTEXT_TOKENS = 2048
