@@ -118,7 +118,7 @@ def volume_spec(
     return k8s.PersistentVolumeSpec(
         capacity={"storage": k8s.Quantity.from_string(IGNORED_CAPACITY)},
         access_modes=["ReadOnlyMany"],
-        # The driver cannot delete a bucket, so the only useful policy is Retain.
+        # The bucket must not be deleted with its volume.
         persistent_volume_reclaim_policy="Retain",
         storage_class_name="",
         claim_ref=k8s.ObjectReference(name=name, namespace=namespace),

@@ -90,7 +90,7 @@ WINDOWS = {
 
 
 def plan_of(spec: TimelineSpec, index: int) -> Plan:
-    """Return the plan of request `index`, drawn with a seed of its own."""
+    """Return the plan of request `index`; equal arguments give equal plans."""
     rng = random.Random(spec.seed * 1_000_003 + index % POOL)  # noqa: S311 (a load, no secret)
     chunks: list[Chunk] = []
     sent, due_seconds = 0, 0.0

@@ -15,8 +15,8 @@ from stacks.constructs.nodes import NodePlace, launch_template, node_group
 
 # If the type has NVMe disks, they hold containers and kubelet, and the root disk only the system.
 ROOT_GIB = 100
-# Without NVMe disks everything is on the root disk. By its documentation FastImagePull
-# (`node_config.mime`) is slower than an ordinary pull on a disk below 600 MiB/s.
+# Without NVMe disks everything is on the root disk. FastImagePull (`node_config.mime`) is reported
+# to be slower than an ordinary pull on a disk below 600 MiB/s.
 SCRATCH_MIB_PER_S = 1000
 SCRATCH_IOPS = 16_000
 NODE_CONFIG = Path(__file__).with_name("node_config.mime").read_text(encoding="utf-8")

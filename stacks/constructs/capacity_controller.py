@@ -209,7 +209,7 @@ class CapacityController(Construct):
             self.function.metric_errors(
                 period=cdk.Duration.minutes(2 * deployment.HEARTBEAT_MINUTES), statistic="Sum"
             ),
-            # Two periods in a row, because after one failed invocation the next may repair all.
+            # Two periods in a row, because after a throttled invocation the next one is enough.
             periods=2,
         )
         self.topic.add_to_resource_policy(

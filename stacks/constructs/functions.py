@@ -1,7 +1,7 @@
 """Lambda functions, and log groups that belong to the stack and are deleted with it.
 
-An AWS service creates a missing log group itself, without retention, and nothing deletes that. So
-the stack creates each group before the resource that writes to it, and deletes it after that.
+An AWS service creates a missing log group itself; that group has no retention and is never deleted.
+So the stack creates each log group before the resource that writes to it, and deletes it after it.
 """
 
 from collections.abc import Mapping
