@@ -1,1 +1,1 @@
-"""Measurements of draftworth itself: fidelity of its client, its synthesis, its publisher."""
+"""Measurements of draftworth itself: its client, verdict, search, synthesis and publisher."""

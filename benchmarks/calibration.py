@@ -1,10 +1,10 @@
-"""How often the verdict is right, counted over runs whose truth is known.
+"""Counts how often the verdict is right, in runs whose true cost ratio is known.
 
     python -m benchmarks.calibration [--runs 400] [--processes 2] [--table starts]
 
-A cell plants a truth and draws runs from it (`planted`), round by round, until the deployed rules
-(`Rounds`) stop them. Then the deployed verdict judges; docs/calibration.md explains
-the columns. Every draw has a seed, so the table is the same each time.
+For each cell, runs with a planted truth are drawn (`planted`) round by round until the deployed
+stopping rule (`Rounds`) ends them. Then the deployed verdict judges them. docs/calibration.md
+explains the columns. All draws are seeded, so the table is the same each time.
 """
 
 import argparse
@@ -29,9 +29,9 @@ _JUDGEMENTS: tuple[Judgement, ...] = (
 
 @dataclass(frozen=True, kw_only=True)
 class JudgedRun:
-    """The verdict of a planted run at one load, and when the run stopped.
+    """The verdict of a planted run at one load, and the number of rounds until it stopped.
 
-    truth: the cost ratio of the repetitions that were measured.
+    truth: the true cost ratio, averaged over the repetitions that were measured.
     """
 
     comparison: verdict.Comparison
@@ -44,7 +44,7 @@ class JudgedRun:
 
 
 def planted_run(cell: Cell, seed: int) -> tuple[JudgedRun, ...]:
-    """Draw one run of a cell, and stop and judge it as a deployed one, at each load."""
+    """Draw a run of a cell with the deployed stopping rule; return the verdict at each load."""
     run = PlantedRun(cell, seed)
     run.measure()
     measured, control = verdict.without_control(run.blocks)
@@ -65,7 +65,7 @@ def planted_run(cell: Cell, seed: int) -> tuple[JudgedRun, ...]:
 
 
 def outcomes(cell: Cell, runs: int, *, processes: int = 1) -> list[JudgedRun]:
-    """Draw and judge runs of a cell, each with a seed of its own."""
+    """Draw and judge `runs` runs of a cell, with the seeds 0, 1, 2, ..."""
     seeds = range(runs)
     if processes == 1:
         return [*chain.from_iterable(planted_run(cell, seed) for seed in seeds)]
@@ -75,7 +75,7 @@ def outcomes(cell: Cell, runs: int, *, processes: int = 1) -> list[JudgedRun]:
 
 
 def prompt_cells() -> list[Cell]:
-    """Return layouts of prompts by spread and drift, at the truths where a verdict changes."""
+    """Return cells with layouts of prompts, spreads and drifts, mostly where verdicts change."""
     layouts = ((1, 6), (1, 8), (4, 8), (1, 16), (2, 32), (1, 64))
     grid = [
         Cell(cost_ratio=truth, cases=n, prompts=prompts, spread=spread, drift=drift)
@@ -86,7 +86,7 @@ def prompt_cells() -> list[Cell]:
     middle = Cell(cost_ratio=1.0, cases=4)
     others = [replace(middle, cost_ratio=truth) for truth in (1 / 3, 0.8, 1.25)]
     others += [replace(middle, outliers=0.02), replace(middle, errors=0.01)]
-    # Prompts of two kinds, one of which pays for the other; and cases that are themselves drawn.
+    # Prompts of two kinds, of which one is cheaper and one more expensive; and eight small cases.
     others += [
         replace(middle, cost_ratio=0.3 * 0.4 + 0.7 * 1.2, gains=((0.4, 0.3), (1.2, 0.7))),
         replace(middle, cases=8, prompts=4),
@@ -95,7 +95,7 @@ def prompt_cells() -> list[Cell]:
 
 
 def start_cells() -> list[Cell]:
-    """Return repetitions that differ by some amounts, and loads that share the rounds."""
+    """Return cells with repetitions that differ from each other, and with several loads."""
     layouts = ((4, 8, 0.05), (4, 8, 0.2), (1, 16, 0.2))
     grid = [
         Cell(
@@ -125,7 +125,7 @@ def start_cells() -> list[Cell]:
 
 
 def control_cells() -> list[Cell]:
-    """Return slots and starts that differ, without and with a control that may show it."""
+    """Return cells with differing slots or starts, each without and with a control."""
     return [
         Cell(
             cost_ratio=truth,
@@ -143,7 +143,7 @@ def control_cells() -> list[Cell]:
     ]
 
 
-# The text of a cell in each column of a table, by heading.
+# By heading of a column: a function from a cell and its judged runs to the text in the table.
 Columns = Mapping[str, Callable[[Cell, Sequence[JudgedRun]], str]]
 
 
@@ -218,7 +218,7 @@ TABLES: Mapping[str, tuple[Columns, Callable[[], list[Cell]]]] = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Print the tables."""
+    """Print the tables; return 0."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--runs", type=int, default=400, help="of each cell (%(default)s)")
     parser.add_argument("--processes", type=int, default=2, help="at once (%(default)s)")
@@ -259,7 +259,7 @@ def _summary(results: Iterable[tuple[Cell, Sequence[JudgedRun]]]) -> str:
 
 
 def share(answers: Sequence[bool]) -> float:
-    """Return the part that is true; raise ValueError if there are none."""
+    """Return the share of `answers` that are true; raise ValueError if there are no answers."""
     if not answers:
         raise ValueError("no runs: a share of nothing is not 0")
     return sum(answers) / len(answers)

@@ -1,10 +1,10 @@
-"""How far from the truth each client is: ours, a bare asyncio reader, and four peers.
+"""Compares the errors of clients against known times: ours, a bare asyncio reader and four peers.
 
     python -m benchmarks.fidelity --cache FOLDER [--engine .engine-venv] [--peers aiperf guidellm]
         [--llmperf .llmperf-venv]
 
-docs/fidelity.md says what is compared, and how. Peers that cannot be installed or that fail are
-rows of the table, with the reason.
+docs/fidelity.md explains the comparison. A peer that cannot be installed or that fails is a row of
+the table with the reason.
 """
 
 import argparse
@@ -31,9 +31,9 @@ from draftworth.errors import counted
 from draftworth.records.load import MAX_LLMPERF_IN_FLIGHT
 
 ROOT = Path(__file__).resolve().parents[1]
-# Some peers need a tokenizer. Here every printable ASCII character is a token, as in the server's
-# text, so a client that tokenizes the text, whole or chunk by chunk, gets the server's own number.
-# Any sequence of tokens is a text with the same tokens, which generators of prompts rely on.
+# A tokenizer for peers that need one. Each printable ASCII character is a token, as in the server's
+# text, so a client that tokenizes the whole text or its chunks counts the same tokens as the
+# server. Decoding any tokens and encoding them again gives the same tokens, as peers assume.
 TOKENIZER = ROOT / "benchmarks" / "ground_truth" / "tokenizer"
 TITLES = {
     "bare": "bare asyncio reader",
@@ -45,21 +45,21 @@ MIN_REQUESTS = 4
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """One load on one timeline."""
+    """A load on a timeline; `window` is a key of `WINDOWS`."""
 
     window: int
     streams: int
     requests: int
 
 
-# The figures of one client in one cell: a row of a table. Units are in the names, errors are client
-# minus truth; None where the client does not report it.
+# The figures of a client in a cell, by name with the unit. An error is the client's figure minus
+# the true one. None: the client does not report the figure.
 Row = dict[str, float | None]
 
 
 @contextmanager
 def ground_truth_server(spec: TimelineSpec) -> Iterator[str]:
-    """Run a server in a process of its own, and yield its base URL."""
+    """Run the ground-truth server in its own process, and yield its base URL."""
     timeline = json.dumps(dataclasses.asdict(spec))
     command = [sys.executable, "-m", "benchmarks.ground_truth.server", "--timeline", timeline]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
@@ -71,7 +71,7 @@ def ground_truth_server(spec: TimelineSpec) -> Iterator[str]:
 
 
 def measure(client: str, cell: Cell, options: argparse.Namespace) -> Row:
-    """Run one client in one cell; raise UnavailableError or ProcessFailedError."""
+    """Run a client in a cell; raise UnavailableError or ProcessFailedError."""
     with tempfile.TemporaryDirectory() as folder, ground_truth_server(WINDOWS[cell.window]) as url:
         job = Job(
             url=url,
@@ -123,7 +123,7 @@ def _own_command(client: str, job: Job, llmperf: Path) -> list[str | Path]:
 
 
 def truths_of(url: str, requests: int) -> list[RequestTruth]:
-    """Return the requests as the server saw them, without probes that a tool sends first."""
+    """Return the server's records of the last `requests` requests; earlier ones are probes."""
     with urllib.request.urlopen(f"{url}/truth", timeout=60) as answer:  # noqa: S310 (loopback)
         found = [RequestTruth(**value) for value in json.load(answer)]
     complete = [truth for truth in found if truth.complete]
@@ -176,7 +176,7 @@ Results = dict[Cell, dict[str, list[Row] | str]]
 
 
 def run_all(options: argparse.Namespace) -> Results:
-    """Run every client in every cell, `--rounds` times; one that fails has a reason, no rows."""
+    """Run all clients in all cells, `--rounds` times; a failed client has a reason, not rows."""
     results: Results = {}
     clients = [*TITLES, *options.peers]
     for window, streams in product(options.windows, options.streams):
@@ -184,7 +184,7 @@ def run_all(options: argparse.Namespace) -> Results:
         cell = Cell(window=window, streams=streams, requests=requests)
         results[cell] = {client: [] for client in clients}
         for number in range(options.rounds):
-            # The first client may find the machine in another state, so they take turns.
+            # The machine may be in another state for the first client, so the order alternates.
             for client in clients if number % 2 == 0 else clients[::-1]:
                 found = results[cell][client]
                 if isinstance(found, str):
@@ -203,7 +203,7 @@ def middle(rows: Sequence[Row]) -> Row:
     return {name: statistics.median(v) if v else None for name, v in found.items()}
 
 
-# The cells of a client's figures, by heading.
+# By heading: the format of a table's cell from a client's figures.
 COLUMNS = {
     "TTFT error ms, median / p99": "{ttft_error_median_ms:+.2f} / {ttft_error_p99_ms:+.2f}",
     "ITL error": "{itl_error_percent:+.3f}%",
@@ -223,7 +223,7 @@ SINGLE_COLUMNS = {
 
 
 def markdown(results: Results) -> str:
-    """Return two tables for each cell."""
+    """Return two tables in Markdown for each cell."""
     parts = []
     for cell, rows in results.items():
         kind = "1 token a chunk" if cell.window == 1 else "1 to 8 tokens a chunk"
@@ -271,9 +271,9 @@ def _options() -> argparse.Namespace:
 
 
 def main() -> int:
-    """Measure and print."""
+    """Measure all clients and print the tables."""
     options = _options()
-    for name in options.peers:  # before anything is timed
+    for name in options.peers:  # installed before the measurements
         try:
             environment_of(PEERS[name], options.cache, options.engine)
         except UnavailableError as error:

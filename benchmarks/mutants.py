@@ -1,11 +1,11 @@
-"""Mutation testing: how many planted defects of the files that decide do their tests catch?
+"""Mutation testing counts how many planted defects in important files are caught by their tests.
 
     make mutants            a sample of each file's mutants, the same one each time
     make mutants ARGS="--of codec --sample 400"
 
-cosmic-ray makes the mutants, in a clone of the commit that is checked out: one at a time is written
-into a file, and the file's own tests are run. A mutant counts as caught when a test fails or does
-not end in time. Mutants of annotations are left out, because no program evaluates them.
+cosmic-ray makes the mutants in a clone of the current commit. It writes one mutant into the file,
+runs the file's tests, and goes on to the next mutant. A mutant is caught when a test fails or
+exceeds the time limit. Mutants of annotations are left out, because Python does not evaluate them.
 """
 
 import argparse
@@ -22,12 +22,12 @@ COSMIC_RAY = ROOT / ".mutants-venv" / "bin" / "cosmic-ray"
 TEST_SECONDS = 120.0
 SAMPLE = 40
 SEED = 21
-# `X | None` of an annotation, and decorators that are no behaviour of the file.
+# Operators that are left out: `X | None` in annotations, and the removal of decorators.
 LEFT_OUT = "core/ReplaceBinaryOperator_BitOr_%", "core/RemoveDecorator"
 
 ANALYSIS = "tests/draftworth/analysis"
 CONTROLLER = "tests/lambdas/capacity_controller"
-# Files that decide something, and the tests that are to notice a defect in each.
+# By name: a file with decision logic, and the tests that should catch a defect in it.
 SUBJECTS = {
     "verdict": ("draftworth/analysis/verdict.py", (f"{ANALYSIS}/test_verdict.py",)),
     "ratios": (
@@ -52,7 +52,7 @@ SUBJECTS = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print a row of the table for each subject."""
+    """Print a table with a row for each of `SUBJECTS`; return 0."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--of", choices=SUBJECTS, nargs="+", default=[*SUBJECTS])
     parser.add_argument("--sample", type=int, default=SAMPLE, help="mutants of each file")
@@ -93,7 +93,7 @@ def _mutants_of(file: str, tests: Sequence[str], clone: Path, scratch: Path) -> 
 
 
 def _thin_out(session: Path, sample: int) -> tuple[int, int]:
-    """Leave a sample of the mutants in a session; return how many there were and are."""
+    """Delete all but a sample of a session's mutants; return their number before and after."""
     with sqlite3.connect(session) as database:
         for pattern in LEFT_OUT:
             database.execute(

@@ -1,17 +1,17 @@
-"""Other tools with pinned versions: how to install, call and read each of them.
+"""Other tools with pinned versions: how each is installed and run, and how its report is read.
 
-Each gets chat completions, `requests` requests at `streams` at a time, prompts of 16 tokens, and
-server-side token counts where it can use them. "ITL" is the figure of each that divides by tokens:
+Each tool sends `requests` chat completions with `streams` in flight and prompts of 16 tokens; it
+uses the server's token counts if it can. ITL is here the figure of a tool that is per token:
 
-- aiperf: `inter_token_latency` of `profile_export.jsonl`; with per-chunk usage its divisor leaves
-  out the first chunk's tokens. Throughput: `output_token_throughput` of its JSON export.
-- guidellm: `inter_token_latency_ms` of each successful request in its JSON; throughput is the mean
-  of its rate distribution `output_tokens_per_second`.
-- vllm bench serve: TTFT and E2E of `--save-detailed`, and from them its TPOT as it defines it,
-  (E2E - TTFT) / (N - 1): what it calls ITL is per chunk. Throughput: `output_throughput`.
-- inference-perf: `time_per_output_token` of its per-request report; throughput is
-  `output_tokens_per_sec` of its summary. Prompts share four tokens: its only offline data set for
-  chat.
+- aiperf: `inter_token_latency` of `profile_export.jsonl`, whose divisor, with usage in each chunk,
+  excludes the first chunk's tokens. Throughput: `output_token_throughput` of its JSON export.
+- guidellm: `inter_token_latency_ms` of each successful request in its JSON. Throughput: the mean of
+  the distribution `output_tokens_per_second`.
+- vllm bench serve: its TPOT, (E2E - TTFT) / (N - 1), calculated from TTFT and E2E of
+  `--save-detailed`, because its own ITL is per chunk. Throughput: `output_throughput`.
+- inference-perf: `time_per_output_token` of its per-request report. Throughput:
+  `output_tokens_per_sec` of its summary. Its prompts share four tokens, because its only offline
+  data set for chat has shared prefixes.
 """
 
 import json
@@ -32,11 +32,11 @@ _HERE = f"python{sys.version_info.major}.{sys.version_info.minor}"
 
 @dataclass(frozen=True, kw_only=True)
 class Observed:
-    """What a client reports: per-request figures in seconds, and its own output throughput.
+    """A client's figures: TTFT and ITL of each request in seconds, and its output throughput.
 
-    itl_s: the client's time per output token after the first, by its own definition.
-    excluded: samples that the client itself excludes.
-    prompts: the prompt of each request, to find its truth; None where a tool does not tell.
+    itl_s: the time per output token after the first, by the client's own definition.
+    excluded: the number of samples that the client excludes.
+    prompts: the prompt of each request, to find its `RequestTruth`; None if not reported.
     """
 
     ttft_s: Sequence[float]
@@ -52,7 +52,7 @@ class UnavailableError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """One load. `folder` is for the tool's files, `tokenizer` is a Hugging Face folder."""
+    """A load. `folder` is for the tool's files; `tokenizer` is a Hugging Face folder."""
 
     url: str
     streams: int
@@ -64,7 +64,7 @@ class Job:
 
 @dataclass(frozen=True, kw_only=True)
 class Peer:
-    """A tool: `command` gets its environment's `bin` folder, `read` the folder of the job."""
+    """A tool. `command` gets the tool's `bin` folder and a Job, `read` gets `Job.folder`."""
 
     name: str
     version: str
@@ -75,7 +75,7 @@ class Peer:
 
 
 def environment_of(peer: Peer, cache: Path, engine: Path) -> Path:
-    """Return a peer's `bin` folder, installed if it is not yet there; raises UnavailableError."""
+    """Install a peer if it is not installed; return its `bin` folder. Raises UnavailableError."""
     if peer.name == "vllm-bench":
         return _engine_environment(engine)
     folder = cache / f"{peer.name}-{peer.version}"
@@ -238,7 +238,7 @@ PEERS = {
             version="0.13.0",
             command=_aiperf,
             read=_read_aiperf,
-            # Refuses a tokenizer in a folder when the hub is set to offline.
+            # aiperf refuses a tokenizer from a folder if HF_HUB_OFFLINE is set.
             environment=QUIET,
         ),
         Peer(name="guidellm", version="0.8.1", command=_guidellm, read=_read_guidellm),

@@ -1,9 +1,9 @@
-"""Runs whose truth is known: result files as a load generator writes them, drawn round by round.
+"""Draws runs whose true cost ratio is known: the blocks that a load generator would write.
 
-The cost per token is log-normal over prompts with the planted mean, so a few prompts gain or lose
-most. Lengths vary by prompt. A block has an error of its own (3%), and so has a request (2%). Drift
-lasts from the first block to the last, upwards in half of the runs. A start of the servers affects
-every case: log-normal over repetitions with a mean of 1.
+The cost per token is log-normal over prompts, and its mean is the planted one; a few prompts gain
+or lose most. Output lengths vary by prompt. A block has a random error (3%), and so has a request
+(2%). A drift goes on from the first block to the last, upwards in half of the runs. Each start of
+the servers has a factor for all cases: log-normal over repetitions, with mean 1.
 """
 
 import math
@@ -38,15 +38,15 @@ _BASELINE_S_PER_TOKEN, _TTFT_S, _TIMEOUT_S = 0.02, 0.2, 300.0
 class Cell:
     """A planted truth.
 
-    cost_ratio: variant / baseline, in the mean over prompts. gains: ratios of prompts with their
-        probabilities, instead of the log-normal ones of `spread`.
-    prompts: of each case. drift: over a whole run. outliers: part of the requests of both sides
-        that take five times as long. errors: part of both sides' that fail. time_outs: part of the
-        variant's that time out.
-    repetitions: starts of the servers. between: their standard deviation. loads: how many are
-        measured; they share the rounds.
-    slots: standard deviation of slots, run by run; both servers of a control differ by it, and by
-        the effect of a start.
+    cost_ratio: cost of variant / baseline, mean over prompts. gains: (ratio, probability) of
+        prompts' cost ratios, instead of a log-normal distribution with deviation `spread`.
+    prompts: number in each case. drift: relative change of cost over a run. outliers: share of all
+        requests that take five times as long. errors: share of all requests that fail. time_outs:
+        share of the variant's requests that time out.
+    repetitions: number of starts. between: standard deviation of a start's factor. loads: number
+        of measured loads, which share the rounds.
+    slots: standard deviation of the second slot's factor, drawn for each run. The two servers of a
+        control differ by this factor and by that of a start.
     """
 
     cost_ratio: float
@@ -72,7 +72,7 @@ class Cell:
 
 @dataclass(frozen=True, kw_only=True)
 class PlantedPrompt:
-    """The truth of a prompt: its output tokens and factors."""
+    """A prompt's output tokens, and the factors of its cost and TTFT."""
 
     id: str
     tokens: int
@@ -82,9 +82,9 @@ class PlantedPrompt:
 
 
 class PlantedRun:
-    """Blocks of a cell, drawn a round at a time into `blocks`.
+    """A run of a cell; each round that is drawn adds its blocks to `blocks`.
 
-    starts: the factor that each repetition has on the variant's cost.
+    starts: for each repetition, the factor on the variant's cost.
     """
 
     def __init__(self, cell: Cell, seed: int) -> None:
@@ -93,7 +93,7 @@ class PlantedRun:
         self._generator = random.Random(seed)  # noqa: S311 (reproducible draws, not a secret)
         self._cases = {_case_name(i): _prompts(cell, i, self._generator) for i in range(cell.cases)}
         self._drift = cell.drift * self._generator.choice((-1, 1))
-        # This generator is separate: cells that differ only in repetitions have the same prompts.
+        # A separate generator: cells that differ only in repetitions have the same prompts.
         of_starts = random.Random(f"starts {seed}")  # noqa: S311
         self.starts, self._control_starts = (
             [
@@ -111,7 +111,7 @@ class PlantedRun:
             self.add(turn)
 
     def add(self, turn: Round) -> None:
-        """Draw a round's blocks in the deployed order (ABBA)."""
+        """Draw the blocks of a round, in the order of a deployed run (ABBA)."""
         cell = self.cell
         per_round = cell.sampling.requests_per_round
         last = cell.rounds * len(self._cases) * 2
@@ -139,7 +139,7 @@ class PlantedRun:
 
 
 def planted_blocks(cell: Cell, *, rounds: int, seed: int) -> list[BlockResult]:
-    """Draw a fixed number of rounds of a cell."""
+    """Return the blocks of a cell's first `rounds` rounds, without a stopping rule."""
     run = PlantedRun(cell, seed)
     (stage,) = stages(planted_spec(cell))
     for number in range(1, rounds + 1):
@@ -237,7 +237,7 @@ def _block(
 
 
 def planted_spec(cell: Cell) -> RunSpec:
-    """Return the specification for the stopping rule; nothing is sent."""
+    """Return a run specification for the stopping rule; no requests are sent with it."""
     return RunSpec(
         experiment="planted",
         endpoints=tuple(

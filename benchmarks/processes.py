@@ -1,4 +1,4 @@
-"""Child processes of a benchmark: bounded in time, ended with their children, and measured."""
+"""Runs a benchmark's child process with a time limit, and measures its CPU time and memory."""
 
 import os
 import signal
@@ -15,17 +15,17 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 class ProcessFailedError(Exception):
-    """A child failed or took too long; the text ends with what it wrote."""
+    """A child process failed or exceeded its time; the text ends with its error output."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Finished:
-    """A child that ended well.
+    """The result of a child process that exited with 0.
 
-    cpu_seconds: user and system time of the child and its descendants, start-up included: what the
-        kernel charged to it (wait4), or the sum seen while polling where that is more, because
-        descendants that nobody waited for are missing from the first.
-    peak_mib: the largest sum of resident memory over the child and its descendants.
+    cpu_seconds: user and system time of the child and its descendants, including start-up. It is
+        the larger of two figures: that of wait4, which lacks descendants that no process has waited
+        for, and the sum of the times that were polled.
+    peak_mib: the largest sum of the resident memory of the child and its descendants.
     """
 
     output: str
@@ -41,7 +41,7 @@ def run_measured(
     timeout_seconds: float,
     environment: Mapping[str, str],
 ) -> Finished:
-    """Run a command in a process group of its own; its output goes to files in `folder`."""
+    """Run a command in its own process group, with its output in files in `folder`."""
     started = time.monotonic()
     with (folder / "stdout").open("wb") as out, (folder / "stderr").open("wb") as err:
         child = subprocess.Popen(
@@ -56,7 +56,7 @@ def run_measured(
         try:
             usage, peak_bytes, polled_seconds = _watch(child, started + timeout_seconds)
         finally:
-            with suppress(ProcessLookupError):  # what it left behind
+            with suppress(ProcessLookupError):  # end descendants that still run
                 os.killpg(child.pid, signal.SIGKILL)
             child.wait()
     if child.returncode != 0:
@@ -72,7 +72,7 @@ def run_measured(
 
 
 def _watch(child: subprocess.Popen[bytes], deadline: float) -> tuple[float, int, float]:
-    """Return (CPU seconds of wait4, peak bytes, CPU seconds seen) of a child when it ends."""
+    """Wait for the child; return (CPU seconds of wait4, peak bytes, CPU seconds as polled)."""
     peak_bytes = 0
     seen: dict[int, float] = {}
     while True:
@@ -93,7 +93,7 @@ def _watch(child: subprocess.Popen[bytes], deadline: float) -> tuple[float, int,
 
 
 def family(pid: int) -> list[int]:
-    """Return a process and its descendants, as far as they are still linked to it."""
+    """Return the ids of a process and its descendants, without those of parents that ended."""
     children: list[str] = []
     with suppress(OSError):
         for thread in Path(f"/proc/{pid}/task").iterdir():

@@ -1,11 +1,11 @@
-"""A result file of 10,000 requests through the publisher: seconds, memory, CloudWatch calls.
+"""Measures time, memory and CloudWatch calls of the publisher for a file of 10,000 requests.
 
     python -m benchmarks.publisher [--requests 10000] [--seconds-per-request 0.1 2 10]
 
-The publisher is the deployed one; S3 is memory and CloudWatch is a counter, so this is the work of
-the function and not of the network. Every figure of every request differs, which is the worst case
-for grouping. Requests that lie further apart spread over more minutes, hence more datums. Each case
-runs in a process of its own, so that its memory is its own.
+The publisher is the deployed one. S3 is an object in memory and CloudWatch a counter, so the
+network is not measured. All figures of all requests differ, which is the worst case for grouping
+equal values. The larger the time between requests, the more minutes and so the more datums. Each
+case runs in its own process, so that memory is measured for each case.
 """
 
 import argparse
@@ -32,7 +32,7 @@ TARGET_SECONDS, TARGET_CALLS = 2.0, 40
 
 
 class MemoryAws:
-    """The three calls that the publisher makes: one object, and counters."""
+    """A fake of boto3's S3 and CloudWatch clients: it has one object and counts metric calls."""
 
     exceptions = SimpleNamespace(NoSuchKey=ClientError)
 
@@ -46,7 +46,7 @@ class MemoryAws:
         return {"Body": io.BytesIO(self.data), "ETag": "etag", "LastModified": written}
 
     def put_object(self, **_: object) -> dict[str, Any]:
-        """Accept every claim: there is no other publisher."""
+        """Accept every claim, because no other publisher runs."""
         return {"ETag": "etag"}
 
     def put_metric_data(self, **_: object) -> None:
@@ -75,7 +75,7 @@ def block_of(requests: int, seconds_per_request: float) -> BlockResult:
 
 
 def publish(requests: int, seconds_per_request: float) -> tuple[float, float, int, int, int]:
-    """Publish one file; return its MB, seconds, calls, and KiB of memory before and at most."""
+    """Publish a file; return its MB, seconds, calls, and RSS in KiB before and at the peak."""
     block = block_of(requests, seconds_per_request)
     data = dump_record(block)
     aws: Any = MemoryAws(block.key, data)
@@ -94,7 +94,7 @@ def publish(requests: int, seconds_per_request: float) -> tuple[float, float, in
 
 
 def main() -> int:
-    """Measure every case in a process of its own; exit code 1 when a target is missed."""
+    """Measure each case in its own process; return 1 if a target is missed."""
     parser = argparse.ArgumentParser(description="the publisher on a large result file")
     parser.add_argument("--requests", type=int, default=10_000)
     parser.add_argument("--seconds-per-request", type=float, nargs="+", default=[0.1, 2, 10])

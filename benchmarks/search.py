@@ -1,10 +1,10 @@
-"""How good and how short the search is, counted over searches whose truth is known.
+"""Counts how often the search names a good window, and how much it measures, with a known truth.
 
     python -m benchmarks.search [--runs 5] [--processes 2]
 
-A scenario plants a text, a device, an engine's way to count windows, and the error of a measurement
-(docs/search.md). The deployed search (`draftworth/searching`) then chooses what to measure until it
-ends. Every draw has a seed, so the table is the same each time.
+A scenario has a known text, device, convention for windows and measurement error (docs/search.md).
+The deployed search (`draftworth/searching`) chooses what to measure until it ends. All draws are
+seeded, so the table is the same each time.
 """
 
 import argparse
@@ -30,22 +30,22 @@ Steps = Mapping[str, Sequence[int]]  # output tokens of each step, by prompt cla
 WINDOWS = range(3, 16)
 WITHIN = 0.03
 PROMPTS, TOKENS = 16, 200
-# Size of a second draft / of the first, and the deviation of its step's cost from that size.
+# Size of the second draft / size of the first; standard deviation of the log of its cost factor.
 SECOND_SIZE, SIZE_DEVIATION = 0.35, 0.2
-# Of a measured cost's logarithm, and of a forecast beside what a server then does.
+# Standard deviation of a measured cost's logarithm; share of hits that a forecast has wrong.
 MEASURING_DEVIATION = 0.0125
 NUMERICS = 0.003
-# Factor on a head's hits with every token that it drafts further ahead.
+# Factor on the probability of a head's hit for each further token that it drafts in a step.
 HEAD_FALL = 0.95
-# Deviation of a step's cost from window to window.
+# Standard deviation of a step's cost between windows.
 UNEVEN = 0.01
 
 
 @dataclass(frozen=True, kw_only=True)
 class Text:
-    """How often a draft is right, by prompt class.
+    """Text of which a draft predicts a share `right` of the tokens, by prompt class.
 
-    lasting: correlation of hits from token to token (0 to 1).
+    lasting: how much the probability of a hit depends on the token before (0: not, to 1).
     """
 
     name: str
@@ -55,7 +55,7 @@ class Text:
 
 @dataclass(frozen=True, kw_only=True)
 class Device:
-    """What a step costs, in baseline steps: 1 + fixed + parts for drafted and checked tokens."""
+    """The cost of a step in baseline steps: 1 + fixed + parts per drafted and checked token."""
 
     name: str
     fixed: float
@@ -64,7 +64,7 @@ class Device:
     jump: float = 0.0
 
     def step_cost(self, candidate: Candidate, draft_size: float) -> float:
-        """draft_size: factor on a drafted token's cost."""
+        """Return the cost of a step. draft_size: factor on the cost of a drafted token."""
         jumps = candidate.checked + 1 > TOKENS_BEFORE_A_JUMP
         return (
             1
@@ -79,9 +79,9 @@ class Device:
 class Kind:
     """A kind of search.
 
-    share: the part of all candidates that may be measured on average.
-    has_forecast: what the drafts yield was estimated before; else a draft model is judged as a head
-        is, by what its measured windows yield.
+    share: the share of all candidates that may be measured, on average.
+    has_forecast: whether there are estimates of accepted tokens before the search. Without them a
+        draft model is judged as a head is, by the tokens per step of its measured windows.
     """
 
     name: str
@@ -122,7 +122,7 @@ DEVICES = (
     Device(name="cheap draft", fixed=0.05, per_drafted=0.05, per_checked=0.01),
     Device(name="mixture of experts", fixed=0.1, per_drafted=0.1, per_checked=0.3),
 )
-# Drafts that a step checks, less than the window: upstream vLLM, NxD Inference.
+# Drafted tokens of a step that are not checked: 0 in upstream vLLM, 1 in NxD Inference.
 CONVENTIONS = (0, 1)
 WEIGHTS = {"structured": 0.6, "open_ended": 0.4}
 BASELINE = {n: ClassTimes(weight=w, first_s=0.003, decoding_s=0.045) for n, w in WEIGHTS.items()}
@@ -130,7 +130,7 @@ BASELINE = {n: ClassTimes(weight=w, first_s=0.003, decoding_s=0.045) for n, w in
 
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
-    """One planted truth."""
+    """A known truth; `unchecked` is one of CONVENTIONS."""
 
     kind: Kind
     text: Text
@@ -138,7 +138,7 @@ class Scenario:
     unchecked: int
 
     def text_of(self, draft: str) -> Text:
-        """Return how often a draft is right; the second is smaller, and right less often."""
+        """Return the text with a draft's hit rates: the second, smaller draft has lower ones."""
         factor = 1 if draft == "draft0" else 0.9
         return replace(self.text, right={n: r * factor for n, r in self.text.right.items()})
 
@@ -165,7 +165,7 @@ SCENARIOS = tuple(
 
 @dataclass(frozen=True, kw_only=True)
 class SearchOutcome:
-    """The end of a search. regret: cost of the named window / of the best of all - 1."""
+    """A search's result. regret: cost of the chosen window / cost of the cheapest - 1."""
 
     kind: str
     regret: float
@@ -175,7 +175,7 @@ class SearchOutcome:
 
 
 def planted_search(scenario: Scenario, seed: int) -> SearchOutcome:
-    """Run the deployed search to its end."""
+    """Run the deployed search on a scenario to its end."""
     rng = random.Random(seed)  # noqa: S311 (reproducible draws, no secret)
     second = (0.3 + 0.7 * SECOND_SIZE) * math.exp(rng.gauss(0, SIZE_DEVIATION))
     sizes = {"draft0": 1.0, "draft1": second}
@@ -188,7 +188,7 @@ def planted_search(scenario: Scenario, seed: int) -> SearchOutcome:
         c: scenario.device.step_cost(c, sizes[c.draft]) * (1 + rng.gauss(0, UNEVEN))
         for c in candidates
     }
-    # Without an error of measurement.
+    # The true costs, without a measurement error.
     truth = {c: _cost(step_costs[c], steps[c]) for c in candidates}
     forecast = {
         c: Yield(tokens={n: draft.predicted(n, c.checked) for n in WEIGHTS})
@@ -228,7 +228,7 @@ def _cost(step_cost: float, steps: Steps) -> float:
 
 
 def _measured(truth: float, rng: random.Random) -> MeasuredCandidate:
-    """Draw a measurement; its error is known as well as eight blocks show it."""
+    """Draw a measurement, with an error that is estimated as from eight blocks."""
     degrees = 7
     known = math.sqrt(sum(rng.gauss(0, 1) ** 2 for _ in range(degrees)) / degrees)
     return MeasuredCandidate(
@@ -253,7 +253,7 @@ def _longer_than(steps: Sequence[int], checked: int) -> list[float]:
 
 
 def _luck(text: Text, right: float, rng: random.Random) -> Iterator[float]:
-    """Yield the probability of a hit at each position: a chain of two states, or one."""
+    """Yield the probability of a hit at each position; if `lasting`, a two-state Markov chain."""
     spread = min(right, 1 - right) * (0.8 if text.lasting else 0.0)
     state = rng.choice((-1, 1))
     for _ in range(TOKENS):
@@ -263,7 +263,7 @@ def _luck(text: Text, right: float, rng: random.Random) -> Iterator[float]:
 
 
 class DraftModel:
-    """A draft that is right or wrong at a position, whatever was drafted before."""
+    """A draft whose hit at a position does not depend on the tokens drafted before it."""
 
     def __init__(self, text: Text, seed: float) -> None:
         rng = random.Random(seed)  # noqa: S311
@@ -296,7 +296,7 @@ def _steps(outputs: Sequence[Sequence[bool]], checked: int) -> list[int]:
 
 
 class Head:
-    """A draft whose hits fall with the depth and depend on the position where a step begins."""
+    """A draft whose hits depend on where the step began, and are rarer further into the step."""
 
     def __init__(self, text: Text, seed: float) -> None:
         rng = random.Random(seed)  # noqa: S311
@@ -317,7 +317,7 @@ class Head:
         return found
 
     def _accepted_of_all(self, prompt_class: str, number: int, position: int) -> int:
-        """Count the hits of the widest window after a position."""
+        """Return how many tokens the widest window hits in a row after `position`."""
         rng = random.Random(f"{self._seed}/{prompt_class}/{number}/{position}")  # noqa: S311
         drafted = self._places[prompt_class][number][position + 1 : position + 1 + WINDOWS[-1]]
         hits = (rng.random() < p * HEAD_FALL**depth for depth, p in enumerate(drafted))
@@ -325,7 +325,7 @@ class Head:
 
 
 def outcomes(runs: int, processes: int) -> list[SearchOutcome]:
-    """Run every scenario several times."""
+    """Run each scenario `runs` times."""
     with ProcessPoolExecutor(processes) as pool:
         return [*pool.map(_of_number, range(runs * len(SCENARIOS)), chunksize=16)]
 
@@ -335,7 +335,7 @@ def _of_number(number: int) -> SearchOutcome:
 
 
 def main() -> None:
-    """Print the table."""
+    """Print a table with a row for each kind of search."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=5, help="searches of each scenario")
     parser.add_argument("--processes", type=int, default=2)

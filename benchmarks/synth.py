@@ -1,12 +1,12 @@
-"""What a full synthesis costs against an empty EKS cluster: CPU seconds, time, memory.
+"""Compares a full synthesis with that of an empty EKS cluster: CPU seconds, time and memory.
 
     python -m benchmarks.synth [--rounds 5] [--experiment FILE]
 
-The floor is an app with one `aws_eks_v2.Cluster` and nothing else, with the same context and the
-process settings that CDK starts it with; the experiment's are `app.py`'s own (no garbage collector,
-one helper thread for Node.js' V8). `NODE_OPTIONS=--v8-pool-size=1` before this command gives them
-to both. Both run in turn, so that both meet the same load. CPU seconds, user and system together,
-are what repeats on a busy machine.
+The floor is an app with only an `aws_eks_v2.Cluster`, the same CDK context and default process
+settings. `app.py` sets its own (no garbage collection, one V8 helper thread for Node.js); with
+`NODE_OPTIONS=--v8-pool-size=1` before this command both have that one thread. The two apps
+alternate, so that other load on the machine affects both. CPU seconds (user and system) vary least
+on a busy machine.
 """
 
 import argparse
@@ -46,7 +46,7 @@ app.synth()
 
 
 def synthesize(command: Sequence[str], *, experiment: Path) -> Finished:
-    """Run one app as the CDK CLI would, into a new folder."""
+    """Run an app as the CDK CLI would, with its output in a new folder."""
     context = json.loads((ROOT / "cdk.json").read_text())["context"]
     with tempfile.TemporaryDirectory() as folder:
         finished = run_measured(
@@ -65,7 +65,7 @@ def synthesize(command: Sequence[str], *, experiment: Path) -> Finished:
 
 
 def compared(floor: Sequence[Finished], full: Sequence[Finished]) -> tuple[Table, float]:
-    """Return a table of medians and ratios, and the median ratio of CPU seconds."""
+    """Return a table of medians and ratios, and the median of the CPU seconds' ratios."""
     table = Table("median", "empty cluster", "experiment", "ratio", "ratios of the rounds")
     medians = {}
     for title, figure in FIGURES.items():
@@ -79,7 +79,7 @@ def compared(floor: Sequence[Finished], full: Sequence[Finished]) -> tuple[Table
 
 
 def main() -> int:
-    """Run both in turn and print the comparison."""
+    """Run both apps alternately and print the comparison; return 0."""
     parser = argparse.ArgumentParser(description="synthesis against an empty EKS cluster")
     parser.add_argument("--rounds", type=int, default=5, help="pairs of runs (default: 5)")
     parser.add_argument("--experiment", type=Path, default=ROOT / "experiments" / "qwen3-32b.yaml")
@@ -90,7 +90,7 @@ def main() -> int:
         synthesize(command, experiment=experiment)
     costs: tuple[list[Finished], list[Finished]] = ([], [])
     for number in range(options.rounds):
-        # The first of a pair may find the machine in another state: take turns.
+        # The machine may be in another state for the first app of a pair, so the order alternates.
         for side in (0, 1) if number % 2 == 0 else (1, 0):
             costs[side].append(synthesize(commands[side], experiment=experiment))
         print(f"round {number + 1} of {options.rounds} done", file=sys.stderr)

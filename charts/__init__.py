@@ -1,5 +1,5 @@
-"""The Kubernetes objects of an experiment, as cdk8s charts: one file a chart.
+"""The Kubernetes objects of an experiment, as cdk8s charts with a module for each chart.
 
-The charts know the domain (`draftworth`), never the stacks. `charts.app.benchmark_charts` is the
-way in, for the CDK app as well as for `python -m draftworth manifests`.
+The charts import `draftworth`, never `stacks`. Both the CDK app and `python -m draftworth
+manifests` call `charts.app.benchmark_charts`.
 """

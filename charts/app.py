@@ -17,9 +17,9 @@ from draftworth.planning.resolved import ResolvedNeuron
 
 
 def benchmark_charts(experiment: ResolvedNeuron, bindings: Bindings) -> tuple[cdk8s.Chart, ...]:
-    """Return the charts in the order of application.
+    """Return the charts in the order in which they are applied.
 
-    Each needs those before it. Candidates do not need each other (`in_steps`).
+    Each chart needs the charts before it, but candidates do not need each other (`in_steps`).
     """
     scope = cdk8s.App()
     serving = ServingChart(scope, "serving", experiment=experiment, bindings=bindings)
@@ -44,6 +44,6 @@ def benchmark_charts(experiment: ResolvedNeuron, bindings: Bindings) -> tuple[cd
 
 
 def in_steps(charts: Sequence[cdk8s.Chart]) -> Iterator[list[cdk8s.Chart]]:
-    """Group the charts: those of a step need the step before, and not each other."""
+    """Group the charts into steps: a chart needs those of the step before, not of its own step."""
     for _, step in groupby(charts, lambda c: isinstance(c, CandidateChart) or c.node.id):
         yield [*step]

@@ -1,4 +1,4 @@
-"""The canaries: Jobs on CPU nodes that read what servers will read, before capacity is bought."""
+"""The canaries: Jobs on CPU nodes that test the servers' mounts before accelerators are bought."""
 
 from dataclasses import asdict
 
@@ -14,10 +14,10 @@ from draftworth.planning.resolved import ResolvedNeuron
 from draftworth.serving.command import ModelPaths
 
 CONTAINER_NAME = "canary"
-# A try that fails lasts two minutes. With Kubernetes' growing waits (10 s, 20 s, ... 6 minutes)
-# there is more than half an hour to correct a right or to remove a graph.
+# A failing pod runs for two minutes. Together with Kubernetes' back-off (10 s, 20 s, ... 6 minutes)
+# the user has more than half an hour to correct an IAM right or to remove a damaged graph.
 RETRIES = 8
-# Little, because many of them wait at once and a stager must find room beside them.
+# The requests are small: many canaries wait at the same time, and a stager must fit beside them.
 CANARY_CPUS = 0.1
 CANARY_MEMORY_GIB = 1
 
@@ -25,15 +25,15 @@ CANARY_MEMORY_GIB = 1
 def canary_chart(
     scope: Construct, *, experiment: ResolvedNeuron, bindings: names.Bindings, job_name: str
 ) -> cdk8s.Chart:
-    """Make a Job for each variant of `canaries`, with its server's account and volumes.
+    """Make a Job for each variant of `canaries`, with its server's service account and volumes.
 
-    job_name: of the measuring Job. A deploy that measures anew also tries the mounts anew.
+    job_name: the measuring Job's name. A new measuring Job makes new canaries, which test again.
     """
     labels = names.component_labels("canary", names.CANARY_COMPONENT, experiment)
     chart = cdk8s.Chart(scope, "canary", labels=labels)
     paths = asdict(ModelPaths())
     for variant in experiment.canaries:
-        # The mounted folder of each role, and the checkpoint that must be in it.
+        # For each role (target, draft): its mount path, and the checkpoint that must be there.
         checkpoints = {
             f"--{role}": f"{paths[role]}={model.model}@{model.revision}"
             for role, model in variant.checkpoints.items()
@@ -60,7 +60,7 @@ def canary_chart(
             volumes=pod_volumes(experiment, variant, bindings),
             mounts=pod_mounts(variant, bindings),
             retries=RETRIES,
-            # The servers have no group either: with one, the S3 driver would mount in another way.
+            # None as for the servers, because the S3 driver mounts in another way with a group.
             fs_group=None,
         )
     return chart

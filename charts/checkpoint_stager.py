@@ -1,4 +1,4 @@
-"""One Job a checkpoint: from the model hub into the bucket, before any accelerator exists."""
+"""A Job for each checkpoint copies it from the model hub to S3, before accelerators are bought."""
 
 import math
 import re
@@ -17,18 +17,18 @@ from draftworth.records.checkpoints import FAILURES_ANNOTATION, FAILURES_VARIABL
 CONTAINER_NAME = "checkpoint-stager"
 SCRATCH_PATH = "/scratch"
 
-# With Kubernetes' growing waits (10 s, 20 s, ... 6 minutes) a hub may be down for over 20 minutes.
+# With Kubernetes' back-off (10 s, 20 s, ... 6 minutes) a hub may be down for over 20 minutes.
 RETRIES = 8
-# For the files that are on their way at once: four of about 5 GiB, the usual size at hubs.
+# For the files that are copied at the same time: four of about 5 GiB, the usual size on hubs.
 MAX_SCRATCH_GIB = 24
-# For notes of the hub's client, the log and the container's own layer.
+# For the hub client's metadata files, the log and the container's writable layer.
 OTHER_STORAGE_GIB = 3
 STAGER_CPUS = 1
 STAGER_MEMORY_GIB = 2
 MAX_SLUG_LENGTH = 40
 
-# The hub's client uses plain HTTP (see pods/checkpoint_stager/hub.py) and no token of its own,
-# makes no calls beside the work, and writes no addresses with signatures into the log.
+# The hub's client uses ordinary HTTP, not Xet (see pods/checkpoint_stager/hub.py), finds no token
+# itself, makes no other calls than the download, and logs no signed URLs.
 HUB_ENVIRONMENT = {
     "HF_HUB_DISABLE_IMPLICIT_TOKEN": "1",
     "HF_HUB_DISABLE_PROGRESS_BARS": "1",
@@ -66,11 +66,11 @@ def staging_chart(
             annotations={
                 "draftworth/model": model.model,
                 "draftworth/revision": model.revision,
-                # Raised, a Job that gave up starts again; one whose model is READY does nothing.
+                # A higher number makes a new Job, which does nothing if its model is READY.
                 "draftworth/rerun": str(experiment.spec.rerun),
             },
-            # Files pass through in pieces, so memory does not grow with the model. The kernel's
-            # cache of them counts too, and is given back on demand.
+            # Files are copied in pieces, so the memory does not depend on the model's size. The
+            # kernel's page cache of the files counts too, but is released on demand.
             resources=resources(
                 cpus=STAGER_CPUS,
                 memory_gib=STAGER_MEMORY_GIB,
@@ -80,15 +80,15 @@ def staging_chart(
             mounts=[k8s.VolumeMount(name="scratch", mount_path=SCRATCH_PATH)],
             retries=RETRIES,
             failure_rules=[on_exit("FailJob", CONTAINER_NAME, UserInputError.exit_code)],
-            # With an index Kubernetes tells each pod how many failed before it: the last one
-            # reports that staging was given up.
+            # In an Indexed Job a pod's annotation has the number of failures before it, so that
+            # the last pod knows that it must report that staging is given up.
             job_settings={"completion_mode": "Indexed", "backoff_limit_per_index": RETRIES},
         )
     return chart
 
 
 def scratch_gib(model: HubModel) -> int:
-    """Return the room for files on their way: a small checkpoint needs no more than itself."""
+    """Return GiB for files that are being copied: the checkpoint's size, up to MAX_SCRATCH_GIB."""
     size = model.facts and model.facts.checkpoint_gib
     return min(MAX_SCRATCH_GIB, math.ceil(size) + 1) if size else MAX_SCRATCH_GIB
 
@@ -107,5 +107,5 @@ def _arguments(
     if model.allow_pickle_weights:
         arguments["--pickle-weights"] = "allowed"
     secret = experiment.spec.aws.hub_token_secret
-    # The name alone: the program reads the token, which is in no manifest.
+    # Only the secret's name is in the manifest; the program reads the token itself.
     return {**arguments, "--token-secret": secret} if secret else arguments

@@ -1,7 +1,7 @@
 """`draftworth manifests` writes the Kubernetes objects as YAML files, for use without CDK.
 
-The run specification, which holds the prompts, is a file of its own beside them. `--winner` writes
-the winner of a run instead, to be served elsewhere (`charts/winner`).
+It writes the run specification, which holds the prompts, as a further file. With `--winner` it
+instead writes a run's winner, to be served in another cluster (`charts/winner`).
 """
 
 import argparse
@@ -23,7 +23,7 @@ from draftworth.planning.prices import with_looked_up_price
 from draftworth.planning.resolved import ResolvedNeuron, load_neuron
 from draftworth.untrusted import one_line
 
-# Fields of Bindings that a user may give, and the environment variable in place of each.
+# Fields of Bindings that a user may give, and the environment variable that stands for each.
 VARIABLES: Mapping[str, str] = {
     **BUCKETS,
     "results_bucket": "RESULTS_BUCKET",
@@ -36,7 +36,7 @@ RUN_SPEC_FOLDER = "run-specifications"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the experiment, the folder, the buckets and the image."""
+    """Add the command's arguments to the parser."""
     parser.add_argument("experiment", type=Path, help="experiment file")
     parser.add_argument("--out", required=True, type=Path, help="folder for the YAML files")
     parser.add_argument("--checkpoints-bucket", help="bucket with the models")
@@ -84,7 +84,7 @@ def _check_buckets(arguments: argparse.Namespace) -> None:
 def write_manifests(
     experiment_path: Path, out: Path, given: Mapping[str, str] | None = None
 ) -> str:
-    """Write one YAML file a chart, in the order of application, and the run specification.
+    """Write a YAML file for each chart, numbered in the order to apply, and the run specification.
 
     Args:
         experiment_path: an experiment on Neuron devices.
@@ -95,7 +95,7 @@ def write_manifests(
         the next steps as text.
 
     Raises:
-        UserInputError: the experiment is wrong, or a local one.
+        UserInputError: the experiment is wrong, or it is a local one.
         DraftworthError: a file cannot be written.
     """
     experiment = with_looked_up_price(load_neuron(experiment_path))
@@ -132,7 +132,7 @@ def _next_steps(written: Sequence[Path], text: str, run_spec_url: str) -> str:
     missing = [v for v in VARIABLES.values() if placeholder(v) in text]
     piped = [f"cat {shlex.join(map(str, files))}", "kubectl apply -f -"]
     if missing:
-        # Only these: the manifests may hold other $ signs, in programs.
+        # envsubst gets the names of the variables: programs in the manifests have other $ signs.
         only = " ".join(placeholder(variable) for variable in missing)
         lines += [f"Values to fill in: {', '.join(missing)}. Export them.", ""]
         piped.insert(1, f"envsubst '{only}'")

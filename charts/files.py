@@ -1,4 +1,4 @@
-"""Kubernetes objects as YAML files for people, with placeholders for values that are not known."""
+"""Writes Kubernetes objects as YAML files; placeholders stand for values that are not known."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -12,15 +12,15 @@ from draftworth.records.checkpoints import replace_file
 
 
 def placeholder(variable: str) -> str:
-    """Return text that `envsubst` replaces by an environment variable."""
+    """Return `${variable}`, which `envsubst` replaces by the variable's value."""
     return f"${{{variable}}}"
 
 
 def write_files(out: Path, contents: Mapping[str, bytes]) -> list[Path]:
-    """Write files into a folder, made when missing; other files in it are left alone.
+    """Write files into `out`, which is created if missing; other files in it stay unchanged.
 
     Raises:
-        DraftworthError: one cannot be written.
+        DraftworthError: a file cannot be written.
     """
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -33,7 +33,7 @@ def write_files(out: Path, contents: Mapping[str, bytes]) -> list[Path]:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Text of several lines becomes a block; no alias stands in place of repeated content."""
+    """Writes text of several lines as a block, and repeated content without YAML aliases."""
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 (whatever it is)
         return True

@@ -13,15 +13,15 @@ from draftworth.serving.command import SERVING_PORT
 # The agent that gives a pod the credentials of its EKS Pod Identity role.
 POD_IDENTITY_AGENT_CIDR = "169.254.170.23/32"
 POD_IDENTITY_AGENT_PORT = 80
-# Addresses that are not of the public Internet: other pods, nodes and the metadata service stay
-# shut. S3 has public ones, through a gateway endpoint too, and they cannot be listed here.
+# Private addresses. A rule for HTTPS to the Internet excludes them, so pods cannot reach other
+# pods, nodes and the metadata service. S3's addresses are public, also through a gateway endpoint.
 CLUSTER_CIDRS = ["10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.168.0.0/16"]
 LINK_LOCAL_CIDR = "169.254.0.0/16"
 PRIVATE_CIDRS = sorted([*CLUSTER_CIDRS, LINK_LOCAL_CIDR])
 
 
 class FoundationChart(cdk8s.Chart):
-    """The objects that all others need."""
+    """The namespace, the service accounts and the network policies."""
 
     def __init__(self, scope: Construct, id_: str, *, experiment: ResolvedNeuron) -> None:
         super().__init__(scope, id_, labels=names.experiment_labels(experiment))
@@ -32,8 +32,8 @@ class FoundationChart(cdk8s.Chart):
         )
         serving = [names.service_name(variant.name) for variant in experiment.variants]
         for name in (names.STAGER_SERVICE_ACCOUNT, *serving, names.MEASURING_JOB_SERVICE_ACCOUNT):
-            # Only a measuring Job that starts and stops servers calls the Kubernetes API, and its
-            # pod asks for the token. Pod Identity and the S3 driver bring tokens of their own.
+            # Only a measuring Job that starts and stops servers calls the Kubernetes API; its pod
+            # mounts the token itself. Pod Identity and the S3 driver use other tokens.
             k8s.KubeServiceAccount(
                 self,
                 f"account-{name}",
@@ -41,23 +41,23 @@ class FoundationChart(cdk8s.Chart):
                 automount_service_account_token=False,
             )
         self._policy("default-deny", None)
-        # Nobody in. Out: name look-ups, credentials and the Internet, for hubs have no fixed
-        # addresses.
+        # Stager and canary. Ingress: none. Egress: DNS, credentials and HTTPS to the Internet,
+        # because model hubs have no fixed addresses.
         out = [_dns(), _credentials(), _public_https()]
         self._policy("stager", names.STAGER_COMPONENT, ingress=[], egress=out)
         self._policy("canary", names.CANARY_COMPONENT, ingress=[], egress=out)
-        # The measuring Job in; out: name look-ups, credentials and S3. The kubelet's probes come
-        # from the pod's own node, which a network policy never shuts out. Checkpoints and artifacts
-        # are read by the S3 driver's pods, not through this pod's network. The policy holds for the
-        # whole pod, so vLLM may connect to whatever the uploader needs. The Neuron runtime reads
-        # the instance type from /sys, so the metadata service, and with it the node's credentials,
-        # stay shut.
+        # Servers. Ingress: the measuring Job. Egress: DNS, credentials and S3. The kubelet's probes
+        # come from the pod's own node, which a network policy never blocks. Checkpoints and
+        # artifacts are read by the S3 driver's pods, not through this pod's network. A policy
+        # applies to the whole pod, so vLLM can reach all that the uploader needs. The Neuron
+        # runtime reads the instance type from /sys and not from the metadata service, which stays
+        # blocked, and with it the node's credentials.
         measuring = k8s.NetworkPolicyIngressRule(
             from_=[_pods(names.MEASURING_JOB_COMPONENT)], ports=[_port(SERVING_PORT)]
         )
         self._policy("serving", names.SERVING_COMPONENT, ingress=[measuring], egress=out)
-        # Nobody in. Out: name look-ups, servers, credentials, S3, and the Kubernetes API where the
-        # Job starts and stops servers.
+        # Measuring Job. Ingress: none. Egress: DNS, servers, credentials, S3, and the Kubernetes
+        # API if the Job starts and stops servers.
         servers = _to(_pods(names.SERVING_COMPONENT), ports=[_port(SERVING_PORT)])
         out = [_dns(), servers, _credentials(), _public_https()]
         if experiment.spec.changes_servers:
@@ -72,7 +72,7 @@ class FoundationChart(cdk8s.Chart):
         ingress: list[k8s.NetworkPolicyIngressRule] | None = None,
         egress: list[k8s.NetworkPolicyEgressRule] | None = None,
     ) -> None:
-        """Refuse whatever no rule lets in or out. Without a component it holds for every pod."""
+        """Add a policy that allows only these rules, for pods of `component` (None: all pods)."""
         k8s.KubeNetworkPolicy(
             self,
             f"policy-{name}",
@@ -109,15 +109,15 @@ def _credentials() -> k8s.NetworkPolicyEgressRule:
 
 
 def _public_https() -> k8s.NetworkPolicyEgressRule:
-    """Let out to S3, which has public addresses only, and to the model hub."""
+    """Allow HTTPS to S3, which has only public addresses, and to the model hub."""
     return _to(_addresses("0.0.0.0/0", except_=PRIVATE_CIDRS), ports=[_port(443)])
 
 
 def _kubernetes_api() -> k8s.NetworkPolicyEgressRule:
-    """Let out to the API's Service and to its interfaces in the VPC.
+    """Allow HTTPS to the Kubernetes API: its Service and its network interfaces in the VPC.
 
-    Their addresses are private and generated, so all private ones are open at this port. Whatever
-    else listens there lets nobody in without a secret, which this pod does not have.
+    Their addresses are private and not known before the deploy, so the rule allows port 443 of all
+    private addresses. Other servers at that port need a secret, which this pod does not have.
     """
     return _to(*[_addresses(cidr) for cidr in CLUSTER_CIDRS], ports=[_port(443)])
 

@@ -1,8 +1,8 @@
 """The ConfigMap with the programs that run before and beside vLLM, as one zip file in a volume.
 
-The Neuron images have an interpreter and boto3; the programs come from here, so no image of ours is
-built on theirs. Python runs a zip file as it is and puts nothing on the path of a process that it
-starts (docs/decisions/0006-compiled-graphs.md).
+The Neuron images have Python and boto3. With the programs in a volume we need not build an image of
+our own on them. Python can run a zip file directly, and its child processes, such as vLLM, do not
+get our modules on their import path (docs/decisions/0006-compiled-graphs.md).
 """
 
 import base64
@@ -27,14 +27,14 @@ _MAIN = "pods/compiled_graphs/__main__.py"
 
 
 def graph_scripts_chart(scope: Construct, *, experiment: ResolvedNeuron) -> cdk8s.Chart:
-    """Make the ConfigMap, named by the programs' sources: the same for every variant.
+    """Make the ConfigMap, the same for all variants; its name has a hash of the programs' sources.
 
-    It is a chart of its own because the programs take much of CloudFormation's event of an update
-    (`stacks/constructs/applied_charts.py`), and the serving chart grows with the variants.
+    It is a chart of its own because the size of a chart is limited
+    (`stacks/constructs/applied_charts.py`): the programs are large, and so is the serving chart.
     """
     chart = cdk8s.Chart(scope, "graph-scripts", labels=experiment_labels(experiment))
-    # Not immutable: another version of zlib compresses the same programs to other bytes, and
-    # Kubernetes would refuse a deploy from that machine. No pod is replaced for them.
+    # The ConfigMap is not immutable: a machine with another version of zlib makes other bytes of
+    # the same programs, and Kubernetes would refuse its deploy. Such a change replaces no pod.
     k8s.KubeConfigMap(
         chart,
         "programs",
@@ -45,12 +45,12 @@ def graph_scripts_chart(scope: Construct, *, experiment: ResolvedNeuron) -> cdk8
 
 
 def graph_scripts_volume() -> k8s.Volume:
-    """The volume of the ConfigMap, which is in the cluster before the servers."""
+    """Return the volume of the ConfigMap, which is applied before the servers."""
     return k8s.Volume(name=VOLUME_NAME, config_map=k8s.ConfigMapVolumeSource(name=_name()))
 
 
 def graph_scripts_mount() -> k8s.VolumeMount:
-    """Read-only, in the server's container and in the one beside it."""
+    """Return the read-only mount for the server's container and for the uploader's."""
     return k8s.VolumeMount(name=VOLUME_NAME, mount_path=MOUNT_PATH, read_only=True)
 
 
@@ -66,11 +66,11 @@ def _sources() -> dict[str, str]:
 
 
 def zipped(sources: dict[str, str]) -> bytes:
-    """Return the texts as a zip file that depends on nothing else but the version of zlib."""
+    """Return the texts as a zip file; equal texts give equal bytes with the same zlib version."""
     archive = io.BytesIO()
     with ZipFile(archive, "w") as file:
         for path, text in sources.items():
-            # A ZipInfo that is made of a name alone has a fixed date.
+            # A ZipInfo that is made from only a name has a fixed date.
             file.writestr(ZipInfo(path), text, ZIP_DEFLATED)
     return archive.getvalue()
 

@@ -1,4 +1,4 @@
-"""Jobs on CPU nodes, named by their content and never changed in place."""
+"""Jobs on CPU nodes. A Job's name has a hash of its content, so no Job is changed in place."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,7 +8,7 @@ import cdk8s
 from charts import k8s, pods
 from charts.names import CPU_NODE_LABELS, Bindings, content_name, has_cdk_token
 
-# A pod that lost its node did not fail, so it does not count as a retry.
+# A pod that is disrupted, for example with its node, does not count as a failure.
 _DISRUPTED = k8s.PodFailurePolicyRule(
     action="Ignore",
     on_pod_conditions=[
@@ -40,11 +40,11 @@ def add_job(
     job_settings: Mapping[str, Any] | None = None,
     pod_settings: Mapping[str, Any] | None = None,
 ) -> str:
-    """Add the Job of one program that runs once, to its end, and return the Job's name.
+    """Add a Job that runs one program until it succeeds once; return the Job's name.
 
-    retries: how often a pod that failed is replaced, where no failure rule decides.
-    failure_rules: beside the one for pods that lost their node, which does not count.
-    calls_kubernetes: the pod holds a token of its service account.
+    retries: how many failed pods are replaced, unless a failure rule says otherwise.
+    failure_rules: rules in addition to `_DISRUPTED`.
+    calls_kubernetes: the pod mounts a token of its service account.
     job_settings, pod_settings: further fields of JobSpec and PodSpec.
     """
     if has_cdk_token(bindings.llmperf_image) and not bindings.llmperf_image_fingerprint:
@@ -68,12 +68,12 @@ def add_job(
         volume_mounts=list(mounts),
     )
     pod = k8s.PodSpec(
-        # The failure policy needs a new pod for each try.
+        # Kubernetes requires "Never" for a Job with a pod failure policy.
         restart_policy="Never",
         service_account_name=service_account,
         automount_service_account_token=calls_kubernetes,
         enable_service_links=False,
-        # Without a toleration it never runs on an accelerator node.
+        # The pod has no toleration, so it never runs on an accelerator node.
         node_selector=CPU_NODE_LABELS,
         security_context=pods.ordinary_user(fs_group),
         containers=[program],
@@ -102,7 +102,7 @@ def add_job(
 
 
 def on_exit(action: str, container: str, *codes: int) -> k8s.PodFailurePolicyRule:
-    """Return the rule for a Job whose container ended with one of these codes."""
+    """Return the rule for pods whose container `container` exited with one of these codes."""
     return k8s.PodFailurePolicyRule(
         action=action,
         on_exit_codes=k8s.PodFailurePolicyOnExitCodesRequirement(

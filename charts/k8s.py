@@ -1,7 +1,7 @@
 """Kubernetes' objects: cdk8s-plus' types for the type checker, plain data at run time.
 
-At run time cdk8s-plus is not loaded and no struct goes to jsii's process and back: both would take
-a tenth of a synthesis (`benchmarks/synth.py`). Tests hold the objects to Kubernetes' strict schema.
+At run time cdk8s-plus is not imported and no struct is sent to jsii's process: both would take a
+tenth of a synthesis (`benchmarks/synth.py`). Tests validate the objects with Kubernetes' schema.
 """
 
 from __future__ import annotations
@@ -31,31 +31,31 @@ else:
     }
 
     class Quantity:
-        """An amount such as `4Gi`, as it stands in the manifest."""
+        """An amount such as `4Gi`, as text in the manifest."""
 
         from_string = staticmethod(str)
 
     class IntOrString:
-        """A port's number or name, as it stands in the manifest."""
+        """A port's number or name, unchanged in the manifest."""
 
         from_string = staticmethod(str)
         from_number = staticmethod(int)
 
     def __getattr__(name: str) -> Any:
-        """Return a maker of objects for `KubeJob` and the like, else a maker of structs."""
+        """Return a function that makes an object (`KubeJob` and the like), or else a struct."""
         if name.startswith("_"):
             raise AttributeError(name)
         return _kind(name.removeprefix("Kube")) if name.startswith("Kube") else _fields
 
     def _fields(**values: Any) -> dict[str, Any]:
-        """Return a struct's fields under Kubernetes' names, without those that are None."""
+        """Return a struct's fields, named in camelCase as in Kubernetes, without those of None."""
         return {_camel(name): value for name, value in values.items() if value is not None}
 
     def _camel(name: str) -> str:
         return re.sub(r"_(\w)", lambda match: match[1].upper(), name.rstrip("_"))
 
     def _plain(value: Any) -> Any:
-        """Return JSON data with sorted keys: cdk8s writes a patch in the order that it is given."""
+        """Return JSON data with sorted keys, because cdk8s keeps the order of keys in a patch."""
         if isinstance(value, Mapping):
             return {key: _plain(item) for key, item in sorted(value.items())}
         return [_plain(item) for item in value] if isinstance(value, list | tuple) else value

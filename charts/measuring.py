@@ -1,7 +1,7 @@
 """The measuring Job and its run specification.
 
-The specification is in no manifest and no template: prompts may be personal, may be large, and may
-hold text that CloudFormation or `envsubst` would replace.
+The specification is a file outside manifests and template: prompts may be personal or large, or
+have text that CloudFormation or `envsubst` would replace.
 """
 
 import hashlib
@@ -27,9 +27,9 @@ from draftworth.records.servers import START_ALLOWANCE_MINUTES
 
 @dataclass(frozen=True, kw_only=True)
 class RunSpecFile:
-    """The file's bytes, and their hash, which the pod checks.
+    """The run specification's bytes, and their hash, which the pod checks.
 
-    It is stored under the hash, so an object that a pod was told of is never replaced.
+    The file's key in S3 has the hash, so no deploy replaces an object that a pod still needs.
     """
 
     data: bytes
@@ -44,7 +44,7 @@ def run_spec_file(experiment: ResolvedNeuron) -> RunSpecFile:
             variant.name: [_server(experiment, slot) for slot in variant.slots]
             for variant in experiment.variants
         },
-        # The pod reads its deadline from a file: here it would become part of the Job's content.
+        # The pod reads its deadline from a file. Here the deadline would change the Job's name.
         ready_deadline_seconds=None,
         start_allowance_seconds=60 * START_ALLOWANCE_MINUTES,
     )
@@ -54,21 +54,21 @@ def run_spec_file(experiment: ResolvedNeuron) -> RunSpecFile:
 
 def _server(experiment: ResolvedNeuron, slot: PlacedSlot) -> Server:
     name = names.server_name(slot)
-    # The claims of servers that stay take whatever is free, so their slot is not known.
+    # Where servers are not started and stopped, a claim gets any free devices: no slot is known.
     number = slot.number if experiment.spec.changes_servers else None
     return Server(base_url=names.base_url(name), slot=number, name=name)
 
 
 CONTAINER_NAME = "llmperf"
-# It keeps its name and is changed in place, so a new deadline reaches the pod that measures and the
-# Job stays.
+# This ConfigMap is changed in place, without a hash in its name, so that a new deadline reaches the
+# running pod and the Job is not replaced.
 DEADLINE_CONFIG_MAP = "llmperf-deadline"
 DEADLINE_FOLDER = "/etc/draftworth-deadline"
 DEADLINE_FILE = "deadline-minutes"
 HOME = "/home/llmperf"
 SCALING_ROLE = "scale-servers"
 
-# Time to finish an upload and write the journal after SIGTERM.
+# After SIGTERM the program needs time to finish an upload and to write its journal.
 TERMINATION_GRACE_SECONDS = 60
 
 MEASURING_JOB_CPUS = 2
@@ -77,9 +77,9 @@ WRITABLE_FOLDER_GIB = 5
 
 
 class MeasuringChart(cdk8s.Chart):
-    """The Job, named by its content and never changed in place, and its deadline.
+    """The measuring Job, whose name has a hash of its content, and the ConfigMap of its deadline.
 
-    job_name: the keys of its runs begin with `runs/<job name>-`.
+    job_name: the Job's name; the keys of its runs in S3 begin with `runs/<job name>-`.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class MeasuringChart(cdk8s.Chart):
             id_,
             labels=names.component_labels("llmperf", names.MEASURING_JOB_COMPONENT, experiment),
         )
-        # First in the chart, and so in the cluster before the pod that needs it.
+        # The role is the first in the chart, so it is applied before the pod that needs it.
         if experiment.spec.changes_servers:
             self._let_scale(names.server_names(experiment))
         k8s.KubeConfigMap(
@@ -108,7 +108,7 @@ class MeasuringChart(cdk8s.Chart):
         self.job_name = _add_job(self, experiment, bindings, serving)
 
     def _let_scale(self, deployments: Sequence[str]) -> None:
-        """Let the Job set the scale of these Deployments, and not even look at them otherwise."""
+        """Let the Job change the scale of these Deployments; it may not even read them."""
         k8s.KubeRole(
             self,
             "role",
@@ -147,7 +147,7 @@ def _add_job(
         container=CONTAINER_NAME,
         command=["python", "-m", "pods.measuring"],
         arguments={
-            # The hash is part of the Job's content and so of its name: other prompts, another Job.
+            # With the hash the Job's content and name change when the prompts change.
             "--run-spec": bindings.run_spec_url,
             "--run-spec-sha256": bindings.run_spec_sha256,
             "--results": f"s3://{bindings.results_bucket}/{RUNS_FOLDER}",
@@ -155,7 +155,7 @@ def _add_job(
         },
         environment={"HOME": HOME},
         more_variables=[
-            # The Job controller writes these labels: they are the same for every pod of the Job.
+            # The Job controller sets these labels to the same values in all pods of the Job.
             field_variable(
                 run_specification.JOB_NAME_VARIABLE,
                 f"metadata.labels['{run_specification.JOB_NAME_LABEL}']",
@@ -167,30 +167,30 @@ def _add_job(
         ],
         service_account=names.MEASURING_JOB_SERVICE_ACCOUNT,
         labels=names.component_labels("llmperf", names.MEASURING_JOB_COMPONENT, experiment),
-        # Part of the Job's content and so of its name: a change of the servers, or a raised rerun,
-        # makes another Job, which measures again.
+        # The annotations are part of the Job's content: a change of the servers, or a higher
+        # `rerun`, makes a Job with another name, which measures again.
         annotations={
             "draftworth/serving-content": names.stable_hash(serving.content, length=16),
             "draftworth/rerun": str(experiment.spec.rerun),
         },
-        # No CPU limit: a throttled client would report its own waiting as latency.
+        # There is no CPU limit: a throttled client would measure its own waiting as latency.
         resources=resources(cpus=MEASURING_JOB_CPUS, memory_gib=MEASURING_JOB_MEMORY_GIB),
         volumes=[
             k8s.Volume(
                 name="deadline", config_map=k8s.ConfigMapVolumeSource(name=DEADLINE_CONFIG_MAP)
             ),
-            # Ray writes below $HOME and /tmp; the rest of the container is read-only.
+            # Ray writes to $HOME and /tmp; the rest of the container's file system is read-only.
             empty_folder("home", size_gib=WRITABLE_FOLDER_GIB),
             empty_folder("tmp", size_gib=WRITABLE_FOLDER_GIB),
         ],
         mounts=[
-            # The folder and not the file: a file that is mounted alone is never updated.
+            # The folder is mounted, because a single mounted file (subPath) is never updated.
             k8s.VolumeMount(name="deadline", mount_path=DEADLINE_FOLDER, read_only=True),
             k8s.VolumeMount(name="home", mount_path=HOME),
             k8s.VolumeMount(name="tmp", mount_path="/tmp"),  # noqa: S108 (a volume of this pod)
         ],
-        # For pods that died, for example without memory: the next one goes on where they stopped,
-        # under the same deadline. A run that failed has its own exit code and is not retried.
+        # Retries are for pods that died, for example out of memory: the next pod continues the run
+        # with the same deadline. A run that failed has its own exit code and is not retried.
         retries=run_specification.POD_RETRIES,
         calls_kubernetes=experiment.spec.changes_servers,
         failure_rules=[
@@ -200,10 +200,10 @@ def _add_job(
                 run_specification.EXIT_FAILED,
                 run_specification.EXIT_WRONG_INPUT,
             ),
-            # A pod that was told to end did not fail.
+            # A pod that got SIGTERM did not fail.
             on_exit("Ignore", CONTAINER_NAME, run_specification.EXIT_INTERRUPTED),
         ],
-        # A new pod waits until the one before has ended, or two would measure at once.
+        # A new pod starts only after the old one has ended, so two never measure at the same time.
         job_settings={"pod_replacement_policy": "Failed"},
         pod_settings={
             "active_deadline_seconds": run_specification.POD_DEADLINE_SECONDS,
@@ -214,14 +214,14 @@ def _add_job(
 
 
 def _beside_the_servers() -> k8s.PodAffinity:
-    """Keep the pod pending until the first server has its node and devices.
+    """Return an affinity that keeps the pod pending until the first server is on a node.
 
-    So a run starts by itself once the accelerator nodes are there, however long after the deploy,
-    and traffic to the servers stays within their zone. There is ONE term for all servers: the
-    scheduler counts only pods that match every required term (kube-scheduler, InterPodAffinity,
-    `updateWithAffinityTerms`), so with a term for each variant no pod would match. `suspend: true`
-    would not do: `kubectl apply` resets every field that it is given, so an apply after the start
-    would suspend the run and delete its pod.
+    So a run starts by itself when there are accelerator nodes, however long after the deploy, and
+    traffic to the servers stays in their zone. There is ONE term for all servers: the scheduler
+    counts only pods that match all required terms (kube-scheduler, InterPodAffinity,
+    `updateWithAffinityTerms`), so with a term for each variant no pod would match. A Job with
+    `suspend: true` would be no alternative: `kubectl apply` resets the fields of a manifest, so
+    another apply after the start would suspend the run and delete its pod.
     """
     term = k8s.PodAffinityTerm(
         topology_key="topology.kubernetes.io/zone",

@@ -1,6 +1,6 @@
 """Names of Kubernetes objects, and the values of a deployment that the charts need.
 
-Names in the account are in `draftworth.experiment.naming`.
+Names of AWS resources are in `draftworth.experiment.naming`.
 """
 
 import re
@@ -16,7 +16,7 @@ from draftworth.serving.command import SERVING_PORT
 
 @dataclass(frozen=True, kw_only=True)
 class Bindings:
-    """Names of AWS resources; CDK tokens, real names or placeholders like `${RESULTS_BUCKET}`."""
+    """Names of AWS resources: real ones, CDK tokens, or placeholders like `${RESULTS_BUCKET}`."""
 
     region: str
     checkpoints_bucket: str
@@ -34,7 +34,7 @@ class Bindings:
     """
 
 
-# One experiment at a time: its Services are named by variant only.
+# A cluster holds one experiment, because Services are named by variant, not by experiment.
 NAMESPACE = PROJECT
 # EKS Pod Identity associates an IAM role with each of these and with each variant's `service_name`.
 MEASURING_JOB_SERVICE_ACCOUNT = "llmperf"
@@ -52,43 +52,43 @@ STAGER_COMPONENT: Mapping[str, str] = {"app.kubernetes.io/component": "checkpoin
 CANARY_COMPONENT: Mapping[str, str] = {"app.kubernetes.io/component": "canary"}
 
 VARIANT_LABEL = "draftworth/variant"
-# Its value is `server_name`.
+# The value of this label is `server_name`.
 SERVER_LABEL = "app.kubernetes.io/instance"
 
 CONTENT_HASH_LENGTH = 8
-# The text of a CDK token holds a number that changes with unrelated code.
+# The text of a CDK token has a number that changes when unrelated code changes.
 _CDK_TOKEN = re.compile(r"\$\{Token\[[^\]]*\]\}")
 
 
 def service_name(variant_name: str) -> str:
-    """Return the name of a variant's service account and of its Deployment and Service at home."""
+    """Return the name of a variant's service account, and of its server in its home slot."""
     return f"vllm-{dns_label(variant_name)}"
 
 
 def server_name(slot: PlacedSlot) -> str:
-    """Return the name of a variant's Deployment and Service in one slot: `slot1-vllm-baseline`.
+    """Return the name of a variant's Deployment and Service in a slot, as `slot1-vllm-baseline`.
 
-    In its home the server has the variant's own name, `vllm-...`, so no name of a variant makes the
-    name of another one's second server. A candidate of a search has no home. If a later experiment
-    has it as a variant, its server gets another name, and CloudFormation, which deletes last,
-    deletes no server that this deploy has made.
+    In the variant's home slot it is only `service_name`. That begins with `vllm-`, so it never
+    equals the name of another variant's second server. A search's candidate has no home slot: if
+    the next experiment has the same variant, its server gets another name, and CloudFormation,
+    which deletes old resources last, does not delete the new server.
     """
     home = service_name(slot.variant)
     return home if slot.is_home else f"slot{slot.number}-{home}"
 
 
 def server_names(experiment: ResolvedNeuron) -> tuple[str, ...]:
-    """Return every server's name, whether it runs from the start or not."""
+    """Return the names of all servers, also of those that do not run from the start."""
     return tuple(server_name(slot) for variant in experiment.variants for slot in variant.slots)
 
 
 def base_url(server: str) -> str:
-    """Return the address of a server inside the cluster, without `/v1`."""
+    """Return the URL of a server inside the cluster, without `/v1`."""
     return f"http://{server}.{NAMESPACE}.svc:{SERVING_PORT}"
 
 
 def experiment_labels(experiment: ResolvedExperiment) -> dict[str, str]:
-    """Return the labels of every object of an experiment."""
+    """Return the labels that all objects of an experiment have."""
     return {
         "app.kubernetes.io/part-of": PROJECT,
         "draftworth/experiment": experiment.name,
@@ -96,9 +96,9 @@ def experiment_labels(experiment: ResolvedExperiment) -> dict[str, str]:
 
 
 def selector_labels(slot: PlacedSlot) -> dict[str, str]:
-    """Return labels that select one server's pods, and not those of the variant's other server.
+    """Return the labels that select the pods of one server, not of the variant's other server.
 
-    There are no more than needed, because a Deployment's selector cannot be changed.
+    They are as few as possible, because a Deployment's selector cannot be changed.
     """
     return {**SERVING_COMPONENT, SERVER_LABEL: server_name(slot)}
 
@@ -112,28 +112,28 @@ def server_labels(experiment: ResolvedNeuron, slot: PlacedSlot) -> dict[str, str
 def component_labels(
     name: str, component: Mapping[str, str], experiment: ResolvedNeuron
 ) -> dict[str, str]:
-    """Return the labels of objects of a component.
+    """Return the labels of the objects of a component.
 
-    A canary has not the variant's, which its Service selects.
+    A canary has no label of the variant's server, so the server's Service never selects it.
     """
     return {"app.kubernetes.io/name": name, **component, **experiment_labels(experiment)}
 
 
 def content_name(prefix: str, content: Any) -> str:
-    """Return a name for an object that cannot be changed in place: other content, other name.
+    """Return a name with a hash of the content, for an object that cannot be changed in place.
 
-    All CDK tokens in the content count as the same, whatever number they have in this synthesis.
+    All CDK tokens in the content count as equal, because their numbers differ between syntheses.
     """
     return f"{prefix}-{stable_hash(content, length=CONTENT_HASH_LENGTH)}"
 
 
 def stable_hash(content: Any, *, length: int) -> str:
-    """Return a hash of the content in which all CDK tokens count as the same."""
+    """Return a hash of the content, for which all CDK tokens count as equal."""
     return content_hash(_masked(content), length=length)
 
 
 def has_cdk_token(text: str) -> bool:
-    """Return whether the text holds a value that only CloudFormation will know."""
+    """Return whether the text has a CDK token: a value that is known only at deployment."""
     return _CDK_TOKEN.search(text) is not None
 
 

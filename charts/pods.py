@@ -1,11 +1,11 @@
-"""Parts of objects and pods that several charts share; names and labels are in `names.py`."""
+"""Parts of Kubernetes objects that several charts need; names and labels are in `names.py`."""
 
 from collections.abc import Mapping
 
 from charts import k8s
 from charts.names import NAMESPACE
 
-# The user of our own image.
+# The user id in the measuring image.
 USER_ID = 10001
 
 
@@ -17,7 +17,7 @@ def metadata(
 
 
 def gib(amount: int) -> k8s.Quantity:
-    """Return an amount of memory or storage."""
+    """Return an amount of memory or storage in GiB as a Quantity."""
     return k8s.Quantity.from_string(f"{amount}Gi")
 
 
@@ -29,10 +29,10 @@ def resources(
     limit_cpus: bool = False,
     claims: list[k8s.ResourceClaim] | None = None,
 ) -> k8s.ResourceRequirements:
-    """Return requests, and limits equal to them.
+    """Return resource requests, with equal limits for memory and storage.
 
-    limit_cpus: CPUs have a limit too (QoS class Guaranteed), so the container can take nothing from
-    its neighbour on the node, which may be measured.
+    limit_cpus: CPUs have a limit too (QoS class Guaranteed), so the container cannot slow down
+    another server on the node, which may be measured.
     """
     amounts = {"memory": gib(memory_gib)}
     if ephemeral_storage_gib is not None:
@@ -43,7 +43,7 @@ def resources(
 
 
 def no_rights() -> k8s.SecurityContext:
-    """Return the context of a container without capabilities that cannot write to its image."""
+    """Return the security context of a container: no capabilities, read-only file system."""
     return k8s.SecurityContext(
         allow_privilege_escalation=False,
         read_only_root_filesystem=True,
@@ -52,7 +52,7 @@ def no_rights() -> k8s.SecurityContext:
 
 
 def ordinary_user(fs_group: int | None) -> k8s.PodSecurityContext:
-    """Return the context of pods of our own image; `fs_group` owns the volumes they write to."""
+    """Return the security context of pods with our own image; `fs_group` owns their volumes."""
     return k8s.PodSecurityContext(
         run_as_non_root=True,
         run_as_user=USER_ID,
@@ -63,7 +63,7 @@ def ordinary_user(fs_group: int | None) -> k8s.PodSecurityContext:
 
 
 def aws_environment(region: str) -> dict[str, str]:
-    """Return the environment of a program that calls AWS: boto3 reads the second name."""
+    """Return the environment of a program that calls AWS; boto3 reads AWS_DEFAULT_REGION."""
     return {"AWS_REGION": region, "AWS_DEFAULT_REGION": region, "PYTHONUNBUFFERED": "1"}
 
 
@@ -73,12 +73,12 @@ def variables(environment: Mapping[str, str]) -> list[k8s.EnvVar]:
 
 
 def field_variable(name: str, path: str) -> k8s.EnvVar:
-    """Return an environment variable with a field of the pod's object as its value."""
+    """Return an environment variable whose value is the pod's field at `path` (downward API)."""
     field = k8s.ObjectFieldSelector(field_path=path)
     return k8s.EnvVar(name=name, value_from=k8s.EnvVarSource(field_ref=field))
 
 
 def empty_folder(name: str, *, size_gib: int, medium: str | None = None) -> k8s.Volume:
-    """Return a folder that lives as long as its pod, on the node's disk or in its memory."""
+    """Return an emptyDir volume on the node's disk, or in memory with `medium="Memory"`."""
     source = k8s.EmptyDirVolumeSource(size_limit=gib(size_gib), medium=medium)
     return k8s.Volume(name=name, empty_dir=source)

@@ -1,4 +1,4 @@
-"""The vLLM services: a Deployment and a Service for each variant and slot, with devices by DRA."""
+"""The vLLM servers: a Deployment and a Service per variant and slot; devices are claimed by DRA."""
 
 from typing import Any
 
@@ -17,29 +17,29 @@ from draftworth.serving.command import SERVING_PORT
 NEURON_DRIVER = "neuron.aws.com"
 DEVICE_CLASS = "neuron.aws.com"
 DEVICE_REQUEST = "neurons"
-# On top of the startup probe, for the node to join and the image to be pulled.
+# Added to the compile limit: time for a node to join the cluster and for the image to be pulled.
 ROLLOUT_MARGIN_MINUTES = 30
 
 
 class CandidateChart(cdk8s.Chart):
-    """One candidate's server of a search. It needs the serving chart, and no other candidate's.
+    """The server of a search's candidate. It needs the serving chart, not other candidates' charts.
 
-    All candidates in one chart would be too much for the event of an update
+    All candidates in one chart would exceed the size limit of an update
     (`stacks/constructs/applied_charts.py`).
     """
 
 
 class ServingChart(cdk8s.Chart):
-    """Every variant's server, and a second one for its other slot where servers start and stop.
+    """A server for each slot of each variant, and the templates of all device claims.
 
-    The first one runs from the start, in its variant's home; the other one when the measuring Job
-    scales it (`pods/measuring/kubernetes_servers.py`). A search's candidates but the first do so
-    too. Their servers are in `candidates`; the claims of all are here.
+    A variant has a second slot if the experiment starts and stops servers. The server in the home
+    slot runs from the start; the measuring Job starts the other (see `KubernetesServers`).
+    Of a search's candidates, whose servers are in `candidates`, only the first runs from the start.
 
-    There is no PodDisruptionBudget: EKS ends a node that Spot wants back, or that is scaled down,
-    after about 15 minutes whatever a budget says; it would only keep a node that is paid for.
+    There is no PodDisruptionBudget: EKS ends a Spot node that EC2 reclaims, or one that is scaled
+    down, after about 15 minutes in spite of a budget, which would only make that node cost more.
 
-    content: all that decides how the servers behave, as plain data.
+    content: the specs of all Deployments, as plain data.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class ServingChart(cdk8s.Chart):
         return chart
 
     def _claim_template(self, slot: PlacedSlot) -> str:
-        # The name has a content hash: a ResourceClaimTemplate cannot be changed in place.
+        # The name has a hash of the spec, because a ResourceClaimTemplate cannot be changed.
         place = _asked_place(self._experiment, slot)
         if place in self._claim_templates:
             return self._claim_templates[place]
@@ -90,7 +90,7 @@ class ServingChart(cdk8s.Chart):
     ) -> None:
         spec = k8s.DeploymentSpec(
             replicas=replicas,
-            # A rolling update would need a second slot beside the running one.
+            # A rolling update would need devices for a second pod.
             strategy=k8s.DeploymentStrategy(type="Recreate"),
             revision_history_limit=1,
             progress_deadline_seconds=60 * (COMPILE_LIMIT_MINUTES + ROLLOUT_MARGIN_MINUTES),
@@ -108,7 +108,7 @@ class ServingChart(cdk8s.Chart):
         port = k8s.ServicePort(
             name=PORT_NAME,
             port=SERVING_PORT,
-            # The same number: the VPC CNI enforces network policies only then.
+            # Equal to `port`, because otherwise the VPC CNI does not enforce network policies.
             target_port=k8s.IntOrString.from_number(SERVING_PORT),
             protocol="TCP",
         )
@@ -119,7 +119,7 @@ class ServingChart(cdk8s.Chart):
 
 
 def _asked_place(experiment: ResolvedNeuron, slot: PlacedSlot) -> int | None:
-    # Nothing depends on the place where servers stay, or where a node has one place.
+    # A claim is limited to one place only if servers start and stop and a node has several places.
     placement = experiment.placement
     asked = experiment.spec.changes_servers and placement.slots_a_node > 1
     return placement.place(slot) if asked else None
@@ -128,10 +128,10 @@ def _asked_place(experiment: ResolvedNeuron, slot: PlacedSlot) -> int | None:
 def claim_template_spec(
     experiment: ResolvedNeuron, place: int | None
 ) -> k8s.ResourceClaimTemplateSpec:
-    """Connected devices, configured for the experiment's logical cores.
+    """Return a claim of connected devices, configured for the experiment's logical cores.
 
-    Every pod made from the template gets a claim of its own, and its devices when it is scheduled,
-    before any init container runs: an init container that waits for devices would wait for ever.
+    Each pod gets its own claim from the template. The devices are allocated when the pod is
+    scheduled, before its init containers run, so no init container has to wait for devices.
     """
     serving = experiment.spec.serving
     selectors = [
@@ -167,17 +167,17 @@ def claim_template_spec(
 
 
 def _not_of_other_places(experiment: ResolvedNeuron, place: int) -> str:
-    # A group of connected devices that lacks one is too small for a claim. So the driver's groups
-    # decide which devices a place has, and no numbers that are written here: if a driver counts or
-    # groups in another way, the claims still fit, as they do without a place
+    # Excluding a single device of each other place is enough: a group of connected devices without
+    # that device is too small for a claim. The driver decides which other devices are in a group,
+    # so claims can be allocated also if a driver numbers or groups devices in another way
     # (docs/decisions/0018-repetitions.md).
     others = [d for n, d in enumerate(experiment.placement.corner_devices()) if n != place]
     return f"!(device.attributes['{NEURON_DRIVER}'].deviceId in {others})"
 
 
 def _connected(devices: int) -> list[k8s.DeviceConstraint] | None:
-    # Without it a claim may get any devices. For one device it must be left out: the driver
-    # publishes the groups only where there are several devices, and EFA.
+    # Without a constraint a claim may get any devices. A claim of one device must have none: the
+    # driver publishes the group only on nodes with EFA and several devices.
     if devices == 1:
         return None
     group = f"resource.aws.com/devicegroup{devices}_id"

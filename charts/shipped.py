@@ -1,9 +1,9 @@
-"""The files that travel to each pod and function: named here only, mostly whole folders.
+"""The lists of the files, mostly whole folders, that each pod and Lambda function gets.
 
-Images, function packages and the ConfigMap of the serving pods are made from these lists, and
-`docs/architecture.md` shows them (a test compares). Every folder of the domain that travels needs
-nothing but the standard library; `draftworth/measuring` also needs `httptools`, and
-`draftworth/report` jinja2 and matplotlib, which are loaded when a run is over.
+Image, function packages and the ConfigMap of the serving pods are built from these lists, and
+`docs/architecture.md` shows them (a test compares). The listed folders of `draftworth` need only
+the standard library, with two exceptions: `draftworth/measuring` needs `httptools`, and
+`draftworth/report` needs jinja2 and matplotlib, which are imported at the end of a run.
 """
 
 from collections.abc import Iterator, Mapping
@@ -32,7 +32,7 @@ METRICS_PUBLISHER = (
     "draftworth/metrics",
     "lambdas/metrics_publisher",
 )
-# File by file, because CloudFormation's event of an update has a limit and holds them twice
+# Single files, because an update event of CloudFormation holds them twice and its size is limited
 # (`stacks/constructs/applied_charts.py`).
 SERVING_POD = (
     "draftworth/__init__.py",
@@ -77,7 +77,7 @@ _ENDINGS = ("*.py", "*.toml", "*.jinja", "*.mplstyle")
 
 
 def source_files(shipped: tuple[str, ...]) -> Iterator[str]:
-    """Yield the files of a list, relative to the repository, sorted within each folder."""
+    """Yield the paths of a list's files, relative to the repository, sorted in each folder."""
     for name in shipped:
         path = ROOT / name
         files = [path] if path.is_file() else sorted(f for e in _ENDINGS for f in path.rglob(e))

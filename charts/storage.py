@@ -1,9 +1,9 @@
-"""Volumes: checkpoints and compiled artifacts, read from S3 by the pods that serve them.
+"""Volumes with which pods read checkpoints and compiled graphs from S3.
 
-The driver mounts with the serving pods' own role (`authenticationSource: pod`). Two servers share a
-volume and not its mount: the driver starts one Mountpoint for each service account ("Mountpoint Pod
-Sharing" of its documentation). A start reads each checkpoint once, so a local cache would only
-write every byte to the disk.
+The S3 CSI driver mounts with the role of the pod (`authenticationSource: pod`). Two variants may
+share a volume, but not a mount: the driver starts a Mountpoint for each service account (see
+"Mountpoint Pod Sharing" in its documentation). There is no local cache: a server reads each
+checkpoint only once per start, so a cache would only write all of it to the disk.
 """
 
 from dataclasses import asdict, dataclass
@@ -17,14 +17,14 @@ from charts.pods import metadata
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
 from draftworth.serving.command import ModelPaths
 
-# Both API objects must state a size; the driver ignores it.
+# Kubernetes requires a size in volume and claim; the driver ignores it.
 IGNORED_CAPACITY = "1Gi"
 ARTIFACTS_PATH = "/artifacts"
 
 
 @dataclass(frozen=True, kw_only=True)
 class BucketVolume:
-    """A bucket, or a part of it, as a read-only volume; `role`: target, draft or artifacts."""
+    """A bucket, or a prefix of it, as a read-only volume; `role`: target, draft or artifacts."""
 
     role: str
     bucket: str
@@ -34,11 +34,10 @@ class BucketVolume:
     def mount_options(self, experiment: ResolvedNeuron) -> list[str]:
         """Return options of Mountpoint for Amazon S3.
 
-        The driver's mount belongs to another user than the serving process, hence `allow-other`.
-        With a pod's own credentials the driver keeps Mountpoint from the metadata service, and
-        without it Mountpoint assumes a network of 10 Gbit/s, so the throughput is given. A CPU node
-        that mounts the same volume has less; the figure only limits how many requests are under
-        way.
+        `allow-other` is needed because another user than the server's owns the mount. The network's
+        throughput is given because Mountpoint would assume 10 Gbit/s: with a pod's own credentials
+        the driver blocks its access to the metadata service. A CPU node that mounts the volume has
+        a slower network; that does no harm, as the number only limits concurrent requests.
         """
         gbit = experiment.spec.accelerator.s3_gbit_per_s
         options = ["read-only", "allow-other", f"region {self.region}"]
@@ -46,17 +45,17 @@ class BucketVolume:
         return [*options, f"prefix {self.prefix}/"] if self.prefix else options
 
     def name(self, experiment: ResolvedNeuron) -> str:
-        """Return the name of the PersistentVolume, its claim and its handle.
+        """Return the name of the PersistentVolume, of its claim and its volume handle.
 
-        It has the experiment, because PersistentVolumes have no namespace, and a content hash,
-        because neither object can be changed in place.
+        The name has the experiment's, because PersistentVolumes have no namespace, and a content
+        hash, because neither PersistentVolume nor claim can be changed in place.
         """
         content = {"bucket": self.bucket, "options": self.mount_options(experiment)}
         return content_name(f"{experiment.names.prefix}-{self.role}", content)
 
 
 def bucket_volumes(variant: NeuronVariant, bindings: Bindings) -> list[BucketVolume]:
-    """Return a server's volumes: the variant's checkpoints, and every variant's compiled graphs."""
+    """Return a server's volumes: the variant's checkpoints, and the whole artifacts bucket."""
     parts: dict[str, tuple[str, str | None]] = {
         role: (bindings.checkpoints_bucket, model.storage_prefix)
         for role, model in variant.checkpoints.items()
@@ -84,7 +83,7 @@ def pod_volumes(
 
 
 def pod_mounts(variant: NeuronVariant, bindings: Bindings) -> list[k8s.VolumeMount]:
-    """Return the volumes' paths. They are in compiled graphs, so they are the same in every pod."""
+    """Return the mounts of `pod_volumes`; all pods have the same paths, as graphs contain them."""
     paths = {**asdict(ModelPaths()), "artifacts": ARTIFACTS_PATH}
     return [
         k8s.VolumeMount(name=v.role, mount_path=paths[v.role], read_only=True)
@@ -95,7 +94,7 @@ def pod_mounts(variant: NeuronVariant, bindings: Bindings) -> list[k8s.VolumeMou
 def storage_chart(
     scope: Construct, *, experiment: ResolvedNeuron, bindings: Bindings
 ) -> cdk8s.Chart:
-    """Make PersistentVolumes and their claims. Variants with the same draft share its volume."""
+    """Make PersistentVolumes and their claims; variants with the same draft share its volume."""
     chart = cdk8s.Chart(scope, "storage", labels=experiment_labels(experiment))
     volumes = [v for variant in experiment.variants for v in bucket_volumes(variant, bindings)]
     for volume in dict.fromkeys(volumes):
@@ -115,11 +114,11 @@ def storage_chart(
 def volume_spec(
     experiment: ResolvedNeuron, volume: BucketVolume, name: str, *, namespace: str
 ) -> k8s.PersistentVolumeSpec:
-    """Return the spec of this PersistentVolume, for the claim of the same name in the namespace."""
+    """Return the PersistentVolume's spec; it can be bound only to the claim `namespace`/`name`."""
     return k8s.PersistentVolumeSpec(
         capacity={"storage": k8s.Quantity.from_string(IGNORED_CAPACITY)},
         access_modes=["ReadOnlyMany"],
-        # No bucket is deleted with its volume.
+        # The bucket must not be deleted with its volume.
         persistent_volume_reclaim_policy="Retain",
         storage_class_name="",
         claim_ref=k8s.ObjectReference(name=name, namespace=namespace),
@@ -136,7 +135,7 @@ def volume_spec(
 
 
 def claim_spec(volume_name: str) -> k8s.PersistentVolumeClaimSpec:
-    """Return the spec of the claim of one volume."""
+    """Return the spec of the claim that is bound to the volume `volume_name`."""
     size = {"storage": k8s.Quantity.from_string(IGNORED_CAPACITY)}
     return k8s.PersistentVolumeClaimSpec(
         access_modes=["ReadOnlyMany"],

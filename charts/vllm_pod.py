@@ -1,7 +1,7 @@
-"""A vLLM pod: the slot of connected devices that it claims, its container and its volumes.
+"""A vLLM pod: its claim of connected devices, its containers and its volumes.
 
-The variant decides the speculation flags, the draft mount, the artifact key and the names. All else
-comes from the experiment, which the variants share, so the comparison is fair.
+The variant decides only the speculation flags, the draft's mount, the artifact key and the names.
+All else comes from the experiment and is equal for all variants, so the comparison is fair.
 """
 
 import json
@@ -18,18 +18,18 @@ from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
 from draftworth.records import servers
 from draftworth.serving.command import SERVING_PORT, ModelPaths
 
-# A tenth of CPU and memory stays with the kernel, kubelet and the DaemonSets (CNI, DRA driver, S3
+# A tenth of CPU and memory is left for the kernel, the kubelet and DaemonSets (CNI, DRA driver, S3
 # mounts, log and metric agents). A node also reports 2 to 3 % less memory than its data sheet.
 SLOTS_SHARE_OF_NODE = 0.9
-# vLLM's processes exchange tensors here. AWS's own sample for speculation on trn2 gives a server
-# 128 GiB. It is a limit and no reservation: the server can use the rest.
+# The part of a server's memory that /dev/shm may use, where vLLM's processes exchange tensors. In
+# AWS's sample for speculation on trn2 it is 128 GiB. The server can use what /dev/shm does not.
 SHARED_MEMORY_SHARE = 0.25
-# Compiled graphs, the compiler's cache and work folder.
+# For compiled graphs, the compiler's cache and its work folder.
 SCRATCH_GIB_PER_DEVICE = 25
 MIN_SCRATCH_GIB = 50
-# For the container's own writable layer and its log.
+# For the container's writable layer and its log.
 CONTAINER_LAYER_GIB = 20
-# The container beside the server hashes and uploads compiled graphs once, part by part.
+# The uploader container hashes and uploads compiled graphs once, in parts.
 UPLOADER_CPUS = 1
 UPLOADER_MEMORY_GIB = 1
 UPLOADER_EPHEMERAL_STORAGE_GIB = 1
@@ -37,7 +37,7 @@ UPLOADER_EPHEMERAL_STORAGE_GIB = 1
 
 @dataclass(frozen=True, kw_only=True)
 class SlotResources:
-    """Resources of one server; the container beside it has its own, out of the same slot."""
+    """Resources of the server's container; those of the uploader are already subtracted."""
 
     cpus: int
     memory_gib: int
@@ -49,7 +49,7 @@ class SlotResources:
 
 
 def slot_resources(experiment: ResolvedNeuron) -> SlotResources:
-    """Return the resources of one service by the devices it claims: equal for every variant."""
+    """Return a server's share of its node, by the devices it claims; equal for all variants."""
     node, devices = experiment.spec.accelerator, experiment.spec.serving.slot_devices
     share = SLOTS_SHARE_OF_NODE * devices / node.devices
     memory = math.floor(node.memory_gib * share) - UPLOADER_MEMORY_GIB
@@ -72,12 +72,12 @@ HEALTH_URL = f"http://127.0.0.1:{SERVING_PORT}/health"
 SCRATCH_PATH = "/scratch"
 SHARED_MEMORY_PATH = "/dev/shm"  # noqa: S108 (the container's own, mounted by this pod)
 
-# The outermost guard: `start` ends a server that takes too long, and this ends a `start` that does
-# not.
+# The limit of the startup probe. The program `start` ends a slow server itself, five minutes
+# earlier; the probe is for a `start` that hangs.
 STARTUP_ALLOWANCE_MINUTES = servers.COMPILE_LIMIT_MINUTES + 5
 STARTUP_PERIOD_SECONDS = 10
-# A compiler that failed by itself may work on another node, which is worth more than a third try on
-# this one. In a Capacity Block there is no other node.
+# How often `start` starts a server on a node if the compiler fails by itself. Then another node is
+# more likely to work than a third start; with a Capacity Block there is no other node.
 STARTS_WITH_COMPILER_FAILURE: Mapping[str, int] = {"on_demand": 2, "spot": 2, "capacity_block": 3}
 TERMINATION_GRACE_SECONDS = 60
 
@@ -90,20 +90,20 @@ def pod_template(
     *,
     claim_template: str,
 ) -> k8s.PodTemplateSpec:
-    """Return the pod of one variant in one of its slots.
+    """Return the pod template of a variant's server in one of the variant's slots.
 
-    claim_template: the name of its devices' ResourceClaimTemplate. A variant's two servers differ
-    in it and in one label.
+    claim_template: the name of the ResourceClaimTemplate for the devices. The pods of a variant's
+    two servers differ only in this name and in one label.
     """
     resources = slot_resources(experiment)
     claim = k8s.PodResourceClaim(
         name=DEVICE_CLAIM_NAME, resource_claim_template_name=claim_template
     )
     spec = k8s.PodSpec(
-        # Each variant has its own, so no server can change another one's compiled graphs.
+        # Each variant has its own account, so no server can change another variant's graphs.
         service_account_name=names.service_name(variant.name),
         automount_service_account_token=False,
-        # Otherwise a Service called vllm-x puts VLLM_X_... into the engine's own namespace.
+        # With service links a Service `vllm-x` sets VLLM_X_..., a prefix of vLLM's own variables.
         enable_service_links=False,
         node_selector={"node.kubernetes.io/instance-type": experiment.spec.instance_type},
         tolerations=[
@@ -129,7 +129,7 @@ def pod_template(
         ],
     )
     labels = names.server_labels(experiment, slot)
-    # A server that was given up stays so as long as its pod: a raised rerun makes new pods.
+    # A server that is given up stays so until its pod is replaced; a higher `rerun` replaces it.
     annotations = {"draftworth/rerun": str(experiment.spec.rerun)}
     metadata = k8s.ObjectMeta(labels=labels, annotations=annotations)
     return k8s.PodTemplateSpec(metadata=metadata, spec=spec)
@@ -149,7 +149,7 @@ def _container(
         args=list(variant.command.arguments),
         env=[
             *pods.variables(_engine_environment(variant)),
-            # Read from labels, so that two variants' pods differ in nothing else.
+            # The values come from the pod's labels, so that pods differ in no other field.
             pods.field_variable(
                 servers.VARIANT_VARIABLE, f"metadata.labels['{names.VARIANT_LABEL}']"
             ),
@@ -163,9 +163,9 @@ def _container(
             period_seconds=STARTUP_PERIOD_SECONDS,
             failures=STARTUP_ALLOWANCE_MINUTES * 60 // STARTUP_PERIOD_SECONDS,
         ),
-        # Lenient, so that a busy server is not taken out of its Service.
+        # 60 s, so that a busy server is not removed from its Service's endpoints.
         readiness_probe=probe(period_seconds=10, failures=6),
-        # Five minutes: a restart costs a reload, or an hour of compiling.
+        # 5 minutes, because after a restart the server loads again, or compiles for an hour.
         liveness_probe=probe(period_seconds=30, failures=10),
         resources=pods.resources(
             cpus=slot.cpus,
@@ -174,11 +174,11 @@ def _container(
             limit_cpus=True,
             claims=[k8s.ResourceClaim(name=DEVICE_CLAIM_NAME)],
         ),
-        # Every published Neuron container runs with the default capabilities, which the pod
-        # security level `baseline` admits. Whether the runtime needs one of them to open or lock
-        # its devices is not documented, and a mistake would show on a paid node: none is dropped.
+        # No capability is dropped: all published Neuron containers run with the default ones, which
+        # the pod security level `baseline` allows. Whether the runtime needs some of them to open
+        # or lock devices is not documented, and an error would show only on a paid node.
         security_context=k8s.SecurityContext(allow_privilege_escalation=False),
-        # `kubectl describe pod` then shows why it ended.
+        # `kubectl describe pod` then shows the last log lines of a container that failed.
         termination_message_policy="FallbackToLogsOnError",
         volume_mounts=[
             *pod_mounts(variant, bindings),
@@ -190,7 +190,7 @@ def _container(
 
 
 def _start_command(experiment: ResolvedNeuron, bindings: names.Bindings) -> list[str]:
-    # It replaces the images' ENTRYPOINT, which only runs its arguments and passes no signals on.
+    # The command replaces the images' ENTRYPOINT, which does not forward signals to its child.
     paths = ModelPaths()
     compiler_failures = STARTS_WITH_COMPILER_FAILURE[experiment.spec.aws.capacity.kind]
     return [
@@ -200,7 +200,7 @@ def _start_command(experiment: ResolvedNeuron, bindings: names.Bindings) -> list
         f"--checkpoint=target={paths.target}",
         f"--checkpoint=draft={paths.draft}",
         f"--health-url={HEALTH_URL}",
-        # Arguments and not variables, so that vLLM's environment stays as it was.
+        # These are arguments and not variables, so that they are not in vLLM's environment.
         f"--results={bindings.results_bucket}",
         f"--region={bindings.region}",
         f"--starts-with-compiler-failure={compiler_failures}",
@@ -223,9 +223,9 @@ def _compiled_graphs_flags(experiment: ResolvedNeuron) -> list[str]:
 
 
 def _uploader(experiment: ResolvedNeuron, bindings: names.Bindings) -> k8s.Container:
-    # It is a container and no Job, because the graphs are on this pod's disk, and a Job that
-    # compiled them would need the devices that this pod holds. It never ends by itself, because a
-    # container that restarts makes its pod not ready.
+    # The uploader is a container and not a Job, because the graphs are on the pod's disk, and a Job
+    # that compiles them again would need devices, which the pod has claimed. It does not exit when
+    # it has finished, because the pod is not ready while a container restarts.
     return k8s.Container(
         name=UPLOADER_NAME,
         image=experiment.spec.image,
@@ -252,14 +252,14 @@ def _uploader(experiment: ResolvedNeuron, bindings: names.Bindings) -> k8s.Conta
 
 
 def graph_environment(variant: NeuronVariant) -> dict[str, str]:
-    """Return the environment that says which compiled graphs are the variant's."""
+    """Return the variables with the variant's artifact key and the inputs of the key, as JSON."""
     inputs = json.dumps(variant.artifact_inputs, sort_keys=True, separators=(",", ":"))
     return {"ARTIFACT_KEY": variant.artifact_key, "ARTIFACT_INPUTS": inputs}
 
 
 def _engine_environment(variant: NeuronVariant) -> dict[str, str]:
     return {
-        # Everything is local: the engine asks no hub and reports to nobody.
+        # All files are local: the engine needs no model hub. It sends no usage statistics.
         "DO_NOT_TRACK": "1",
         "HF_HUB_OFFLINE": "1",
         "PYTHONUNBUFFERED": "1",
@@ -272,7 +272,7 @@ def _engine_environment(variant: NeuronVariant) -> dict[str, str]:
 
 
 def probe(*, period_seconds: int, failures: int) -> k8s.Probe:
-    """Return a probe of the server's health."""
+    """Return an HTTP probe of the server's `/health`."""
     return k8s.Probe(
         http_get=k8s.HttpGetAction(
             path="/health", port=k8s.IntOrString.from_string(PORT_NAME), scheme="HTTP"

@@ -1,1 +1,1 @@
-"""The local rehearsal: a real vLLM engine on CPU and the tiny pair of models it serves."""
+"""The local rehearsal: a real vLLM engine on CPU, and the tiny pair of models that it serves."""

@@ -1,8 +1,8 @@
-"""`draftworth rehearse`: a whole experiment on this machine.
+"""`draftworth rehearse` runs a whole experiment on this machine.
 
-Real vLLM servers on CPU (or the user's own endpoints), the client, files, publisher function and
-verdict of the deployed app, and an embedded AWS. Where the engine cannot be installed it says so
-and offers the endpoints; it never invents a number.
+It measures real vLLM servers on CPU (or the user's own endpoints) with the client, files, publisher
+function and verdict of the deployed app, and an embedded AWS. If the engine cannot be installed, it
+fails with a message that names the endpoints' options.
 """
 
 import argparse
@@ -36,7 +36,7 @@ from rehearsal.emulator import RESULTS_BUCKET, embedded_aws
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the experiment, the folder for the files, and the user's own endpoints."""
+    """Add the command's arguments to the parser."""
     parser.add_argument(
         "--experiment",
         type=Path,
@@ -68,12 +68,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Rehearse and print the verdict."""
+    """Rehearse and print the verdict; return 1 if the run is not complete."""
     experiment = _asked(arguments, load(arguments.experiment))
     _check_endpoint_arguments(arguments)
     folder = FolderSink(arguments.out)
     folder.check()
-    # What a search has read of the outputs is not read again when the run is over.
+    # `readings` caches what drafts have read during a search, for `read_outputs` after the run.
     with tempfile.TemporaryDirectory(prefix="draftworth-") as scratch:
         rehearsal = _Rehearsal(
             arguments=arguments,
@@ -90,7 +90,7 @@ def run(arguments: argparse.Namespace) -> int:
         except KeyboardInterrupt:
             rehearsal.progress("its outputs are not read: interrupted; the measured run is kept")
             raise
-        finally:  # the run is measured, whatever came after it
+        finally:  # the run is complete, also if reading its outputs failed
             completed = reading.read_run(run_folder)
             texts = read_transcripts(run_folder, completed.blocks)
             print_verdict(completed, predictions, texts)
@@ -100,7 +100,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class _Rehearsal:
-    """One rehearsal; `readings` is the folder in which drafts keep what they have read."""
+    """One rehearsal; `readings` is a cache folder for the drafts' readings of outputs."""
 
     arguments: argparse.Namespace
     experiment: ResolvedNeuron | ResolvedLocal
@@ -134,9 +134,9 @@ class _Rehearsal:
         return result
 
     def read_outputs(self, run_id: str) -> tuple[likelihoods.Prediction, ...]:
-        """Let the local models read the outputs; write what they say beside the run's files.
+        """Let the local models read the run's outputs; write the results into the run's folder.
 
-        The target says whether the outputs are its own, and each draft what it would have proposed.
+        The target tells whether it would give the same outputs; each draft, what it would propose.
         """
         local = self._local_experiment()
         if local is None:
@@ -156,16 +156,16 @@ class _Rehearsal:
             self.folder.write(
                 f"{run_id}/{likelihoods.PREDICTIONS_FILE}", codec.dump_record(record, indent=2)
             )
-        except DraftworthError as error:  # the run is measured, whatever came after it
+        except DraftworthError as error:  # the measured run is valid without this
             self.progress(f"its outputs are not read: {error}")
             return ()
         return predicted
 
     def _draft_reader(self) -> ReadRunsOutputs:
-        """Return what lets each draft of a search read the baseline's outputs.
+        """Return a function with which each draft of a search reads the baseline's outputs.
 
-        A pass predicts greedy outputs of drafts that read text. Prompts that were made longer or
-        shorter for a load are not kept.
+        The function reads nothing if outputs are not greedy, if the drafts cannot read text, or if
+        loads change the prompts' length, because changed prompts are not kept.
         """
         local = self._local_experiment()
         if local is None or local.search is None:
@@ -182,7 +182,7 @@ class _Rehearsal:
                 texts = read_transcripts(self.arguments.out / run_id, tuple(blocks))
                 given = outputs_of_blocks(blocks, texts, local.cases, variant=baseline)
                 return {d: reader.readings(beside(local.path, d), given) for d in drafts}
-            except DraftworthError as error:  # the search goes on without
+            except DraftworthError as error:  # the search continues without the readings
                 self.progress(f"the baseline's outputs are not read: {error}")
                 return {}
 
@@ -205,7 +205,7 @@ class _Rehearsal:
 def _asked(
     arguments: argparse.Namespace, experiment: ResolvedNeuron | ResolvedLocal
 ) -> ResolvedNeuron | ResolvedLocal:
-    # Each repetition measures as much as the file says of the whole run.
+    # The counts are of a whole run. Multiplied, each repetition has as many as one run in the file.
     spec, times = experiment.spec, arguments.repetitions
     if spec.search and (arguments.control or times is not None):
         raise UserInputError(

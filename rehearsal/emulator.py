@@ -1,7 +1,7 @@
 """An embedded AWS: the buckets, queue and metrics of the deployed app, on loopback.
 
-moto's server answers real boto3 calls over HTTP. The wiring is the deployed one: a result file in
-the bucket puts a message into the queue, and the queue has a dead-letter queue.
+moto's server answers real boto3 calls over HTTP. As in the deployed app, a new result file in the
+bucket sends a message to the queue, and the queue has a dead-letter queue.
 """
 
 import json
@@ -26,7 +26,7 @@ _CONFIGURATION_FILES = ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE")
 
 @dataclass(frozen=True, kw_only=True)
 class Emulator:
-    """Clients of the embedded AWS and the addresses of what was created in it."""
+    """boto3 clients of the embedded AWS, and the URLs of its queues."""
 
     s3: Any
     sqs: Any
@@ -37,13 +37,13 @@ class Emulator:
 
 @contextmanager
 def embedded_aws() -> Iterator[Emulator]:
-    """Start the embedded AWS with bucket, queues and notification; stop it on leaving."""
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)  # a line for every request
+    """Start the embedded AWS with bucket, queues and event rule; stop it at the end."""
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)  # else it logs each request
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     try:
         host, port = server.get_host_and_port()
-        moto_api_backend.reset()  # moto's state is the process's, not the server's
+        moto_api_backend.reset()  # all servers of a process share moto's state
         with _without_aws_configuration():
             yield _create(f"http://{host}:{port}")
     finally:
@@ -84,7 +84,7 @@ def _create(endpoint_url: str) -> Emulator:
 
 @contextmanager
 def _without_aws_configuration() -> Iterator[None]:
-    """Hide the user's configuration, which moto reads too and may be damaged."""
+    """Hide the user's AWS configuration, which moto would read too and which may be invalid."""
     names = ("AWS_PROFILE", "AWS_DEFAULT_PROFILE", *_CONFIGURATION_FILES)
     before = {name: os.environ.pop(name) for name in names if name in os.environ}
     os.environ.update(dict.fromkeys(_CONFIGURATION_FILES, os.devnull))

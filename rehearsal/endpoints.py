@@ -30,9 +30,9 @@ def own_endpoints(
     model: str,
     progress: Progress,
 ) -> Iterator[tuple[RunSpec, Servers]]:
-    """Yield the experiment's workload for two servers that are already there.
+    """Yield the run specification for two servers that the user has started.
 
-    They are measured once: nobody here can start them again. The run does not say what serves them.
+    They are measured only once, because we cannot restart them, and the run has no `serving` facts.
     """
     if experiment.spec.changes_servers:
         progress(
@@ -63,7 +63,7 @@ def own_endpoints(
 def local_engines(
     experiment: ResolvedExperiment, engine_dir: Path, *, progress: Progress
 ) -> Iterator[tuple[RunSpec, Servers]]:
-    """Install the engine if needed; run a server for each variant. Raises DraftworthError."""
+    """Install the engine if needed; run the variants' servers. Raises DraftworthError."""
     if not isinstance(experiment, ResolvedLocal):
         raise UserInputError(
             f"{experiment.path}: release {experiment.spec.release} runs on AWS; a rehearsal takes "
@@ -87,7 +87,7 @@ def local_engines(
 
 @dataclass(frozen=True, kw_only=True)
 class _Place:
-    """A variant in a slot, and whether the slot is its own."""
+    """A variant in a slot, and whether the slot is the variant's home."""
 
     variant: ResolvedVariant
     slot: int
@@ -99,8 +99,8 @@ class _Place:
 
 
 def _places(experiment: ResolvedLocal) -> Iterator[_Place]:
-    """Each variant's own slot, and the next one where the run goes on there; the candidates of a
-    search share one."""
+    """Yield each variant in its home slot, and in the next slot if the run uses a second one.
+    All candidates of a search have slot 1."""
     spec, variants = experiment.spec, experiment.variants
     for number, variant in enumerate(variants):
         slot = number if spec.search is None else int(not variant.is_baseline)

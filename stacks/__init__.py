@@ -1,4 +1,4 @@
-"""The AWS side of an experiment, one CDK stack: one file a part of it, one construct a capability.
+"""The AWS resources of an experiment: one CDK stack, with a module for each of its parts.
 
-`application.build_application` is the way in, for `app.py`, the tests and the benchmark.
+`app.py`, the tests and the benchmark call `application.build_application`.
 """

@@ -1,7 +1,7 @@
-"""An experiment's stack: four parts in one, in the order in which they need each other.
+"""The stack of an experiment has four parts: network, storage, cluster and benchmark.
 
-One stack, because `cdk deploy` and `cdk destroy` without a name take no app that has several
-(docs/decisions/0009-plain-cdk.md).
+It is one stack, because `cdk deploy` and `cdk destroy` fail in an app with several stacks unless
+the user names one (docs/decisions/0009-plain-cdk.md).
 """
 
 from datetime import UTC, datetime
@@ -29,13 +29,13 @@ def build_application(scope: Construct, *, experiment: ResolvedNeuron) -> Stack:
         stack_name=names.stack,
         description=f"draftworth {experiment.name}",
         env=Environment(region=experiment.spec.aws.region),
-        # CloudFormation hands a stack's own tags on at deployment, also to resources that CDK
-        # writes without tags; tags in the template can be seen before.
+        # At deployment CloudFormation adds the stack's tags to its resources, also to those that
+        # CDK writes without tags. In the template a test can check tags before the deployment.
         tags=names.stack_tags,
-        # CDK's bucket keeps every file of every deploy. In a folder of its own this experiment's
-        # uploads, earlier prompts too, can be found and deleted.
+        # CDK's assets bucket keeps every file of every deploy. With a prefix for this experiment a
+        # user can find and delete its uploads, which hold earlier prompts too.
         synthesizer=DefaultStackSynthesizer(bucket_prefix=names.assets),
-        # An eighth of a template; CloudFormation takes 1 MB, and a search comes near to it.
+        # Saves an eighth of the template: a search's is nearly 1 MB, CloudFormation's limit.
         suppress_template_indentation=experiment.spec.search is not None,
     )
     network = Network(stack, experiment=experiment)
@@ -48,11 +48,11 @@ def build_application(scope: Construct, *, experiment: ResolvedNeuron) -> Stack:
 
 
 def build_priced_application(scope: Construct, *, experiment: ResolvedNeuron) -> None:
-    """Add the stack at the experiment's price, with the notes of `plan` as warnings.
+    """Add the stack with the experiment's price, and show the notes of `plan` as warnings.
 
-    Without a price it can only be destroyed: an annotation of level error stops `cdk synth` and
-    `cdk deploy`, and lets `cdk destroy` pass (CDK CLI 2.1148.1), because what was deployed must go
-    also where its price is not known any more.
+    If the price is not known, the stack can only be destroyed: an annotation of level error stops
+    `cdk synth` and `cdk deploy`, but not `cdk destroy` (CDK CLI 2.1148.1). A deployed stack must be
+    destroyable even after its price is no longer known.
     """
     if experiment.spec.aws.price is not None:
         stack = build_application(scope, experiment=experiment)
@@ -62,6 +62,6 @@ def build_priced_application(scope: Construct, *, experiment: ResolvedNeuron) ->
             "aws.price is left out and none has been looked up: the budget cannot be kept without "
             f"one; next: python -m draftworth price {experiment.path}"
         )
-    # `cdk deploy` shows warnings too; only `--strict` stops at them.
+    # `cdk deploy` shows warnings too, but they stop it only with `--strict`.
     for note in notes(experiment, run=forecast(experiment), today=datetime.now(UTC).date()):
         Annotations.of(stack).add_warning(note)

@@ -1,8 +1,8 @@
-"""The files that a deploy uploads: packages of the functions, the image, and the run specification.
+"""The files that a deploy uploads: the Lambda packages, the image, and the run specification.
 
-Packages and image hold the files of `charts.shipped` and no others. All paths start from the
-repository's root, so that packages keep their import paths. The patterns are Docker's: everything
-is excluded, then the named files are included again, and CDK does not even walk into other folders.
+The packages and the image hold only the files that `charts.shipped` lists. Paths are relative to
+the repository's root, so that Python packages keep their import paths. The ignore patterns are
+Docker's: all files are excluded, then the listed ones included, and CDK skips all other folders.
 """
 
 from pathlib import Path
@@ -18,14 +18,14 @@ NEVER = ("**/__pycache__", "**/.*")
 
 
 def function_code(shipped: tuple[str, ...]) -> aws_lambda.Code:
-    """Return the package of a function."""
+    """Return the package of a Lambda function with the files in `shipped`."""
     return aws_lambda.Code.from_asset(
         str(ROOT), exclude=_all_but(shipped), ignore_mode=IgnoreMode.DOCKER
     )
 
 
 def measuring_image(scope: Construct, id_: str) -> aws_ecr_assets.DockerImageAsset:
-    """Return the measuring Job's image, built from `MEASURING_IMAGE` and its Dockerfile alone."""
+    """Return the measuring Job's image: its Dockerfile and the files of `MEASURING_IMAGE`."""
     return aws_ecr_assets.DockerImageAsset(
         scope,
         id_,
@@ -38,9 +38,9 @@ def measuring_image(scope: Construct, id_: str) -> aws_ecr_assets.DockerImageAss
 
 
 def run_spec_asset(scope: Construct, id_: str, file: RunSpecFile) -> aws_s3_assets.Asset:
-    """Return the run specification as a file, uploaded by the deploy under a key with its hash.
+    """Return the run specification as a file that the deploy uploads; its S3 key has its hash.
 
-    CDK does not look into a file, so nothing in a prompt becomes a token.
+    CDK does not parse an asset's content, so it takes no text in a prompt for a CDK token.
     """
     with TemporaryDirectory() as folder:
         path = Path(folder, "run-specification.json")

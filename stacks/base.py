@@ -1,4 +1,4 @@
-"""The parts of the one stack of an experiment, and their order."""
+"""The base class of the stack's parts, the order of the parts, and tags."""
 
 from collections.abc import Mapping
 
@@ -7,15 +7,15 @@ from constructs import Construct, IConstruct
 
 from draftworth.planning.resolved import ResolvedNeuron
 
-# Of these types CloudFormation takes tags as a mapping instead of a list.
+# For these resource types CloudFormation expects the tags as a mapping instead of a list.
 _TAGS_AS_MAPPING = {"AWS::SSM::Parameter"}
 
 
 class StackPart(Construct):
-    """A part of the one stack of an experiment: its resources carry its tags.
+    """A part of an experiment's stack; all resources in it get the part's tags.
 
-    The region is the experiment's; the account stays open until deployment. With an account CDK
-    would look zones up in it; the experiment names them, and synthesis needs no credentials.
+    The region is the experiment's. The stack names no account: with one, CDK would look up its
+    zones. The experiment names the zones instead, so synthesis needs no credentials.
     """
 
     def __init__(self, scope: Stack, part: str, *, experiment: ResolvedNeuron) -> None:
@@ -26,15 +26,15 @@ class StackPart(Construct):
             Tags.of(self).add(key, value)
 
     def output(self, id_: str, value: str, description: str) -> None:
-        """Show a value that a person or a command needs after the deploy."""
+        """Add a stack output: a value that a person or a command needs after the deploy."""
         CfnOutput(Stack.of(self), id_, value=value, description=description)
 
 
 def stands_on(part: StackPart, *others: StackPart) -> None:
-    """Create all of a part after all of the others, and delete it before any of them.
+    """Create all resources of `part` after those of `others`, and delete them before those.
 
-    The order goes through one resource without a function (a handle without a condition): a
-    dependency of each resource on each other would be thousands of lines of template.
+    `part` depends on one resource that does nothing (a wait condition's handle), and that resource
+    depends on `others`. Dependencies between all resources would be thousands of template lines.
     """
     barrier = CfnWaitConditionHandle(Stack.of(part), f"{part.node.id}-may-begin")
     barrier.node.add_dependency(*others)
@@ -42,9 +42,9 @@ def stands_on(part: StackPart, *others: StackPart) -> None:
 
 
 def tag_raw_resources(construct: IConstruct, tags: Mapping[str, str]) -> None:
-    """Tag a construct and those directly below it that CDK writes without tag support.
+    """Tag the resources for which CDK has no tag support: a construct and its direct children.
 
-    CloudFormation would hand the stack's tags on to them; in the template a test sees them.
+    CloudFormation would add the stack's tags at deployment; in the template a test can check them.
     """
     listed = [{"Key": key, "Value": value} for key, value in tags.items()]
     for child in (construct, *construct.node.children):

@@ -29,7 +29,7 @@ from stacks.storage import Storage
 
 
 class Benchmark(StackPart):
-    """The part that measures and publishes. It can be removed and added without the cluster."""
+    """The part that measures and publishes. It can be removed and added while the cluster stays."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Benchmark(StackPart):
             results=storage.results,
             deployed_after=applied,
         )
-        # After the controller knows of this deploy, so that the canaries' reports belong to it.
+        # The canaries start after the controller knows this deploy, so it can use their reports.
         self._apply_charts(cluster.cluster, [canary], after=self.capacity.deployment)
         self._build_outputs()
         self._build_dashboard()
@@ -78,7 +78,7 @@ class Benchmark(StackPart):
     def _apply_charts(
         self, cluster: eks.ICluster, charts: Sequence[cdk8s.Chart], *, after: IConstruct
     ) -> list[IConstruct]:
-        # A pod gets credentials only if its role is associated before it starts.
+        # A pod gets AWS credentials only if its role is associated before the pod starts.
         applied = [after]
         for step in in_steps(charts):
             made = [apply_chart(self, chart, cluster=cluster, after=applied) for chart in step]
@@ -135,7 +135,7 @@ class Benchmark(StackPart):
 
 
 def capacity_plan(experiment: ResolvedNeuron, *, job_name: str) -> CapacityPlan:
-    """Return when and how many accelerator nodes may exist for this experiment's Job."""
+    """Return the limits (time, number, budget) of the accelerator nodes for the measuring Job."""
     aws, names = experiment.spec.aws, experiment.names
     capacity = aws.capacity
     return CapacityPlan(
@@ -162,7 +162,7 @@ def capacity_plan(experiment: ResolvedNeuron, *, job_name: str) -> CapacityPlan:
 
 
 def _needed_servers(experiment: ResolvedNeuron) -> Iterator[str]:
-    # A candidate that is given up is an answer about it, and the next one takes its slot.
+    # A search continues without a candidate whose server fails, so it needs only the baseline's.
     for variant in experiment.variants:
         if variant.is_baseline or experiment.spec.search is None:
             yield from map(server_name, variant.slots)

@@ -16,9 +16,9 @@ from stacks.network import Network
 
 
 class Cluster(StackPart):
-    """EKS with all that every experiment needs.
+    """The EKS cluster with add-ons, nodes and the Neuron driver.
 
-    Each layer depends on the one before, so that a destroy removes nothing that another one needs.
+    Each layer depends on the layer before it, so a destroy removes no layer that is still needed.
     """
 
     def __init__(self, scope: Stack, *, experiment: ResolvedNeuron, network: Network) -> None:

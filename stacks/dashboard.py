@@ -1,7 +1,7 @@
-"""The dashboard's body: the baseline beside speculation, a section for each prompt class and load.
+"""The dashboard's body compares the baseline with speculation for each prompt class and load.
 
-It is plain data without CDK, so tests read it as CloudWatch does. Where sections of every class and
-load would be too much for a dashboard, it has one section and lists to pick from.
+It is plain data without CDK, as CloudWatch gets it. If a section for each class and load exceeds
+`MAX_METRICS`, the dashboard has fewer sections, and lists to select the load (and class).
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,13 +22,13 @@ GUIDE_HEIGHT = 4
 WORDS_HEIGHT = 4
 PERIOD_SECONDS = 60
 STATISTICS = ("p50", "p90")
-# CloudWatch service quotas: 500 widgets a dashboard, 500 metrics a widget and 2,500 a dashboard,
-# hidden ones too. 500 in all stay below these quotas and make a page that people still read. One
-# section of 100 variants, the most there may be, has 1,500, which is allowed too.
+# CloudWatch's quotas: 500 widgets per dashboard, 500 metrics per widget and 2,500 per dashboard,
+# including hidden metrics. 500 metrics in all are within the quotas, and people can still read the
+# page. A single section may have more: 1,500 with 100 variants, the maximum.
 MAX_METRICS = 500
 
 INSIGHTS_NAMESPACE = "ContainerInsights"
-# Title, metric, statistic; each of the node, with the cluster as its only dimension.
+# (title, metric, statistic) of node metrics, whose only dimension here is the cluster's name.
 NEURON_GRAPHS = (
     ("NeuronCore utilisation (%)", "node_neuroncore_utilization", "Average"),
     ("NeuronCore memory (bytes)", "node_neuroncore_memory_usage_total", "Average"),
@@ -51,10 +51,10 @@ COST_RATIO_GUIDE = (
     "cheaper per token, without an interval a hint and no verdict."
 )
 
-# A title, the kind of graph, and lines of metrics, as CloudWatch has them.
+# The `properties` of a CloudWatch metric widget: title, view, metrics.
 Graph = dict[str, Any]
 Sections = Mapping[str, list[Graph]]
-# The dimensions with a list to pick from; the first row that fits is taken.
+# Dimensions that the reader selects from a list; the first row within `MAX_METRICS` is used.
 PICKED: tuple[tuple[str, ...], ...] = ((), ("Load",), ("PromptClass", "Load"))
 
 
@@ -86,7 +86,7 @@ def dashboard_body(
 def _sections_that_fit(
     experiment: ResolvedNeuron, neuron: list[Graph], not_published: Graph
 ) -> tuple[tuple[str, ...], Sections]:
-    """Return the dimensions that have to be picked, and the sections that then fit."""
+    """Return the dimensions to select from lists, and by title the sections that then fit."""
     values = _values(experiment)
     for dimensions in PICKED:
         picked = tuple(name for name in dimensions if len(values[name]) > 1)
@@ -120,7 +120,7 @@ def _metric_count(graph: Graph) -> int:
 
 
 def _shown(experiment: ResolvedNeuron, picked: tuple[str, ...]) -> Iterator[tuple[str, Load]]:
-    """Return each prompt class with each load, or the first value of a picked dimension."""
+    """Return all pairs of prompt class and load; of a picked dimension only its first value."""
     classes = [c.name for c in experiment.spec.workload.classes]
     return product(
         classes[:1] if "PromptClass" in picked else classes,
@@ -134,7 +134,7 @@ def _heading(prompt_class: str, load: Load, picked: tuple[str, ...]) -> str:
 
 
 def _pick_lists(experiment: ResolvedNeuron, picked: tuple[str, ...]) -> Iterator[dict[str, Any]]:
-    """Yield lists above the dashboard: the picked value replaces the first one in all widgets."""
+    """Yield the lists above the dashboard; a selected value replaces the first in all widgets."""
     for dimension in picked:
         values = _values(experiment)[dimension]
         yield {
@@ -157,7 +157,7 @@ def _comparisons(experiment: ResolvedNeuron, prompt_class: str, load: Load) -> I
             _line(metric, stat, experiment.name, v.name, prompt_class, load.label, label=stat)
             for v in experiment.variants
             if not (metric.speculative_only and not v.speculates)
-            # A block has one value, so it has no percentiles.
+            # A metric that is not of requests has one value per block, so no percentiles.
             for stat in (STATISTICS if metric.of_request else ("Average",))
         ]
         yield _graph(metric.title_and_unit, lines)
@@ -186,7 +186,7 @@ def _traffics(experiment: ResolvedNeuron, picked: tuple[str, ...]) -> Iterator[t
 
 
 def _cost_ratios(experiment: ResolvedNeuron, prompt_class: str, load: Load) -> Graph:
-    # It covers the whole time range, because blocks of two variants never end in the same minute.
+    # The ratio is over the whole time range: blocks of two variants never end in the same minute.
     variants = experiment.variants
     (baseline,) = (index for index, variant in enumerate(variants) if variant.is_baseline)
     throughputs, ratios = [], []
@@ -253,7 +253,7 @@ def _wide(kind: str, top: int, height: int, properties: dict[str, Any]) -> dict[
 
 
 def _words(log_group_name: str, *, region: str) -> dict[str, Any]:
-    # A text that changes would need a function of its own; a query of a log does not.
+    # A log query shows the latest verdicts; a text widget would need a function to update it.
     query = (
         f"SOURCE '{log_group_name}' | fields @timestamp, verdict, findings "
         "| filter ispresent(verdict) | sort @timestamp desc | limit 3"

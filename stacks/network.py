@@ -1,4 +1,4 @@
-"""The network: nodes in private subnets of one zone, one NAT gateway, S3 without it."""
+"""The network: nodes in a private subnet of one zone, a NAT gateway, and an endpoint for S3."""
 
 from typing import cast
 
@@ -11,16 +11,16 @@ from stacks.constructs.functions import owned_log_group
 
 VPC_CIDR = "10.0.0.0/16"
 PUBLIC_SUBNET_PREFIX_LENGTH = 26
-# An accelerator node has sixteen interfaces with an address each, and as many pods.
+# Each of an accelerator node's (up to) sixteen interfaces and each of its pods has an address.
 PRIVATE_SUBNET_PREFIX_LENGTH = 20
 
 
 class Network(StackPart):
-    """A VPC over the accelerators' zone and a second one for the control plane."""
+    """A VPC in two zones: that of the accelerators, and a second for the control plane."""
 
     def __init__(self, scope: Stack, *, experiment: ResolvedNeuron) -> None:
         super().__init__(scope, "network", experiment=experiment)
-        # The accelerators' zone comes first: the one NAT gateway goes there, beside the nodes.
+        # The accelerators' zone is the first: CDK creates the only NAT gateway in it.
         self._zones = [experiment.spec.aws.availability_zone, second_zone(experiment.spec.aws)]
         self.vpc = self._build_vpc()
         self.vpc.add_gateway_endpoint("S3", service=aws_ec2.GatewayVpcEndpointAwsService.S3)
@@ -30,7 +30,7 @@ class Network(StackPart):
     def node_subnets(self) -> aws_ec2.SubnetSelection:
         """Return the private subnet of the accelerators' zone.
 
-        Every node is there, so no traffic between the measuring Job and servers crosses zones.
+        All nodes are in this subnet, so traffic of the measuring Job to servers crosses no zones.
         """
         return aws_ec2.SubnetSelection(
             subnet_type=aws_ec2.SubnetType.PRIVATE_WITH_EGRESS,
@@ -44,7 +44,7 @@ class Network(StackPart):
             ip_addresses=aws_ec2.IpAddresses.cidr(VPC_CIDR),
             availability_zones=self._zones,
             nat_gateways=1,
-            # Nothing uses the default group, and CDK would bring a function to empty it.
+            # Nothing uses the default security group; CDK would need a function to empty it.
             restrict_default_security_group=False,
             subnet_configuration=[
                 aws_ec2.SubnetConfiguration(
@@ -62,7 +62,7 @@ class Network(StackPart):
         )
 
     def _build_flow_log(self) -> None:
-        """Log refused connections only: they show a wrong rule, at little cost."""
+        """Log only refused connections, which show a wrong rule; logging all would cost more."""
         group = cast(aws_logs.ILogGroup, owned_log_group(self, "FlowLogGroup"))
         self.vpc.add_flow_log(
             "FlowLog",

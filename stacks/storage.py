@@ -10,12 +10,12 @@ from stacks.constructs.buckets import announce_on_event_bridge, private_bucket
 from stacks.constructs.functions import own_function_logs
 from stacks.constructs.results_queue import ResultsQueue
 
-# CDK's function that empties buckets stands beside the parts.
+# The id of CDK's function that empties buckets. CDK adds it to the stack itself, outside its parts.
 AUTO_DELETE_PROVIDER = "Custom::S3AutoDeleteObjectsCustomResourceProvider"
 
 
 class Storage(StackPart):
-    """Artifacts go with the stack; the experiment decides about results and checkpoints."""
+    """Three buckets; the experiment decides whether checkpoints and results outlive the stack."""
 
     def __init__(self, scope: Stack, *, experiment: ResolvedNeuron) -> None:
         super().__init__(scope, "storage", experiment=experiment)
@@ -26,7 +26,7 @@ class Storage(StackPart):
             self, holds=naming.RESULTS, kept=aws.keep_results, rarely_read=naming.RUNS_PREFIX
         )
         self.results_queue = ResultsQueue(self, "ResultsQueue", bucket=self.results)
-        # The capacity controller decides anew when a model is staged and when a run is over.
+        # S3 events invoke the capacity controller, for example when a model is staged.
         for bucket in (self.checkpoints, self.results):
             announce_on_event_bridge(bucket)
         emptying = scope.node.find_child(AUTO_DELETE_PROVIDER)

@@ -1,1 +1,1 @@
-"""The clients that `fidelity.py` compares; each runs as a process of its own."""
+"""The two clients of this project that `fidelity.py` runs, each in its own process."""

@@ -1,9 +1,9 @@
-"""The floor: an asyncio protocol that stamps what arrives and decodes it after the run.
+"""A minimal client: an asyncio protocol that timestamps received data and decodes it after the run.
 
     python -m benchmarks.clients.bare BASE_URL STREAMS REQUESTS
 
-No failure handling, no checks, no limits: what any asyncio client must pay. Prints one JSON line
-that `fidelity.py` reads.
+It has no error handling, no checks and no limits, so no asyncio client can need less CPU time. It
+prints one line of JSON, which `fidelity.py` reads.
 """
 
 import asyncio
@@ -12,12 +12,12 @@ import sys
 import time
 from urllib.parse import urlsplit
 
-# Send time, and (time, bytes) of everything that arrived.
+# (send time, [(time, bytes) of all received data]); times are in ns.
 Arrivals = tuple[int, list[tuple[int, bytes]]]
 
 
 class Bare(asyncio.Protocol):
-    """Keeps (time, bytes) of everything that arrives until the stream ends."""
+    """Keeps (time in ns, bytes) of all data that arrives until the stream ends."""
 
     def __init__(self) -> None:
         self.pieces: list[tuple[int, bytes]] = []
@@ -30,7 +30,7 @@ class Bare(asyncio.Protocol):
 
 
 async def one(url: str, body: bytes) -> Arrivals:
-    """Send one request on a connection of its own; return its send time and arrivals."""
+    """Send a request on a new connection; return its send time and the received data."""
     parts = urlsplit(url)
     head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
     transport, bare = await asyncio.get_running_loop().create_connection(
@@ -44,7 +44,7 @@ async def one(url: str, body: bytes) -> Arrivals:
 
 
 async def load(url: str, streams: int, requests: int) -> dict[str, Arrivals]:
-    """Send `requests` requests, `streams` at a time."""
+    """Send `requests` requests, of which `streams` are in flight; return the results by prompt."""
     options = {"include_usage": True, "continuous_usage_stats": True}
     results = {}
     queue = iter(range(requests))
@@ -61,7 +61,7 @@ async def load(url: str, streams: int, requests: int) -> dict[str, Arrivals]:
 
 
 def chunks(pieces: list[tuple[int, bytes]]) -> list[tuple[int, int]]:
-    """Return (arrival, tokens so far) of each event with a token."""
+    """Return (arrival time in ns, tokens so far) of each event that has new tokens."""
     found, total = [], 0
     for at_ns, data in pieces:
         for line in data.split(b"\n"):
@@ -74,7 +74,7 @@ def chunks(pieces: list[tuple[int, bytes]]) -> list[tuple[int, int]]:
 
 
 def main() -> None:
-    """Run and print."""
+    """Send the requests and print the figures."""
     url, streams, requests = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     ttft_s, itl_s, tokens, starts, ends = [], [], 0, [], []
     results = asyncio.run(load(url, streams, requests))

@@ -1,11 +1,11 @@
-"""draftworth's client under the load that a block makes.
+"""Measures with draftworth's client, under the load of a block.
 
     python -m benchmarks.clients.ours BASE_URL STREAMS REQUESTS [--ray]
 
-`--ray` drives it by llmperf on Ray, as the Job does. Else from one event loop with ordinary
-scheduling, as in a pod without CAP_SYS_NICE: a real-time client would win by taking the server's
-cores. Prints one JSON line that `fidelity.py` reads, and how many samples the client called
-excluded; those are in the figures all the same, like every sample of every other client.
+With `--ray`, llmperf on Ray sends the requests, as in the measuring Job. Otherwise one event loop
+sends them, without real-time scheduling (as in a pod without CAP_SYS_NICE), which would take CPU
+time from the server. It prints one line of JSON, which `fidelity.py` reads. Excluded samples are
+counted, but are in the figures too, because other clients exclude none.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ SHAPE = RequestShape(
 
 
 def load(engine: LoadEngine, url: str, streams: int, requests: int) -> Sequence[Measured]:
-    """Send `requests` requests, `streams` at a time."""
+    """Send `requests` requests, of which `streams` are in flight at the same time."""
     client = Client(base_url=url, shape=SHAPE)
     planned = [
         Planned(
@@ -45,15 +45,15 @@ def load(engine: LoadEngine, url: str, streams: int, requests: int) -> Sequence[
         for number in range(requests)
     ]
     shape = ConcurrencyLoad(concurrency=streams)
-    # Neither warm-up nor fillers: every client of the comparison sends the same requests.
+    # There are no warm-up requests and no fillers: all compared clients send the same requests.
     return asyncio.run(engine.send(client, Batch(measured=planned), shape, seed=0)).measured
 
 
 def main() -> None:
-    """Run and print."""
+    """Send the requests and print the figures."""
     url, streams, requests = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     if sys.argv[4:] == ["--ray"]:
-        # Imported here, because only some environments have Ray.
+        # This is imported here, because only some environments have Ray.
         from pods.measuring.ray_actors import ray_engine
 
         with ray_engine(streams, None, partial(print, file=sys.stderr)) as (engine, _, _):
@@ -73,7 +73,7 @@ def main() -> None:
         "prompts": [f"request {record.prompt_id}" for record in records],
         "excluded": sum(record.excluded is not None for record in records),
     }
-    # On a line of its own: Ray writes to standard output too.
+    # The JSON gets a line of its own, because Ray writes to standard output too.
     print(f"\n{json.dumps(observed)}")
 
 

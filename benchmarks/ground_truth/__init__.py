@@ -1,1 +1,1 @@
-"""A server whose token timeline is known, and what it says about a client that measured it."""
+"""A server that emits a known token timeline, against which clients are checked."""

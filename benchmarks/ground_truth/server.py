@@ -2,10 +2,10 @@
 
     python -m benchmarks.ground_truth.server --port 8000 --timeline '{"chunk_tokens": [1, 8]}'
 
-Chat and plain completions, `/v1/models`, `/health`, an empty `/metrics`; `GET /truth` is what
-happened (`RequestTruth`, JSON). It works on sockets, not on asyncio transports: a chunk is one
-`send`, stamped right after it (docs/fidelity.md). Times are nanoseconds of CLOCK_MONOTONIC, which
-every process of a Linux machine shares (`time.perf_counter_ns` reads it too).
+It serves chat and plain completions, `/v1/models`, `/health` and an empty `/metrics`; `GET /truth`
+returns each `RequestTruth` as JSON. It uses sockets, not asyncio transports: a chunk is one `send`,
+and the time is taken right after it (docs/fidelity.md). Times are nanoseconds of CLOCK_MONOTONIC,
+which is the same in all processes of a Linux machine, and which `time.perf_counter_ns` reads too.
 """
 
 import argparse
@@ -29,21 +29,21 @@ _STREAM_HEAD = (
     b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\n"
     b"Transfer-Encoding: chunked\r\n\r\n"
 )
-_SO_TIMESTAMPNS = 35  # Linux, asm-generic/socket.h; not in the socket module
+_SO_TIMESTAMPNS = 35  # from Linux's asm-generic/socket.h, because `socket` lacks it
 _TIMESPEC = struct.Struct("qq")
 
 
 @dataclass(kw_only=True)
 class RequestTruth:
-    """One request as the server saw it.
+    """The server's record of a request.
 
-    arrived_ns: when the kernel had the last bytes of the request; the server's own queue comes
-        after it, so it belongs to the server's time, not to the client's.
-    handled_ns: when the server had read the request; schedules start here.
-    due_ns, written_ns: of every chunk with tokens: when it should have been written, and the time
+    arrived_ns: when the kernel had received the request's last bytes. The time until `handled_ns`,
+        in the server's queue, so counts as the server's, not as the client's.
+    handled_ns: when the server had read the request; the timeline starts then.
+    due_ns, written_ns: for each chunk with tokens, when it should have been written, and the time
         right after the system call that wrote it.
-    prompt: start of the last message or of the prompt, to tell requests apart.
-    complete: the whole stream was written and the client had not gone away.
+    prompt: the first characters of the last message or the prompt, to identify the request.
+    complete: the whole stream was written while the client was still connected.
     """
 
     prompt: str
@@ -60,7 +60,7 @@ class RequestTruth:
 
     @property
     def itl_s(self) -> float | None:
-        """Time per token after the first chunk; None if there is no such token."""
+        """The time per token after the first chunk; None if there is only one chunk."""
         later = sum(self.tokens[1:])
         return (self.written_ns[-1] - self.written_ns[0]) / 1e9 / later if later else None
 
@@ -71,19 +71,19 @@ class RequestTruth:
 
 
 def output_tokens(requests: Sequence[RequestTruth]) -> int:
-    """Return the number of tokens that were written."""
+    """Return the number of tokens that the server has written for `requests`."""
     return sum(sum(request.tokens) for request in requests)
 
 
 def throughput_token_per_s(requests: Sequence[RequestTruth]) -> float:
-    """Return all tokens / the time from the first arrival to the last write."""
+    """Return the number of all tokens / the time from the first arrival to the last write."""
     start_ns = min(request.arrived_ns for request in requests)
     end_ns = max(request.written_ns[-1] for request in requests)
     return output_tokens(requests) / ((end_ns - start_ns) / 1e9)
 
 
 class Server:
-    """The events to send, and the requests that were served."""
+    """The prepared events of all plans, and the records of the served requests."""
 
     def __init__(self, spec: timeline.TimelineSpec) -> None:
         self.spec = spec
@@ -114,7 +114,7 @@ class Server:
 
 
 class _Connection:
-    """One connection: reads requests, plays their events one after the other."""
+    """A connection: reads a request, then sends the events of its plan at their times."""
 
     def __init__(self, server: Server, connection: socket.socket) -> None:
         self._server = server
@@ -192,7 +192,7 @@ class _Connection:
             if due_ns > time.monotonic_ns():
                 self._timer = self._loop.call_at(due_ns / 1e9, self._play, events, position, truth)
                 return
-            if position == len(events) - 1:  # a client may leave as soon as it has read this one
+            if position == len(events) - 1:  # the client may disconnect after the last event
                 truth.complete = self._socket.fileno() >= 0
             self._send(event.data)
             if event.tokens:
@@ -213,7 +213,7 @@ class _Connection:
             except OSError:
                 self._close()
                 return
-        if data:  # a client that does not read: the rest goes when it does
+        if data:  # the socket's buffer is full: send the rest when the client has read
             self._unsent += data
             self._loop.add_writer(self._socket, self._writable)
 
@@ -235,7 +235,7 @@ def _framed(data: bytes) -> bytes:
 
 
 def _kernel_time_ns(ancillary: list[tuple[int, int, bytes]]) -> int:
-    """Return the kernel's receive time on the monotonic clock; 0 where it is not known."""
+    """Return the kernel's receive time on the monotonic clock; 0 if it is not known."""
     for level, kind, data in ancillary:
         if level == socket.SOL_SOCKET and kind == _SO_TIMESTAMPNS:
             seconds, nanoseconds = _TIMESPEC.unpack(data[: _TIMESPEC.size])
@@ -250,20 +250,20 @@ def _prompt(value: dict[str, Any]) -> str:
 
 
 async def serve(spec: timeline.TimelineSpec, port: int) -> None:
-    """Serve on loopback until cancelled; print the port."""
+    """Print the port and serve on loopback until cancelled."""
     with socket.create_server(("127.0.0.1", port), backlog=1024) as listener:
         listener.setblocking(False)  # noqa: FBT003 (its only form)
-        if sys.platform == "linux":  # inherited by accepted sockets
+        if sys.platform == "linux":  # accepted sockets inherit the option
             listener.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
         server = Server(spec)
         asyncio.get_running_loop().add_reader(listener, server.accept, listener)
-        gc.disable()  # a collection would be a pause in the timeline
+        gc.disable()  # garbage collection would delay events
         print(listener.getsockname()[1], flush=True)
         await asyncio.Event().wait()
 
 
 def main() -> None:
-    """Serve; the first line on standard output is the port."""
+    """Run the server; the first line on standard output is the port."""
     parser = argparse.ArgumentParser(description="a server with a known token timeline")
     parser.add_argument("--port", type=int, default=0, help="0, the default, takes a free one")
     parser.add_argument("--timeline", default="{}", help="JSON: fields of timeline.TimelineSpec")

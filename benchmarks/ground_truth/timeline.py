@@ -1,7 +1,7 @@
-"""Token timelines: what the ground-truth server emits, and when.
+"""Token timelines: which chunks the ground-truth server emits, and when.
 
-A specification (JSON) with a seed gives every request its plan; request n of a server has plan
-n modulo `POOL`, so all of them are encoded before the first request comes.
+A specification (JSON) with a seed determines the plan of each request. Request n of a server has
+plan n modulo `POOL`, so the server can encode all plans before the first request.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ DONE = b"data: [DONE]\n\n"
 Usage = Literal["every_chunk", "last_chunk", "off"]
 Api = Literal["chat", "completion"]
 
-# One ASCII letter is one token of the tokenizer in `tokenizer/`: peers that count tokens
-# themselves come to the right number.
+# Each ASCII letter is a token of the tokenizer in `tokenizer/`, so peers that count tokens with it
+# get the right number.
 _LETTERS = "speculative decoding "
 
 
 @dataclass(frozen=True, kw_only=True)
 class Chunk:
-    """`tokens` output tokens, due `offset_ns` after the request was read."""
+    """A chunk of `tokens` output tokens that is due `offset_ns` after the request was read."""
 
     offset_ns: int
     tokens: int
@@ -36,7 +36,7 @@ class Chunk:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """One request's timeline. A role-only chunk without a token, if any, is due at once."""
+    """The timeline of a request. With `role_chunk` a chunk without tokens is due immediately."""
 
     chunks: tuple[Chunk, ...]
     role_chunk: bool = False
@@ -44,13 +44,13 @@ class Plan:
 
 @dataclass(frozen=True, kw_only=True)
 class TimelineSpec:
-    """How plans are drawn.
+    """The distribution that plans are drawn from.
 
-    chunk_tokens: smallest and largest number of tokens in a chunk, uniform between them.
-    first_chunk_tokens: tokens of the first chunk; None draws them like those of the others.
-    jitter: each wait (that for the first token too) is multiplied by a factor within 1 +- jitter.
-    usage: the most that the server tells; a request gets no more than it asks for.
-    reasoning_tokens: so many of the first tokens come as reasoning deltas (chat only).
+    chunk_tokens: (smallest, largest) number of tokens in a chunk; uniform.
+    first_chunk_tokens: tokens of the first chunk; None: drawn as for the other chunks.
+    jitter: each wait, including that for the first token, is multiplied by 1 +- jitter, uniform.
+    usage: the most usage that the server reports; less if the request's options ask for less.
+    reasoning_tokens: how many of the first tokens are sent as reasoning deltas (chat only).
     """
 
     output_tokens: int = 121
@@ -74,8 +74,8 @@ class TimelineSpec:
         return spec
 
 
-# Window 1: one token a step. Window 7: one to eight tokens a step, as a draft of seven gives them;
-# the first comes alone, from the prefill, which spares the peers that divide by N - 1.
+# Window 1: one token per step. Window 7: one to eight tokens per step, as with seven drafted
+# tokens. The first chunk has one token, from the prefill, so peers that divide by N - 1 are right.
 WINDOWS = {
     1: TimelineSpec(),
     7: TimelineSpec(
@@ -90,7 +90,7 @@ WINDOWS = {
 
 
 def plan_of(spec: TimelineSpec, index: int) -> Plan:
-    """Return the plan of a request, which is the same each time."""
+    """Return the plan of request `index`; equal arguments give equal plans."""
     rng = random.Random(spec.seed * 1_000_003 + index % POOL)  # noqa: S311 (a load, no secret)
     chunks: list[Chunk] = []
     sent, due_seconds = 0, 0.0
@@ -109,7 +109,7 @@ def plan_of(spec: TimelineSpec, index: int) -> Plan:
 
 @dataclass(frozen=True)
 class Event:
-    """Bytes due `offset_ns` after the request was read; `tokens` is 0 where they carry none."""
+    """Bytes that are due `offset_ns` after the request was read, with `tokens` output tokens."""
 
     offset_ns: int
     tokens: int
@@ -117,7 +117,7 @@ class Event:
 
 
 def events_of(plan: Plan, *, api: Api, usage: Usage) -> Iterator[Event]:
-    """Yield a plan as the server-sent events that vLLM would write."""
+    """Yield a plan's server-sent events in the form in which vLLM writes them."""
     every = usage == "every_chunk"
     if plan.role_chunk and api == "chat":
         choice: dict[str, Any] = {"delta": {"role": "assistant", "content": ""}}

@@ -1,1 +1,1 @@
-"""The measured winner of a run as things that can be applied in another cluster."""
+"""The measured winner of a run as files that can be applied to another cluster."""

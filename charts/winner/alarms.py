@@ -1,10 +1,10 @@
-"""Alarms for the place where the winner serves: its traffic yields fewer tokens a step than needed.
+"""Alarms for the cluster that serves the winner: tokens per step are below the break-even.
 
-Tokens a step are 1 + accepted tokens / drafts, by vLLM's own counters. Below the measured
-break-even a token costs more than without a draft: the traffic is no longer like the measured one.
+Tokens per step are 1 + accepted tokens / drafts, from vLLM's counters. Below the measured
+break-even a token costs more than without a draft; the traffic then differs from the measured one.
 
-One rule serves a Prometheus Operator, for every form of the winner; Prometheus itself and Amazon
-Managed Service for Prometheus take the part below `spec` as a rule file.
+The PrometheusRule is for the Prometheus Operator and for all forms of the winner. For Prometheus
+without the operator or Amazon Managed Service for Prometheus, its `spec` is the rule file.
 """
 
 import json
@@ -17,20 +17,20 @@ from draftworth.analysis.winner import WinnerFigures
 from draftworth.measuring.counters import ACCEPTED, DRAFTS
 
 RULE_NAME = "SpeculationBelowBreakEven"
-# Tokens a step vary from prompt to prompt by a quarter and more. So the alarm judges an hour of
-# traffic, twice in a row, and only where it had enough steps.
+# Tokens per step vary between prompts by a quarter and more. So the alarm needs two hours in a row
+# below the break-even, each with at least `LEAST_STEPS` steps.
 WINDOW_HOURS = 1
 LEAST_STEPS = 1000
-# The CloudWatch agent's namespace for scraped metrics; of a counter it holds the deltas
-# ("Prometheus metric type conversion by the CloudWatch Agent").
+# The CloudWatch agent's namespace for scraped metrics. The agent publishes a counter as the
+# differences between scrapes ("Prometheus metric type conversion by the CloudWatch Agent").
 AGENT_NAMESPACE = "ContainerInsights/Prometheus"
 
 
 def watched(measured: MeasuredWinner) -> tuple[WinnerFigures, Estimate] | None:
-    """Return the load with the lowest break-even, of those where the winner is shown to be cheaper.
+    """Return (figures, break-even) of the load with the lowest one, if the winner is cheaper there.
 
-    How many requests will be in flight is not known, and break-even rises with them: fewer tokens a
-    step than this pay at none of those loads. None: there is no draft, or nothing to watch.
+    The requests in flight are not known in advance, and break-even rises with them: below the
+    lowest one the winner is cheaper at no load. None: no speculation, no counters or no break-even.
     """
     winner = measured.winner
     if not winner.speculates or not winner.has_counters:
@@ -44,7 +44,7 @@ def watched(measured: MeasuredWinner) -> tuple[WinnerFigures, Estimate] | None:
 
 
 def why_no_alarm(measured: MeasuredWinner) -> str:
-    """Return a sentence for a winner that speculates and has no alarm."""
+    """Return a sentence why a winner that speculates has no alarm."""
     if measured.winner.has_counters:
         return "No alarm is written: the run could not count steps, so break-even is not known."
     return (
@@ -54,7 +54,7 @@ def why_no_alarm(measured: MeasuredWinner) -> str:
 
 
 def break_even_words(figures: WinnerFigures, break_even: Estimate) -> str:
-    """Return a comment with the figure that the alarm compares with."""
+    """Return a sentence with the break-even, which is the threshold of the alarm."""
     measured = figures.tokens_per_step
     own = "" if measured is None else f"; the run had {measured:.2f}"
     return (
@@ -88,7 +88,7 @@ def prometheus_rule(export: Export, break_even: Estimate) -> Object:
 
 
 def cloudwatch_alarm(export: Export, break_even: Estimate) -> Object:
-    """Return a CloudFormation template with the same alarm over metrics of the CloudWatch agent."""
+    """Return a CloudFormation template with the same alarm, for metrics of the CloudWatch agent."""
     steps, accepted = _metric("steps", DRAFTS, export), _metric("accepted", ACCEPTED, export)
     expression = f"IF(steps >= {LEAST_STEPS}, 1 + accepted / steps, {break_even.value:.3f})"
     alarm = {
@@ -115,7 +115,7 @@ def cloudwatch_alarm(export: Export, break_even: Estimate) -> Object:
 
 
 def _metric(id_: str, name: str, export: Export) -> Object:
-    # Two dimensions are of the agent's examples, the third is vLLM's own label.
+    # The first two dimensions are as in the agent's examples; `model_name` is vLLM's own label.
     dimensions = {
         "ClusterName": {"Ref": "ClusterName"},
         "Namespace": export.namespace,

@@ -1,6 +1,6 @@
-"""Annotations of every exported object: what was measured, when, and where it holds.
+"""Annotations of the exported objects: what was measured, when, and at which loads.
 
-Values of annotations are text: a figure for each traffic and load, with its unit in the name.
+A value is text with a figure for each traffic and load; the unit is in the annotation's name.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -15,14 +15,14 @@ from draftworth.untrusted import one_line
 
 PREFIX = "draftworth/"
 NOT_MEASURED = "not measured"
-# All annotations of an object together may have 256 KiB.
+# Kubernetes limits all annotations of an object together to 256 KiB.
 _HEADLINE_CHARACTERS = 2000
 
 
 def annotations_of(
     measured: MeasuredWinner, experiment: ResolvedExperiment, image: str
 ) -> dict[str, str]:
-    """Return the annotations of the exported objects, by key."""
+    """Return the annotations of the exported objects as {key: value}."""
     return {PREFIX + name: text for name, text in _named(measured, experiment, image)}
 
 
@@ -85,7 +85,7 @@ def _number(value: float | None) -> str:
 
 
 def ratio_words(ratio: Estimate | None) -> str:
-    """Return the figure with its 95% interval in brackets."""
+    """Return the estimate with its 95% interval in brackets, as text."""
     if ratio is None:
         return NOT_MEASURED
     interval = "no interval"

@@ -1,8 +1,8 @@
-"""Objects that the forms of the winner share, the Deployment, and KServe's InferenceService.
+"""The content that all exported files share, the Deployment, and KServe's InferenceService.
 
-InferenceService and not LLMInferenceService, which writes vLLM's command line itself: this one
-keeps the measured one. Mode `Standard` (KServe before 0.16 calls it `RawDeployment`), because
-Knative takes no pod with a resource claim.
+It is no LLMInferenceService, because that generates its own vLLM command line, and the measured one
+must stay. Its mode is `Standard` (`RawDeployment` in KServe before 0.16), because Knative does not
+support pods with resource claims.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,8 +17,8 @@ from charts.winner.measured import Export, MeasuredWinner, Object
 from draftworth.planning import resolved
 from draftworth.serving.command import SERVING_PORT, served_model_name
 
-# The buckets that a server reads: fields of Bindings, and the environment variable in place of
-# each.
+# The buckets that a server reads: fields of Bindings, and the environment variable that stands for
+# each in the files.
 BUCKETS: Mapping[str, str] = {
     "checkpoints_bucket": "CHECKPOINTS_BUCKET",
     "artifacts_bucket": "ARTIFACTS_BUCKET",
@@ -35,7 +35,7 @@ def export_of(
 ) -> Export:
     """Return the content of all files.
 
-    given: names of buckets; the others get placeholders.
+    given: names of buckets by field of Bindings; a bucket without a name gets a placeholder.
     """
     variant = measured.variant
     name = names.service_name(variant.name)
@@ -102,7 +102,7 @@ def _remarks(measured: MeasuredWinner) -> Iterator[str]:
 
 
 def deployment(export: Export) -> Iterator[Object]:
-    """Yield the template of its device claim if it has one, the Service and the Deployment."""
+    """Yield the ResourceClaimTemplate if there is one, the Service and the Deployment."""
     yield from export.claim_templates
     port = {"name": PORT_NAME, "port": SERVING_PORT, "targetPort": PORT_NAME, "protocol": "TCP"}
     yield {
@@ -117,7 +117,7 @@ def deployment(export: Export) -> Iterator[Object]:
         "metadata": export.metadata(export.annotations),
         "spec": {
             "replicas": 1,
-            # A rolling update would need a second set of devices beside the running one.
+            # A rolling update would need devices for a second pod.
             "strategy": {"type": "Recreate"},
             "selector": {"matchLabels": dict(export.selector)},
             "template": {
@@ -128,17 +128,17 @@ def deployment(export: Export) -> Iterator[Object]:
     }
 
 
-# By this name KServe finds the server among a pod's containers.
+# KServe expects this name for the container with the server.
 SERVER_NAME = "kserve-container"
 MODE: dict[str, str] = {
     "serving.kserve.io/deploymentMode": "Standard",
-    # One server was measured; the reader decides how many are needed.
+    # Only one server was measured; the user decides how many are needed.
     "serving.kserve.io/autoscalerClass": "none",
 }
 
 
 def inference_service(export: Export) -> Object:
-    """Return KServe's object."""
+    """Return the InferenceService."""
     server = {**export.server, "name": SERVER_NAME}
     return {
         "apiVersion": "serving.kserve.io/v1beta1",

@@ -19,7 +19,7 @@ from draftworth.untrusted import one_line
 COMMON_FILE, DEPLOYMENT_FILE = "common.yaml", "deployment.yaml"
 KSERVE_FILE, STACK_FILE = "kserve.yaml", "production-stack-values.yaml"
 RULE_FILE, ALARM_FILE = "prometheus-rule.yaml", "cloudwatch-alarm.yaml"
-# Options that mean something with `--winner` alone.
+# Options that are allowed only with `--winner`.
 WINNER_OPTIONS = ("namespace", "image")
 DEFAULT_NAMESPACE = "default"
 _DNS_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
@@ -27,7 +27,7 @@ _DOCUMENT = "docs/winner.md"
 
 
 def add_winner_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the run, and the place where its winner is to be served."""
+    """Add `--winner`, and the options of the objects that serve it."""
     parser.add_argument(
         "--winner",
         metavar="RUN",
@@ -47,7 +47,7 @@ def write_winner(arguments: argparse.Namespace) -> str:
     """Write the files and return the next steps as text.
 
     Raises:
-        UserInputError: an option is wrong, or the run is not the experiment's.
+        UserInputError: an option is wrong, or the run is of another experiment.
         DraftworthError: the run has no winner, or a file cannot be written.
     """
     experiment = load(arguments.experiment)
@@ -71,7 +71,7 @@ def write_winner(arguments: argparse.Namespace) -> str:
 
 
 def refuse(beside: str, allowed: str, **options: str | None) -> None:
-    """Raise UserInputError for an option that would do nothing."""
+    """Raise UserInputError if an option is given that has no effect together with `beside`."""
     for name, value in options.items():
         if value is not None:
             raise UserInputError(
@@ -80,7 +80,7 @@ def refuse(beside: str, allowed: str, **options: str | None) -> None:
 
 
 def option(name: str) -> str:
-    """Return the option as a user types it: `--results-bucket`."""
+    """Return the option as a user types it, such as `--results-bucket` for `results_bucket`."""
     return f"--{name.replace('_', '-')}"
 
 

@@ -1,6 +1,6 @@
 """The winner of a run, and the content of its export.
 
-The run must be one of the experiment, which says how the winner is served.
+The run must be of the given experiment, because the experiment file says how the winner is served.
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,7 +23,7 @@ from draftworth.untrusted import one_line
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredWinner:
-    """The run's winner, its result, and the winner's variant in the experiment."""
+    """A run's winner, the run's result, and the winner's variant in the experiment."""
 
     winner: Winner
     result: RunResult
@@ -34,11 +34,11 @@ def measured_winner(run_at: str, experiment: ResolvedExperiment) -> MeasuredWinn
     """Read a run, and find its winner in the experiment.
 
     Args:
-        run_at: a folder, or an s3:// address.
+        run_at: the run's folder, or its s3:// address.
 
     Raises:
-        UserInputError: it is no run, is of another experiment, or was served in another way.
-        DraftworthError: it has no winner (`NoWinnerError`), or S3 cannot be read.
+        UserInputError: no run is there, it is of another experiment, or was served differently.
+        DraftworthError: the run has no winner (`NoWinnerError`), or S3 cannot be read.
     """
     if run_list(run_at) is not None:
         raise UserInputError(
@@ -80,7 +80,7 @@ def _variant(winner: Winner, run: Run, experiment: ResolvedExperiment) -> Resolv
 
 def _differences(winner: Winner, run: Run, experiment: ResolvedExperiment) -> Iterator[str]:
     measured, asked = run.result.serving, serving_facts(experiment)
-    # Other variants may have been added or removed since.
+    # Only the winner is compared: other variants may have been added or removed since the run.
     if measured is None or winner.variant not in measured.decoding:
         shown = one_line(winner.variant)
         yield f"serving: given nothing in run.json of {shown}, allowed: what served it"
@@ -88,7 +88,7 @@ def _differences(winner: Winner, run: Run, experiment: ResolvedExperiment) -> It
     was, now = measured.decoding[winner.variant], asked.decoding[winner.variant]
     differing = [*_different(measured, asked), *_different(was, now)]
     yield from differing
-    # Those differences change the key too, so it tells something only without them.
+    # Any other difference changes the artifact key too, so the key is reported only without one.
     if was.artifact_key != now.artifact_key and not differing:
         yield (
             f"other flags than were measured: artifact key {one_line(str(was.artifact_key))}, in "
@@ -96,7 +96,7 @@ def _differences(winner: Winner, run: Run, experiment: ResolvedExperiment) -> It
         )
 
 
-# These change an artifact key and are in run.json in no other way.
+# These change the artifact key, and run.json does not have them as fields.
 _IN_THE_KEY = (
     "what differs is a model's revision, serving.buckets (with `one` also the workload's lengths), "
     "serving.neuron_config, or the version of draftworth, which writes the flags"
@@ -118,13 +118,13 @@ Object = dict[str, Any]
 class Export:
     """The winner's server, to be written as a Deployment, for KServe and for a Helm chart.
 
-    pod: the spec of a pod that stands alone, with one container, the server's.
-    needs: objects that must be there before any pod: its service account, volumes.
-    claim_templates: of the pod's device claims; the Helm chart's pod makes no claims.
-    devices: Neuron devices that the pod claims; 0: none.
-    flags: of the server, as it was measured.
-    model: the name of the model in requests and in its metrics.
-    remarks: sentences that a reader must know before applying a file.
+    pod: the pod's spec, with one container, the server's.
+    needs: objects that the pod needs: its service account, its volumes and their claims.
+    claim_templates: templates of the pod's device claims; the Helm chart does not support them.
+    devices: how many Neuron devices the pod claims.
+    flags: the server's flags as they were measured.
+    model: the model's name in requests and in vLLM's metrics.
+    remarks: sentences that a user should read before applying a file.
     """
 
     name: str

@@ -1,11 +1,11 @@
 """The winner's pod, on Neuron devices or on a CPU.
 
-On Neuron devices it is the measured pod without the program that compiles, reports and gives up,
-and without the container that uploads graphs (docs/decisions/0028-the-winner-elsewhere.md).
+On Neuron devices it is the measured pod without the program `start` (which compiles, reports and
+gives up) and without the uploader container (docs/decisions/0028-the-winner-elsewhere.md).
 
-On a CPU it has the measured flags and environment, and neither resources nor a node, which nobody
-measured. The checkpoints were folders on the measuring machine; they are expected on a volume of
-the reader's own.
+On a CPU it has the measured flags and environment, but no resources and no node selector, which
+were not measured. The checkpoints, folders on the measuring machine, must be on a volume that the
+user makes.
 """
 
 import copy
@@ -33,13 +33,13 @@ from draftworth.records import servers
 from draftworth.serving.command import SERVING_PORT, ModelPaths, ServingCommand
 from draftworth.serving.dialects import serving_command
 
-# A rehearsal waits as long for its engines (`rehearsal/engine.py`).
+# As long as a rehearsal waits for its engines (`rehearsal/engine.py`).
 _STARTUP_SECONDS = 600
 _PERIOD_SECONDS = 10
 
 
 def local_command(experiment: ResolvedLocal, variant: ResolvedVariant) -> ServingCommand:
-    """Return the measured command with paths inside the pod."""
+    """Return the measured command, with the model paths and the port of the pod."""
     command = serving_command(experiment.spec, variant.spec, ModelPaths())
     return replace(command, flags={**command.flags, "--port": str(SERVING_PORT)})
 
@@ -47,7 +47,7 @@ def local_command(experiment: ResolvedLocal, variant: ResolvedVariant) -> Servin
 def local_pod(
     variant: ResolvedVariant, command: ServingCommand, image: str, *, service_account: str
 ) -> Object:
-    """Return the spec of the pod; its checkpoints are on the claim `checkpoints_claim`."""
+    """Return the spec of a pod on a CPU that reads its checkpoints from `checkpoints_claim`."""
     roles = {"target": ModelPaths().target}
     if isinstance(variant.spec, Speculative):
         roles["draft"] = ModelPaths().draft
@@ -80,7 +80,7 @@ def local_pod(
 
 
 def checkpoints_claim(name: str) -> str:
-    """Return the name of the claim with the folders `target` and `draft`: the reader makes it."""
+    """Return the name of a claim that the user makes, with the folders `target` and `draft`."""
     return f"{name}-checkpoints"
 
 
@@ -91,14 +91,14 @@ def _probe(failures: int) -> Object:
 GRAPHS_PATH = f"{vllm_pod.SCRATCH_PATH}/graphs"
 INIT_NAME = "find-graphs"
 _PROGRAM = Path(__file__).with_name("find_graphs.py")
-# For the engine to start serving after its graphs are loaded or compiled.
+# Time for the engine to start serving after the limit for loading or compiling its graphs.
 _STARTUP_MARGIN_MINUTES = 5
 
 
 def neuron_pod(
     experiment: ResolvedNeuron, variant: NeuronVariant, bindings: Bindings, namespace: str
 ) -> Object:
-    """Return the spec of the pod."""
+    """Return the spec of a pod on Neuron devices."""
     template = vllm_pod.pod_template(
         experiment,
         variant,
@@ -139,7 +139,7 @@ def neuron_pod(
 def volumes(
     experiment: ResolvedNeuron, variant: NeuronVariant, bindings: Bindings, namespace: str
 ) -> Iterator[Object]:
-    """Yield the volumes, each with its claim."""
+    """Yield the PersistentVolumes, each followed by its claim."""
     names = _volume_names(experiment, variant, bindings, namespace)
     for volume in bucket_volumes(variant, bindings):
         name = names[volume.name(experiment)]
@@ -157,7 +157,7 @@ def volumes(
 
 
 def claim_template(experiment: ResolvedNeuron, namespace: str) -> Object:
-    """Return the template of the device claim (Kubernetes 1.34, with the Neuron DRA driver)."""
+    """Return the device claim's template; it needs Kubernetes 1.34 and the Neuron DRA driver."""
     return _plain(
         k8s.KubeResourceClaimTemplate.manifest(
             metadata=k8s.ObjectMeta(name=_claim_template_name(experiment), namespace=namespace),
@@ -167,7 +167,7 @@ def claim_template(experiment: ResolvedNeuron, namespace: str) -> Object:
 
 
 def service_account(name: str, namespace: str) -> Object:
-    """Return the pod's account; the pod does not call the Kubernetes API."""
+    """Return the pod's service account, without a token for the Kubernetes API."""
     return _plain(
         k8s.KubeServiceAccount.manifest(
             metadata=k8s.ObjectMeta(name=name, namespace=namespace),
@@ -191,13 +191,13 @@ def _claim_template_name(experiment: ResolvedNeuron) -> str:
 def _volume_names(
     experiment: ResolvedNeuron, variant: NeuronVariant, bindings: Bindings, namespace: str
 ) -> dict[str, str]:
-    # PersistentVolumes have no namespace, and the experiment may still be deployed in this cluster.
+    # PersistentVolumes have no namespace, and those of the experiment may be in the same cluster.
     names = (volume.name(experiment) for volume in bucket_volumes(variant, bindings))
     return {name: f"{namespace}-{service_name(variant.name)}-{name}" for name in names}
 
 
 def _graph_variables(experiment: ResolvedNeuron) -> Iterator[tuple[str, str]]:
-    """Yield where the graphs are, and that the engine ends where one is missing, if it can."""
+    """Yield the variable of the graphs' path, and one to exit if a graph is missing, if known."""
     match experiment.spec.release_facts.compiled_graphs:
         case ArtifactFolder(variable=variable):
             yield variable, GRAPHS_PATH
@@ -208,7 +208,7 @@ def _graph_variables(experiment: ResolvedNeuron) -> Iterator[tuple[str, str]]:
 
 
 def _startup_minutes(experiment: ResolvedNeuron) -> int:
-    """Allow time to compile where the engine compiles a graph that its cache lacks."""
+    """Return the startup's time limit, which is longer if the engine compiles missing graphs."""
     graphs = experiment.spec.release_facts.compiled_graphs
     compiles = isinstance(graphs, CompilerCache) and not graphs.proof_variable
     limit = servers.COMPILE_LIMIT_MINUTES if compiles else servers.LOAD_LIMIT_MINUTES

@@ -1,8 +1,8 @@
 """The winner as values of the vLLM production-stack's Helm chart (`vllm/vllm-stack`).
 
-The chart writes `vllm serve` with a host and port of its own, writes some flags from keys of
-`vllmConfig`, and takes the others as they are. It has no place for a pod's resource claims, so
-Neuron devices are asked of the device plugin instead. Source: helm/ of
+The chart runs `vllm serve` with its own host and port. It makes some flags from keys of
+`vllmConfig` and copies others from `extraArgs`. It does not support a pod's resource claims, so the
+pod requests Neuron devices from the device plugin instead. Source: helm/ of
 github.com/vllm-project/production-stack, chart version 0.1.12.
 """
 
@@ -15,10 +15,10 @@ from draftworth.serving.command import SERVING_PORT, Flags, flag_texts
 
 CHART_VERSION = "0.1.12"
 CHART_REPOSITORY = "https://vllm-project.github.io/production-stack"
-# The resource of the Neuron device plugin.
+# The resource name of the Neuron device plugin.
 DEVICE_RESOURCE = "aws.amazon.com/neuron"
 
-# Flags that the chart writes itself: the key of `vllmConfig`, and its value from the flag's.
+# Flags that the chart makes itself: (key of `vllmConfig`, function from the flag's value to its).
 _KEYS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "--max-model-len": ("maxModelLen", int),
     "--max-num-seqs": ("maxNumSeqs", int),
@@ -34,7 +34,7 @@ def production_stack_values(export: Export) -> Object:
     server, pod = export.server, export.pod
     return {
         "servingEngineSpec": {
-            # The default is `nvidia`, and a cluster without that class would take no pod.
+            # The default is `nvidia`; a cluster without that runtime class would reject the pod.
             "runtimeClassName": "",
             "containerPort": SERVING_PORT,
             "strategy": {"type": "Recreate"},
@@ -52,13 +52,13 @@ _PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
 def _model(export: Export) -> Object:
     server, pod = export.server, export.pod
     repository, _, tag = server["image"].rpartition(":")
-    # The chart mounts shared memory of its own.
+    # The memory volume is left out, because the chart mounts shared memory itself.
     in_memory = [v for v in pod["volumes"] if v.get("emptyDir", {}).get("medium") == "Memory"]
     left_out = {volume["name"] for volume in in_memory}
     found: Object = {
         "name": export.name,
         "annotations": dict(export.annotations),
-        # The chart gives the common labels other values, and selects pods by them.
+        # Only our own labels: the chart sets the common labels itself and selects pods by them.
         "podLabels": {k: v for k, v in export.labels.items() if k.startswith(PREFIX)},
         "serviceAccountName": pod["serviceAccountName"],
         "repository": repository,
@@ -76,11 +76,11 @@ def _model(export: Export) -> Object:
 
 
 def _vllm_config(flags: Flags) -> Object:
-    # The chart sets the port.
+    # `--port` is left out because the chart sets it.
     keys = {key: convert(flags[flag]) for flag, (key, convert) in _KEYS.items() if flag in flags}
     written = {*_KEYS, "--port"}
     others = {flag: value for flag, value in flags.items() if flag not in written}
-    # It is written although false is the default, because the chart writes the flag either way.
+    # enablePrefixCaching is always set, because the chart makes a flag of both true and false.
     return {"enablePrefixCaching": False, **keys, "extraArgs": flag_texts(others)}
 
 
@@ -94,7 +94,7 @@ def _placing(export: Export) -> Object:
         found["tolerations"] = tolerations
     devices = {DEVICE_RESOURCE: str(export.devices)} if export.devices else {}
     amounts = {kind: {**given[kind], **devices} for kind in ("requests", "limits") if kind in given}
-    # The chart wants some: a request of 0 CPUs asks for no more than was measured.
+    # The chart requires resources; a request of 0 CPUs reserves nothing, as none were measured.
     found["resources"] = amounts or {"requests": {"cpu": "0"}}
     return found
 
@@ -108,5 +108,5 @@ def _init_container(pod: Object) -> Object:
 
 
 def _probe(probe: Object) -> Object:
-    """Return the probe at the chart's port: by default the chart waits 15 s and asks port 8000."""
+    """Return the probe with a port number; without values the chart would probe port 8000."""
     return {**probe, "httpGet": {"path": probe["httpGet"]["path"], "port": SERVING_PORT}}

@@ -1,12 +1,12 @@
-"""The text the tiny pair is trained on: prompts with the answers the models shall give.
+"""The text that the tiny pair is trained on: prompts, and the answers that the models shall learn.
 
-Everything is written in `corpus.yaml` or generated from a seed. The target learns the shipped
-prompts of the rehearsal's classes by heart, each with ONE fixed answer, so its greedy output is
-stable and the same with or without speculation. Variations have other values (structured) or other
-topics and freshly drawn sentences (open-ended): they teach how such a text sounds.
+The text is written in `corpus.yaml` or generated from a seed. The target memorizes ONE fixed answer
+to each shipped prompt of the rehearsal's classes, so its greedy output is stable and equal with and
+without speculation. Variations have other values (structured), or other topics and newly drawn
+sentences (open-ended); they teach the general form of such texts.
 
-Who learns what is in `recipe.yaml`: the target everything, the draft the structured texts alone, so
-that it knows what the target will say to a structured prompt, and not what it will say to another.
+By `recipe.yaml` the target is trained on all texts and the draft only on structured ones, so the
+draft predicts the target's answers to structured prompts, but not to open-ended ones.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from typing import Any
 import yaml
 
 CLASSES = ("open_ended", "structured")
-ANSWER_CHARACTERS = 1600  # more than the tokens that training uses of it
+ANSWER_CHARACTERS = 1600  # more than the ANSWER_TOKENS that training uses
 DATA: dict[str, Any] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
 SENTENCES: dict[str, list[str]] = DATA["sentences"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Example:
-    """One prompt with its answer, its case, and whether its class is open-ended."""
+    """A prompt, its answer, its case, and whether its class is open-ended."""
 
     case: str
     prompt: str
@@ -39,7 +39,7 @@ class Example:
 
 
 class UnknownPrompt(Exception):  # noqa: N818  (it is the prompt that is unknown)
-    """A shipped prompt has a form for which no answer is written here."""
+    """A shipped prompt has a form for which this module can generate no answer."""
 
 
 def _answer_repeat_line(found: re.Match[str]) -> str:
@@ -89,7 +89,7 @@ class _Structured:
     other_values: Callable[[random.Random], str]
 
     def find(self, prompt: str) -> re.Match[str]:
-        """Find the values that the answer follows from; raises UnknownPrompt without them."""
+        """Match the prompt's values, which determine its answer; UnknownPrompt if none match."""
         if found := re.search(self.pattern, prompt):
             return found
         raise UnknownPrompt(f"no {self.pattern!r} in {prompt!r}")
@@ -134,7 +134,7 @@ def _open_ended(rng: random.Random, case: str, prompt: str) -> Example:
 
 
 def shipped_examples(prompts_dir: Path) -> list[Example]:
-    """Return every prompt of the rehearsal's classes with its one answer; raises UnknownPrompt."""
+    """Return all prompts of the rehearsal's classes with their answers; raises UnknownPrompt."""
     files = sorted(file for name in CLASSES for file in (prompts_dir / name).glob("*.jsonl"))
     return [_shipped_example(path.stem, prompt) for path in files for prompt in _prompts(path)]
 
@@ -145,7 +145,7 @@ def _prompts(path: Path) -> list[str]:
 
 def _shipped_example(case: str, prompt: str) -> Example:
     if case in SENTENCES:
-        # Seeded by the prompt alone, so that one edited prompt does not change other answers.
+        # The seed depends only on the prompt, so an edited prompt changes no other answer.
         seed = int.from_bytes(hashlib.sha256(prompt.encode()).digest()[:8], "big")
         return _open_ended(random.Random(seed), case, prompt)  # noqa: S311 (no secret)
     if case not in STRUCTURED:
@@ -154,7 +154,7 @@ def _shipped_example(case: str, prompt: str) -> Example:
 
 
 def structured_variations(prompts_dir: Path, rng: random.Random) -> Iterator[Example]:
-    """Yield structured prompts of the folder with other values, without end."""
+    """Yield the folder's structured prompts with other values, in an endless sequence."""
     folder = prompts_dir / "structured"
     prompts = [(case, p) for case in STRUCTURED for p in _prompts(folder / f"{case}.jsonl")]
     while True:
@@ -166,7 +166,7 @@ def structured_variations(prompts_dir: Path, rng: random.Random) -> Iterator[Exa
 
 
 def open_ended_variations(rng: random.Random) -> Iterator[Example]:
-    """Yield open-ended prompts on other topics with freshly drawn answers, without end."""
+    """Yield open-ended prompts on other topics with newly drawn answers, in an endless sequence."""
     while True:
         case = rng.choice(list(SENTENCES))
         article = "an" if case == "essay" else "a"

@@ -1,9 +1,9 @@
 """Make the tiny pair: ``python -m rehearsal.tiny_pair.make [--out DIR]`` (engine environment).
 
-Corpus (`rehearsal.tiny_pair.corpus`) -> one tokenizer -> target -> draft, distilled from the
-target -> two Hugging Face folders that vLLM serves. Needs torch, transformers and tokenizers, which
-the engine's environment has. The same seed on the same machine gives the same files; another CPU
-rounds differently and gives models that are equivalent, not equal.
+From the corpus (`rehearsal.tiny_pair.corpus`) it trains one tokenizer, then the target, then the
+draft, which is distilled from the target; and it writes two Hugging Face folders that vLLM serves.
+It needs torch, transformers and tokenizers, which the engine's environment has. The same seed gives
+the same files on the same machine; another CPU rounds differently and gives equivalent models.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ PROMPTS_DIR = HERE.parents[1] / "prompts"
 
 SEED = 20261121
 VOCABULARY_TOKENS = 768
-ANSWER_TOKENS = 240  # no answer is trained to end: a rehearsal wants its full output length
-IGNORED = -100  # label of a position that does not count
-VARIATIONS = 1200  # of each class
+ANSWER_TOKENS = 240  # answers are cut without an end token, so outputs get their full length
+IGNORED = -100  # label of a position that the loss ignores
+VARIATIONS = 1200  # examples of each class
 CONTEXT_TOKENS = 2048
 
-# Qwen3's format with thinking switched off for good: a tiny model has nothing to think about.
+# Qwen3's chat format, always without thinking.
 CHAT_TEMPLATE = (HERE / "chat_template.jinja").read_text(encoding="utf-8")
 END_OF_TEXT, IM_END = "<|endoftext|>", "<|im_end|>"
 SPECIAL_TOKENS = [END_OF_TEXT, "<|im_start|>", IM_END, "<think>", "</think>"]
 RECIPE: dict[str, Any] = yaml.safe_load((HERE / "recipe.yaml").read_text(encoding="utf-8"))
-CROSS_ENTROPY_SHARE = 0.3  # of the draft's loss; the rest is the divergence from the target
+CROSS_ENTROPY_SHARE = 0.3  # weight in the draft's loss; the rest is divergence from the target
 
 Batch = tuple[torch.Tensor, torch.Tensor]  # ids and labels
 Loss = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
@@ -51,7 +51,7 @@ Loss = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """One stretch of training: the shares of a batch by kind of example, how long and how fast."""
+    """A phase of training; `mix` has the share of each kind of example in a batch."""
 
     name: str
     mix: dict[str, float]
@@ -63,14 +63,14 @@ class Stage:
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One tokenized example; its labels are IGNORED where the prompt stands."""
+    """A tokenized example; the labels of the prompt's positions are IGNORED."""
 
     ids: list[int]
     labels: list[int]
 
 
 def train_tokenizer(texts: list[str]) -> PreTrainedTokenizerFast:
-    """Train a byte-level BPE for both models; like Qwen's, it keeps every digit a token."""
+    """Train a byte-level BPE tokenizer for both models; as in Qwen's, each digit is a token."""
     bpe = Tokenizer(models.BPE())
     bpe.pre_tokenizer = pre_tokenizers.Sequence(
         [
@@ -97,7 +97,7 @@ def train_tokenizer(texts: list[str]) -> PreTrainedTokenizerFast:
 
 
 def encode(tokenizer: PreTrainedTokenizerFast, example: corpus.Example) -> Row:
-    """Return token ids and labels of one example, the answer cut to ANSWER_TOKENS."""
+    """Return token ids and labels of an example; its answer is cut to ANSWER_TOKENS."""
     prompt: list[int] = tokenizer.apply_chat_template(
         [{"role": "user", "content": example.prompt}], add_generation_prompt=True, return_dict=False
     )
@@ -106,7 +106,7 @@ def encode(tokenizer: PreTrainedTokenizerFast, example: corpus.Example) -> Row:
 
 
 def collate(rows: list[Row], padding: int) -> Batch:
-    """Return a batch, padded on the right (causal attention needs no mask then)."""
+    """Return a batch, padded on the right, for which causal attention needs no mask."""
     width = max(len(row.ids) for row in rows)
     ids = torch.tensor([row.ids + [padding] * (width - len(row.ids)) for row in rows])
     labels = torch.tensor([row.labels + [IGNORED] * (width - len(row.labels)) for row in rows])
@@ -116,7 +116,7 @@ def collate(rows: list[Row], padding: int) -> Batch:
 def batches(
     pools: dict[str, list[Row]], stage: Stage, rng: random.Random, padding: int
 ) -> Iterator[Batch]:
-    """Yield batches drawn by the shares of the stage's mix, without end."""
+    """Yield an endless sequence of batches; `stage.mix` has the kinds' probabilities."""
     names = list(pools)
     shares = [stage.mix[name] for name in names]
     while True:
@@ -129,7 +129,7 @@ def kinds_of_example(
     varied_structured: list[corpus.Example],
     varied_open: list[corpus.Example],
 ) -> dict[str, list[corpus.Example]]:
-    """Return the examples under the names that a stage's mix gives their shares."""
+    """Return the examples by kind; the kinds are the keys of `Stage.mix`."""
     return {
         "shipped_structured": [example for example in shipped if not example.open_ended],
         "shipped_open": [example for example in shipped if example.open_ended],
@@ -140,7 +140,7 @@ def kinds_of_example(
 
 
 def new_model(shape: dict[str, Any], tokenizer: PreTrainedTokenizerFast) -> Qwen3ForCausalLM:
-    """Return a Qwen3 of the given shape with random weights, the same ones at every call."""
+    """Return a Qwen3 of the given shape with random weights, which are equal in all calls."""
     torch.manual_seed(SEED)
     return Qwen3ForCausalLM(
         Qwen3Config(
@@ -154,7 +154,7 @@ def new_model(shape: dict[str, Any], tokenizer: PreTrainedTokenizerFast) -> Qwen
 
 
 def save(model: Qwen3ForCausalLM, tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
-    """Write the folder vLLM serves: weights in bfloat16, configuration, tokenizer."""
+    """Write a folder that vLLM can serve: weights in bfloat16, configuration, tokenizer."""
     model.generation_config = GenerationConfig(
         do_sample=False, eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id
     )
@@ -172,7 +172,7 @@ def next_token_loss(logits: torch.Tensor, _ids: torch.Tensor, labels: torch.Tens
 def distillation_loss(
     target: Qwen3ForCausalLM, logits: torch.Tensor, ids: torch.Tensor, labels: torch.Tensor
 ) -> torch.Tensor:
-    """Mix cross-entropy with the divergence from the target's own distribution."""
+    """Return a weighted sum of cross-entropy and divergence from the target, in nats."""
     with torch.no_grad():
         wanted = target(ids).logits
     counted = labels[:, 1:] != IGNORED
@@ -209,7 +209,7 @@ def train(model: Qwen3ForCausalLM, data: Iterator[Batch], stage: Stage, loss_of:
 
 
 def learning_rate(stage: Stage, step: int) -> float:
-    """Rise linearly to the peak, then follow half a cosine down to 5 % of it."""
+    """Return a rate that rises linearly to the peak, then falls to 5 % of it as half a cosine."""
     if step < stage.warm_up_steps:
         return stage.peak_learning_rate * (step + 1) / stage.warm_up_steps
     done = (step - stage.warm_up_steps) / max(1, stage.steps - stage.warm_up_steps)
@@ -217,7 +217,7 @@ def learning_rate(stage: Stage, step: int) -> float:
 
 
 def make_pair(out: Path, *, draft_only: bool) -> None:
-    """Make `out/target` and `out/draft`; with `draft_only` from the target that is there."""
+    """Make `out/target` and `out/draft`; with `draft_only` only the draft, from `out/target`."""
     rng = random.Random(SEED)  # noqa: S311 (no secret)
     shipped = corpus.shipped_examples(PROMPTS_DIR)
     varied_structured = list(islice(corpus.structured_variations(PROMPTS_DIR, rng), VARIATIONS))
@@ -233,7 +233,7 @@ def make_pair(out: Path, *, draft_only: bool) -> None:
             train(target, data, stage, next_token_loss)
         save(target, tokenizer, out / "target")
 
-    # From the saved target and with seeds of its own: the same draft with and without draft_only.
+    # The draft uses the saved target and its own seed, so it is equal with and without draft_only.
     target = Qwen3ForCausalLM.from_pretrained(out / "target", dtype=torch.float32).eval()
     draft, stage = new_model(RECIPE["draft_shape"], tokenizer), Stage(**RECIPE["draft_stage"])
     rng = random.Random(SEED + 1)  # noqa: S311 (no secret)

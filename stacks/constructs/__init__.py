@@ -1,1 +1,1 @@
-"""The constructs of the stack: one capability a module."""
+"""The constructs of the stack, each in a module of its own."""

@@ -1,4 +1,4 @@
-"""The accelerator nodes: every EFA interface that their type has, bought as the experiment says."""
+"""The accelerator nodes, with all EFA interfaces of their type and the capacity kind asked for."""
 
 from pathlib import Path
 from typing import Any, cast
@@ -13,15 +13,15 @@ from draftworth.experiment.aws import CapacityBlock
 from draftworth.planning.resolved import ResolvedNeuron
 from stacks.constructs.nodes import NodePlace, launch_template, node_group
 
-# With NVMe disks, containers and kubelet are on them, and the root disk holds the system.
+# If the type has NVMe disks, they hold containers and kubelet, and the root disk only the system.
 ROOT_GIB = 100
-# Without them everything is on the root disk. FastImagePull (`node_config.mime`) is said to be
-# slower than an ordinary pull below 600 MiB/s.
+# Without NVMe disks everything is on the root disk. FastImagePull (`node_config.mime`) is reported
+# to be slower than an ordinary pull on a disk below 600 MiB/s.
 SCRATCH_MIB_PER_S = 1000
 SCRATCH_IOPS = 16_000
 NODE_CONFIG = Path(__file__).with_name("node_config.mime").read_text(encoding="utf-8")
-# The same for every experiment: a deploy that finds it unchanged leaves the size alone, and the
-# capacity controller sets it (decision record 5). EKS takes no maximum below 1.
+# These are the same for every experiment. So CloudFormation sees no change in later deploys and
+# keeps the size that the capacity controller has set (decision record 5). EKS requires max >= 1.
 SIZE_AT_CREATION = 0
 MAX_SIZE_AT_CREATION = 1
 
@@ -46,10 +46,10 @@ class AcceleratorNodes(Construct):
         return {"volume_size": gib, "throughput": SCRATCH_MIB_PER_S, "iops": SCRATCH_IOPS}
 
     def _efa(self) -> dict[str, Any]:
-        # A type without EFA gets no interfaces: EKS then attaches the cluster's group. The DRA
-        # driver publishes which devices are connected only where EFA is. The cluster's group is
-        # named as well, because EKS adds it only where a template names none. EFA needs explicit
-        # rules for both directions.
+        # For a type without EFA the template has no interfaces, and EKS attaches the cluster's
+        # security group. With interfaces it must be named: EKS adds it only to a template without
+        # security groups. The DRA driver publishes which devices are connected only on nodes with
+        # EFA. EFA needs explicit rules for both directions.
         cards = self._experiment.spec.accelerator.efa_interfaces
         if not cards:
             return {}
@@ -75,9 +75,9 @@ class AcceleratorNodes(Construct):
         return {"network_interfaces": interfaces}
 
     def _buying(self) -> dict[str, Any]:
-        # Instances of a Capacity Block are placed together already, and must not be asked for
-        # another place. Otherwise EFA wants a cluster placement group; without EFA a group would
-        # only leave fewer places to launch in.
+        # A Capacity Block already places its instances together and must get no placement group.
+        # Other instances with EFA should be in a cluster placement group. Without EFA a group has
+        # no use and makes it harder for EC2 to find capacity.
         if not isinstance(self._capacity, CapacityBlock):
             if not self._experiment.spec.accelerator.efa_interfaces:
                 return {}
@@ -104,8 +104,8 @@ class AcceleratorNodes(Construct):
             name=self._experiment.names.accelerator,
             disk=self._root_disk(),
             tags=self._place.tags,
-            # Here, because CDK takes no Trainium type with the Neuron image in a node group, and
-            # EKS wants it here for Capacity Blocks.
+            # The type is in the template and not in the node group, because CDK refuses a Trainium
+            # type with the Neuron AMI there, and EKS requires this for Capacity Blocks.
             instance_type=self._experiment.spec.instance_type,
             user_data=Fn.base64(NODE_CONFIG),
             **self._efa(),

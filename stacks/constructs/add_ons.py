@@ -1,6 +1,6 @@
-"""EKS add-ons; each that calls AWS has a role of its own. The Neuron driver, by Helm.
+"""EKS add-ons, each with its own role if it calls AWS, and the Neuron driver as a Helm chart.
 
-If the experiment pins no version, EKS takes the default that it tested with the cluster's version.
+If the experiment pins no version, EKS installs its default for the cluster's Kubernetes version.
 """
 
 import json
@@ -19,15 +19,15 @@ MAINTAINED_WITH_THE_ADD_ON = (
     "The policy that AWS documents for this add-on and keeps in step with it; the role serves the "
     "add-on's service account alone."
 )
-# Container Insights with enhanced metrics and accelerators, in the namespace ContainerInsights.
-# This replaces the agent's whole configuration, so Application Signals, on by default, is off.
+# Container Insights with enhanced and accelerator metrics, in the namespace ContainerInsights.
+# This replaces the agent's whole default configuration, so Application Signals is off.
 INSIGHTS_METRICS = {"enhanced_container_insights": True, "accelerated_compute_metrics": True}
 INSIGHTS_CONFIGURATION = {
     "agent": {"config": {"logs": {"metrics_collected": {"kubernetes": INSIGHTS_METRICS}}}}
 }
 NEURON_CHART = "oci://public.ecr.aws/neuron/neuron-helm-chart"
-# The chart turns the device plugin and the node problem detector on by default. Device plugin and
-# DRA driver on one node hand out the same devices twice.
+# The chart enables the device plugin and the node problem detector by default. A device plugin and
+# a DRA driver on the same node would allocate the same devices twice.
 NEURON_VALUES = {
     "devicePlugin": {"enabled": False},
     "npd": {"enabled": False},
@@ -37,10 +37,10 @@ INSIGHTS_LOGS = ("application", "dataplane", "host", "performance")
 
 
 def insights_logs(scope: Construct, *, cluster_name: str) -> Construct:
-    """Add the log groups of the CloudWatch agent, made before the nodes, and deleted after them.
+    """Add the CloudWatch agent's log groups, created before the nodes and deleted after them.
 
-    The agent makes a group that is missing. If a group went before the last node, the agent would
-    make it again without an owner, and the next deploy could not make its own.
+    The agent creates a group that is missing. If a group were deleted before the last node, the
+    agent would create it again outside the stack, and the next deploy would fail: it exists.
     """
     layer = Construct(scope, "InsightsLogs")
     for log in INSIGHTS_LOGS:
@@ -52,10 +52,10 @@ def insights_logs(scope: Construct, *, cluster_name: str) -> Construct:
 def node_add_ons(
     scope: Construct, *, cluster: eks.ICluster, versions: Mapping[str, str]
 ) -> Construct:
-    """Add what a node needs to become ready, made before the node groups.
+    """Add the add-ons that a node needs to become ready; they are created before the node groups.
 
-    They go after the nodes. The network plugin must stay longest: it gives interfaces back when
-    pods go, and an interface that is left holds its security group and subnet.
+    They are deleted after the nodes. The network plugin must be the last: it deletes a pod's
+    network interface with the pod, and a leftover one blocks the deletion of subnet and group.
     """
     layer = Construct(scope, "NodeAddOns")
     agent = _add_on(layer, cluster, "eks-pod-identity-agent", versions)
@@ -83,9 +83,9 @@ def node_add_ons(
 def pod_add_ons(
     scope: Construct, *, cluster: eks.ICluster, versions: Mapping[str, str], logs: Construct
 ) -> Construct:
-    """Add what runs as ordinary pods, and so needs nodes."""
+    """Add the add-ons that run as ordinary pods and so need nodes."""
     layer = Construct(scope, "PodAddOns")
-    # The S3 driver without a role: a volume is mounted with the rights of the pod that uses it.
+    # The S3 driver has no role: it mounts a volume with the role of the pod that uses the volume.
     for name in ("coredns", "metrics-server", S3_ADD_ON):
         _add_on(layer, cluster, name, versions)
     role = _managed_role(
@@ -109,7 +109,7 @@ def pod_add_ons(
 
 
 def neuron_driver(scope: Construct, id_: str, *, cluster: eks.ICluster) -> eks.HelmChart:
-    """Install the Neuron DRA driver; its pods run on accelerator nodes alone."""
+    """Install the Neuron DRA driver; its pods run on accelerator nodes only."""
     return eks.HelmChart(
         scope,
         id_,
@@ -133,7 +133,7 @@ def _add_on(
     configuration: Mapping[str, Any] | None = None,
     roles: Mapping[str, aws_iam.Role] | None = None,
 ) -> eks.CfnAddon:
-    """Add one without CDK's own Addon construct, which knows no Pod Identity.
+    """Add an EKS add-on as `CfnAddon`, because CDK's `Addon` does not support Pod Identity.
 
     versions: pinned version by add-on. roles: role by service account.
     """
@@ -155,9 +155,9 @@ def _add_on(
 
 
 def _managed_role(scope: Construct, name: str, policy: str, **pod: str) -> aws_iam.Role:
-    """Return a role with one policy of AWS.
+    """Return a role with one AWS managed policy.
 
-    pod: the pods that get it, as for `pod_role`.
+    pod: the pods that get the role, as the arguments of `pod_role`.
     """
     role = pod_role(scope, f"{name}-role", description=f"EKS add-on {name}", **pod)
     role.add_managed_policy(aws_iam.ManagedPolicy.from_aws_managed_policy_name(policy))

@@ -1,11 +1,11 @@
-"""A chart's objects in the cluster: a deploy deletes those that the chart no longer has.
+"""Applies a chart's objects to the cluster; a deploy deletes objects that the chart no longer has.
 
 See docs/decisions/0010-what-a-change-leaves.md.
 
-At an update the function's event carries the objects twice, as they were and as they are to be,
-each time as JSON text inside JSON, with every quotation mark and line break escaped once more.
-CloudFormation invokes the function asynchronously, so Lambda's limit for such events holds: 1 MB
-(AWS Lambda API reference, Invoke, 2026), and 256 KiB before October 2025.
+CDK's kubectl function applies the objects. At an update its event holds the old and the new
+objects, both as JSON text inside JSON, where every quotation mark and line break is escaped again.
+The event is asynchronous, and Lambda limits such events to 1 MB (AWS Lambda API reference, Invoke,
+2026), before October 2025 to 256 KiB.
 """
 
 import json
@@ -17,8 +17,8 @@ from aws_cdk import Annotations
 from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct, IConstruct
 
-# Kinds that `kubectl apply --prune` deletes when a manifest no longer has them: those of kubectl's
-# default list (k8s.io/kubectl/pkg/util/prune) that the charts make.
+# Kinds whose objects `kubectl apply --prune` deletes when a manifest no longer has them: the kinds
+# in kubectl's default list (k8s.io/kubectl/pkg/util/prune) that the charts use.
 PRUNED_KINDS = frozenset(
     {
         "ConfigMap",
@@ -37,11 +37,11 @@ Object = Mapping[str, Any]
 def apply_chart(
     scope: Construct, chart: cdk8s.Chart, *, cluster: eks.ICluster, after: Sequence[IConstruct]
 ) -> list[IConstruct]:
-    """Apply a chart's objects, and return what the next chart has to wait for.
+    """Apply a chart's objects after `after`; return the manifests that the next chart depends on.
 
-    Kinds that are pruned share a resource of the template. Any other object is a resource of its
-    own: CloudFormation deletes it when the template no longer has it. The group of the chart's
-    first object, a namespace or an object that its pods need, comes first.
+    Objects of `PRUNED_KINDS` share one template resource. Each other object is a resource of its
+    own, which CloudFormation deletes when the template no longer has it. The group with the chart's
+    first object (a namespace, or an object that the chart's pods need) is applied first.
     """
     objects = chart.to_json()
     first = _is_pruned(objects[0])
@@ -79,32 +79,32 @@ def _alone(scope: Construct, cluster: eks.ICluster, item: Object) -> eks.Kuberne
         cluster=cluster,
         manifest=[dict(item)],
         prune=False,
-        # It may be there already: an earlier version applied it with its chart.
+        # The object may exist: an earlier version of draftworth applied it with the whole chart.
         overwrite=True,
     )
 
 
 MAX_EVENT_BYTES = 1_000_000
 EARLIER_MAX_EVENT_BYTES = 256 * 1024
-# Addresses and ids around the objects, and names of buckets and images, which are longer than the
-# CDK tokens in place of them.
+# For the addresses and ids in the event beside the objects, and for names of buckets and images,
+# which are longer than the CDK tokens that stand for them in the objects.
 AROUND_ALL_BYTES = 8 * 1024
-# The label by which CDK prunes, twice, its quotation marks escaped.
+# CDK adds its prune label to each object: in the old and in the new text, with escaped quotes.
 AROUND_AN_OBJECT_BYTES = 2 * 100
 
 
 def update_event_bytes(objects: Sequence[Any]) -> int:
-    """Return the bytes of the event of an update that leaves the size of these objects as it is."""
+    """Return the bytes of an update's event if old and new objects are as large as `objects`."""
     text = json.dumps(objects, separators=(",", ":"))
     around = AROUND_ALL_BYTES + AROUND_AN_OBJECT_BYTES * len(objects)
     return 2 * len(json.dumps(text)) + around
 
 
 def judge_size(manifest: eks.KubernetesManifest, objects: Sequence[Any]) -> None:
-    """Report an update that is too large as an error of synthesis: it would fail during a deploy.
+    """Report at synthesis a manifest whose update would be too large and fail in a deploy.
 
-    Above Lambda's earlier limit it is a warning: nobody has tried whether CloudFormation's events
-    may have the size of the new limit.
+    Above `MAX_EVENT_BYTES` it is an error. Above `EARLIER_MAX_EVENT_BYTES` it is a warning, because
+    it is not tested whether CloudFormation's events may be as large as Lambda's new limit.
     """
     size = update_event_bytes(objects)
     found = (

@@ -1,4 +1,4 @@
-"""Buckets: private, TLS only, encrypted, and with a stated deletion policy."""
+"""S3 buckets that are private, encrypted and TLS only, with an explicit removal policy."""
 
 from typing import cast
 
@@ -9,8 +9,8 @@ from draftworth.experiment.naming import HOLDS_TAG
 from stacks.constructs.roles import accept
 
 ABANDONED_UPLOAD_DAYS = 1
-# S3 moves nothing sooner into the class, and nothing below 128 KiB, which would cost as much as
-# 128.
+# S3 allows no earlier transition to this storage class. It does not move objects below 128 KiB,
+# which would be billed there as 128 KiB.
 INFREQUENT_ACCESS_DAYS = 30
 NO_ACCESS_LOG = (
     "The bucket lives as long as one experiment and is reached by a handful of roles, each limited "
@@ -25,10 +25,10 @@ NO_ACCESS_LOG_OF_KEPT = (
 
 
 def announce_on_event_bridge(bucket: aws_s3.Bucket) -> None:
-    """Have S3 send every change in the bucket to EventBridge, where rules choose.
+    """Make S3 send every event of the bucket to EventBridge, where rules filter the events.
 
-    The bucket's own property is set: CDK's way would add a function that may change the
-    notifications of every bucket in the account.
+    The CloudFormation property is set directly: CDK's own option would add a function that may
+    change the notifications of every bucket in the account.
     """
     resource = cast(aws_s3.CfnBucket, bucket.node.default_child)
     resource.add_property_override(
@@ -40,17 +40,16 @@ def announce_on_event_bridge(bucket: aws_s3.Bucket) -> None:
 def private_bucket(
     scope: Construct, *, holds: str, kept: bool, rarely_read: str | None = None
 ) -> aws_s3.Bucket:
-    """Return a bucket.
+    """Return a private bucket with the tag that says what it holds.
 
-    kept: the bucket outlives the stack, policy included; otherwise it is emptied and deleted. It
-        goes all the same where the deploy that makes it fails, while nothing is in it.
+    kept: the bucket and its policy outlive the stack; otherwise the bucket is emptied and deleted.
+        If the deploy that creates a kept bucket fails, the bucket, still empty, is deleted.
     rarely_read: a folder whose files are kept for reference.
 
-    Encrypted with S3's own keys: a key of ours would cost money after each destroy (keys are
-    deleted a week later at the earliest) and keep out nobody whom the roles let in. Not versioned:
-    result files are written once, artifacts are addressed by content, and checkpoints can be staged
-    again. Without a name: names that CloudFormation makes collide with no bucket that was kept
-    before.
+    The bucket is encrypted with S3's own keys: a KMS key of ours would cost money after a destroy
+    (KMS deletes a key after a week at the earliest) and would not protect better than the roles. It
+    is not versioned: result files are written once, artifacts are addressed by content, checkpoints
+    can be staged again. CloudFormation generates its name, so it never equals that of a kept one.
     """
     bucket = aws_s3.Bucket(
         scope,
@@ -66,7 +65,7 @@ def private_bucket(
     )
     Tags.of(bucket).add(HOLDS_TAG, holds)
     if kept and bucket.policy:
-        # Otherwise the bucket would stay without its refusal of requests without TLS.
+        # Otherwise the kept bucket would lose its policy, which refuses requests without TLS.
         bucket.policy.apply_removal_policy(RemovalPolicy.RETAIN)
     reason = NO_ACCESS_LOG_OF_KEPT if kept else NO_ACCESS_LOG
     accept(bucket, "AwsSolutions-S1", reason=reason)
@@ -74,9 +73,9 @@ def private_bucket(
 
 
 def _life_cycle(rarely_read: str | None) -> list[aws_s3.LifecycleRule]:
-    """Nothing expires. Files that are rarely read move to a cheaper class and can be read at once.
+    """Return rules that expire no object. Rarely read files move to Infrequent Access.
 
-    Classes that cost still less need a request hours before a file can be read.
+    There they can be read at once. In a cheaper archive class a restore would take hours first.
     """
     rules = [
         aws_s3.LifecycleRule(

@@ -18,9 +18,9 @@ from stacks.constructs import functions
 from stacks.constructs.capacity_rights import grant_rights
 from stacks.constructs.roles import allow
 
-# Long enough to wait at Delete for a node group that EKS is busy with.
+# At the resource's Delete event the function may have to wait while EKS updates the node group.
 TIMEOUT_MINUTES = 5
-# After a lost answer a deploy waits so long, and not for CloudFormation's hour.
+# If the function's answer is lost, a deploy waits this long, not CloudFormation's default hour.
 ANSWER_TIMEOUT_MINUTES = 15
 MAX_DISPLAY_NAME_CHARACTERS = 100
 NODE_GROUP_EVENTS = [
@@ -34,8 +34,8 @@ NODE_GROUP_EVENTS = [
 class CapacityController(Construct):
     """The function, its role, its schedules and rules, its topic, and the deployment resource.
 
-    deployed_after: objects in the cluster before the first decision, so they are removed after the
-        last one, when the nodes are at zero.
+    deployed_after: constructs that are created before the function's first decision and deleted
+        after its last decision, when there are no accelerator nodes left.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class CapacityController(Construct):
         return topic
 
     def _build_scheduler_role(self) -> cdk.aws_iam.Role:
-        """Trust schedules of this group alone, so that no other schedule invokes the function."""
+        """Return a role that only schedules of this group can assume, to invoke the function."""
         principal = cdk.aws_iam.ServicePrincipal(
             "scheduler.amazonaws.com",
             conditions={
@@ -135,12 +135,12 @@ class CapacityController(Construct):
         return function
 
     def _build_heartbeat(self) -> cdk.aws_scheduler.CfnSchedule:
-        # It carries the plan, whose limits hold when the function's state cannot be read.
+        # Its event holds the plan, whose limits apply if the function's state cannot be read.
         #
-        # EventBridge Scheduler tries to assume the role when a schedule is created, and IAM needs a
-        # while to know a new role everywhere. So the schedule is made late: after the function,
-        # whose rights name the role, and after the charts, which take minutes. The deployment comes
-        # after it, so no node exists without its heartbeat.
+        # EventBridge Scheduler tries to assume the role when a schedule is created, but a new IAM
+        # role is usable everywhere only after some seconds. So the schedule is created late: after
+        # the function and after the charts, which need minutes. The deployment resource is created
+        # after the heartbeat, so no accelerator node ever runs without a heartbeat.
         target = cdk.aws_scheduler.CfnSchedule.TargetProperty(
             arn=self.function.function_arn,
             role_arn=self._scheduler_role.role_arn,
@@ -209,7 +209,7 @@ class CapacityController(Construct):
             self.function.metric_errors(
                 period=cdk.Duration.minutes(2 * deployment.HEARTBEAT_MINUTES), statistic="Sum"
             ),
-            # Twice in a row, because the next invocation makes up for a throttled one.
+            # Two periods in a row, because after a throttled invocation the next one is enough.
             periods=2,
         )
         self.topic.add_to_resource_policy(
@@ -225,7 +225,7 @@ class CapacityController(Construct):
         return alarm
 
     def _build_deployment(self, deployed_after: Sequence[IDependable]) -> cdk.CustomResource:
-        # The function's environment would change minutes before.
+        # The plan is not in the function's environment, which a deploy changes minutes earlier.
         resource = cdk.CustomResource(
             self,
             "Deployment",
@@ -234,6 +234,6 @@ class CapacityController(Construct):
             service_timeout=cdk.Duration.minutes(ANSWER_TIMEOUT_MINUTES),
             properties={"Plan": dump_text(self._plan)},
         )
-        # Deleted before all of them: its last decision needs rights and the topic.
+        # The resource is deleted first: the function's last decision needs its rights and topic.
         resource.node.add_dependency(self._scheduler_role, self.topic, self.alarm, *deployed_after)
         return resource

@@ -1,7 +1,7 @@
-"""Rights of the capacity controller: read reports, keep its state, size its nodes.
+"""IAM rights of the capacity controller: read reports, keep its state, set the number of nodes.
 
-The right to write its log comes with every function (`functions.py`), the right to publish with the
-topic (`capacity_controller.py`).
+Two more rights are granted elsewhere: to write its log (`functions.function_role`), and to publish
+to its topic (`capacity_controller.py`).
 """
 
 from aws_cdk import Stack, Token, aws_iam, aws_s3
@@ -15,8 +15,8 @@ from draftworth.records.servers import SERVERS_FOLDER
 from stacks.constructs.roles import accept, accept_folders, allow, grant
 
 RUN_FILES = tuple(f"{RUNS_PREFIX}*/{name}" for name in (RUN_FILE, VERDICT_FILE))
-# Reports of every Job and variant: a deploy changes these rights before the plan, a rollback after
-# it, and the controller must be able to read what its present plan names.
+# The reports of all Jobs and variants, not only the plan's: for a while during a deploy or a
+# rollback the rights are of one version and the plan of the other.
 REPORTS = (f"{deployment.CANARIES_FOLDER}*", f"{SERVERS_FOLDER}*")
 _READ_ONLY = (
     "DescribeAutoScalingGroups, DescribeScalingActivities and DescribeCapacityReservations know no "
@@ -38,7 +38,7 @@ def grant_rights(
 ) -> None:
     """Give the function's role its rights.
 
-    schedule: the deadline's, as GROUP/NAME.
+    schedule: the schedule that ends the nodes at the deadline, as GROUP/NAME.
     """
     grant(
         role,
@@ -61,7 +61,7 @@ def _generated_arns(role: aws_iam.Role, plan: deployment.CapacityPlan) -> list[s
 
 
 def _group_arns(role: aws_iam.Role, plan: deployment.CapacityPlan) -> tuple[str, str]:
-    # And the Auto Scaling groups that EKS makes for them, `eks-NODE_GROUP-UUID`.
+    # The ARN pattern of the node group, and that of its Auto Scaling group `eks-NODE_GROUP-UUID`.
     stack, names = Stack.of(role), Names(experiment=plan.experiment)
     where = f"{stack.region}:{stack.account}"
     nodes = f"eks:{where}:nodegroup/{names.cluster}/{names.accelerator}-*/*"
@@ -82,7 +82,7 @@ def _storage_rights(
         allow("ReadMarkers", ["s3:GetObject"], [checkpoints.arn_for_objects(k) for k in markers]),
         allow("ReadRunsAndReports", ["s3:GetObject"], runs),
         allow("KeepState", ["s3:GetObject", "s3:PutObject"], state),
-        # Runs are listed, and without this right S3 answers "denied" for a missing object.
+        # The function lists runs. Without this right S3 answers 403 for a missing object, not 404.
         allow(
             "ListAndTellMissingFromDenied",
             ["s3:ListBucket"],

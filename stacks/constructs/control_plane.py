@@ -29,9 +29,9 @@ _PUBLIC_ECR_POLICY = ":iam::aws:policy/AmazonElasticContainerRegistryPublicReadO
 class ControlPlane(Construct):
     """An EKS cluster without Auto Mode, default capacity or self-managed add-ons.
 
-    Secrets are encrypted: since Kubernetes 1.28 EKS does it for all API data with a key of its own.
-    A key of ours would outlive each destroy by a week at least and add nothing here, where no
-    secret is stored.
+    Since Kubernetes 1.28 EKS encrypts all API data with a key of its own. A KMS key of ours would
+    exist for at least a week after each destroy, and would protect nothing: the cluster stores no
+    Secret.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class ControlPlane(Construct):
             default_capacity_type=eks.DefaultCapacityType.NODEGROUP,
             default_capacity=0,
             bootstrap_self_managed_addons=False,
-            # The experiment lists administrators; the deployer is not one by accident.
+            # Only the experiment's administrators get access, not whoever deploys the stack.
             bootstrap_cluster_creator_admin_permissions=False,
             cluster_logging=list(eks.ClusterLoggingTypes),
             output_config_command=False,
@@ -93,7 +93,7 @@ class ControlPlane(Construct):
 def _accept_kubectl_findings(provider: Construct, handler: Construct) -> None:
     stack = Stack.of(provider)
     accept_managed_policies(provider, *CDK_PROVIDER_POLICIES, reason=CDK_PROVIDER)
-    # CDK writes this policy's name as a condition, and cdk-nag the condition as it stands.
+    # In the template this policy's ARN is an `Fn::If`, and cdk-nag's finding id holds it as JSON.
     condition = cast(CfnElement, handler.node.find_child("HasEcrPublic")).logical_id
     arn = {"Fn::Join": ["", ["arn:", {"Ref": "AWS::Partition"}, _PUBLIC_ECR_POLICY]]}
     policy = {"Fn::If": [stack.resolve(condition), arn, {"Ref": "AWS::NoValue"}]}

@@ -1,7 +1,7 @@
-"""Log groups that a stack owns, so that they go with it, and the functions that write them.
+"""Lambda functions, and log groups that belong to the stack and are deleted with it.
 
-A service creates a missing log group by itself, without expiry, and nobody deletes it. So each is
-made first under the name that its writer uses, and deleted after its writer.
+An AWS service creates a missing log group itself; that group has no retention and is never deleted.
+So the stack creates each log group before the resource that writes to it, and deletes it after it.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ MEMORY_MIB = 512
 def owned_log_group(
     scope: Construct, id_: str, *, log_group_name: str | None = None
 ) -> aws_logs.LogGroup:
-    """Return a log group that keeps lines for a month and goes with its stack."""
+    """Return a log group that keeps events for a month and is deleted with its stack."""
     return aws_logs.LogGroup(
         scope,
         id_,
@@ -36,10 +36,10 @@ def owned_log_group(
 
 
 def own_function_logs(function: IConstruct, *, scope: Construct, id_: str) -> None:
-    """Send a function's log to an owned group; for functions of CDK that take no log group.
+    """Send a function's log to a group of the stack; for CDK's functions without such an option.
 
-    function: the CloudFormation resource or the construct around it. It refers to the group, and so
-        is created after it and deleted before it.
+    function: the CloudFormation resource, or the construct around it. The resource then refers to
+        the log group, so it is created after the group and deleted before it.
     """
     group = owned_log_group(scope, id_)
     resource = cast(CfnResource, function.node.default_child or function)
@@ -51,8 +51,8 @@ def function_role(
 ) -> aws_iam.Role:
     """Return the role of a function, with the right to write its log.
 
-    CDK's basic execution policy is left out, because it may create log groups: a line that is
-    written after the group was destroyed would bring it back.
+    The role lacks CDK's basic execution policy, which allows the creation of log groups: a late log
+    event would create the group again after the stack has deleted it.
     """
     role = aws_iam.Role(
         scope,
@@ -75,7 +75,7 @@ def python_function(
     timeout: Duration,
     environment: Mapping[str, str],
 ) -> aws_lambda.Function:
-    """Return a function of this repository's code."""
+    """Return a Lambda function that runs code of this repository."""
     return aws_lambda.Function(
         scope,
         "Function",
@@ -95,7 +95,7 @@ def python_function(
 def failure_alarm(
     scope: Construct, id_: str, description: str, metric: aws_cloudwatch.Metric, *, periods: int = 1
 ) -> aws_cloudwatch.Alarm:
-    """Return an alarm for a count that is above 0 in so many periods in a row."""
+    """Return an alarm that fires when `metric` is above 0 in `periods` periods in a row."""
     return aws_cloudwatch.Alarm(
         scope,
         id_,

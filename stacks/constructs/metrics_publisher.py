@@ -1,4 +1,4 @@
-"""The metrics publisher: a function that empties the results queue into CloudWatch."""
+"""The metrics publisher: a function that writes the queued result files to CloudWatch metrics."""
 
 from aws_cdk import Duration, aws_iam, aws_s3
 from constructs import Construct
@@ -11,7 +11,7 @@ from stacks.constructs import functions
 from stacks.constructs.results_queue import PUBLISHER_TIMEOUT_SECONDS, ResultsQueue
 from stacks.constructs.roles import accept, accept_folders, allow, grant
 
-# A run writes a file every few minutes; more at once come only from a replay.
+# A run writes a file every few minutes; only a replay queues several files at the same time.
 BATCH_SIZE = 5
 CLAIM_FILES = tuple(map(claim_key, PUBLISHED_FILES))
 
@@ -38,7 +38,7 @@ class MetricsPublisher(Construct):
             timeout=Duration.seconds(PUBLISHER_TIMEOUT_SECONDS),
             environment={"RESULTS_BUCKET": results.bucket_name},
         )
-        # SqsEventSource does the same, and its module takes 0.06 s of a synthesis to import.
+        # `SqsEventSource` would do the same, but importing its module takes 0.06 s per synthesis.
         self.function.add_event_source_mapping(
             "ResultsQueue",
             event_source_arn=queue.queue.queue_arn,
@@ -66,7 +66,7 @@ def _grant_rights(role: aws_iam.Role, results: aws_s3.IBucket) -> None:
             ["s3:GetObject", "s3:PutObject"],
             [*map(results.arn_for_objects, CLAIM_FILES)],
         ),
-        # Without it S3 answers "denied" where a claim is not there yet, instead of "not found".
+        # Without this right S3 answers 403 for a claim that does not exist yet, not 404.
         allow("TellMissingFromDenied", ["s3:ListBucket"], [results.bucket_arn]),
         allow(
             "PublishMetrics",

@@ -1,4 +1,4 @@
-"""Nodes: what CPU and accelerator nodes have in common, and the CPU nodes."""
+"""The CPU nodes, and the role, launch template and node group that all nodes have in common."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,26 +12,26 @@ from charts.names import CPU_NODE_LABELS
 from draftworth.experiment.aws import CPU_INSTANCE_TYPE, CPU_NODES
 from stacks.constructs.roles import accept_managed_policies
 
-# A kubelet needs these. vpc-cni has the CNI policy itself, and of ECR pulling is enough. The Neuron
-# images are in ECR Public, which throttles requests without a token: nodeadm has the kubelet ask
-# for one there too (`public.ecr.aws` in its image credential provider).
+# The policies that a kubelet needs. The CNI policy is not among them: vpc-cni has its own role.
+# The third is for the Neuron images in ECR Public, which throttles pulls without a token; nodeadm
+# configures the kubelet to get one (`public.ecr.aws` in its image credential provider).
 NODE_POLICIES = (
     "AmazonEKSWorkerNodePolicy",
     "AmazonEC2ContainerRegistryPullOnly",
     "AmazonElasticContainerRegistryPublicReadOnly",
 )
-# One hop further than the node, because agents in pods ask the metadata service for their place.
+# 2 lets agents in pods reach the instance metadata service, from which they read their region.
 METADATA_HOP_LIMIT = 2
 ROOT_DEVICE = "/dev/xvda"
-# EC2 gives an instance's resources the tags of its launch template, not those of its group.
+# EC2 tags an instance and its resources from the launch template, not from the node group.
 TAGGED_RESOURCES = ("instance", "volume", "network-interface")
 
 
 @dataclass(frozen=True, kw_only=True)
 class NodePlace:
-    """Network, role and tags of node groups: the same for all of a cluster.
+    """Cluster, role, network and tags, which are the same for all node groups of a cluster.
 
-    release: of their images; None: the newest of the cluster's Kubernetes version.
+    release: the AMI release version; None: the newest of the cluster's Kubernetes version.
     """
 
     cluster: eks.ICluster
@@ -43,7 +43,7 @@ class NodePlace:
 
 
 def node_role(scope: Construct, id_: str) -> aws_iam.Role:
-    """Return the role of every node, with the policies that EKS asks for."""
+    """Return the IAM role that all nodes have, with the policies that EKS requires."""
     role = aws_iam.Role(
         scope,
         id_,
@@ -69,10 +69,10 @@ def launch_template(
     tags: Mapping[str, str],
     **settings: Any,
 ) -> aws_ec2.CfnLaunchTemplate:
-    """Return a launch template with token-only metadata, an encrypted gp3 root disk and tags.
+    """Return a launch template with IMDSv2 only, an encrypted gp3 root disk and tags.
 
-    disk: `volume_size` in GiB; where they are not gp3's own 125 MiB/s and 3,000 operations a
-        second, `throughput` and `iops`.
+    disk: `volume_size` in GiB; `throughput` (MiB/s) and `iops` (per second), if they differ from
+        gp3's defaults of 125 and 3,000.
     settings: further properties of LaunchTemplateDataProperty.
     """
     root = aws_ec2.CfnLaunchTemplate.BlockDeviceMappingProperty(
@@ -105,7 +105,7 @@ def launch_template(
 def node_group(
     scope: Construct, *, place: NodePlace, template: aws_ec2.CfnLaunchTemplate, **settings: Any
 ) -> eks.Nodegroup:
-    """Return a node group at its template's newest version, so a new template changes the group."""
+    """Return a node group with the template's newest version, so a changed template updates it."""
     return eks.Nodegroup(
         scope,
         "Group",
@@ -124,10 +124,10 @@ def _cfn_tags(tags: Mapping[str, str]) -> list[CfnTag]:
     return [CfnTag(key=key, value=value) for key, value in tags.items()]
 
 
-# Files of two stagers (24 GiB each) beside images and logs. The kubelet evicts pods when a tenth of
-# the disk is left. Staging writes each byte of a checkpoint once and reads it twice, for its hash
-# and for S3: with gp3's own 125 MiB/s, 61 GiB would take 25 minutes. 500 need no more operations
-# than gp3 has.
+# The size is for the files of two stagers (24 GiB each), images and logs; the kubelet evicts pods
+# when less than a tenth of the disk is free. A stager writes each byte of a checkpoint once and
+# reads it twice (for its hash and for S3): at gp3's default of 125 MiB/s, 61 GiB would take 25
+# minutes. 500 MiB/s need no more than gp3's default IOPS.
 CPU_NODE_DISK: Mapping[str, int] = {"volume_size": 100, "throughput": 500}
 
 

@@ -1,7 +1,7 @@
-"""The queue of result files that are measured and not yet published.
+"""The queue of result files that are not yet published as metrics.
 
-It lives with the bucket that fills it, not with the function that empties it: results that arrive
-while the function is replaced or broken wait here.
+It is in the same part of the stack as the results bucket, not as the publisher function: result
+files that arrive while the function is replaced or fails wait in the queue.
 """
 
 from typing import Any, cast
@@ -11,14 +11,14 @@ from constructs import Construct
 
 from draftworth.records.results import MAX_RECEIVE_COUNT, result_file_events
 
-# The publisher's time-out. AWS recommends a visibility time-out of six times that.
+# The publisher's time-out. AWS recommends six times as long for the queue's visibility time-out.
 PUBLISHER_TIMEOUT_SECONDS = 60
 VISIBILITY_TIMEOUTS = 6
 RETENTION_DAYS = 14
 
 
 class ResultsQueue(Construct):
-    """Queue and dead-letter queue of a bucket's result files, as S3 events by EventBridge."""
+    """A queue that gets an S3 event through EventBridge for each result file; dead-letter queue."""
 
     def __init__(self, scope: Construct, id_: str, *, bucket: aws_s3.IBucket) -> None:
         super().__init__(scope, id_)
@@ -43,8 +43,8 @@ class ResultsQueue(Construct):
         )
 
     def _build_rule(self, bucket: aws_s3.IBucket) -> None:
-        # A bucket that outlives the stack would keep its notification to a deleted queue, and S3
-        # would refuse every other notification then.
+        # The event is sent by EventBridge and not by an S3 notification: a bucket that outlives the
+        # stack would keep a notification to a deleted queue, and S3 would refuse to add others.
         rule = aws_events.CfnRule(
             self,
             "ResultFiles",

@@ -1,6 +1,6 @@
-"""Roles of pods through EKS Pod Identity, statements of every role, and accepted findings.
+"""IAM roles of pods (EKS Pod Identity), policy statements, and accepted findings.
 
-Findings are of cdk-nag and of CDK's own validation; each is accepted with its reason.
+Findings come from cdk-nag and from CDK's own validation; each is accepted with a reason.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,9 +14,9 @@ OBJECTS_OF_A_FOLDER = (
     "Objects of one folder of one bucket: their names are not known before they are written."
 )
 POD_IDENTITY_PRINCIPAL = "pods.eks.amazonaws.com"
-# For `s3:PutObject`: objects are not replaced. A request must carry `If-None-Match`, for which S3
-# takes `*` alone. Parts of an upload cannot carry it and are refused ("Enforce conditional writes",
-# Amazon S3 User Guide), so whole objects must be put.
+# A condition for `s3:PutObject` under which no object is replaced: a request must have the header
+# `If-None-Match`, for which S3 accepts only `*`. Requests of a multipart upload cannot have it and
+# are refused ("Enforce conditional writes", Amazon S3 User Guide), so an object is put as a whole.
 CREATED_NOT_REPLACED: Mapping[str, Any] = {"Null": {"s3:if-none-match": "false"}}
 
 
@@ -29,12 +29,12 @@ def pod_role(
     namespace: str,
     service_account: str,
 ) -> aws_iam.Role:
-    """Return a role that only EKS Pod Identity hands out, to one service account of one cluster.
+    """Return a role that EKS Pod Identity can assume for one service account of one cluster only.
 
-    The conditions are the tags that Pod Identity sets on each session, and that AWS documents for
-    this purpose ("Create IAM role with trust policy", "Target IAM roles", EKS User Guide); the
-    cluster's ARN names account and region too. `aws:SourceArn` is not used: its value is documented
-    for other principals of EKS only, and with a guessed value volumes got no credentials
+    The conditions compare the tags that Pod Identity sets on each session, as AWS documents it
+    ("Create IAM role with trust policy", "Target IAM roles", EKS User Guide). The cluster's ARN
+    includes account and region. `aws:SourceArn` is not used: AWS documents its value only for other
+    EKS principals, and with a guessed value volumes got no credentials
     (awslabs/mountpoint-s3-csi-driver, issue 781).
     """
     cluster = Stack.of(scope).format_arn(
@@ -61,20 +61,20 @@ def allow(
     resources: Sequence[str],
     conditions: Mapping[str, Any] | None = None,
 ) -> aws_iam.PolicyStatement:
-    """Return a statement that allows actions on resources."""
+    """Return a policy statement that allows `actions` on `resources`."""
     return aws_iam.PolicyStatement(
         sid=sid, actions=list(actions), resources=list(resources), conditions=conditions
     )
 
 
 def grant(role: aws_iam.Role, *statements: aws_iam.PolicyStatement) -> None:
-    """Give a role these rights."""
+    """Add policy statements to a role."""
     for statement in statements:
         role.add_to_policy(statement)
 
 
 def accept(construct: IConstruct, *finding_ids: str, reason: str) -> None:
-    """Accept findings of cdk-nag on a construct and on what is below it."""
+    """Accept cdk-nag's findings on a construct and on all constructs in its subtree."""
     rules = [
         Acknowledgment(id=f"AwsSolutions::{finding_id}", reason=reason)
         for finding_id in finding_ids
@@ -83,13 +83,13 @@ def accept(construct: IConstruct, *finding_ids: str, reason: str) -> None:
 
 
 def accept_managed_policies(construct: IConstruct, *names: str, reason: str) -> None:
-    """Accept policies that AWS maintains, by name."""
+    """Accept that a construct uses these AWS managed policies."""
     ids = (f"AwsSolutions-IAM4[Policy::{AWS_MANAGED_POLICY}{name}]" for name in names)
     accept(construct, *ids, reason=reason)
 
 
 def accept_folders(role: IConstruct, bucket: aws_s3.IBucket, *folders: str) -> None:
-    """Accept rights to all objects of folders (patterns in the bucket)."""
+    """Accept rights to all objects that match `folders`, patterns of keys in the bucket."""
     arn = ".".join(Stack.of(bucket).resolve(bucket.bucket_arn)["Fn::GetAtt"])
     ids = (f"AwsSolutions-IAM5[Resource::<{arn}>/{folder}]" for folder in folders)
     accept(role, *ids, reason=OBJECTS_OF_A_FOLDER)

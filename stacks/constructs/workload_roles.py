@@ -1,4 +1,4 @@
-"""Rights of the experiment's pods in AWS: each has its own part of one bucket or two."""
+"""IAM roles of the experiment's pods; each role is limited to its own folders of the buckets."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ from stacks.constructs.roles import CREATED_NOT_REPLACED, accept_folders, allow,
 
 
 class WorkloadRoles(Construct):
-    """One role a service account, associated through EKS Pod Identity."""
+    """One IAM role for each service account, associated through EKS Pod Identity."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class WorkloadRoles(Construct):
         stager = self._role(names.STAGER_SERVICE_ACCOUNT, "put checkpoints into their bucket")
         models = [_objects_of(model) for model in experiment.spec.models]
         _let_read(stager, checkpoints, models)
-        # Uploads in parts can be aborted; nothing is deleted.
+        # The stager may abort a multipart upload, but delete no object.
         staging = ["s3:AbortMultipartUpload", "s3:PutObject"]
         objects = [checkpoints.arn_for_objects(key) for key in models]
         grant(stager, allow("StageCheckpoints", staging, objects))
@@ -50,7 +50,7 @@ class WorkloadRoles(Construct):
             arn = Stack.of(stager).format_arn(
                 service="secretsmanager",
                 resource="secret",
-                # A secret's ARN ends in a hyphen and six characters of AWS.
+                # AWS ends a secret's ARN with a hyphen and six random characters.
                 resource_name=f"{secret}-??????",
                 arn_format=ArnFormat.COLON_RESOURCE_NAME,
             )
@@ -63,17 +63,17 @@ class WorkloadRoles(Construct):
         artifacts: aws_s3.IBucket,
         results: aws_s3.IBucket,
     ) -> None:
-        # Variants with one key have one graph, and both may upload it.
+        # Variants with the same artifact key share compiled graphs, and each may upload them.
         server = self._role(
             names.service_name(variant.name), "read checkpoints, keep compiled graphs"
         )
-        # Mounted by prefix, so every requested path is below it.
+        # Each checkpoint is mounted with its prefix, so every requested key is below the prefix.
         _let_read(server, checkpoints, [_objects_of(m) for m in variant.checkpoints.values()])
-        # The whole bucket is mounted, so Mountpoint asks for the folder as an object too.
+        # The whole bucket is mounted, so Mountpoint also requests the folder's key as an object.
         key = variant.artifact_key
         _let_read(server, artifacts, [key, f"{key}/*"])
         _let_upload_graphs(server, artifacts, key)
-        # It and its canary replace their own reports, which can only delay paid nodes or end them.
+        # Server and canary may replace their reports: a false one can only delay or end nodes.
         canary = canary_key("*", variant.name)
         reports = (*(server_state_key(names.server_name(s)) for s in variant.slots), canary)
         objects = [results.arn_for_objects(key) for key in reports]
@@ -81,8 +81,8 @@ class WorkloadRoles(Construct):
         accept_folders(server, results, canary)
 
     def _build_load_generator(self, results: aws_s3.IBucket, run_spec_arn: str) -> None:
-        # A new pod goes on where the one before stopped. Where the answer to a put was lost, the
-        # writer looks whether the object is its own.
+        # The Job may read results, because a new pod continues the run of the pod before, and
+        # because after a put without an answer the writer checks whether the object is its own.
         measuring_job = self._role(
             names.MEASURING_JOB_SERVICE_ACCOUNT, "read prompts, write results"
         )
@@ -90,11 +90,11 @@ class WorkloadRoles(Construct):
         objects = [results.arn_for_objects(runs)]
         grant(
             measuring_job,
-            # Of this deploy alone. The bucket's key needs no right: S3's own and the one of
-            # `cdk bootstrap` let everybody in the account use them through S3.
+            # Only this deploy's run specification. No right to decrypt is needed: S3's own key and
+            # that of `cdk bootstrap` may be used through S3 by all principals of the account.
             allow("ReadRunSpecification", ["s3:GetObject"], [run_spec_arn]),
             allow("ReadResults", ["s3:GetObject"], objects),
-            # They tell whether a server was given up.
+            # Server states tell the Job whether a server was given up.
             allow("ReadServerStates", ["s3:GetObject"], [results.arn_for_objects(servers)]),
             allow("WriteResultsOnce", ["s3:PutObject"], objects, CREATED_NOT_REPLACED),
             allow(
@@ -131,10 +131,10 @@ def _objects_of(model: HubModel) -> str:
 
 
 def _let_read(role: aws_iam.Role, bucket: aws_s3.IBucket, objects: Sequence[str]) -> None:
-    # The list has no condition on `s3:prefix`. Mountpoint asks for a path as an object before it
-    # takes it for a folder, and S3 answers "not found" only to a role that may list. A condition on
-    # the prefix does not hold for a request that names an object: the answer would be "denied", an
-    # error.
+    # `s3:ListBucket` has no condition on `s3:prefix`. Mountpoint first requests a path as an object
+    # and only then as a folder. For a missing object S3 answers 404 only to a role that may list,
+    # else 403, which Mountpoint reports as an error. A condition on the prefix would not match that
+    # request, which has a key and no prefix.
     grant(
         role,
         allow(None, ["s3:ListBucket"], [bucket.bucket_arn]),
@@ -144,7 +144,7 @@ def _let_read(role: aws_iam.Role, bucket: aws_s3.IBucket, objects: Sequence[str]
 
 
 def _let_upload_graphs(role: aws_iam.Role, bucket: aws_s3.IBucket, key: str) -> None:
-    # It may delete, because the slower of two uploads of one key removes its own folder.
+    # The role may delete: if two servers upload the same key, the slower removes its own folder.
     folders = f"{key}/*/*"
     grant(
         role,
