@@ -1,1 +1,1 @@
-"""Functions that run in AWS Lambda: one folder each, deployable alone."""
+"""Functions for AWS Lambda: each folder is one function, which can be deployed alone."""

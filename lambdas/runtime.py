@@ -1,4 +1,4 @@
-"""Shared by all functions: the limits of AWS clients, the log, Lambda's context object."""
+"""What all Lambda functions share: limits of AWS clients, the log, Lambda's context object."""
 
 import json
 import sys
@@ -15,12 +15,12 @@ Log = Callable[[Mapping[str, Any]], None]
 
 
 class Context(Protocol):
-    """The used part of Lambda's context object."""
+    """The part of Lambda's context object that the functions use."""
 
     invoked_function_arn: str
 
     def get_remaining_time_in_millis(self) -> int:
-        """Milliseconds until Lambda ends the invocation."""
+        """Return the milliseconds until Lambda ends the invocation."""
 
 
 def log_line(entry: Mapping[str, Any]) -> None:

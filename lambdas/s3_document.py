@@ -1,8 +1,8 @@
-"""A JSON document in S3 that several invocations write: none of them loses another's update.
+"""A JSON document in S3 that several invocations write without losing an update.
 
-S3's conditional writes make it safe: `If-None-Match: *` lets one of two writers create the object,
-`If-Match: <ETag>` lets a write through only if nobody wrote since the document was read ("How to
-prevent object overwrites with conditional writes", Amazon S3 User Guide).
+S3's conditional writes make this safe: `If-None-Match: *` lets one of two writers create the
+object, `If-Match: <ETag>` accepts a write only if nobody has written since the document was read
+("How to prevent object overwrites with conditional writes", Amazon S3 User Guide).
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from mypy_boto3_s3.type_defs import GetObjectOutputTypeDef
 
 _NOT_FOUND = {"NoSuchKey", "404"}
-# 412: the condition does not hold. 409: another conditional write is under way. 404: If-Match on an
-# object that is gone.
+# 412: the condition does not hold. 409: another conditional write is in progress. 404: `If-Match`
+# for an object that was deleted.
 _CONFLICTS = _NOT_FOUND | {"PreconditionFailed", "412", "ConditionalRequestConflict", "409"}
 
 
@@ -31,7 +31,7 @@ class ConflictError(Exception):
 
 
 class DocumentError(Exception):
-    """The object is not the expected document; the message has the next step.
+    """The object is not the expected document; the message says what to do next.
 
     etag: identifies this version of the object.
     """
@@ -43,7 +43,7 @@ class DocumentError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Document:
-    """Base of all documents. written_by: a random id by which a writer knows its own write."""
+    """Base class. written_by: a random id by which a writer recognizes its own write."""
 
     schema: str = ""
     written_by: str = ""
@@ -62,7 +62,7 @@ class Stored(Generic[D]):
 
 @dataclass(frozen=True, kw_only=True)
 class S3Document(Generic[D]):
-    """One object of a bucket. `repair` says what a person can do if it cannot be read."""
+    """One document in a bucket. repair: what a person can do if the document cannot be read."""
 
     s3: S3Client
     bucket: str
@@ -98,7 +98,7 @@ class S3Document(Generic[D]):
         except ClientError as error:
             if error_code(error) not in _CONFLICTS:
                 raise
-            # If an answer is lost, boto3 repeats the write and collides with its own first try.
+            # If S3's response is lost, boto3 repeats the write, and its own first write conflicts.
             stored = self.read()
             if stored is None or stored.document != document:
                 raise ConflictError(error_code(error)) from error
@@ -122,7 +122,7 @@ def _get(s3: S3Client, bucket: str, key: str) -> GetObjectOutputTypeDef | None:
 
 
 def error_code(error: Exception) -> str:
-    """Return AWS's code of an error; empty for other errors."""
+    """Return the AWS error code of a ClientError; empty for other errors."""
     if not isinstance(error, ClientError):
         return ""
     return str(error.response.get("Error", {}).get("Code", ""))

@@ -1,4 +1,4 @@
-"""A pod's log: its standard error, as text only."""
+"""Writes a pod's log: printable text on standard error."""
 
 import sys
 
@@ -6,5 +6,5 @@ from draftworth.untrusted import printable
 
 
 def log_line(line: str) -> None:
-    """Write a line at once, so that a log has the last line before an end."""
+    """Write a line without buffering, so that the log has it even if the process ends next."""
     print(printable(line), file=sys.stderr, flush=True)  # noqa: T201

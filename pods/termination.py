@@ -1,4 +1,4 @@
-"""The end of a pod's program that may end anywhere: at once, when Kubernetes asks for it."""
+"""Ends a pod's program at once at SIGTERM; for programs that may end at any point."""
 
 import os
 import signal
@@ -6,12 +6,12 @@ import threading
 
 
 def end_at_sigterm() -> None:
-    """End the process with the shell's exit code for SIGTERM, 143, from now on.
+    """From now on, end the process at SIGTERM, with the shell's exit code for that signal, 143.
 
-    By a thread that waits for the signal, which is blocked everywhere else. Process 1 of a
-    container gets no signal without a handler, but for a blocked one it is kept; and a handler in
-    Python runs when the main thread does, which may be about to wait for a download for minutes.
-    A child process has the signal blocked too, until it takes it again.
+    A thread waits for the signal, which is blocked in all other threads. Linux discards a signal
+    for which process 1 of a container has no handler, but keeps a blocked signal. A handler in
+    Python would run in the main thread, which may wait minutes for a download. Child processes
+    inherit the blocked signal until they unblock it.
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
 

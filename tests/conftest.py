@@ -1,4 +1,4 @@
-"""A hermetic environment for every test."""
+"""Isolates every test from the credentials, clusters and proxies of this machine."""
 
 import gc
 import os
@@ -12,8 +12,8 @@ import pytest
 from tests.support import shared
 from tests.support.emulator import service_models_read_once
 
-# A property test tries a few examples, always the same ones; `make fuzz` tries many random ones.
-# No test fails because the machine is slow: neither a slow example nor a slow draw is a failure.
+# A property test tries a few examples, always the same; `make fuzz` tries many random examples.
+# No test fails because an example, or the generation of an example, is slow on this machine.
 for name, examples, derandomize in (("test", 25, True), ("fuzz", 1_000, False)):
     hypothesis.settings.register_profile(
         name,
@@ -25,10 +25,10 @@ for name, examples, derandomize in (("test", 25, True), ("fuzz", 1_000, False)):
     )
 hypothesis.settings.load_profile("fuzz" if os.environ.get("DRAFTWORTH_FUZZ") else "test")
 
-# Modules and tests stay until the end: no collector need look through them for garbage.
+# Modules and tests exist until the end, so the garbage collector need not search them.
 gc.disable()
 
-# Both are ignored in the background of a shell, and processes that tests start would inherit that.
+# A background job of a shell ignores both signals, and processes that tests start would inherit it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
@@ -44,14 +44,14 @@ _KEPT = (
 
 
 def pytest_collection_finish() -> None:
-    """Look for garbage in what the tests make, and not in what was there before them."""
+    """Collect garbage from here on, but only among the objects that tests make."""
     gc.freeze()
     gc.enable()
 
 
 @pytest.fixture(autouse=True)
 def _hermetic_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No credentials, cluster or proxy of this machine; a forgotten stub reaches no account."""
+    """Remove this machine's credentials, cluster and proxy: a missing stub reaches no account."""
     for name in list(os.environ):
         stripped = name.startswith(_STRIPPED_PREFIXES) or name.upper() in _STRIPPED
         if stripped and name not in _KEPT:
@@ -62,7 +62,7 @@ def _hermetic_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setenv("AWS_CONFIG_FILE", os.devnull)
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", os.devnull)
-    # Else moto makes thousands of machine images for each account, and no test looks for one.
+    # Otherwise moto makes thousands of AMIs for each account, and no test needs them.
     monkeypatch.setenv("MOTO_EC2_LOAD_DEFAULT_AMIS", "false")
 
 
@@ -74,17 +74,17 @@ def _cheap_aws_clients() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _folder_of_the_run(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Where the processes of this run share what one of them made."""
+    """Set the folder in which the processes of this test run share results."""
     shared.begin(tmp_path_factory)
 
 
 @pytest.fixture
 def experiments() -> Path:
-    """The folder of shipped experiment files."""
+    """Return the folder of the shipped experiment files."""
     return ROOT / "experiments"
 
 
 @pytest.fixture
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The plots of a report are empty files: drawing them takes most of the time."""
+    """Make a report's plots empty files, because drawing them takes most of the report's time."""
     monkeypatch.setattr("draftworth.report.writing.render", lambda plot, theme: b"")

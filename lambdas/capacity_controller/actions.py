@@ -1,8 +1,8 @@
 """The controller's actions after a decision, and its response to CloudFormation.
 
 Protocol: "CloudFormation custom resource request and response reference", CloudFormation User
-Guide. The response is a PUT of at most 4096 bytes to a presigned URL; without one CloudFormation
-waits for the resource's `ServiceTimeout` and then fails.
+Guide. The response is a PUT of at most 4096 bytes to a presigned URL; without a response,
+CloudFormation waits for the resource's `ServiceTimeout` and then fails.
 """
 
 import contextlib
@@ -25,14 +25,14 @@ from lambdas.capacity_controller.state import Settings
 from lambdas.s3_document import error_code
 
 DEADLINE_TRIGGER = "deadline"
-# EKS puts this hook on the Auto Scaling group of every managed node group, to drain nodes first.
+# EKS adds this lifecycle hook to each managed node group's Auto Scaling group, to drain nodes.
 DRAIN_HOOK = "Terminate-LC-Hook"
-# EKS is busy with the group: another change is under way, or it is not active yet.
+# EKS's error codes while another change of the group is in progress, or it is not active yet.
 BUSY = {"ResourceInUseException", "InvalidRequestException"}
 
 
 def set_desired_size(plan: CapacityPlan, clients: Clients, size: int) -> None:
-    """Ask EKS for this many nodes; it accepts no maximum below 1."""
+    """Ask EKS for `size` nodes. EKS accepts no `maxSize` below 1."""
     clients.eks.update_nodegroup_config(
         clusterName=plan.cluster_name,
         nodegroupName=plan.nodegroup_name,
@@ -44,7 +44,7 @@ def end_drain(nodes: NodeGroup, clients: Clients, instance: str) -> None:
     """End the drain of a node that is not needed any more.
 
     EKS tries to evict the pods of such a node for up to a quarter of an hour. The node is paid for
-    all the time, and nothing on it needs to be saved.
+    during that time, and nothing on it needs to be saved.
     """
     clients.autoscaling.complete_lifecycle_action(
         AutoScalingGroupName=nodes.auto_scaling_group,
@@ -57,10 +57,10 @@ def end_drain(nodes: NodeGroup, clients: Clients, instance: str) -> None:
 def schedule_deadline(
     plan: CapacityPlan, clients: Clients, settings: Settings, at_unix_s: float | None, arn: str
 ) -> None:
-    """Schedule an invocation of the function `arn` at this time; None deletes the schedule.
+    """Schedule an invocation of the function `arn` at `at_unix_s`; None deletes the schedule.
 
-    A schedule deletes itself when it has fired. It carries the plan, so that the deadline holds
-    even if the state cannot be read.
+    The schedule deletes itself after its invocation. Its event carries the plan, so that the
+    deadline is kept even if the state cannot be read.
     """
     scheduler = clients.scheduler
     name = {"Name": DEADLINE_SCHEDULE, "GroupName": settings.schedule_group}
@@ -81,7 +81,7 @@ def schedule_deadline(
         },
         "ActionAfterCompletion": "DELETE",
     }
-    # Another invocation may create it at this moment.
+    # If the schedule exists already, it is updated instead.
     with _ignored("ConflictException"):
         scheduler.create_schedule(**request)
         return
@@ -102,7 +102,7 @@ RESPONSE_TIMEOUT_SECONDS = 10
 MAX_REASON_CHARACTERS = 1000
 # Domains of AWS's partitions: commercial and GovCloud, China, the European Sovereign Cloud.
 _DOMAINS = ("amazonaws.com", "amazonaws.com.cn", "amazonaws.eu")
-_VISIBLE = re.compile(r"[!-~]+")  # ASCII without blanks
+_VISIBLE = re.compile(r"[!-~]+")  # printable ASCII without spaces
 
 
 def send_response(
@@ -126,7 +126,7 @@ def send_response(
         "LogicalResourceId": event["LogicalResourceId"],
     }
     data = json.dumps(body).encode()
-    # The URL is signed for an empty content type; urllib would give one of its own.
+    # The URL is signed for an empty Content-Type; urllib would set another one.
     request = Request(url, data=data, method="PUT", headers={"Content-Type": ""})  # noqa: S310 - https
     for left in reversed(range(RESPONSE_ATTEMPTS)):
         try:
@@ -141,16 +141,16 @@ def send_response(
 
 
 def is_cloudformations(url: object, stack_id: str) -> bool:
-    """Tell whether a URL belongs to CloudFormation's own bucket in the stack's region, with https.
+    """Return whether an https URL points to CloudFormation's own bucket in the stack's region.
 
     The bucket's name is documented ("Access CloudFormation using an interface endpoint",
-    considerations). All forms of S3's addresses without a port or a user are accepted.
+    considerations). Every form of an S3 URL is accepted, but no port and no user name.
     """
     named = stack_id.split(":")  # arn:PARTITION:cloudformation:REGION:...
     region = named[3] if len(named) > 3 else ""
     bucket = f"cloudformation-custom-resource-response-{region.replace('-', '')}"
     try:
-        # `urlsplit` drops line breaks and tabs: it would check another URL than is then used.
+        # `urlsplit` removes line breaks and tabs: we would check another URL than we open.
         parts = urlsplit(url if isinstance(url, str) and _VISIBLE.fullmatch(url) else "")
     except ValueError:
         return False

@@ -1,14 +1,14 @@
-"""Reconcile: observe, decide, write, act, until no other invocation changed the state meanwhile.
+"""Reconciles the node group: observes, decides, writes the state, acts; again after a conflict.
 
-The state is written BEFORE anything is done about it, under the condition that nobody wrote since
-it was read. Of two invocations with different observations one gets a conflict and reconciles
-again. The write after acting has the same condition: an invocation that was overtaken while acting,
-and so may have acted on an older observation, reconciles again too. Notifications wait in the
-state's outbox until they are sent: an invocation that dies in between leaves them to a later one.
+The new state is written BEFORE the controller acts, on the condition that no other invocation has
+written since this one read. If two invocations observe different things, one gets a conflict and
+reconciles again. The write after acting has the same condition: if another invocation wrote while
+this one acted, perhaps on an older observation, this one reconciles again too. Notifications wait
+in the state's outbox until they are sent: if an invocation dies before, a later one sends them.
 
-Deadline and budget follow from the state alone. Once one is reached, nothing else is looked at but
-the node group, and the nodes go even if the state cannot be written. If it cannot be read,
-`without_state` decides.
+Deadline and budget follow from the state alone. Once either is reached, only the node group is
+observed, and the nodes go to zero even if the state cannot be written. If the state cannot be
+read, `without_state` decides.
 """
 
 import functools
@@ -37,12 +37,12 @@ from lambdas.runtime import Log
 from lambdas.s3_document import ConflictError, DocumentError, S3Document, Stored, error_code
 
 MAX_ATTEMPTS = 12
-# A notification of this age was left by an invocation that died.
+# A notification that waits longer than this was left by an invocation that died.
 UNSENT_AFTER_SECONDS = 600.0
-# EKS is busy for minutes at times; a size that it refuses for so long is worth a notification.
+# EKS may refuse a size for some minutes because it is busy; a longer refusal is reported.
 REPORT_REFUSED_SIZE_AFTER_SECONDS = 600.0
 BUSY_PAUSE_SECONDS = 5.0
-# Clocks of AWS's machines differ by milliseconds; a state from later than this is refused.
+# Clocks in AWS differ by milliseconds. A state that is ahead of our clock by more is refused.
 MAX_CLOCK_DIFFERENCE_SECONDS = 3600.0
 _LONGEST_PAUSE_SECONDS = 0.5
 
@@ -80,7 +80,7 @@ class Controller:
 
         Raises:
             ClientError, BotoCoreError: AWS failed; a later invocation can succeed.
-            DocumentError: the state cannot be read as one.
+            DocumentError: the object in S3 is not a valid state.
             TooManyConflictsError: other invocations keep changing the state.
         """
         for _ in range(MAX_ATTEMPTS):
@@ -95,7 +95,7 @@ class Controller:
             except ConflictError:
                 self.pause()
         if deployment and any(limits_reached(deployment, self.clock())):
-            self._is_at_zero(deployment.plan)  # although the state cannot be written
+            self._is_at_zero(deployment.plan)  # the nodes go although the state cannot be written
         raise TooManyConflictsError(f"the state changed {MAX_ATTEMPTS} times during {trigger}")
 
     def log_failure(self, event: str, error: Exception) -> None:
@@ -113,7 +113,7 @@ class Controller:
         self.sleep(random.uniform(0, _LONGEST_PAUSE_SECONDS))  # noqa: S311 - no secret
 
     def tell_hourly(self, notification: Notification) -> None:
-        """Send a notification once an hour, for problems that cannot be remembered as reported."""
+        """Send a notification once an hour: for a problem that cannot be recorded as reported."""
         if self.clock() % 3600 < HEARTBEAT_MINUTES * 60:
             self.publish(notification)
 
@@ -123,7 +123,7 @@ class Controller:
         )
 
     def scale_to_zero(self, plan: CapacityPlan, *, until_unix_s: float) -> None:
-        """Take the nodes to zero and wait until EKS accepts it; raise NotZeroError."""
+        """Ask for zero nodes until EKS shows that size; raise NotZeroError after `until_unix_s`."""
         while True:
             failure: Exception | None = None
             try:
@@ -136,7 +136,7 @@ class Controller:
             self.sleep(BUSY_PAUSE_SECONDS)
 
     def _is_at_zero(self, plan: CapacityPlan) -> bool:
-        """Tell whether no nodes of ours are desired; if some are, ask EKS for zero."""
+        """Return True if no nodes of ours are desired; else ask EKS for zero and return False."""
         nodes = node_group(plan, self.clients, since=self.clock())
         if nodes.ownership == "ours" and nodes.desired_size != 0:
             actions.set_desired_size(plan, self.clients, 0)
@@ -156,7 +156,7 @@ class Controller:
                 stored = self.document.write(step.state, over=stored)
             except (ClientError, BotoCoreError, DocumentError):
                 if step.decision.desired_size == 0:
-                    self._resize(step, nodes)  # nodes that must go still go
+                    self._resize(step, nodes)  # zero nodes, although the state was not written
                 raise
         self._log_decision(step, nodes, trigger)
         resized, error = self._resize(step, nodes)
@@ -175,7 +175,7 @@ class Controller:
         return undisturbed
 
     def _check_not_from_the_future(self, stored: Stored[State], deployment: Deployment) -> None:
-        """Refuse a state from the future, because its deadline would never come."""
+        """Refuse a state whose times are in the future: its deadline would be too late."""
         latest = max(deployment.deployed_at_unix_s, deployment.node_time.observed_at_unix_s)
         if latest > self.clock() + MAX_CLOCK_DIFFERENCE_SECONDS:
             raise DocumentError(
@@ -197,7 +197,7 @@ class Controller:
     def _report_nodes_not_seen(
         self, stored: Stored[State], deployment: Deployment, error: Exception
     ) -> None:
-        """Report once that nodes may still be up, but cannot be shown to be ours."""
+        """Report once that nodes may still run, but their node group cannot be read."""
         state, now = stored.document, self.clock()
         last = state.last_decision
         at_zero = last and last.desired_size == 0 and not deployment.node_time.instances
@@ -262,7 +262,7 @@ class Controller:
             self._attempt(end, "drain not ended", instance=instance)
 
     def _schedule(self, step: Transition, function_arn: str) -> float | None:
-        # After a failure the next invocation tries again, and the heartbeat keeps the deadline.
+        # If this fails, the next invocation tries again; each heartbeat checks the deadline too.
         wanted, current = step.schedule_at_unix_s, step.state.schedule_at_unix_s
         if wanted == current:
             return current
@@ -288,14 +288,14 @@ class Controller:
                 state,
                 outbox=tuple(one for one in state.outbox if one.id not in sent),
                 problems=(*state.problems, *problems),
-                # An invocation that overtook this one may have set the schedule: it is set again.
+                # Another invocation may have changed the schedule: with None it is set again.
                 schedule_at_unix_s=schedule_at_unix_s if undisturbed else None,
             )
             try:
                 if following != state:
                     self.document.write(following, over=stored)
                 elif resized and self.document.read() != stored:
-                    return False  # overtaken while the size was being set
+                    return False  # another invocation wrote meanwhile
             except ConflictError:
                 undisturbed = False
                 self.pause()
@@ -321,8 +321,8 @@ class Controller:
     def _claim_left_over(
         self, stored: Stored[State], now: float
     ) -> tuple[Stored[State], tuple[Notification, ...]]:
-        # The claim is written first: otherwise a state that cannot be written would send them at
-        # each heartbeat.
+        # The new time is written before sending: otherwise, while the state cannot be written,
+        # each heartbeat would send the same notifications again.
         state = stored.document
         claimed = tuple(
             replace(n, made_at_unix_s=now) if n.made_at_unix_s < now - UNSENT_AFTER_SECONDS else n

@@ -1,7 +1,7 @@
-"""The decision: how many accelerator nodes are desired now, and why. No AWS here.
+"""Decides how many accelerator nodes are desired now, and why, without calls to AWS.
 
-Reasons that end a run come first and need as little of the observation as possible: deadline and
-budget need none of it.
+Reasons that end a run are checked first and use as little of the observation as possible: deadline
+and budget use none of it.
 """
 
 from collections.abc import Iterator
@@ -18,8 +18,8 @@ from lambdas.capacity_controller.observation import (
 )
 from lambdas.capacity_controller.state import Deployment, Status
 
-# Mail subjects show these reasons with spaces. docs/operations.md has a row for each but `unknown`,
-# which is only logged.
+# Mail subjects show these reasons with spaces instead of `_`. docs/operations.md has a row for each
+# except `unknown`, which is only logged.
 Reason = Literal[
     "ready",
     "ended",
@@ -43,13 +43,13 @@ Reason = Literal[
     "foreign_node_group",
     "unknown",
 ]
-# A node is ready some minutes after its start, and a measuring pod first writes a file. If nodes
-# are paid for so long without such a file, the pod has no image or no memory.
+# A node is ready some minutes after its start, and a measuring pod writes a file at once. If there
+# is no such file after this much paid time, the pod lacks its image or memory.
 BEGIN_WITHIN_NODE_SECONDS = 45 * 60
-# A canary takes a minute once its image is there, and reports every error. If a mount fails, no
-# container starts that could report it.
+# A canary takes a minute after its image is pulled, and reports every error. If a mount fails, its
+# container does not start, and nothing is reported.
 CANARY_SILENT_AFTER_SECONDS = 10 * 60
-# Reasons that another deploy can put right.
+# For these reasons, nodes of a paid Capacity Block stay: another deploy can solve the problem.
 _HELD_IN_A_BLOCK: frozenset[Reason] = frozenset(
     {
         "server_gave_up",
@@ -70,7 +70,7 @@ _BLOCK_NOT_STARTED = {"scheduled", "pending", "payment-pending", "assessing", "d
 class Decision:
     """A desired size and its reason.
 
-    desired_size: None leaves the node group as it is. last_lines: of a log that explains it.
+    desired_size: None leaves the node group as it is. last_lines: the end of the log that says why.
     """
 
     desired_size: int | None
@@ -101,9 +101,9 @@ def decide(
 def decide_without_state(
     deployment: Deployment, observation: Observation, *, now: float
 ) -> Decision | None:
-    """Decide whether nodes go to zero, for a deployment that is known by its plan alone.
+    """Decide whether nodes go to zero, for a deployment of which only the plan is known.
 
-    None: they stay. Reports since the deploy are not asked for, because its time is not known.
+    None: the nodes stay. Reports since the deploy do not count: the deploy's time is unknown.
     """
     reasons = (
         *_stopped(observation),
@@ -117,7 +117,7 @@ def decide_without_state(
 
 
 def deadline_unix_s(deployment: Deployment, observation: Observation) -> float:
-    """Return the experiment's deadline, or the end of a Capacity Block's nodes if sooner."""
+    """Return the experiment's deadline, or when the Capacity Block's nodes end, if sooner."""
     own = deployment.own_deadline_unix_s
     if isinstance(observation.block, CapacityBlock):
         return min(own, observation.block.ends_at_unix_s - BLOCK_MARGIN_SECONDS)
@@ -149,11 +149,11 @@ def _reasons_against(
 
 
 def _held(decision: Decision, observation: Observation, now: float) -> Decision:
-    # A node group that is at zero stays there.
+    # A node group of size 0 stays at 0, in a Capacity Block too.
     block = observation.block
     if decision.reason not in _HELD_IN_A_BLOCK or not observation.nodes.desired_size:
         return decision
-    if isinstance(block, Unknown):  # EKS and EC2 end its nodes in any case
+    if isinstance(block, Unknown):  # EKS and EC2 end the block's nodes in any case
         return replace(decision, desired_size=None)
     if not isinstance(block, CapacityBlock) or any(_outside_the_block(block, now)):
         return decision
@@ -195,7 +195,7 @@ def _failed(observation: Observation) -> Iterator[Decision]:
 
 
 def _server_gave_up(deployment: Deployment, observation: Observation) -> Iterator[Decision]:
-    """This comes before the run's own failure, which does not quote the server's log."""
+    """Check this before `_failed`, whose text does not quote the server's log."""
     if deployment.servers.gave_up:
         servers = observation.servers
         lines = () if isinstance(servers, Unknown) else servers.last_lines
@@ -203,7 +203,7 @@ def _server_gave_up(deployment: Deployment, observation: Observation) -> Iterato
 
 
 def limits_reached(deployment: Deployment, now: float) -> Iterator[Decision]:
-    """Yield the deadline and the budget, which follow from the state alone.
+    """Yield a decision for each limit that is reached: the deadline, the budget.
 
     A Capacity Block is paid in advance, so the budget does not end its nodes.
     """
@@ -234,7 +234,7 @@ def _not_begun(deployment: Deployment, observation: Observation) -> Iterator[Dec
 
 
 def _no_server_ready(deployment: Deployment, observation: Observation) -> Iterator[Decision]:
-    """This does not depend on the Job, which may hang."""
+    """Count paid node time, not reports of the measuring Job, which may hang."""
     plan, waited = deployment.plan, deployment.without_server_seconds
     if isinstance(observation.servers, Unknown) or isinstance(observation.run, Unknown):
         return
@@ -282,7 +282,7 @@ def _not_staged(observation: Observation) -> Iterator[Decision]:
 
 
 def _not_tried(deployment: Deployment, observation: Observation, now: float) -> Iterator[Decision]:
-    """Nodes that are up stay for the minute in which a new Job's canaries run."""
+    """While the canaries of a new Job run, for a minute, nodes that are up stay up."""
     canaries, nodes_up = observation.canaries, observation.nodes.desired_size
     if isinstance(canaries, Unknown) or canaries.state == "ok":
         return
@@ -296,13 +296,13 @@ def _not_tried(deployment: Deployment, observation: Observation, now: float) -> 
 
 
 def canary_is_silent(deployment: Deployment, observation: Observation, now: float) -> bool:
-    """Tell whether a canary has not reported for long, although its models are staged."""
+    """Return whether a canary has not reported for minutes although its models are staged."""
     canaries, models = observation.canaries, observation.models
     if isinstance(canaries, Unknown) or isinstance(models, Unknown):
         return False
     if canaries.state != "missing" or models.staging != "ready":
         return False
-    # Another program writes the marker, so a time in the future does not count.
+    # Another program writes `staged_at_unix_s`, so a time in the future is ignored.
     times = (deployment.deployed_at_unix_s, models.staged_at_unix_s)
     since = max((at for at in times if at <= now), default=now)
     return now - since >= CANARY_SILENT_AFTER_SECONDS

@@ -1,8 +1,8 @@
 """Handles CloudFormation's custom resource: a deployment is created, updated, deleted.
 
-The stack has one resource for all its Jobs. Its physical id never changes, so CloudFormation sends
-no Delete for an old Job. A rolled back deploy is an Update to the old plan, whose deployment is
-still known with its deadline and its spend.
+The stack has one such resource for all Jobs. Its physical id never changes, so CloudFormation sends
+no Delete for an old Job. A rollback is an Update with the old plan; the state still has that plan's
+deployment, with its deadline and its cost.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,9 +17,9 @@ from lambdas.s3_document import ConflictError
 
 RequestType = Literal["Create", "Update", "Delete"]
 MAX_ATTEMPTS = 20
-# Time of the invocation that is kept for the response.
+# Time at the end of the invocation that is reserved for the response.
 RESERVE_SECONDS = 20.0
-# CloudFormation repeats a request at most a few times.
+# How many request ids are kept to recognize repeats; CloudFormation repeats a request a few times.
 REMEMBERED_REQUESTS = 20
 
 
@@ -30,7 +30,7 @@ class DeploymentError(Exception):
 def handle_request(
     event: Mapping[str, Any], controller: Controller, *, function_arn: str, ends_unix_s: float
 ) -> None:
-    """Fulfil a request of CloudFormation before the invocation ends; raise DeploymentError."""
+    """Fulfil a request of CloudFormation before `ends_unix_s`; raise DeploymentError on failure."""
     plan, kind = _plan(event), event["RequestType"]
     if kind == "Delete":
         _delete(event, plan, controller, function_arn, ends_unix_s)
@@ -43,7 +43,7 @@ def handle_request(
     )
     try:
         controller.reconcile(f"CloudFormation {kind}", function_arn=function_arn)
-    except Exception as error:  # noqa: BLE001 - logged; the deployment is known, heartbeats go on
+    except Exception as error:  # noqa: BLE001 - logged; the next heartbeat reconciles
         controller.log_failure("no decision at the deploy", error)
 
 
@@ -51,8 +51,8 @@ def with_deployed(state: State, plan: CapacityPlan, request: RequestType, *, now
     """Return the state with this plan deployed.
 
     A known Job keeps the time of its deploy, so that only a changed `deadline_minutes` moves its
-    deadline, not a repeated or rolled back request. A stack that is created anew gets a new
-    deadline. The spend of a Job is never forgotten.
+    deadline, not a repeated request or a rollback. A stack that is created again gets a new
+    deadline. The paid node time of a known Job is kept in every case.
     """
     known, before = state.deployments.get(plan.job_name), state.deployment
     new = NodeTime(node_seconds=0.0, instances=0, observed_at_unix_s=now)
@@ -68,7 +68,7 @@ def with_deployed(state: State, plan: CapacityPlan, request: RequestType, *, now
     deployed_at = now
     if known and not (request == "Create" and state.status == "ended"):
         deployed_at = known.deployed_at_unix_s
-        # A Job that is deployed again waits anew, but a server that was given up stays so.
+        # A Job that is deployed again has its whole start-up time, unless a server was given up.
         servers = replace(servers, gave_up=known.servers.gave_up)
         if state.status == "active" and state.current == plan.job_name:
             servers = known.servers
@@ -79,7 +79,7 @@ def with_deployed(state: State, plan: CapacityPlan, request: RequestType, *, now
 
 
 def _plan(event: Mapping[str, Any]) -> CapacityPlan | None:
-    """Read the plan; an invalid one must not prevent a stack from being deleted."""
+    """Read the plan; an invalid plan must not prevent a stack from being deleted."""
     text = event["ResourceProperties"].get("Plan")
     try:
         return None if text is None else load_record(CapacityPlan, text)
@@ -115,7 +115,7 @@ def _delete(
     function_arn: str,
     ends_unix_s: float,
 ) -> None:
-    """Take all nodes to zero; only remaining nodes may prevent a stack from being deleted."""
+    """Ask for zero nodes; only nodes that remain may prevent a stack from being deleted."""
     plans = [] if plan is None else [plan]
     try:
         _update_state(controller, event["RequestId"], lambda state: replace(state, status="ended"))
@@ -123,7 +123,7 @@ def _delete(
         stored = controller.document.read()
         current = stored.document.deployment if stored else None
         plans += [] if current is None else [current.plan]
-    except Exception as error:  # noqa: BLE001 - logged; what counts comes below
+    except Exception as error:  # noqa: BLE001 - logged; the nodes go to zero below
         controller.log_failure("the end was not recorded", error)
     for one in {p.nodegroup_name: p for p in plans}.values():
         try:

@@ -1,10 +1,10 @@
 """The Lambda handler of the capacity controller.
 
-Events: CloudFormation's custom resource requests, S3 events by EventBridge, Auto Scaling events by
-EventBridge, EventBridge Scheduler's heartbeat and deadline. All but the first only trigger a
-reconciliation. Environment: `state.Settings`.
+Events: custom resource requests of CloudFormation; events of S3 and Auto Scaling, from EventBridge;
+heartbeat and deadline, from EventBridge Scheduler. All but CloudFormation's requests only trigger
+a reconciliation. Environment variables: `state.Settings`.
 
-An error ends the invocation, so that Lambda counts it and tries again; the next heartbeat
+An exception ends the invocation, so that Lambda counts an error and tries again; the next heartbeat
 reconciles anyway.
 """
 
@@ -60,14 +60,14 @@ def handle(
 
 
 def _reconcile(event: Mapping[str, Any], arn: str, controller: Controller) -> None:
-    """Decide by the state, or by the limits of the event's plan if the state cannot be used."""
+    """Reconcile by the state; if the state cannot be used, apply the limits of the event's plan."""
     failure: Exception | None = None
     try:
         if controller.reconcile(trigger_of(event), function_arn=arn):
             return
-    except Exception as error:  # noqa: BLE001 - raised below, when the limits are kept
+    except Exception as error:  # noqa: BLE001 - raised below, after `keep_to_limits`
         failure = error
-    if "plan" in event:  # as the heartbeat and the deadline's schedule have it
+    if "plan" in event:  # true for events of the heartbeat and of the deadline's schedule
         plan = load_record(CapacityPlan, event["plan"])
         is_deadline = event.get("trigger") == actions.DEADLINE_TRIGGER
         keep_to_limits(controller, plan, failure, is_deadline=is_deadline)

@@ -1,4 +1,4 @@
-"""Notifications: a decision or problem, its reason, the cost so far and the next step."""
+"""Writes notifications: a decision or problem, its reason, the cost so far and the next step."""
 
 import hashlib
 from collections.abc import Iterator, Mapping
@@ -29,7 +29,7 @@ _KUBECTL = (
 
 
 class Subject(StrEnum):
-    """Subjects besides those of decisions and missing nodes; docs/operations.md has all of them."""
+    """Mail subjects, except those of decisions and missing nodes; docs/operations.md lists all."""
 
     LOST_NODES = "{number} accelerator node(s) lost"
     REFUSED_SIZE = "size {number} could not be set"
@@ -147,7 +147,7 @@ def _answer(observation: Observation) -> Iterator[str]:
     headline, *sentences = run.answer
     yield headline
     yield from (f"    {sentence}" for sentence in sentences)
-    # The Job writes it after run.json, so it may come after this mail.
+    # The Job writes the report after run.json, so perhaps after this mail.
     yield f"Report, within minutes: {run.address}/{REPORT_FOLDER}/{REPORT_PAGE}"
     yield f"Or on your machine: python -m draftworth report {run.address}"
     yield ""
@@ -172,7 +172,7 @@ def of_subject(
     error: str = "",
     now: float,
 ) -> Notification:
-    """Report what `TEXTS` says of this subject. number: of lost nodes, or the desired size."""
+    """Report `subject` with its text. number: how many nodes were lost, or the desired size."""
     plan = deployment.plan
     deadline, values = deployment.own_deadline_unix_s, {}
     if observation is not None:
@@ -202,7 +202,7 @@ def of_subject(
 def of_lost_state(
     plan: CapacityPlan, why: str, nodes: NodeGroup, end: Decision | None, *, now: float
 ) -> Notification:
-    """Report that the state cannot be used; without an `end` the nodes stay as they are."""
+    """Report that the state cannot be used. end: why nodes go to zero; None if they stay."""
     modified = nodes.modified_at_unix_s
     since = "a time that EKS does not tell" if modified is None else utc(modified)
     what = f"go to zero: {end.text}." if end else "stay as they are, and none starts."
@@ -240,7 +240,7 @@ def _facts(deployment: Deployment, deadline: float) -> list[str]:
 
 
 def _notification(plan: CapacityPlan, subject: str, lines: list[str], now: float) -> Notification:
-    """The id contains the time: the same text at another time is another notification."""
+    """The id depends on the time: the same text at another time is another notification."""
     subject = f"draftworth {plan.experiment}: {subject}"[:MAX_SUBJECT_CHARACTERS]
     text = "\n".join(lines)
     identity = hashlib.sha256(f"{subject}{text}{now}".encode()).hexdigest()[:16]

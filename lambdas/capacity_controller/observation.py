@@ -1,8 +1,8 @@
-"""What the controller observes: node groups, Jobs and objects in S3, and what is wrong with them.
+"""Records of what the controller observes, and the problems that explain missing nodes.
 
-Two sources: the health of the EKS node group (`Issue`, Amazon EKS API reference), and the failed
-launches in the activity history of its Auto Scaling group, which say more. The texts of launch
-failures are EC2's, as people quote them ("There is no Spot capacity available that matches your
+Problems have two sources: the health of the EKS node group (`Issue`, Amazon EKS API reference), and
+failed launches in its Auto Scaling group's activity history, which say more. The texts of launch
+failures are EC2's, as users quote them ("There is no Spot capacity available that matches your
 request", "We currently do not have sufficient trn2.48xlarge capacity in the Availability Zone").
 """
 
@@ -16,7 +16,7 @@ from draftworth.records.deployment import CapacityKind, CapacityPlan
 
 @dataclass(frozen=True, kw_only=True)
 class Unknown:
-    """Something that could not be observed: neither yes nor no follows from it."""
+    """A part of the observation that failed; nothing may be concluded from it."""
 
     why: str
 
@@ -26,8 +26,8 @@ class Models:
     """The needed checkpoints; `text` names those missing, or the two that do not match.
 
     failed: a staging Job has given up since the deploy; `text` is its reason.
-    unreadable: a marker is not one of ours, which starts no node and ends no run.
-    staged_at_unix_s: when the last of them was staged; 0 while one is missing.
+    unreadable: a `_READY.json` is not valid; then no node is started and no run is ended.
+    staged_at_unix_s: when the last checkpoint was staged; 0 unless `staging` is ready.
     """
 
     staging: Literal["ready", "missing", "failed", "mismatch", "unreadable"]
@@ -39,8 +39,8 @@ class Models:
 class Canaries:
     """The reports of all canaries since the deploy.
 
-    missing: `text` names the variants without a report. failed: `text` is the error of one of them,
-    and `last_lines` the end of its log. unreadable: a report is not one of ours.
+    missing: `text` names the variants without a report. failed: `text` is the error of one canary,
+    and `last_lines` the end of its log. unreadable: a report is not valid.
     """
 
     state: Literal["ok", "missing", "failed", "unreadable"]
@@ -52,8 +52,8 @@ class Canaries:
 class Servers:
     """The states that the needed servers have reported since the deploy.
 
-    gave_up: why one of them was given up, empty if none was; `last_lines`: the end of its log.
-    healthy_since_unix_s: when the newest healthy server became healthy; None: no server is.
+    gave_up: why a server was given up, empty if none was; `last_lines`: the end of its log.
+    healthy_since_unix_s: when a server last became healthy; None: no server is healthy.
     """
 
     gave_up: str = ""
@@ -63,10 +63,10 @@ class Servers:
 
 @dataclass(frozen=True, kw_only=True)
 class ObservedRun:
-    """The run of the deployed Job; `text` is the run's own reason.
+    """The run of the deployed Job; `text` is the reason that its `run.json` has.
 
     address: the folder of a run that is over. answer: the sentences of a complete run's verdict, or
-        why they are not known.
+        why these are not known.
     measured_at_unix_s: the time of the newest result while the run goes on; None: no result.
     """
 
@@ -80,7 +80,7 @@ class ObservedRun:
 
 @dataclass(frozen=True, kw_only=True)
 class CapacityBlock:
-    """A Capacity Block: its state in EC2's words, its first and last second, and its size."""
+    """A Capacity Block: its state in EC2's words, its number of instances, its start and end."""
 
     state: str
     instances: int
@@ -97,7 +97,7 @@ class NoCapacityBlock:
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """A reason for missing nodes. Each kind is reported once, until the nodes are there."""
+    """A reason for missing nodes. Each kind is reported once until the desired nodes exist."""
 
     kind: str
     text: str
@@ -108,8 +108,8 @@ class NodeGroup:
     """The accelerator node group.
 
     desired_size: the size that EKS was last asked for; None: unknown.
-    instances: number of instances that exist and are paid for; None: they cannot be seen.
-    draining: ids of instances that wait for their drain before they are terminated.
+    instances: number of instances that exist and are paid for; None: it cannot be observed.
+    draining: ids of instances that EKS drains before they are terminated.
     """
 
     ownership: Literal["ours", "foreign", "missing"]
@@ -166,8 +166,8 @@ def problems_of(
 ) -> tuple[Problem, ...]:
     """Return why nodes are missing, one problem for each kind.
 
-    issues: the node group's health. activities: those of its Auto Scaling group, the newest first.
-    since: older activities are ignored.
+    issues: of the node group's health. activities: of its Auto Scaling group, the newest first.
+    since: activities that started before this Unix time are ignored.
     """
     finished = [
         activity
@@ -175,7 +175,7 @@ def problems_of(
         if activity["StartTime"].timestamp() >= since
         and activity["StatusCode"] in ("Successful", "Failed")
     ]
-    # After a success earlier failures do not count.
+    # A failed launch counts only if no later launch succeeded.
     if finished and finished[0]["StatusCode"] == "Failed":
         message = finished[0].get("StatusMessage") or finished[0].get("Description", "")
         return (_problem(plan, _kind(message), message),)

@@ -1,8 +1,8 @@
-"""Reads what the controller observes out of AWS: node groups, instances, objects in S3.
+"""Observes AWS for the controller: the node group, its instances, and objects in S3.
 
-Other programs write these objects, and none of them may end the function that limits the spend:
+Other programs write these objects, and no object may stop the function that limits the cost:
 objects are read up to a limit and decoded strictly, quoted text is made printable, and a part that
-cannot be observed is `Unknown`. Only an error of the node group ends the invocation.
+cannot be observed is `Unknown`. The invocation fails only if the node group cannot be read.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
     from mypy_boto3_s3.type_defs import ListObjectsV2OutputTypeDef
 
-# Lines of a log or a verdict in a notification: Amazon SNS takes 256 KiB, and up to 50 of them wait
-# in the state.
+# Lines of a log or a verdict in one notification: Amazon SNS accepts 256 KiB, and up to 50
+# notifications wait in the state.
 QUOTED_LINES = 20
-# A Job has one run for each Job object of its name, and a page has a thousand keys.
+# Each Job object that was created under a Job's name has one run. A page of S3 has 1000 keys.
 MAX_RUNS = 100
 MAX_PAGES = 10
 
@@ -81,10 +81,10 @@ def models_of(s3: S3Client, bucket: str, plan: CapacityPlan, *, since: float) ->
 def tokenizer_mismatch(
     target: ReadyModel, draft: ReadyModel, vocabulary: DraftTokenizer
 ) -> str | None:
-    """Describe why a draft's token ids do not mean the target's; None if they do.
+    """Describe how the tokenizers of target and draft differ; None if their token ids agree.
 
-    A target verifies the ids that a draft proposes. With another vocabulary, or the same one in
-    another order, it would reject nearly all of them, or take one word for another.
+    The target verifies the token ids that the draft proposes. With another vocabulary, or the same
+    vocabulary in another order, it would reject nearly all ids, or read them as other words.
     """
     fingerprint = draft.tokenizer_fingerprint
     if fingerprint is None and vocabulary == "own_or_none":
@@ -112,7 +112,7 @@ def _name(model: ModelRef) -> str:
 def canaries_of(
     s3: S3Client, bucket: str, plan: CapacityPlan, *, since: float
 ) -> observation.Canaries:
-    """Observe the reports of the Job's canaries since this time."""
+    """Observe what the Job's canaries have reported since this Unix time."""
     silent = []
     for variant in plan.variants:
         try:
@@ -134,15 +134,15 @@ def canaries_of(
 def servers_of(
     s3: S3Client, bucket: str, names: Iterable[str], *, since: float
 ) -> observation.Servers:
-    """Observe the states of these servers since this time.
+    """Observe the states that these servers have reported since this Unix time.
 
     The phase `ended` is ignored: a run starts and stops servers on purpose. An unreadable state is
-    ignored too, and the paid minutes go on counting.
+    ignored too, so the paid time without a ready server grows.
     """
     found = [_readable(ServerState, s3, bucket, server_state_key(server)) for server in names]
     states = [state for state in found if state is not None and state.since_unix_s >= since]
-    # Of a variant's two servers the newest state counts: a server that was killed when it was
-    # stopped leaves its last state behind.
+    # Of a variant's two servers only the newer state counts: a server that was killed cannot
+    # replace its last state.
     newest = {s.variant: s for s in sorted(states, key=lambda state: state.since_unix_s)}
     healthy = [state.since_unix_s for state in newest.values() if state.phase == "healthy"]
     healthy_since = max(healthy, default=None)
@@ -174,9 +174,9 @@ def _quoted(lines: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def run_of(s3: S3Client, bucket: str, job_name: str) -> observation.ObservedRun:
-    """Observe the first of the Job's runs that is over; each Job object of the name has one.
+    """Observe the Job's runs: the first one that is over, else whether any has begun.
 
-    `run.json` is written last: its presence alone means that the run is over.
+    Each Job object of this name has one run. `run.json` is written last: it means the run is over.
     """
     pages = _pages(s3, bucket, f"{results.RUNS_FOLDER}/{job_name}-")
     folders = [entry["Prefix"] for page in pages for entry in page.get("CommonPrefixes", [])]
@@ -206,7 +206,7 @@ def _answer(s3: S3Client, bucket: str, folder: str) -> tuple[str, ...]:
     # The run is over with or without a verdict, so no error here may keep nodes up.
     try:
         verdict = read_record(Verdict, s3, bucket, f"{folder}{VERDICT_FILE}")
-    except Exception as error:  # noqa: BLE001 - another program's object decides nothing
+    except Exception as error:  # noqa: BLE001 - no object of another program ends the function
         why = str(error) or type(error).__name__
         return (one_line(f"The verdict is not known here: {VERDICT_FILE} cannot be read: {why}"),)
     if verdict is None:
@@ -259,9 +259,9 @@ def observe(
     since: float,
     nodes_alone: bool = False,
 ) -> Observation:
-    """Observe AWS, or the node group alone, which is enough once a limit is reached.
+    """Observe AWS; if `nodes_alone`, only the node group, which is enough once a limit is reached.
 
-    since: launches that failed before are ignored.
+    since: failed launches of nodes before this Unix time are ignored.
     """
     plan, deployed = deployment.plan, deployment.deployed_at_unix_s
     s3, bucket, staged = clients.s3, settings.results_bucket, settings.checkpoints_bucket
@@ -283,7 +283,7 @@ def observe(
 def _or_unknown(observe_part: Callable[[], T]) -> T | Unknown:
     try:
         return observe_part()
-    except Exception as error:  # noqa: BLE001 - nothing that others wrote ends the function
+    except Exception as error:  # noqa: BLE001 - no object of another program ends the function
         return Unknown(why=one_line(str(error) or type(error).__name__))
 
 
@@ -327,7 +327,7 @@ def node_group(plan: CapacityPlan, clients: Clients, *, since: float) -> NodeGro
             return NodeGroup(ownership="missing")
         raise
     if not plan.nodegroup_tags.items() <= (group.get("tags") or {}).items():
-        # Its tags do not tell whether its instances were started for this experiment.
+        # Without our tags it is unknown whether its instances were started for this experiment.
         return NodeGroup(ownership="foreign", instances=None)
     desired_size = _or_else(None, lambda: int(group["scalingConfig"]["desiredSize"]))
     name = _or_else("", lambda: str(group["resources"]["autoScalingGroups"][0]["name"]))

@@ -12,7 +12,7 @@ from lambdas.s3_document import Document
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Names of AWS resources, each read from the variable of its name in capital letters.
+    """AWS resources; each field is read from the environment variable of its name in capitals.
 
     schedule_group: the EventBridge Scheduler group that holds the deadline's schedule.
     schedule_role_arn: the role with which that schedule invokes the function.
@@ -26,7 +26,7 @@ class Settings:
 
 
 def load_settings(environment: Mapping[str, str]) -> Settings:
-    """Read the settings; RuntimeError names every variable that is missing or empty."""
+    """Read the settings; raise RuntimeError with every variable that is missing or empty."""
     names = {field.name: field.name.upper() for field in fields(Settings)}
     missing = [variable for variable in names.values() if not environment.get(variable)]
     if missing:
@@ -35,7 +35,7 @@ def load_settings(environment: Mapping[str, str]) -> Settings:
 
 
 Status = Literal["active", "ended"]
-# A rollback needs the deployment before. The state is read up to 1 MiB; 30 deployments take 30 KiB.
+# A rollback needs the previous deployment. The state may have 1 MiB; 30 deployments take 30 KiB.
 MAX_OTHER_DEPLOYMENTS = 30
 _YEAR_2100_UNIX_S = 4_102_444_800
 
@@ -47,7 +47,7 @@ def _check_time(unix_s: float) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class NodeTime:
-    """The paid node time up to the last observation, and the number of instances then."""
+    """The node time paid until the last observation, and the number of instances at that time."""
 
     node_seconds: float
     instances: int
@@ -61,12 +61,12 @@ class NodeTime:
     def observed(
         self, instances: int | None, *, were_desired: bool, now: float, unseen: int = 0
     ) -> NodeTime:
-        """Add the time since the last observation, counted at the higher of both numbers.
+        """Add the time since the last observation, times the higher of old and new `instances`.
 
-        instances: None if they could not be seen: then the last number is kept, and `unseen`
-            instances are counted if that is more.
-        were_desired: nodes were desired since the last observation. Without that, and without any
-            instance before or now, nothing is paid and nothing must be written.
+        instances: None if they could not be observed: then the last number is kept, and `unseen`
+            instances are counted if they are more.
+        were_desired: nodes were desired since the last observation. If not, and there was and is
+            no instance, nothing is paid, and this object is returned unchanged.
         """
         paid = max(self.instances, unseen) if instances is None else instances
         instances = self.instances if instances is None else instances
@@ -83,13 +83,13 @@ class NodeTime:
 
 @dataclass(frozen=True, kw_only=True)
 class ServerWait:
-    """The node time that is paid without a ready server.
+    """The time from which nodes are paid for without a ready server.
 
-    from_node_seconds: the node time when a server was last ready, a node was last lost or nodes
-        were last asked for; from then on a start has its whole allowance.
-    nodes_since_unix_s: an earlier state of a server belongs to a node that is gone.
-    gave_up: why a server was given up; empty if none was. It is kept here, because another pod
-        overwrites the server's state, and nodes would come and go.
+    from_node_seconds: the paid node time when a server was last ready, a node was last lost or
+        nodes were last asked for; the time that servers may take to start counts from here.
+    nodes_since_unix_s: server states from before this time are of nodes that no longer exist.
+    gave_up: why a server was given up; empty if none was. It is kept here because another pod
+        overwrites the server's state: else nodes would be ended and started again and again.
     """
 
     from_node_seconds: float = 0.0
@@ -106,7 +106,7 @@ class ServerWait:
 class Deployment:
     """One measuring Job's deployment; its deadline counts from `deployed_at_unix_s`.
 
-    block_node_seconds: node time of the whole Capacity Block, once it was seen; else None.
+    block_node_seconds: node time of the whole Capacity Block; None until the block was observed.
     """
 
     plan: CapacityPlan
@@ -120,7 +120,7 @@ class Deployment:
 
     @property
     def own_deadline_unix_s(self) -> float:
-        """The experiment's deadline, before a Capacity Block shortens it."""
+        """The deadline of the experiment itself; a Capacity Block may end the nodes sooner."""
         return self.deployed_at_unix_s + self.plan.deadline_minutes * 60
 
     @property
@@ -143,7 +143,7 @@ class Deployment:
 
 @dataclass(frozen=True, kw_only=True)
 class LastDecision:
-    """The last decision; `desired_size` is None where there is no node group to size."""
+    """The last decision; desired_size: None if the node group was left as it was."""
 
     job_name: str
     desired_size: int | None
@@ -163,11 +163,11 @@ class Notification:
 
 @dataclass(frozen=True, kw_only=True)
 class State(Document):
-    """Everything that outlives an invocation.
+    """Everything that is kept between two invocations.
 
     current: name of the deployed Job; None before the first deployment.
-    deployments: by Job name; old ones stay, because a rolled back deploy returns to one.
-    problems: kinds that were reported since the nodes were last there.
+    deployments: by Job name; old deployments are kept, because a rollback returns to one of them.
+    problems: the kinds of problems that were reported and are not over.
     schedule_at_unix_s: the time of the deadline's schedule; None: there is no schedule.
     requests: ids of CloudFormation requests that were fulfilled.
     """
@@ -191,7 +191,7 @@ class State(Document):
         return None if self.current is None else self.deployments[self.current]
 
     def with_deployment(self, deployment: Deployment) -> State:
-        """Make this deployment the current one, and keep the latest others."""
+        """Return a state with this deployment as the current one, and the newest of the others."""
         name = deployment.plan.job_name
         others = [(job, known) for job, known in self.deployments.items() if job != name]
         kept = dict(others[-MAX_OTHER_DEPLOYMENTS:])

@@ -1,4 +1,4 @@
-"""One transition: from state, observation and time to the next state. No AWS here."""
+"""Computes the next state from state, observation and time, without calls to AWS."""
 
 import math
 from dataclasses import dataclass, replace
@@ -20,21 +20,21 @@ _SUBJECTS = {
     MORE_NODES: Subject.MORE_NODES,
     CANARY_SILENT: Subject.SILENT_CANARY,
 }
-# A drain that nobody ends takes a quarter of an hour.
+# Longer than EKS drains a node, which is a quarter of an hour if nobody ends the drain.
 REMAIN_AFTER_SECONDS = 30 * 60
-# So many unsent notifications are kept; the state is read up to 1 MiB.
+# How many unsent notifications are kept; a state above 1 MiB could not be read.
 MAX_OUTBOX = 50
-# A limit that is reached after one of these reasons does not change the reason.
+# If the last decision has one of these reasons, a limit that is reached later does not replace it.
 _RUN_OVER = {"complete", "failed", "server_gave_up"}
 _LIMITS = {"deadline", "budget"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Transition:
-    """The result of an observation.
+    """The next state, and what the controller must do.
 
-    state: the next state; equal to the one before if nothing changed.
-    is_new: the decision's size or reason differs from the last one's.
+    state: the next state; equal to the previous state if nothing changed.
+    is_new: the decision's size or reason differs from those of the last decision.
     notifications: new notifications, which are in the state's outbox too.
     schedule_at_unix_s: the time for the deadline's schedule; None: there must be no schedule.
     """
@@ -58,8 +58,8 @@ def transition(
     decision = decide(deployment, state.status, observation, now=now)
     current, is_new = _current_decision(last, deployment, decision, now)
     if is_new and decision.desired_size:
-        # Node time counts from now, not from the time when the last node was seen. So does a start,
-        # unless its nodes existed all the time in a group that looked foreign.
+        # Node time counts from now, not from when a node was last seen. The time for the start does
+        # too, unless its nodes existed all the time, in a group that looked foreign.
         counted = replace(deployment.node_time, observed_at_unix_s=now)
         deployment = replace(deployment, node_time=counted)
         another_job = last is None or last.job_name != deployment.plan.job_name
@@ -129,15 +129,15 @@ def _observed(
     seen = replace(deployment, node_time=node_time, servers=wait, block_node_seconds=whole_block)
     ready = healthy is not None and healthy >= wait.nodes_since_unix_s
     measured = None if isinstance(observation.run, Unknown) else observation.run.measured_at_unix_s
-    # A result proves that a server was ready then, not that one is ready now.
+    # A result proves that a server was ready at its time, not that a server is ready now.
     was_ready = measured is not None and measured > deployment.node_time.observed_at_unix_s
-    # Nodes that went because they were not desired any more are no loss.
+    # Nodes that ended because they were no longer desired are not lost.
     lost = gone and were_desired
     return seen.with_whole_allowance() if lost or ready or was_ready else seen
 
 
 def _nodes_lost(deployment: Deployment, instances: int | None, *, of: int) -> int:
-    """Count the lost nodes; one that was replaced before it went is not lost."""
+    """Count the lost nodes; a node that was replaced before it ended is not lost."""
     if instances is None:
         return 0
     return max(min(deployment.node_time.instances, of) - min(instances, of), 0)
@@ -170,7 +170,7 @@ def _problems(
 def _schedule(
     state: State, deployment: Deployment, decision: Decision, observation: Observation, now: float
 ) -> float | None:
-    """Round the deadline up to a full minute, because schedules are exact to a minute."""
+    """Return the deadline, rounded up to a full minute as schedules need; None: no schedule."""
     if decision.reason == "unknown":
         return state.schedule_at_unix_s
     end = deadline_unix_s(deployment, observation)

@@ -1,8 +1,8 @@
-"""Keeps to the limits if the controller's state is missing or cannot be read.
+"""Applies the limits of the last known plan if the state is missing or cannot be read.
 
-The heartbeat and the deadline's schedule carry the last known plan. It starts no nodes. Nodes that
-are up stay up, so that an unreadable object ends no run; they go at the deadline, at the budget, if
-the run is over, if the Capacity Block ends, and if somebody stops them (decision record 5).
+Events of the heartbeat and of the deadline's schedule carry that plan. No node is started. Nodes
+that run stay, so that an unreadable object ends no run; they go to zero when a limit is reached,
+the run or the Capacity Block ends, or somebody stops them (decision record 5).
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from lambdas.capacity_controller.observing import node_group, observe
 from lambdas.capacity_controller.state import Deployment, NodeTime, Notification, ServerWait
 from lambdas.s3_document import DocumentError, read_object
 
-# With the pauses these take a minute, so that one failing read does not count.
+# With the pauses, these reads take a minute: a failure that is over sooner does not count.
 STATE_READS = 12
 _NO_STATE = "none"
 
@@ -27,9 +27,9 @@ _NO_STATE = "none"
 def keep_to_limits(
     controller: Controller, plan: CapacityPlan, error: Exception | None, *, is_deadline: bool
 ) -> None:
-    """Take nodes that have reached a limit to zero, and report once that the state is lost.
+    """Ask EKS for zero nodes if a limit is reached, and report once that the state is lost.
 
-    error: the reason without a decision; None: there is no state.
+    error: why the reconciliation failed; None: there is no state.
     is_deadline: the deadline's schedule has fired.
     """
     if error and not isinstance(error, DocumentError) and _can_be_read(controller):
@@ -48,7 +48,7 @@ def keep_to_limits(
         event = "scaled to zero without a state"
         controller.log({"level": "ERROR", "event": event, "text": lost.text})
         controller.publish(lost)
-    # Before the first deploy there is no state. If S3 fails, the function's alarm reports it.
+    # No state is normal before the first deploy. The function's alarm reports failures of S3.
     elif isinstance(error, DocumentError):
         _tell_once(controller, lost, about=error.etag)
     elif nodes.desired_size != 0 and error is None:
@@ -69,11 +69,11 @@ def _can_be_read(controller: Controller) -> bool:
 def _end(
     controller: Controller, plan: CapacityPlan, nodes: NodeGroup, *, is_deadline: bool
 ) -> Decision | None:
-    """Return why nodes that are up must go; None: they stay."""
+    """Return why nodes that are up must go to zero; None if they stay."""
     if is_deadline:
         return Decision(desired_size=0, reason="deadline", text="their deadline has passed")
     now = controller.clock()
-    # As if the deployment and all its nodes had begun when the group was last changed.
+    # Assume that the deployment and all its nodes began when the group was last changed.
     since = min(nodes.modified_at_unix_s or now, now)
     count = max(nodes.instances or 0, nodes.desired_size or plan.nodes)
     deployment = Deployment(
@@ -89,7 +89,7 @@ def _end(
 
 
 def _tell_once(controller: Controller, notification: Notification, *, about: str) -> None:
-    """Report each unreadable state once, by a note in the bucket."""
+    """Report each lost state once: the object TOLD_KEY holds the last `about`."""
     s3, bucket = controller.clients.s3, controller.settings.results_bucket
     try:
         if read_object(s3, bucket, TOLD_KEY) == about.encode():

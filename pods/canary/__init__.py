@@ -1,1 +1,1 @@
-"""The canary tries a server's mounts and rights on a CPU node before any accelerator."""
+"""The canary tests a server's mounts and permissions on a CPU node before an accelerator starts."""

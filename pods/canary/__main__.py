@@ -1,4 +1,4 @@
-"""`python -m pods.canary`."""
+"""Entry point of `python -m pods.canary`."""
 
 import sys
 

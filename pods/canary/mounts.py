@@ -12,18 +12,18 @@ from draftworth.records import artifacts, checkpoints, codec
 from draftworth.untrusted import MIB, TooLargeError, open_file, read_file
 
 CONFIGURATION = "config.json"
-# Read from each end of the largest file, as the mount's first and last requests of it.
+# How much is read at each end of the largest file, so that the mount requests both ends.
 _PROBE_BYTES = MIB
 _LISTED = 1000
 
 
 class MountError(DraftworthError):
-    """A mount does not show what a server needs of it."""
+    """A mount does not have what a server needs."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MountedModel:
-    """Where a checkpoint is mounted, and what it must be."""
+    """A folder where a checkpoint is mounted, with the model and revision that it must have."""
 
     folder: Path
     model: str
@@ -54,13 +54,13 @@ class MountedModel:
 def read_artifacts(
     folder: Path, key: str, inputs: Mapping[str, Any], models: Mapping[str, MountedModel]
 ) -> str:
-    """Read the mounted artifacts bucket, and return a line about it.
+    """Read the mounted artifacts bucket, and return a line about it for the log.
 
-    key, inputs: of the compiled graphs that the server will ask for.
+    key, inputs: the artifact key and its inputs, of the compiled graphs that the server needs.
 
     Raises:
         MountError: the mount cannot be read.
-        RefusedGraphsError: there are graphs, and the server would refuse them.
+        RefusedGraphsError: the bucket has graphs that the server would refuse.
     """
     try:
         with os.scandir(folder) as entries:
@@ -74,7 +74,7 @@ def read_artifacts(
 
 
 def _probe(folder: Path, file: checkpoints.StoredFile) -> None:
-    """Read both ends of a file and compare its length; raise OSError."""
+    """Read both ends of a file and check its size; raise OSError if a read or the size is wrong."""
     with open_file(folder / file.path) as opened:
         size_bytes = os.fstat(opened.fileno()).st_size
         if size_bytes != file.size_bytes:

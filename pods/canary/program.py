@@ -1,10 +1,10 @@
-"""The canary Job's program tries one variant's mounts and rights before capacity is asked for.
+"""The canary Job's program tests a variant's mounts and permissions before accelerators start.
 
-It waits until its checkpoints are staged, and asks S3 itself, because the mount may keep what it
-saw. Then a step may fail for some minutes, because a role that was just made is refused at first.
-Each result replaces the report before (`draftworth/records/deployment.py`).
+It waits until the checkpoints are staged. It asks S3 for that, because the mount may cache old
+listings. Each step may fail for some minutes, because AWS refuses a role that was just created.
+Each report replaces the previous report (`draftworth/records/deployment.py`).
 
-Exit codes: 0 everything was read and reached, 1 something was not; the report says what.
+Exit codes: 0 everything was read and written, 1 something was not; the report says what.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _NEXT = (
 
 @dataclass(frozen=True, kw_only=True)
 class Canary:
-    """One try; arguments: of the command line; models: the mounted checkpoints, by role."""
+    """One test run. arguments: the command line's. models: the mounted checkpoints, by role."""
 
     client: S3Client
     arguments: argparse.Namespace
@@ -57,7 +57,7 @@ class Canary:
     log: list[str] = field(default_factory=list)
 
     def run(self) -> bool:
-        """Wait, read and report; return whether all is well. Raise errors of S3 in a report."""
+        """Wait, read and report; return whether all is well. Raise boto3's error of the report."""
         try:
             self._wait_until_staged()
             self._patiently(self._read)
@@ -133,7 +133,7 @@ class Canary:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Try the mounts and rights once."""
+    """Test the mounts and permissions, and return the exit code."""
     arguments = _parser().parse_args(argv)
     end_at_sigterm()
     models = {role: _mounted(value) for role in ROLES if (value := getattr(arguments, role))}

@@ -1,1 +1,1 @@
-"""The checkpoint stager: one model from the hub into the checkpoints bucket, whole or not READY."""
+"""Copies one model from the hub into the checkpoints bucket; READY means that it is complete."""

@@ -1,4 +1,4 @@
-"""`python -m pods.checkpoint_stager`."""
+"""Entry point of `python -m pods.checkpoint_stager`."""
 
 import sys
 

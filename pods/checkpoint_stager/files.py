@@ -1,4 +1,4 @@
-"""The files of a model repository that are staged, and the check of downloaded ones.
+"""Selects the files of a model repository that are staged, and checks downloaded files.
 
 Servers read one set of weights, the configuration and the tokenizer. Repositories hold more: the
 same weights in other formats, training state, pictures, and code, which no server may run.
@@ -13,7 +13,7 @@ from draftworth.errors import DraftworthError, UserInputError
 from draftworth.records.checkpoints import SERVED_WEIGHTS, sha256_of
 from draftworth.untrusted import one_line
 
-# It holds tensors only; the others are Python pickles, which can run code of their author.
+# This format has tensors only; the other served formats are pickles, which can run any code.
 PLAIN_WEIGHTS = "safetensors"
 OTHER_WEIGHTS = frozenset(
     ("ckpt", "ggml", "gguf", "h5", "mlmodel", "msgpack", "nemo", "npz", "onnx", "onnx_data", "ot")
@@ -23,9 +23,9 @@ PICTURES = frozenset(
     ("bmp", "gif", "jpeg", "jpg", "mov", "mp3", "mp4", "pdf", "png", "svg", "wav", "webm", "webp")
 )
 CONFIGURATION = "config.json"
-# Mistral's own format, one file beside the same weights in several.
+# Mistral's own format: one file with the weights that several other files have too.
 OTHER_LAYOUT = "consolidated"
-# In any alphabet it stays, with the model's folder, below the 1024 bytes of a key.
+# With the model's folder, a name in any alphabet stays below the 1024 bytes of an S3 key.
 MAX_NAME_CHARACTERS = 200
 
 
@@ -37,8 +37,8 @@ class CorruptFileError(DraftworthError):
 class HubFile:
     """A file of a repository at one commit.
 
-    sha256: of files in large file storage, else None.
-    git_sha1: git's hash of the file's blob; for a file in large file storage, of its pointer.
+    sha256: of a file in large file storage; else None.
+    git_sha1: git's hash of the file's blob; for a file in large file storage, of its pointer file.
     """
 
     path: str
@@ -84,7 +84,7 @@ def served_files(
 
 
 def refuse_pickle(paths: Iterable[str], model: str) -> None:
-    """Raise UserInputError where weights are pickled."""
+    """Raise UserInputError if any weights are Python pickles."""
     found = [path for path in sorted(paths) if _suffix(path) in SERVED_WEIGHTS]
     pickled = [path for path in found if _suffix(path) != PLAIN_WEIGHTS]
     if pickled:
@@ -112,7 +112,7 @@ def _is_served(path: str, weights: str) -> bool:
     if any(part.startswith(".") for part in PurePosixPath(path).parts):
         return False
     if suffix in SERVED_WEIGHTS:
-        # Below the root are other formats of the same weights: original/, onnx/, metal/.
+        # Folders have other formats of the same weights: original/, onnx/, metal/.
         return suffix == weights and "/" not in path
     return suffix not in OTHER_WEIGHTS | CODE | PICTURES
 
@@ -129,7 +129,7 @@ def checked_sha256(path: Path, file: HubFile) -> str:
     """Return the SHA-256 of a downloaded file, if its size and hash are those of the hub.
 
     Raises:
-        CorruptFileError: they are not.
+        CorruptFileError: the size or the hash is not the hub's.
     """
     size = path.stat().st_size
     if size != file.size_bytes:
@@ -139,7 +139,7 @@ def checked_sha256(path: Path, file: HubFile) -> str:
     sha256 = sha256_of(path)
     given, wanted = sha256, file.sha256
     if wanted is None:
-        # Git's id of a small file is a SHA-1, which guards against accidents, not against the hub.
+        # Git's id of a small file is a SHA-1: it shows damage, but not a forgery by the hub.
         blob = b"blob %d\0" % size + path.read_bytes()
         given, wanted = hashlib.sha1(blob, usedforsecurity=False).hexdigest(), file.git_sha1
     if given != wanted:

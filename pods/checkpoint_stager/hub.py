@@ -1,8 +1,8 @@
-"""The model hub through its own client: a model's files at a commit, and their download.
+"""Lists and downloads the files of a model at one commit, with the hub's own client.
 
-It uses plain HTTP, not the hub's chunk store (`HF_HUB_DISABLE_XET=1` in the Job): several files at
-once fill the node's network as well, and a download then has bounded memory and no cache of its
-own.
+Downloads use plain HTTP, not the hub's chunk store (`HF_HUB_DISABLE_XET=1` in the Job): several
+downloads in parallel use the node's whole network too, and plain downloads have bounded memory and
+no cache.
 """
 
 import errno
@@ -22,11 +22,11 @@ from draftworth.errors import DraftworthError, UserInputError
 from draftworth.untrusted import one_line
 from pods.checkpoint_stager.files import HubFile
 
-# Waits between tries, on top of the client's own. If the hub is down for longer, the Job retries.
+# Waits between tries, besides the client's own. If the hub is down for longer, the Job retries.
 RETRY_WAITS_SECONDS = (2.0, 10.0, 30.0)
 _TRANSIENT_STATUS = frozenset((408, 425, 429, 500, 502, 503, 504))
 _OUR_DISK = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EIO))
-# Errors that the hub's client raises, or lets through, when an answer cannot be used.
+# Errors that the hub's client raises or passes on, if the hub's answer cannot be used.
 _NO_ANSWER = (
     httpx2.HTTPError,
     OSError,
@@ -39,18 +39,18 @@ _NO_ANSWER = (
 _GIT_ID = re.compile(r"[0-9a-f]{40}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _MAX_FILE_BYTES = 2**50
-# The query of an address in the hub's storage holds a signature that lets anybody read the file.
+# The query of a URL of the hub's storage has a signature with which anybody can read the file.
 _QUERY = re.compile(r"\?[^\s'\"]*")
 
 T = TypeVar("T")
 
 
 class HubUnreachableError(DraftworthError):
-    """The hub, or the way to it, failed; another try may do."""
+    """The hub or the network failed; another try may succeed."""
 
 
 class NoSuchRevisionError(UserInputError):
-    """The hub has the model and not this branch, tag or commit of it."""
+    """The hub has the model, but not this branch, tag or commit of it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +65,7 @@ class Checkpoint:
 class Hub:
     """One model at the hub.
 
-    token_source: the place of the token, for messages; empty: there is none.
+    token_source: where the token is stored, for messages; empty: there is no token.
     """
 
     api: HfApi
@@ -87,11 +87,11 @@ class Hub:
         return Checkpoint(commit=info.sha, files=files)
 
     def download(self, path: str, commit: str, folder: Path) -> Path:
-        """Download one file below an empty folder, without a check of its content.
+        """Download one file into an empty folder, without a check of its content.
 
         Raises:
             UserInputError: the file may not be read.
-            HubUnreachableError: it did not come.
+            HubUnreachableError: the download failed.
         """
         at = {"revision": commit, "local_dir": folder}
         return Path(self._asked(partial(self.api.hf_hub_download, self.model, path, **at), commit))
@@ -133,7 +133,7 @@ class Hub:
         raise AssertionError  # the last try returns or raises
 
     def _is_final(self, error: errors.HfHubHTTPError) -> bool:
-        # Its storage, on other hosts, refuses addresses that have expired.
+        # Not final: the hub's storage, on other hosts, refuses URLs that have expired.
         from_hub = str(error.response.url).startswith(f"{self.api.endpoint}/")
         return from_hub and error.response.status_code not in _TRANSIENT_STATUS
 

@@ -1,4 +1,4 @@
-"""The hub token is read out of Secrets Manager and stays in the memory of this process."""
+"""Reads the hub token from Secrets Manager; the token stays in the memory of this process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NEXT = (
 
 
 def read_token(client: SecretsManagerClient, secret: str) -> str:
-    """Return the secret's text, or the one value of a JSON object, as the console writes it.
+    """Return the secret's text, or its only value if it is JSON, as the AWS console writes it.
 
     Raises:
         UserInputError: there is no such secret, or it holds no token.
@@ -30,7 +30,7 @@ def read_token(client: SecretsManagerClient, secret: str) -> str:
     except (ClientError, BotoCoreError) as error:
         raise _refusal(secret, error) from error
     token = _token_in(text.strip())
-    # An HTTP header can carry printable ASCII without blanks.
+    # The token goes into an HTTP header: printable ASCII without spaces.
     if not token or not token.isascii() or not token.isprintable() or " " in token:
         raise UserInputError(
             f"aws.hub_token_secret: {secret} holds no token; allowed: the token alone, or a JSON "
@@ -56,7 +56,7 @@ def _refusal(secret: str, error: Exception) -> DraftworthError:
             f"aws.hub_token_secret: {secret} is not there, or marked for deletion; {_NEXT}"
         )
     if code in ("AccessDeniedException", "DecryptionFailure"):
-        # No UserInputError: a role that was just made is refused for some seconds.
+        # Not a UserInputError, because AWS refuses a role for some seconds after its creation.
         return DraftworthError(
             f"aws.hub_token_secret: {secret} may not be read by the stager's role: {error}; next: "
             "deploy with this secret's name in the experiment; a secret with a KMS key of your "

@@ -1,9 +1,9 @@
-"""The stager Job's program: one model from the hub into the checkpoints bucket.
+"""The stager Job's program copies one model from the hub into the checkpoints bucket.
 
-Servers and controller look for its result there: `_READY.json`, or `_FAILED.json` where no other
-pod of the Job will try again.
+Servers and capacity controller look there for the result: `_READY.json`, or `_FAILED.json` if no
+other pod of the Job will try again.
 
-Exit codes: 0 the model is READY, 1 a failure that may pass, 2 the input is wrong.
+Exit codes: 0 the model is READY, 1 a failure that may be temporary, 2 the input is wrong.
 """
 
 import argparse
@@ -32,7 +32,7 @@ _RETRYING = Config(retries={"mode": "standard", "max_attempts": 8})
 
 
 def main(argv: Sequence[str]) -> int:
-    """Stage the model once."""
+    """Stage the model once, and return the exit code."""
     arguments = _parser().parse_args(argv)
     end_at_sigterm()
     try:
@@ -102,9 +102,9 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _hub(model: str, secret: str | None) -> Hub:
-    """Open the hub: huggingface.co, or another one that `HF_ENDPOINT` names."""
+    """Return a client of the hub that `HF_ENDPOINT` names; without that, of huggingface.co."""
     if secret is None:
-        # False: the token of a user's home folder is not used either.
+        # False: a token in the user's home folder is not used either.
         return Hub(HfApi(token=False), model)
     token = read_token(boto3.client("secretsmanager", config=_RETRYING), secret)
     return Hub(HfApi(token=token), model, token_source=f"secret {secret}")

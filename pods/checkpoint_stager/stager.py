@@ -1,8 +1,8 @@
-"""Staging of one model: download, check and upload file by file, and `_READY.json` last.
+"""Stages one model: downloads, checks and uploads each file, and writes `_READY.json` last.
 
-It may end at any point without warning. The bucket then holds whole files, perhaps an upload in
-parts that S3 drops after a day, and no `_READY.json`; the next try takes the same commit and leaves
-those files alone.
+The process may end at any point without warning. The bucket then has complete files, perhaps a
+multipart upload that S3 deletes after a day, and no `_READY.json`. The next try stages the same
+commit and keeps the complete files.
 """
 
 import tempfile
@@ -23,13 +23,13 @@ from pods.checkpoint_stager import files
 from pods.checkpoint_stager.hub import Checkpoint, Hub, NoSuchRevisionError
 from pods.checkpoint_stager.store import Store
 
-# A wrong file is downloaded again; after so many downloads it is refused.
+# How often a file is downloaded at most, if its size or its hash is wrong.
 DOWNLOADS_OF_A_FILE = 3
 _GIB = 2**30
 
 
 class ScratchSpace:
-    """A folder for files on their way, with room for so many bytes at once."""
+    """A folder for files between download and upload, with room for `size_bytes` bytes."""
 
     def __init__(self, folder: Path, size_bytes: int) -> None:
         self._folder = folder
@@ -39,7 +39,7 @@ class ScratchSpace:
 
     @contextmanager
     def room_for(self, size_bytes: int) -> Iterator[Path]:
-        """Wait for room, and give an empty folder that is deleted at the end."""
+        """Wait until `size_bytes` are free; yield an empty folder, which is deleted afterwards."""
         with self._changed:
             self._changed.wait_for(lambda: self._free_bytes >= size_bytes)
             self._free_bytes -= size_bytes
@@ -56,7 +56,7 @@ class ScratchSpace:
 
 @dataclass(frozen=True, kw_only=True)
 class Staging:
-    """One model on its way from the hub into the bucket."""
+    """Copies one model from the hub into the bucket."""
 
     open_hub: Callable[[], Hub]
     store: Store
@@ -67,15 +67,15 @@ class Staging:
 
     @cached_property
     def hub(self) -> Hub:
-        """A model that is READY needs no hub and no token, so it is opened late."""
+        """The hub, opened at first use, because a model that is READY needs no hub and no token."""
         return self.open_hub()
 
     def run(self) -> checkpoints.ReadyModel:
         """Stage what is missing, and return the model's `_READY.json`.
 
         Raises:
-            UserInputError: the model cannot be staged as the experiment has it.
-            DraftworthError: a failure that may pass.
+            UserInputError: the model cannot be staged as the experiment describes it.
+            DraftworthError: a failure that may be temporary.
         """
         started_seconds = time.monotonic()
         ready = self.store.ready()
@@ -118,7 +118,7 @@ class Staging:
         try:
             return self.hub.describe(commit)
         except NoSuchRevisionError as error:
-            # The experiment may be right: hubs drop commits when somebody rewrites a history.
+            # The experiment may be right: a hub deletes commits when somebody rewrites a history.
             raise UserInputError(
                 f"{error}; that commit is where staging of {self.store.name} began: where it is "
                 f"another one by now, delete {self.store.address(checkpoints.PLAN_MARKER)} and "
@@ -145,14 +145,14 @@ class Staging:
     def _stage_all(
         self, wanted: Sequence[files.HubFile], commit: str
     ) -> list[checkpoints.StoredFile]:
-        """Stage several files at once, the largest first so that none is left alone at the end."""
+        """Stage files in parallel, the largest first, so that no large file is left for the end."""
         order = sorted(wanted, key=lambda file: file.size_bytes, reverse=True)
         pool = ThreadPoolExecutor(self.parallel_files, thread_name_prefix="stage")
         try:
             futures = [pool.submit(self._stage, file, commit) for file in order]
             done, _ = wait(futures, return_when=FIRST_EXCEPTION)
             for future in done:
-                future.result()  # raises a failure; files that have not begun never do
+                future.result()  # raises a failure; files that have not begun are cancelled
             return sorted((future.result() for future in futures), key=lambda file: file.path)
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
@@ -172,7 +172,7 @@ class Staging:
 
     def _downloaded(self, file: files.HubFile, commit: str, folder: Path) -> tuple[Path, str]:
         for attempt in range(1, DOWNLOADS_OF_A_FILE + 1):
-            # A folder for each try: the client takes a file that it finds for the one it wants.
+            # A new folder for each try: the client does not download a file that exists there.
             path = self.hub.download(file.path, commit, folder / str(attempt))
             try:
                 return path, files.checked_sha256(path, file)
@@ -186,7 +186,7 @@ class Staging:
         raise AssertionError  # the last try returns or raises
 
     def _fingerprint(self, staged: Sequence[checkpoints.StoredFile]) -> str | None:
-        """Hash the tokenizer from the bucket, whichever try put it there."""
+        """Hash the tokenizer as it is in the bucket: an earlier try may have uploaded it."""
         wanted = [file for file in staged if file.path in checkpoints.TOKENIZER_FILES]
         with self.scratch.room_for(sum(file.size_bytes for file in wanted)) as folder:
             for file in wanted:

@@ -1,4 +1,4 @@
-"""The checkpoints bucket: what it has of a model, and uploads of the rest."""
+"""Reads what the checkpoints bucket has of a model, and uploads the missing files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pods.checkpoint_stager.files import HubFile
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
-# Metadata of every staged object, by which a later try knows it without reading it.
+# Metadata of every staged object, so that a later try can compare it without a download.
 CONTENT_ID = "hub-content-id"
 SHA256 = "sha256"
 
@@ -33,14 +33,14 @@ TRANSFER = TransferConfig(
     multipart_chunksize=PART_BYTES,
     max_concurrency=PARTS_AT_ONCE,
 )
-# The next step stands at the end of a reason, and must not be cut off.
+# Long enough for the next step, which is at the end of a reason and must not be cut off.
 _REASON_CHARACTERS = 1000
 
 R = TypeVar("R")
 
 
 class StoreError(DraftworthError):
-    """S3 failed."""
+    """A request to S3 failed."""
 
 
 class MissingError(StoreError):
@@ -49,7 +49,7 @@ class MissingError(StoreError):
 
 @dataclass(frozen=True, kw_only=True)
 class Store:
-    """The folder of one model in the checkpoints bucket. The client retries by itself."""
+    """The folder of one model in the checkpoints bucket. The S3 client repeats failed requests."""
 
     client: S3Client
     bucket: str
@@ -73,7 +73,7 @@ class Store:
         return ready if same else None
 
     def planned_commit(self) -> str | None:
-        """Return the commit that an earlier try began with.
+        """Return the commit that an earlier try began to stage; None if there was no try.
 
         Raises:
             UserInputError: the plan is damaged.
@@ -88,12 +88,12 @@ class Store:
         return plan.commit if plan else None
 
     def plan(self, commit: str) -> str:
-        """Write down the commit that staging begins with, and return the first one written."""
+        """Record the commit to stage, unless one is recorded; return the recorded commit."""
         plan = checkpoints.StagingPlan(model=self.model, revision=self.revision, commit=commit)
         try:
             self._put(checkpoints.PLAN_MARKER, plan, IfNoneMatch="*")
         except StoreError:
-            # Another stager was first, or the answer to our own request was lost.
+            # Another stager was first, or S3's response to our own request was lost.
             earlier = self.planned_commit()
             if earlier is None:
                 raise
@@ -101,7 +101,7 @@ class Store:
         return commit
 
     def staged(self, file: HubFile) -> checkpoints.StoredFile | None:
-        """Return a file that the bucket has with the content of the hub; else None."""
+        """Return the file if the bucket has it with the hub's content; else None."""
         try:
             with self._failures_of("look for", file.path):
                 head = self.client.head_object(Bucket=self.bucket, Key=self._key(file.path))
@@ -116,7 +116,7 @@ class Store:
     def upload(self, path: Path, file: HubFile, sha256: str) -> checkpoints.StoredFile:
         """Upload a checked file, large ones in parts. S3 checks each part's SHA-256.
 
-        The object appears when its last part is there.
+        The object exists only after its last part was uploaded.
         """
         metadata = {CONTENT_ID: file.content_id, SHA256: sha256}
         with self._failures_of("write", file.path):
@@ -136,7 +136,7 @@ class Store:
             )
 
     def put_ready(self, ready: checkpoints.ReadyModel) -> None:
-        """Write that the model is whole. This comes last."""
+        """Write `_READY.json`: the model is complete. This must be the last write."""
         self._put(checkpoints.READY_MARKER, ready, ContentType="application/json")
 
     def put_failed(self, reason: str) -> None:
@@ -162,7 +162,7 @@ class Store:
         return f"{checkpoints.checkpoint_prefix(self.model, self.revision)}/{path}"
 
     def _read(self, kind: type[R], path: str) -> R | None:
-        """Return a marker or None; raise RecordError or TooLargeError where it is damaged."""
+        """Return a marker, None if missing; raise RecordError or TooLargeError if it is damaged."""
         try:
             with self._failures_of("read", path):
                 answer = self.client.get_object(Bucket=self.bucket, Key=self._key(path))
@@ -173,7 +173,7 @@ class Store:
 
     @contextmanager
     def _failures_of(self, action: str, path: str) -> Iterator[None]:
-        """Raise MissingError where there is no such object, else StoreError."""
+        """At an error of boto3 raise MissingError if the object does not exist, else StoreError."""
         try:
             yield
         except (ClientError, BotoCoreError, Boto3Error) as error:
@@ -181,7 +181,7 @@ class Store:
             text = f"{self.address(path)}: cannot {action}: {error}"
             if code in ("404", "NoSuchKey", "NotFound"):
                 raise MissingError(text) from error
-            # No UserInputError: a role that was just made is refused for some seconds.
+            # Not a UserInputError, because AWS refuses a role for some seconds after its creation.
             if code in ("403", "AccessDenied", "NoSuchBucket"):
                 text += "; next: check the bucket's name and that the stager's role may write there"
             raise StoreError(text) from error

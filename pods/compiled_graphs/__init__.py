@@ -1,5 +1,5 @@
-"""Compiled graphs of a serving pod: loaded from the bucket, or compiled and uploaded.
+"""Loads a serving pod's compiled graphs from the bucket, or uploads those that vLLM compiled.
 
-`start` runs before vLLM in its container, `upload` beside it. Both run in the Neuron image, from
-a zip file in a read-only volume, with the interpreter and the boto3 that the image has.
+`start` is the parent process of vLLM in its container; `upload` runs in a second container. Both
+use the Neuron image with its interpreter and boto3; their code is a zip file in a volume.
 """

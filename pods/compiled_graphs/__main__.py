@@ -1,4 +1,4 @@
-"""`start ...` or `upload ...`."""
+"""Runs the program that the first argument names: `start` or `upload`."""
 
 import sys
 

@@ -1,10 +1,10 @@
 """The parent of vLLM in its container prepares graphs, runs vLLM and reports its state.
 
-Each change goes into the results bucket (`draftworth/records/servers.py`), with the last lines of
-the log. A server is given up where its graphs must not be served, where it ended too often and was
-never healthy, and where a start takes too long: nothing runs here any more, the container waits,
-and the capacity controller takes its nodes away. A server that was healthy and ends is started
-again by the kubelet, as often as that happens: the measuring Job counts what it loses.
+Each new state is put into the results bucket (`draftworth/records/servers.py`), with the last lines
+of the log. A server is given up if its graphs are refused, if it ended too often without being
+healthy, or if a start takes too long: the container then waits without a server until the capacity
+controller ends its node. If a server ends after it was healthy, the kubelet starts it again,
+without a limit; the measuring Job counts what is lost.
 """
 
 import os
@@ -27,18 +27,18 @@ EXIT_NOT_FOUND = 127
 
 
 class GivenUpError(Exception):
-    """The server is not worth another start."""
+    """The server has failed for good and is not started again."""
 
 
 @dataclass(kw_only=True)
 class Parent:
-    """One life of the container.
+    """One run of the container.
 
-    load_seconds: how long the server may take to be healthy, with compiled graphs, from the pod's
-        first start without health on. compile_seconds: the same without compiled graphs.
-    max_starts: how often it may start without having been healthy.
-    max_with_compiler_failure: the same where the compiler failed by itself.
-    health_period_seconds: the time between two looks at its health.
+    load_seconds: how long the server may take to become healthy with compiled graphs, from the
+        pod's first start since it was last healthy. compile_seconds: the same, without graphs.
+    max_starts: how often the server may start without becoming healthy.
+    max_with_compiler_failure: the same if the compiler had an internal error.
+    health_period_seconds: the time between two health checks.
     """
 
     command: Sequence[str]
@@ -70,7 +70,7 @@ class Parent:
         return self._serve(order, prepared)
 
     def forward(self, number: int) -> None:
-        """Pass a signal on to the server, or end where there is none."""
+        """Pass a signal on to the server; end this process if no server runs."""
         if self._server is None or self._server.ended.is_set():
             sys.exit(128 + number)
         self._told_to_end |= number in (signal.SIGTERM, signal.SIGINT)
@@ -125,7 +125,7 @@ class Parent:
                 return
 
     def _ended(self, code: int) -> int:
-        """Return the exit code for another start; raise GivenUpError where none is worth it."""
+        """Return the exit code, so that the kubelet starts it again, or raise GivenUpError."""
         starts, failed = self.starts, self.reports.tail.compiler_failed
         allowed = self.max_with_compiler_failure if failed else self.max_starts
         if starts.without_health >= allowed and not self._told_to_end:

@@ -1,10 +1,10 @@
-"""Find compiled graphs for vLLM, or make room for new ones.
+"""Finds compiled graphs for vLLM, or prepares an empty folder for new graphs.
 
-- Where the bucket has the key, its manifest is compared with the wanted inputs, and the sizes of
-  its files with the mounted ones. Graphs that match are served. Others are REFUSED with their
-  differences: if a server compiled over them, nobody would learn that they are wrong.
-- Where the bucket lacks the key, vLLM compiles onto the node's disk and serves at once; `upload`
-  does the rest.
+- If the bucket has the artifact key, its manifest is compared with the wanted inputs and with the
+  sizes of the mounted files. Graphs that match are served. Others are REFUSED with their
+  differences: if a server overwrote them, nobody would learn that they are wrong.
+- If the bucket lacks the key, vLLM compiles onto the node's disk and serves at once; `upload`
+  copies the graphs to the bucket.
 """
 
 import shutil
@@ -23,18 +23,18 @@ from pods.log import log_line
 
 @dataclass(frozen=True, kw_only=True)
 class Order:
-    """The graphs and checkpoints that a server needs, and how its engine is told of graphs.
+    """The graphs and checkpoints that a server needs, and how its engine finds the graphs.
 
-    variable: names the root folder that the engine works below.
-    cache: None: the engine loads graphs from the root, which may be read-only, so they are read in
-        place in the mounted bucket. If it cannot load them it compiles into the same folder, which
-        the mount refuses: it ends with an error instead of compiling over them.
-        Else a folder below the root: a cache that the engine writes and locks, so it works on a
-        copy. The engine's own hash of the graph addresses each entry: one that does not fit is
-        compiled again, not used.
-    proof: of a cache: the variable that makes the engine end where a graph is not found in it;
-        None: the engine has none.
-    artifacts: the mounted bucket; scratch: the pod's own disk; checkpoints: mounted, by role.
+    variable: the environment variable that names the root folder of the engine's graphs.
+    cache: if None, the engine loads graphs from the root, which may be read-only, so the root is
+        in the mounted bucket. If the engine cannot load them, it compiles into the same folder,
+        and ends with an error because the mount refuses the write: no graph is overwritten.
+        Otherwise the engine's cache, a folder below the root. The engine writes and locks it, so
+        the graphs are copied there. The engine finds each entry by its own hash of the graph, and
+        compiles a graph that has no entry.
+    proof: the environment variable with which the engine ends if a graph is not in its cache;
+        None: the engine has no such variable.
+    artifacts: the mounted bucket. scratch: on the node's disk. checkpoints: their mounts, by role.
     """
 
     key: str
@@ -49,12 +49,12 @@ class Order:
 
 @dataclass(frozen=True, kw_only=True)
 class Prepared:
-    """The result for vLLM.
+    """What vLLM is started with.
 
-    environment: says where the graphs are.
-    compiles: there are no graphs yet.
-    proof: further environment with which vLLM ends where a restored graph is not found; empty where
-        nothing was restored.
+    environment: the environment variables that say where the graphs are.
+    compiles: there are no graphs yet, so vLLM compiles them.
+    proof: more environment variables, with which vLLM ends if it does not find a restored graph;
+        empty if no graphs were restored.
     """
 
     environment: Mapping[str, str]
@@ -63,11 +63,11 @@ class Prepared:
 
 
 def prepare(order: Order) -> Prepared:
-    """Find graphs on the disk or in the bucket, or make room for new ones.
+    """Find graphs on the disk or in the bucket, or prepare an empty folder for new graphs.
 
     Raises:
         RefusedGraphsError: the bucket has the key, and its graphs must not be served.
-        OSError: mount or disk failed; another start may do.
+        OSError: the mount or the disk failed; another start may succeed.
     """
     root = order.scratch / "graphs" / order.key
     before = scratch.read_record(order.scratch)
@@ -75,7 +75,7 @@ def prepare(order: Order) -> Prepared:
     if before and is_ours and scratch.is_whole(order.scratch, before):
         say(f"graphs of {order.key} were compiled by an earlier start of this pod")
         return Prepared(environment={order.variable: str(root)}, proof={})
-    # An earlier start was cut off: it may have left half a graph, or a lock that nobody holds.
+    # An earlier start that was killed may have left part of a graph, or a lock file.
     _empty(order.scratch)
     commits = artifacts.mounted_commits(order.checkpoints)
     manifest = artifacts.checked_manifest(order.artifacts, order.key, order.inputs, commits)
@@ -100,7 +100,7 @@ def prepare(order: Order) -> Prepared:
 
 
 def compiles_after_all(order: Order) -> None:
-    """Record another start that compiles: the engine did not find the restored graphs."""
+    """Record a new start that compiles, because the engine did not find the restored graphs."""
     if record := scratch.read_record(order.scratch):
         scratch.write_record(order.scratch, replace(record, **_begun("compiled")))
 
@@ -135,7 +135,7 @@ def _begun(origin: scratch.Origin) -> dict[str, Any]:
 
 
 def _empty(folder: Path) -> None:
-    """Remove everything but the count of this pod's starts."""
+    """Remove everything in the folder except `starts.json`."""
     folder.mkdir(parents=True, exist_ok=True)
     for item in folder.iterdir():
         if item.name == scratch.STARTS_NAME:

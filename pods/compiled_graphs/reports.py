@@ -1,4 +1,4 @@
-"""A container's reports about its server: in its own log and as a state in the bucket."""
+"""Reports of a container about its server: in its log, and as a state in the bucket."""
 
 import threading
 import time
@@ -22,9 +22,9 @@ REASON_CHARACTERS = 1000
 class Reports:
     """The reports of one container.
 
-    A thread of its own puts the newest state, so that the server never waits for it, and tries
-    again and again. A state that is followed by another before it was put is left out. A failure is
-    logged once.
+    A thread of its own puts the newest state into the bucket, so that the server never waits, and
+    tries again until that succeeds. A state that is replaced before it was put is skipped. Only
+    the first failure is logged.
     """
 
     server: str
@@ -61,7 +61,7 @@ class Reports:
             self._changed.notify_all()
 
     def flush(self, seconds: float) -> None:
-        """Wait until the newest state has been tried once, for so many seconds at most."""
+        """Wait until the newest state was put or its put failed, for at most this many seconds."""
         with self._changed:
             self._changed.wait_for(lambda: self._tried is self._newest, seconds)
 
@@ -86,7 +86,7 @@ class Reports:
 
 
 def put_state(bucket: str, region: str, state: ServerState) -> None:
-    """Put a state into the results bucket, over the one before; raise what boto3 raises."""
+    """Replace the server's state in the results bucket; raise what boto3 raises."""
     _client(region).put_object(
         Bucket=bucket,
         Key=server_state_key(state.server),
@@ -97,7 +97,7 @@ def put_state(bucket: str, region: str, state: ServerState) -> None:
 
 @cache
 def _client(region: str) -> Any:
-    # Not at the top: a server in an image that lacks it must run all the same.
+    # Imported here, because a server in an image without boto3 must run too.
     import boto3
     from botocore.config import Config
 

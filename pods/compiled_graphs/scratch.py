@@ -1,12 +1,12 @@
-"""Records on the pod's scratch volume: its starts, and what `start` tells `upload`.
+"""Records on the pod's scratch volume: the server's starts, and what `start` tells `upload`.
 
-The volume is an emptyDir. It outlives the pod's containers and goes with the pod, so a record may
-be of an earlier container, and another pod begins anew.
+The volume is an emptyDir. It outlives the pod's containers and is deleted with the pod, so a record
+may be of an earlier container, and a new pod has no records.
 
-- `starts.json` counts how often and for how long the server was tried. Times are of the node's
-  clock since its boot, which the containers share and nobody sets.
-- `start.json` holds the present start and its graphs.
-- `compiled-whole.json` marks the graphs of a start as whole, once the server was healthy.
+- `starts.json` counts the starts of the server and has the time of the first. Times are seconds
+  since the node's boot: all containers share this clock, and nobody sets it.
+- `start.json` describes the current start and its graphs.
+- `compiled-whole.json` says that the graphs of a start are complete, once the server was healthy.
 """
 
 import contextlib
@@ -33,12 +33,12 @@ Origin = Literal["bucket", "compiled"]
 class Starts:
     """How often one pod has started its server.
 
-    number: of the present start, from 1.
-    without_health: starts since the server was last healthy, with the present one. A start counts
-        when it begins, so one that was killed counts too.
-    first_at_seconds: when the first of those began.
-    cache_missed: the engine did not find the restored graphs; further starts do not try them again.
-    given_up: why the server was given up; empty where it was not.
+    number: the number of the current start, from 1.
+    without_health: starts since the server was last healthy, including the current one. A start
+        counts when it begins, so a start that was killed counts too.
+    first_at_seconds: when the first start of `without_health` began.
+    cache_missed: the engine did not find the restored graphs; later starts do not try them again.
+    given_up: why the server was given up; empty if it was not.
     """
 
     number: int
@@ -49,15 +49,15 @@ class Starts:
 
 
 def begin(scratch: Path, clock: Callable[[], float] = time.monotonic) -> Starts:
-    """Count a start, and return the record with it.
+    """Count a new start in the record, and return the record.
 
-    A record that cannot be read is the same as no record.
+    A record that cannot be read is treated as missing.
     """
     now = clock()
     earlier = _read(Starts, scratch / STARTS_NAME)
     if earlier is None or not earlier.number >= earlier.without_health >= 0:
         earlier = Starts(number=0, without_health=0, first_at_seconds=now)
-    # A clock that went back: the node was booted again.
+    # If `now` is earlier than the recorded time, the node was booted again.
     first = min(earlier.first_at_seconds, now) if earlier.without_health else now
     begun = replace(
         earlier,
@@ -70,7 +70,7 @@ def begin(scratch: Path, clock: Callable[[], float] = time.monotonic) -> Starts:
 
 
 def keep(scratch: Path, starts: Starts) -> None:
-    """Write the whole record at once. A full disk ends no server."""
+    """Replace the record atomically. Errors, as of a full disk, are ignored: the server goes on."""
     with contextlib.suppress(OSError):
         scratch.mkdir(parents=True, exist_ok=True)
         replace_file(scratch / STARTS_NAME, dump_record(starts))
@@ -87,8 +87,8 @@ def _read(kind: type[R], path: Path) -> R | None:
 class StartRecord:
     """One start of the server.
 
-    origin: `bucket` where the graphs were there, `compiled` where the server compiles them or did.
-    graphs: the folder with the graphs, in the pod.
+    origin: `bucket` if the bucket had the graphs, `compiled` if the server compiles them or did.
+    graphs: the path of the folder with the graphs, in the pod.
     """
 
     start_id: str
@@ -102,43 +102,43 @@ class StartRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class WholeMark:
-    """The compiled graphs of a start are whole; sizes: bytes of each file, by relative path."""
+    """Says that the compiled graphs of a start are complete. sizes: bytes by relative path."""
 
     start_id: str
     sizes: Mapping[str, int]
 
 
 def write_record(scratch: Path, record: StartRecord) -> None:
-    """Replace the whole record at once."""
+    """Replace the record atomically."""
     replace_file(scratch / RECORD_NAME, dump_record(record))
 
 
 def read_record(scratch: Path) -> StartRecord | None:
-    """Return the record; None where there is none of this version."""
+    """Return the record; None if it is missing, unreadable or of another version."""
     return _read(StartRecord, scratch / RECORD_NAME)
 
 
 def mark_whole(scratch: Path, record: StartRecord) -> None:
-    """Record that the compiled graphs of this start are whole, and the size of each file."""
+    """Record that the compiled graphs of this start are complete, and the size of each file."""
     sizes = {name: path.stat().st_size for name, path in compiled_files(Path(record.graphs))}
     mark = WholeMark(start_id=record.start_id, sizes=sizes)
     replace_file(scratch / MARK_NAME, dump_record(mark))
 
 
 def compiled_files(graphs: Path) -> Iterator[tuple[str, Path]]:
-    """Yield the relative and the full path of every file, in order, without locks."""
+    """Yield the relative and the full path of every file except locks, sorted by path."""
     for path in sorted(graphs.rglob("*")):
         if path.is_file() and path.suffix != ".lock":
             yield path.relative_to(graphs).as_posix(), path
 
 
 def is_whole(scratch: Path, record: StartRecord) -> bool:
-    """Return whether the compiled graphs of this start were whole and are all still there."""
+    """Return whether this start's compiled graphs were marked as complete and are unchanged."""
     graphs, mark = Path(record.graphs), _read(WholeMark, scratch / MARK_NAME)
     if mark is None or mark.start_id != record.start_id:
         return False
     try:
         there = {path: (graphs / path).stat().st_size for path in mark.sizes}
-    except (OSError, ValueError):  # ValueError: a name with a NUL
+    except (OSError, ValueError):  # ValueError: a path with a NUL
         return False
     return bool(there) and there == mark.sizes

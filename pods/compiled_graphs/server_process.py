@@ -1,7 +1,7 @@
-"""vLLM as a child process: its log, its health, its signals, and the end of all that it started.
+"""Runs vLLM as a child process, reads its log and health, and ends every process that it started.
 
-As process 1 of its container this program becomes the parent of every orphan. Elsewhere it asks for
-the orphans of its own family (`PR_SET_CHILD_SUBREAPER`), so that it behaves the same.
+As process 1 of a container, this program is the parent of every orphaned process. If it is not
+process 1, it adopts its orphaned descendants (`PR_SET_CHILD_SUBREAPER`), with the same result.
 """
 
 import ctypes
@@ -21,18 +21,18 @@ from draftworth.records.servers import LAST_LINES, last_lines
 
 _PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 _PIECE_BYTES = 64 * 1024
-# How long orphans may take to end, and the log of a child that has ended to arrive.
+# How long to wait for killed orphans to end, and for the rest of the log after vLLM's end.
 _PATIENCE_SECONDS = 5.0
-# The time between two looks at its health.
+# The time between two health checks.
 HEALTH_PERIOD_SECONDS = 5.0
 _HEALTH_TIMEOUT_SECONDS = 5.0
 # How long vLLM may take to end after SIGTERM.
 _GRACE_SECONDS = 30.0
-# Kept of a line that has not ended; a record keeps less.
+# How much is kept of a line that has not ended; a state in the bucket has less.
 _LINE_BYTES = 4096
-# neuronx-cc ends with 70 where it fails by itself, and did so on one node and not on the next with
-# the same image and model (aws-neuron-sdk, issue 1369). In the words of vLLM Neuron, of NxD
-# Inference, and of Python where it was called as a program.
+# neuronx-cc ends with exit code 70 at an internal error. With the same image and model, this can
+# happen on one node and not on another (aws-neuron-sdk, issue 1369). The pattern finds the messages
+# of vLLM Neuron, of NxD Inference and of Python's `subprocess`.
 _COMPILER_FAILED = re.compile(
     rb"neuronx-cc\b[^\n]{0,2000}?"
     rb"(?:failed with|exit(?:ed with)?(?: status| code)?)(?: code)?[ :=]+70\b"
@@ -40,7 +40,7 @@ _COMPILER_FAILED = re.compile(
 
 
 class LogTail:
-    """The end of a log that comes piece by piece.
+    """The last lines of a log that arrives in pieces.
 
     compiler_failed: the log says that the compiler ended with exit code 70.
     """
@@ -52,7 +52,7 @@ class LogTail:
         self._lock = threading.Lock()
 
     def feed(self, data: bytes) -> None:
-        """Take the next piece, which may end in the middle of a line."""
+        """Add the next piece of the log, which may end in the middle of a line."""
         text = self._rest + data
         if not self.compiler_failed and b"neuronx-cc" in text:
             self.compiler_failed = _COMPILER_FAILED.search(text) is not None
@@ -68,25 +68,25 @@ class LogTail:
     def lines(self) -> tuple[str, ...]:
         with self._lock:
             kept = (*self._lines, *([self._rest] if self._rest else []))
-        # Of a line that was overwritten many times, as by a progress bar, its last text.
+        # A progress bar overwrites its line many times; only the last text is kept.
         shown = (line.rstrip(b"\r").rpartition(b"\r")[2] for line in kept)
         return last_lines(tuple(line.decode("utf-8", "replace") for line in shown))
 
 
 def adopt_orphans() -> None:
-    """Have orphans of this family become children of this process."""
+    """Make orphaned descendants of this process its children."""
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 class ServerProcess:
-    """One run of a command. The main thread waits for it, once."""
+    """One run of a command. The main thread calls `wait`, once."""
 
     def __init__(
         self, command: Sequence[str], environment: Mapping[str, str], tail: LogTail
     ) -> None:
-        """Start it, as the leader of a group of its own; raises OSError.
+        """Start the command as the leader of its own process group; raise OSError on failure.
 
-        Both of its streams become one, in order, as a container's log is one.
+        stdout and stderr go into one pipe, in order, as in a container's log.
         """
         self.ended = threading.Event()
         self._tail = tail
@@ -109,9 +109,9 @@ class ServerProcess:
         self._reader.start()
 
     def wait(self) -> int:
-        """Wait until it and all that it started have ended; return its exit code or 128 + signal.
+        """Wait for the command, end all that it started; return its exit code or 128 + signal.
 
-        Meanwhile orphans are reaped and signal handlers run.
+        During the wait, orphans are reaped and signal handlers run.
         """
         while True:
             pid, status = os.waitpid(-1, 0)
@@ -121,7 +121,7 @@ class ServerProcess:
         self.ended.set()
         self.signal(signal.SIGKILL)
         _end_orphans()
-        # A process that left the group and still lives holds the pipe: nobody waits for it.
+        # A process that left the group and still runs keeps the pipe open, so the wait has a limit.
         self._reader.join(_PATIENCE_SECONDS)
         return code if code >= 0 else 128 - code
 
@@ -130,13 +130,13 @@ class ServerProcess:
             os.killpg(self._process.pid, number)
 
     def end(self, grace_seconds: float = _GRACE_SECONDS) -> None:
-        """Ask it to end, then kill it. The thread that waits must not call this."""
+        """Send SIGTERM, then SIGKILL. The thread that calls `wait` must not call this."""
         self.signal(signal.SIGTERM)
         if not self.ended.wait(grace_seconds):
             self.signal(signal.SIGKILL)
 
     def _pass_on(self, reading: int) -> None:
-        """Read as fast as it writes, even where nobody reads the log."""
+        """Copy the command's output to the tail and to stdout; if stdout fails, go on reading."""
         while data := os.read(reading, _PIECE_BYTES):
             self._tail.feed(data)
             with suppress(OSError):
@@ -146,17 +146,17 @@ class ServerProcess:
 
 
 def is_healthy(url: str) -> bool:
-    """Return whether the server of this pod answers 200, without a proxy of the environment."""
+    """Return whether `url` answers 200; proxies in environment variables are not used."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with opener.open(url, timeout=_HEALTH_TIMEOUT_SECONDS) as answer:
             return bool(answer.status == 200)
-    except (OSError, ValueError):  # ValueError: an answer that is no HTTP
+    except (OSError, ValueError):  # ValueError: the answer is not HTTP
         return False
 
 
 def _end_orphans() -> None:
-    """Kill and reap the rest of the family, which may hold the port or the devices."""
+    """Kill and reap the remaining child processes, which may hold the port or the devices."""
     until = time.monotonic() + _PATIENCE_SECONDS
     while time.monotonic() < until:
         for child in _children():
@@ -173,7 +173,7 @@ def _end_orphans() -> None:
 def _children() -> Iterator[int]:
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
-            # "pid (name) state parent ...", where a name may hold anything.
+            # "pid (name) state parent ...", where the name may have any character.
             parent = stat.read_text(errors="replace").rpartition(")")[2].split()[1]
             if int(parent) == os.getpid():
                 yield int(stat.parent.name)

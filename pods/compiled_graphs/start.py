@@ -14,7 +14,7 @@ from pods.compiled_graphs.prepare import Order, say
 from pods.compiled_graphs.reports import Reports, put_state
 from pods.compiled_graphs.server_process import HEALTH_PERIOD_SECONDS, adopt_orphans
 
-# After so many starts without health the server is given up.
+# The server is given up if it was not healthy in this many starts.
 MAX_STARTS = 3
 # How long the last state may take to reach the bucket before the container ends.
 FLUSH_SECONDS = 10.0
@@ -25,7 +25,7 @@ _FORWARDED = (
 
 
 def main(argv: list[str]) -> int:
-    """Prepare, run the command after `--`, and end as it ends; or give it up and stay."""
+    """Run the command after `--` and return its exit code; if it is given up, wait for a signal."""
     split = argv.index("--")
     arguments = _parser().parse_args(argv[:split])
     adopt_orphans()
@@ -62,7 +62,7 @@ def main(argv: list[str]) -> int:
 
 
 def _stay() -> NoReturn:
-    """Stay without a server until a signal comes: a container that ends would be started again."""
+    """Wait without a server for a signal: the kubelet would restart a container that ends."""
     while True:
         signal.pause()
 

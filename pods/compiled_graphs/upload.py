@@ -1,10 +1,10 @@
 """The container beside vLLM uploads compiled graphs once vLLM is healthy, and then does nothing.
 
 It must not disturb the server: a container that ends or restarts makes its pod not ready. So every
-failure is logged, an upload is tried again a bounded number of times, and the process stays.
+failure is logged, a failed upload is repeated a limited number of times, and the process stays.
 
-Files go into a folder of their own, and the manifest is written last and once: wherever an upload
-breaks off, there is no manifest without all of its files.
+Each start uploads into its own folder and writes the manifest last, if there is none yet. So a
+manifest never names files that are missing, at whatever point an upload fails.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from boto3.s3.transfer import TransferConfig
     from mypy_boto3_s3 import S3Client
 
-# Half an hour in all: longer outages are rarer than the next start, which compiles again.
+# Half an hour in total. After a longer outage, which is rare, the next start compiles again.
 RETRY_DELAYS_SECONDS = (15, 30, 60, 120, 240, 480, 900)
 _LOG = logging.getLogger("compiled-graphs")
 
 
 class NothingToUploadError(Exception):
-    """The server left no graphs of this start, or was started anew and may compile others."""
+    """This start left no graphs, or the server was started again and may compile other graphs."""
 
 
 class UnfinishedError(Exception):
@@ -48,7 +48,7 @@ class Uploader:
     """Uploads the graphs of one pod into the artifacts bucket.
 
     scratch: the folder where the server records its starts.
-    transfer: how files are cut into parts; None takes boto3's defaults.
+    transfer: boto3's settings for uploads in parts; None: boto3's defaults.
     """
 
     client: S3Client
@@ -57,24 +57,24 @@ class Uploader:
     transfer: TransferConfig | None = None
 
     def upload(self, record: StartRecord) -> str:
-        """Upload unless it is done, and return one sentence about it. It is safe to repeat.
+        """Upload the graphs if the bucket lacks them, and return a sentence for the log.
 
         Raises:
             NothingToUploadError: there are no graphs, or they may be of another start.
-            UnfinishedError, OSError, and what boto3 raises: it may work the next time.
+            UnfinishedError, OSError, and what boto3 raises: the next call may succeed.
         """
         if settled := self._settle(record):
             return settled
         manifest = _manifest_of(record)
         self._put_files(Path(record.graphs), manifest)
-        # Compared last: if the start is still the newest one, no other began during the upload.
+        # If this record is still the newest one, no other start began during the upload.
         if read_record(self.scratch) != record:
             raise NothingToUploadError(f"{record.start_id}: the server was started anew since")
         self._put_manifest(manifest)
         return self._settle(record) or "the manifest was written and is gone again"
 
     def _settle(self, record: StartRecord) -> str | None:
-        # Another pod's graphs are as good as ours, so ours are removed.
+        # If another pod uploaded the graphs first, ours are not needed and are removed.
         key = artifacts.manifest_key(record.key)
         try:
             stored = self.client.get_object(Bucket=self.bucket, Key=key)
@@ -101,7 +101,7 @@ class Uploader:
             raise UnfinishedError(f"{folder} changed while it was uploaded")
 
     def _put_manifest(self, manifest: artifacts.ArtifactManifest) -> None:
-        # If an answer is lost, botocore tries again and finds its own object.
+        # If S3's response is lost, botocore repeats the request and finds the object it wrote.
         try:
             self.client.put_object(
                 Bucket=self.bucket,
@@ -117,7 +117,7 @@ class Uploader:
 
     def _remove(self, folder: str) -> None:
         pages = self.client.get_paginator("list_objects_v2")
-        # A page is listed with as many keys as one request deletes.
+        # A page has at most as many keys as one request may delete.
         for page in pages.paginate(Bucket=self.bucket, Prefix=f"{folder}/"):
             if not (found := page.get("Contents")):
                 continue
@@ -147,7 +147,7 @@ def _manifest_of(record: StartRecord) -> artifacts.ArtifactManifest:
 
 
 def inventory(folder: Path) -> Iterator[StoredFile]:
-    """Yield every compiled file of a folder, in order."""
+    """Yield every compiled file of a folder with its size and hash, sorted by path."""
     for name, path in compiled_files(folder):
         yield StoredFile(path=name, size_bytes=path.stat().st_size, sha256=sha256_of(path))
 
@@ -155,7 +155,7 @@ def inventory(folder: Path) -> Iterator[StoredFile]:
 def _healthy_start(arguments: argparse.Namespace, stop: threading.Event) -> StartRecord | None:
     while not stop.is_set():
         before = read_record(arguments.scratch)
-        # Read again after the answer: it may have been an older server's.
+        # The record is read again, because an older server may have answered.
         if before and is_healthy(arguments.health_url) and read_record(arguments.scratch) == before:
             return before
         stop.wait(arguments.health_period_seconds)
@@ -168,7 +168,7 @@ def upload_with_retries(
     stop: threading.Event,
     delays_seconds: Sequence[float] = RETRY_DELAYS_SECONDS,
 ) -> bool:
-    """Return whether the upload succeeded; it ends after the last delay, or with the pod."""
+    """Upload, and retry after each delay until `stop` is set; return whether that succeeded."""
     for delay in (*delays_seconds, None):
         try:
             _LOG.info(uploader.upload(record))
@@ -186,7 +186,7 @@ def upload_with_retries(
 
 
 def main(argv: Sequence[str]) -> int:
-    """Wait, upload and stay until SIGTERM. An upload that has begun may still be finished then."""
+    """Upload once vLLM is healthy, then wait for SIGTERM. A running upload may finish after it."""
     logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s")
     arguments = _parser().parse_args(argv)
     stop = threading.Event()
@@ -205,7 +205,7 @@ def _work(arguments: argparse.Namespace, stop: threading.Event) -> None:
         if record.origin == "bucket":
             _LOG.info("%s was loaded from the bucket: nothing to upload", record.key)
             return
-        # From here on a restart of the server in this pod finds its graphs on the disk.
+        # After this, a server that restarts in this pod uses the graphs on the disk.
         mark_whole(arguments.scratch, record)
         done = upload_with_retries(_uploader(arguments), record, stop)
         if done or read_record(arguments.scratch) == record:
@@ -213,7 +213,7 @@ def _work(arguments: argparse.Namespace, stop: threading.Event) -> None:
 
 
 def _uploader(arguments: argparse.Namespace) -> Uploader:
-    # Not at the top: a container that lacks it must stay all the same.
+    # Imported here, because a container without boto3 must keep running too.
     import boto3
     from botocore.config import Config
 

@@ -1,4 +1,4 @@
-"""One control plane for all tests of the tier, empty before each."""
+"""One control plane for all tests of the cluster tier, emptied after each test."""
 
 import os
 from collections.abc import Iterator
@@ -12,13 +12,13 @@ from tests.cluster.control_plane import PROGRAMS, ControlPlane, control_plane
 from tests.pods.compiled_graphs.pods import eventually
 
 BINARIES = "KUBE_BINARIES"
-# Minutes each, most of them waits. Begun first, each by another worker; else one worker, which is
-# handed its next file when two tests of the last one are left, would have both.
+# Each takes minutes, mostly waiting. They are begun first, so that each has its own worker: pytest
+# gives a worker its next file when two tests of its last file are left, so one could get both.
 LONGEST_FIRST = ("test_deploys.py", "test_life.py")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Everything here is of the tier, its longest files first; without the programs left out."""
+    """Mark the tests here as `cluster`, the longest files first; skip them without the programs."""
     here = Path(__file__).parent
     items.sort(key=lambda item: item.path.parent != here or item.path.name not in LONGEST_FIRST)
     for item in items:
@@ -30,11 +30,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """A control plane with what every EKS cluster has before a node joins."""
+    """Start a control plane with what every EKS cluster has before a node joins."""
     binaries = Path(os.environ[BINARIES])
     missing = [name for name in PROGRAMS if not (binaries / name).exists()]
     assert not missing, f"{BINARIES}: given {binaries}, which has no {', '.join(missing)}"
-    # What starts here must reach no network, outlive no test and mount nothing on the machine.
+    # Programs started here must reach no network, outlive no test run and mount nothing.
     first = Path("/proc/1/cmdline").read_bytes()
     assert b"pytest" in first, "the test run has processes of its own only by: make test-cluster"
     with control_plane(binaries, tmp_path_factory.mktemp("control-plane")) as started:
@@ -43,15 +43,15 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
 
 @pytest.fixture
 def api(plane: ControlPlane) -> Iterator[Api]:
-    """The control plane's API; what a test leaves goes with it."""
+    """Yield the control plane's API; delete afterwards what the test leaves."""
     yield plane.api
     empty(plane.api)
 
 
 def empty(api: Api) -> None:
-    """No node, no device, nothing of ours.
+    """Delete every node, device and object that a test made.
 
-    Pods before their namespace: it looks again only after half of the grace that they are given.
+    Pods first: deletion of their namespace checks again only after half of their grace period.
     """
     for kind in ("Deployment", "Job", "Node", "ResourceSlice", "DeviceClass"):
         for item in api.all(kind):

@@ -1,4 +1,4 @@
-"""A command runs in the test's own process."""
+"""Runs the command line of draftworth in the test's own process."""
 
 from collections.abc import Callable
 
@@ -6,7 +6,7 @@ import pytest
 
 from draftworth.cli import main
 
-# Runs a command, which must end with `code`, and returns all that it says.
+# Runs a command, asserts that its exit code is `code`, and returns its stdout and stderr.
 Ran = Callable[..., str]
 
 

@@ -1,4 +1,4 @@
-"""One experiment, its synthesized templates, an account, a hub and the pods."""
+"""Fixtures: one experiment, its synthesized templates, an account, a hub and the pods."""
 
 import hashlib
 import json
@@ -41,11 +41,11 @@ from tests.support.local_hub import LocalHub, Repo, local_hub
 TARGET, DRAFT = "Qwen/Qwen3-32B", "Qwen/Qwen3-1.7B"
 COMMITS = {TARGET: "a" * 40, DRAFT: "b" * 40}
 BUDGET_USD, DEADLINE_MINUTES = 60, 300
-# Of a busy machine: whatever is waited for ends the wait.
+# Long enough for a busy machine; a wait ends as soon as its condition is true.
 LONGEST_WAIT_SECONDS = 180
 BUCKETS = ("checkpoints", "artifacts", "results")
 
-# Bucket, key, object.
+# Bucket to key to the object's bytes.
 Contents = Mapping[str, Mapping[str, bytes]]
 # The experiment's file and its templates.
 Synthesis = tuple[Path, Mapping[str, Template]]
@@ -57,12 +57,12 @@ def experiment_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def write(folder: Path, *, requests: tuple[int, int] = (4, 8), **changes: Any) -> Path:
-    """The experiment with changes at its top level, as a file.
+    """Write the experiment, with changes at its top level, to a file; return its path.
 
-    requests: the fewest and the most of each variant and class.
+    requests: the minimum and the maximum number for each variant and prompt class.
     """
     data = shipped("qwen3-32b")
-    # Nothing here starts and stops servers: that is of the cluster tier.
+    # No repetition stops and starts servers here: tests of the cluster tier do that.
     data["repetitions"] = 1
     data["workload"] |= {
         "classes": [{"name": "structured", "cases": ["count", "repeat_line"]}],
@@ -73,7 +73,7 @@ def write(folder: Path, *, requests: tuple[int, int] = (4, 8), **changes: Any) -
         "target_interval_width": 1.0,
         "warmup_requests": 1,
         "load": {"kind": "concurrency", "concurrency": 2},
-        # llmperf on Ray has tests of its own: it is not among the tools.
+        # llmperf on Ray has its own tests, because it is not installed with the tools.
         "load_generator": "asyncio",
     }
     data["aws"] |= {
@@ -95,14 +95,14 @@ def templates(
 
 @pytest.fixture(scope="session")
 def repeated_templates(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Template]:
-    """The same with a raised rerun: measured once more, nothing else."""
+    """Return the templates with a raised `rerun`: a deploy of them measures once more."""
     folder = tmp_path_factory.mktemp("second")
     return synthesized(write(folder, rerun=2), folder)
 
 
 def synthesized(path: Path, folder: Path) -> Mapping[str, Template]:
     experiment = load_neuron(path)
-    # Templates of this code are validated where they are tested (tests/stacks).
+    # The tests in tests/stacks validate the templates of this code.
     context = cdk_context() | {"@aws-cdk/core:validateAgainstDefaultRules": False}
     app = cdk.App(context=context, outdir=str(folder / "out"), analytics_reporting=False)
     build_application(app, experiment=experiment)
@@ -118,7 +118,7 @@ def synthesis_of(folder: Path, **changes: Any) -> Synthesis:
 
 @dataclass(kw_only=True)
 class Environment:
-    """Everything around one experiment: its account, the hub its models come from, its pods."""
+    """Everything around one experiment: its account, the hub that has its models, its pods."""
 
     experiment: ResolvedNeuron
     path: Path
@@ -166,8 +166,8 @@ class Environment:
         return self.cluster.pod(job, number, self.upload_run_spec(job))
 
     def upload_run_spec(self, job: Object) -> Mapping[str, str]:
-        """What the deploy uploads, with the servers' addresses of this machine where the Job looks
-        for it; the hash in the Job's arguments and its stand-in."""
+        """Upload the run specification where the Job reads it, with server URLs on this machine.
+        Return a map from the hash in the Job's arguments to the hash of the uploaded file."""
         file = run_spec_file(self.experiment)
         text = file.data.decode()
         for name, port in self.ports.items():
@@ -181,7 +181,7 @@ class Environment:
         return {file.sha256: hashlib.sha256(text.encode()).hexdigest()}
 
     def start(self, pod: Pod, container: str, *more: str, **environment: str) -> Process:
-        """Start a container; it ends with the test."""
+        """Start a container; it is ended at the end of the test."""
         process = pod.start(container, *more, **environment)
         self.processes.callback(process.end)
         if container in ("vllm", "graph-uploader"):
@@ -201,16 +201,16 @@ class Environment:
         return started
 
     def lose_servers(self) -> None:
-        """The node goes, and every server and uploader with it."""
+        """End every server and uploader, as the loss of their node does."""
         while self.on_the_node:
             self.on_the_node.pop().end()
 
     def said(self, variant: str, number: int = 1) -> str:
-        """What a server did at its start: `compiled FOLDER` or `loaded FOLDER`."""
+        """Return what a server did at its start: `compiled FOLDER` or `loaded FOLDER`."""
         return (self.server(variant, number).folder / "said").read_text()
 
     def keys(self, bucket: str, suffix: str = "") -> list[str]:
-        """Every object's key that ends so; a bucket is `checkpoints`, `artifacts` or `results`."""
+        """Return the keys with this suffix. bucket: `checkpoints`, `artifacts` or `results`."""
         found = self.cloud.client("s3").list_objects_v2(Bucket=getattr(self.cloud.bucket, bucket))
         keys = [entry["Key"] for entry in found.get("Contents", ())]
         return [key for key in keys if key.endswith(suffix)]
@@ -230,7 +230,7 @@ class Environment:
             )
 
     def stage(self, contents: Contents) -> None:
-        """The models of an earlier run are in the bucket, canaries are well, the node is up."""
+        """Put an earlier run's checkpoints, have the canaries report, and bring the node up."""
         self.put("checkpoints", contents["checkpoints"])
         reports_of_canaries(self)
         self.cloud.nodes_follow()
@@ -239,7 +239,7 @@ class Environment:
         assert (self.cloud.desired_nodes, self.cloud.instances) == (1, 1)
 
     def measure(self, number: int = 1) -> str:
-        """A measuring pod to the end of its run; the run's id."""
+        """Run a measuring pod to the end of its run, and return the run's id."""
         pod = self.measurer(number)
         process = self.start(pod, "llmperf")
         assert process.wait() == EXIT_COMPLETE, process.output
@@ -271,7 +271,7 @@ class Environment:
 
 
 def repository(commit: str) -> Repo:
-    """A small checkpoint with the tokenizer of the tiny pair: both models have the same."""
+    """Return a small model; target and draft have the same tokenizer, that of the tiny pair."""
     tokenizer = (ROOT / "rehearsal" / "tiny_pair" / "target" / "tokenizer.json").read_bytes()
     files = {
         "config.json": b'{"architectures": ["Qwen3ForCausalLM"]}',
@@ -285,7 +285,7 @@ def repository(commit: str) -> Repo:
 def new_environment(
     path: Path, templates: Mapping[str, Template], folder: Path
 ) -> Iterator[Environment]:
-    """Everything there, nothing deployed."""
+    """Yield an environment in which nothing is deployed yet."""
     experiment = load_neuron(path)
     with ExitStack() as stack:
         stack.enter_context(one_signing_key())
@@ -294,7 +294,7 @@ def new_environment(
         )
         patch = stack.enter_context(pytest.MonkeyPatch.context())
         endpoint = emulated_account()
-        # The same state without a connection, for what is called in this process.
+        # Clients in this process use the same emulated state, without a connection.
         stack.enter_context(mock_aws())
         patch.setenv("AWS_DEFAULT_REGION", experiment.spec.aws.region)
         write_vllm(folder / "bin")
@@ -329,7 +329,7 @@ def first_run(
     templates: Mapping[str, Template],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> FirstRun:
-    """Staged, compiled, measured: once for all scenarios that start from what a run leaves."""
+    """Stage, compile and measure once, for all scenarios that start from a finished run."""
     folder = tmp_path_factory.mktemp("first_run")
     with new_environment(experiment_path, templates, folder) as env:
         env.cloud.deploy()
@@ -348,14 +348,14 @@ def env(
     templates: Mapping[str, Template],
     tmp_path: Path,
 ) -> Iterator[Environment]:
-    """Deployed in an account of its own, nothing staged."""
+    """Yield an environment that is deployed in an account of its own, with nothing staged."""
     with new_environment(experiment_path, templates, tmp_path) as made:
         made.cloud.deploy()
         yield made
 
 
 def write_vllm(folder: Path) -> None:
-    """`vllm` as the images have it; where `TROUBLE` says which, one that does not do well."""
+    """Write a stand-in for the images' `vllm`; with `TROUBLE` set, it fails in that way."""
     folder.mkdir()
     stand_in = Path(__file__).with_name("stand_in_vllm.py")
     program = folder / "vllm"

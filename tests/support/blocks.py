@@ -1,4 +1,4 @@
-"""Builders of result files: each test states only what it cares about."""
+"""Makes records, blocks and runs for tests: each test states only the values that it needs."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,7 +13,7 @@ SECONDS_PER_REQUEST = 2.0
 
 
 def make_record(index: int = 0, **overrides: Any) -> results.RequestRecord:
-    """A request that counts; `index` spaces starts and varies figures a little."""
+    """Return a request that neither failed nor is excluded; `index` varies start and figures."""
     fields: dict[str, Any] = {
         "error_code": None,
         "error_msg": "",
@@ -41,7 +41,7 @@ def make_record(index: int = 0, **overrides: Any) -> results.RequestRecord:
 
 
 def make_failed_record(index: int = 0, **overrides: Any) -> results.RequestRecord:
-    """A request that ended in an error: no figures."""
+    """Return a request that ended in an error and has no figures."""
     fields: dict[str, Any] = {
         "error_code": 500,
         "error_msg": "the server answered 500",
@@ -56,7 +56,7 @@ def make_failed_record(index: int = 0, **overrides: Any) -> results.RequestRecor
 
 
 def make_block(*, request_count: int = 3, **overrides: Any) -> results.BlockResult:
-    """A block of `request_count` requests that count, one every `SECONDS_PER_REQUEST`."""
+    """Return a block of requests of `make_record`, which start `SECONDS_PER_REQUEST` apart."""
     requests = tuple(make_record(index) for index in range(request_count))
     fields: dict[str, Any] = {
         "run_id": "20261120-100000-a1b2c3",
@@ -82,7 +82,7 @@ def make_block(*, request_count: int = 3, **overrides: Any) -> results.BlockResu
 
 
 def make_run(*blocks: results.BlockResult, **overrides: Any) -> results.RunResult:
-    """The end of a run with these blocks: a baseline and one variant."""
+    """Return the result of a complete run with these blocks, of a baseline and one variant."""
     fields: dict[str, Any] = {
         "run_id": "20261120-100000-a1b2c3",
         "experiment": "qwen3-32b",
@@ -106,7 +106,7 @@ def make_run(*blocks: results.BlockResult, **overrides: Any) -> results.RunResul
 
 
 def make_price(**overrides: Any) -> results.Price:
-    """A node of 10 USD an hour, of which both sides have a quarter."""
+    """Return the price of a node of 10 USD per hour; baseline and variant have a quarter each."""
     fields: dict[str, Any] = {
         "usd_per_node_hour": 10.0,
         "as_of": "2026-03-15",

@@ -1,4 +1,4 @@
-"""A certificate authority that nobody knows, and a server's certificate by it."""
+"""Makes a certificate authority that no client trusts, and a server's certificate signed by it."""
 
 import datetime
 import ipaddress
@@ -13,7 +13,7 @@ _PEM = serialization.Encoding.PEM
 
 
 def own_authority(folder: Path) -> tuple[Path, ssl.SSLContext]:
-    """The authority's certificate as a file, and the context of a server on 127.0.0.1."""
+    """Return the authority's certificate file, and the TLS context of a server on 127.0.0.1."""
     authority_key, server_key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
     authority_name = _name("authority")
     authority = _builder(authority_name, authority_name, authority_key.public_key()).add_extension(

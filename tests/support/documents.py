@@ -1,4 +1,4 @@
-"""Blocks of a document that are made by the project: between two comments, held equal by a test."""
+"""Checks that a generated block of a document, between two comments, is up to date."""
 
 import os
 from pathlib import Path
@@ -9,7 +9,7 @@ from tests.support.snapshot import UPDATE_VARIABLE
 
 
 def assert_block(document: Path, name: str, expected: str) -> None:
-    """What stands between `<!-- NAME: ... -->` and `<!-- end of NAME -->` is `expected`."""
+    """Assert that `expected` is between `<!-- NAME: ... -->` and `<!-- end of NAME -->`."""
     text = document.read_text(encoding="utf-8")
     before, begin, rest = text.partition(f"<!-- {name}:")
     comment, arrow, rest = rest.partition("-->\n")

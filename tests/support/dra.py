@@ -1,7 +1,7 @@
-"""An allocator of dynamic resources, as the Kubernetes scheduler does it, for one node's devices.
+"""Allocates one node's devices to resource claims, as the Kubernetes scheduler does (DRA).
 
-Enough of resource.k8s.io/v1 for claims with one exact request: device classes, CEL selectors, match
-attributes, counts. What it does not know it refuses, so that nothing passes unseen.
+It has enough of resource.k8s.io/v1 for claims with one exact request: device classes, CEL
+selectors, match attributes, counts. It refuses all else, so that no claim passes unchecked.
 """
 
 from collections import defaultdict
@@ -21,7 +21,7 @@ _KNOWN_REQUEST_KEYS = {"deviceClassName", "allocationMode", "count", "selectors"
 
 
 class UnallocatableError(Exception):
-    """The claim fits no free devices of the node."""
+    """No free devices of the node fit the claim."""
 
 
 class UnsupportedClaimError(Exception):
@@ -42,7 +42,7 @@ class Device:
 
 
 def devices_of(resource_slice: Mapping[str, Any]) -> tuple[Device, ...]:
-    """The devices of a ResourceSlice. A name without a domain belongs to the driver's."""
+    """Return the devices of a ResourceSlice. A name without a domain is in the driver's domain."""
     spec = resource_slice["spec"]
     return tuple(_device(device, spec["driver"]) for device in spec["devices"])
 
@@ -61,7 +61,7 @@ def allocate(
     *,
     classes: Mapping[str, str] = NEURON_CLASSES,
 ) -> tuple[Device, ...]:
-    """Devices for one claim out of the free ones.
+    """Return devices for one claim, from the free devices.
 
     Raises:
         UnallocatableError: no free devices fit.
@@ -86,7 +86,7 @@ def allocate(
 def allocate_all(
     claim_specs: Iterable[Mapping[str, Any]], devices: Sequence[Device]
 ) -> list[tuple[Device, ...]]:
-    """Devices for claims, one after the other, on one node."""
+    """Return the devices for each claim, allocated one after the other on one node."""
     free = list(devices)
     allocations = []
     for claim_spec in claim_specs:
@@ -107,7 +107,7 @@ def _only_request(devices: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _match_attributes(devices: Mapping[str, Any], request: str) -> list[str]:
-    """The attributes that a request's devices must agree on. No list of requests means all."""
+    """Return attributes that must be equal; a constraint without `requests` is for all."""
     return [
         constraint["matchAttribute"]
         for constraint in devices.get("constraints", [])
@@ -116,7 +116,7 @@ def _match_attributes(devices: Mapping[str, Any], request: str) -> list[str]:
 
 
 def _connected(devices: Iterable[Device], attributes: Sequence[str]) -> list[list[Device]]:
-    """Devices that agree on every attribute, together; a device without one of them is left out."""
+    """Group devices with equal attributes; leave out a device that lacks any of the attributes."""
     groups: dict[tuple[Any, ...], list[Device]] = defaultdict(list)
     for device in devices:
         values = tuple(device.attribute(attribute) for attribute in attributes)
@@ -126,7 +126,7 @@ def _connected(devices: Iterable[Device], attributes: Sequence[str]) -> list[lis
 
 
 def _selects(expression: str, device: Device) -> bool:
-    """Evaluate a selector. One that fails to evaluate stops the scheduler, and so this."""
+    """Evaluate a CEL selector; raise its error, because the scheduler stops at an error too."""
     value = {"driver": device.driver, "attributes": device.attributes}
     result = _program(expression).evaluate({"device": json_to_cel(value)})
     if isinstance(result, Exception):

@@ -1,4 +1,4 @@
-"""What makes an emulated AWS cheap: work that botocore and moto would repeat in every test."""
+"""Makes an emulated AWS cheap: saves work that botocore and moto would repeat in every test."""
 
 import atexit
 import functools
@@ -14,9 +14,9 @@ import s3transfer.utils
 
 @contextmanager
 def service_models_read_once() -> Iterator[None]:
-    """One loader for all sessions of the process: each makes its own, and parses every model anew.
+    """Have all botocore sessions of the process share one loader, which parses each model once.
 
-    Sessions only read what a loader gives them; a loader keeps what it has parsed.
+    Without this each session makes its own loader. Sessions only read what a loader returns.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
@@ -27,7 +27,7 @@ def service_models_read_once() -> Iterator[None]:
 
 @contextmanager
 def one_signing_key() -> Iterator[None]:
-    """One RSA key for all of moto's SNS subscriptions: nobody here checks a signature."""
+    """Use one RSA key for all of moto's SNS subscriptions, because no test checks a signature."""
     from moto.sns.models import Subscription
 
     with pytest.MonkeyPatch.context() as patch:
@@ -47,7 +47,7 @@ def _made_signing_key() -> Any:
 
 
 def emulated_account() -> str:
-    """The endpoint of an account with nothing in it: one server a process, emptied at each call."""
+    """Return the endpoint of an empty account: one server for each process, reset at each call."""
     from moto.moto_api._internal.models import moto_api_backend
 
     url = _server()
@@ -60,10 +60,10 @@ def _server() -> str:
     from moto import backends
     from moto.server import ThreadedMotoServer
 
-    # It looks into the folder of every service twice a request.
+    # moto's server would search the folders of all services twice for each request.
     services = tuple(backends.list_of_moto_modules())
     backends.list_of_moto_modules = lambda: services
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)  # a line for every request
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)  # it logs each request
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     atexit.register(server.stop)
@@ -73,7 +73,7 @@ def _server() -> str:
 
 @contextmanager
 def small_parts() -> Iterator[None]:
-    """Uploads in parts of any size: of S3's own the smallest has 5 MiB."""
+    """Allow uploads in parts of any size; the smallest part that S3 accepts has 5 MiB."""
     adjuster = functools.partial(s3transfer.utils.ChunksizeAdjuster, min_size=1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("s3transfer.upload.ChunksizeAdjuster", adjuster)

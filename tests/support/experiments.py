@@ -1,4 +1,4 @@
-"""Experiment files for tests: a good one, and one with a few keys changed."""
+"""Makes experiments for tests: the shipped ones, also with a few keys changed."""
 
 import copy
 import tempfile
@@ -18,7 +18,7 @@ from tests.conftest import ROOT
 Edit = Callable[[dict[str, Any]], object]
 
 
-# What tests compute with, whatever the shipped experiment sends: rounds of 8 at one load, once.
+# Replaces the workload of the published experiment in tests: rounds of 8 at one load.
 ROUNDS = {
     "classes": [{"name": "structured"}, {"name": "open_ended"}],
     "load": {"kind": "concurrency", "concurrency": 4},
@@ -30,7 +30,7 @@ ROUNDS = {
 
 
 def shipped(name: str) -> dict[str, Any]:
-    """The data of a shipped experiment file; of the published one with `ROUNDS`."""
+    """Return the data of a shipped experiment file; the published one has `ROUNDS` in tests."""
     return copy.deepcopy(_shipped_once(name))
 
 
@@ -45,7 +45,7 @@ def _shipped_once(name: str) -> dict[str, Any]:
 
 
 def write_experiment(folder: Path, edit: Edit, *, base: str = "qwen3-32b") -> Path:
-    """A copy of a shipped experiment with `edit` applied to its data, as a file."""
+    """Write a copy of a shipped experiment, changed by `edit`, to a file; return its path."""
     data = shipped(base)
     edit(data)
     path = folder / "experiment.yaml"
@@ -58,7 +58,7 @@ def put(*key: str | int, value: Any) -> Edit:
         node: Any = data
         for part in key[:-1]:
             node = node[part]
-        node[key[-1]] = copy.deepcopy(value)  # a later edit may change a part of it
+        node[key[-1]] = copy.deepcopy(value)  # a later edit may change it
 
     return edit
 
@@ -81,7 +81,7 @@ def both(*edits: Edit) -> Edit:
     return edit
 
 
-# Llama 3.1 8B with a DFlash head on one device: over the shipped EAGLE3 experiment.
+# Changes the shipped EAGLE3 experiment to Llama 3.1 8B with a DFlash head on one device.
 DFLASH_HEAD = "z-lab/LLaMA3.1-8B-Instruct-DFlash-UltraChat"
 DFLASH = both(
     put("release", value="neuron-2.33.0"),
@@ -107,25 +107,25 @@ OF_HEADS = both(
 
 
 def load_spec(path: Path) -> Experiment:
-    """What a file holds, checked, without what follows from it."""
+    """Return the checked experiment of a file, not resolved."""
     return load_experiment(path).spec
 
 
 @cache
 def resolved(name: str = "qwen3-32b") -> ResolvedNeuron:
-    """A shipped experiment that runs on AWS."""
+    """Return a shipped experiment that runs on AWS, resolved."""
     return load_neuron(ROOT / "experiments" / f"{name}.yaml")
 
 
 @cache
 def with_rounds() -> ResolvedNeuron:
-    """The published experiment with `ROUNDS`."""
+    """Return the published experiment with `ROUNDS`, resolved."""
     with tempfile.TemporaryDirectory() as folder:
         return load_neuron(write_experiment(Path(folder), lambda _: None))
 
 
 def changed(experiment: ResolvedNeuron, **values: Any) -> ResolvedNeuron:
-    """The experiment with other values at the top level of its file, resolved anew."""
+    """Return the experiment with other values at the top level of its file, resolved again."""
     spec = experiment.spec.model_copy(update=values)
     again = resolve(LoadedExperiment(spec=spec, path=experiment.path, cases=experiment.cases))
     assert isinstance(again, ResolvedNeuron)
@@ -133,20 +133,20 @@ def changed(experiment: ResolvedNeuron, **values: Any) -> ResolvedNeuron:
 
 
 def changed_in(experiment: ResolvedNeuron, section: str, **values: Any) -> ResolvedNeuron:
-    """The experiment with other values in one section, resolved anew."""
+    """Return the experiment with other values in one section, resolved again."""
     part = getattr(experiment.spec, section).model_copy(update=values)
     return changed(experiment, **{section: part})
 
 
 def with_third_variant(experiment: ResolvedNeuron) -> ResolvedNeuron:
-    """The experiment with one more window of its draft."""
+    """Return the experiment with a third variant, which has the same draft and window 5."""
     _, drafted = experiment.spec.variants
     third = drafted.model_copy(update={"name": "k5", "window": 5})
     return changed(experiment, variants=(*experiment.spec.variants, third))
 
 
 def on_small_nodes(experiment: ResolvedNeuron) -> ResolvedNeuron:
-    """The experiment on one device a variant, a node each, as sa-east-1 offers them."""
+    """Return the experiment with one device and one node for each variant, in sa-east-1."""
     one_device = changed_in(experiment, "serving", slot_devices=1, tensor_parallel_size=4, lnc=2)
     return changed_aws(
         changed(one_device, name="small-nodes"),
@@ -162,8 +162,8 @@ def on_small_nodes(experiment: ResolvedNeuron) -> ResolvedNeuron:
 
 
 def changed_aws(experiment: ResolvedNeuron, **values: Any) -> ResolvedNeuron:
-    """The experiment with other values in its AWS section, checked again."""
-    # A made-up experiment must be one that a file could hold.
+    """Return the experiment with other values in its AWS section, checked and resolved again."""
+    # Checked, because a changed experiment must be one that a file could have.
     data = experiment.spec.aws.model_dump() | {
         key: value.model_dump() if hasattr(value, "model_dump") else value
         for key, value in values.items()

@@ -10,7 +10,7 @@ CLASSES = ("structured", "open_ended")
 
 
 def draft_of(folder: str) -> dict[str, Any]:
-    """Windows 3 to 15 of a draft on NxD Inference; each checked draft is a quarter of a token."""
+    """Return a draft's forecast for windows 3 to 15: each checked draft token yields 0.25."""
     return {
         "target": TARGET,
         "draft_folder": folder,
@@ -26,5 +26,5 @@ def draft_of(folder: str) -> dict[str, Any]:
 
 
 def write_forecast(folder: Path, *drafts: dict[str, Any]) -> None:
-    """As `forecast.json`."""
+    """Write the forecasts of these drafts to `forecast.json`."""
     (folder / "forecast.json").write_text(json.dumps(drafts))

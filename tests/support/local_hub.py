@@ -1,15 +1,15 @@
-"""A small model hub over real HTTP, as the hub's own client sees huggingface.co.
+"""A small model hub over real HTTP, which answers the hub's own client as huggingface.co does.
 
-Two servers on loopback, as there are two hosts in reality: the hub, which knows accounts, and the
-storage behind it, which takes signed addresses and must never see a token.
+It has two servers on loopback, because there are two hosts in reality: the hub, which knows
+accounts, and its storage, which accepts signed URLs and must never receive a token.
 
     GET  /api/models/ID/revision/REV?blobs=true   commit, files, sizes, git and LFS hashes
     HEAD /ID/resolve/REV/PATH     large file: 302 to the storage, with X-Linked-Size and -Etag;
-    GET                           others: 307 to an address of the hub's own, then the file
+    GET                           others: 307 to another URL of the hub, then the file
     GET  storage/COMMIT/PATH?...  the bytes, with Range
 
-Refusals carry the headers that the client reads (X-Error-Code, X-Error-Message). What goes wrong is
-asked for through `Trouble`.
+Refusals have the headers that the client reads (X-Error-Code, X-Error-Message). A test sets the
+failures that it wants in `Trouble`.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ _CHUNK_BYTES = 64 * 1024
 
 @dataclass
 class Repo:
-    """A model: commits (path to bytes) and what branches and tags stand for."""
+    """A model: its commits (each maps path to bytes), and the commit of each branch and tag."""
 
     commits: dict[str, dict[str, bytes]]
     refs: dict[str, str]
@@ -40,7 +40,7 @@ class Repo:
 
 @dataclass
 class Trouble:
-    """What goes wrong, until it is used up."""
+    """The failures that a test wants; most stop when their list or number is used up."""
 
     statuses: list[int] = field(default_factory=list)
     """Answers to the next requests to the hub, instead of the right ones."""
@@ -69,7 +69,7 @@ class Asked:
 
 @dataclass
 class LocalHub:
-    """The running hub. `tokens`: a token to the gated and private models it may read."""
+    """The running hub. tokens: for each token, the gated and private models that it may read."""
 
     url: str
     storage_url: str
@@ -91,7 +91,7 @@ def git_blob_sha1(data: bytes) -> str:
 
 
 def lfs_pointer(data: bytes) -> bytes:
-    """What git itself holds of a file in large file storage."""
+    """Return the pointer that git has instead of a file in large file storage."""
     sha256 = hashlib.sha256(data).hexdigest()
     return (
         f"version https://git-lfs.github.com/spec/v1\noid sha256:{sha256}\nsize {len(data)}\n"
@@ -100,7 +100,7 @@ def lfs_pointer(data: bytes) -> bytes:
 
 @contextmanager
 def local_hub(repos: Mapping[str, Repo], *, address: str = "127.0.0.1") -> Iterator[LocalHub]:
-    """Run a hub with these models, at an address of this machine."""
+    """Run a hub with these models. address: an IP address of this machine."""
     servers = [_Server((address, 0), handler) for handler in (_HubHandler, _StorageHandler)]
     urls = [f"http://{address}:{server.server_address[1]}" for server in servers]
     hub = LocalHub(url=urls[0], storage_url=urls[1], repos=dict(repos))
@@ -137,7 +137,7 @@ class _Handler(BaseHTTPRequestHandler):
     name = ""
 
     def log_message(self, *arguments: Any) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
     @property
     def hub(self) -> LocalHub:
@@ -185,7 +185,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def send_file(self, path: str, data: bytes, headers: Mapping[str, str]) -> None:
-        """Whole or from `Range: bytes=N-`, with what is asked to go wrong."""
+        """Send a file, whole or from `Range: bytes=N-`, with the failures that `Trouble` has."""
         trouble, start = self.hub.trouble, self._range_start()
         if self.command == "GET" and trouble.corrupt.get(path, 0) > 0:
             trouble.corrupt[path] -= 1
@@ -235,7 +235,7 @@ class _HubHandler(_Handler):
             raise _Refusal(404, None, "Sorry, we can't find the page you are looking for.")
 
     def _repo(self, model: str) -> Repo:
-        """A model that the caller may know of. Nobody is told that a private one exists."""
+        """Return a model that the caller may see; refuse a private model as if it was missing."""
         readable = self._readable()
         repo = self.hub.repos.get(model)
         if repo and not (repo.private and model not in readable):
@@ -261,7 +261,7 @@ class _HubHandler(_Handler):
         return commit
 
     def _info(self, model: str, revision: str) -> None:
-        """Told of gated models too, as in reality: what is in them is no secret."""
+        """Answer for gated models too, as in reality: the list of their files is public."""
         repo = self._repo(model)
         commit = self._commit(repo, revision)
         blobs = parse_qs(urlsplit(self.path).query).get("blobs") in (["true"], ["True"])

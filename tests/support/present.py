@@ -1,4 +1,4 @@
-"""A value that a test expects to be there."""
+"""Asserts that a value is not None."""
 
 from typing import TypeVar
 
@@ -6,6 +6,6 @@ T = TypeVar("T")
 
 
 def present(value: T | None) -> T:
-    """Return the value; fail where it is None."""
+    """Return the value; fail if it is None."""
     assert value is not None
     return value

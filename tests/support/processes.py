@@ -9,10 +9,10 @@ from pathlib import Path
 
 
 def end_family(process: subprocess.Popen[bytes] | subprocess.Popen[str]) -> None:
-    """Kill it and what came of it, whatever sessions they made for themselves."""
+    """Kill the process and all its descendants, even those in sessions of their own."""
     if process.poll() is not None:
         return
-    process.send_signal(signal.SIGSTOP)  # it starts no more
+    process.send_signal(signal.SIGSTOP)  # it starts no more processes
     for pid in [*descendants(process.pid), process.pid]:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)

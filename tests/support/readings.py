@@ -1,4 +1,4 @@
-"""Readings and outputs, with the fields that a test does not care about filled in."""
+"""Makes readings and outputs, with defaults for the fields that a test does not set."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ def make_output(**fields: Any) -> Output:
 
 
 def make_reading(hits: str, *, of: Output | None = None, **fields: Any) -> Reading:
-    """The reading of an output; `fields` replace its own."""
+    """Return the reading of an output; `fields` replace the default values."""
     output = of or make_output()
     places = {name: getattr(output, name) for name in ("id", "prompt_class", "case", "prompt_id")}
     said = {"log_likelihood": -1.0, "entropy": 1.0, "variance": 1.0}

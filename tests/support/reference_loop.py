@@ -1,17 +1,17 @@
-"""A loop that measures how fast this machine runs Python.
+"""Measures the CPU time of a loop in Python on this machine.
 
-A bound on CPU time is a multiple of it, so that a test holds on any machine.
+A test's limit of CPU time is a multiple of that time, so that the test passes on any machine.
 """
 
 import time
 
 ADDITIONS = 20_000_000
-_SHARE = 100  # the loop is timed in short parts: the median of a few says how long the whole takes
+_SHARE = 100  # only short parts of the loop are run; the median part gives the whole time
 _PARTS = 5
 
 
 def reference_loop_cpu_seconds() -> float:
-    """CPU seconds that this process needs for the whole loop, as fast as it runs at this moment."""
+    """Return the CPU seconds that the whole loop would take in this process at this moment."""
     return sorted(_cpu_seconds(ADDITIONS // _SHARE) for _ in range(_PARTS))[_PARTS // 2] * _SHARE
 
 

@@ -1,4 +1,4 @@
-"""Runs of tests: each states only what it cares about."""
+"""Makes runners for tests: each test states only the values that it needs."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ def make_runner(
     history: History | None = None,
     **environment: Any,
 ) -> Runner:
-    """A run that says nothing and asks its servers often."""
+    """Return a runner that reports no progress and checks often whether its servers are ready."""
     fields: dict[str, Any] = {
         "progress": lambda line: None,
         "scheduling": "ordinary",

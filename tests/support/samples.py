@@ -1,11 +1,11 @@
-"""Samples of an estimate's error, by hand."""
+"""Makes samples and estimates by hand, for tests of an estimate's error."""
 
 from draftworth.analysis.clustering import Sample
 from draftworth.analysis.statistics import Estimate
 
 
 def samples(rows: list[list[float]], *, stratum: str = "case") -> list[Sample]:
-    """A prompt a row, a block a column."""
+    """Return the samples of a table: one row for each prompt, one column for each block."""
     return [
         Sample(stratum=stratum, prompt=f"{stratum}/p{i}", block=f"{stratum}/{j}", value=value)
         for i, row in enumerate(rows)
@@ -20,7 +20,7 @@ def known(
     prompts_width: float | None = None,
     repetitions_width: float = 0.0,
 ) -> Estimate:
-    """A ratio of 1 of eight prompts in four repetitions."""
+    """Return an estimate of a ratio of 1, from eight prompts in four repetitions."""
     return Estimate(
         value=1.0,
         low=low,

@@ -1,4 +1,4 @@
-"""A builder of what a run says of its servers: each test states only what it cares about."""
+"""Makes the facts that a run records of its servers; a test states only the values it needs."""
 
 from typing import Any
 

@@ -1,8 +1,8 @@
-"""What one process of a test run makes and all others read, such as a synthesis.
+"""Shares what one process of a test run makes with all others, such as a CDK synthesis.
 
-Each of pytest-xdist's workers is a process of its own. The first that asks makes the thing in a
-folder of the run, the others wait and read. The folder is below pytest's base folder, a new one a
-run, so nothing of an older run is ever read; pytest removes all but the last three.
+Each pytest-xdist worker is a process. The first one that asks makes the result in a folder of the
+run; the others wait and read it. The folder is in pytest's base folder, which is new for each run,
+so nothing of an older run is read; pytest removes all base folders but the last three.
 """
 
 import fcntl
@@ -19,14 +19,14 @@ _run: list[Path] = []
 
 
 def begin(factory: pytest.TempPathFactory) -> None:
-    """Say where this run's folder is; `tests/conftest.py` calls it before the first test."""
+    """Set this run's folder; `tests/conftest.py` calls this before the first test."""
     base = factory.getbasetemp()
-    # A worker's base folder lies in that of the process that started the run.
+    # A worker's base folder is in the base folder of the process that started the run.
     _run[:] = [(base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "shared"]
 
 
 def shared_folder(name: str, make: Callable[[Path], object]) -> Path:
-    """The folder of this name, filled by `make` once in a test run.
+    """Return the folder of this name, which `make` fills once in a test run.
 
     Args:
         name: a file name, the same in all processes for the same content.
@@ -47,6 +47,6 @@ def shared_folder(name: str, make: Callable[[Path], object]) -> Path:
 
 
 def shared_json(name: str, make: Callable[[], Any]) -> Any:
-    """The JSON value of this name, made once in a test run."""
+    """Return the JSON value of this name, which `make` computes once in a test run."""
     folder = shared_folder(name, lambda path: (path / "value.json").write_text(json.dumps(make())))
     return json.loads((folder / "value.json").read_text())

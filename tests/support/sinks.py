@@ -1,4 +1,4 @@
-"""Places for a run's files that misbehave."""
+"""Sinks for a run's files that fail on purpose."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from draftworth.measuring.result_files import FolderSink, SinkError
 
 
 class RefusingSink(FolderSink):
-    """A folder that takes no file whose name ends so, and remembers what it took, in order."""
+    """Refuses files whose name has an ending in `refused`; `written` lists the others in order."""
 
     def __init__(self, folder: Path, *refused: str) -> None:
         super().__init__(folder)
@@ -21,5 +21,5 @@ class RefusingSink(FolderSink):
 
     @property
     def written_in_run(self) -> list[str]:
-        """The same without the run's folder."""
+        """The names in `written`, without the run's folder."""
         return [name.partition("/")[2] for name in self.written]

@@ -1,4 +1,4 @@
-"""Snapshots: short text files beside the test that owns them, read by people in a diff.
+"""Compares results with snapshots: short text files beside a test, which people read as a diff.
 
 `make snapshots` rewrites them (environment variable DRAFTWORTH_UPDATE_SNAPSHOTS) and fails on
 purpose, so that an update is never mistaken for a pass: look at the diff, then run the tests again.
@@ -18,7 +18,7 @@ _ASSET_HASH = re.compile(r"\b[0-9a-f]{64}\b")
 
 
 def masked(value: Any) -> Any:
-    """The value with every asset hash (64 hex digits, wherever it stands) replaced."""
+    """Return the value with every asset hash (64 hex digits anywhere in a text) replaced."""
     if isinstance(value, dict):
         return {_mask(str(key)): masked(item) for key, item in value.items()}
     if isinstance(value, list):

@@ -1,7 +1,7 @@
-"""A real HTTP server that streams what a test tells it to, misbehaviour included.
+"""A real HTTP server that streams what a test's script says, including protocol errors.
 
-It runs in a thread of its own on loopback, writes raw bytes, and notes when each piece was written
-on the clock that the client uses, so a test compares the client's figures with what happened.
+It runs in a thread of its own on loopback, writes raw bytes, and records the time of each write by
+the client's clock, so that a test can compare the client's figures with what happened.
 """
 
 import json
@@ -29,7 +29,7 @@ class Sleep:
 
 @dataclass(frozen=True)
 class Reset:
-    """Cut the connection hard (RST)."""
+    """Reset the connection (TCP RST)."""
 
 
 Step = Write | Sleep | Reset
@@ -50,7 +50,7 @@ class Request:
 
 @dataclass
 class StreamServer:
-    """A running server: its address, what it was asked, when it wrote."""
+    """A running server: its URL, the requests that it received, and the times of its writes."""
 
     base_url: str
     requests: list[Request] = field(default_factory=list)
@@ -66,7 +66,7 @@ def event(
     prompt_tokens: int = 11,
     **delta: str,
 ) -> bytes:
-    """One server-sent event as vLLM writes it; `tokens` is the total so far."""
+    """Return a server-sent event as vLLM writes it. tokens: the total number until this event."""
     fields: dict[str, Any] = {**delta}
     if role:
         fields["role"] = role
@@ -82,7 +82,7 @@ def event(
 
 
 def usage_event(tokens: int, *, prompt_tokens: int = 11) -> bytes:
-    """The last event: totals and no choices."""
+    """Return the last event of a stream, which has the total tokens and no choices."""
     usage = {"prompt_tokens": prompt_tokens, "completion_tokens": tokens}
     return b"data: " + json.dumps({"choices": [], "usage": usage}).encode() + b"\n\n"
 
@@ -93,7 +93,7 @@ DONE = b"data: [DONE]\n\n"
 def completion(
     *chunk_tokens: int, gap_seconds: float = 0.0, ttft_seconds: float = 0.0
 ) -> list[Step]:
-    """A well-behaved stream: a role-only event, then chunks of so many tokens."""
+    """Return a stream without errors: an event with only a role, then one chunk for each number."""
     steps: list[Step] = [Write(HEADERS), Write(event("", tokens=0, role="assistant"))]
     total = 0
     for index, tokens in enumerate(chunk_tokens):
@@ -158,7 +158,7 @@ def _serve(
             for step in script(request):
                 _play(step, connection, server, closing)
         except OSError:
-            pass  # the client went away
+            pass  # the client closed the connection
 
 
 def _play(

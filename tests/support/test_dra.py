@@ -1,4 +1,4 @@
-"""The allocator is itself a claim about Kubernetes: small cases that can be judged by eye."""
+"""Checks the test allocator, an assumption about Kubernetes, with cases that a reader can judge."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ GROUP = "resource.aws.com/devicegroup2_id"
 
 
 def a_node(groups: str) -> tuple[dra.Device, ...]:
-    """One device a letter; devices with the same letter are connected, `-` has no group."""
+    """Return one device for each letter; equal letters are connected devices, `-` has no group."""
     devices = []
     for index, group in enumerate(groups):
         attributes: dict[str, Any] = {"instanceType": {"string": "trn2.48xlarge"}}

@@ -1,9 +1,9 @@
-"""A time line that can be computed by hand: the published experiment, round assumptions."""
+"""A time line that can be computed by hand: the published experiment with round assumptions."""
 
 from draftworth.planning.assumptions import assumption_data
 from tests.support.experiments import with_rounds
 
-# Gbit/s at which a GiB takes one second.
+# The rate in Gbit/s at which one GiB takes one second.
 GIB_A_SECOND = 2**30 * 8 / 1e9
 
 

@@ -1,4 +1,3 @@
-"""How long a test waits for what will come: only what hangs takes this long, however busy the
-machine is."""
+"""How long a test waits: only a program that hangs takes so long, even on a busy machine."""
 
 HANGS_AFTER_SECONDS = 300.0

@@ -1,4 +1,4 @@
-"""What the tests of runs share."""
+"""Fixtures that the tests of measuring runs share."""
 
 from collections.abc import Iterator
 
@@ -9,6 +9,6 @@ from tests.support.stream_server import StreamServer, plain, stream_server
 
 @pytest.fixture(scope="package")
 def healthy() -> Iterator[StreamServer]:
-    """A server that is ready, and counts nothing."""
+    """Run a server that is ready and has no counters: it answers 200 without a body."""
     with stream_server(lambda _: plain("200 OK", b"")) as server:
         yield server

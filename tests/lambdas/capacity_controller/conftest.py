@@ -1,4 +1,4 @@
-"""CloudFormation, the events that the function is invoked with, and an account around it."""
+"""CloudFormation, the events that invoke the function, and the account around it."""
 
 import io
 import json
@@ -30,9 +30,9 @@ Event = dict[str, Any]
 
 
 class CloudFormation(HTTPSHandler):
-    """Receives the answers of the custom resource, as the presigned URL's bucket does.
+    """Receives the responses of the custom resource, as the presigned URL's bucket does.
 
-    urllib's own machinery brings them as far as to the connection.
+    urllib's own code handles each request; only the connection is replaced.
     """
 
     def __init__(self) -> None:
@@ -60,7 +60,7 @@ class CloudFormation(HTTPSHandler):
 
 
 class Account(FakeAws):
-    """The account that the function is invoked in, and what comes of it."""
+    """The account in which the function is invoked, and the results of its invocations."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -70,7 +70,7 @@ class Account(FakeAws):
         self._requests = 0
 
     def instances_follow(self) -> None:
-        """The nodes come, the servers get healthy, and the measuring pods begin."""
+        """Start the desired nodes, have all servers report healthy, and begin the runs."""
         self.nodes_follow()
         for variant in plans.VARIANTS:
             self.say(plans.make_server(variant, since_unix_s=self.now))
@@ -116,7 +116,7 @@ class Account(FakeAws):
         return event
 
     def start(self, plan: CapacityPlan | None = None) -> None:
-        """Deployed with every model staged."""
+        """Stage every model, then deploy."""
         self.stage()
         self.deploy(plan)
 
@@ -160,7 +160,7 @@ class Account(FakeAws):
         return [entry["event"] for entry in self.log]
 
     def mail(self) -> list[dict[str, str]]:
-        """Notifications since the last look."""
+        """Return the notifications since the last call."""
         told = zip(self.sent, self.texts, strict=True)
         found = [{"subject": subject, "text": text} for subject, text in told]
         self.sent.clear()
@@ -175,7 +175,7 @@ class Account(FakeAws):
 
 
 def s3_event(bucket: str, key: str, detail_type: str = "Object Created") -> Event:
-    """As in "EventBridge event message structure", Amazon S3 User Guide, in part."""
+    """Return part of an event ("EventBridge event message structure", Amazon S3 User Guide)."""
     detail = {"version": "0", "bucket": {"name": bucket}, "object": {"key": key, "size": 5}}
     return {"version": "0", "detail-type": detail_type, "source": "aws.s3", "detail": detail}
 
@@ -185,7 +185,7 @@ RUN_EVENT = s3_event(RESULTS, f"runs/{plans.RUN_ID}/run.json")
 
 
 def failed_launch(message: str, *, at: float) -> dict[str, Any]:
-    """An entry of an Auto Scaling group's activity history."""
+    """Return an entry of an Auto Scaling group's activity history."""
     when = datetime.fromtimestamp(at, UTC)
     return {
         "ActivityId": "9ed5d008-ff94-0b3a-bf41-a72d4f2581f0",
@@ -202,7 +202,7 @@ def failed_launch(message: str, *, at: float) -> dict[str, Any]:
 
 
 def started(account: Account) -> None:
-    """Deployed, staged, and nodes desired."""
+    """Stage and deploy, so that nodes are desired; then forget notifications, log and calls."""
     account.start()
     account.mail()
     account.log.clear()

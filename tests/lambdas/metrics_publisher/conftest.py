@@ -1,4 +1,4 @@
-"""The publisher's part of AWS, emulated: bucket, EventBridge, queues, metrics."""
+"""Emulates the publisher's part of AWS: bucket, EventBridge, queues, metrics."""
 
 import functools
 import json
@@ -24,7 +24,7 @@ BUCKET = "results-111122223333"
 
 @functools.cache
 def _session() -> boto3.Session:
-    """Shared, because every new session parses the services' models again."""
+    """Return one session for all tests: every new session parses the services' models again."""
     return boto3.Session()
 
 
@@ -33,11 +33,11 @@ def key_of(block: BlockResult) -> str:
 
 
 class KilledError(BaseException):
-    """The process dies here: nothing may catch it."""
+    """Stands for a process that dies: no code may catch this."""
 
 
 class Aws:
-    """Real boto3 clients on an emulated account, and the publisher between them."""
+    """Real boto3 clients of an emulated account, and the publisher that uses them."""
 
     def __init__(self) -> None:
         self.now = START_UNIX_S + 3600
@@ -57,7 +57,7 @@ class Aws:
         )
 
     def connect(self) -> None:
-        """Lead the bucket's events to the queue."""
+        """Make EventBridge send the bucket's events to the queue."""
         self.sqs: Any = _session().client("sqs")
         self.dead_letters = self.sqs.create_queue(QueueName="dead")["QueueUrl"]
         redrive = {
@@ -115,7 +115,7 @@ class Aws:
         return messages
 
     def deliver(self) -> BatchResponse:
-        """What Lambda's event source mapping does with one batch."""
+        """Handle one batch of messages as Lambda's event source mapping does."""
         messages = self.messages(self.queue)
         records = [{"messageId": m["MessageId"], "body": m["Body"]} for m in messages]
         answer = self.handle({"Records": records})
@@ -126,7 +126,7 @@ class Aws:
         return answer
 
     def read(self, block: BlockResult, metric: Metric, statistic: str) -> dict[datetime, float]:
-        """One statistic by minute, as a dashboard reads it."""
+        """Return one statistic by minute, as a dashboard reads it."""
         dimensions = [{"Name": n, "Value": v} for n, v in dimension_values(block).items()]
         start = datetime.fromtimestamp(block.started_at_unix_s, UTC) - timedelta(minutes=2)
         answer = self.cloudwatch.get_metric_data(
@@ -151,7 +151,7 @@ class Aws:
         return dict(zip(answer["Timestamps"], answer["Values"], strict=True))
 
     def count(self, block: BlockResult, metric: Metric = TTFT) -> float:
-        """How many values there are of a block's metric."""
+        """Return how many values CloudWatch has of a block's metric."""
         return sum(self.read(block, metric, "SampleCount").values())
 
     def on_put(self, action: Callable[[int], object], *, when: str = "before-call") -> None:
@@ -161,7 +161,7 @@ class Aws:
         )
 
     def kill_at_put(self, number: int, *, when: str) -> None:
-        """End the process before or after a call."""
+        """Raise KilledError before or after the call with this number."""
 
         def kill(current: int) -> None:
             if current == number:
@@ -178,12 +178,12 @@ def aws() -> Iterator[Aws]:
 
 @pytest.fixture
 def chain(aws: Aws) -> Aws:
-    """The same, with an upload's way to the function."""
+    """Return `aws` with the bucket's events connected to the queue."""
     aws.connect()
     return aws
 
 
 @pytest.fixture
 def small_calls(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two data a call, so that a small file takes several calls."""
+    """Send two metric data in each call, so that a small file needs several calls."""
     monkeypatch.setattr("lambdas.metrics_publisher.datums.MAX_DATA_PER_CALL", 2)

@@ -1,4 +1,4 @@
-"""A hub, a bucket and a model to stage."""
+"""Fixtures for staging: a hub, a bucket and a model."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def weights(size_bytes: int, seed: int) -> bytes:
 
 
 def model_files() -> dict[str, bytes]:
-    """What serving needs, one file larger than a part, and what it does not need."""
+    """Return files that serving needs, one of them larger than an upload part, and other files."""
     return {
         ".gitattributes": b"*.safetensors filter=lfs",
         "config.json": b'{"architectures": ["Qwen3ForCausalLM"]}',
@@ -100,7 +100,7 @@ def _client() -> S3Client:
 
 @dataclass
 class Bench:
-    """One bucket, one hub; stagers are made as pods are."""
+    """One bucket and one hub. `staging` makes a new stager at each call, as each pod does."""
 
     hub: LocalHub
     s3: S3Client
@@ -130,7 +130,7 @@ class Bench:
         )
 
     def objects(self) -> dict[str, bytes]:
-        """The model's folder in the bucket."""
+        """Return the objects in the model's folder of the bucket, by path."""
         prefix = f"{MODEL}/{REVISION}/"
         stored = s3_backends[DEFAULT_ACCOUNT_ID]["aws"].buckets[self.bucket].keys
         return {key.removeprefix(prefix): item.value for key, item in stored.items()}
