@@ -2,11 +2,11 @@
 
 A draft model proposes greedily, so as long as its proposals are accepted it continues the target's
 own text. One pass of the draft over that text shows for every position whether the draft predicts
-the token (a hit). Split as the engine does it, the hits give the steps of EVERY window. For greedy
-outputs this is exact, apart from rounding. For sampled outputs the hit rate is an unbiased
-estimate, because a greedy proposal is accepted with the target's probability of that token
-(Leviathan et al. 2023, "Fast Inference from Transformers via Speculative Decoding", section 2).
-This does not hold for heads, which read the target's hidden states (EAGLE, DFlash).
+the token (a hit). From the hits follow the steps of EVERY window (`steps_of`). For greedy outputs
+this is exact, apart from rounding. For sampled outputs the hit rate is an unbiased estimate,
+because a greedy proposal is accepted with the target's probability of that token (Leviathan et al.
+2023, "Fast Inference from Transformers via Speculative Decoding", section 2). This does not hold
+for heads, which read the target's hidden states (EAGLE, DFlash).
 
 Engines use a window of k in two ways: NxD Inference's fused speculation drafts k tokens and checks
 k - 1, upstream vLLM checks all k (`most_tokens_per_step`; the catalogue says what each release

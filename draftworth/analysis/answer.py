@@ -148,7 +148,7 @@ def headline(facts: RunFacts) -> str:
 
 
 def choices_of(facts: RunFacts) -> list[Comparison]:
-    """Return the comparisons to choose from; for a search, those of the best candidate only."""
+    """Return the comparisons for the headline; for a search, those of the best candidate only."""
     found = facts.run.search
     return [
         c

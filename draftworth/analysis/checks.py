@@ -27,7 +27,7 @@ MERGED_CHUNKS_TOLERANCE = 0.05
 
 @dataclass(frozen=True, kw_only=True)
 class ServerCheck:
-    """Mean ITL of the same requests by our clock and by the server's histogram, in seconds."""
+    """Mean ITL of the same requests, by the client and by the server's histogram, in seconds."""
 
     requests: int
     ours_s: float

@@ -1,21 +1,21 @@
-"""The error of a sum of measurements that are correlated. Standard library.
+"""Computes the error of a sum of correlated measurements. Standard library only.
 
 Measurements of a run are correlated if they share a prompt (greedy requests of a prompt repeat the
 same work), a pair of blocks (measured within the same minutes) or a repetition (the same start of
 the servers). Prompts and pairs of blocks are samples, and neither is nested in the other. So the
 variance of a figure is clustered by both (Cameron, Gelbach and Miller 2011, "Robust Inference With
-Multiway Clustering"), and is at least the variance clustered by one of them (Davezies,
+Multiway Clustering"), and is never below the variance clustered by only one of the two (Davezies,
 D'Haultfoeuille and Guyonvarch 2021). Student's t has the degrees of freedom of the smaller sample.
 The strata are the cases of a class, which were chosen; clusters are a random sample in each.
 
 With `MANY_REPETITIONS` or more, repetitions are a sample too. A start of the servers affects all
-cases at once, so repetitions are clustered across the strata; pairs of blocks are nested in them.
+cases, so repetitions are clustered across strata, and pairs of blocks are nested in repetitions.
 The t of few repetitions would make the prompts' part of the error far too wide, so each part has
 its own t, and the squares of the half-widths are added (Howe 1974, "Approximate Confidence Limits
 on the Mean of X + Y"). With fewer repetitions, an interval holds for the measured ones only.
 
 `benchmarks/calibration.py` and docs/calibration.md show how often these intervals contain the true
-value in simulations; docs/decisions/0019-between-repetitions.md says why others were not chosen.
+value in simulations; docs/decisions/0019-between-repetitions.md says why not other methods.
 """
 
 import math

@@ -80,7 +80,7 @@ class GroupFacts:
 class RunFacts:
     """A run and everything that a report says about it.
 
-    run: without its control, which is no choice. control: all blocks of the control's rounds.
+    run: without its control, which is no candidate. control: all blocks of the control's rounds.
     answers: checks of whether each variant's outputs are the target model's.
     highest_rates: at which the limits are kept, by variant and prompt length; None: at no rate.
     ladders: the traffic mix, or each class if there is no mix, at all concurrencies.

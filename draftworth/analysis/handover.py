@@ -206,7 +206,7 @@ def tokens_per_step(blocks: Sequence[BlockResult], traffic: Traffic, variant: st
 
 
 def _tokens_per_step(blocks: Sequence[BlockResult], group: Group, variant: str) -> float | None:
-    """Return tokens per step by the server's counters, as a live server has; else by chunks."""
+    """Return tokens per step by the server's counters; without them, by the client's figures."""
     own = group.blocks(blocks, variant)
     counters = [b.speculation for b in own if b.speculation]
     drafts = sum(c.drafts for c in counters)

@@ -1,8 +1,8 @@
-"""Ratios of two variants in a traffic, with their intervals.
+"""Computes ratios of two variants in a traffic, with their intervals.
 
-A class's ratio is sum / sum (of end-to-end seconds and output tokens), a traffic's is the weighted
-mean of its classes' ratios, and the result is variant's / baseline's ratio. So requests weigh by
-their tokens, and a few long ones weigh what they cost. The median of the requests' ratios could
+A class's figure is (sum of end-to-end seconds) / (sum of output tokens), a traffic's figure is the
+weighted mean of its classes' figures, and the result is variant / baseline. So a request weighs by
+its tokens, and a few long requests weigh what they cost. The median of the requests' ratios could
 fall while the bill rises. The error is of the logarithm's linear approximation (Cochran, Sampling
 Techniques, chapter 6), which is a sum over pairs.
 """

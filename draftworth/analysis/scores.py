@@ -45,7 +45,7 @@ class ScoreComparison:
 
 
 def to_score(facts: RunFacts, transcripts: Transcripts) -> list[ToScore]:
-    """Return every pair whose figures count and whose outputs are both known."""
+    """Return every pair without failed or excluded requests whose two outputs are known."""
     return [
         ToScore(traffic=traffic, variant=variant.name, pair=pair)
         for group in facts.groups

@@ -54,7 +54,7 @@ class OutputLengths(Lengths):
 
 
 def output_lengths(records: Sequence[RequestRecord]) -> OutputLengths | None:
-    """Return the output lengths of requests; None where the server counts no tokens."""
+    """Return the output lengths of requests; None if the server counts no tokens."""
     done = [r for r in records if not r.failed]
     lengths = lengths_of(r.number_output_tokens for r in done)
     if lengths is None:

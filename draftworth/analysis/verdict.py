@@ -46,7 +46,7 @@ def _round(block: BlockResult) -> tuple[object, ...]:
 def noise_floor(
     control: Sequence[BlockResult], traffic: Traffic, *, baseline: str, limits: Limits
 ) -> tuple[Estimate | None, str]:
-    """Return the cost of a token on the control / on the baseline, and an empty string.
+    """Return the cost ratio control / baseline with its interval, and an empty string.
 
     Without a noise floor, return None and the reason.
     """
@@ -212,7 +212,7 @@ def compare(
 ) -> Comparison:
     """Judge one variant in a traffic.
 
-    sampled: the temperature was above 0. control: the blocks of the control's rounds.
+    sampled: the temperature was above 0. control: all blocks of the control's rounds.
     answers: checks of whether outputs are the target model's.
     """
     pairs = counting(paired(blocks, traffic, variant=variant, baseline=baseline))

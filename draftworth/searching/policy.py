@@ -4,7 +4,7 @@ Cost means the cost of a token with a candidate / without a draft: a part before
 plus step cost / tokens per step in each class. Tokens per step are predicted (`yields`). Step costs
 are fitted to all measured candidates, with correlated errors (`step_costs`). Of the candidates that
 may be cheaper than the best so far by more than `within`, the one with the lowest expected cost is
-next; if there is none, the search ends. At the start the best is no draft, at a cost of 1.
+next; if there is none, the search ends. At the start, the best is a cost of 1: without a draft.
 (`benchmarks/search.py` shows how good the results are, and how many candidates are measured.)
 """
 
