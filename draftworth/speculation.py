@@ -1,39 +1,39 @@
-"""The arithmetic of speculation: the tokens that a step yields, and its cost. Standard library.
+"""Computes the tokens that a step with speculation yields, and its cost. Standard library only.
 
 A draft model proposes greedily, so as long as its proposals are accepted it continues the target's
 own text. One pass of the draft over that text shows for every position whether the draft predicts
-the token (a hit), and the hits, cut as the engine cuts them, give the steps of EVERY window. For
-greedy outputs this is exact but for numerics. For sampled ones the hit rate is an unbiased
-estimate, because a greedy proposal is accepted with the target's probability of that token
-(Leviathan et al. 2023, "Fast Inference from Transformers via Speculative Decoding", section 2). It
-does not hold for heads that read the target's hidden states (EAGLE, DFlash).
+the token (a hit). From the hits follow the steps of EVERY window (`steps_of`). For greedy outputs
+this is exact, apart from rounding. For sampled outputs the hit rate is an unbiased estimate,
+because a greedy proposal is accepted with the target's probability of that token (Leviathan et al.
+2023, "Fast Inference from Transformers via Speculative Decoding", section 2). This does not hold
+for heads, which read the target's hidden states (EAGLE, DFlash).
 
-Engines count windows in two ways: NxD Inference's fused speculation makes k drafts and checks
-k - 1, upstream vLLM checks all k (`most_tokens_per_step`; the catalogue has each release's way,
-with its source). Functions that take `checked` do not depend on it.
+Engines use a window of k in two ways: NxD Inference's fused speculation drafts k tokens and checks
+k - 1, upstream vLLM checks all k (`most_tokens_per_step`; the catalogue says what each release
+does, with its source). Functions with an argument `checked` do not depend on this.
 
-The cost of a step is counted in baseline steps, each of which yields one token. So a step that
-costs 2.3 of them breaks even at 2.3 tokens.
+The cost of a step is given in baseline steps, each of which yields one token. So a step that costs
+2.3 baseline steps breaks even at 2.3 tokens.
 """
 
 from collections.abc import Iterator, Sequence
 
-# Up to this many tokens of a step (checked drafts and the one after them) its cost is not known to
-# jump: matrix products are computed in tiles.
+# Matrix products are computed in tiles, so the cost of a step may jump if the step has more tokens
+# than this (checked drafts and the one token after them).
 TOKENS_BEFORE_A_JUMP = 8
 
 
 def most_tokens_per_step(window: int, *, checks_all: bool) -> int:
     """Return the tokens of a step in which every checked draft is accepted.
 
-    checks_all: all drafts of the window are checked (upstream vLLM), not all but one (NxD
-        Inference's fused speculation).
+    checks_all: whether the engine checks all drafts of the window (upstream vLLM), or all but one
+        (NxD Inference's fused speculation).
     """
     return window + 1 if checks_all else window
 
 
 def step_cost(window: float, *, per_drafted: float) -> float:
-    """Return the cost of a step in baseline steps, for a window of drafts at `per_drafted` each."""
+    """Return the cost of a step in baseline steps; each draft of the window costs `per_drafted`."""
     return 1 + window * per_drafted
 
 
@@ -41,8 +41,8 @@ def steps_of(hits: Sequence[bool], *, checked: int) -> Iterator[int]:
     """Yield the output tokens of each verification step; the last ends where the output ends.
 
     Args:
-        hits: whether the draft predicts each output token, but for the first, which the prefill
-            yields.
+        hits: whether the draft predicts each output token after the first. The prefill yields the
+            first token.
         checked: drafted tokens that a step checks.
     """
     if checked < 0:
@@ -58,14 +58,14 @@ def steps_of(hits: Sequence[bool], *, checked: int) -> Iterator[int]:
 
 
 def expected_tokens_per_step(acceptance: float, *, checked: int) -> float:
-    """Return a step's mean tokens if all drafts are alike: Leviathan et al. 2023, eq. 1."""
+    """Return a step's mean tokens if all drafts have this acceptance (Leviathan et al., eq. 1)."""
     if not 0 <= acceptance <= 1:
         raise ValueError(f"acceptance: given {acceptance:g}, allowed: 0 to 1")
     return sum(acceptance**n for n in range(checked + 1))
 
 
 def acceptance_of(tokens: float, *, checked: int) -> float:
-    """Return the acceptance (0 to 1) that `expected_tokens_per_step` yields so many tokens with."""
+    """Return the acceptance (0 to 1) for which `expected_tokens_per_step` returns `tokens`."""
     low, high = 0.0, 1.0
     for _ in range(60):
         middle = (low + high) / 2
@@ -77,7 +77,7 @@ def acceptance_of(tokens: float, *, checked: int) -> float:
 
 
 def explained_acceptance(tokens_per_step: float | None, *, most: int | None) -> float | None:
-    """Return the acceptance (0 to 1) that explains the tokens per step of `most`, if any."""
+    """Return the acceptance (0 to 1) that follows from `tokens_per_step` and `most`; else None."""
     accepted = None if tokens_per_step is None else tokens_per_step - 1
     drafted = (most or 1) - 1
     if accepted is None or drafted < 1 or not 0 <= accepted <= drafted:

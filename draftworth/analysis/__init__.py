@@ -1,1 +1,1 @@
-"""From a run's records to figures with intervals, and to the verdict. Standard library only."""
+"""Computes a run's figures with intervals, and its verdict. Standard library only."""

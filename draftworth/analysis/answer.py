@@ -1,4 +1,4 @@
-"""The answer of a run or a search in sentences: for the report, `verdict.json`, the mail."""
+"""Writes the answer of a run or search as sentences for report, `verdict.json` and mail."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -34,7 +34,7 @@ def search_answer(found: SearchResult) -> str:
 
 
 def course(found: SearchResult) -> Iterator[str]:
-    """Say what was measured, why no more was, and what was left out."""
+    """Say which candidates were measured, why no others were, and which ones failed."""
     total = len({c.variant for c in found.search.candidates} | found.failed.keys())
     count = sum(result.measured is not None for result in found.results)
     was = "was" if count == 1 else "were"
@@ -49,7 +49,7 @@ def course(found: SearchResult) -> Iterator[str]:
 
 
 def next_step(found: SearchResult) -> str:
-    """Say what to do with the answer of a search."""
+    """Say what to do after a search."""
     if not found.best:
         return "Next: put right what is said here and measure once more."
     if found.result(found.best).cost.low >= 1:
@@ -65,14 +65,14 @@ def next_step(found: SearchResult) -> str:
 
 
 def named(found: SearchResult, variant: str) -> str:
-    """`window 9 of drafts/small`."""
+    """Return a candidate in words, such as `window 9 of drafts/small`."""
     candidate = found.search.candidate(variant)
     of_draft = f" of {one_line(candidate.draft)}" if candidate.draft else ""
     return f"window {candidate.window}{of_draft}"
 
 
 def cost_words(cost: CostInterval) -> str:
-    """`41.2% less than without a draft (39.9% to 42.6%)`."""
+    """Return a cost in words, such as `41.2% less than without a draft (39.9% to 42.6%)`."""
     if (cost.low < 1) == (cost.high < 1):
         first, last = sorted(abs(end - 1) for end in (cost.low, cost.high))
         ends = f"{first:.1%} to {last:.1%}"
@@ -82,7 +82,7 @@ def cost_words(cost: CostInterval) -> str:
 
 
 def apart(ratio: float) -> str:
-    """`41.2% less`."""
+    """Return a ratio in words, such as `41.2% less` for 0.588."""
     return f"{abs(ratio - 1):.1%} {'less' if ratio < 1 else 'more'}"
 
 
@@ -95,7 +95,7 @@ def _sureness(found: SearchResult) -> str:
             if found.expected_to_pay
             else "candidate is cheaper than no draft"
         )
-        # Never 100%: what is not measured is not certain.
+        # Never 100%: a candidate that was not measured may still be cheaper.
         percent = min(99, math.floor(100 * found.sureness))
         sure = f"at least {percent}% sure that no {claim} {by}"
         said.append(sure if percent > 0 else f"another candidate may be cheaper {by}")
@@ -114,8 +114,8 @@ def _candidates(count: int) -> str:
 
 
 NO_COMPARISON = "The run has no speculative variant beside its baseline: no verdict."
-# How the headline begins. The first of these judgements that some comparison has is the answer: the
-# best variant may be chosen, and one that is undecided may be the best.
+# The headline's first words, by judgement. Of all comparisons it is about one whose judgement is
+# first in this order: the user may choose the best variant, and an undecided one may be the best.
 _ANSWERS: dict[Judgement, str] = {
     "cheaper per token": "Speculation pays",
     "within the limits": "Speculation keeps the limits",
@@ -127,7 +127,7 @@ _ANSWERS: dict[Judgement, str] = {
 
 
 def verdict_of(facts: RunFacts) -> Verdict:
-    """Return the answer as a record."""
+    """Return the answer as the record of `verdict.json`."""
     return Verdict(
         run_id=facts.run.result.run_id,
         experiment=facts.run.result.experiment,
@@ -138,9 +138,9 @@ def verdict_of(facts: RunFacts) -> Verdict:
 
 
 def headline(facts: RunFacts) -> str:
-    """Return the answer in one sentence, on the traffic mix where there is one, else the classes.
+    """Return the answer in one sentence, on the traffic mix if there is one, else on a class.
 
-    For a search: what it found, and the verdict on its best candidate.
+    For a search, return its result and the verdict on its best candidate.
     """
     found = facts.run.search
     verdict = _verdict_sentence(facts, choices_of(facts))
@@ -148,7 +148,7 @@ def headline(facts: RunFacts) -> str:
 
 
 def choices_of(facts: RunFacts) -> list[Comparison]:
-    """Return what the headline chooses from; for a search, its best candidate's comparisons."""
+    """Return the comparisons for the headline; for a search, those of the best candidate only."""
     found = facts.run.search
     return [
         c
@@ -178,10 +178,10 @@ def _reach_of(facts: RunFacts, best: Comparison) -> Iterator[str]:
 
 
 def best_of(asked: Sequence[Comparison]) -> Comparison:
-    """Return the comparison of the headline; raises ValueError where there is none."""
+    """Return the comparison that the headline is about; raise ValueError if `asked` is empty."""
 
     def preference(c: Comparison) -> tuple[int, float]:
-        # Of two with the same judgement it is the one whose interval ends lower.
+        # Of comparisons with the same judgement, prefer the lowest upper end of the cost ratio.
         high = c.cost_ratio.high if c.cost_ratio else None
         return list(_ANSWERS).index(c.judgement), math.inf if high is None else high
 
@@ -189,7 +189,7 @@ def best_of(asked: Sequence[Comparison]) -> Comparison:
 
 
 def findings(facts: RunFacts) -> Iterator[Finding]:
-    """Yield every comparison: of the traffic mix, of the classes, with the baseline as shipped."""
+    """Yield a finding for each comparison: of the mix, the classes, the baseline as shipped."""
     weights = facts.run.result.class_weights
     parts = ", ".join(f"{weight:.0%} {name}" for name, weight in weights.items())
     for mix in facts.mixes:
@@ -223,7 +223,7 @@ def _finding(c: Comparison, who: str, more: str = "") -> Finding:
 
 
 def cost_sentence(c: Comparison) -> str:
-    """Say what a million output tokens cost on both sides; empty without a price."""
+    """Say what a million output tokens cost with variant and baseline; empty without a price."""
     if not (c.baseline_usd and c.variant_usd):
         return ""
     plain, drafted = (f"{usd:.{COST.digits}f}" for usd in (c.baseline_usd, c.variant_usd))
@@ -231,8 +231,8 @@ def cost_sentence(c: Comparison) -> str:
 
 
 def floor_sentence(c: Comparison) -> str:
-    """Say what two servers without speculation differ by; empty where it was not measured, and
-    where the reason of the verdict says it."""
+    """Say how much the cost of two servers without speculation differs; empty if this was not
+    measured, or if the reason of the verdict says it already."""
     noise = interval_of(c.floor)
     if c.reason_has_floor or noise is None:
         return ""
@@ -246,7 +246,7 @@ def floor_sentence(c: Comparison) -> str:
 
 
 def missing_requests(facts: RunFacts, variant: VariantFacts) -> str:
-    """Say how much more to measure; empty where the interval is as narrow as was asked for."""
+    """Say how much more to measure; empty if the interval is narrow enough or unknown."""
     if not variant.shortfall:
         return ""
     words = variant.shortfall.words(facts.run.result.target_interval_width)
@@ -254,7 +254,7 @@ def missing_requests(facts: RunFacts, variant: VariantFacts) -> str:
 
 
 def reach_sentences(facts: RunFacts) -> Iterator[str]:
-    """Say for every variant where it stops paying, if several concurrencies were measured."""
+    """Say for each variant up to which load it is cheaper, if several loads were measured."""
     measured: list[Contexts | Ladder] = [*facts.contexts, *_several_rungs(facts)]
     for found in measured:
         for variant in found.speculative:
@@ -266,7 +266,7 @@ def _several_rungs(facts: RunFacts) -> list[Ladder]:
 
 
 def rate_sentences(facts: RunFacts) -> Iterator[str]:
-    """Say how many requests a second each variant can take, where they come at rates."""
+    """Say the highest rate at which each variant keeps the limits, if requests arrive at rates."""
     for variant, load in facts.highest_rates.items():
         found = load.words if load else "none of them"
         yield f"Highest measured rate within the limits, {variant}: {found}."

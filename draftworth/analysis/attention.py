@@ -1,4 +1,4 @@
-"""What a reader must know before believing a run's figures, one sentence each."""
+"""Writes what a reader must know before trusting a run's figures, one sentence each."""
 
 from collections.abc import Iterator
 
@@ -24,7 +24,7 @@ def attention_of(facts: RunFacts) -> tuple[str, ...]:
 
 
 def _attention(variant: VariantFacts, *, read: bool) -> Iterator[str]:
-    """read: a model has read its outputs and could tell whether they are the target's."""
+    """read: a model has read the variant's outputs and could tell if they are the target's."""
     server, acceptance = variant.server, variant.acceptance
     if server and not server.agrees:
         yield (

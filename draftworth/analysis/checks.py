@@ -1,11 +1,11 @@
-"""Cross-checks of a variant's figures: by the server's own figures, and by arithmetic.
+"""Checks a variant's figures against the server's own figures and against arithmetic.
 
 Where two independent sources of a figure do not agree, the report says so and chooses neither.
 
-Acceptance rate means accepted / drafted tokens. With a window that yields at most m tokens a step
-(`MethodFacts.max_tokens_per_step`), m - 1 drafts are checked and one token follows from the check
-itself, so tokens per step = 1 + acceptance x (m - 1) (Leviathan et al. 2023, "Fast Inference from
-Transformers via Speculative Decoding", with the rate taken over all checked drafts).
+Acceptance rate means accepted / drafted tokens. If a step yields at most m tokens
+(`MethodFacts.max_tokens_per_step`), it checks m - 1 drafts, and the check itself yields one token
+more. So tokens per step = 1 + acceptance x (m - 1) (Leviathan et al. 2023, "Fast Inference from
+Transformers via Speculative Decoding", where the rate is over all checked drafts).
 """
 
 import statistics
@@ -16,18 +16,18 @@ from itertools import zip_longest
 from draftworth.records.results import BlockResult, RequestRecord
 from draftworth.speculation import explained_acceptance
 
-# Our mean ITL and the server's may differ by this part of the server's: the network between them,
-# and vLLM's division by all tokens but one where ours leaves out the whole first chunk.
+# The client's mean ITL may differ by this share of the server's: it includes the network, and it
+# leaves out all tokens of the first chunk, where vLLM leaves out one token.
 SERVER_TOLERANCE = 0.10
-# Counters and estimate may differ by 5 points: the last step of an output is cut short.
+# The counted and the estimated rate may differ by 5 points: an output's last step is cut short.
 ACCEPTANCE_TOLERANCE = 0.05
-# Chunks that come together count as one step; a few do on every machine.
+# Chunks that arrive together are counted as one step; a few do so on every machine.
 MERGED_CHUNKS_TOLERANCE = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServerCheck:
-    """Mean ITL of the same requests by our clock and by the server's histogram, in seconds."""
+    """Mean ITL of the same requests, by the client and by the server's histogram, in seconds."""
 
     requests: int
     ours_s: float
@@ -43,10 +43,10 @@ class ServerCheck:
 
 
 def server_check(blocks: Iterable[BlockResult]) -> ServerCheck | None:
-    """Compare both clocks over the blocks in which they saw the same number of requests.
+    """Compare ITL by client and by server, over blocks where both timed equally many requests.
 
-    Excluded requests take part, and those of warm-up and fillers: the server has them in its sums.
-    None where no block can be compared.
+    Excluded requests, warm-up and fillers are included, because the server's sums include them.
+    None if no block can be compared.
     """
     requests = 0
     ours_sum_s = server_sum_s = 0.0
@@ -68,11 +68,11 @@ def server_check(blocks: Iterable[BlockResult]) -> ServerCheck | None:
 
 @dataclass(frozen=True, kw_only=True)
 class AcceptanceCheck:
-    """Acceptance rate (0 to 1) by the server's counters and as tokens per step explain it.
+    """Acceptance rate (0 to 1) by the server's counters, and as estimated from tokens per step.
 
-    most: tokens a step can yield, 1 without speculation; None: not known.
-    by_requests: the rate that the server tells with each answer.
-    tokens_per_chunk: tokens per step as the chunks show them.
+    most: the most tokens that a step can yield (1 without speculation); None: not known.
+    by_requests: the rate by the counts that the server sends with each answer.
+    tokens_per_chunk: mean tokens of a chunk; the same as tokens per step if no chunks were merged.
     """
 
     counted: float | None
@@ -95,7 +95,7 @@ class AcceptanceCheck:
 
     @property
     def merged(self) -> bool:
-        """Whether chunks are known to hold more tokens than a step can yield, or did yield."""
+        """Whether the mean chunk holds more tokens than a step can yield, or than steps yielded."""
         tokens = self.tokens_per_chunk
         steps = [count for count in (self.most, self.tokens_per_step) if count]
         if tokens is None or not steps:
@@ -112,7 +112,7 @@ def _agree(one: float | None, other: float | None) -> bool | None:
 def acceptance_by_position(blocks: Iterable[BlockResult]) -> tuple[float, ...]:
     """Return the share of drafts whose token at position 1, 2, ... was accepted.
 
-    Empty without counters.
+    Empty if the server sent no counters.
     """
     counters = [b.speculation for b in blocks if b.speculation]
     drafts = sum(c.drafts for c in counters)
@@ -122,9 +122,9 @@ def acceptance_by_position(blocks: Iterable[BlockResult]) -> tuple[float, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class BreakEven:
-    """The time and tokens of a step: decoding is faster with more `tokens_per_step` than `needed`.
+    """A step's time and tokens. Speculation decodes faster if `tokens_per_step` > `needed`.
 
-    step_s: median over requests of the time of a step; most: the tokens that the window allows.
+    step_s: median over requests of the mean step time. most: the most tokens a step can yield.
     """
 
     step_s: float
@@ -143,7 +143,7 @@ def break_even(
     *,
     baseline_itl_s: float | None,
 ) -> BreakEven | None:
-    """Return the prediction for a variant; None where a part of it was not measured.
+    """Return a variant's break-even; None if a figure that it needs was not measured.
 
     A request's mean step time is its ITL x its tokens per step, by the definitions of both.
     """

@@ -1,21 +1,21 @@
-"""The error of a sum of measurements that are correlated. Standard library.
+"""Computes the error of a sum of correlated measurements. Standard library only.
 
-Measurements of a run are alike if they share a prompt (greedy requests of a prompt repeat the same
-work), a pair of blocks (the same minute of the machine) or a repetition (the same start of the
-servers). Prompts and pairs of blocks are samples, and neither lies within the other, so the
+Measurements of a run are correlated if they share a prompt (greedy requests of a prompt repeat the
+same work), a pair of blocks (measured within the same minutes) or a repetition (the same start of
+the servers). Prompts and pairs of blocks are samples, and neither is nested in the other. So the
 variance of a figure is clustered by both (Cameron, Gelbach and Miller 2011, "Robust Inference With
-Multiway Clustering"), is never taken as smaller than by one alone (Davezies, D'Haultfoeuille and
-Guyonvarch 2021), and has Student's t of the degrees of freedom of the smaller sample. Clusters are
-drawn within strata (the cases of a class), because cases were chosen, not drawn.
+Multiway Clustering"), and is never below the variance clustered by only one of the two (Davezies,
+D'Haultfoeuille and Guyonvarch 2021). Student's t has the degrees of freedom of the smaller sample.
+The strata are the cases of a class, which were chosen; clusters are a random sample in each.
 
-From `MANY_REPETITIONS` on, repetitions are a sample too. A start affects all cases at once, so
-repetitions are clustered across the strata, and pairs of blocks lie within them. The t of few
-repetitions would make the prompts' part of the error far too wide, so each part has its own t, and
-the squares of the half-widths are added (Howe 1974, "Approximate Confidence Limits on the Mean of X
-+ Y"). With fewer repetitions a figure speaks of these repetitions alone.
+With `MANY_REPETITIONS` or more, repetitions are a sample too. A start of the servers affects all
+cases, so repetitions are clustered across strata, and pairs of blocks are nested in repetitions.
+The t of few repetitions would make the prompts' part of the error far too wide, so each part has
+its own t, and the squares of the half-widths are added (Howe 1974, "Approximate Confidence Limits
+on the Mean of X + Y"). With fewer repetitions, an interval holds for the measured ones only.
 
-How often these intervals cover a planted truth: `benchmarks/calibration.py`, docs/calibration.md.
-Why not others: docs/decisions/0019-between-repetitions.md.
+`benchmarks/calibration.py` and docs/calibration.md show how often these intervals contain the true
+value in simulations; docs/decisions/0019-between-repetitions.md says why not other methods.
 """
 
 import math
@@ -24,21 +24,21 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-# Fewer prompts say nothing about others.
+# Fewer prompts are too small a sample to say anything about other prompts.
 MIN_PROMPTS = 6
-# Fewer repetitions say nothing about others: their t makes an interval too wide to be of use.
+# Fewer repetitions are too small a sample: Student's t makes the interval uselessly wide.
 MANY_REPETITIONS = 4
-# From here on Student's distribution is the normal one to four digits.
+# With so many degrees of freedom, Student's t is the normal distribution to four digits.
 _MANY_DEGREES = 1_000
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """A value with its clusters: a figure, or its part in the error of an estimate.
+    """A measured value, or its part in the error of an estimate, with the clusters it belongs to.
 
-    repetition: the start of the servers, unique over runs. side: the run, where two are compared,
-        because the repetitions of each are a sample of their own.
-    case: for a stratum of several cases.
+    repetition: a name, unique over runs. side: the run, if two runs are compared, because the
+        repetitions of each run are a sample of their own.
+    case: the prompt's case, because a stratum may have several cases.
     """
 
     stratum: str
@@ -52,7 +52,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class VariancePart:
-    """A part of a variance, and how well it is known."""
+    """A part of a variance, with the degrees of freedom of its estimate."""
 
     variance: float
     degrees_of_freedom: int
@@ -66,10 +66,10 @@ class VariancePart:
 class Spread:
     """The error of a sum of samples.
 
-    within: by prompts and blocks, for these repetitions. between: the parts of prompts and of
-        repetitions, where those are a sample; else empty.
-    repetitions: whole ones, of the side that has fewer.
-    of_prompts, of_repetitions: the parts that more rounds do not make smaller.
+    within: the variance by prompts and blocks, for the measured repetitions only.
+    between: the parts of prompts and of repetitions; empty with too few repetitions.
+    repetitions: number of whole repetitions, of the side that has fewer.
+    of_prompts, of_repetitions: the parts that further rounds do not reduce.
     """
 
     within: VariancePart
@@ -90,14 +90,14 @@ class Spread:
 def spread(samples: Sequence[Sample]) -> Spread | None:
     """Return the error of the sum of the samples' values.
 
-    None where it cannot be known: with fewer than `MIN_PROMPTS` prompts, or one block alone.
+    None with fewer than `MIN_PROMPTS` prompts or with only one block: the error is not known then.
     """
     by_prompt = _between(_sums((s.stratum, s.prompt, s.value) for s in samples))
     by_block = _between(_sums((s.stratum, s.block, s.value) for s in samples))
     prompts = len({(s.stratum, s.prompt) for s in samples})
     if by_prompt is None or by_block is None or prompts < MIN_PROMPTS:
         return None
-    # A prompt that was seen once cannot be told from its block.
+    # The variance between single samples is in both variances, so it is subtracted once.
     single = _between(_sums((s.stratum, str(i), s.value) for i, s in enumerate(samples)))
     both = single.variance if single else 0.0
     most = max(by_prompt.variance, by_block.variance, by_prompt.variance + by_block.variance - both)
@@ -133,7 +133,7 @@ def whole_repetitions(samples: Iterable[Sample]) -> dict[str, set[str]]:
 
 
 def _by_repetition(samples: Sequence[Sample]) -> VariancePart | None:
-    """Return None where a side has too few whole repetitions to be a sample."""
+    """Return the variance by repetition; None if a side has too few whole repetitions."""
     whole = [len(names) for names in whole_repetitions(samples).values()]
     if min(whole) < MANY_REPETITIONS:
         return None
@@ -144,7 +144,7 @@ def _by_repetition(samples: Sequence[Sample]) -> VariancePart | None:
 def _parts_between(
     samples: Sequence[Sample], by_prompt: VariancePart, by_repetition: VariancePart
 ) -> tuple[VariancePart, ...]:
-    """Return the prompts' part without its share within repetitions, and the repetitions'."""
+    """Return two parts: prompts, less the variance by (prompt, repetition), and repetitions."""
     met = _between(_sums((s.stratum, f"{s.prompt}\n{s.repetition}", s.value) for s in samples))
     both = met.variance if met else 0.0
     own = VariancePart(max(0.0, by_prompt.variance - both), by_prompt.degrees_of_freedom)
@@ -152,7 +152,7 @@ def _parts_between(
 
 
 def _lasting(samples: Sequence[Sample], by_repetition: VariancePart) -> VariancePart:
-    """Return the repetitions' part without the differences of blocks within a repetition."""
+    """Return the repetitions' part, less the variance of blocks within a repetition."""
     blocks = _sums((f"{s.stratum}\n{s.repetition}", s.block, s.value) for s in samples)
     several = {name: clusters for name, clusters in blocks.items() if len(clusters) > 1}
     within = _between(several)
@@ -164,12 +164,12 @@ def _lasting(samples: Sequence[Sample], by_repetition: VariancePart) -> Variance
 def student_t(probability: float, degrees_of_freedom: int) -> float:
     """Return the quantile of Student's t distribution at a probability of 0.5 to 1.
 
-    By bisection of its distribution function, whose series for whole degrees of freedom is finite
+    Bisects the distribution function, which is a finite series for whole degrees of freedom
     (Abramowitz and Stegun 26.7.3 and 26.7.4).
     """
     if degrees_of_freedom >= _MANY_DEGREES:
         return statistics.NormalDist().inv_cdf(probability)
-    # As an angle: the tangent of it x the root of the degrees of freedom is t.
+    # The bisection is over an angle: t = tan(angle) x sqrt(degrees of freedom).
     low, high = 0.0, math.pi / 2
     for _ in range(60):
         angle = (low + high) / 2
@@ -181,7 +181,7 @@ def student_t(probability: float, degrees_of_freedom: int) -> float:
 
 
 def _central(angle: float, degrees_of_freedom: int) -> float:
-    """Return the probability of a t between minus and plus the t of this angle."""
+    """Return P(-t < T < t) for t = tan(angle) x sqrt(degrees of freedom)."""
     odd = degrees_of_freedom % 2
     term = math.cos(angle) if odd else 1.0
     total = term if degrees_of_freedom > 1 else 0.0
@@ -204,10 +204,10 @@ def _sums(samples: Iterable[tuple[str, str, float]]) -> Sums:
 
 
 def _between(sums: Sums) -> VariancePart | None:
-    """Return the variance of the total when clusters are drawn within each stratum.
+    """Return the variance of the sum of all clusters, if clusters are drawn in each stratum.
 
-    A stratum of one cluster shows no variance, so it is put together with another stratum; their
-    difference then counts as variance too. None where there is one cluster in all.
+    A stratum with one cluster shows no variance, so it is merged with another stratum; then the
+    difference between the two counts as variance. None if there is only one cluster in all.
     """
     strata = [[*clusters.values()] for clusters in sums.values()]
     lone = [value for values in strata if len(values) == 1 for value in values]

@@ -1,10 +1,10 @@
-"""The cost of the parts of a run, and of a decoding step, and what a draft's steps yield.
+"""Computes the cost of a run's parts, the time of decoding steps, and a draft's tokens per step.
 
-A run pays for more than serving: for waiting, interruptions and idle time, by its account of time.
+A run is paid for also while it waits, is interrupted or is idle (`RunResult.time`).
 
 The time between a request's first and last chunk is the time of its steps, so the sum of these
-times / the sum of steps is the mean step latency. Inter-token latency = step latency / tokens per
-step is the time that a reader waits for a token.
+times / the sum of steps is the mean step latency. Step latency / tokens per step is the inter-token
+latency: the time that a reader waits for a token.
 """
 
 import math
@@ -29,7 +29,7 @@ from draftworth.speculation import steps_of
 
 @dataclass(frozen=True, kw_only=True)
 class RunPart:
-    """A part of a run's time, and the cost of all nodes meanwhile; None without a price."""
+    """A part of a run's time. usd: the cost of all nodes in that time; None without a price."""
 
     name: str
     seconds: float
@@ -39,7 +39,7 @@ class RunPart:
 def run_parts(run: RunResult) -> tuple[RunPart, ...]:
     """Return the parts of a run's time, from its first start to its end.
 
-    Nodes are up for some minutes before the first start and after the end, which are not in it.
+    The nodes also run for some minutes before and after that time; those minutes are not included.
     """
     usd_per_second = definitions.nodes_usd_per_second(run.price)
     return tuple(
@@ -65,7 +65,7 @@ _CountSteps = Callable[[RequestRecord], int | None]
 
 
 def step_costs_of(run: Run) -> StepCostCard:
-    """Return the step-cost card of a run, sealed."""
+    """Return the step-cost card of a run, with the hash of its content."""
     return StepCostCard(
         run_id=run.result.run_id,
         experiment=run.result.experiment,
@@ -76,7 +76,7 @@ def step_costs_of(run: Run) -> StepCostCard:
 
 def _costs(run: Run) -> Iterator[StepCost]:
     for variant in run.result.variants:
-        # The control is the baseline once more.
+        # The control is left out below: it is the baseline once more.
         for load in dict.fromkeys(group.load for group in groups_of(run.blocks)):
             blocks = [b for b in run.blocks if (b.variant, b.load) == (variant, load)]
             if blocks and variant != CONTROL:
@@ -84,10 +84,10 @@ def _costs(run: Run) -> Iterator[StepCost]:
 
 
 def step_cost_ratio(run: Run, load: Load, variant: str) -> Estimate | None:
-    """Return the step latency of a variant / the baseline's at a load, over all classes.
+    """Return (a variant's step latency) / (the baseline's) at a load, over all classes.
 
-    It is the cost of a step in baseline steps, and so the tokens that a step must yield to break
-    even in decoding. None where either latency is not known (`StepCost.step_latency_s`).
+    This is the cost of a step in baseline steps, and so the tokens that a step must yield to break
+    even in decoding. None if one of the latencies is not known (`StepCost.step_latency_s`).
     """
     sides = []
     for name in (variant, run.result.baseline):
@@ -99,7 +99,7 @@ def step_cost_ratio(run: Run, load: Load, variant: str) -> Estimate | None:
 
 
 def _cost(blocks: Sequence[BlockResult], variant: str, load: Load, most: int | None) -> StepCost:
-    """Sum over all classes: the time of a step depends on the number of requests, not on texts."""
+    """Return the cost over all classes, because a step's time hardly depends on the texts."""
     steps_by = _steps_by(blocks, most)
     count = _counting(steps_by)
     amounts = _seconds_and_steps(count)
@@ -140,7 +140,7 @@ def _seconds_and_steps(count: _CountSteps) -> Amounts:
 
 
 def _steps_by(blocks: Sequence[BlockResult], most: int | None) -> StepsBy | None:
-    """Return what shows the steps: chunks, unless they came merged; None: nothing does."""
+    """Return how to count steps: by chunks, unless they arrived merged; None: not possible."""
     if most == 1:
         return "tokens"
     pooled = definitions.TOKENS_PER_STEP.pooled
@@ -177,7 +177,7 @@ def _decoding_s(record: RequestRecord) -> float | None:
 
 
 def _mean_context(records: Sequence[RequestRecord], count: _CountSteps) -> float | None:
-    """Return the mean over steps: a request's input and, on average, half of its output."""
+    """Return the mean context of steps in tokens: a request's input and half of its output."""
     sized = [
         (count(r) or 0, r.number_input_tokens + r.number_output_tokens / 2)
         for r in records
@@ -188,7 +188,7 @@ def _mean_context(records: Sequence[RequestRecord], count: _CountSteps) -> float
 
 
 def hit_rate(readings: Iterable[Reading]) -> float | None:
-    """Return the share of tokens after the first that the draft predicts; None without tokens."""
+    """Return the share of tokens after the first that the draft predicts; None without any."""
     hits = "".join(reading.hits for reading in readings)
     return hits.count("1") / len(hits) if hits else None
 
@@ -196,7 +196,7 @@ def hit_rate(readings: Iterable[Reading]) -> float | None:
 def yields(readings: Iterable[Reading], checked: Collection[int]) -> dict[str, dict[int, Estimate]]:
     """Return tokens per step by prompt class and by the number of drafts that a step checks.
 
-    The interval is over prompts: the same output gives the same steps however often it is read.
+    The interval is over prompts, because reading the same output again gives the same steps.
     """
     classes: defaultdict[str, list[Reading]] = defaultdict(list)
     for reading in readings:

@@ -22,17 +22,17 @@ from draftworth.records.results import AS_SHIPPED, CONTROL, BlockResult, Request
 from draftworth.records.transcripts import Transcripts
 
 QUANTILE_SHARES = (0.5, 0.9, 0.95, 0.99)
-# `compare` in one run: its arguments are a traffic, a variant and a baseline.
+# `compare` with the arguments of a run filled in: it is called with traffic, variant, baseline.
 _Compare = Callable[..., Comparison]
 
 
 @dataclass(frozen=True, kw_only=True)
 class VariantFacts:
-    """One variant in one group, with the cross-checks on it; None where there is no such check.
+    """One variant in one group, with its cross-checks; a check that was not possible is None.
 
     comparison: with the baseline; against_shipped: with the baseline as shipped.
-    shortfall: how much more to measure for the cost ratio's interval to be as narrow as asked for.
-    quantiles: of latencies, by metric and share, seconds. step_latencies_s: from transcripts.
+    shortfall: how much more to measure until the cost ratio's interval is as narrow as requested.
+    quantiles: of latencies in seconds, by (metric, share). step_latencies_s: from transcripts.
     """
 
     summary: VariantSummary
@@ -62,7 +62,7 @@ class VariantFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class GroupFacts:
-    """One prompt class at one load: the baseline first, then the others in the run's order."""
+    """One prompt class at one load. variants: the baseline, then the others in the run's order."""
 
     group: Group
     variants: tuple[VariantFacts, ...]
@@ -78,15 +78,15 @@ class GroupFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class RunFacts:
-    """A run and all that is known about it.
+    """A run and everything that a report says about it.
 
-    run: without its control, which cannot be chosen. control: the blocks of the control's rounds.
+    run: without its control, which is no candidate. control: all blocks of the control's rounds.
     answers: checks of whether each variant's outputs are the target model's.
-    highest_rates: by variant and length of prompts, for arrivals at rates with latency limits.
-    ladders: of the traffic mix, or of each class without a mix, over the concurrencies.
-    contexts: of the same traffic over the lengths of prompts, where there are several.
-    goodputs: of every variant in each traffic, where latencies are limited.
-    repetitions: each one's figures, where there are several.
+    highest_rates: at which the limits are kept, by variant and prompt length; None: at no rate.
+    ladders: the traffic mix, or each class if there is no mix, at all concurrencies.
+    contexts: the same ladders by prompt length, if several lengths were measured.
+    goodputs: of every variant in each traffic, if latencies are limited.
+    repetitions: the figures of each repetition, if there are several.
     """
 
     run: Run
@@ -106,7 +106,7 @@ class RunFacts:
 
     @cached_property
     def comparisons(self) -> tuple[Comparison, ...]:
-        """Those with the baseline: first of the mix, then of the classes."""
+        """The comparisons of the mix, then those of the classes with the baseline."""
         return (*self.mixes, *(c for v in self.speculative if (c := v.comparison)))
 
     @cached_property
@@ -115,7 +115,7 @@ class RunFacts:
 
 
 def facts_of(run: Run, transcripts: Transcripts) -> RunFacts:
-    """Compute everything about a run."""
+    """Compute everything that a report says about a run."""
     measured, control = without_control(run.blocks)
     result = _without_control(run.result)
     run = replace(run, result=result, blocks=measured)

@@ -1,8 +1,8 @@
-"""The handover to the people who serve: for which traffic, up to which load, what to watch.
+"""The handover to the people who serve the model: the decision, its traffic, what to watch.
 
-The break-even is of decoding: a step that takes as long as 2.3 baseline steps pays from 2.3 tokens
-on. The tokens a step yields depend on the traffic, and a live server counts them; the time of a
-step does not.
+The break-even is for decoding: a step that takes as long as 2.3 baseline steps pays if it yields
+more than 2.3 tokens. The tokens per step depend on the traffic, and a live server counts them; the
+time of a step does not depend on the traffic.
 """
 
 import math
@@ -23,17 +23,17 @@ from draftworth.records.reading import Run
 from draftworth.records.results import BlockResult
 
 CHEAPER: Judgement = "cheaper per token"
-# These name a winner: the variant by the first, the baseline by the others.
+# Judgements with a winner: the variant for the first one, the baseline for the others.
 DECIDED: tuple[Judgement, ...] = (CHEAPER, "no difference", "more expensive", "outside the limits")
-# With one of these the variant is served.
+# After these judgements, the variant should be served.
 PAYS: tuple[Judgement, ...] = (CHEAPER, "within the limits")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClassMeasured:
-    """One prompt class of the traffic, by the baseline's requests.
+    """One prompt class of the traffic, as measured on the baseline's requests.
 
-    weight: its part of the traffic's output tokens. input_tokens: None if the server counts none.
+    weight: its share of the traffic's output tokens. input_tokens: None if they are not counted.
     """
 
     name: str
@@ -46,10 +46,10 @@ class ClassMeasured:
 
 @dataclass(frozen=True, kw_only=True)
 class BreakEvenAt:
-    """The tokens that a step must yield at a load, and those that it yielded.
+    """The tokens per step that are needed to break even at a load, and those that were measured.
 
-    needed: tokens a step = cost of a step in baseline steps. measured: tokens a step of the
-        traffic, as a live server's counters would show them; by_class: of each class.
+    needed: equal to the cost of a step in baseline steps. measured: tokens per step of the whole
+        traffic, as a live server's counters would show them. by_class: measured in each class.
     """
 
     load: Load
@@ -61,11 +61,11 @@ class BreakEvenAt:
 
 @dataclass(frozen=True, kw_only=True)
 class Handover:
-    """The decision and the figures behind it, or what is missing before there can be one.
+    """The decision with its figures, or what is missing before a decision is possible.
 
     decision: the comparison that decides. by_class: the variant's comparison in each class.
-    next_step: to get a winner; empty where there is one, and for a search, which has its own.
-    has_counters: the server counts accepted tokens. most_tokens: of a prompt with its output.
+    next_step: what to do to get a winner; empty with a winner, and for a search.
+    has_counters: the server counts accepted tokens. most_tokens: of the longest prompt + output.
     """
 
     decision: Comparison | None
@@ -116,7 +116,7 @@ def handover_of(facts: RunFacts) -> Handover:
 
 
 def next_step(facts: RunFacts, asked: Sequence[Comparison]) -> str:
-    """Say what to do about a run that has no winner; empty where a comparison decides.
+    """Say what to do about a run that has no winner; empty if it has one.
 
     asked: the comparisons that the headline chooses from.
     """
@@ -138,7 +138,7 @@ def has_counters(run: Run, variant: str) -> bool:
 
 
 def longest_request_tokens(blocks: Iterable[BlockResult]) -> int | None:
-    """Return the most tokens of a prompt with its output; None where they are not counted."""
+    """Return the tokens of the longest prompt + output; None if they are not counted."""
     totals = (r.number_total_tokens for block in blocks for r in block.requests)
     return max((total for total in totals if total is not None), default=None)
 
@@ -198,7 +198,7 @@ def _break_evens(
 
 
 def tokens_per_step(blocks: Sequence[BlockResult], traffic: Traffic, variant: str) -> float | None:
-    """Return all tokens / all steps of a traffic, as a live server's counters show it."""
+    """Return all tokens / all steps of a traffic, as a live server's counters would show it."""
     weights = traffic.weights
     by_class = {g.prompt_class: _tokens_per_step(blocks, g, variant) for g in traffic.groups}
     steps = [weights[name] / tokens for name, tokens in by_class.items() if tokens]
@@ -206,7 +206,7 @@ def tokens_per_step(blocks: Sequence[BlockResult], traffic: Traffic, variant: st
 
 
 def _tokens_per_step(blocks: Sequence[BlockResult], group: Group, variant: str) -> float | None:
-    """Count by the server's counters, which can be watched later; else by what was received."""
+    """Return tokens per step by the server's counters; without them, by the client's figures."""
     own = group.blocks(blocks, variant)
     counters = [b.speculation for b in own if b.speculation]
     drafts = sum(c.drafts for c in counters)

@@ -1,8 +1,8 @@
-"""Where it stops paying: a traffic over the concurrencies measured, and over lengths of prompts.
+"""Finds up to which concurrency and prompt length a variant is cheaper than the baseline.
 
-A variant is cheaper up to a concurrency if it is judged so there and at every lower one that was
-measured. Each load above has its own judgement: between two measured loads nothing is known, and an
-inconclusive one decides nothing.
+A variant is cheaper up to a concurrency if it is judged `cheaper per token` there and at every
+lower measured concurrency. Above, each concurrency has its own judgement: nothing is known between
+two measured ones, and an inconclusive judgement decides nothing.
 """
 
 import math
@@ -19,10 +19,10 @@ from draftworth.records.results import AS_SHIPPED, CONTROL
 
 @dataclass(frozen=True, kw_only=True)
 class Rung:
-    """One concurrency, with each variant's comparison with the run's baseline.
+    """One concurrency, where each variant is compared with the baseline.
 
-    costs: of a million output tokens, by variant: US dollars, or hours of a server without a price.
-    itls_s: by variant, the mean of the classes' medians, weighted like their output tokens.
+    costs: of a million output tokens, by variant, in US dollars; without a price, in server hours.
+    itls_s: by variant, the mean of the classes' medians, weighted by their output tokens.
     """
 
     concurrency: int
@@ -33,7 +33,7 @@ class Rung:
 
 @dataclass(frozen=True, kw_only=True)
 class Ladder:
-    """A traffic at its concurrencies, from the lowest on; variants: the baseline first.
+    """One traffic at all measured concurrencies, lowest first. variants: the baseline is first.
 
     input_tokens: the length of every prompt; None: prompts keep their own lengths.
     """
@@ -54,7 +54,7 @@ class Ladder:
         return tuple(name for name in self.variants[1:] if name != AS_SHIPPED)
 
     def cheaper_up_to(self, variant: str) -> Rung | None:
-        """Return the last rung up to which the variant is cheaper at each; None: at no rung."""
+        """Return the last rung such that the variant is cheaper there and below; None: at none."""
         last = None
         for rung in self.rungs:
             comparison = rung.comparisons.get(variant)
@@ -64,7 +64,7 @@ class Ladder:
         return last
 
     def reach(self, variant: str) -> str:
-        """`cheaper up to concurrency 2 (-30% to -20%); more expensive at 4 (+8% to +15%)`."""
+        """Return e.g. `cheaper up to concurrency 2 (-30% to -20%); inconclusive at 4 (...)`."""
         last = self.cheaper_up_to(variant)
         above = self.rungs[self.rungs.index(last) + 1 :] if last else self.rungs
         if last is None:
@@ -96,9 +96,9 @@ class Contexts:
         return self.ladders[0].speculative
 
     def reach(self, variant: str) -> str:
-        """`cheaper up to 4 requests at a time and 2,000 tokens of context, up to 1 and 8,000`.
+        """Return e.g. `cheaper up to 4 requests at a time and 2,000 tokens of context`.
 
-        The variant is cheaper at every lower load and shorter length too.
+        The variant is cheaper at every lower concurrency and with every shorter prompt too.
         """
         corners = list(self._corners(variant))
         if not corners:
@@ -109,7 +109,7 @@ class Contexts:
         return f"cheaper up to {requests} and {tokens:,} tokens of context{more}"
 
     def _corners(self, variant: str) -> Iterator[tuple[int, int]]:
-        """Yield each concurrency with the longest prompts at which it is cheaper."""
+        """Yield each (concurrency, input tokens) up to which the variant is cheaper."""
         most, corner = math.inf, None
         for ladder in self.ladders:
             last = ladder.cheaper_up_to(variant)
@@ -124,7 +124,7 @@ class Contexts:
 
 
 def contexts_of(ladders: Sequence[Ladder]) -> tuple[Contexts, ...]:
-    """Return one for each traffic that was measured with prompts of more than one length."""
+    """Return a `Contexts` for each traffic that was measured with several prompt lengths."""
     by_traffic: dict[str, list[Ladder]] = {}
     for ladder in ladders:
         if ladder.input_tokens is not None:
@@ -137,8 +137,8 @@ def contexts_of(ladders: Sequence[Ladder]) -> tuple[Contexts, ...]:
 
 
 def ladders_of(run: Run, comparisons: Iterable[Comparison]) -> tuple[Ladder, ...]:
-    """Return one for each traffic and length of prompts that was compared with the baseline at a
-    constant number of requests in flight."""
+    """Return a `Ladder` for each traffic and prompt length at which variants were compared with
+    the baseline at a constant number of requests in flight."""
     found: dict[tuple[str, int | None], list[Comparison]] = {}
     for comparison in comparisons:
         traffic = comparison.traffic

@@ -1,4 +1,4 @@
-"""Judges by a model's likelihoods whether a variant's outputs are the target's."""
+"""Judges if a variant's outputs are the target's, by the likelihoods that a model gives them."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ _NOT_KNOWN = "whether its answers are the target's is not known"
 class AnswersCheck:
     """Whether a variant's outputs are the target's.
 
-    is_the_targets: False if they are shown not to be; True if nothing shows it; None: not known.
+    is_the_targets: False: shown not to be. True: nothing shows a difference. None: not known.
     words: the reason; empty if they are the target's.
     """
 
@@ -42,7 +42,7 @@ def judged(found: likelihoods.ModelsCheck) -> AnswersCheck:
 
 
 def judged_variants(found: Iterable[likelihoods.ModelsCheck]) -> set[str]:
-    """Return the variants about whose outputs a model could tell."""
+    """Return the variants for which a model could tell if their outputs are the target's."""
     return {check.variant for check in map(judged, found) if check.is_the_targets is not None}
 
 
@@ -65,9 +65,9 @@ def _greedy(found: likelihoods.GreedyLikelihood) -> tuple[bool, str]:
 
 
 def _by_draft(found: likelihoods.DraftLikelihood) -> tuple[bool | None, str]:
-    """Outputs are wrong if the whole interval lies on one side of 0 and not within the margin.
+    """Judge outputs wrong if the interval does not contain 0 and is not within the margin.
 
-    Of correct servers 1% show that.
+    1% of correct servers are judged wrong by this rule.
     """
     low, high = found.low, found.high
     prompts = f"{_counted(found.prompts, 'prompt')} of {found.prompt_class}"

@@ -1,7 +1,7 @@
-"""Conditions for a verdict, and goodput: requests that succeed, and latency limits.
+"""Checks that requests allow a verdict and keep the latency limits, and computes goodput.
 
-A verdict's limits are on 95% of all requests. Goodput counts the requests a second, and their
-tokens, whose own latencies keep every limit (DistServe, Zhong et al. 2024, arXiv:2401.09670).
+For a verdict, 95% of all requests must keep each limit. Goodput is the rate of the requests that
+keep every limit, and of their tokens (DistServe, Zhong et al. 2024, arXiv:2401.09670).
 """
 
 import math
@@ -18,9 +18,9 @@ from draftworth.records.results import BlockResult, Limits, Price, RequestRecord
 
 # The share of requests that must keep a latency limit.
 LIMIT_SHARE = 0.95
-# The failures of both sides differ by more than chance: 1% of equal sides are further apart.
+# Above this z, two shares of failures differ by more than chance (a two-sided test at 1%).
 _UNEQUAL_Z = 2.58
-# With more excluded samples than this the client, not the server, may have been measured.
+# Above this share of excluded requests, figures may be the client's and not the server's.
 MAX_EXCLUDED_SHARE = 0.2
 LATENCIES = (
     ("TTFT", "ttft_s", "ttft_p95_s"),
@@ -31,9 +31,9 @@ LATENCIES = (
 
 @dataclass(frozen=True, kw_only=True)
 class LimitCheck:
-    """Whether a variant keeps the limits of the service; None: the samples do not show it.
+    """Whether a variant keeps the latency limits of the service.
 
-    reason: why not; empty where it keeps them.
+    kept: None if the samples do not show it. reason: empty if the limits are kept.
     """
 
     kept: bool | None
@@ -45,7 +45,7 @@ def why_not_comparable(
 ) -> str:
     """Say why these requests allow no verdict; empty if they do.
 
-    A slow or overloaded server fails its slow requests, and the others look fast.
+    On an overloaded server the slow requests fail, so those that are left are the fast ones.
     """
     for group in traffic.groups:
         sides = [summarize(blocks, group, variant) for variant in variants]
@@ -73,7 +73,7 @@ def limit_check(
 ) -> LimitCheck:
     """Check whether a variant keeps the latency limits in every class of the traffic.
 
-    A request that timed out counts with the time it was waited for.
+    A request that timed out counts with the time that the client waited for it.
     """
     checks = [
         check
@@ -88,10 +88,10 @@ def limit_check(
 def highest_rate(
     blocks: Sequence[BlockResult], weights: Mapping[str, float], limits: Limits, variant: str
 ) -> Load | None:
-    """Return the highest rate at which a variant keeps the limits, as it does at every lower one
-    that was measured; None where it keeps them at none.
+    """Return the highest measured rate such that a variant keeps the limits there and at every
+    lower one; None if it does not keep them at the lowest.
 
-    Too many failures are a limit that is not kept.
+    With too many failed requests the limits count as not kept.
     """
     loads = {block.load for block in blocks if not block.load.has_cost_per_token}
     kept = None
@@ -112,7 +112,7 @@ def _checks(
     for name, field, limit_field in LATENCIES:
         limit_s: float | None = getattr(limits, limit_field)
         if limit_s is not None:
-            # The prompts are the user's own: only requests are a sample here.
+            # The prompts are the user's own, so requests are the sample here, and prompts are not.
             samples = [
                 replace(place, prompt=str(number), value=value)
                 for number, (place, record) in enumerate(requests)
@@ -167,10 +167,10 @@ def _unequal(sides: Sequence[tuple[int, int]]) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Goodput:
-    """The requests of one variant in a traffic that keep every limit, on one server.
+    """The rate of one variant's requests in a traffic that keep every limit, on one server.
 
-    kept, requests: how many keep them, of how many.
-    usd: of a million output tokens of all its requests; None without a price.
+    kept, requests: number of requests that keep every limit, and of all requests.
+    usd: cost of a million output tokens of all requests; None without a price.
     """
 
     traffic: Traffic
@@ -189,14 +189,14 @@ def goodput(
     variant: str,
     price: Price | None = None,
 ) -> Goodput | None:
-    """Return None without a limit on latencies, or where a class has no output."""
+    """Return a variant's goodput; None without a latency limit, or if a class has no output."""
     if not limits.are_on_latencies:
         return None
     kept = requests = 0
     sums = []
     for group in traffic.groups:
         own = group.blocks(blocks, variant)
-        # The client was too late for the others.
+        # Excluded requests have wrong times: the client was descheduled.
         records = [r for block in own for r in block.requests if r.excluded is None]
         good = [record for record in records if keeps(record, limits)]
         seconds = group.load.server_seconds(
@@ -207,7 +207,7 @@ def goodput(
         if not (tokens and seconds):
             return None
         kept, requests = kept + len(good), requests + len(records)
-        # The weights are parts of the tokens, so each sum is taken for one token.
+        # Weights are shares of output tokens, so each sum is divided by the class's tokens.
         weight = traffic.weights[group.prompt_class]
         sums.append([weight * x / tokens for x in (seconds, len(good), _tokens(good))])
     of_seconds, of_requests, of_tokens = map(math.fsum, zip(*sums, strict=True))
@@ -223,7 +223,7 @@ def goodput(
 
 
 def keeps(record: RequestRecord, limits: Limits) -> bool:
-    """Return whether one request keeps every limit; a latency that is missing keeps none."""
+    """Return whether one request keeps every limit; a missing latency does not keep its limit."""
     if record.failed:
         return False
     for _, field, limit_field in LATENCIES:

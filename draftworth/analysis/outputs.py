@@ -1,9 +1,9 @@
-"""Where greedy outputs differ from the baseline's, and whether rounding explains it.
+"""Finds where greedy outputs differ from the baseline's, and whether rounding explains it.
 
-Outputs are compared by token ids where both transcripts have them, else by text. Two equal servers
-may differ too, by rounding, so a variant's outputs are judged beside the control's, prompt by
-prompt: how many are the baseline's, and how much of each comes before the first difference. What
-rounding can change, and what it cannot: docs/decisions/0025-whose-answers.md.
+Outputs are compared by token ids if both transcripts have them, else by text. Rounding can make the
+outputs of two correct servers differ, so a variant is compared with the control on each prompt: how
+many outputs equal the baseline's, and which part of each precedes the first difference.
+docs/decisions/0025-whose-answers.md says what rounding can change, and what it cannot.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ from draftworth.records.transcripts import Transcript, Transcripts
 
 CONTEXT_CHARACTERS = 40
 SHA256_OF_NOTHING = hashlib.sha256().hexdigest()
-# Outputs are as alike as the control's if both shares are at most this much lower.
+# Outputs are `as alike` if both shares are shown to be below the control's by less than this.
 LIKENESS_MARGIN = 0.1
 
 LikenessWord = Literal["as alike", "differs more", "cannot be told"]
@@ -34,10 +34,10 @@ LikenessWord = Literal["as alike", "differs more", "cannot be told"]
 
 @dataclass(frozen=True, kw_only=True)
 class OutputPair:
-    """The comparison of both outputs of a pair.
+    """The comparison of the two outputs of a pair of requests.
 
-    kept: the part of the output before the first difference, 1 without one; None: not known.
-    tokens: how many up to and with the first difference, or all without one; None: not known.
+    kept: the share of the output before the first difference (1 if identical); None: not known.
+    tokens: tokens up to and including the first difference (all if identical); None: not known.
     """
 
     prompt: str
@@ -48,10 +48,10 @@ class OutputPair:
 
 @dataclass(frozen=True, kw_only=True)
 class Likeness:
-    """A variant's outputs beside those of a second server that does not speculate.
+    """Compares how often a variant's outputs, and the control's, equal the baseline's.
 
-    identical_share: share of outputs that are the baseline's, the variant's - the control's.
-    kept_share: the same for the part before the first difference; None: not known.
+    identical_share: (the variant's share of outputs that equal the baseline's) - (the control's).
+    kept_share: the same difference for `OutputPair.kept`; None: not known.
     """
 
     control_identical: int
@@ -69,7 +69,7 @@ class Likeness:
 
 
 def output_pairs(pairs: Iterable[Pair], transcripts: Transcripts) -> list[OutputPair]:
-    """Compare the outputs of every pair that has some to compare."""
+    """Compare the two outputs of each pair, and skip pairs without outputs to compare."""
     return [found for pair in pairs if (found := _output_pair(pair, transcripts))]
 
 
@@ -85,7 +85,7 @@ def _output_pair(pair: Pair, transcripts: Transcripts) -> OutputPair | None:
             tokens=min(alike + 1, longest),
         )
     hashes = pair.plain.output_sha256, pair.drafted.output_sha256
-    # Text that neither server sent shows nothing: it may be in a field that is not read.
+    # Two empty texts show nothing: the text may be in a field of the answer that is not read.
     if not all(hashes) or {*hashes} == {SHA256_OF_NOTHING}:
         return None
     identical, kept = hashes[0] == hashes[1], None
@@ -104,7 +104,7 @@ def _alike(one: Sequence[object], other: Sequence[object]) -> tuple[int, int]:
 
 
 def likeness(found: Sequence[OutputPair], control: Sequence[OutputPair]) -> Likeness | None:
-    """Return None where the variant and the control have no outputs of the same prompts."""
+    """Compare a variant's outputs with the control's; None if they share no prompt."""
     shares = _difference(
         [(o.prompt, float(o.identical)) for o in found],
         [(o.prompt, float(o.identical)) for o in control],
@@ -125,11 +125,11 @@ def likeness(found: Sequence[OutputPair], control: Sequence[OutputPair]) -> Like
 def _difference(
     found: Sequence[tuple[str, float]], control: Sequence[tuple[str, float]]
 ) -> Estimate | None:
-    """Return the mean over prompts of the variant's share - the control's.
+    """Return the mean over prompts of (the variant's share) - (the control's share).
 
-    Two prompts are added, with differences of 1 and -1 (Bonett and Price 2012, "Adjusted Wald
-    Confidence Interval for a Difference of Binomial Proportions Based on Paired Data"): a few
-    prompts that are all alike are not certainty.
+    Two prompts with differences of 1 and -1 are added (Bonett and Price 2012, "Adjusted Wald
+    Confidence Interval for a Difference of Binomial Proportions Based on Paired Data"), so that
+    the interval of a few prompts without differences has a width above 0.
     """
     own, others = _by_prompt(found), _by_prompt(control)
     differences = [own[prompt] - others[prompt] for prompt in own.keys() & others.keys()]
@@ -159,9 +159,9 @@ def _by_prompt(values: Sequence[tuple[str, float]]) -> dict[str, float]:
 
 @dataclass(frozen=True, kw_only=True)
 class Divergence:
-    """A pair whose texts differ: where, and the text that follows on each side.
+    """A pair whose texts differ, with both texts from the first difference on.
 
-    token: output tokens before the difference, by the baseline's chunks; None: not known.
+    token: output tokens before the difference, from the baseline's chunks; None: not known.
     character: the position of the first character that differs.
     """
 
@@ -193,7 +193,7 @@ def divergences(pairs: Iterable[Pair], transcripts: Transcripts) -> tuple[Diverg
 
 
 def first_difference(one: Sequence[object], other: Sequence[object]) -> int:
-    """Return the position of the first difference; the shorter length if only one goes on."""
+    """Return the index of the first difference; the shorter length if one starts with the other."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))
 
@@ -204,17 +204,17 @@ def tokens_before(divergences: Sequence[Divergence]) -> tuple[int, int] | None:
     return (min(tokens), statistics.median_high(tokens)) if tokens else None
 
 
-# Correct servers differ at most at this share of tokens. In most outputs of 128 tokens that are
-# known to differ by rounding alone it is one or two of a hundred.
+# By rounding alone, correct servers differ at no more than this share of tokens. In most measured
+# outputs of 128 tokens it was 1% to 2%.
 ROUNDING_PER_TOKEN = 0.05
 
 
 def partings(
     run: Run, control: Sequence[BlockResult], transcripts: Transcripts, *, but: Collection[str]
 ) -> Iterator[AnswersCheck]:
-    """Yield one for every variant and load, where outputs are greedy and there is a noise floor.
+    """Yield a check for each variant and load, if outputs are greedy and `_floor` finds outputs.
 
-    run: without its control. but: variants whose outputs a model has read, which shows more.
+    run: without its control. but: variants to skip, because a model has read their outputs.
     """
     baseline = run.result.baseline
     loads = _loads(run)
@@ -236,10 +236,10 @@ def partings(
 def _sooner_than(
     own: Mapping[str, OutputPair], floor: Mapping[str, OutputPair], said: str, *, alarms: float
 ) -> str:
-    """Say that outputs differ sooner than the noise floor, and sooner than by rounding; else empty.
+    """Say that outputs differ earlier than the floor's and than rounding explains; else empty.
 
-    By token ids, one pair a prompt. said: the noise floor in words. alarms: the share of false
-    alarms that correct servers raise.
+    own, floor: one pair per prompt, compared by token ids. said: name of the floor's outputs.
+    alarms: the accepted share of false alarms among correct servers.
     """
     differing = sum(not pair.identical for pair in own.values())
     tokens = sum(pair.tokens or 0 for pair in own.values())
@@ -265,14 +265,14 @@ def _loads(run: Run) -> dict[Load, dict[str, float]]:
 def _floor(
     pairs: Sequence[Pair], equals: Sequence[Pair], transcripts: Transcripts
 ) -> tuple[dict[str, OutputPair], str]:
-    """Return the control's outputs, else the baseline's repeated answers, and words for them."""
+    """Return the control's outputs, or if there are none the baseline's repeats, and their name."""
     if floor := _first_of_each(output_pairs(equals, transcripts)):
         return floor, "those of a second server without speculation"
     return _first_of_each(output_pairs(_repeats(pairs), transcripts)), "the baseline's own repeats"
 
 
 def _first_of_each(outputs: Iterable[OutputPair]) -> dict[str, OutputPair]:
-    """Return the first pair of each prompt: a greedy server repeats itself."""
+    """Return the first pair of each prompt: a greedy server gives the same output again."""
     found: dict[str, OutputPair] = {}
     for output in outputs:
         if output.tokens:
@@ -281,7 +281,7 @@ def _first_of_each(outputs: Iterable[OutputPair]) -> dict[str, OutputPair]:
 
 
 def _repeats(pairs: Iterable[Pair]) -> Iterator[Pair]:
-    """Pair the baseline's answers to a prompt with its next ones."""
+    """Pair each answer of the baseline with its next answer to the same prompt."""
     by_prompt: dict[tuple[str, str, str], list[Pair]] = {}
     for pair in pairs:
         prompt = pair.prompt_class, pair.place.case, pair.plain.prompt_id
@@ -292,5 +292,5 @@ def _repeats(pairs: Iterable[Pair]) -> Iterator[Pair]:
 
 
 def _place(output: OutputPair) -> float:
-    """Return the place of the first difference, in tokens; infinite where there is none."""
+    """Return the number of tokens to the first difference; infinite if outputs are identical."""
     return float("inf") if output.identical else float(output.tokens or 0)

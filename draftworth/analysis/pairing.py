@@ -1,7 +1,7 @@
-"""Traffic, and the pairs of requests that compare two variants in it.
+"""Defines traffic, and pairs the requests of two variants in it.
 
-A pair is one prompt, sent to the baseline and to a variant in the same round: the same work within
-the same minutes.
+A pair is one prompt, sent to the baseline and to a variant in the same round, so both servers do
+the same work within the same minutes.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from draftworth.metrics.definitions import Metric
 from draftworth.records.load import Load
 from draftworth.records.results import BlockResult, Price, RequestRecord
 
-# From this number on, the cases of a class are a sample of cases like these. Fewer were chosen, not
-# drawn, and figures speak of these cases alone.
+# With so many cases or more, a class's cases count as a random sample of similar cases. With fewer,
+# figures hold for the measured cases only.
 MANY_CASES = 8
 TRAFFIC_MIX = "traffic mix"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Traffic:
-    """The prompt classes that a verdict speaks of, at one load.
+    """The prompt classes that a verdict is about, at one load.
 
-    weights: the classes' parts of the output tokens, by name.
+    weights: each class's share of the output tokens, by name.
     """
 
     weights: Mapping[str, float]
@@ -52,7 +52,7 @@ class Traffic:
 
 @dataclass(frozen=True, kw_only=True)
 class Pair:
-    """One prompt's requests to both variants in one round; place: their clusters."""
+    """One prompt's requests to the baseline and a variant in one round. place: their clusters."""
 
     prompt_class: str
     place: Sample
@@ -66,9 +66,9 @@ class Pair:
 def paired(
     blocks: Sequence[BlockResult], traffic: Traffic, *, variant: str, baseline: str
 ) -> tuple[Pair, ...]:
-    """Return all pairs of requests in the traffic, whether their figures count or not.
+    """Return all pairs of requests in the traffic, including failed and excluded requests.
 
-    They are matched by run, repetition, case, round, prompt and its occurrence in the block.
+    Requests are matched by run, repetition, case, round, prompt, and its occurrence in the block.
     """
     return tuple(
         pair
@@ -80,14 +80,14 @@ def paired(
 
 
 def counting(pairs: Iterable[Pair]) -> tuple[Pair, ...]:
-    """Return the pairs of which both requests have figures that count."""
+    """Return the pairs in which no request failed or is excluded."""
     return tuple(pair for pair in pairs if pair.plain.counts and pair.drafted.counts)
 
 
 def samples_of(
     blocks: Sequence[BlockResult], group: Group, variant: str
 ) -> list[tuple[Sample, RequestRecord]]:
-    """Return every request of a variant in a group, with its sample, whose value is 0."""
+    """Return every request of a variant in a group, with its clusters as a `Sample` of value 0."""
     own = group.blocks(blocks, variant)
     drawn = _are_drawn(block.case for block in own)
     return [
@@ -112,9 +112,9 @@ def weighted(
     power: int = 1,
     price: Price | None = None,
 ) -> float | None:
-    """Return the mean of the classes' figures, weighted like their output tokens.
+    """Return the mean of the classes' figures, weighted by `traffic.weights`.
 
-    power: -1 for the mean of the inverse figures. None where a class has no figure.
+    power: -1 for the mean of 1 / figure. Returns None if a class has no figure.
     """
     figures = {
         group.prompt_class: summarize(blocks, group, variant, price).value(metric)
@@ -131,7 +131,7 @@ def _are_drawn(cases: Iterable[str]) -> bool:
 def _place(
     prompt_class: str, case: str, prompt_id: str, repetition: str, number: int, *, drawn: bool
 ) -> Sample:
-    """Return a request's clusters; drawn: the cases are the sample, and not the prompts of each."""
+    """Return a request's clusters. drawn: cases are the sample, instead of prompts in each case."""
     return Sample(
         stratum=prompt_class if drawn else f"{prompt_class}/{case}",
         prompt=case if drawn else f"{case}/{prompt_id}",

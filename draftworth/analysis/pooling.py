@@ -1,4 +1,4 @@
-"""Several runs that measured the same, as one run with the repetitions of all."""
+"""Merges several runs that measured the same into one run with the repetitions of all."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, replace
@@ -9,7 +9,7 @@ from draftworth.records.reading import Run
 from draftworth.records.results import CONTROL, RunResult, TimeAccount
 from draftworth.records.servers import Decoding, ServingFacts
 
-# These must be the same in all runs, as must classes, cases and loads.
+# Values that must be the same in all runs; classes, cases and loads must be the same too.
 _QUESTION: dict[str, Callable[[Run], object]] = {
     "experiment": lambda run: run.result.experiment,
     "baseline": lambda run: run.result.baseline,
@@ -27,16 +27,16 @@ _QUESTION: dict[str, Callable[[Run], object]] = {
 
 
 def pooled(runs: Sequence[Run]) -> Run:
-    """Return one run with the blocks of all; its price is that of the latest run.
+    """Return one run with the blocks of all runs, and with the price of the latest run.
 
     Raises:
-        UserInputError: they did not measure the same, one is given twice, or one is a search.
+        UserInputError: runs did not measure the same, a run is given twice, or a run is a search.
     """
     first, *others = runs
     if not others:
         return first
     for run in runs:
-        # A search chooses its candidates by its own blocks: two searches measure different ones.
+        # A search chooses candidates by its own blocks: two searches measure different candidates.
         if run.search:
             raise UserInputError(
                 f"RUN: given {run.result.run_id}, which is a search, among several, allowed: a "
@@ -76,7 +76,7 @@ def _differences(run: Run, other: Run) -> Iterator[str]:
 
 
 def _different_prompts(run: Run, other: Run) -> Iterator[str]:
-    """A run of fewer rounds may have sent fewer prompts, but no others."""
+    """Yield cases with other prompts; a run of fewer rounds may have sent only some of them."""
     ours, theirs = _prompts(run), _prompts(other)
     for case in sorted(ours.keys() & theirs.keys()):
         mine, others = ours[case], theirs[case]

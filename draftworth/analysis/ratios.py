@@ -1,10 +1,10 @@
-"""Ratios of two variants in a traffic, with their intervals.
+"""Computes ratios of two variants in a traffic, with their intervals.
 
-A class has a ratio of sums (end-to-end seconds / output tokens); a traffic has the weighted mean of
-its classes' ratios; then comes variant / baseline. So a request counts by its tokens, and a few
-long requests weigh what they cost. The median of the requests' ratios could fall while the bill
-rises. The error is that of the logarithm's linear part (Cochran, Sampling Techniques, chapter 6),
-which is a sum over pairs.
+A class's figure is (sum of end-to-end seconds) / (sum of output tokens), a traffic's figure is the
+weighted mean of its classes' figures, and the result is variant / baseline. So a request weighs by
+its tokens, and a few long requests weigh what they cost. The median of the requests' ratios could
+fall while the bill rises. The error is of the logarithm's linear approximation (Cochran, Sampling
+Techniques, chapter 6), which is a sum over pairs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from draftworth.analysis.pairing import Pair, Traffic
 from draftworth.records.results import RequestRecord
 
 T = TypeVar("T")
-# Returns what a request adds to both sums; None: its pair is left out.
+# Returns what a request adds to numerator and denominator; None: the request's pair is left out.
 Amounts = Callable[[RequestRecord], tuple[float, float] | None]
 
 
@@ -28,7 +28,7 @@ def cost_amounts(record: RequestRecord) -> tuple[float, float] | None:
     """Return end-to-end seconds and output tokens.
 
     With a constant number of requests in flight their ratio is proportional to the cost of a token
-    (Little's law). A request that timed out has taken its time and yielded no token.
+    (Little's law). A request that timed out adds the time that the client waited, and no token.
     """
     if record.timed_out_after_s is not None:
         return record.timed_out_after_s, 0.0
@@ -39,7 +39,7 @@ def cost_amounts(record: RequestRecord) -> tuple[float, float] | None:
 
 
 def mean_of(field: str) -> Amounts:
-    """Return amounts whose ratio is the mean of a figure over requests; 0 is a figure too."""
+    """Return amounts whose ratio is the mean of a field over requests; a value of 0 is included."""
 
     def amounts(record: RequestRecord) -> tuple[float, float] | None:
         value = getattr(record, field) if record.counts else None
@@ -50,7 +50,7 @@ def mean_of(field: str) -> Amounts:
 
 @dataclass(frozen=True, kw_only=True)
 class LogRatio:
-    """The logarithm of variant / baseline, with each pair's part in its error."""
+    """The logarithm of a ratio, with the part of each pair (or request) in its error."""
 
     value: float
     parts: tuple[Sample, ...]
@@ -64,14 +64,14 @@ class LogRatio:
         )
 
     def beside(self, other: LogRatio) -> LogRatio:
-        """Return this ratio / another of the same run: both have the same prompts and blocks."""
+        """Return this ratio / another ratio of the same run, with the same prompts and blocks."""
         others = (replace(part, value=-part.value) for part in other.parts)
         return LogRatio(value=self.value - other.value, parts=(*self.parts, *others))
 
     def over(self, other: LogRatio, *, runs: tuple[str, str]) -> LogRatio:
-        """Return this ratio / one of another run.
+        """Return this ratio / a ratio of another run.
 
-        Both have the same prompts, but blocks of their own, and repetitions, which are two samples.
+        The runs have the same prompts but different blocks; each has its own sample of repetitions.
         """
         parts = (
             replace(part, side=run, block=f"{run}/{part.block}", value=sign * part.value)
@@ -83,7 +83,7 @@ class LogRatio:
 
 @dataclass(frozen=True)
 class _Sums:
-    """The sums of one side by class, and each class's weight in the traffic."""
+    """One variant's sums by class: numerators (`over`) and denominators (`under`), with weights."""
 
     over: Mapping[str, float]
     under: Mapping[str, float]
@@ -104,7 +104,7 @@ class _Sums:
 def log_of_sums(
     requests: Sequence[tuple[Sample, T]], amounts: Callable[[T], tuple[float, float] | None]
 ) -> LogRatio | None:
-    """Return the logarithm of sum / sum of one side; None without a request or where one is 0."""
+    """Return log(sum / sum) of one variant; None if it has no request or a sum is 0."""
     return log_of_traffic({"": requests}, {"": 1.0}, amounts)
 
 
@@ -113,7 +113,7 @@ def log_of_traffic(
     weights: Mapping[str, float],
     amounts: Callable[[T], tuple[float, float] | None],
 ) -> LogRatio | None:
-    """Return it for a traffic, by class; None where a class has no request, or all sums are 0."""
+    """Return log(weighted mean of sum / sum by class); None if a denominator or the mean is 0."""
     found = [
         (name, place, amount)
         for name in weights
@@ -134,7 +134,7 @@ def log_of_traffic(
 def log_ratio_of_sums(
     pairs: Sequence[Pair], weights: Mapping[str, float], amounts: Amounts
 ) -> LogRatio | None:
-    """Return variant / baseline of a traffic; None where a class has no pair, or a sum is 0."""
+    """Return log(variant / baseline) in a traffic; None if a class has no pair, or a sum is 0."""
     found = [
         (pair, (plain, drafted))
         for pair in pairs
@@ -162,7 +162,7 @@ def log_ratio_of_sums(
 
 
 def log_cost_ratio(pairs: Sequence[Pair], traffic: Traffic) -> LogRatio | None:
-    """Return variant / baseline of the cost of an output token; None where there is none."""
+    """Return log(variant / baseline) of the cost of an output token; None if it is not known."""
     if not traffic.load.has_cost_per_token:
         return None
     return log_ratio_of_sums(pairs, traffic.weights, cost_amounts)
@@ -171,9 +171,9 @@ def log_cost_ratio(pairs: Sequence[Pair], traffic: Traffic) -> LogRatio | None:
 def ratio_of_typical(
     pairs: Sequence[Pair], field: str, *, confidence: float = statistics.CONFIDENCE
 ) -> statistics.Estimate | None:
-    """Return variant / baseline of one figure: the geometric mean of the pairs' ratios.
+    """Return the geometric mean of variant / baseline of one field, over pairs.
 
-    Logarithms let no single request decide it. None where no pair has the figure.
+    A geometric mean depends less on single requests. None if no pair has the field.
     """
     found = [
         (pair, math.log(drafted / plain))
@@ -190,9 +190,9 @@ def ratio_of_typical(
 def ratio_of_quantiles(
     plain: Sequence[Sample], drafted: Sequence[Sample], share: float, *, confidence: float
 ) -> statistics.Estimate | None:
-    """Return variant / baseline of a quantile; None without a sample or where one is 0.
+    """Return variant / baseline of a quantile; None without samples or if a quantile is 0.
 
-    Both have the same prompts, which the error leaves out: it is too wide, not too narrow.
+    The interval ignores that both have the same prompts, so it is too wide, not too narrow.
     """
     if not plain or not drafted:
         return None

@@ -1,4 +1,4 @@
-"""Repetitions: the figures of each one, and how much more to measure for a narrow interval."""
+"""Computes each repetition's figures, and how much more to measure for a narrow interval."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -17,9 +17,9 @@ from draftworth.records.results import BlockResult
 class RepetitionFacts:
     """One variant in one traffic, in one repetition of one run.
 
-    cost_ratio: of this repetition alone, with an interval by prompts and blocks.
-    is_whole: it measured every class and case of the traffic; others do not count as repetitions.
-    slot, baseline_slot: where both servers ran; None: not known.
+    cost_ratio: of this repetition only, with an interval clustered by prompts and blocks.
+    is_whole: it measured every class and case of the traffic; only whole repetitions are counted.
+    slot, baseline_slot: those of the variant's and the baseline's server; None: not known.
     """
 
     traffic: str
@@ -34,7 +34,7 @@ class RepetitionFacts:
 
 
 def repetitions_of(run: Run, comparison: Comparison) -> Iterator[RepetitionFacts]:
-    """Yield each repetition that measured the comparison's traffic, where there are several."""
+    """Yield each repetition that measured the comparison's traffic, if there are several."""
     traffic = comparison.traffic
     wanted = [b for b in run.blocks if b.load == traffic.load and b.prompt_class in traffic.weights]
     ordered = sorted(wanted, key=lambda b: (b.started_at_unix_s, b.block))
@@ -63,7 +63,7 @@ def repetitions_of(run: Run, comparison: Comparison) -> Iterator[RepetitionFacts
 
 
 def _whole(blocks: Sequence[BlockResult], c: Comparison) -> set[str] | None:
-    """Return the repetitions that the cost ratio of all counts; None: there is no cost ratio."""
+    """Return the names of the whole repetitions in the cost ratio; None: there is no cost ratio."""
     pairs = paired(blocks, c.traffic, variant=c.variant, baseline=c.baseline)
     found = log_cost_ratio(pairs, c.traffic)
     return set().union(*whole_repetitions(found.parts).values()) if found else None
@@ -71,10 +71,10 @@ def _whole(blocks: Sequence[BlockResult], c: Comparison) -> set[str] | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Shortfall:
-    """How much more to measure until an interval is as narrow as was asked for.
+    """How much more to measure until an interval is as narrow as requested.
 
-    requests: more requests of the same prompts.
-    prompts, repetitions: more different prompts, and more repetitions, where requests do not help.
+    requests: number of further requests of the same prompts.
+    prompts, repetitions: number of further prompts and repetitions, if requests do not help.
     """
 
     requests: int = 0
@@ -100,11 +100,11 @@ def _so_many(count: int, name: str) -> str:
 
 
 def shortfall(ratio: Estimate | None, *, target_width: float) -> Shortfall | None:
-    """Return how much more makes the interval as narrow as `target_width` (relative).
+    """Return how much more to measure for an interval as narrow as `target_width` (relative).
 
-    The square of a width is a sum: the square of the prompts' width, which shrinks with their
-    number, that of the repetitions' width, which shrinks with theirs, and a rest, which shrinks
-    with the number of rounds. None without an interval, and where no width was asked for.
+    The square of the width is a sum of three parts. The prompts' part shrinks with the number of
+    prompts, the repetitions' part with the number of repetitions, and the rest with the number of
+    rounds. None without an interval, or if `target_width` is not above 0.
     """
     width = ratio.relative_width if ratio else None
     if ratio is None or width is None or target_width <= 0:
@@ -118,8 +118,8 @@ def shortfall(ratio: Estimate | None, *, target_width: float) -> Shortfall | Non
     if left > 0:
         needed = ratio.samples * (width**2 - of_prompts - of_repetitions) / left
         return Shortfall(requests=max(1, math.ceil(needed - 1e-9) - ratio.samples))
-    # A part that is too wide alone has to fit the whole width; otherwise it keeps its share, and
-    # the other part has the rest.
+    # The target of one part is what the other part leaves; it is the whole target if the other part
+    # is too wide by itself.
     prompts_fit, repetitions_fit = of_prompts < wanted, of_repetitions < wanted
     for_prompts = wanted - (of_repetitions if repetitions_fit else 0.0)
     for_repetitions = wanted - (of_prompts if prompts_fit else 0.0)
@@ -140,8 +140,8 @@ def _more(count: int, times: float) -> int:
 def more_rounds_help(ratio: Estimate, *, target_width: float) -> bool:
     """Return whether further rounds of the same prompts make the interval much narrower.
 
-    They do not if prompts or repetitions alone keep it too wide, and it is at most a tenth wider
-    than they allow.
+    They do not if the parts of prompts and repetitions, which rounds do not reduce, are wider than
+    the target, and the interval is at most 10% wider than these parts.
     """
     width = ratio.relative_width
     if width is None or ratio.prompts_width is None:

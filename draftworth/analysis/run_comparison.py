@@ -1,4 +1,4 @@
-"""Two runs side by side: did the cost of a token change, or what does it cost elsewhere?"""
+"""Compares two runs: did the cost of a token change, or what is it on another engine or device?"""
 
 import statistics
 from collections.abc import Iterator, Sequence
@@ -15,16 +15,16 @@ from draftworth.records.load import Load
 from draftworth.records.reading import Run
 from draftworth.records.results import values_of
 
-# Lengths that differ by more than this, in the mean, are not the same work.
+# Runs whose mean lengths differ by more than this share did not do the same work.
 ALIKE = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """One variant of one group in both runs; of pairs, this run's figure is the first.
+    """One variant of one group in two runs. In each tuple, this run's figure is the first.
 
-    ratio: this run's cost ratio / the other's. Its interval pairs the prompts of both runs; two
-        intervals side by side would hide a change of 10%.
+    ratio: this run's cost ratio / the other's. Its interval pairs the prompts of both runs; a
+        comparison of the two runs' own intervals would not show a change of 10%.
     """
 
     label: str
@@ -53,10 +53,10 @@ def _ratio(runs: Sequence[Run], traffic: Traffic, variant: str) -> Estimate | No
 
 @dataclass(frozen=True, kw_only=True)
 class Across:
-    """A variant of this run beside a variant of a run on another engine or device.
+    """A variant of this run compared with a variant of a run on another engine or device.
 
-    ratio: the cost of a token here / there, or its seconds where a price is missing.
-    usd: of a million output tokens, here and there; None without a price.
+    ratio: cost of a token in this run / in the other; of server seconds if a price is missing.
+    usd: cost of a million output tokens in this run and in the other; None without a price.
     """
 
     traffic: Traffic
@@ -72,10 +72,10 @@ class Across:
 
 @dataclass(frozen=True, kw_only=True)
 class Elsewhere:
-    """A run beside a run on another engine or device, with the same prompts.
+    """A run compared with a run on another engine or device, with the same prompts.
 
-    rows: first of the traffic mix, then of each class. unlike: sentences on differences in the
-        work that the two did.
+    rows: first those of the traffic mix, then those of each class. unlike: sentences on differences
+        in the work of the two runs.
     """
 
     run: Run
@@ -87,7 +87,7 @@ class Elsewhere:
 def is_same_experiment(run: Run, other: Run) -> bool:
     """Return whether to call `changes`, not `elsewhere`.
 
-    Two runs of one endpoint each have no verdicts that could have changed.
+    Runs with one variant each need `elsewhere`: they have no verdict that could have changed.
     """
     alone = len(run.result.variants) == len(other.result.variants) == 1
     return run.result.experiment == other.result.experiment and not alone
@@ -97,7 +97,7 @@ def elsewhere(facts: RunFacts, other: RunFacts) -> Elsewhere:
     """Compare every variant of this run with every variant of the other.
 
     Raises:
-        UserInputError: they have no load in common, or other prompts or another temperature there.
+        UserInputError: the runs share no load, or differ in cases or temperature at shared loads.
     """
     different = list(_different_work(facts.run, other.run))
     if different:
@@ -123,7 +123,7 @@ def _loads(run: Run) -> set[Load]:
 
 
 def _different_work(run: Run, other: Run) -> Iterator[str]:
-    """Name the differences at the loads that both have: one run may have more loads."""
+    """Yield the differences at the loads that both runs have: one run may have more loads."""
     loads = _loads(run) & _loads(other)
     ours, theirs = (
         replace(r, blocks=tuple(b for b in r.blocks if b.load in loads)) if loads else r
@@ -165,13 +165,13 @@ def _usd(cost: LogRatio | None, usd_per_second: float | None) -> Estimate | None
 
 
 def _log_cost(run: Run, traffic: Traffic, variant: str) -> LogRatio | None:
-    """Return the server's seconds for an output token; None for arrivals at a rate."""
+    """Return log(server seconds per output token); None if requests arrive at a rate."""
     in_flight = traffic.load.in_flight
     if in_flight is None:
         return None
     samples = {g.prompt_class: samples_of(run.blocks, g, variant) for g in traffic.groups}
     found = log_of_traffic(samples, traffic.weights, cost_amounts)
-    # Each request in flight has its part of the server.
+    # Each request in flight takes an equal share of the server's time.
     return found.times(1 / in_flight) if found else None
 
 

@@ -1,4 +1,4 @@
-"""Scores of outputs by a program of the user's, compared in pairs and with an interval."""
+"""Compares in pairs, with an interval, the scores that a user's program gave to outputs."""
 
 import math
 from collections import defaultdict
@@ -14,7 +14,7 @@ from draftworth.records.transcripts import Transcripts
 
 @dataclass(frozen=True, kw_only=True)
 class ToScore:
-    """A pair of outputs of one prompt."""
+    """A pair of outputs of one prompt, which the user's program is to score."""
 
     traffic: Traffic
     variant: str
@@ -36,7 +36,7 @@ class ToScore:
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreComparison:
-    """Mean scores of both sides' outputs in a traffic; difference: variant - baseline."""
+    """The baseline's mean score in a traffic. difference: the variant's mean - the baseline's."""
 
     traffic: Traffic
     variant: str
@@ -45,7 +45,7 @@ class ScoreComparison:
 
 
 def to_score(facts: RunFacts, transcripts: Transcripts) -> list[ToScore]:
-    """Return every pair whose figures count and whose outputs are both known."""
+    """Return every pair without failed or excluded requests whose two outputs are known."""
     return [
         ToScore(traffic=traffic, variant=variant.name, pair=pair)
         for group in facts.groups
@@ -63,9 +63,9 @@ def to_score(facts: RunFacts, transcripts: Transcripts) -> list[ToScore]:
 def compare_scores(
     outputs: Sequence[ToScore], scores: Sequence[tuple[float, float]]
 ) -> Iterator[ScoreComparison]:
-    """Compare by traffic and variant.
+    """Yield a comparison for each traffic and variant.
 
-    scores: of the baseline's and of the variant's output, for each pair in `outputs`.
+    scores: (of the baseline's output, of the variant's output) for each pair in `outputs`.
     """
     groups: defaultdict[tuple[str, str], list[tuple[ToScore, float, float]]] = defaultdict(list)
     for output, (plain, drafted) in zip(outputs, scores, strict=True):

@@ -1,6 +1,6 @@
-"""Figures with their intervals: ratios and quantiles of measurements. Standard library only.
+"""Computes ratios and quantiles of measurements with intervals. Standard library only.
 
-The error of each comes from `clustering`. Nothing is drawn at random, so there is no seed.
+The errors are computed in `clustering`. No random numbers are used, so there is no seed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from draftworth.analysis.clustering import Sample, Spread, spread, whole_repetitions
 
 CONFIDENCE = 0.95
-# A quantile has an interval where so many samples lie beyond it: 500 samples for a p99.
+# A quantile has an interval if at least so many samples lie beyond it: a p99 needs 500 samples.
 SAMPLES_BEYOND = 5
 
 
@@ -20,11 +20,11 @@ SAMPLES_BEYOND = 5
 class Estimate:
     """A figure with its interval and its sample; low and high are None without an interval.
 
-    blocks: pairs of blocks, or blocks of one variant.
-    repetitions: whole ones. From `clustering.MANY_REPETITIONS` on they are a sample as prompts are;
-        below, the figure speaks of these repetitions alone.
-    prompts_width, repetitions_width: the part of `relative_width` that would be left after endless
-        rounds, because prompts differ and because repetitions differ.
+    blocks: number of pairs of blocks, or of blocks of one variant.
+    repetitions: number of whole ones. With `clustering.MANY_REPETITIONS` or more they are a sample;
+        with fewer, the interval holds for the measured repetitions only.
+    prompts_width, repetitions_width: the part of `relative_width` that infinitely many rounds would
+        leave, because prompts differ, and because repetitions differ.
     """
 
     value: float
@@ -49,24 +49,24 @@ class Estimate:
 
     @property
     def inverse(self) -> Estimate:
-        """The estimate of 1 / the figure. Raises ZeroDivisionError where the figure is 0."""
+        """The estimate of 1 / value. Raises ZeroDivisionError if an end or the value is 0."""
         low, high = (None if end is None else 1 / end for end in (self.high, self.low))
         return Estimate(**{**vars(self), "value": 1 / self.value, "low": low, "high": high})
 
 
 def interval_of(estimate: Estimate | None) -> tuple[float, float] | None:
-    """Return both ends; None where there is no estimate or it has no interval."""
+    """Return (low, high); None without an estimate, or if the estimate has no interval."""
     return estimate.interval if estimate else None
 
 
 def ends_of_ratio(value: float, half_width: float) -> tuple[float | None, float | None]:
     """Return the interval of a ratio whose logarithm has this half-width.
 
-    A half-width h of the logarithm becomes a factor of 1 / (1 - h) either way, not e^h: both are
-    the same where h is small, and where it is not, a few prompts that differ much from the rest
-    make the error one-sided. With e^h a gain of exactly 5% was called more than that in 5.5% of
-    runs where gains spread by 40% over eight prompts, with this factor in 3.9% (2.5% would be the
-    confidence's own part, were there no such skew).
+    With a half-width h of the logarithm, the ends are value x (1 - h) and value / (1 - h), not
+    value x e^-h and value x e^h. For a small h they are the same. With a large h, a few prompts
+    that differ much from the rest make the error skewed: in simulations where gains varied by 40%
+    over eight prompts, a gain of exactly 5% was judged to be larger in 5.5% of runs with e^h, and
+    in 3.9% with 1 / (1 - h). Without the skew it would be 2.5%.
     """
     return (value * (1 - half_width), value / (1 - half_width)) if half_width < 1 else (None, None)
 
@@ -74,7 +74,7 @@ def ends_of_ratio(value: float, half_width: float) -> tuple[float | None, float 
 def ratio_estimate(
     log_ratio: float, found: Spread | None, *, samples: int, confidence: float = CONFIDENCE
 ) -> Estimate:
-    """Return a ratio with the interval that follows from its logarithm's error."""
+    """Return a ratio with its interval, from the ratio's logarithm and the logarithm's error."""
     value = math.exp(log_ratio)
     low, high = ends_of_ratio(value, found.half_width(confidence) if found else math.inf)
     lasting = found.of_prompts.half_width(confidence) if found else math.inf
@@ -102,14 +102,14 @@ def quantile_estimate(
 ) -> Estimate:
     """Return the value below which `share` (0 to 1) of the values lie, with its interval.
 
-    The interval is between the quantiles at the ends of the interval of that share, which is
-    clustered as any figure (Woodruff 1952). There is no interval with fewer than `SAMPLES_BEYOND`
-    samples beyond the quantile, or where an end would lie beyond every sample.
+    The ends of the interval are the quantiles at both ends of the interval of that share, whose
+    error is clustered (Woodruff 1952). There is no interval with fewer than `SAMPLES_BEYOND`
+    samples beyond the quantile, or if an end would lie beyond every sample.
 
     Raises:
         IndexError: there are no samples.
     """
-    # Sorted once: each of the three quantiles sorts what it is given.
+    # Sorted here: `quantile` is called up to three times, and sorts a sorted list fast.
     values = sorted(sample.value for sample in samples)
     value = quantile(values, share)
     low = high = None
@@ -139,7 +139,7 @@ def quantile(values: Sequence[float], share: float) -> float:
 
 
 def within(ratio: Estimate | None, *, factor: float) -> bool | None:
-    """Return whether a ratio is shown to lie within 1 / factor and factor; None: no interval.
+    """Return whether a ratio's interval lies between 1 / factor and factor; None: no interval.
 
     With an interval of 90% these are two one-sided tests at 5% (Schuirmann 1987).
     """
@@ -150,8 +150,8 @@ def within(ratio: Estimate | None, *, factor: float) -> bool | None:
 
 
 def at_least(successes: int, trials: int, share: float) -> float:
-    """Return the probability of so many successes or more, where each trial succeeds with a
-    probability of `share` (above 0, below 1): an exact binomial test."""
+    """Return the probability of at least `successes` in `trials` of probability `share` (above 0,
+    below 1): the p-value of an exact binomial test."""
     logs = math.log(share), math.log1p(-share)
     chance = math.fsum(
         math.exp(
@@ -163,4 +163,4 @@ def at_least(successes: int, trials: int, share: float) -> float:
         )
         for n in range(successes, trials + 1)
     )
-    return min(1.0, chance)  # rounding
+    return min(1.0, chance)  # Rounding errors may exceed 1.

@@ -1,4 +1,4 @@
-"""The figures of one variant in one group: a prompt class at one load."""
+"""Computes the figures of one variant in one group: a prompt class at one load."""
 
 import statistics
 from collections import Counter
@@ -10,14 +10,14 @@ from draftworth.metrics.definitions import Metric
 from draftworth.records.load import Load
 from draftworth.records.results import BlockResult, Price, RequestRecord, values_of
 
-# vLLM has four finish reasons; another server may have any number, and a table has room for some.
+# vLLM has four finish reasons; other servers may have many more than a table has room for.
 _MOST_REASONS = 5
 # A server may count a few more tokens of a prompt than its tokenizer does.
 _INPUT_TOLERANCE = 0.05
 
 
 def wrong_input_tokens(records: Sequence[RequestRecord], load: Load) -> float | None:
-    """Return the mean input tokens where they are not what the load asks for; else None."""
+    """Return the mean input tokens if they differ from what the load asks for; else None."""
     counts = [r.number_input_tokens for r in records if r.number_input_tokens is not None]
     if load.input_tokens is None or not counts:
         return None
@@ -35,7 +35,7 @@ class Lengths:
 
 
 def lengths_of(counts: Iterable[int | None]) -> Lengths | None:
-    """Return the lengths of those that are known; None where none is."""
+    """Return the lengths over all counts that are known; None if no count is known."""
     known = [count for count in counts if count is not None]
     if not known:
         return None
@@ -46,15 +46,15 @@ def lengths_of(counts: Iterable[int | None]) -> Lengths | None:
 class OutputLengths(Lengths):
     """Output tokens of the requests that did not fail, with their finish reasons.
 
-    ends: requests by reason (`stop`: the model's own end, `length`: max_tokens), the most frequent
-        first; `not told` where the server gives no reason, `other` for all but the first few.
+    ends: number of requests by finish reason (`stop`: the model ended, `length`: max_tokens), most
+        frequent first; `not told`: the server gives no reason; `other`: all rarer reasons.
     """
 
     ends: Mapping[str, int]
 
 
 def output_lengths(records: Sequence[RequestRecord]) -> OutputLengths | None:
-    """Return the output lengths of requests; None where the server counts no tokens."""
+    """Return the output lengths of requests; None if the server counts no tokens."""
     done = [r for r in records if not r.failed]
     lengths = lengths_of(r.number_output_tokens for r in done)
     if lengths is None:
@@ -68,7 +68,7 @@ def output_lengths(records: Sequence[RequestRecord]) -> OutputLengths | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
-    """One prompt class at one load: its requests are judged together."""
+    """One prompt class at one load. The requests of a group are judged together."""
 
     prompt_class: str
     load: Load
@@ -83,14 +83,14 @@ class Group:
 
 
 def groups_of(blocks: Iterable[BlockResult]) -> tuple[Group, ...]:
-    """Return the groups in the order they were first measured."""
+    """Return the groups in the order in which they were first measured."""
     ordered = sorted(blocks, key=lambda b: b.block)
     return tuple(dict.fromkeys(Group(prompt_class=b.prompt_class, load=b.load) for b in ordered))
 
 
 @dataclass(frozen=True, kw_only=True)
 class VariantSummary:
-    """One variant in one group. `figures`: those that were measured, in the records' units."""
+    """One variant in one group. figures: the measured values, in the units of the records."""
 
     group: Group
     variant: str

@@ -1,11 +1,11 @@
-"""The verdict: what a token costs with speculation in the user's traffic, and every rule of it.
+"""The rules of the verdict: whether speculation lowers the cost of a token in the user's traffic.
 
-It is about the cost ratio: what an output token costs with the variant / with the baseline
-(`ratios`). A verdict holds only inside the latency limits of the user's service. Why it is not the
-ratio of inter-token latencies: docs/decisions/0015-the-verdict.md.
+The verdict is on the cost ratio: the cost of an output token with the variant / with the baseline
+(`ratios`). A verdict holds only if the latency limits of the user's service are kept.
+docs/decisions/0015-the-verdict.md says why it is not on the ratio of inter-token latencies.
 
-The noise floor is the cost ratio of two servers without speculation (the control). Why a verdict
-has to clear it: docs/decisions/0019-between-repetitions.md.
+The noise floor is the cost ratio of two servers without speculation (the control).
+docs/decisions/0019-between-repetitions.md says why a verdict has to clear the noise floor.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,9 +28,9 @@ from draftworth.records.transcripts import Transcripts
 def without_control(
     blocks: Sequence[BlockResult],
 ) -> tuple[tuple[BlockResult, ...], tuple[BlockResult, ...]]:
-    """Return the blocks that variants are judged by, and those of the control's rounds.
+    """Return the blocks that variants are judged by, and all blocks of the control's rounds.
 
-    The second part has the baseline's blocks of those rounds too: variants are down meanwhile.
+    In those rounds the control is compared with the baseline, and no variant is measured.
     """
     rounds = {_round(block) for block in blocks if block.variant == CONTROL}
     return (
@@ -46,9 +46,9 @@ def _round(block: BlockResult) -> tuple[object, ...]:
 def noise_floor(
     control: Sequence[BlockResult], traffic: Traffic, *, baseline: str, limits: Limits
 ) -> tuple[Estimate | None, str]:
-    """Return what a token costs on the baseline's second server / on its first, with its interval.
+    """Return the cost ratio control / baseline with its interval, and an empty string.
 
-    Without a noise floor, the second value says why.
+    Without a noise floor, return None and the reason.
     """
     if why := why_not_comparable(control, traffic, limits, (baseline, CONTROL)):
         return None, why
@@ -59,9 +59,9 @@ def noise_floor(
 
 
 def clears(judgement: Judgement, ratio: Estimate | None, floor: Estimate | None) -> bool | None:
-    """Return whether a verdict's interval lies beyond the noise floor, on the verdict's side.
+    """Return whether the cost ratio's interval lies outside the noise floor, on the verdict's side.
 
-    None for a verdict that is not on the cost, and where one of the two has no interval.
+    None if the verdict is neither cheaper nor more expensive, or if an interval is missing.
     """
     own, noise = interval_of(ratio), interval_of(floor)
     if own is None or noise is None:
@@ -72,10 +72,10 @@ def clears(judgement: Judgement, ratio: Estimate | None, floor: Estimate | None)
 
 
 def why_not_decided(judgement: Judgement, ratio: Estimate | None, floor: Estimate | None) -> str:
-    """Say why a verdict on the cost does not hold beside its noise floor; empty where it does.
+    """Say why the noise floor makes a verdict on the cost inconclusive; empty if it does not.
 
-    Where two servers without speculation are shown to differ, a variant that differs by no more
-    shows no effect of speculation.
+    If two servers without speculation are shown to differ, a variant that differs by no more than
+    they do shows no effect of speculation.
     """
     noise = interval_of(floor)
     if clears(judgement, ratio, floor) is not False or noise is None or noise[0] <= 1 <= noise[1]:
@@ -88,29 +88,29 @@ def why_not_decided(judgement: Judgement, ratio: Estimate | None, floor: Estimat
 
 _NO_LIMITS = Limits()
 _NO_TRANSCRIPTS: Transcripts = {}
-# A cost within a factor of 1.05 of the baseline's is no gain and no loss worth a second model.
+# A cost within a factor of 1.05 of the baseline's counts as equal: not worth a second model.
 INDIFFERENCE = 0.05
-# TTFT counts as unchanged when it is shown to be within a factor of 1.1 of the baseline's.
+# TTFT counts as unchanged if its whole interval is within a factor of 1.1 of the baseline's.
 TTFT_MARGIN = 0.1
-# Two one-sided tests at 3.5%: at the margin itself `unchanged` is then said in at most 5% of the
-# planted runs (docs/calibration.md), where tests at 5% said it in up to 6%.
+# Two one-sided tests at 3.5%: if the true ratio is at the margin, at most 5% of simulated runs say
+# `unchanged` (docs/calibration.md). With tests at 5%, up to 6% of these runs said so.
 TTFT_CONFIDENCE = 0.93
 TTFT_TAIL = 0.95
 
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """One variant against the baseline in a traffic.
+    """One variant compared with the baseline in a traffic.
 
     cost_ratio: variant / baseline of the cost of an output token; None where it is not known.
     floor: the noise floor; None: not measured.
-    reason_has_floor: the reason says the noise floor already.
-    compared_outputs: pairs with a text to compare; 0 where outputs were sampled.
-    likeness: of the outputs, beside the control's.
-    speedups: baseline / variant of the means of every metric that has one.
-    ttft_ratio, ttft_p95_ratio: variant / baseline, typical and at the 95th percentile, with 93%
-        intervals.
-    baseline_usd, variant_usd: of a million output tokens; None without a price.
+    reason_has_floor: the reason mentions the noise floor already.
+    compared_outputs: number of pairs whose outputs were compared; 0 if outputs were sampled.
+    likeness: how often the variant's outputs, and the control's, equal the baseline's.
+    speedups: by metric, of the mean; above 1 if the variant is better than the baseline.
+    ttft_ratio, ttft_p95_ratio: variant / baseline of the typical TTFT and of the 95th percentile,
+        with 93% intervals.
+    baseline_usd, variant_usd: cost of a million output tokens; None without a price.
     """
 
     traffic: Traffic
@@ -137,7 +137,7 @@ class Comparison:
 
     @property
     def name(self) -> str:
-        """The variant, and what it is compared with where that is not the run's baseline."""
+        """The variant's name, and what it is compared with if that is not the run's baseline."""
         against = f" against {AS_SHIPPED}" if self.baseline == AS_SHIPPED else ""
         return f"{self.variant}{against}"
 
@@ -159,12 +159,12 @@ class Comparison:
 
     @property
     def identical_share(self) -> float | None:
-        """Pairs with the same output / pairs whose outputs can be compared; None without any."""
+        """Pairs with identical outputs / pairs with compared outputs; None if there are none."""
         return self.identical_outputs / self.compared_outputs if self.compared_outputs else None
 
 
 def judge(cost_ratio: Estimate | None, check: LimitCheck) -> tuple[Judgement, str]:
-    """Return the verdict and its reason in one sentence: the first rule that applies."""
+    """Return the verdict of the first rule that applies, and its reason in one sentence."""
     if check.kept is False:
         return "outside the limits", check.reason
     if cost_ratio is None:
@@ -190,7 +190,7 @@ def judge(cost_ratio: Estimate | None, check: LimitCheck) -> tuple[Judgement, st
 
 
 def spoken_of(ratio: Estimate) -> str:
-    """Say which repetitions an interval speaks of; empty where it speaks of any like these."""
+    """Say for which repetitions an interval holds; empty if it holds for any similar repetition."""
     if ratio.repetitions >= MANY_REPETITIONS:
         return ""
     several = f" in these {ratio.repetitions} repetitions"
@@ -212,7 +212,7 @@ def compare(
 ) -> Comparison:
     """Judge one variant in a traffic.
 
-    sampled: the temperature was above 0. control: the blocks of the control's rounds.
+    sampled: the temperature was above 0. control: all blocks of the control's rounds.
     answers: checks of whether outputs are the target model's.
     """
     pairs = counting(paired(blocks, traffic, variant=variant, baseline=baseline))
@@ -300,7 +300,7 @@ def _speedup(pairs: Sequence[Pair], traffic: Traffic, metric: Metric) -> Estimat
 
 
 def _share_ratio(price: Price | None, variant: str, baseline: str) -> float:
-    """Return the ratio of the parts of a node that both take; 1 where they are not known."""
+    """Return the variant's share of a node / the baseline's; 1 if the shares are not known."""
     shares = price.node_shares if price else {}
     own, others = shares.get(variant), shares.get(baseline)
     return own / others if own and others else 1.0

@@ -1,8 +1,8 @@
-"""The winner of a run: which way of decoding to keep, at which loads it pays, what to watch.
+"""Finds the winner of a run: which variant to keep, at which loads it pays, what to watch.
 
 The headline of the report decides: the winner is the variant that it judges `cheaper per token`.
-Where every comparison is decided and none is cheaper, the baseline has won. While a comparison that
-could be cheaper is undecided, there is no winner: people would take one by default for measured.
+If every comparison is decided and no variant is cheaper, the baseline is the winner. If a variant
+that could be cheaper is undecided, there is no winner: a default would look like a measured result.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,12 +30,12 @@ class NoWinnerError(DraftworthError):
 
 @dataclass(frozen=True, kw_only=True)
 class WinnerFigures:
-    """The winner in one traffic, a prompt class or the traffic mix, at one load.
+    """The winner's figures in one traffic (a prompt class or the traffic mix) at one load.
 
-    judgement, cost_ratio, itl_speedup: of the winner against the baseline; None for the baseline.
-    itl_s, ttft_s: the mean of the classes' medians, weighted like their output tokens.
+    judgement, cost_ratio, itl_speedup: winner against baseline; None if the winner is the baseline.
+    itl_s, ttft_s: the mean of the classes' medians, weighted by their output tokens.
     break_even_tokens_per_step: the cost of a step in baseline steps, over all classes at this load;
-        None for the baseline, and where nothing shows its steps.
+        None if the winner is the baseline, or if its steps cannot be counted.
     """
 
     traffic: str
@@ -57,13 +57,13 @@ class WinnerFigures:
 class Winner:
     """The variant to keep, or the baseline where no variant pays, with the measured figures.
 
-    traffic: that of the headline: the traffic mix, or the only class.
+    traffic: the one that the headline is about, either the traffic mix or a class.
     figures: of every traffic and load; those of the headline's traffic are first.
     judged: the comparisons that the headline chose from.
-    cheaper_up_to: by length of prompts (None: their own), the highest concurrency up to which the
-        winner is shown to be cheaper at each one measured; empty for the baseline.
-    longest_context_tokens: input and output of its longest request; None if not counted.
-    has_counters: its server counted drafted and accepted tokens.
+    cheaper_up_to: by prompt length (None: prompts keep their own), the highest concurrency at which
+        the winner is cheaper, as at all lower ones; empty if it is the baseline.
+    longest_context_tokens: input + output of the winner's longest request; None if not counted.
+    has_counters: the winner's server counted drafted and accepted tokens.
     """
 
     variant: str
@@ -105,7 +105,7 @@ def winner_of(facts: RunFacts) -> Winner:
     variant = best.variant if best.judgement == handover.CHEAPER else result.baseline
     traffic, run = best.traffic.name, facts.run
     compared = [c for c in facts.comparisons if AS_SHIPPED not in (c.variant, c.baseline)]
-    # The traffic that the headline speaks of first; a traffic at a load has one comparison or more.
+    # The headline's traffic is first. Each traffic at each load has one comparison or more.
     traffics = dict.fromkeys((c.traffic.name, c.traffic.load) for c in compared)
     own_first = sorted(traffics, key=lambda place: place[0] != traffic)
     figures = (

@@ -1,1 +1,1 @@
-"""Which draft and window is best: predicted, then measured until no other can still beat it."""
+"""Finds the best draft and window: predicts all costs, measures until no other may be better."""

@@ -1,4 +1,4 @@
-"""How many candidates a search measures: certainly, on average in the simulated study, at most."""
+"""Computes how many candidates a search measures: at least, on average (simulated), and at most."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -9,9 +9,9 @@ from draftworth.searching.step_costs import first_candidate
 STUDY = "docs/search.md"
 
 
-# Candidates that simulated searches measured for the first draft and for each further one, of 13
-# windows a draft (benchmarks/search.py). One and two draft models were simulated, with a forecast
-# and without, and one head: a further head is taken as a further draft model without a forecast.
+# Mean number of candidates that simulated searches measured for the first draft and for each later
+# draft, with 13 windows per draft (benchmarks/search.py). Simulated: one and two draft models, with
+# and without a forecast, and one head. A later head is assumed to need as many as a later model.
 _TOLD = 2.1, 1.0
 _NOT_TOLD = 2.9, 2.0
 _HEADS = 2.6, 2.0
@@ -19,10 +19,10 @@ _HEADS = 2.6, 2.0
 
 @dataclass(frozen=True, kw_only=True)
 class Extent:
-    """The candidates that a search measures, unless its `stop` ends it before.
+    """The candidates that a search measures, unless its `stop` ends it earlier.
 
-    certain: measured whatever is found, in this order. others: may be measured too.
-    average: number of both, in simulated searches of this kind.
+    certain: measured in any case, in this order. others: candidates that may be measured too.
+    average: mean number of measured candidates in simulated searches of this kind.
     """
 
     certain: tuple[Candidate, ...]
@@ -37,7 +37,7 @@ class Extent:
 def extent(search: Search, *, reads_outputs: bool) -> Extent:
     """Return which candidates a search measures.
 
-    reads_outputs: drafts that can do so read the baseline's outputs while the run lasts.
+    reads_outputs: the draft models (not heads) read the baseline's outputs during the run.
     """
     drafts = {candidate.draft for candidate in search.candidates}
     told = {c.draft for c in search.candidates if c.variant in search.forecast}
@@ -55,12 +55,12 @@ def extent(search: Search, *, reads_outputs: bool) -> Extent:
 
 
 def _certain(search: Search, told: Collection[str]) -> tuple[Candidate, ...]:
-    """Apply the rules of `SearchState.next`: the candidates that are asked for, else the first one;
-    then one of each draft whose tokens a step cannot be predicted otherwise.
+    """Return what `SearchState.next` always measures: the candidates that are asked for, else the
+    first one; then one of each other draft whose tokens per step cannot be predicted.
 
-    told: the drafts whose tokens a step can be predicted.
+    told: the drafts whose tokens per step can be predicted.
 
-    A second one of a draft is not certain: the first may show that none is worth measuring.
+    A second candidate of a draft is not certain: the first may show that no more are needed.
     """
     asked_for = tuple(c for c in search.candidates if c.is_asked_for)
     certain = asked_for or (first_candidate(search.candidates),)

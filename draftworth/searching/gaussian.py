@@ -1,4 +1,4 @@
-"""Uncertain numbers that are correlated: a measurement of one changes what is known of all.
+"""Estimates correlated numbers: a measurement of one number changes the estimates of all.
 
 A Gaussian process over finitely many points (Rasmussen and Williams 2006, "Gaussian Processes for
 Machine Learning", section 2.2), conditioned on one measurement after the other.
@@ -16,7 +16,7 @@ _STANDARD = NormalDist()
 
 @dataclass(frozen=True, kw_only=True)
 class Gaussian:
-    """Normal numbers with their covariance[i][j]."""
+    """Normally distributed numbers, with their means and the covariance[i][j] of i and j."""
 
     means: Sequence[float]
     covariance: Sequence[Sequence[float]]
@@ -39,7 +39,7 @@ class Gaussian:
         return math.sqrt(max(0.0, self.covariance[index][index]))
 
     def difference(self, one: int, other: int, *, factor: float = 1.0) -> Normal:
-        """Return factor x one - other."""
+        """Return the distribution of factor x (number `one`) - (number `other`)."""
         variance = (
             factor**2 * self.covariance[one][one]
             + self.covariance[other][other]

@@ -1,4 +1,4 @@
-"""The figures of a run's blocks that a search uses: the baseline, candidates, their steps."""
+"""Computes, from blocks, a search's figures of the baseline, of candidates and of their steps."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -12,14 +12,14 @@ from draftworth.records.results import BlockResult, RequestRecord
 from draftworth.searching.policy import ClassTimes, MeasuredCandidate
 from draftworth.speculation import acceptance_of
 
-# Of a measured cost's logarithm: a smaller deviation of a few blocks is chance.
+# Least standard deviation of a measured cost's logarithm: few blocks show less only by chance.
 _LEAST_DEVIATION = 0.004
 
 
 def class_times(
     blocks: Iterable[BlockResult], traffic: Traffic, baseline: str
 ) -> dict[str, ClassTimes]:
-    """Return the baseline by prompt class, without classes that have no figures."""
+    """Return the baseline's times by prompt class, without classes that have no figures."""
     measured = [block for block in blocks if block.variant == baseline]
     found = {}
     for group in traffic.groups:
@@ -39,13 +39,13 @@ def class_times(
 def measured_of(
     blocks: Sequence[BlockResult], traffic: Traffic, *, variant: str, baseline: str
 ) -> MeasuredCandidate | None:
-    """Return a candidate beside the baseline of the same rounds; None without a cost ratio."""
+    """Return a candidate's cost against the baseline in the same rounds; None if not known."""
     pairs = counting(paired(blocks, traffic, variant=variant, baseline=baseline))
     ratio = log_cost_ratio(pairs, traffic)
     if ratio is None:
         return None
     found = spread(ratio.parts)
-    # All candidates answer the same prompts, so the differences of prompts are no error here.
+    # All candidates answer the same prompts, so differences between prompts are no error here.
     variance = found.within.variance - found.of_prompts.variance if found else 1.0
     whole_s = _per_token(pairs, traffic, _whole_s, lambda pair: pair.plain)
     first_s = _per_token(pairs, traffic, _first_s, lambda pair: pair.drafted)
@@ -59,10 +59,10 @@ def measured_of(
 def longer_than(
     blocks: Iterable[BlockResult], traffic: Traffic, *, variant: str, checked: int
 ) -> dict[str, list[float]]:
-    """Return by prompt class the parts of a candidate's steps with more than 1, 2, ... tokens.
+    """Return, by prompt class, which shares of a candidate's steps have more than 1, 2, ... tokens.
 
-    They come from the server's counters; without counters, from the one acceptance at every depth
-    that explains the mean of the chunks. Classes with neither are left out.
+    The server's counters give the shares. Without counters, one acceptance is assumed for all
+    drafts of a step, and fitted to the mean tokens of a chunk. Classes without either are left out.
     """
     own = [block for block in blocks if block.variant == variant]
     found = {}

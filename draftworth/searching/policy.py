@@ -1,11 +1,11 @@
-"""Which candidate to measure next: predict the cost of all, measure those that may be the best.
+"""Chooses the candidate to measure next, by predicting the cost of every candidate.
 
-The cost of a token with a candidate / without a draft has a part before the first token, and the
-rest: step cost / tokens a step, class by class. Tokens a step are predicted (`yields`), step costs
-are fitted over the measured candidates (`step_costs`), which shares their uncertainty. Of those
-that may be better than the best so far by more than `within`, the one with the lowest expected cost
-is next; without one, the search ends. At first, no draft is the best, at a cost of 1.
-(`benchmarks/search.py` shows how good and how short such searches are.)
+Cost means the cost of a token with a candidate / without a draft: a part before the first token,
+plus step cost / tokens per step in each class. Tokens per step are predicted (`yields`). Step costs
+are fitted to all measured candidates, with correlated errors (`step_costs`). Of the candidates that
+may be cheaper than the best so far by more than `within`, the one with the lowest expected cost is
+next; if there is none, the search ends. At the start, the best is a cost of 1: without a draft.
+(`benchmarks/search.py` shows how good the results are, and how many candidates are measured.)
 """
 
 import math
@@ -18,7 +18,7 @@ from draftworth.searching.gaussian import Gaussian, Normal
 from draftworth.searching.step_costs import first_candidate, step_costs_before
 from draftworth.searching.yields import Yield
 
-# A candidate that is less likely to be better by more than `within` is left out.
+# A candidate is measured only if it is better by `within` with more than this probability.
 LEAST_CHANCE = 0.12
 # Half-width of an interval of 95%, in standard deviations.
 NORMAL_95 = 1.96
@@ -26,9 +26,9 @@ NORMAL_95 = 1.96
 
 @dataclass(frozen=True, kw_only=True)
 class ClassTimes:
-    """The baseline in one prompt class: seconds for each output token.
+    """The baseline's seconds per output token in one prompt class.
 
-    weight: the class's part of the output tokens. first_s: before the first token.
+    weight: the class's share of output tokens. first_s: before the first token; decoding_s: after.
     """
 
     weight: float
@@ -42,10 +42,10 @@ class ClassTimes:
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredCandidate:
-    """A candidate that was measured beside the baseline.
+    """A candidate that was measured in the same rounds as the baseline.
 
-    cost: of a token / the baseline's. deviation: of its logarithm, from round to round; prompts
-        have no part in it. first: the part of `cost` before the first token.
+    cost: of a token / the baseline's. deviation: standard deviation of the cost's logarithm between
+        rounds, not between prompts. first: the part of `cost` before the first token.
     """
 
     cost: float
@@ -55,11 +55,11 @@ class MeasuredCandidate:
 
 @dataclass(frozen=True, kw_only=True)
 class CandidateForecast:
-    """The cost of a token with a candidate / without a draft.
+    """The expected cost of a token with a candidate / without a draft.
 
-    chance: that it is better than the best so far by more than `within`; 0 if it is measured.
-    gain: the expected improvement, as a part of the baseline's cost. step_cost: in baseline steps.
-    tokens: a step, by prompt class. cost_by_class: of a token.
+    chance: probability that it beats the best so far by more than `within`; 0 if it is measured.
+    gain: the expected improvement, as a share of the baseline's cost. step_cost: in baseline steps.
+    tokens: tokens per step, by prompt class. cost_by_class: `cost` in each prompt class.
     """
 
     candidate: Candidate
@@ -75,8 +75,8 @@ class CandidateForecast:
 class SearchState:
     """A search with everything that was measured so far.
 
-    candidates: those that can be measured. baseline: by prompt class. measured: in the order of
-        measuring. yields: of the candidates whose tokens a step can be predicted.
+    candidates: those that can be measured. baseline: times by prompt class. measured: in the order
+        of measuring. yields: tokens per step of each candidate for which they can be predicted.
     """
 
     search: Search
@@ -95,7 +95,7 @@ class SearchState:
 
     @property
     def next(self) -> Candidate | None:
-        """The candidate to measure; None: no other may be better by more than `within`."""
+        """The candidate to measure next; None if no other may be better by more than `within`."""
         open_ones = [c for c in self.candidates if c not in self.measured]
         if not self.measured:
             return first_candidate(open_ones) if open_ones else None
@@ -103,14 +103,14 @@ class SearchState:
             return asked_for[0]
         if likely := [f for f in self.forecasts if f.chance > LEAST_CHANCE]:
             return min(likely, key=lambda f: f.cost.value).candidate
-        # A draft of which nothing is known comes last: no cost can be expected of it.
+        # Drafts without predicted tokens per step are last, because their cost is unknown.
         unknown = [c for c in open_ones if c not in self.yields]
         own = [c for c in unknown if c.draft == unknown[0].draft]
         return first_candidate(own) if own else None
 
     @property
     def sureness(self) -> float:
-        """A lower bound for the chance that no candidate beats the best by more than `within`."""
+        """A lower bound of the probability that no other is better by more than `within`."""
         return max(0.0, 1 - math.fsum(f.chance for f in self.forecasts))
 
     @cached_property
@@ -148,7 +148,7 @@ class SearchState:
         )
 
     def _lead(self, index: int, *, factor: float = 1.0) -> Normal:
-        """Return factor x the cost of the best so far, which may be no draft, - a candidate's."""
+        """Return factor x (the best cost so far, 1 if no candidate pays) - (a candidate's cost)."""
         if self.pays:
             return self._costs.difference(self._index[self.best], index, factor=factor)
         costs = self._costs
@@ -156,7 +156,7 @@ class SearchState:
 
     @cached_property
     def _decoding(self) -> list[float]:
-        """Each candidate's cost of a token after the first, if a step cost one baseline step."""
+        """Each candidate's cost without the part before the first token, for a step cost of 1."""
         return [
             math.fsum(
                 t.weight * t.decoding_s / self.yields[c].tokens[name]
@@ -167,7 +167,7 @@ class SearchState:
         ]
 
     def _class_cost(self, candidate: Candidate, name: str, step_cost: float) -> float:
-        """Return the cost in one class; time before the first token grows as in all classes."""
+        """Return the cost in one class; in all classes, TTFT grows by the same factor."""
         own = self.baseline[name]
         first_s = math.fsum(t.weight * t.first_s for t in self.baseline.values())
         slower = self._first(candidate) * self.baseline_s / first_s if first_s else 1.0
@@ -179,7 +179,7 @@ class SearchState:
         return math.fsum(t.weight * t.seconds for t in self.baseline.values())
 
     def _first(self, candidate: Candidate) -> float:
-        """Return the part before the first token; for others, the mean of the measured ones."""
+        """Return the cost before the first token: measured, or the mean of measured candidates."""
         if candidate in self.measured:
             return self.measured[candidate].first
         own = [m.first for c, m in self.measured.items() if c.draft == candidate.draft]
@@ -189,7 +189,7 @@ class SearchState:
     @cached_property
     def _costs(self) -> Gaussian:
         costs = self._costs_before
-        # All share one error, because few blocks of each show it badly.
+        # One mean variance for all candidates: a candidate's few blocks estimate its own badly.
         squares = [seen.deviation**2 for seen in self.measured.values()]
         variance = math.fsum(squares) / len(squares) if squares else 0.0
         for candidate, seen in self.measured.items():
@@ -233,7 +233,7 @@ def search_result(
     failed: Mapping[str, str],
     ended: str,
 ) -> SearchResult:
-    """Return the record of a search, for `search.json`.
+    """Return the result of a search as the record of `search.json`.
 
     expected: the forecast of each measured candidate before it was measured.
     """

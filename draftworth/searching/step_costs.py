@@ -1,9 +1,9 @@
-"""The cost of a step of each candidate in baseline steps, before any is measured.
+"""Estimates each candidate's step cost, in baseline steps, before any candidate is measured.
 
-Published figures (`catalog.yaml`) say little, so only the shape is assumed, with wide deviations: a
-fixed part; a part for each drafted token, mostly the same in all drafts; a part for each checked
-token, large for a mixture of experts; a jump beyond an engine's tile; and some unevenness from
-window to window. Two or three measured windows settle all but the last.
+Published figures (`catalog.yaml`) say little, so a sum of parts with large deviations is assumed: a
+fixed part; a part per drafted token, mostly the same for all drafts; a part per checked token,
+which is large for a mixture of experts; a jump if a step exceeds the engine's tile; and small
+differences between windows. Two or three measured windows determine all parts but the last.
 """
 
 from collections.abc import Sequence
@@ -16,17 +16,17 @@ from draftworth.speculation import TOKENS_BEFORE_A_JUMP, step_cost
 _FIXED = 0.1
 _JUMP = 0.25
 _PER_CHECKED = 0.25
-# Of the cost of a drafted token: the part that is each draft's own, and the least deviation.
+# Cost per drafted token: a draft's own deviation / the common one; the least common deviation.
 _OWN_PART = 0.25
 _LEAST_PER_DRAFTED = 0.05
-# The part that is proportional to the size of the draft; the rest is the same in all drafts.
+# Share of a draft's time that is proportional to its size; the rest is the same for all drafts.
 _BY_SIZE = 0.7
-# From one window to the next, beside all of the above.
+# Between one window and the next, in addition to the parts above.
 _UNEVEN = 0.008
 
 
 def step_costs_before(search: Search) -> Gaussian:
-    """Return the costs of all candidates, in their order, before any is measured."""
+    """Return the estimated step costs of `search.candidates` before any is measured."""
     low, high = search.step_cost_per_draft
     each = (low + high) / 2
     unknown = max((high - low) / 2, _LEAST_PER_DRAFTED)
@@ -51,15 +51,15 @@ def _together(one: Candidate, other: Candidate, per_drafted: float) -> float:
 
 
 def _drafting(candidate: Candidate) -> float:
-    """Return the time of a step's passes of the draft, in passes of the first draft."""
+    """Return a step's drafting time, in units of one pass of the first candidate's draft."""
     return candidate.window * (1 - _BY_SIZE + _BY_SIZE * candidate.draft_size)
 
 
 def first_candidate(candidates: Sequence[Candidate]) -> Candidate:
     """Return the candidate to measure first.
 
-    It is the first draft's longest window below a jump in the cost of a step: it bounds the costs
-    of all shorter windows, and the next longer one that is measured shows the jump.
+    If none is asked for, it is the first draft's longest window below a jump in the step cost. No
+    shorter window costs more per step, and a longer window that is measured next shows the jump.
     """
     asked_for = [c for c in candidates if c.is_asked_for]
     own = [c for c in candidates if c.draft == candidates[0].draft]

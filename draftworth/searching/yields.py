@@ -1,9 +1,9 @@
-"""Tokens a step that each candidate will yield, with their error.
+"""Predicts the tokens per step of each candidate, with the error of the prediction.
 
-A draft model reads only the text, so one pass over the baseline's outputs shows them for every
-window (`analysis/costs`). A head reads the target's hidden states: other windows are taken to
-be accepted as often as a measured one at the same depth. That is not exact, because their steps
-begin elsewhere in the text; it matters less, the nearer the two are.
+A draft model reads only the text, so one pass over the baseline's outputs gives the tokens per step
+of every window (`analysis/costs`). A head reads the target's hidden states: its n-th drafted token
+is assumed to be accepted as often as in a measured window. This is not exact, because steps begin
+at other positions of the text; the error is smaller if the two windows are of similar length.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from dataclasses import dataclass
 
 from draftworth.records.search import Candidate
 
-# Deviation of a prediction from the text, as servers showed it (docs/estimate.md).
+# Deviation of a prediction from the text, as measured on servers (docs/estimate.md).
 FROM_TEXT = 0.005
-# Deviation of a prediction from measured windows, for a window that is e times as long or as short:
-# between and below them, and beyond the longest.
+# Deviation of a prediction for a window that is e times longer or shorter than the nearest measured
+# one: up to the longest measured window, and beyond that.
 _BETWEEN, _BEYOND = 0.05, 0.15
 
 
 @dataclass(frozen=True, kw_only=True)
 class Yield:
-    """Tokens a step, by prompt class.
+    """Tokens per step, by prompt class.
 
-    anchor: the logarithm of the measured window that they come from; deviation: of their logarithm.
+    anchor: logarithm of the nearest measured window. deviation: of the logarithm of `tokens`.
     """
 
     tokens: Mapping[str, float]
@@ -33,7 +33,7 @@ class Yield:
     deviation: float = FROM_TEXT
 
     def together(self, other: Yield, *, same_draft: bool) -> float:
-        """Return the covariance of both logarithms: an error goes on in windows further away."""
+        """Return the covariance of both logarithms: predictions with one anchor share an error."""
         if not same_draft or self.anchor != other.anchor:
             return 0.0
         return min(self.deviation, other.deviation) ** 2
@@ -42,10 +42,10 @@ class Yield:
 def from_measured(
     candidate: Candidate, longer_than: Mapping[Candidate, Mapping[str, Sequence[float]]]
 ) -> Yield | None:
-    """Predict a candidate from others of its draft; None where none of them is measured.
+    """Predict a candidate from measured candidates of its draft; None if there are none.
 
-    longer_than: of each measured candidate, by prompt class, the parts of its steps with more than
-        1, 2, ... tokens.
+    longer_than: for each measured candidate and prompt class, the shares of its steps with more
+        than 1, 2, ... tokens.
     """
     own = sorted(
         (c for c in longer_than if c.draft == candidate.draft), key=lambda c: (c.checked, c.window)
@@ -77,7 +77,7 @@ def from_measured(
 
 
 def _tokens(longer_than: Sequence[float], checked: int) -> float:
-    """Add 1 and the parts of longer steps; beyond the measured depth they fall as at its end."""
+    """Return 1 + the sum of `checked` shares; unmeasured ones shrink by the last measured ratio."""
     parts = [*longer_than[:checked]]
     fall = longer_than[-1] / longer_than[-2] if len(longer_than) > 1 and longer_than[-2] else 0.5
     while len(parts) < checked:
@@ -86,7 +86,7 @@ def _tokens(longer_than: Sequence[float], checked: int) -> float:
 
 
 def _between(known: Sequence[tuple[float, float]], place: float) -> float:
-    """Interpolate between the logarithms at two places; with one place, take its value."""
+    """Interpolate the logarithm of the value between two places; with one, return its value."""
     (first, value), (last, other) = known[0], known[-1]
     if last == first:
         return value
