@@ -174,7 +174,7 @@ class _Rehearsal:
         if not (local.search.drafts_read_text and local.reads_outputs and as_they_are):
             return reads_nothing
         baseline = next(v.name for v in local.variants if v.is_baseline)
-        drafts = dict.fromkeys(candidate.draft for candidate in local.search.candidates)
+        drafts = dict.fromkeys(variant.draft for variant in local.variants if variant.draft)
         reader = self._reader(local)
 
         def read(run_id: str, blocks: Sequence[BlockResult]) -> Mapping[str, Sequence[Reading]]:

@@ -22,7 +22,6 @@ from charts.serving import claim_template_spec
 from charts.storage import ARTIFACTS_PATH, bucket_volumes, claim_spec, volume_spec
 from charts.winner.measured import Object
 from draftworth.experiment.catalog import ArtifactFolder, CompilerCache
-from draftworth.experiment.variants import Speculative
 from draftworth.planning.resolved import (
     NeuronVariant,
     ResolvedLocal,
@@ -49,7 +48,7 @@ def local_pod(
 ) -> Object:
     """Return the spec of a pod on a CPU that reads its checkpoints from `checkpoints_claim`."""
     roles = {"target": ModelPaths().target}
-    if isinstance(variant.spec, Speculative):
+    if variant.draft:
         roles["draft"] = ModelPaths().draft
     server: Object = {
         "name": vllm_pod.CONTAINER_NAME,

@@ -164,13 +164,13 @@ def _estimates(
 
 def _method(experiment: ResolvedExperiment) -> tuple[str, Mapping[int, int]]:
     variants = [v.spec for v in experiment.variants if v.speculates]
-    facts = catalog()
+    methods = catalog().methods
+    able = ", ".join(name for name, facts in methods.items() if not facts.refuses_estimate)
     for variant in variants:
-        if facts.methods[variant.method].draft != "causal_lm":
+        if reason := methods[variant.method].refuses_estimate:
             raise UserInputError(
                 f"{experiment.path}: variants: {variant.name}: method: given {variant.method}, "
-                "allowed: a draft model (fused_draft, draft_model), because EAGLE and DFlash "
-                "heads read the target's hidden states, which no text holds; next: measure it"
+                f"allowed: a draft model ({able}), because {reason}; next: measure it"
             )
     method = variants[0].method
     served = experiment.spec.release_facts.methods[method]

@@ -144,7 +144,8 @@ def find_cases(path: Path, *, most_tokens: int | None = None) -> tuple[Case, ...
     )
 
 
-def _load(given: argparse.Namespace) -> Load:
+def load_of(given: argparse.Namespace) -> Load:
+    """Return the load that the options ask for; raise UserInputError if it is more than a round."""
     if given.requests_per_second is not None:
         return PoissonLoad(requests_per_second=given.requests_per_second)
     concurrency, requests = given.concurrency, given.requests_per_case
@@ -197,7 +198,7 @@ def _run_spec(given: argparse.Namespace) -> run_specification.RunSpec:
             token_ids=given.token_ids,
         ),
         cases=_cases(given.prompts, given.output_tokens),
-        loads=(_load(given),),
+        loads=(load_of(given),),
         load_generator="asyncio",
         sampling=run_specification.Sampling(
             requests_per_round=given.requests_per_case,

@@ -116,15 +116,8 @@ def _variants_lines(experiment: resolved.ResolvedExperiment) -> Iterator[str]:
 
 
 def _decoding_line(variant: resolved.ResolvedVariant) -> str:
-    decoding = "one token a step (the baseline)"
-    if variant.spec.keeps_engine_defaults:
-        decoding = "one token a step, with the engine's own defaults (beside the baseline)"
-    if variant.speculates:
-        decoding = (
-            f"{variant.spec.method}, draft {variant.draft}, window {variant.spec.window}, at most "
-            f"{variant.max_tokens_per_step} tokens a step"
-        )
-    return f"variant     {variant.name}: {decoding}"
+    most = f", at most {variant.max_tokens_per_step} tokens a step" if variant.speculates else ""
+    return f"variant     {variant.name}: {variant.spec.words}{most}"
 
 
 def _variant_lines(

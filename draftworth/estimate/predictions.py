@@ -8,7 +8,6 @@ from draftworth.errors import DraftworthError
 from draftworth.estimate.outputs import GivenOutputs, given_outputs
 from draftworth.estimate.reader import Reader
 from draftworth.experiment.model import beside
-from draftworth.experiment.variants import LocalSpeculative
 from draftworth.planning.resolved import ResolvedExperiment, ResolvedLocal
 from draftworth.records.codec import dump_record
 from draftworth.records.likelihoods import (
@@ -36,8 +35,8 @@ def predict(experiment: ResolvedLocal, run_folder: Path, reader: Reader) -> tupl
 
 def draft_folders(experiment: ResolvedLocal) -> list[Path]:
     """Return the folders of the experiment's drafts, each once."""
-    specs = [v.spec for v in experiment.variants if isinstance(v.spec, LocalSpeculative)]
-    return list(dict.fromkeys(beside(experiment.path, spec.draft.path) for spec in specs))
+    drafts = (variant.draft for variant in experiment.variants)
+    return list(dict.fromkeys(beside(experiment.path, draft) for draft in drafts if draft))
 
 
 def compare(
@@ -50,8 +49,9 @@ def compare(
     checked = {
         variant.name: most - 1
         for variant in experiment.variants
-        if isinstance(variant.spec, LocalSpeculative)
-        and beside(experiment.path, variant.spec.draft.path) == Path(os.path.realpath(draft))
+        if variant.draft
+        and not variant.spec.hub_draft
+        and beside(experiment.path, variant.draft) == Path(os.path.realpath(draft))
         and (most := given.run.result.max_tokens_per_step.get(variant.name))
     }
     yield from predictions_of(given.run, given.transcripts, readings, checked)

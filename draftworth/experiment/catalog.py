@@ -13,13 +13,22 @@ from draftworth.speculation import most_tokens_per_step
 NO_SPECULATION: Final = "none"
 
 ModelKind = Literal["causal_lm", "eagle3_head", "dflash_head"]
+DraftKind = ModelKind | Literal["any"] | None
+KIND_WORDS: Final[dict[DraftKind, str]] = {
+    "causal_lm": "a causal language model",
+    "eagle3_head": "an EAGLE3 head",
+    "dflash_head": "a DFlash head",
+    "any": "any model",
+    None: "no model",
+}
 Platform = Literal["neuron", "local"]
 
 
 class Method(StrictModel):
     """A way to speculate, on any release."""
 
-    draft: ModelKind | Literal["any"]
+    draft: DraftKind
+    """None: no model drafts."""
     tokenizer: DraftTokenizer
     """Whether the draft must have a tokenizer of its own, equal to the target's."""
     fixed_window: bool = False
@@ -27,6 +36,17 @@ class Method(StrictModel):
     step_cost_per_draft: tuple[float, float] | None = None
     """Cost that each drafted token adds to a step, in baseline steps: lowest and highest published;
     None: not known."""
+
+    def takes(self, kind: ModelKind) -> bool:
+        return self.draft in (kind, "any")
+
+    @property
+    def refuses_estimate(self) -> str:
+        """The reason why no pass of a draft over text predicts its yield; empty: one does."""
+        if self.draft is None:
+            return "no model drafts"
+        heads = "its drafts read the target's hidden states, which no text holds"
+        return "" if self.draft == "causal_lm" else heads
 
 
 class UnservedMethod(StrictModel):
@@ -152,6 +172,10 @@ class Catalog(StrictModel):
     releases: dict[str, Release]
     models: dict[str, ModelFacts]
     instances: dict[str, Accelerator]
+
+    @property
+    def methods_with_draft(self) -> dict[str, Method]:
+        return {name: method for name, method in self.methods.items() if method.draft}
 
 
 @cache

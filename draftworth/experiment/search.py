@@ -14,7 +14,7 @@ from pydantic_core import PydanticCustomError
 
 from draftworth.errors import Key
 from draftworth.experiment import strict, variants
-from draftworth.experiment.catalog import catalog
+from draftworth.experiment.catalog import Method, catalog
 
 Draft = variants.HubModel | variants.LocalModel
 # Twice the largest window that anybody has published figures of.
@@ -64,6 +64,7 @@ Windows = Annotated[
     strict.EachOnce,
     BeforeValidator(_windows, json_schema_input_type=WindowsText | WindowList),
 ]
+NumberOfDrafts = Field(min_length=1, max_length=MAX_CANDIDATES)
 Share = Annotated[float, Field(ge=0.001, le=0.5)]
 ShareText = Annotated[str, Field(pattern=strict.PERCENT_PATTERN)]
 
@@ -89,7 +90,7 @@ class Stop(strict.StrictModel):
 class Search(strict.StrictModel):
     """A search over each draft with each window."""
 
-    method: str = Field(json_schema_extra={"enum": [*catalog().methods]})
+    method: str = Field(json_schema_extra={"enum": [*catalog().methods_with_draft]})
     """how tokens are drafted"""
     drafts: tuple[Draft, ...]
     windows: Windows | None = None
@@ -101,36 +102,37 @@ class Search(strict.StrictModel):
     """when the search has cost enough"""
 
     @property
+    def known_method(self) -> Method | None:
+        """None for a method that is unknown or takes no draft: rules refuse it."""
+        return catalog().methods_with_draft.get(self.method)
+
+    @property
     def has_own_windows(self) -> bool:
         """Whether each draft was trained for one window, so that drafts alone are searched."""
-        method = catalog().methods.get(self.method)
-        return method is not None and method.fixed_window
+        return self.known_method is not None and self.known_method.fixed_window
 
     def windows_of(self, draft: Draft) -> tuple[int, ...]:
         if not self.has_own_windows:
             return self.windows or ()
-        facts = draft.facts if isinstance(draft, variants.HubModel) else None
-        return (facts.window,) if facts and facts.window else ()
+        return (draft.facts.window,) if draft.facts and draft.facts.window else ()
 
     def candidates(
         self, by_hand: Iterable[variants.Variant]
-    ) -> Iterator[tuple[Place, variants.HubSpeculative | variants.LocalSpeculative]]:
+    ) -> Iterator[tuple[Place, variants.Variant]]:
         """Yield the candidates, draft by draft in the file's order, without those by hand.
 
-        Rules refuse a draft with the name of an earlier one, and an unknown method: neither
-        yields a candidate.
+        Rules refuse a draft with the name of an earlier one, and a method that is unknown or takes
+        no draft: none of them yields a candidate.
         """
         decodings = {variant.decoding for variant in by_hand}
         stems = [name_stem(draft.given) for draft in self.drafts]
-        for index, draft in enumerate(self.drafts if self.method in catalog().methods else ()):
+        for index, draft in enumerate(self.drafts if self.known_method else ()):
             for window in self.windows_of(draft) if stems.index(stems[index]) == index else ():
                 candidate = self._candidate(draft, window)
                 if candidate.decoding not in decodings:
                     yield self._place(index), candidate
 
-    def _candidate(
-        self, draft: Draft, window: int
-    ) -> variants.HubSpeculative | variants.LocalSpeculative:
+    def _candidate(self, draft: Draft, window: int) -> variants.Variant:
         name = f"{name_stem(draft.given)}-k{window}"
         if isinstance(draft, variants.HubModel):
             return variants.HubSpeculative(
@@ -148,16 +150,14 @@ class Search(strict.StrictModel):
 class HubSearch(Search):
     """A search over drafts of the model hub."""
 
-    drafts: Annotated[tuple[variants.HubModel, ...], Field(min_length=1, max_length=MAX_CANDIDATES)]
+    drafts: Annotated[tuple[variants.HubModel, ...], NumberOfDrafts]
     """draft models or heads, each tried with each window"""
 
 
 class LocalSearch(Search):
     """A search over draft folders on this machine."""
 
-    drafts: Annotated[
-        tuple[variants.LocalModel, ...], Field(min_length=1, max_length=MAX_CANDIDATES)
-    ]
+    drafts: Annotated[tuple[variants.LocalModel, ...], NumberOfDrafts]
     """draft models, each tried with each window"""
 
 

@@ -49,6 +49,7 @@ class HubModel(strict.StrictModel):
 class LocalModel(strict.StrictModel):
     """A checkpoint folder on this machine."""
 
+    facts: ClassVar[None] = None
     path: str = Field(description="checkpoint folder, relative to the experiment file")
 
     @property
@@ -61,29 +62,23 @@ class _Method(strict.StrictModel):
     keeps_engine_defaults: ClassVar[bool] = False
 
     @property
-    def hub_draft(self) -> HubModel | None:
-        return None
-
-    @property
-    def given_draft(self) -> str | None:
-        return None
-
-    @property
     def decoding(self) -> str:
         """Everything but the name, as JSON: two variants that share it decode alike."""
         return self.model_dump_json(exclude={"name"})
 
 
 class _WithoutSpeculation(_Method):
-    @property
-    def window(self) -> None:
-        return None
+    words: ClassVar[str]
+    window: ClassVar[None] = None
+    given_draft: ClassVar[None] = None
+    hub_draft: ClassVar[None] = None
 
 
 class Baseline(_WithoutSpeculation):
     """Decoding without speculation."""
 
     is_baseline = True
+    words = "one token a step (the baseline)"
     name: strict.Name = Field(description="DNS name, unique in the experiment")
     method: Literal["none"] = Field(description="`none` is the baseline; there is exactly one")
 
@@ -95,6 +90,7 @@ class AsShipped(_WithoutSpeculation):
     """
 
     keeps_engine_defaults = True
+    words = "one token a step, with the engine's own defaults (beside the baseline)"
     name: Literal["baseline-as-shipped"] = AS_SHIPPED
     method: Literal["none"] = NO_SPECULATION
 
@@ -110,18 +106,22 @@ class Speculative(_Method):
     draft: HubModel | LocalModel
 
     @property
+    def words(self) -> str:
+        return f"{self.method}, draft {self.draft.given}, window {self.window}"
+
+    @property
     def given_draft(self) -> str:
         return self.draft.given
+
+    @property
+    def hub_draft(self) -> HubModel | None:
+        return self.draft if isinstance(self.draft, HubModel) else None
 
 
 class HubSpeculative(Speculative):
     """Speculation with a draft of the model hub."""
 
     draft: HubModel = Field(description="the draft model or EAGLE head")
-
-    @property
-    def hub_draft(self) -> HubModel:
-        return self.draft
 
 
 class LocalSpeculative(Speculative):

@@ -1,7 +1,7 @@
 """The experiment file's workload: the requests that every variant gets, and how they are sent."""
 
 from dataclasses import replace
-from typing import Annotated, Literal, cast
+from typing import Annotated, ClassVar, Literal, cast
 
 from pydantic import Discriminator, Field, Tag
 
@@ -34,17 +34,19 @@ class PromptClass(strict.StrictModel):
 
 
 class _Load(strict.StrictModel):
+    key: ClassVar[str]
+
     def key_of(self, rung: int) -> Key:
         """Return the key of a rung's value: `concurrency`, or `concurrencies` and the rung."""
-        (name,) = type(self).model_fields.keys() - {"kind"}
-        if isinstance(getattr(self, name), tuple):
-            return (name, rung)
-        return (name,)
+        if isinstance(getattr(self, self.key), tuple):
+            return (self.key, rung)
+        return (self.key,)
 
 
 class ConcurrencyLoad(_Load):
     """A fixed number of requests in flight."""
 
+    key = "concurrency"
     kind: Literal["concurrency"]
     concurrency: strict.PositiveInt = Field(description="requests in flight")
 
@@ -55,6 +57,7 @@ class ConcurrencyLoad(_Load):
 class PoissonLoad(_Load):
     """Requests at random times, whatever is still in flight."""
 
+    key = "requests_per_second"
     kind: Literal["poisson"]
     requests_per_second: strict.PositiveFloat = Field(description="mean rate")
 
@@ -65,6 +68,7 @@ class PoissonLoad(_Load):
 class LadderLoad(_Load):
     """One concurrency after the other."""
 
+    key = "concurrencies"
     kind: Literal["ladder"]
     concurrencies: Annotated[tuple[strict.PositiveInt, ...], Field(min_length=1), strict.EachOnce]
     """requests in flight on each rung"""
@@ -76,6 +80,7 @@ class LadderLoad(_Load):
 class RatesLoad(_Load):
     """One Poisson rate after the other: the answer is the highest that keeps `limits`."""
 
+    key = "rates"
     kind: Literal["poisson_ladder"]
     rates: Annotated[tuple[strict.PositiveFloat, ...], Field(min_length=1), strict.EachOnce]
     """mean requests a second on each rung"""

@@ -108,7 +108,7 @@ class ResolvedExperiment(LoadedExperiment):
                 )
                 for variant, window in drafting
             ),
-            drafts_read_text=facts.draft == "causal_lm",
+            drafts_read_text=not facts.refuses_estimate,
             step_cost_per_draft=facts.step_cost_per_draft or _UNKNOWN_STEP_COST,
             forecast=self.forecast,
             within=stop.within,

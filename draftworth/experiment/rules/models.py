@@ -6,15 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from draftworth.errors import Problem, suggestion
-from draftworth.experiment.catalog import ModelKind, catalog
+from draftworth.experiment.catalog import KIND_WORDS, catalog
 from draftworth.experiment.model import LocalExperiment, NeuronExperiment, beside, variants_of
 from draftworth.experiment.variants import HubSpeculative, LocalSpeculative
 
-_KIND_WORDS: dict[ModelKind, str] = {
-    "causal_lm": "a causal language model",
-    "eagle3_head": "an EAGLE3 head",
-    "dflash_head": "a DFlash head",
-}
 _OTHER_IDS = "the target checks the draft's token ids: with another vocabulary they mean other text"
 
 
@@ -59,12 +54,12 @@ def _draft_is_of_the_targets_family(experiment: NeuronExperiment) -> Iterator[Pr
 def _draft_is_what_the_method_takes(experiment: NeuronExperiment) -> Iterator[Problem]:
     for place, variant in variants_of(experiment, HubSpeculative):
         method, facts = catalog().methods[variant.method], variant.draft.facts
-        if facts is None or method.draft == "any" or method.draft == facts.kind:
+        if facts is None or method.takes(facts.kind):
             continue
         yield Problem(
             key=place.at("draft", "model"),
-            given=f"{_KIND_WORDS[facts.kind]} for method {variant.method}",
-            allowed=_KIND_WORDS[method.draft],
+            given=f"{KIND_WORDS[facts.kind]} for method {variant.method}",
+            allowed=KIND_WORDS[method.draft],
             reason=f"{variant.method} takes nothing else: a head reads the target's hidden states, "
             "a draft model is a whole model of its own",
         )
@@ -91,8 +86,8 @@ def _target_is_a_model(experiment: NeuronExperiment) -> Iterator[Problem]:
     if facts is not None and facts.kind != "causal_lm":
         yield Problem(
             key=("target", "model"),
-            given=f"{experiment.target.model}, {_KIND_WORDS[facts.kind]}",
-            allowed=_KIND_WORDS["causal_lm"],
+            given=f"{experiment.target.model}, {KIND_WORDS[facts.kind]}",
+            allowed=KIND_WORDS["causal_lm"],
             reason="a speculation head cannot be served by itself",
         )
 

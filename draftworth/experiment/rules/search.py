@@ -1,30 +1,32 @@
 """Rules of a search: candidates with different names, on one load, within budget and deadline."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from draftworth.errors import Problem, suggestion
 from draftworth.experiment.catalog import catalog
 from draftworth.experiment.model import Experiment, LocalExperiment, NeuronExperiment, loads_of
-from draftworth.experiment.search import MAX_CANDIDATES, Draft, Search, name_stem
+from draftworth.experiment.search import MAX_CANDIDATES, Search, name_stem
 
 _FOR_THE_WINNER = "next: an experiment of the baseline and the winner that the search names"
 
 
 def _method_drafts(experiment: Experiment, search: Search) -> Iterator[Problem]:
-    if search.method in {**catalog().methods, **catalog().unserved_methods}:
-        return
     served = experiment.release_facts.methods
+    elsewhere = {*catalog().methods, *catalog().unserved_methods}.difference(served)
+    if search.known_method or search.method in elsewhere:
+        return
+    drafting = [name for name in served if name in catalog().methods_with_draft]
     yield Problem(
         key=("search", "method"),
         given=f'"{search.method}"',
-        allowed=f"{', '.join(served)} on {experiment.release}",
-        reason="how tokens are drafted; the baseline is one of the variants"
-        + suggestion(search.method, served),
+        allowed=f"{', '.join(drafting)} on {experiment.release}",
+        reason="a search tries drafts; what takes none, as the baseline, is one of the variants"
+        + suggestion(search.method, drafting),
     )
 
 
 def _windows_where_they_can_be_chosen(_: Experiment, search: Search) -> Iterator[Problem]:
-    if search.method not in catalog().methods:
+    if search.known_method is None:
         return
     if search.has_own_windows and search.windows is not None:
         yield Problem(
@@ -44,8 +46,7 @@ def _windows_where_they_can_be_chosen(_: Experiment, search: Search) -> Iterator
 
 
 def _own_windows_are_known(_: Experiment, search: Search) -> Iterator[Problem]:
-    drafts: Sequence[Draft] = search.drafts if search.has_own_windows else ()
-    for index, draft in enumerate(drafts):
+    for index, draft in enumerate(search.drafts if search.has_own_windows else ()):
         if not search.windows_of(draft):
             yield Problem(
                 key=("search", "drafts", index),
@@ -56,13 +57,12 @@ def _own_windows_are_known(_: Experiment, search: Search) -> Iterator[Problem]:
 
 
 def _drafts_are_told_apart(_: Experiment, search: Search) -> Iterator[Problem]:
-    drafts: Sequence[Draft] = search.drafts
-    stems = [name_stem(draft.given) for draft in drafts]
-    for index, draft in enumerate(drafts):
+    stems = [name_stem(draft.given) for draft in search.drafts]
+    for index, draft in enumerate(search.drafts):
         if (first := stems.index(stems[index])) < index:
             yield Problem(
                 key=("search", "drafts", index),
-                given=f"{draft.given}, beside {drafts[first].given}",
+                given=f"{draft.given}, beside {search.drafts[first].given}",
                 allowed="each draft once, and one of those that share a name as variants by hand",
                 reason=f"candidates are called by their draft and window: both are {stems[index]}",
             )
@@ -148,10 +148,10 @@ def _money_where_something_is_rented(experiment: Experiment, search: Search) -> 
 def _a_forecast_can_tell(experiment: Experiment, search: Search) -> Iterator[Problem]:
     """Refuse a forecast where no pass of a draft over the baseline's outputs predicts its yield."""
     work = experiment.workload
-    if search.forecast is None or search.method not in catalog().methods:
+    if search.forecast is None or search.known_method is None:
         return
-    if catalog().methods[search.method].draft != "causal_lm":
-        reason = f"{search.method}: its drafts read the target's hidden states, which no text holds"
+    if reason := search.known_method.refuses_estimate:
+        reason = f"{search.method}: {reason}"
     elif work.temperature:
         reason = (
             f"workload.temperature {work.temperature:g}: of sampled outputs no pass of a draft "

@@ -6,12 +6,7 @@ from collections.abc import Iterator
 from draftworth.errors import Problem
 from draftworth.experiment import variants
 from draftworth.experiment.catalog import catalog
-from draftworth.experiment.model import (
-    Experiment,
-    NeuronExperiment,
-    placed_variants,
-    variants_of,
-)
+from draftworth.experiment.model import Experiment, placed_variants, variants_of
 from draftworth.experiment.naming import dns_label
 from draftworth.records.results import AS_SHIPPED, CONTROL
 from draftworth.speculation import step_cost
@@ -143,8 +138,6 @@ def _every_token_accepted_would_pay(experiment: Experiment) -> Iterator[Problem]
 
 def _part_of_the_target(experiment: Experiment, variant: variants.Speculative) -> float:
     """Return the draft's size / the target's; 0 if the catalogue does not know both."""
-    if not isinstance(experiment, NeuronExperiment):
-        return 0.0
     models = (variant.hub_draft, experiment.target)
     draft, target = (model and model.facts and model.facts.checkpoint_gib for model in models)
     return draft / target if draft and target else 0.0

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from draftworth.errors import UserInputError
 from draftworth.experiment.catalog import catalog
 from draftworth.experiment.model import Experiment, placed_variants
 from draftworth.experiment.search import MAX_WINDOW, Place, name_stem
@@ -44,6 +45,17 @@ def test_each_draft_is_tried_with_each_window() -> None:
         "Qwen/Qwen3-1.7B",
         "Qwen/Qwen3-0.6B",
     ]
+
+
+def test_a_search_with_a_method_that_takes_no_draft_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    methods = catalog().methods
+    without_draft = methods["fused_draft"].model_copy(update={"draft": None})
+    monkeypatch.setitem(methods, "fused_draft", without_draft)
+    told = r"search.method \(method-drafts\)\n.*fused_draft\"\n *allowed: eagle on neuron-2.26.1\n"
+    with pytest.raises(UserInputError, match=told):
+        searched(tmp_path)
 
 
 def test_windows_may_be_a_list(tmp_path: Path) -> None:

@@ -1,8 +1,9 @@
 """Load shapes: their limits, labels, schedules and durations."""
 
 from argparse import ArgumentParser
-from dataclasses import replace
+from dataclasses import MISSING, fields, replace
 from itertools import islice, pairwise
+from typing import Any, get_args
 
 import pytest
 
@@ -108,18 +109,21 @@ def test_loads_are_ordered_by_length_and_then_by_how_much_they_ask() -> None:
 
 
 @pytest.mark.parametrize(
-    ("load", "label", "words", "given"),
+    ("load", "label", "words"),
     [
-        (concurrency(4), "c4", "4 requests in flight", {"concurrency": 4}),
-        (poisson(2.5), "p2.5", "2.5 requests a second", {"requests_per_second": 2.5}),
+        (concurrency(4), "c4", "4 requests in flight"),
+        (poisson(2.5), "p2.5", "2.5 requests a second"),
     ],
 )
-def test_a_load_has_a_label_words_and_an_option_that_measure_knows(
-    load: Load, label: str, words: str, given: dict[str, float]
-) -> None:
+def test_a_load_has_a_label_and_words(load: Load, label: str, words: str) -> None:
+    assert (load.label, load.words) == (label, words)
+
+
+@pytest.mark.parametrize("shape", get_args(Load))
+def test_measure_reads_the_option_of_every_load(shape: type[Load]) -> None:
+    given: dict[str, Any] = {f.name: 3 for f in fields(shape) if f.default is MISSING}
+    load = shape(**given)
     parser = ArgumentParser()
     measure.add_arguments(parser)
     required = ("--base-url", "URL", "--model", "NAME", "--prompts", "PATH", "--out", "DIR")
-    arguments = vars(parser.parse_args([*required, *load.option.split()]))
-    assert (load.label, load.words) == (label, words)
-    assert arguments | given == arguments
+    assert measure.load_of(parser.parse_args([*required, *load.option.split()])) == load

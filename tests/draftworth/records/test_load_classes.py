@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from draftworth.experiment.workload import LoadSpec
+from draftworth.experiment.workload import ConcurrencyLoad, LoadSpec
 from draftworth.records.load import Load
 from tests.conftest import ROOT
 
@@ -33,6 +33,11 @@ def test_nobody_asks_a_load_for_its_class(folder: str) -> None:
     assert files
     found = {path.name: match[0] for path in files if (match := ASKS.search(path.read_text()))}
     assert found == {}
+
+
+@pytest.mark.parametrize("form", get_args(_SPECS))
+def test_every_form_names_its_own_key(form: type[ConcurrencyLoad]) -> None:
+    assert form.key in form.model_fields
 
 
 def test_all_shapes_are_known_by_name() -> None:
