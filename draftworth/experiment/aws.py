@@ -1,4 +1,4 @@
-"""The experiment file's AWS section: where and on what it runs, and how nodes are bought."""
+"""The experiment file's `aws` section: region, zones, nodes, how they are bought, and limits."""
 
 from collections.abc import Iterator
 from datetime import date
@@ -14,7 +14,7 @@ from draftworth.records.deployment import MAX_DEADLINE_MINUTES
 S3_ADD_ON = "aws-mountpoint-s3-csi-driver"
 # A Capacity Block lasts 182 days at most, plus the rest of its first day.
 MAX_BLOCK_HOURS = 183 * 24
-# Add-ons that `stacks` installs, and whose versions may be pinned.
+# EKS add-ons that the CDK stack installs; `aws.pins.add_ons` may pin their versions.
 ADD_ONS = (
     "amazon-cloudwatch-observability",
     S3_ADD_ON,
@@ -57,7 +57,7 @@ def _day(given: Any) -> Any:
     try:
         return date.fromisoformat(given)
     except (TypeError, ValueError):
-        return given  # a date already, or pydantic refuses it
+        return given  # it is a date already, or pydantic will refuse it
 
 
 class Price(strict.StrictModel):
@@ -145,7 +145,7 @@ class Aws(strict.StrictModel):
     measuring run gets as many from its first pod's start; may be moved meanwhile"""
 
     def example_values(self) -> Iterator[str]:
-        """Keys whose value was copied from an example: `aws.capacity.reservation_id cr-...`."""
+        """Yield keys whose value is that of an example: `aws.capacity.reservation_id cr-...`."""
         capacity = self.capacity
         if (
             isinstance(capacity, CapacityBlock)
@@ -159,18 +159,18 @@ class Aws(strict.StrictModel):
             yield f"aws.load_generator_image {self.load_generator_image}"
 
 
-# Four vCPUs: the measuring Job asks for two whole ones, which a two-vCPU node cannot give after
-# what the system keeps. Two nodes: cluster services find room beside it and survive one's loss.
+# The measuring Job requests two whole vCPUs. A node with two vCPUs has less left for pods, because
+# the system reserves a part. On two nodes cluster services fit too, and survive the loss of a node.
 CPU_INSTANCE_TYPE = "m7i.xlarge"
 CPU_INSTANCE_VCPUS = 4
 CPU_NODES = 2
 
 
 def second_zone(aws: Aws) -> str:
-    """Return the other zone that EKS wants for its control plane; no node runs there.
+    """Return the second zone, which EKS requires for its control plane; no node runs there.
 
-    A file without it gets `a`, or `b` where the accelerators are in `a`. A letter stands for
-    another data centre in each account, and some accounts lack one of the two.
+    If the file leaves it out, it is zone `a`, or `b` if the accelerators are in `a`. AWS maps zone
+    letters to data centres differently in each account, and some accounts lack `a` or `b`.
     """
     if aws.second_zone:
         return aws.second_zone

@@ -25,7 +25,7 @@ Platform = Literal["neuron", "local"]
 
 
 class Method(StrictModel):
-    """A way to speculate, on any release."""
+    """A speculation method: the facts that are the same on every release."""
 
     draft: DraftKind
     """None: no model drafts."""
@@ -50,7 +50,7 @@ class Method(StrictModel):
 
 
 class UnservedMethod(StrictModel):
-    """A way to speculate that exists and cannot be measured here."""
+    """A speculation method that exists, but that no release of `platform` can serve."""
 
     platform: Platform | None = None
     """The platform that does not serve it; None: neither does."""
@@ -75,7 +75,7 @@ class MethodFacts(StrictModel):
 
 
 class ArtifactFolder(StrictModel):
-    """The engine loads compiled graphs from a folder, also a read-only one, or compiles into it."""
+    """The engine loads compiled graphs from a folder, which may be read-only, or compiles them."""
 
     kind: Literal["artifact_folder"]
     variable: str
@@ -83,7 +83,7 @@ class ArtifactFolder(StrictModel):
 
 
 class CompilerCache(StrictModel):
-    """The engine keeps compiled graphs in a cache that it has to be able to write."""
+    """The engine keeps compiled graphs in a cache folder, which must be writable."""
 
     kind: Literal["compiler_cache"]
     variable: str
@@ -98,7 +98,7 @@ CompiledGraphs = Annotated[ArtifactFolder | CompilerCache, Field(discriminator="
 
 
 class Release(StrictModel):
-    """One servable image: which vLLM, which command-line dialect, which methods."""
+    """One serving image: its vLLM version, its command-line dialect and the methods it serves."""
 
     platform: Platform
     image: str | None
@@ -126,7 +126,7 @@ class Release(StrictModel):
 
 
 class ModelFacts(StrictModel):
-    """Facts of a model that decide with which others it can be paired."""
+    """Facts of a model that decide which targets or drafts it can be combined with."""
 
     tokenizer_family: str
     kind: ModelKind
@@ -180,6 +180,6 @@ class Catalog(StrictModel):
 
 @cache
 def catalog() -> Catalog:
-    """Read the shipped catalogue, once."""
+    """Read the shipped catalogue; later calls return the same object."""
     text = files("draftworth.experiment").joinpath("catalog.yaml").read_text(encoding="utf-8")
     return read_yaml(Catalog, text)

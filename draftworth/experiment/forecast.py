@@ -1,6 +1,6 @@
-"""The file that `search.forecast` names: what an estimate expects the drafts of a search to yield.
+"""Reads the file that `search.forecast` names: expected tokens a step of the drafts of a search.
 
-`draftworth estimate EXPERIMENT --json` prints it; only the keys that a search needs are read here.
+`draftworth estimate EXPERIMENT --json` prints the file; only keys that a search needs are read.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,10 +16,10 @@ from draftworth.experiment.variants import Variant
 from draftworth.records.codec import load_value
 from draftworth.untrusted import MIB, read_file
 
-# Twice what an estimate prints of 32 drafts at 5 loads.
+# Twice the size of what `estimate` prints for 32 drafts at 5 loads.
 LIMIT_BYTES = 4 * MIB
 MAX_CLASSES = 1000
-# Tokens a step by prompt class, of each candidate that the file tells of, by the variant's name.
+# Expected tokens a step of the candidates in the file: variant name -> prompt class -> tokens.
 Forecast = Mapping[str, Mapping[str, float]]
 
 _ALLOWED = "a file with what `python -m draftworth estimate EXPERIMENT --json` printed for this one"
@@ -47,7 +47,7 @@ class _Window(_Printed):
     @pydantic.field_validator("tokens_per_step", mode="before")
     @classmethod
     def _not_too_many_classes(cls, given: object) -> object:
-        """Of a long mapping every entry would be checked, and every wrong one kept."""
+        """Refuse a long mapping first: pydantic would check each entry and keep each error."""
         if isinstance(given, dict) and len(given) > MAX_CLASSES:
             raise ValueError(f"{len(given)} prompt classes, allowed: at most {MAX_CLASSES}")
         return given
@@ -71,7 +71,7 @@ _FILE = pydantic.TypeAdapter(
 
 
 def read_forecast(experiment: Experiment, path: Path) -> Forecast | Problem:
-    """What the file says of each candidate; nothing where the experiment names no file."""
+    """Return the candidates' forecast, empty if no file is named, or the problem with the file."""
     search = experiment.search
     if search is None or search.forecast is None:
         return {}
@@ -125,9 +125,9 @@ def _of_the_candidates(
 
 
 def _name_in(folder: str, names: Mapping[str, str]) -> str | None:
-    """Which draft lies in a folder: the innermost part of the path that is called as one.
+    """Return the draft's name in a folder's path: the innermost part that is a key of `names`.
 
-    The hub's own cache calls a folder `models--OWNER--NAME`.
+    The hub's own cache names a folder `models--OWNER--NAME`, of which NAME is compared.
     """
     parts = (part.rpartition("--")[2] for part in reversed(PurePath(folder).parts))
     return next((part for part in parts if part in names), None)
@@ -136,9 +136,9 @@ def _name_in(folder: str, names: Mapping[str, str]) -> str | None:
 def _tokens_of(
     experiment: Experiment, candidate: Variant, draft: _Draft
 ) -> Mapping[str, float] | str:
-    """By prompt class; a sentence where the file does not say it.
+    """Return tokens a step by prompt class, or the problem in words if the file lacks them.
 
-    Two releases may check another number of drafts in the same window, so that number is compared.
+    Releases may check different numbers of drafts for the same window, so the number is compared.
     """
     checked = experiment.max_tokens_per_step(candidate) - 1
     window = next((w for w in draft.windows if w.drafts_checked == checked), None)

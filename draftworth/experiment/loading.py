@@ -22,7 +22,7 @@ from draftworth.untrusted import one_line
 
 
 def read_prompt_sets(experiment: Experiment, path: Path) -> Iterator[Case | Problem]:
-    """Yield cases class by class in the file's order; by name unless the file lists them."""
+    """Yield the cases of each class, as the file lists them or else by name, and the problems."""
     work = experiment.workload
     root = beside(path, work.prompts_dir)
     # Not Path.is_dir(), which raises for a name that is too long.
@@ -129,7 +129,7 @@ def load_experiment(path: Path) -> LoadedExperiment:
     """
     source = read_source(path)
     model = _model_for(source)
-    # A search measures once: the default depends on another key.
+    # With a search the default is 1. The model cannot say so: it depends on another key.
     defaults = {"repetitions": 1} if source.data.get("search") is not None else {}
     try:
         spec = model.model_validate({**defaults, **source.data})
@@ -139,7 +139,7 @@ def load_experiment(path: Path) -> LoadedExperiment:
         read = list(read_prompt_sets(spec, path))
         cases = tuple(case for case in read if isinstance(case, Case))
         problems = [replace(p, code="prompts") for p in read if isinstance(p, Problem)]
-        # Candidates that share a part of the search share what is wrong with it.
+        # Candidates that come from the same key have equal problems: each is kept once.
         problems += dict.fromkeys(broken_rules(spec, path, cases))
     except OSError as error:
         raise UserInputError(f"{path}: a file that it names: {one_line(str(error))}") from error

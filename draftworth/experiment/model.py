@@ -1,8 +1,8 @@
-"""The experiment file's shape: typed, strict, frozen.
+"""The experiment file's pydantic model: typed, strict, frozen.
 
-Variants differ in how decoding is done, and everything else is shared by construction: a variant
-has no key for another tensor parallel size, image or batch limit. Users read the descriptions below
-when a key is missing or wrong, and in their editors.
+Variants differ only in how they decode: a variant has no key for its own tensor parallel size,
+image or batch limit, so it shares them with all variants. Users see the descriptions below in
+messages about missing or wrong keys, and in their editors.
 """
 
 import os
@@ -31,7 +31,7 @@ from draftworth.experiment.workload import Workload
 from draftworth.records.load import Load
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
-# Each repetition starts all servers again.
+# The limit exists because each repetition starts all servers again.
 MAX_REPETITIONS = 16
 Repetitions = Annotated[int, Field(ge=1, le=MAX_REPETITIONS)]
 V = TypeVar("V", bound=Baseline | Speculative)
@@ -177,7 +177,7 @@ Experiment = NeuronExperiment | LocalExperiment
 
 
 def placed_variants(experiment: Experiment) -> Iterator[tuple[Place, Variant]]:
-    """Yield the variants by hand, then those of the search, each with its place in the file."""
+    """Yield the variants that the file lists, then the search's candidates, each with its place."""
     for index, variant in enumerate(experiment.variants):
         yield Place(whole=("variants", index)), variant
     if experiment.search:

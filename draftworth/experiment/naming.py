@@ -11,17 +11,17 @@ from draftworth.records.results import RUNS_FOLDER
 PROJECT = "draftworth"
 EXPERIMENT_TAG = f"{PROJECT}:experiment"
 PART_TAG = f"{PROJECT}:part"
-# A tag of a bucket with its content, one of `BUCKETS`: its generated name may be cut.
+# This tag says what a bucket holds, one of `BUCKETS`: the bucket's generated name may be cut off.
 HOLDS_TAG = f"{PROJECT}:holds"
 CHECKPOINTS, ARTIFACTS, RESULTS = BUCKETS = ("checkpoints", "artifacts", "results")
 # The parts of an experiment's stack, each of which needs those before it; logical ids of the
 # resources in a part begin with its name.
 PARTS = ("network", "storage", "cluster", "benchmark")
 
-# How nodes are bought, in the accelerator node group's name.
+# The part of a node group's name that says how its nodes are bought.
 BUYING_NAMES = {"on_demand": "od", "spot": "spot", "capacity_block": "block"}
 
-# Outputs of the stack that commands look up: `s3://BUCKET/`.
+# Outputs of the stack that commands look up; each value is `s3://BUCKET/`.
 CHECKPOINTS_OUTPUT = "CheckpointsLocation"
 ARTIFACTS_OUTPUT = "ArtifactsLocation"
 RESULTS_OUTPUT = "ResultsLocation"
@@ -52,8 +52,8 @@ class Names:
         """`draftworth-` and the experiment's name as a DNS label; at most 43 characters."""
         return f"{PROJECT}-{dns_label(self.experiment)}"
 
-    # Fixed names: those of log groups are made from the cluster's name, and the dashboard's
-    # address is printed before it exists.
+    # These names are fixed: log groups' names contain the cluster's name, and the dashboard's
+    # address is printed before the dashboard exists.
     stack = cluster = dashboard = prefix
 
     @property
@@ -63,23 +63,23 @@ class Names:
 
     @property
     def assets(self) -> str:
-        """The folder, with its `/`, of the stack's files in CDK's asset bucket, of every deploy;
-        prompts are among them."""
+        """The prefix, with its `/`, under which all deploys put their files into CDK's asset
+        bucket; prompts are among the files."""
         return f"{self.prefix}/"
 
     @property
     def accelerator(self) -> str:
-        """The start of accelerator node groups' names, and the name of their launch template.
+        """The prefix of the accelerator node groups' names, and their launch template's name.
 
-        The controller has rights on `draftworth-qwen3-32b-accelerator-*`.
+        The controller's IAM rights are on `draftworth-qwen3-32b-accelerator-*`.
         """
         return f"{self.cluster}-accelerator"
 
     def node_group(self, capacity: CapacityKind) -> str:
-        """Return `CLUSTER-accelerator-spot`, at most 61 of EKS's 63 characters.
+        """Return `CLUSTER-accelerator-spot`: at most 61 characters, of the 63 that EKS allows.
 
-        It is not generated, because commands need it. It contains the way of buying, because
-        CloudFormation cannot replace a node group of the same name.
+        CloudFormation does not generate this name, because commands need it. It contains the
+        capacity kind, because CloudFormation cannot replace a node group under the same name.
         """
         return f"{self.accelerator}-{BUYING_NAMES[capacity]}"
 

@@ -1,4 +1,4 @@
-"""Slots onto nodes: which variant runs on which node, and how many nodes are needed."""
+"""Places slots on nodes: which variant runs on which node, and how many nodes are needed."""
 
 from dataclasses import dataclass
 
@@ -10,9 +10,9 @@ from draftworth.experiment.variants import Variant
 class PlacedSlot:
     """One variant's slot: `devices` connected devices of node number `node` (from 0).
 
-    number: its number among the slots of all nodes, from 0. is_home: the variant is there in the
-        first repetition, and always if servers stay; the slot that candidates of a search share
-        is home to none of them.
+    number: the slot's number over all nodes, from 0.
+    is_home: the variant has this slot in the first repetition, and in every one if servers do not
+        swap slots; False for the slot that the candidates of a search share.
     """
 
     variant: str
@@ -26,8 +26,8 @@ class PlacedSlot:
 class Placement:
     """All slots of an experiment, on nodes of `devices_per_node` devices.
 
-    slots: each variant's first or only slot, in the order of the file. others: slots that
-        variants have at other times of the run.
+    slots: each variant's first or only slot, in the order of the file.
+    others: the second slots of variants, for other repetitions and for the control.
     """
 
     slots: tuple[PlacedSlot, ...]
@@ -55,30 +55,30 @@ class Placement:
     def place(self, slot: PlacedSlot) -> int:
         """Return the number of a slot on its node, from 0.
 
-        The scheduler chooses the node: a claim can ask for devices of a node, and not for one of
-        several equal nodes.
+        The Kubernetes scheduler chooses the node: a resource claim can select devices of a node,
+        but not one of several equal nodes.
         """
         return slot.number % self.slots_a_node
 
     def corner_devices(self) -> tuple[int, ...]:
-        """Return one device (`deviceId`) of each place of a node, which identifies the place.
+        """Return one device (`deviceId`) of each slot of a node, which identifies the slot.
 
-        They are corners of the torus, as far apart as possible: 0 and 15 of two places, 0, 5, 10
-        and 15 of four.
+        The devices are corners of the torus, as far apart as possible: 0 and 15 if a node has two
+        slots; 0, 5, 10 and 15 if it has four.
         """
         places, devices = self.slots_a_node, self.slots[0].devices
         return tuple(n * devices + n * (devices - 1) // max(1, places - 1) for n in range(places))
 
 
 def place(experiment: NeuronExperiment) -> Placement:
-    """Fill node after node in the order of the file.
+    """Place the slots of all variants, node after node, in the order of the file.
 
     Legal slot sizes (1, 4, 8, 16) divide a node's devices, and all slots of an experiment have
     one size, so filling in order leaves no gap and needs the fewest nodes.
 
-    With repetitions each variant also has the slot of the next one, and the last one that of the
-    first: two variants swap. With a search the baseline stays in the first slot, and all others
-    take the second one in turn.
+    With repetitions each variant also has the slot of the next variant, and the last variant that
+    of the first, so two variants swap slots. With a search the baseline stays in the first slot,
+    and all other variants use the second slot one after another.
     """
     variants, devices = experiment.served_variants, experiment.accelerator.devices
     size = experiment.serving.slot_devices

@@ -1,4 +1,4 @@
-"""The meaning and the allowed values of a key, in words, from the JSON Schema."""
+"""Describes a key's meaning and its allowed values in words, from the JSON Schema."""
 
 from collections.abc import Iterator
 from functools import cache
@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from draftworth.errors import Key
 from draftworth.experiment.strict import PATTERN_WORDS
 
-# Bounds from here on are guards against typing errors, and are not shown.
+# Bounds of this size or larger only catch typing errors, and are not shown.
 _GUARD = 1_000_000
 _TYPES = {
     "integer": "a whole number",
@@ -23,7 +23,7 @@ Node = dict[str, Any]
 
 
 def description(model: type[BaseModel], key: Key) -> str:
-    """Return a key's description, or that of its list or mapping; empty if there is none."""
+    """Return the description of a key, or of the list or mapping that contains it; else empty."""
     while key:
         if fields := fields_at(model, key[:-1]):
             return str(fields.get(str(key[-1]), {}).get("description", ""))
@@ -40,19 +40,19 @@ def values_in_words(model: type[BaseModel], key: Key) -> str:
 
 
 def kinds(model: type[BaseModel], key: Key) -> list[str]:
-    """Return the values of `kind` in the alternatives of a key's mapping."""
+    """Return the values that `kind` may have in the mapping at a key; empty without `kind`."""
     found = (node.get("properties", {}).get("kind", {}) for node in nodes_at(model, key))
     return [str(kind["const"]) for kind in found if "const" in kind]
 
 
 def fields_at(model: type[BaseModel], key: Key) -> dict[str, Node]:
-    """Return the JSON Schema properties of a key's mapping, of all alternatives together."""
+    """Return the JSON Schema properties of the mapping at a key, of all members of a union."""
     nodes = nodes_at(model, key)
     return {name: field for n in nodes for name, field in n.get("properties", {}).items()}
 
 
 def nodes_at(model: type[BaseModel], key: Key) -> list[Node]:
-    """Return the JSON Schema nodes of a key, one for each alternative of a union."""
+    """Return the JSON Schema nodes of a key, one for each member of a union."""
     schema = _schema(model)
     nodes = [schema]
     for part in key:

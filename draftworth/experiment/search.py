@@ -1,6 +1,6 @@
 """The experiment file's search: drafts and windows to try, and when to stop.
 
-It expands to named candidates: variants like those by hand, which take one slot in turn.
+A search expands to candidates: variants with generated names that use one slot one by one.
 """
 
 import re
@@ -17,15 +17,15 @@ from draftworth.experiment import strict, variants
 from draftworth.experiment.catalog import Method, catalog
 
 Draft = variants.HubModel | variants.LocalModel
-# Twice the largest window that anybody has published figures of.
+# Twice the largest window for which anybody has published measurements.
 MAX_WINDOW = 31
-# One CloudFormation template, of 1 MB at most, has room for so many servers and their roles.
+# One CloudFormation template (1 MB at most) has room for this many servers and their IAM roles.
 MAX_CANDIDATES = 32
 
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """The place of a variant in the file: `whole`, except `parts` that have other places."""
+    """The key of a variant in the file (`whole`), and of its fields elsewhere (`parts`)."""
 
     whole: Key
     parts: Mapping[str, Key] = field(default_factory=dict)
@@ -108,7 +108,7 @@ class Search(strict.StrictModel):
 
     @property
     def has_own_windows(self) -> bool:
-        """Whether each draft was trained for one window, so that drafts alone are searched."""
+        """Whether each draft was trained for one window, so that the search varies only drafts."""
         return self.known_method is not None and self.known_method.fixed_window
 
     def windows_of(self, draft: Draft) -> tuple[int, ...]:
@@ -119,10 +119,10 @@ class Search(strict.StrictModel):
     def candidates(
         self, by_hand: Iterable[variants.Variant]
     ) -> Iterator[tuple[Place, variants.Variant]]:
-        """Yield the candidates, draft by draft in the file's order, without those by hand.
+        """Yield the candidates by draft, in the file's order, except those that `by_hand` has.
 
-        Rules refuse a draft with the name of an earlier one, and a method that is unknown or takes
-        no draft: none of them yields a candidate.
+        A draft with the name of an earlier draft yields no candidate, nor does a method that is
+        unknown or takes no draft: rules refuse such a search.
         """
         decodings = {variant.decoding for variant in by_hand}
         stems = [name_stem(draft.given) for draft in self.drafts]
@@ -164,7 +164,7 @@ class LocalSearch(Search):
 def name_stem(draft: str) -> str:
     """Return the part of candidates' names before `-kWINDOW`, from the draft's id or path.
 
-    It is lower-case, as a variant's name must be, and short enough for any window.
+    The part is lower-case, as a variant's name must be, and leaves room for any window.
     """
     stem = re.sub(r"[^a-z0-9.-]+", "-", PurePosixPath(draft).name.lower()).strip(".-")
     if not re.match(r"[a-z]", stem):

@@ -1,7 +1,7 @@
-"""The base of every model that is read from a file, and the patterns of its text and numbers.
+"""The base class of all models that are read from files, and patterns of their text and numbers.
 
-Strict (a string is not a number), frozen, and closed: an unknown key is an error, because a
-misspelt key that is ignored runs another experiment than the one in the file.
+The class is strict (a string is not a number), frozen and closed: an unknown key is an error. If a
+misspelt key were ignored, another experiment would run than the file describes.
 """
 
 import json
@@ -12,22 +12,22 @@ import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter
 from pydantic_core import PydanticCustomError
 
-# A DNS subdomain (RFC 1123) of letters, digits, hyphens and dots; where a label is wanted,
+# A DNS subdomain (RFC 1123) of letters, digits, hyphens and dots; where a DNS label is required,
 # `naming.dns_label` turns the dots into hyphens. The length leaves room for prefixes and content
 # hashes within a label's 63 characters.
 NAME_PATTERN = r"^[a-z]([a-z0-9.-]*[a-z0-9])?$"
 MAX_NAME_LENGTH = 32
-# Prompt classes and cases are folders and files, metric dimensions and parts of object keys.
+# Names of prompt classes and cases are used in file paths, metric dimensions and object keys.
 SET_NAME_PATTERN = r"^[a-z0-9][a-z0-9_-]*$"
-# The hub's own rule, but for `.-` and `-.`: no `..` and no `--`, a letter or digit at both ends.
+# The hub's rule (no `..` and no `--`, a letter or digit at both ends), and also no `.-` or `-.`.
 _HUB_NAME = r"[A-Za-z0-9_]+([.-][A-Za-z0-9_]+)*"
 HUB_ID_PATTERN = rf"^{_HUB_NAME}/{_HUB_NAME}$"
 MAX_HUB_ID_LENGTH = 140
-# Names of branches and tags in git, without a slash: a revision is a folder of the checkpoints.
+# A git branch, tag or commit without a slash, because a revision names a folder in the bucket.
 REVISION_PATTERN = r"^[A-Za-z0-9_]([A-Za-z0-9_-]|\.[A-Za-z0-9_-])*$"
 MAX_REVISION_LENGTH = 200
 RESERVATION_PATTERN = r"^cr-[0-9a-f]{17}$"
-# Ids in examples, here and in experiments/: nobody's.
+# Ids for examples, here and in experiments/; they belong to no real account.
 EXAMPLE_RESERVATION = "cr-0123456789abcdef0"
 EXAMPLE_ACCOUNT = "111122223333"
 NODE_RELEASE_PATTERN = r"^1\.[0-9]{2}\.[0-9]{1,3}-20[0-9]{6}$"
@@ -67,9 +67,9 @@ def _each_once(values: tuple[Any, ...]) -> tuple[Any, ...]:
 
 # Larger numbers are typing errors: the longest context of a model is this many tokens.
 PositiveInt = Annotated[int, Field(ge=1, le=10_000_000)]
-# Prices, rates and weights: products and ratios of any two of them stay finite.
+# For prices, rates and weights: with these bounds products and ratios of any two are finite.
 PositiveFloat = Annotated[float, Field(ge=0.001, le=1e12)]
-# A list in which the same entry twice would mean nothing.
+# For a list in which a repeated entry is an error.
 EachOnce = AfterValidator(_each_once)
 Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME_LENGTH, pattern=NAME_PATTERN)]
 
@@ -80,7 +80,7 @@ T = TypeVar("T")
 class StrictModel(BaseModel):
     """Base of the experiment and catalogue models."""
 
-    # A field without `description=` is described by the line below it.
+    # A field without `description=` is described by the string below it.
     model_config = ConfigDict(
         strict=True,
         frozen=True,
@@ -91,5 +91,5 @@ class StrictModel(BaseModel):
 
 
 def read_yaml(kind: type[T], text: str) -> T:
-    """Read a data file of this package; raise pydantic.ValidationError for another form."""
+    """Read a data file of this package; raise pydantic.ValidationError if `kind` does not fit."""
     return TypeAdapter(kind).validate_json(json.dumps(yaml.safe_load(text), default=str))

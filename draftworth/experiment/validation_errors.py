@@ -1,4 +1,4 @@
-"""Problems in the words of the file's author, from pydantic's errors."""
+"""Translates pydantic's errors into problems in the words of the experiment file."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,9 +15,9 @@ from draftworth.experiment.strict import PATTERN_WORDS
 from draftworth.experiment.variants import methods_on, unserved_method
 from draftworth.experiment.workload import ONE_LENGTH, SEVERAL_LENGTHS
 
-# The position of the variant's type in pydantic's place of an error.
+# The index of the variant's tag in `loc`, the location that pydantic gives for an error.
 _VARIANT_TAG_AT = 2
-# pydantic's error types in words; in braces the limits that pydantic gives with them.
+# Allowed values in words by pydantic's error type; braces name values of the error's `ctx`.
 _ALLOWED = {
     "literal_error": "{expected}",
     "greater_than_equal": "{ge} or more",
@@ -29,7 +29,7 @@ _ALLOWED = {
     "too_long": "at most {max_length} entries",
     "repeated": "each entry once; twice: {twice}",
 }
-# A value of another type than the key's: the hint after the values that the key may have.
+# Hints for a value of the wrong type, by pydantic's error type; they follow the allowed values.
 _OTHER_TYPE = {
     "int_type": ", not in quotes",
     "float_type": ", not in quotes",
@@ -41,20 +41,20 @@ _OTHER_TYPE = {
 def shape_problems(
     error: ValidationError, data: Mapping[str, Any], model: type[BaseModel]
 ) -> Iterator[Problem]:
-    """Yield every problem of shape of the file's data, which is to fit the model."""
+    """Yield a problem for each validation error of the file's data against the model."""
     for detail in error.errors():
         if not _is_repeated(detail, data):
             yield replace(_problem(detail, data, model), code=detail["type"].replace("_", "-"))
 
 
 def shown(value: object) -> str:
-    """Return a value of the file on one line, cut if it is long."""
+    """Return a value of the file as JSON on one line, cut to 80 characters."""
     text = json.dumps(value, default=str, ensure_ascii=False)
     return text if len(text) <= 80 else text[:77] + "..."
 
 
 def misspelt_key(name: str, given: Iterable[str]) -> str:
-    """Return `; did you mean 'kind' by 'knd'?` if a given key is near to the missing one."""
+    """Return `; did you mean 'kind' by 'knd'?` if a given key resembles the missing `name`."""
     misspelt = [key for key in given if suggestion(key, [name])]
     return f"; did you mean {name!r} by {misspelt[0]!r}?" if misspelt else ""
 
@@ -93,10 +93,10 @@ def _problem(detail: ErrorDetails, data: Any, model: type[BaseModel]) -> Problem
 
 
 def _without_tags(location: Key, data: Any) -> Key:
-    """Return an error's place without the union members that pydantic names in it.
+    """Return an error's location as a key, without the tags that pydantic adds for unions.
 
-    It names a member by its `kind`, right after the key of the union; `kind: x` may have a key `x`
-    too, so only the first such part is a tag. `variants, 0, baseline` is a variant.
+    The tag is the member's `kind`, right after the union's key. A mapping with `kind: x` may have a
+    key `x`, so only the first such part is a tag. `variants, 0, baseline` ends with a tag.
     """
     key: list[str | int] = []
     node, at_union = data, True

@@ -1,7 +1,7 @@
 """The experiment file's variants: methods of decoding, and the checkpoints that they need.
 
-A variant's type answers for its method: whether it has a window, and a draft of the hub or of this
-machine. No other module asks for the type itself.
+Each variant class has properties that say whether it has a window, and a draft of the hub or of
+this machine, so that other modules seldom check the class itself.
 """
 
 from typing import Annotated, Any, ClassVar, Literal
@@ -63,7 +63,7 @@ class _Method(strict.StrictModel):
 
     @property
     def decoding(self) -> str:
-        """Everything but the name, as JSON: two variants that share it decode alike."""
+        """The variant without its name, as JSON: variants with equal text decode equally."""
         return self.model_dump_json(exclude={"name"})
 
 
@@ -84,9 +84,9 @@ class Baseline(_WithoutSpeculation):
 
 
 class AsShipped(_WithoutSpeculation):
-    """Decoding without speculation, and without settings that every variant gets for its sake.
+    """Decoding without speculation, with the engine's own defaults.
 
-    No file lists it: `baseline_as_shipped` adds it.
+    No experiment file lists this variant: `baseline_as_shipped: true` adds it.
     """
 
     keeps_engine_defaults = True
@@ -150,7 +150,7 @@ Variant = Baseline | AsShipped | HubSpeculative | LocalSpeculative
 
 
 def methods_on(release: str) -> str:
-    """Return `none (the baseline), eagle3, dflash on neuron-2.33.0`."""
+    """Return a release's methods, as in `none (the baseline), eagle3, dflash on neuron-2.33.0`."""
     served = catalog().releases[release].methods
     return f"{', '.join([f'{NO_SPECULATION} (the baseline)', *served])} on {release}"
 

@@ -11,9 +11,9 @@ from draftworth.records import load as load_shapes
 from draftworth.records.codec import INT64
 from draftworth.records.results import MAX_REQUESTS_PER_BLOCK, MAX_TEMPERATURE
 
-# Tags of the two forms of `input_tokens`, which pydantic puts into the places of its errors.
+# Tags of the two forms of `input_tokens`; pydantic puts them into the location of an error.
 ONE_LENGTH, SEVERAL_LENGTHS = "one length", "several lengths"
-# A chat template takes a dozen tokens, and room for a question must be left.
+# A chat template has about a dozen tokens, and a question must fit beside it.
 Length = Annotated[int, Field(ge=32)]
 InputTokens = Annotated[
     Annotated[strict.PositiveInt, Tag(ONE_LENGTH)]
@@ -37,7 +37,7 @@ class _Load(strict.StrictModel):
     key: ClassVar[str]
 
     def key_of(self, rung: int) -> Key:
-        """Return the key of a rung's value: `concurrency`, or `concurrencies` and the rung."""
+        """Return the key of one load's value: `concurrency`, or `concurrencies` and the index."""
         if isinstance(getattr(self, self.key), tuple):
             return (self.key, rung)
         return (self.key,)
@@ -90,7 +90,7 @@ class RatesLoad(_Load):
 
 
 def ladder(highest: int) -> LadderLoad:
-    """Return the ladder 1, 2, 4 .. up to the highest, which need not be a power of two."""
+    """Return the ladder 1, 2, 4, ... that ends with `highest`, which may be no power of two."""
     doubled = (2**n for n in range((highest - 1).bit_length()))
     return LadderLoad(kind="ladder", concurrencies=(*doubled, highest))
 
@@ -165,7 +165,7 @@ class Workload(strict.StrictModel):
 
     @property
     def input_lengths(self) -> tuple[int, ...]:
-        """Lengths to which prompts are padded or cut; empty: prompts keep their own."""
+        """Lengths in tokens to which prompts are padded or cut; empty if prompts keep theirs."""
         return self.input_tokens if isinstance(self.input_tokens, tuple) else ()
 
     @property

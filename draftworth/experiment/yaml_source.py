@@ -1,7 +1,7 @@
 """Reads the YAML text of an experiment file as data, with the line of every key.
 
-The parser's events are checked one by one: a file that would harm its reader (by depth, aliases of
-aliases, tags) is refused before a value is built.
+The parser's events are checked one by one, so that a harmful file (too deep, with aliases or tags)
+is refused before a value is built.
 """
 
 import dataclasses
@@ -22,15 +22,15 @@ from draftworth.errors import ExperimentError, Key, Problem, UserInputError
 from draftworth.records.codec import INT64
 from draftworth.untrusted import TooLargeError, one_line, printable, read_file
 
-# A large experiment, a hundred variants and as many cases, has a tenth of it.
+# A large experiment, with 100 variants and 100 cases, has a tenth of this number.
 MAX_VALUES = 5_000
 MAX_DEPTH = 20
 # The longest text of an experiment is a sentence.
 MAX_TEXT_CHARACTERS = 1_000
-_INT64_CHARACTERS = 70  # in base 2
+_INT64_CHARACTERS = 70  # of a 64-bit number in base 2, at most
 _PLAIN_KINDS = {"int", "float", "bool", "null"}
 _NOT_TEXT = "a key is not text: put it in quotes if it is meant as one"
-# What people do wrong, by the parser's words for it.
+# Hints for common mistakes, by words of the parser's message.
 _HINTS = {
     "'\\t'": "indent with blanks: YAML takes no tab for it",
     "could not find expected ':'": "a key is followed by a colon and a blank: look at this line "
@@ -40,7 +40,7 @@ _HINTS = {
 }
 _IN_PLACE = "an experiment says everything in the place where it counts"
 
-# CloudFormation, CDK and Kubernetes replace these by something else.
+# CloudFormation, CDK and Kubernetes would replace text that begins with these characters.
 _SUBSTITUTED = re.compile(r"\$\{|\{\{resolve:|#\{Token\[|\$\(")
 
 
@@ -51,11 +51,11 @@ _NEXT = f"Give the path of a YAML file, for example {_EXAMPLE}"
 
 
 class ExperimentSource:
-    """The one document of a file's text, in the types that pydantic's strict mode takes.
+    """The YAML document of a file, converted to types that pydantic's strict mode accepts.
 
-    data: dicts, tuples, text, numbers, booleans and None; dates stay text. lines: the 1-based
-    line of every key. problems: text and numbers that no experiment may have. ExperimentError is
-    raised with the first thing that cannot be read.
+    data: dicts, tuples, text, numbers, booleans and None; dates stay text. lines: the line of every
+    key, from 1. problems: text and numbers that no experiment may have. The constructor raises
+    ExperimentError for the first part of the text that cannot be read.
     """
 
     def __init__(self, path: Path, text: str) -> None:
@@ -77,7 +77,7 @@ class ExperimentSource:
         except ReaderError as error:
             line = self._text.count("\n", 0, error.position) + 1
             raise self._not_yaml(f"the character U+{error.character:04X}", line) from error
-        except (ValueError, OverflowError) as error:  # of an escape such as \UFFFFFFFF
+        except (ValueError, OverflowError) as error:  # from an escape such as \UFFFFFFFF
             raise self._not_yaml(error, None) from error
 
     def _document(self) -> Any:
@@ -163,7 +163,7 @@ class ExperimentSource:
         return value
 
     def _plain(self, event: ScalarEvent) -> Any:
-        """Read a scalar by YAML 1.2; dates, and what only begins like a number, stay text."""
+        """Convert a scalar by YAML 1.2; dates and text that only starts like a number stay text."""
         tag = self._resolver.resolve(ScalarNode, event.value, event.implicit)
         kind = str(tag).rpartition(":")[2]
         if kind not in _PLAIN_KINDS:
@@ -173,7 +173,7 @@ class ExperimentSource:
         try:
             construct = getattr(self._constructor, f"construct_yaml_{kind}")
             return construct(ScalarNode(tag, event.value))
-        except ValueError:  # `-_` and the like
+        except ValueError:  # for example `-_`
             return event.value
 
     def _check_text(self, text: str, key: Key) -> None:
@@ -211,7 +211,7 @@ class ExperimentSource:
         return ExperimentError(self.path, [_printable(problem, _line(event))])
 
     def refused(self, problems: Iterable[Problem]) -> ExperimentError:
-        """Return the error with these problems, each with the line of its key or of the parent."""
+        """Return an ExperimentError whose problems have the line of their key or its parent."""
         placed = [_printable(p, self._line(p.key)) for p in problems]
         return ExperimentError(self.path, sorted(placed, key=lambda p: p.line or 0))
 
@@ -222,7 +222,7 @@ class ExperimentSource:
 
 
 def read_source(path: Path) -> ExperimentSource:
-    """Read a file; raise ExperimentError, or UserInputError if it cannot be read."""
+    """Parse a file; raise ExperimentError for wrong content, UserInputError if it is unreadable."""
     source = ExperimentSource(path, _read(path))
     if not isinstance(source.data, dict):
         problem = Problem(

@@ -1,1 +1,1 @@
-"""Prompt sets from the logs of a service and from public sets; nothing of a prompt is printed."""
+"""Makes prompt sets from a service's logs and from public sets, and prints no prompt's text."""

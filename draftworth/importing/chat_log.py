@@ -1,4 +1,4 @@
-"""A request to an OpenAI-compatible server, and its response, as logs have them."""
+"""Reads a logged request to an OpenAI-compatible server, and its logged response."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from typing import Any
 
 from draftworth.records.chat import NotSendableError, wrong_form
 
-# Settings that change an output, each with its default: an experiment has its own for all prompts.
+# Settings that change an output, with their defaults; an import leaves them out and says so.
 _SETTINGS: Mapping[str, Any] = {
     "temperature": 0,
     "top_p": 1,
@@ -25,10 +25,10 @@ _MOST_TOKENS = ("max_completion_tokens", "max_tokens", "max_new_tokens")
 class Logged:
     """One logged request.
 
-    line: the request as in a prompt file, without an id.
-    answer: its text; None: the log does not have it as text.
-    case: its category, if the set has categories.
-    notes: changes and losses, in a few words without the user's text.
+    line: the request as a line of a prompt file, without an id.
+    answer: the text of the answer; None: the log has no answer as text.
+    case: the request's category, if the set has categories.
+    notes: what was changed or left out, in a few words without the user's text.
     """
 
     line: Mapping[str, Any]
@@ -38,7 +38,7 @@ class Logged:
 
 
 def logged(request: object, response: object) -> Logged:
-    """Read the bodies of a request and its response; raise NotSendableError for the request."""
+    """Read the bodies of a request and its response; raise NotSendableError for a bad request."""
     if not isinstance(request, dict):
         raise NotSendableError("without a request", "the request is not an object")
     if "messages" in request:
@@ -79,7 +79,7 @@ def answer_of(response: object) -> str | None:
 
 
 def _said(message: Mapping[str, Any]) -> str:
-    """Return content, then names and arguments of tool calls, in the order of a measured stream."""
+    """Return the content, then the tool calls' names and arguments, as a stream would send them."""
     content = message.get("content")
     pieces: list[object] = [content]
     if isinstance(content, list):
@@ -93,7 +93,7 @@ def _said(message: Mapping[str, Any]) -> str:
 
 
 def _messages(value: object) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return messages without empty keys, and with `system` for `developer`; and the notes."""
+    """Drop empty fields and replace the role `developer` by `system`; return messages and notes."""
     if not isinstance(value, list) or not all(isinstance(message, dict) for message in value):
         raise wrong_form("messages: not a list of objects")
     empty: tuple[object, ...] = (None, [], {})
@@ -112,7 +112,7 @@ def _messages(value: object) -> tuple[list[dict[str, Any]], list[str]]:
 def _without_last_answer(
     messages: list[dict[str, Any]],
 ) -> tuple[list[dict[str, Any]], str | None]:
-    """Split off the assistant's words at the end, as in examples for training."""
+    """Split off the last message if it is the assistant's answer, as in training examples."""
     if not messages or messages[-1].get("role") != "assistant":
         return messages, None
     asked = messages[:-1]

@@ -1,4 +1,4 @@
-"""The forms of logs and public sets: from one record to a request and its answer.
+"""Converts one record of a log or of a public set to a request and its answer, by format.
 
 Sources: OpenAI, batch input and fine-tuning files; Amazon SageMaker, data capture from real-time
 endpoints; SPEED-Bench, data card (question_id, category, turns) and NeMo-Skills' prepare.py, which
@@ -13,13 +13,13 @@ from draftworth.importing.chat_log import Logged, logged
 from draftworth.records.chat import NotSendableError, wrong_form
 from draftworth.records.codec import RecordError, load_value
 
-# SPEED-Bench has this instead of a text that its licence does not let it contain.
+# SPEED-Bench has this text in place of prompts that its licence does not let it publish.
 _PLACEHOLDER = "FULL BENCHMARK DATA SHOULD BE FETCHED"
 _ASKERS, _ANSWERERS = ("human", "user"), ("gpt", "chatgpt", "assistant", "model", "bard", "bing")
 
 
 def openai_jsonl(value: Mapping[str, Any]) -> Logged:
-    """Read a line of a batch's input, of chats, or of a log with request and response."""
+    """Read a line of a batch input file, of training chats, or of requests with responses."""
     request = _body(value.get("body") or value.get("request") or value)
     return logged(request, _body(value.get("response")))
 
@@ -32,7 +32,7 @@ def sagemaker(value: Mapping[str, Any]) -> Logged:
     request = _payload(captured["endpointInput"])
     try:
         response = _payload(captured.get("endpointOutput"))
-    except NotSendableError:  # the question is of use without its answer
+    except NotSendableError:  # the request is useful without its answer
         response = None
     return logged(request, response)
 
@@ -54,7 +54,7 @@ def sharegpt(value: Mapping[str, Any]) -> Logged:
 
 
 def speed_bench(value: Mapping[str, Any]) -> Logged:
-    """Read the first turn of a record of SPEED-Bench or Spec-Bench; its category is the case."""
+    """Read a SPEED-Bench or Spec-Bench record's first turn; the record's category is the case."""
     messages = value.get("messages")
     if messages is None:
         turns = value.get("turns")

@@ -1,4 +1,4 @@
-"""From a log to the prompt files of a class: read, checked, sampled, written."""
+"""Imports a log: reads, checks and samples its prompts, and writes the prompt files of a class."""
 
 import json
 import re
@@ -20,16 +20,16 @@ from draftworth.untrusted import MIB
 MAX_CASES = 100
 _LONGEST_CASE = 40
 _ID = "{case}-{number:06d}"
-_LONGEST_ID = 100  # with its key, in bytes
+_LONGEST_ID = 100  # bytes, with the key `id`
 
 Progress = Callable[[int], None]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImportOrder:
-    """An import of `max_prompts` prompts of each case, drawn with the seed.
+    """The options of an import, which draws `max_prompts` prompts of each case with the seed.
 
-    case: its name; None: the set's categories are the cases, or else one named after the source.
+    case: name of the only case; None: a case for each category, or else one named after the source.
     """
 
     source: Path
@@ -46,7 +46,7 @@ class ImportOrder:
 
 @dataclass(kw_only=True)
 class Count:
-    """A number of records, and the place of the first one."""
+    """The number of records with the same problem or note, and the place of the first record."""
 
     count: int
     first: str
@@ -56,7 +56,7 @@ class Count:
 class Imported:
     """The result of an import.
 
-    samples: the prompts, by case. left_out, notes: records left out and changed, by reason.
+    samples: prompts by case. left_out, notes: counts of records left out or changed, by reason.
     """
 
     records: int = 0
@@ -68,7 +68,7 @@ class Imported:
 def import_prompts(order: ImportOrder, progress: Progress) -> Imported:
     """Read the source and write the class's files; existing files are never changed.
 
-    It raises PromptSetError if the source cannot be read, has no prompt, or too much of it.
+    It raises PromptSetError if the source cannot be read, has no prompt, or exceeds a limit.
     """
     if order.case is not None or order.format != "speed-bench":
         _refuse_existing(order.path_of(_only_case(order)))

@@ -1,8 +1,8 @@
-"""A sample of different prompts from a stream of any length, in the memory of the sample.
+"""Draws a sample of different prompts from a stream of any length, and keeps only the sample.
 
-Each prompt has a number made of its text and the seed, and the smallest numbers are drawn: every
-different prompt has the same chance however often it comes, the order of the log does not matter,
-and the same log and seed give the same sample.
+Each prompt gets a number, a hash of its text and the seed, and the prompts with the smallest
+numbers are drawn. So every different prompt has the same chance, however often the log has it; the
+order of the log does not matter, and the same log and seed give the same sample.
 """
 
 import hashlib
@@ -35,7 +35,7 @@ class PromptSample:
         self.size_bytes = 0
 
     def offer(self, content: bytes, candidate: LoggedPrompt) -> None:
-        """Draw the candidate or not; prompts of equal `content` are one."""
+        """Draw the candidate or not; candidates with equal `content` count as one prompt."""
         self.offered += 1
         digest = hashlib.blake2b(content, digest_size=16, key=self._key).digest()
         number = int.from_bytes(digest, "big")

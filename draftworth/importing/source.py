@@ -1,7 +1,7 @@
-"""Reads the JSON objects of a log, a line or an array's element at a time, in files of any size.
+"""Reads the JSON objects of a log one by one, lines or an array's elements, from files of any size.
 
-An entry that is not an object becomes a record with a problem; a file that cannot be read further
-is an error. No message contains text of the file.
+An entry that is not an object becomes a record with a problem; a file that cannot be read to its
+end is an error. No message contains text of the file.
 """
 
 import codecs
@@ -18,7 +18,7 @@ from draftworth.records.codec import RecordError, load_object
 from draftworth.untrusted import MIB, one_line, open_file
 
 SUFFIXES = (".jsonl", ".json")
-# A request and its answer, each as long as a prompt may be, and Base64 around both.
+# Room for a request and its answer, each as long as the longest prompt, in Base64.
 LIMIT_BYTES = 16 * MIB
 _PIECE_BYTES, _HEAD_BYTES = MIB, 65_536
 # First bytes of files that are not JSON, and how to convert them.
@@ -34,7 +34,7 @@ _OTHERS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """One entry of a log, or the problem with it; `number` counts the entries of all files."""
+    """One entry of a log, or its `problem`; `number` counts the entries of all files."""
 
     number: int
     place: str
@@ -43,7 +43,7 @@ class Record:
 
 
 def files_of(source: Path) -> tuple[Path, ...]:
-    """Return the file itself, or every JSON file below a folder, of which there must be one."""
+    """Return the file itself, or all JSON files below a folder; raise PromptSetError if none."""
     if not os.path.isdir(source):  # not Path.is_dir(), which raises for a name that is too long
         return (source,)
     found = tuple(sorted(p for p in source.rglob("*") if p.suffix in SUFFIXES and p.is_file()))
@@ -56,7 +56,7 @@ def files_of(source: Path) -> tuple[Path, ...]:
 
 
 def records_of(source: Path) -> Iterator[Record]:
-    """Yield every entry of a file or folder; raise PromptSetError if not all can be read."""
+    """Yield every entry of a file or folder; raise PromptSetError if a file cannot be read."""
     files, numbers = files_of(source), count(1)
     for path in files:
         name = f"{one_line(str(path.relative_to(source)))} " if len(files) > 1 else ""
@@ -124,7 +124,7 @@ def _elements(file: BinaryIO, path: Path) -> Iterator[tuple[str, str]]:
 
 
 class _Window:
-    """The part of a long text that is being read."""
+    """The part of a long text that is in memory, and the position up to which it is read."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -134,7 +134,7 @@ class _Window:
         self._at = 0
 
     def next_character(self) -> str:
-        """Return the next character that is not a blank, and leave it; empty at the end."""
+        """Return the next character that is not a blank, without consuming it; empty at the end."""
         while True:
             rest = self._text[self._at : self._at + 64].lstrip()
             if rest:
@@ -150,12 +150,12 @@ class _Window:
         return found
 
     def element(self) -> str | None:
-        """Take the next JSON value; None if there is none, or it is too long."""
+        """Consume and return the text of the next JSON value; None if it is missing or too long."""
         while True:
             try:
                 end = self._decoder.raw_decode(self._text, self._at)[1]
             except ValueError:
-                end = len(self._text)  # cut off here, or not JSON: more text shows which
+                end = len(self._text)  # a value that is cut off, or no JSON: more text will show
             except RecursionError:
                 return None
             if end < len(self._text):
@@ -166,7 +166,7 @@ class _Window:
                 return None
 
     def _more(self) -> bool:
-        """Read on, twice as much each time, so that a long value is parsed few times."""
+        """Read more, twice as much each time, so a long value is parsed few times; False at EOF."""
         self._text, self._at = self._text[self._at :], 0
         data = self._file.read(max(_PIECE_BYTES, len(self._text)))
         self._text += self._decode(data, final=not data)

@@ -1,1 +1,1 @@
-"""What will happen, when and for how much: the run specification, the time line, assumptions."""
+"""Plans a run before it starts: the run specification, the time line, costs and assumptions."""

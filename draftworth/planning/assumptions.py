@@ -1,4 +1,4 @@
-"""What the time line assumes: durations and speeds, in the best and in the worst case.
+"""The durations and speeds that the time line assumes, in the best and in the worst case.
 
 The values are data (`assumptions.yaml`, each with its source or "assumed"); units are in the names.
 """
@@ -66,11 +66,11 @@ class Assumption(StrictModel):
 
     @property
     def is_speed(self) -> bool:
-        """Whether more of it takes less time."""
+        """Whether the quantity is a speed, so that a higher value means less time."""
         return self.unit.endswith("/s")
 
     def at(self, case: Case) -> float:
-        """Return the value in one case: a time is best at its low end, a speed at its high end."""
+        """Return the value in one case: the best time is the lowest, the best speed the highest."""
         return self.low if (case == "best") != self.is_speed else self.high
 
 
@@ -102,7 +102,7 @@ class Assumptions(StrictModel):
     def replaced(self, texts: Iterable[str]) -> Assumptions:
         """Replace assumptions by `NAME=NUMBER` or `NAME=LOW..HIGH`; a later text wins.
 
-        It raises UserInputError for another form, an unknown name or an impossible value.
+        It raises UserInputError for a text of another form, an unknown name or an impossible value.
         """
         return self.model_copy(update=dict(self._replacement(text) for text in texts))
 
@@ -129,7 +129,7 @@ class Assumptions(StrictModel):
 
 
 class StandingCost(StrictModel):
-    """Something that costs by the hour as long as the experiment is deployed."""
+    """AWS resources that are billed by the hour as long as the experiment is deployed."""
 
     what: str
     count: Annotated[int, Field(ge=1)]
@@ -139,7 +139,7 @@ class StandingCost(StrictModel):
 
 
 class MetricPrice(StrictModel):
-    """A custom metric that is sent in every hour of a month."""
+    """The price of a custom CloudWatch metric that is sent in every hour of a month."""
 
     usd_per_month: Annotated[float, Field(gt=0)]
     as_of: date
@@ -171,6 +171,6 @@ class AssumptionData(StrictModel):
 
 @cache
 def assumption_data() -> AssumptionData:
-    """The shipped assumptions, read once."""
+    """Return the shipped assumptions; later calls return the same object."""
     path = files("draftworth.planning").joinpath("assumptions.yaml")
     return read_yaml(AssumptionData, path.read_text(encoding="utf-8"))

@@ -1,8 +1,8 @@
-"""A Capacity Block as it is billed: whole and in advance, however much of it a run uses.
+"""The cost of a Capacity Block, billed whole and in advance even if a run uses only a part of it.
 
-Amazon sells (EC2 User Guide, Capacity Blocks for ML) whole days, 1 to 14, then in steps of 7 days
-up to 182, and the rest of the running day; and 1, 2, 4, 8 ... 64 instances. A block ends at 11:30
-UTC.
+Amazon sells blocks of 1 to 14 days, or of up to 182 days in steps of 7, plus the rest of the
+current day, with 1, 2, 4, 8, ... 64 instances. A block ends at 11:30 UTC. (EC2 User Guide, Capacity
+Blocks for ML.)
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ SHORTEST_HOURS = 24
 
 @dataclass(frozen=True, kw_only=True)
 class PaidBlock:
-    """The block that an experiment's nodes run in.
+    """The Capacity Block in which an experiment's nodes run.
 
-    hours: its length; a day, the shortest, if the file leaves it out.
-    instances: the smallest number that is sold and holds the `nodes`.
+    hours: the block's length; 24, the shortest length, if the experiment file leaves it out.
+    instances: the smallest number that Amazon sells and that is not below `nodes`.
     """
 
     hours: float
@@ -47,21 +47,21 @@ class PaidBlock:
 
     @property
     def usable_minutes(self) -> float:
-        """Minutes from its start until EKS releases the nodes."""
+        """Minutes from the start of the block until EKS releases the nodes."""
         return self.hours * 60 - BLOCK_MARGIN_SECONDS / 60
 
     def idle_share(self, minutes: Bounds) -> Bounds:
-        """Return the unused part of the block, 0 to 1, if each node runs for these minutes."""
+        """Return the unused part of the block, 0 to 1, if each node runs for `minutes`."""
         used = minutes.times(self.nodes / (self.hours * 60 * self.instances))
         return Bounds(max(0.0, 1 - used.best), max(0.0, 1 - used.worst))
 
     def further_runs(self, first: RunForecast, second: RunForecast) -> Bounds:
-        """Count the whole runs on compiled graphs that fit after the first."""
+        """Count the complete runs, with compiled graphs, that fit into the block after `first`."""
         used, each = first.needed_minutes, second.unlimited.bounds(lambda run: run.end)
         left = Bounds(self.usable_minutes - used.best, self.usable_minutes - used.worst)
         return Bounds(max(0, left.best // each.best), max(0, left.worst // each.worst))
 
 
 def free_slots(experiment: ResolvedNeuron, instances: int) -> int:
-    """Count the free slots on so many nodes."""
+    """Count the slots on `instances` nodes that the experiment does not use."""
     return instances * experiment.placement.slots_a_node - experiment.placement.held

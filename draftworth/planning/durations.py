@@ -1,4 +1,4 @@
-"""How long each part of a run takes in one case: checkpoints over a link, requests, rounds."""
+"""Estimates how long a run's parts last in the best or worst case: transfers, requests, rounds."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ GBIT_PER_GIB = 8 * 2**30 / 1e9
 
 @dataclass(frozen=True, kw_only=True)
 class RoundCounts:
-    """How many rounds a run sends, by the rules of `measuring.schedule`.
+    """The number of rounds of a run, by the rules of `measuring.schedule`.
 
-    A run whose intervals are narrow at once sends the least; one whose intervals stay wide spends
-    the whole budget.
+    A run whose intervals are narrow enough at once has the least number; a run whose intervals stay
+    wide spends the whole budget (`max_requests`).
     """
 
     sampling: Sampling
@@ -46,9 +46,9 @@ class RoundCounts:
         return further_rounds(self.sampling, repetition=repetition, **parts)
 
     def needed_further(self, repetition: int) -> int:
-        """Return the further rounds that even narrow intervals take.
+        """Return the number of further rounds that a run needs to have intervals at all.
 
-        One round of a load gives no interval, so each load gets a second, the first loads first.
+        One round of a load gives no interval, so each load gets a second round if budget is left.
         """
         is_lone = self.least == 1 and repetition == 1
         return min(self.further(repetition), self.loads) if is_lone else 0
@@ -64,7 +64,7 @@ class RoundCounts:
 
 @dataclass(frozen=True, kw_only=True)
 class Durations:
-    """How long the parts of an experiment's run take in one case, by the assumptions."""
+    """The durations of a run's parts in the best or worst case, by the assumptions."""
 
     experiment: ResolvedNeuron
     assumed: Assumptions
@@ -87,7 +87,7 @@ class Durations:
         return gib * GBIT_PER_GIB / self.assumption(speed) / 60
 
     def block_seconds(self, variant: NeuronVariant, load: Load) -> float:
-        """Return the time of one case against one variant, with its warm-up.
+        """Return the time of one block (one case, one variant) with its warm-up.
 
         Fillers take no time, because they are cancelled after the last measured request.
         """
@@ -103,9 +103,9 @@ class Durations:
         return sending_seconds + self.assumption("block_overhead_seconds")
 
     def round_minutes(self, load: Load) -> float:
-        """Return the time of every case against every variant, at once or one by one.
+        """Return the time of one round: all cases to all variants, in parallel or one by one.
 
-        A search has the baseline and one candidate at a time.
+        In a search, a round measures only the baseline and one candidate.
         """
         experiment = self.experiment
         return self._minutes_against([*filter(experiment.starts_up, experiment.variants)], load)
@@ -121,7 +121,7 @@ class Durations:
     def further_minutes(self, repetition: int) -> float:
         """Return the time of a repetition's further rounds.
 
-        Best: the rounds that every load needs for an interval. Worst: the rest of the budget at the
+        Best case: `needed_further` rounds. Worst case: all rounds that the budget allows, at the
         load with the longest rounds.
         """
         counts = RoundCounts.of(self.experiment)
@@ -131,7 +131,7 @@ class Durations:
         return sum(minutes[: counts.needed_further(repetition)])
 
     def candidate_rounds_minutes(self) -> float:
-        """Return the time of all rounds of a search's candidate, at the first one's speed."""
+        """Return the time of all rounds of a candidate, assumed equal for all candidates."""
         (load,) = self.experiment.loads
         return self.least_minutes(load) + self.further_minutes(repetition=1)
 

@@ -1,8 +1,8 @@
-"""The price of a node: where it is looked up, and whether it is recent enough.
+"""Reads the looked up price of a node, and tells whether a price is recent enough.
 
-`draftworth price` asks AWS once for a price that the experiment leaves out, and keeps it in
-`cdk.context.json`: synthesis asks nobody, and every deploy has the same price until a user asks
-again (docs/decisions/0013-price-lookup.md).
+`draftworth price` asks AWS once for a price that the experiment leaves out, and writes it to
+`cdk.context.json`. Synthesis only reads this file, so every deploy has the same price until a user
+runs the command again (docs/decisions/0013-price-lookup.md).
 """
 
 import json
@@ -21,8 +21,8 @@ from draftworth.records.codec import RecordError, load_object
 from draftworth.untrusted import TooLargeError, one_line, read_file
 
 CONTEXT_FILE = Path("cdk.context.json")
-# Days after which a price is old. Spot prices change by the day, list prices rarely; the price of a
-# Capacity Block was paid, and does not get old.
+# Days after which a price is old. Spot prices change every day, list prices rarely; the price of a
+# Capacity Block is already paid, and does not get old.
 _MAX_AGE_DAYS: Mapping[str, int] = {"spot": 14, "on_demand": 90}
 
 
@@ -36,7 +36,7 @@ def price_key(experiment: ResolvedNeuron) -> str:
 
 
 def context_values(path: Path = CONTEXT_FILE) -> dict[str, Any]:
-    """Read all looked up values; empty without a file; raise UserInputError for another file."""
+    """Read `cdk.context.json`; empty if the file is missing; raise UserInputError if unreadable."""
     try:
         return load_object(read_file(path))
     except FileNotFoundError:
@@ -48,10 +48,10 @@ def context_values(path: Path = CONTEXT_FILE) -> dict[str, Any]:
 def with_looked_up_price(
     experiment: ResolvedNeuron, looked_up: Callable[[str], Any] | None = None
 ) -> ResolvedNeuron:
-    """Return the experiment with its own price, else with the looked up one, if there is one.
+    """Return the experiment with its own price, else with the looked up price if there is one.
 
-    looked_up: returns the context's value of a key, or None; by default from `cdk.context.json`. It
-    raises UserInputError if the value is not a price.
+    looked_up: returns the context's value of a key, or None; by default from `cdk.context.json`.
+    UserInputError is raised if the value is not a price.
     """
     if experiment.spec.aws.price is not None:
         return experiment
@@ -67,9 +67,9 @@ def with_price(experiment: ResolvedNeuron, price: Price) -> ResolvedNeuron:
 
 
 def with_prohibitive_price(experiment: ResolvedNeuron) -> ResolvedNeuron:
-    """Return the experiment at a price that spends its budget in a node's first second.
+    """Return the experiment with a price at which one second of a node costs the whole budget.
 
-    It is for templates that only a destroy reads: they need a price and must never run.
+    Templates that are made only for `cdk destroy` need a price, and must never start a node.
     """
     price = Price(
         usd_per_hour=3600 * experiment.spec.aws.budget_usd,
@@ -93,14 +93,14 @@ def _price(key: str, value: Any) -> Price:
 
 
 def price_doubt(experiment: ResolvedNeuron, today: date) -> str:
-    """Return why the price should be looked up again, as words after "which is".
+    """Return why the price should be looked up again, in words that can follow "which is".
 
-    They are empty if the price is recent or missing.
+    The text is empty if the price is recent or missing.
     """
     aws = experiment.spec.aws
     if aws.price is None:
         return ""
-    # Today is UTC's; in the reader's time zone tomorrow may have begun.
+    # `today` is the date in UTC; in the user's time zone the next day may have begun.
     if aws.price.as_of > today + timedelta(days=1):
         return "in the future"
     most = _MAX_AGE_DAYS.get(aws.capacity.kind)

@@ -1,4 +1,4 @@
-"""An experiment with everything that follows from it, computed once: placement, keys, search."""
+"""Computes once what follows from an experiment: placement, commands, artifact keys, search."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from draftworth.searching.step_costs import first_candidate
 from draftworth.serving import dialects
 from draftworth.serving.command import ServingCommand
 
-# The step cost of a method without published figures.
+# The assumed `step_cost_per_draft` of a method without published figures, lowest and highest.
 _UNKNOWN_STEP_COST = (0.0, 0.5)
 
 
@@ -52,10 +52,10 @@ class ResolvedVariant:
 
 @dataclass(frozen=True, kw_only=True)
 class NeuronVariant(ResolvedVariant):
-    """A variant on Neuron devices: its slots, its server's command, its compiled graph's address.
+    """A variant on Neuron devices: its slots, its server's command, its compiled graph's key.
 
-    slots: the slot that it holds or shares with other candidates, and a second one if servers swap.
-    checkpoints: the models that its server loads, by role (`target`, `draft`).
+    slots: the variant's first or only slot, then a second slot if servers swap slots.
+    checkpoints: the models that the variant's server loads, by role (`target`, `draft`).
     """
 
     slots: tuple[PlacedSlot, ...]
@@ -85,7 +85,7 @@ class ResolvedExperiment(LoadedExperiment):
 
     @property
     def price(self) -> Price | None:
-        """The price of its slots; None if nothing is rented."""
+        """The price of the nodes; None if nothing is rented."""
         return None
 
     @cached_property
@@ -131,7 +131,7 @@ class ResolvedExperiment(LoadedExperiment):
 
     @property
     def reads_outputs(self) -> bool:
-        """Whether the drafts of a search read the baseline's outputs while the run lasts."""
+        """Whether drafts process the baseline's outputs during a search, to predict their yield."""
         return False
 
     def starts_up(self, variant: ResolvedVariant) -> bool:
@@ -147,7 +147,7 @@ class ResolvedLocal(ResolvedExperiment):
 
     @property
     def reads_outputs(self) -> bool:
-        """True for greedy outputs: a pass of a draft does not show the steps of sampled ones."""
+        """True if outputs are greedy: steps of sampled outputs cannot be predicted by a draft."""
         return self.spec.workload.temperature == 0
 
 
@@ -168,9 +168,9 @@ class ResolvedNeuron(ResolvedExperiment):
     def canaries(self) -> tuple[NeuronVariant, ...]:
         """Variants that are tried on a CPU node before any accelerator node exists.
 
-        A search tries one variant of each draft, preferably the one that is measured first:
-        candidates of one draft differ in the window alone, and CPU nodes have no room for 27 pods
-        with their mounts.
+        In a search only one variant of each draft is tried, preferably the one that is measured
+        first: candidates of one draft differ only in the window, and CPU nodes have no room for 27
+        pods with their mounts.
         """
         if self.spec.search is None:
             return self.variants
@@ -264,6 +264,6 @@ def _neuron_variant(
 
 
 def _gib(variant: Variant) -> float:
-    """Return the size of the draft's weights; all unknown drafts count as equal."""
+    """Return the size of the draft's weights in GiB; 1 if unknown, equal for all such drafts."""
     facts = variant.hub_draft.facts if variant.hub_draft else None
     return facts.checkpoint_gib if facts and facts.checkpoint_gib else 1.0

@@ -14,7 +14,7 @@ from draftworth.serving.command import served_model_name
 
 @dataclass(frozen=True, kw_only=True)
 class Server:
-    """A server of a variant: `slot`, `name` and `base_url` as `Endpoint` has them."""
+    """A server of a variant; the fields are those of `Endpoint` (`name` is its `server`)."""
 
     base_url: str
     slot: int | None = None
@@ -28,7 +28,7 @@ def run_spec(
     ready_deadline_seconds: float | None,
     start_allowance_seconds: float | None = None,
 ) -> run_specification.RunSpec:
-    """Return the run specification; `servers` lists each variant's, its first slot first."""
+    """Return the run specification; `servers` has each variant's servers, the first slot first."""
     work = experiment.spec.workload
     all_weights = sum(c.weight for c in work.classes)
     return run_specification.RunSpec(
@@ -73,7 +73,7 @@ def run_spec(
 
 
 def serving_facts(experiment: resolved.ResolvedExperiment) -> ServingFacts:
-    """Describe the servers for a reader of the results without the experiment file."""
+    """Return the facts about the servers, for readers of results without the experiment file."""
     spec, release = experiment.spec, experiment.spec.release_facts
     neuron = spec if isinstance(spec, NeuronExperiment) else None
     return ServingFacts(

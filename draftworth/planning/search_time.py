@@ -1,6 +1,6 @@
-"""The time of a search: candidates that are certainly measured, then those that may be.
+"""Estimates the time of a search: of candidates that are certainly measured, and of all others.
 
-Each takes the slot beside the baseline in turn, and is compiled, loaded and measured there.
+One after another, candidates are compiled, loaded and measured in the slot beside the baseline.
 """
 
 import math
@@ -17,7 +17,7 @@ from draftworth.searching.extent import Extent
 
 @dataclass(frozen=True, kw_only=True)
 class SearchTime:
-    """The candidates of a search and the time of one of them, in both cases.
+    """The candidates of a search, and how long they last in the best and in the worst case.
 
     compiled: variants whose graph is in the bucket.
     """
@@ -34,10 +34,10 @@ class SearchTime:
 
     @cached_property
     def candidate_minutes(self) -> Bounds:
-        """Minutes of one candidate that is not certain, from the end of the one before.
+        """Minutes of one candidate that is not certain, from the end of the previous candidate.
 
-        Each is assumed to load as long as the slowest of them, and to be compiled unless all their
-        graphs exist. It is 0 if every candidate is certain.
+        Each of these candidates is assumed to load as long as the slowest, and to be compiled
+        unless all their graphs exist. The result is 0 if every candidate is certain.
         """
         others = self._variants(self.extent.others)
         if not others:
@@ -55,10 +55,10 @@ class SearchTime:
         return self.candidate_minutes.times(candidates - len(self.extent.certain))
 
     def most_further_minutes(self, begun: Bounds) -> float:
-        """Return the most minutes beside the certain candidates that `search.stop` allows.
+        """Return the most minutes that `search.stop` allows after the certain candidates.
 
-        begun: minutes of the search until the certain ones are measured. The last one may begin
-        just before the stop, in a case between the two, and is measured to its end.
+        begun: minutes of the search until the certain candidates are measured. The last candidate
+        may begin just before the stop (between best and worst case), and is measured to its end.
         """
         if begun.best >= self.stop_minutes:
             return 0.0
@@ -67,7 +67,7 @@ class SearchTime:
         return min(self.further_minutes(self.extent.most).worst, room)
 
     def begun_in_all(self, begun: Bounds) -> Bounds:
-        """Count the candidates that `search.stop` lets begin; see `most_further_minutes`."""
+        """Count the candidates that begin before `search.stop`; see `most_further_minutes`."""
         certain, most = len(self.extent.certain), self.extent.most
 
         def count(passed: float, one: float) -> int:
@@ -79,7 +79,7 @@ class SearchTime:
 
     @property
     def stop_minutes(self) -> float:
-        """Minutes after which no further candidate begins, by time and, with a price, by money."""
+        """Minutes after which no further candidate begins, by `stop.hours` and by `stop.usd`."""
         search, limits = self.experiment.spec.search, [math.inf]
         if search and search.stop.hours is not None:
             limits.append(search.stop.hours * 60)

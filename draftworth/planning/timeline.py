@@ -1,4 +1,4 @@
-"""The time line of a run: its phases, how limits cut them, billed time and cost of its nodes."""
+"""The time line of a run: its phases, the limits that end it, billed time and cost of its nodes."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ TEARDOWN = "nodes to zero"
 class Span:
     """The time of a phase, in minutes from the start of the deploy.
 
-    billed: accelerator nodes exist meanwhile. measured: tokens are measured in it. cut: a limit
-    ended it.
+    billed: accelerator nodes exist in this phase. measured: requests are measured in this phase.
+    cut: a limit ended this phase.
     """
 
     start: float
@@ -44,7 +44,7 @@ class Span:
 
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
-    """A run in one case: each phase that begins, by name, and the limit that ended the run."""
+    """A run in the best or worst case: its phases by name, and the limit that ended the run."""
 
     spans: Mapping[str, Span]
     ended_by: str | None = None
@@ -64,7 +64,7 @@ class Schedule:
 
     @property
     def certain_search_minutes(self) -> float:
-        """Minutes from the first node that is up until the certain candidates are measured."""
+        """Minutes from the end of the node start until the certain candidates are measured."""
         measured = [span for span in self.spans.values() if span.measured]
         return measured[-1].end - self.spans[NODE_START].end
 
@@ -72,9 +72,9 @@ class Schedule:
         return self.spans[name].minutes if name in self.spans else 0.0
 
     def until(self, limits: Iterable[tuple[float, str]]) -> Schedule:
-        """Cut the run at the first limit, given as a minute and a name.
+        """Return the run, cut at the earliest limit; each limit is (minute, name).
 
-        Phases that have begun end there, and nodes that are up are released.
+        Phases that have begun end at this minute, and nodes that exist are released.
         """
         cut, limit_name = min(limits)
         release = self.spans[TEARDOWN]
@@ -92,7 +92,7 @@ class Schedule:
 
 @dataclass(frozen=True, kw_only=True)
 class Schedules:
-    """A run in both cases."""
+    """The schedules of a run in the best and in the worst case."""
 
     best: Schedule
     worst: Schedule
@@ -105,8 +105,8 @@ class Schedules:
 class RunForecast:
     """A run's time line: `limited` ends at the deadline or the budget, `unlimited` does not.
 
-    In a search the best case has the certain candidates alone, and the worst case has all that
-    `search.stop` lets begin.
+    In a search the best case has only the certain candidates, and the worst case has all candidates
+    that begin before `search.stop`.
     """
 
     experiment: ResolvedNeuron
@@ -117,9 +117,9 @@ class RunForecast:
 
     @property
     def billed_minutes(self) -> Bounds:
-        """Billed minutes of each node, the least and the most of both cases.
+        """Billed minutes of each node, the smaller and the larger of both cases.
 
-        If a limit ends both cases, the best one launches sooner and is billed longer.
+        If a limit ends both cases, nodes start sooner in the best case and are billed longer.
         """
         billed = self.limited.bounds(lambda run: run.billed_minutes)
         return Bounds(min(billed.best, billed.worst), max(billed.best, billed.worst))
@@ -146,7 +146,7 @@ class RunForecast:
 
     @property
     def searched_minutes(self) -> Bounds:
-        """Of a search, minutes until its certain candidates are measured."""
+        """Minutes of a search until its certain candidates are measured."""
         return self.unlimited.bounds(lambda run: run.certain_search_minutes)
 
     @property
@@ -154,7 +154,7 @@ class RunForecast:
         return self.unlimited.bounds(lambda run: run.minutes_of(OTHERS))
 
     def minutes_of(self, candidates: float) -> Bounds:
-        """Return the `needed_minutes` of a search that measures so many candidates."""
+        """Return the `needed_minutes` of a search that measures this number of candidates."""
         needed, others = self.needed_minutes, self.others_minutes
         further = self.search.further_minutes(candidates) if self.search else others
         return Bounds(
@@ -174,9 +174,9 @@ def forecast(
 ) -> RunForecast:
     """Compute the time line of one run.
 
-    assumed: by default the shipped assumptions for its target.
-    compiled: variants whose graph is in the bucket. second: the run finds the cluster, all
-    checkpoints and all graphs that a first run certainly compiled.
+    assumed: by default the shipped assumptions for the experiment's target.
+    compiled: variants whose graph is in the bucket. second: the run follows a first run, so the
+    cluster, all checkpoints and all graphs that the first run certainly compiled exist.
     """
     assumed = assumed or assumption_data().for_target(experiment.spec.target.model)
     extent = experiment.extent
@@ -207,14 +207,14 @@ def forecast(
 
 @dataclass(kw_only=True)
 class _Plan:
-    """The phases of a run in one case, in the order in which they begin."""
+    """The phases of a run in the best or worst case, in the order in which they begin."""
 
     durations: Durations
     compiled: Collection[str]
     spans: dict[str, Span] = field(default_factory=dict)
 
     def measure_what_is_certain(self, search: SearchTime | None, *, second: bool) -> None:
-        # Nothing that a CPU node can do happens on an accelerator node.
+        # Everything that a CPU node can do is finished before accelerator nodes start.
         experiment, assumption = self.durations.experiment, self.durations.assumption
         deploying = assumption("redeploy_minutes" if second else "deploy_minutes")
         self.add(DEPLOY, deploying, billed=False)
@@ -231,7 +231,7 @@ class _Plan:
             self.add(f"measure {variant.name}", minutes, measured=True)
 
     def start(self, *variants: NeuronVariant) -> None:
-        """Start servers at once, each on its own slot; a missing graph is compiled."""
+        """Add phases of servers that start together in their slots; missing graphs are compiled."""
         now = self.end
         for variant in variants:
             ready = now
@@ -264,7 +264,7 @@ class _Plan:
         billed: bool = True,
         measured: bool = False,
     ) -> float:
-        """Add a phase, which begins when all before it have ended or at `start`; return its end."""
+        """Add a phase that begins at `start`, by default after all other phases; return its end."""
         start = self.end if start is None else start
         end = start + minutes
         self.spans[name] = Span(start=start, end=end, billed=billed, measured=measured)
@@ -280,10 +280,10 @@ class _Plan:
 
     @property
     def limited(self) -> Schedule:
-        """The run with the capacity controller's limits.
+        """The schedule with the capacity controller's limits.
 
-        The deadline counts from the end of the deploy, the spend from the launch. Without a price
-        there is no end by the budget.
+        The deadline counts from the end of the deploy, the spend from the end of the scale-up.
+        Without a price no budget ends the run.
         """
         experiment, aws = self.durations.experiment, self.durations.experiment.spec.aws
         limits = [(self.spans[DEPLOY].end + aws.deadline_minutes, DEADLINE)]

@@ -1,1 +1,1 @@
-"""What is written to disk or S3 by one program and read by another. Standard library only."""
+"""Records that one program writes to disk or S3 and another reads; no third-party packages."""

@@ -2,11 +2,11 @@
 
 In the artifacts bucket:
 
-    KEY/_ARTIFACTS.json         the manifest; written last and once, so a key that has it is whole
-    KEY/<upload id>/...         the files; every upload has a folder of its own
+    KEY/_ARTIFACTS.json         the manifest, written last and once: the upload is complete
+    KEY/<upload id>/...         the files; every upload has its own folder
 
 Two pods that compile the same key upload into two folders and never mix files; the manifest names
-the folder of the one that was first. A folder that no manifest names is a leftover.
+the folder of the pod that finished first. A folder that no manifest names is not used.
 """
 
 import contextlib
@@ -37,11 +37,11 @@ class ArtifactManifest:
     """The inputs and the files of a compiled graph.
 
     inputs: everything that the key is a hash of (`serving.dialects.artifact_inputs`).
-    checkpoints: commit of each checkpoint it was compiled with, by role (`target`, `draft`); a role
-        is missing if the pod could not know the commit. The key holds a revision that moves, such
-        as `main`, by its name only.
+    checkpoints: commit of each checkpoint that the graph was compiled with, by role (`target`,
+        `draft`); a role is missing if the pod did not know the commit. The key contains only the
+        revision, such as `main`, which can name another commit later.
     folder: the folder of the files, `KEY/<upload id>`.
-    compile_seconds: from the start of the server to the last file it wrote.
+    compile_seconds: seconds from the start of the server to the last file that it wrote.
     """
 
     schema: str = MANIFEST_SCHEMA
@@ -79,9 +79,9 @@ def differences(
     expected_inputs: Mapping[str, Any],
     checkpoints: Mapping[str, str],
 ) -> list[str]:
-    """Describe each input of a graph that is not the expected one; empty if it may be served.
+    """Describe each input of a graph that differs from the expected one; empty if none differs.
 
-    checkpoints: the expected commits by role. A commit that one side does not know is not compared.
+    checkpoints: the expected commits by role. A role without a known commit is not compared.
     """
     built, asked = dict(_leaves(manifest.inputs)), dict(_leaves(expected_inputs))
     found = [
@@ -99,9 +99,9 @@ def differences(
 
 
 def size_differences(manifest: ArtifactManifest, size_bytes: Mapping[str, int | None]) -> list[str]:
-    """Describe each file that is missing or has another size than in the manifest.
+    """Describe each file that is missing or whose size differs from that in the manifest.
 
-    size_bytes: the sizes that were found, by path.
+    size_bytes: the sizes of the files that exist, by path.
     """
     found = []
     for file in manifest.files:
@@ -113,7 +113,7 @@ def size_differences(manifest: ArtifactManifest, size_bytes: Mapping[str, int | 
 
 
 def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
-    """Yield dotted names and values as JSON; an empty mapping counts as a value."""
+    """Yield (dotted name, value as JSON) of each leaf; an empty mapping is a leaf too."""
     if isinstance(value, Mapping) and value:
         for key, item in value.items():
             yield from _leaves(item, f"{name}.{key}" if name else str(key))
@@ -134,11 +134,11 @@ class RefusedGraphsError(DraftworthError):
 def checked_manifest(
     artifacts: Path, key: str, inputs: Mapping[str, Any], commits: Mapping[str, str]
 ) -> ArtifactManifest | None:
-    """Return the manifest of a key after comparing it with the server; None if the key has none.
+    """Return a key's manifest after comparing it with `inputs` and `commits`; None without one.
 
-    artifacts: the mounted bucket. inputs: the values that the key is a hash of. commits: those of
-    the mounted checkpoints, by role, as far as they are known. It raises RefusedGraphsError if the
-    graphs were made for another server, or are incomplete, and OSError if a retry may succeed.
+    artifacts: the mounted bucket. inputs: the values that the key is a hash of. commits: the known
+    commits of the mounted checkpoints, by role. RefusedGraphsError is raised if the graphs were
+    compiled for another server, or are incomplete; OSError is raised if a retry may succeed.
     """
     path = artifacts / manifest_key(key)
     try:
@@ -162,7 +162,7 @@ def checked_manifest(
 
 
 def mounted_commits(checkpoints: Mapping[str, Path]) -> dict[str, str]:
-    """Return the commit of each mounted checkpoint by role; one that was not staged has none."""
+    """Return the commits of the mounted checkpoints by role, if their `_READY.json` is readable."""
     commits = {}
     for role, folder in checkpoints.items():
         with contextlib.suppress(OSError, RecordError, TooLargeError):

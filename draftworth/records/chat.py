@@ -1,7 +1,7 @@
-"""Checks the messages, tools and response format of a chat request, which are sent as given.
+"""Checks the messages, tools and response format of a chat request, which are sent unchanged.
 
-Contents that our servers cannot answer are refused: images, audio, and roles that chat templates
-drop silently.
+Content that our servers cannot answer is refused: images, audio, and roles that chat templates
+ignore without an error.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,14 +11,14 @@ from draftworth.untrusted import one_line
 
 ROLES = ("system", "user", "assistant", "tool")
 TOOL_CHOICES = ("none", "auto", "required")
-# Types of content parts that are not text, with the words that follow a count.
+# Types of content parts that are not text, and the `kind` of their NotSendableError.
 _MEDIA = {
     **dict.fromkeys(("image_url", "input_image", "image"), "with images"),
     **dict.fromkeys(("input_audio", "audio_url", "audio"), "with audio"),
     **dict.fromkeys(("video_url", "video"), "with video"),
     **dict.fromkeys(("file", "input_file"), "with files"),
 }
-# A JSON Schema of a tool has some ten levels; a hundred cannot be written back as JSON safely.
+# A tool's JSON Schema has about ten levels; a value with a hundred is not safe to write as JSON.
 _MAX_DEPTH = 40
 _MESSAGE_KEYS = {"role", "content", "name"}
 
@@ -28,7 +28,7 @@ Message = Mapping[str, Any]
 class NotSendableError(ValueError):
     """A part of a request cannot be sent; the message never contains the user's text.
 
-    kind: the reason in words that follow a count, as in "3 with images".
+    kind: the reason, in words that can follow a number, as in "3 with images".
     """
 
     def __init__(self, kind: str, message: str) -> None:
@@ -37,7 +37,7 @@ class NotSendableError(ValueError):
 
 
 def wrong_form(message: str) -> NotSendableError:
-    """Return the error of a part that has another form than it may have."""
+    """Return the error for a part of a request whose form is not allowed."""
     return NotSendableError("of another form", message)
 
 
@@ -177,5 +177,5 @@ def _is_call(value: object) -> bool:
 
 
 def _shown(value: object) -> str:
-    """Return the type alone: the text is the user's, and stays out of messages."""
+    """Return only the value's type, because error messages must not contain the user's text."""
     return "null" if value is None else type(value).__name__

@@ -3,9 +3,9 @@
 In the checkpoints bucket:
 
     MODEL/REVISION/FILE           the checkpoint's files, as the hub has them
-    MODEL/REVISION/_STAGING.json  the commit that staging began with; a resumed staging takes it too
-    MODEL/REVISION/_READY.json    the staged files; written last, so a model that has it is whole
-    MODEL/REVISION/_FAILED.json   why the newest Job that failed gave up staging
+    MODEL/REVISION/_STAGING.json  the commit that is staged; a resumed staging uses the same commit
+    MODEL/REVISION/_READY.json    the list of staged files, written last: the model is complete
+    MODEL/REVISION/_FAILED.json   the error of the newest staging Job that failed
 """
 
 import hashlib
@@ -19,15 +19,15 @@ from draftworth.records.codec import RecordError, load_object
 from draftworth.untrusted import MIB, TooLargeError, read_file
 
 _BLOCK_BYTES = MIB
-# Formats that the engines read, the best first; others beside it are duplicates.
+# Weight formats that the engines read, the best first; only a checkpoint's best one is needed.
 SERVED_WEIGHTS = ("safetensors", "bin", "pt", "pth")
 
 
 @dataclass(frozen=True, kw_only=True)
 class StoredFile:
-    """One file. Its `path` starts at the folder and cannot lead out of it.
+    """One file, whose `path` is relative to its folder and cannot leave the folder.
 
-    Programs open files and delete objects by this path.
+    Programs use this path to open files and to delete objects.
     """
 
     path: str
@@ -73,8 +73,8 @@ def replace_file(path: Path, data: bytes) -> Path:
     return partial.replace(path)
 
 
-# Kubernetes writes into this annotation of each pod how many pods of its Job have failed, and the
-# variable hands that number to the program. A pod that reads the number of retries is the last one.
+# Kubernetes writes the number of the Job's failed pods into this annotation of each pod, and the
+# variable passes it to the program. If it equals the Job's retry limit, this pod is the last one.
 FAILURES_ANNOTATION = "batch.kubernetes.io/job-index-failure-count"
 FAILURES_VARIABLE = "DRAFTWORTH_EARLIER_FAILURES"
 
@@ -91,8 +91,8 @@ class ReadyModel:
 
     revision: the branch, tag or commit in the experiment. commit: the commit that the revision
         named when staging began; a branch that has moved since is not staged again.
-    tokenizer_fingerprint: None if the checkpoint has no tokenizer, as some EAGLE heads.
-    staging_seconds: from the stager's start, without files that an earlier try has staged.
+    tokenizer_fingerprint: None if the checkpoint has no tokenizer, like some EAGLE heads.
+    staging_seconds: seconds since the stager's start; files of an earlier try are not included.
     """
 
     schema: str = READY_SCHEMA
@@ -114,7 +114,7 @@ class ReadyModel:
 
 @dataclass(frozen=True, kw_only=True)
 class StagingPlan:
-    """`_STAGING.json`: written before the first file, so a resumed staging mixes no commits."""
+    """`_STAGING.json`: written before any file, so that a resumed staging uses the same commit."""
 
     schema: str = PLAN_SCHEMA
     model: str
@@ -124,10 +124,10 @@ class StagingPlan:
 
 @dataclass(frozen=True, kw_only=True)
 class FailedModel:
-    """`_FAILED.json`: a staging Job gave up, and Kubernetes does not start it again.
+    """`_FAILED.json`: a staging Job failed, and Kubernetes does not start it again.
 
-    Readers ignore it beside a `_READY.json`, and if the deploy is newer than `failed_at_unix_s`.
-    reason: the error and the next step, for people.
+    Readers ignore this file if `_READY.json` exists or the deploy is newer than `failed_at_unix_s`.
+    reason: the error, and what the user can do next.
     """
 
     schema: str = "draftworth.staging-failed/1"
@@ -155,8 +155,8 @@ def failed_key(model: str, revision: str) -> str:
 TOKENIZER_FILE = "tokenizer.json"
 VOCABULARY_FILE = "vocab.json"
 TOKENIZER_LIMIT_BYTES = 64 * MIB  # the largest known are half as large
-# The files that can hold tokens and their ids. A checkpoint with neither of the first two stores
-# them in a form that is not read here.
+# The files that can contain tokens and their ids. A checkpoint without the first two files stores
+# its tokens in a form that this module does not read.
 TOKENIZER_FILES = (TOKENIZER_FILE, VOCABULARY_FILE, "added_tokens.json", "tokenizer_config.json")
 
 
@@ -164,8 +164,8 @@ def tokenizer_fingerprint(folder: Path) -> str | None:
     """Return the SHA-256 of the sorted (token, id) pairs of a vocabulary with its added tokens.
 
     Two fingerprints are equal exactly if every token has the same id. The pairs are read from
-    `tokenizer.json`, else from `vocab.json` with `added_tokens.json` and the added tokens of
-    `tokenizer_config.json`; None if neither file exists; RecordError is raised for another file.
+    `tokenizer.json`, else from `vocab.json`, `added_tokens.json` and `tokenizer_config.json`. None:
+    neither of the first two files exists. RecordError is raised for a file of another form.
     """
     if (folder / TOKENIZER_FILE).is_file():
         pairs = set(_tokenizer_pairs(_read_object(folder / TOKENIZER_FILE)))
@@ -183,7 +183,7 @@ Pair = tuple[str, int]
 
 
 def _tokenizer_pairs(tokenizer: dict[str, Any]) -> Iterator[Pair]:
-    """Read Hugging Face's `tokenizer.json`: Unigram has a list, all other models a mapping."""
+    """Read Hugging Face's `tokenizer.json`; `vocab` is a list for Unigram, else a mapping."""
     model = tokenizer.get("model")
     vocabulary = model.get("vocab") if isinstance(model, dict) else None
     if isinstance(vocabulary, dict):

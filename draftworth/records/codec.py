@@ -1,15 +1,14 @@
-"""The one codec of records: frozen dataclasses to strict JSON and back, every type checked.
+"""Converts records (frozen dataclasses) to strict JSON and back, and checks the type of each value.
 
 A record's fields are text, numbers, true or false, `Literal`, None, tuples, mappings with text as
 keys, other records, and unions of records, whose key `kind` names the record.
 
-The field `schema` is `draftworth.NAME/MAJOR`; the codec reads only the major version of today. It
-ignores a key that it does not know, and gives a missing field its default. So a field that is added
-later must have a default, and a change that such a reader cannot handle raises MAJOR (decision
-record 30).
+The field `schema` is `draftworth.NAME/MAJOR`; the codec reads only the current MAJOR. It ignores
+an unknown key, and gives a missing field its default. So a field that is added later must have a
+default, and MAJOR increases if a change needs more than that (decision record 30).
 
-All bytes that come from another program enter through `load_value`, whatever they contain: numbers
-must be finite, whole numbers must fit 64 bits, text must fit UTF-8, and error messages stay short.
+All bytes from other programs are read with `load_value`, and may contain anything: numbers must be
+finite, whole numbers must fit 64 bits, text must fit UTF-8, and error messages are short.
 """
 
 import gc
@@ -29,9 +28,9 @@ from draftworth.errors import DraftworthError
 T = TypeVar("T")
 
 INT64 = range(-(2**63), 2**63)
-# JSON can only hold half of a surrogate pair as an escape.
+# Half of a surrogate pair can appear in JSON only as an escape.
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
-# Messages show a few levels of a deep value, and a part of a long one.
+# Error messages show only a few levels of a deep value, and a part of a long value.
 _short = reprlib.Repr()
 _short.maxstring = _short.maxother = 60
 _short.maxlist = _short.maxtuple = 20
@@ -53,12 +52,12 @@ class OtherVersionError(RecordError):
 
 
 def dump_record(record: Any, *, indent: int | None = None) -> bytes:
-    """Return a record as the bytes of a file: one line, or indented for people."""
+    """Return a record as the bytes of a JSON file: one line, or indented for people."""
     return dump_json(asdict(record), indent=indent)
 
 
 def dump_text(record: Any) -> str:
-    """Return a record as text, for a property or a ConfigMap."""
+    """Return a record as JSON text, for a CloudFormation property or a ConfigMap."""
     return dump_record(record).decode().rstrip()
 
 
@@ -99,7 +98,7 @@ def load_value(data: bytes | str) -> Any:
 
 @contextmanager
 def _without_collector() -> Iterator[None]:
-    """JSON has no cycles, and looking for them would take most of the reading time."""
+    """Disable the garbage collector: JSON has no cycles, and collecting would cost most time."""
     collecting = gc.isenabled()
     gc.disable()
     try:
@@ -155,7 +154,7 @@ def _convert_scalar(kind: Any, value: Any, where: str) -> Any:
 
 def _convert_list(inner: Any, value: Any, where: str) -> tuple[Any, ...]:
     _checked(isinstance(value, list), value, where, "a list")
-    # A request has thousands of chunk times, and a call for each would be slow.
+    # A request has thousands of chunk times, and a function call for each would be slow.
     if inner in (int, str) and all(type(item) is inner for item in value) and _all_fit(value):
         return tuple(value)
     return tuple(_convert(inner, item, f"{where}[{i}]") for i, item in enumerate(value))

@@ -1,8 +1,8 @@
 """Records that the programs of one deployment exchange: the capacity plan and the canary's report.
 
 A canary is a Job on a CPU node that tries, before any accelerator exists, the first steps of a
-variant's server, with the same volumes and service account. The plan is JSON text in a property of
-a CloudFormation custom resource, because CloudFormation turns numbers into text.
+variant's server, with the same volumes and service account. The capacity plan is JSON text in a
+property of a CloudFormation custom resource, because CloudFormation turns numbers into text.
 """
 
 from collections.abc import Mapping
@@ -41,12 +41,12 @@ def canary_key(job_name: str, variant: str) -> str:
 PLAN_SCHEMA = "draftworth.capacity-plan/5"
 # The controller's state: deployments, their spend, the last decision.
 STATE_KEY = f"{CONTROL_PREFIX}capacity.json"
-# This object names the unreadable state that a mail has reported.
+# This object says which unreadable state was already reported by mail, so that it is reported once.
 TOLD_KEY = f"{CONTROL_PREFIX}unreadable-state.txt"
 # While an object of this name exists, the accelerator nodes stay at zero.
 STOP_KEY = f"{CONTROL_PREFIX}stop"
 
-# A minute of accelerator time costs more than a month of heartbeats.
+# The controller is invoked this often: a month of it costs less than a minute of accelerator time.
 HEARTBEAT_MINUTES = 2
 # The name of the EventBridge schedule that invokes the controller at the deadline.
 DEADLINE_SCHEDULE = "deadline"
@@ -58,7 +58,7 @@ BLOCK_MARGIN_SECONDS = 40 * 60
 # A run takes hours; in a week the smallest node costs thousands of dollars.
 MAX_DEADLINE_MINUTES = 7 * 24 * 60
 
-# A draft must bring a tokenizer of its own, equal to the target's, or may come without one.
+# own: the draft must have its own tokenizer, equal to the target's; own_or_none: it may have none.
 DraftTokenizer = Literal["own", "own_or_none"]
 CapacityKind = Literal["on_demand", "spot", "capacity_block"]
 
@@ -75,7 +75,7 @@ class ModelRef:
 class DraftRef:
     """A draft model or EAGLE head.
 
-    vocabulary: a head that is trained on the target's ids may come without a tokenizer.
+    vocabulary: `own_or_none` for a head that is trained on the target's token ids.
     """
 
     checkpoint: ModelRef
@@ -84,17 +84,17 @@ class DraftRef:
 
 @dataclass(frozen=True, kw_only=True)
 class CapacityPlan:
-    """When the accelerator nodes of one deployment may exist, and how many of them.
+    """The number of accelerator nodes of one deployment, and the limits of their lifetime.
 
     job_name: the measuring Job; the keys of its runs begin with `runs/JOB_NAME-`. A new name is a
         new deployment with a deadline and a spend of its own.
     nodes: accelerator nodes that the placement needs.
     variants: names of the variants that have a canary.
     servers: names of the servers that the run needs; not all of them run at the same time.
-    startup_minutes: how long each node may be paid for without any server ready.
+    startup_minutes: how long a node may be billed while no server is ready.
     nodegroup_tags: tags by which the controller recognizes its own node group.
-    deadline_minutes: from the deployment of this Job to the end of its nodes.
-    reservation_id: that of the Capacity Block; None for other kinds of capacity.
+    deadline_minutes: minutes from the deployment of this Job until its nodes are removed.
+    reservation_id: id of the Capacity Block; None for other kinds of capacity.
     """
 
     schema: str = PLAN_SCHEMA

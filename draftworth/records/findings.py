@@ -21,19 +21,19 @@ from draftworth.untrusted import TooLargeError, one_line, read_file
 
 STEP_COSTS_FILE = "step_costs.json"
 
-# How steps are counted: by chunks, by the tokens of a server that yields one a step, or by the
-# server itself.
+# How steps are counted: by chunks; by tokens, if the server yields one token a step; or by the
+# server's own count of verification steps.
 StepsBy = Literal["chunks", "tokens", "verification steps"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class StepCost:
-    """One variant at one load, over all its prompt classes.
+    """The step latency of one variant at one load, over all prompt classes.
 
-    mean_context_tokens: the input tokens of a request and half of its output tokens; None: the
+    mean_context_tokens: mean of input tokens + half of the output tokens of a request; None: the
         server does not count input tokens.
     step_latency_s: sum of (last chunk - first chunk) / sum of steps, with its 95% interval; None:
-        chunks came merged, and the server does not count its steps.
+        several steps arrived in one chunk, and the server does not count its steps.
     requests, steps: the sample that the latency was computed from.
     """
 
@@ -51,9 +51,9 @@ class StepCost:
 
 @dataclass(frozen=True, kw_only=True)
 class StepCostCard:
-    """`step_costs.json`.
+    """`step_costs.json`: the step latencies of one run.
 
-    content_sha256: the hash of everything else in the card.
+    content_sha256: the hash of all other content of the card.
     serving: None if the servers behind the endpoints are not known.
     """
 
@@ -69,13 +69,13 @@ class StepCostCard:
 
 
 def _sha256_of_content(data: bytes) -> str:
-    """Hash the bytes of a card, with keys that this version does not know."""
+    """Hash a card without its own hash; keys that this version does not know are included."""
     content = {**load_object(data), "content_sha256": ""}
     return hashlib.sha256(dump_json(content)).hexdigest()
 
 
 def read_step_costs(path: Path) -> StepCostCard:
-    """Read a card from its file or its run's folder; raise UserInputError unless it is intact."""
+    """Read a card from its file or a run's folder; raise UserInputError if missing or changed."""
     file = path / STEP_COSTS_FILE if path.is_dir() else path
     shown = one_line(str(file))
     try:
@@ -117,21 +117,21 @@ Judgement = Literal[
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """One variant against a baseline in one traffic: a prompt class or the traffic mix, at a load.
+    """One variant compared with a baseline, for a prompt class or the traffic mix, at one load.
 
     cost_ratio: variant / baseline of the cost of an output token, with its 95% interval; None if
         it is not known.
     sentence: the finding in words.
     noise_floor_low, noise_floor_high: the 95% interval of the cost ratio of two servers without
-        speculation; None if it was not measured. clears_noise_floor: whether the verdict's interval
-        lies outside of it; None if one of the two is not known.
+        speculation; None if it was not measured.
+    clears_noise_floor: whether the ratio's interval is beyond the noise floor; None: not compared.
     """
 
     traffic: str
     load: str
     variant: str
     baseline: str
-    judgement: Literal[Judgement, "dearer"]  # until 2026-11-23 what costs more was "dearer"
+    judgement: Literal[Judgement, "dearer"]  # "dearer": "more expensive", until 2026-11-23
     cost_ratio: float | None
     cost_ratio_low: float | None
     cost_ratio_high: float | None
@@ -143,7 +143,7 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """`verdict.json`: the answer in one sentence, its findings, and notes on how far to trust it.
+    """`verdict.json`: the answer in one sentence, its findings, and notes.
 
     findings: in the order of the report, those of the traffic mix first.
     notes: the highest rates within the limits, and doubts about the figures.

@@ -1,7 +1,7 @@
-"""A model's readings of a run: the likelihoods of its outputs, and predicted tokens a step.
+"""Likelihoods of a run's outputs under a model, and tokens a step as predicted with a draft.
 
-`rehearse` and `estimate` write them into the run's folder when the run is over. The methods are in
-`draftworth/estimate/`, the judgement is in `draftworth/analysis/likelihoods.py`.
+`rehearse` and `estimate` write both into the run's folder when the run is over. They are computed
+in `draftworth/estimate/` and judged in `draftworth/analysis/likelihoods.py`.
 """
 
 import math
@@ -12,22 +12,22 @@ from typing import Literal
 from draftworth.records.findings import read_beside
 
 LIKELIHOODS_FILE = "likelihoods.json"
-# A token that is at most so much less likely than the best, in nats, is a near tie, which rounding
-# can decide. If rounding parted outputs, the target's two best tokens lay at most 0.06 apart; a
-# token that the target would not have chosen mostly lies several nats below.
+# A token whose log-likelihood is at most this much below the best token's, in nats, is a near tie,
+# which rounding can decide. Where rounding made outputs differ, the target's two best tokens were
+# at most 0.06 apart; a token that the target would not choose is mostly several nats below.
 NEAR_TIE_NATS = 0.5
-# Both sides are equally likely under a draft if they differ by at most so much a token, in nats.
-# Under the draft of the rehearsal, one random token in fifty showed 0.8, and the draft's own token
-# in the place of one in five showed 0.4.
+# The variant's and the baseline's outputs count as equally likely under a draft if they differ by
+# at most this much a token, in nats. With the rehearsal's draft, one random token in 50 made a
+# difference of 0.8, and the draft's own token instead of one token in 5 a difference of 0.4.
 DRAFT_MARGIN_NATS = 0.25
 
 
 @dataclass(frozen=True, kw_only=True)
 class Likelihood:
-    """One variant's sampled outputs under the target.
+    """The likelihood of one variant's sampled outputs under the target model.
 
-    deviation: of the log-likelihood from its expected value, in standard errors.
-    per_token: the deviation a token, in nats: below 0 the tokens are less likely than the target's.
+    deviation: log-likelihood - expected log-likelihood, in standard errors.
+    per_token: the same difference / tokens, in nats; below 0: less likely than the target's own.
     """
 
     kind: Literal["sampled_by_target"] = "sampled_by_target"
@@ -43,11 +43,11 @@ class Likelihood:
 
 @dataclass(frozen=True, kw_only=True)
 class GreedyLikelihood:
-    """One variant's greedy outputs under the target, one of each prompt.
+    """The likelihood of one variant's greedy outputs under the target, one output of each prompt.
 
-    beyond: outputs with a token further than a near tie below the target's most likely one.
-    farthest: the largest distance of a token below the most likely one, in nats.
-    chance: probability that a correct server has so many `beyond`, or more.
+    beyond: number of outputs with a token more than NEAR_TIE_NATS below the most likely token.
+    farthest: the largest distance of a token below the most likely token, in nats.
+    chance: probability that a correct server has this value of `beyond`, or a larger one.
     """
 
     kind: Literal["greedy_by_target"] = "greedy_by_target"
@@ -64,10 +64,10 @@ class GreedyLikelihood:
 
 @dataclass(frozen=True, kw_only=True)
 class DraftLikelihood:
-    """One variant's outputs in one class and the baseline's under a draft, which favours neither.
+    """A variant's outputs compared with the baseline's by their likelihood under a draft model.
 
-    draft: the model that read them. difference: variant - baseline of the mean log-likelihood a
-        token, in nats, over prompts. low, high: its interval, 99% for all classes of the variant
+    difference: variant - baseline of the mean log-likelihood a token, in nats, over the prompts of
+        one class. low, high: the difference's interval, 99% for all classes of the variant
         together; None with too few prompts.
     """
 
@@ -95,7 +95,7 @@ ModelsCheck = Likelihood | GreedyLikelihood | DraftLikelihood
 
 @dataclass(frozen=True, kw_only=True)
 class Likelihoods:
-    """`likelihoods.json`."""
+    """`likelihoods.json`: all likelihoods of one run's outputs."""
 
     schema: str = "draftworth.likelihoods/3"
     run_id: str
@@ -103,7 +103,7 @@ class Likelihoods:
 
 
 def read_likelihoods(folder: Path, run_id: str) -> tuple[ModelsCheck, ...]:
-    """Read a run's likelihoods; empty if it has no file; raise UserInputError as `read_beside`."""
+    """Read a run's likelihoods, empty without a file; raise UserInputError like `read_beside`."""
     found = read_beside(Likelihoods, folder / LIKELIHOODS_FILE, run_id, what="likelihoods")
     return found.likelihoods if found else ()
 
@@ -113,11 +113,11 @@ PREDICTIONS_FILE = "predictions.json"
 
 @dataclass(frozen=True, kw_only=True)
 class Prediction:
-    """One variant in one prompt class.
+    """Predicted and measured tokens a step of one variant in one prompt class.
 
-    requests: the variant's requests to prompts whose output was read. predicted, measured: tokens
-    a step over these requests. shown: requests whose chunks each show a step;
-    same_sequence: those of them whose steps all are the predicted ones, in order.
+    requests: number of requests with a prediction for their prompt. predicted, measured: tokens a
+    step over these requests. shown: number of requests in which each chunk is one step.
+    same_sequence: number of those whose steps have the predicted numbers of tokens, in order.
     """
 
     variant: str
@@ -140,7 +140,7 @@ class Prediction:
 
 @dataclass(frozen=True, kw_only=True)
 class Predictions:
-    """`predictions.json`."""
+    """`predictions.json`: all predictions of tokens a step for one run."""
 
     schema: str = "draftworth.predictions/1"
     run_id: str
@@ -148,6 +148,6 @@ class Predictions:
 
 
 def read_predictions(folder: Path, run_id: str) -> tuple[Prediction, ...]:
-    """Read a run's predictions; empty if it has no file; raise UserInputError as `read_beside`."""
+    """Read a run's predictions, empty without a file; raise UserInputError like `read_beside`."""
     found = read_beside(Predictions, folder / PREDICTIONS_FILE, run_id, what="predictions")
     return found.predictions if found else ()

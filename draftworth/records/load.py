@@ -1,6 +1,6 @@
 """Load shapes: how many requests are in flight, when each may be sent, and how long prompts are.
 
-No other code asks for the class of a load (docs/architecture.md says what a new one needs).
+No other code checks the class of a load (docs/architecture.md says what a new class needs).
 """
 
 import math
@@ -12,8 +12,8 @@ from typing import Literal
 
 # The sender of requests: one asyncio process, or llmperf's library on Ray.
 LoadGenerator = Literal["asyncio", "llmperf"]
-# llmperf starts a process of about 50 MiB for each request in flight, which takes half a second of
-# two cores; Ray itself takes 400 MiB. This many processes fit into half of the pod's memory.
+# llmperf starts a process for each request in flight, with about 50 MiB of memory and half a second
+# of two cores; Ray itself needs 400 MiB. This many processes fit into half of the pod's memory.
 MAX_LLMPERF_IN_FLIGHT = 32
 
 
@@ -44,7 +44,7 @@ class ConcurrencyLoad:
 
     @property
     def label(self) -> str:
-        """For file names and tables: `c4`, with prompts of 2,000 tokens `c4-i2000`."""
+        """The load's name in files and tables: `c4`, or `c4-i2000` with prompts of 2,000 tokens."""
         return f"c{self.concurrency}{_length_label(self.input_tokens)}"
 
     @property
@@ -66,7 +66,7 @@ class ConcurrencyLoad:
 
     @property
     def has_cost_per_token(self) -> bool:
-        """Whether a faster server spends less time on a token: this one always has work."""
+        """Whether a faster server needs less time for a token: at this load it always has work."""
         return True
 
     def server_seconds(
@@ -75,18 +75,18 @@ class ConcurrencyLoad:
         *,
         span_seconds: float,  # noqa: ARG002 (a server that is always full needs no clock)
     ) -> float:
-        """Return the server's seconds that requests took; each had its part (Little's law).
+        """Return the server's seconds for the requests: their sum / concurrency (Little's law).
 
-        span_seconds: from the first start to the last end of all requests.
+        span_seconds: seconds from the first start to the last end of all requests.
         """
         return sum(request_seconds) / self.concurrency
 
     def warmup_shares(self, wanted: int) -> tuple[float, ...]:
-        """Return the warm-up requests of a block, each as the part of an output that it asks for.
+        """Return, for each warm-up request of a block, the part of a full output it asks for.
 
-        There are at least as many as are in flight, so the load is complete before the first
-        measured request. The first ones start together and ask for 1/c, 2/c ... of an output: they
-        end one after the other, so the prefills of the next requests do not coincide.
+        There are at least `concurrency` of them, so the load is complete before the first measured
+        request. The first `concurrency` start together and ask for 1/c, 2/c, ... of an output: they
+        end one after another, so the prefills of the next requests do not coincide.
         """
         if self.concurrency == 1:
             return (1.0,) * wanted
@@ -94,7 +94,7 @@ class ConcurrencyLoad:
         return first + (1.0,) * (wanted - self.concurrency)
 
     def due_seconds(self, seed: int) -> Iterator[float]:  # noqa: ARG002 (nothing is drawn)
-        """Yield without end when each request may be sent at the earliest, from the start."""
+        """Yield, without end, the earliest time of each request, in seconds from the start."""
         return repeat(0.0)
 
     def sending_seconds(
@@ -102,7 +102,7 @@ class ConcurrencyLoad:
     ) -> float:
         """Estimate how long a block lasts on a server that decodes `seats` requests at once.
 
-        Requests form `c` equal streams, in which each starts when the one before it has ended.
+        The requests form equal streams, in which a request starts when the previous one has ended.
         """
         sent = len(self.warmup_shares(warmup)) + requests
         return sent / min(self.concurrency, seats) * request_seconds
@@ -110,7 +110,7 @@ class ConcurrencyLoad:
 
 @dataclass(frozen=True, kw_only=True)
 class PoissonLoad:
-    """Requests at random times at a mean rate, whatever is still in flight."""
+    """Requests at random times at a mean rate, however many are still in flight."""
 
     kind: Literal["poisson"] = "poisson"
     requests_per_second: float
@@ -125,7 +125,7 @@ class PoissonLoad:
 
     @property
     def label(self) -> str:
-        """For file names and tables: `p2.5` for 2.5 requests a second."""
+        """The load's name in files and tables: `p2.5` for 2.5 requests a second."""
         return f"p{self.requests_per_second:g}{_length_label(self.input_tokens)}"
 
     @property
@@ -142,7 +142,7 @@ class PoissonLoad:
 
     @property
     def in_flight(self) -> None:
-        """None: the server decides, from one request to all of them if it is slow enough."""
+        """None: the number depends on the server; a slow one may have all requests at once."""
 
     @property
     def has_cost_per_token(self) -> bool:
@@ -160,14 +160,14 @@ class PoissonLoad:
         return (1.0,) * wanted
 
     def due_seconds(self, seed: int) -> Iterator[float]:
-        """Yield arrivals of a Poisson process: exponential gaps, the same ones for a seed."""
+        """Yield the arrival times in seconds of a Poisson process; equal seeds give equal times."""
         generator = random.Random(seed)  # noqa: S311 (reproducible arrivals, not a secret)
         return accumulate(generator.expovariate(self.requests_per_second) for _ in repeat(None))
 
     def sending_seconds(
         self, requests: int, *, warmup: int, request_seconds: float, seats: int
     ) -> float:
-        """Return the time in which they arrive, or are decoded if that is longer."""
+        """Estimate the seconds until all requests have arrived and are decoded."""
         sent = warmup + requests
         arriving_seconds = sent / self.requests_per_second + request_seconds
         return max(arriving_seconds, math.ceil(sent / seats) * request_seconds)

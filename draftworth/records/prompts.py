@@ -1,12 +1,12 @@
-"""Prompt sets and logged answers: JSON Lines files, one file a case, one folder a prompt class.
+"""Reads prompt sets and logged answers: JSON Lines, a file for each case, a folder for each class.
 
 A line is `{"id": "count-01", "prompt": "Count from ..."}`, for a conversation
 `{"id": "chat-01", "messages": [{"role": "user", "content": "..."}]}`, or for a text that is sent
-without a chat template `{"id": "text-01", "text_to_continue": "Once upon"}`. It may have
-`max_tokens`, and where it is a chat `tools`, `tool_choice` and `response_format`.
+without a chat template `{"id": "text-01", "text_to_continue": "Once upon"}`. Each line may also
+have `max_tokens`, and the first two kinds `tools`, `tool_choice` and `response_format`.
 
-An answer is a past output of a model, `{"id": "chat-000017", "text": "..."}`. Answers lie in a
-folder of their own, because every JSON Lines file of a class's folder is a case.
+An answer is a past output of a model, `{"id": "chat-000017", "text": "..."}`. Answers are in their
+own folder, because every JSON Lines file of a class's folder is a case.
 """
 
 import codecs
@@ -38,7 +38,7 @@ PLAIN_NAME_WORDS = (
     "1 to 64 letters, digits, spaces, dots, hyphens and underscores of ASCII, a letter or digit "
     "first"
 )
-# A line has one of the first keys, and may have the others beside it.
+# A line has exactly one key of `_ASKED`, and may also have those of `_CHAT_KEYS`.
 _ASKED = ("prompt", "messages", "text_to_continue")
 _CHAT_KEYS: Mapping[str, Callable[[object], Any]] = {
     "tools": chat.checked_tools,
@@ -55,7 +55,7 @@ class Prompt:
 
     messages: the conversation; empty if there is a text to continue.
     text_to_continue: sent unchanged, without a chat template.
-    max_tokens: the limit of this prompt's output; None: the experiment's limit holds.
+    max_tokens: the limit of this prompt's output; None: the experiment's limit is used.
     tools, tool_choice, response_format: sent unchanged; None: not sent.
     """
 
@@ -90,7 +90,7 @@ class Case:
 
 
 def load_case(path: Path, *, prompt_class: str, most_tokens: int | None = None) -> Case:
-    """Read one prompt file; raise PromptSetError if it or a line is wrong.
+    """Read one prompt file; raise PromptSetError if the file or a line is wrong.
 
     most_tokens: the highest `max_tokens` that a line may have; None: any.
     """
@@ -130,7 +130,7 @@ def _check_names(path: Path, prompt_class: str) -> None:
 
 
 def lines_of(file: BinaryIO, path: Path) -> Iterator[tuple[str, bytes]]:
-    """Yield every line that is not empty, and its place; raise PromptSetError beyond the limits."""
+    """Yield (`PATH:NUMBER`, line) of non-empty lines; raise PromptSetError above a limit."""
     size_bytes = 0
     for number in count(1):
         line = file.readline(MAX_LINE_BYTES + 1)
@@ -162,7 +162,7 @@ def _parse_line(line: bytes, where: str, most_tokens: int | None) -> Prompt:
 
 
 def prompt_of(value: Mapping[str, Any], *, most_tokens: int | None = None) -> Prompt:
-    """Return the prompt of a line; raise NotSendableError, which never quotes the prompt's text."""
+    """Return a line's prompt; raise NotSendableError without the prompt's text in its message."""
     _check_keys(value)
     prompt_id = value["id"]
     if not (isinstance(prompt_id, str) and prompt_id.isprintable() and 0 < len(prompt_id) <= 200):
@@ -228,7 +228,7 @@ ANSWERS_FOLDER = "answers"
 
 @dataclass(frozen=True, kw_only=True)
 class LoggedAnswer:
-    """A logged answer to the prompt of this id: its content, then its tool calls."""
+    """A logged answer to the prompt `id`; `text` has the content, then the tool calls."""
 
     id: str
     text: str
@@ -240,7 +240,7 @@ def answers_path(case: Path) -> Path:
 
 
 def load_answers(path: Path, prompt_ids: Iterable[str]) -> Mapping[str, str]:
-    """Read the answers of a file by prompt id; raise PromptSetError if it or a line is wrong."""
+    """Read a file's answers by prompt id; raise PromptSetError if the file or a line is wrong."""
     known = {*prompt_ids}
     found: dict[str, str] = {}
     try:

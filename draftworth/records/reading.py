@@ -1,7 +1,7 @@
 """Reads a run from its folder, and parses the address of a run in S3.
 
-A folder may come from anybody, and people copy files. So only the files that `run.json` lists are
-read, each must name its own run and block, and a file that is larger than ours is refused.
+A folder may come from anybody, or be copied in part. So only the files that `run.json` lists are
+read, each must contain the ids of its run and block, and a file above our size limit is refused.
 """
 
 import os
@@ -16,7 +16,7 @@ from draftworth.records.likelihoods import ModelsCheck, read_likelihoods
 from draftworth.records.search import SearchResult, read_search
 from draftworth.untrusted import DOCUMENT_LIMIT_BYTES, TooLargeError, one_line, read_file
 
-# The limit of today's file systems for one name.
+# The limit of usual file systems for one file name.
 _LONGEST_NAME_BYTES = 255
 
 T = TypeVar("T")
@@ -27,8 +27,8 @@ class Run:
     """A run that is over, with its blocks in the order of measuring.
 
     unlisted: result files in the folder that `run.json` does not list; they are not read.
-    likelihoods: what models say about the outputs; empty if no model has read them.
-    search: the result of the run's search; None if it had none.
+    likelihoods: likelihoods of the outputs under models; empty if they were not computed.
+    search: the result of the run's search; None if the run had no search.
     """
 
     result: results.RunResult
@@ -43,7 +43,7 @@ class Run:
 
 
 def read_run(folder: Path) -> Run:
-    """Read a run's folder; raise UserInputError if it holds no run, or a file is a wrong one."""
+    """Read a run's folder; raise UserInputError if it has no run or a file is missing or wrong."""
     result = read_end(folder)
     missing = [n for n in sorted(result.blocks) if not os.path.lexists(_result_file(folder, n))]
     if missing:
@@ -68,7 +68,7 @@ def read_run(folder: Path) -> Run:
 def read_end(folder: Path) -> results.RunResult:
     """Read `run.json` alone and check that its names are safe to open; raise UserInputError."""
     file = folder / results.RUN_FILE
-    if not os.path.isfile(file):  # unlike Path's, no error for a path that is too long
+    if not os.path.isfile(file):  # Path.is_file() raises for a path that is too long
         raise UserInputError(
             f"{one_line(str(folder))}: no {results.RUN_FILE} there: give the folder of one run, "
             f"which holds {results.RUN_FILE} and {results.BLOCKS_FOLDER}/; a run without "

@@ -1,7 +1,7 @@
-"""Outputs of a target model, and a model's readings of them: JSON Lines, one line for each output.
+"""Outputs of a target model, and readings of them, as JSON Lines with one line for each output.
 
-A pass of a model over outputs (teacher forcing, `draftworth/estimate`) shows for every token
-whether the model would have chosen it, and how likely it was.
+A reading is the result of a model's pass over an output (teacher forcing, `draftworth/estimate`):
+whether the model would have chosen each token, and how likely the tokens were.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ class Output:
     """One output of the target, with its prompt.
 
     id: unique in its file. asked: `messages` (and `tools`) for the chat template, or `prompt`.
-    token_ids: those of the output; None: they are not known, and the text is tokenized again.
+    token_ids: the output's token ids; None: unknown, so the text is tokenized again.
     """
 
     id: str
@@ -31,13 +31,13 @@ class Output:
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """One model's reading of one output.
+    """The result of one model's pass over one output.
 
     hits: a character for each output token after the first: `1` if it is the model's most likely
         next token, else `0`.
-    log_likelihood: sum over all output tokens, in nats. entropy: sum of the model's entropies at
-        their positions, in nats; an output that is sampled from the model has, on average, a
-        log-likelihood of minus that. variance: of that log-likelihood, in nats squared.
+    log_likelihood: sum over all output tokens, in nats. entropy: sum of the entropies of the
+        model's distributions at these tokens, in nats; an output sampled from the model has the
+        expected log-likelihood -entropy. variance: variance of this log-likelihood (nats squared).
     farthest: the largest distance, in nats, of an output token from the model's most likely one.
     """
 
@@ -66,8 +66,8 @@ class Pass:
 
     model: folder name of the model. model_sha256: hash of its weights and configuration.
     tokenizer_sha256: hash of the target's tokenizer and chat template, which make the tokens.
-    outputs_sha256: hash of the file that was read. temperature: that of the model's distribution;
-    greedy outputs are read at 1.
+    outputs_sha256: hash of the file of outputs. temperature: temperature of the model's
+    distribution; 1 for greedy outputs.
     """
 
     schema: str = "draftworth.readings/2"

@@ -5,22 +5,22 @@ A run is a folder (or S3 prefix) named by its run id:
     <run id>/blocks/0003-structured-count-baseline-r1.result.json     the result file, written once
     <run id>/blocks/0003-..._individual_responses.json, ..._summary.json   llmperf's own files
     <run id>/blocks/0003-....transcript.jsonl.gz    each request's text and chunk times, raw
-    <run id>/verdict.json                           the verdict of a complete run, if it compares
+    <run id>/verdict.json                           the verdict of a complete run with a comparison
     <run id>/search.json                            the result of a search
     <run id>/step_costs.json                        the step times of a complete run
     <run id>/run.json                               written last: the run is over, complete or not
-    <run id>/report/report.html, ...                written by the measuring Job's pod after that
+    <run id>/report/report.html, ...                written by the measuring Job after `run.json`
 
 and, if servers were lost, or if another pod of the Job continued the run:
 
     <run id>/interrupted/0004-....block.json, ....transcript.jsonl.gz   evidence of blocks that
                                                     do not count and were measured again
-    <run id>/journal/0002-0003-measured.json        what the second pod did, with its times
+    <run id>/journal/0002-0003-measured.json        third journal entry of the second pod
 
-A block is one case against one variant in one round. Rounds are numbered over a run's repetitions,
-between which all servers are started again. Seconds everywhere; `started_at_unix_s` is wall-clock
-time (UTC), every duration comes from one monotonic clock. A figure that was not measured is None,
-never 0.
+A block is one case, sent to one variant, in one round. Rounds are numbered through all repetitions
+of a run, between which all servers are started again. All times are in seconds: fields that end
+with `_unix_s` are wall-clock times (UTC), and durations come from one monotonic clock. A value that
+was not measured is None, never 0.
 """
 
 from __future__ import annotations
@@ -46,38 +46,38 @@ INTERRUPTED_FOLDER = "interrupted"
 # Not RESULT_SUFFIX, because files with that suffix are published.
 INTERRUPTED_SUFFIX = ".block.json"
 RUN_FILE = "run.json"
-# Patterns of the keys that the metrics publisher publishes.
+# Patterns of the object keys of files that the metrics publisher reads.
 PUBLISHED_FILES = (
     f"{RUNS_FOLDER}/*{RESULT_SUFFIX}",
     f"{RUNS_FOLDER}/*/{VERDICT_FILE}",
 )
-# EventBridge's name of the event.
+# EventBridge's name for the event of a new S3 object.
 OBJECT_CREATED = "Object Created"
 # Claims say how much of each result file is in CloudWatch. They lie outside of RUNS_FOLDER, so that
 # they raise no event.
 CLAIMS_FOLDER = "published"
-# An event becomes a dead letter after so many deliveries. One that finds its file claimed comes
-# again; five leave room for that and for throttling.
+# An event goes to the dead-letter queue after this many deliveries. It is delivered again if its
+# file is claimed, or if AWS throttles the publisher; five deliveries are enough for both.
 MAX_RECEIVE_COUNT = 5
 
 # A larger block would make a file that exceeds the publisher's memory: 11 MiB of JSON become up to
-# 280 MiB of objects. A request takes 600 bytes, one that failed at most 1 KiB of ordinary text.
+# 280 MiB of objects. A request has 600 bytes of JSON, a failed request usually at most 1 KiB.
 MAX_REQUESTS_PER_BLOCK = 10_000
 RESULT_LIMIT_BYTES = 11 * MIB
-# A variant without speculation and with the engine's own defaults, as a buyer would run it. The
-# baseline has the settings that the speculative side needs.
+# The variant without speculation and with the engine's own defaults, as a buyer would run it. The
+# baseline, in contrast, has the settings that the speculative variants need.
 AS_SHIPPED: Final = "baseline-as-shipped"
-# The baseline once more, in another slot: a difference between the two is no effect of speculation.
+# The baseline on a second server, in another slot: the two servers differ without speculation.
 CONTROL: Final = "control"
-# Each has a server of its own, and makes a report slower.
+# Each variant has its own server, and makes a report slower.
 MAX_VARIANTS = 100
 
-# Shorter or longer times make ratios that a number cannot hold.
+# Shorter or longer times make ratios that a float cannot represent.
 MIN_SECONDS, MAX_SECONDS = 1e-18, 1e9
 MAX_UNIX_S = 253_402_300_799.0  # the end of the year 9999
 
 # The limits for sampled outputs: vLLM replaces a lower temperature by its own minimum, and OpenAI's
-# API allows no higher one.
+# API allows no higher temperature.
 MIN_TEMPERATURE, MAX_TEMPERATURE = 0.01, 2.0
 
 UsageSource = Literal["every_chunk", "last_chunk", "none"]
@@ -86,7 +86,7 @@ InterruptionKind = Literal["servers", "load generator"]
 
 
 def result_file_events(bucket: str) -> dict[str, Any]:
-    """Return EventBridge's pattern for the result files and verdicts of a bucket."""
+    """Return the EventBridge event pattern for the result files and verdicts of a bucket."""
     files = [{"wildcard": name} for name in PUBLISHED_FILES]
     return {
         "source": ["aws.s3"],
@@ -97,7 +97,7 @@ def result_file_events(bucket: str) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class RequestRecord:
-    """One request; a failed one has no figures.
+    """One request; a failed request has no measured values.
 
     The first nine fields are llmperf's, named as its token_benchmark_ray.py at f1d6bed does.
     inter_token_latency_s: (last chunk - first chunk) / (output tokens - tokens of the first chunk).
@@ -105,8 +105,8 @@ class RequestRecord:
     run_queue_wait_s: how long the client was ready to run but had no core during this request.
     excluded: why the timing cannot be trusted; None if it can.
     llmperf_inter_token_latency_s: inter-token latency by llmperf's definition, for comparison only.
-    verification_steps, drafted_tokens, accepted_tokens: the server's counts for this request, with
-        tokens after the end of the output; None if the server does not report them.
+    verification_steps, drafted_tokens, accepted_tokens: the server's counts for this request, which
+        include tokens after the output's end; None if the server does not report them.
     seed: the seed of the request, which all variants share for a prompt in a round; None: unknown.
     timed_out_after_s: how long the client waited before it gave up; the end-to-end latency would
         have been longer.
@@ -196,19 +196,19 @@ def _check_fields(
 
 
 def check_unix_s(name: str, value: float) -> None:
-    """Raise ValueError if the value is not a date."""
+    """Raise ValueError unless a Unix time is from 0 to the end of the year 9999."""
     _check(name, value, least=0.0, most=MAX_UNIX_S)
 
 
 def _check_times(record: BlockResult | RunResult) -> None:
-    # Both are dates, in any order: a wall clock may be set back.
+    # The order of the two times is not checked: a wall clock may be set back.
     check_unix_s("started_at_unix_s", record.started_at_unix_s)
     check_unix_s("ended_at_unix_s", record.ended_at_unix_s)
 
 
 @dataclass(frozen=True, kw_only=True)
 class SpeculationCounters:
-    """The server's own counters over one block (vLLM `spec_decode_num_*_total`), as differences.
+    """The increase of a server's counters (vLLM `spec_decode_num_*_total`) during one block.
 
     accepted_per_position: accepted tokens at draft position 0, 1, ...; empty if not counted.
     """
@@ -230,10 +230,10 @@ class SpeculationCounters:
 
 @dataclass(frozen=True, kw_only=True)
 class ServerTimings:
-    """The server's own view of a block's requests, as differences of its histograms.
+    """The increase of a server's latency histograms during one block.
 
-    vLLM `request_time_per_output_token_seconds` and `time_to_first_token_seconds`: sums in seconds
-    and counts of requests.
+    The histograms are vLLM's `request_time_per_output_token_seconds` and
+    `time_to_first_token_seconds`: sums in seconds and counts of requests.
     """
 
     time_per_output_token_sum_s: float
@@ -244,7 +244,7 @@ class ServerTimings:
 
 @dataclass(frozen=True, kw_only=True)
 class OtherRequests:
-    """Warm-up and fillers with an inter-token latency, which the server's histograms have too."""
+    """Sums over warm-up and filler requests, which the server's histograms include too."""
 
     inter_token_latency_sum_s: float = 0.0
     inter_token_latency_count: int = 0
@@ -255,16 +255,16 @@ class OtherRequests:
 
 @dataclass(frozen=True, kw_only=True)
 class BlockResult:
-    """One result file: one case against one variant in one round.
+    """One result file: the requests of one case to one variant in one round.
 
-    repetition: from 1; all servers are started again before the next one.
-    slot: the number of the server's slot, counted over the nodes; None: unknown.
+    repetition: from 1; all servers are started again before the next repetition.
+    slot: the number of the server's slot over all nodes; None: unknown.
     started_at_unix_s: the start of the warm-up.
-    warmup_requests, fillers: requests that were sent before the measured ones, and while the last
-        of them ran, so that the load was always complete; `requests` has neither.
-    others: sums over both, for the cross-check with the server's histograms.
+    warmup_requests: number of requests that were sent before the measured requests.
+    fillers: number of requests that kept the load complete while the last measured requests ran.
+    others: sums over warm-up and fillers, for the cross-check with the server's histograms.
     max_tokens_per_step: the most tokens that a step can yield, 1 without speculation; None:
-        unknown. `run.json` has it too.
+        unknown. `run.json` has this value too.
     event_loop_lag_s: the longest delay of the client's event loop during the block.
     """
 
@@ -325,14 +325,14 @@ class BlockResult:
 
     @property
     def span_seconds(self) -> float:
-        """From the first start to the last end of the requests that did not fail."""
+        """Seconds from the first start to the last end of the requests that did not fail."""
         done = [r for r in self.requests if not r.failed]
         ends = [r.started_at_unix_s + (r.end_to_end_latency_s or 0.0) for r in done]
         return max(ends) - min(r.started_at_unix_s for r in done) if done else 0.0
 
     @property
     def output_throughput_token_per_s(self) -> float | None:
-        """Output tokens / the server's seconds that they took; None if no request finished."""
+        """Output tokens / `output_seconds`; None if no request finished."""
         if all(r.failed for r in self.requests) or self.output_seconds <= 0:
             return None
         return self.output_tokens / self.output_seconds
@@ -340,7 +340,7 @@ class BlockResult:
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """The limits of the user's service; a variant that exceeds them is not a choice at any cost.
+    """The limits of the user's service; a variant that exceeds them is no choice, however cheap.
 
     ttft_p95_s, itl_p95_s, e2e_p95_s: upper limits over all requests; None: no limit.
     failed_share: the part of all requests that may fail.
@@ -365,7 +365,7 @@ class Limits:
 class Price:
     """The dated price of a node, and each variant's share of a node.
 
-    nodes: accelerator nodes of the placement, all billed while the run lasts.
+    nodes: number of accelerator nodes, which are all billed while the run lasts.
     """
 
     usd_per_node_hour: float
@@ -382,11 +382,11 @@ class Price:
 
 @dataclass(frozen=True, kw_only=True)
 class Interruption:
-    """A loss of servers or of the load generator, after which the run went on.
+    """A loss of servers or of the load generator, after which the run continued.
 
-    servers: they stopped answering during the `blocks`, which were measured again.
-    load generator: its pod ended before the run did; another one went on at the next block.
-    lost_s: time of the blocks that were cut off, and for a pod the time until the next one started.
+    Kind `servers`: servers stopped answering during the `blocks`, which were measured again.
+    Kind `load generator`: its pod ended before the run did; a new pod continued at the next block.
+    lost_s: seconds of the blocks that were cut off and, for a pod, until the new pod started.
     """
 
     kind: InterruptionKind
@@ -404,7 +404,7 @@ class TimeAccount:
     """The parts of a run's time, in seconds, from its first start to its end.
 
     measuring_s: blocks that count, with their warm-ups.
-    waiting_s: waiting for servers, while they pull images, load and compile.
+    waiting_s: waiting for servers that pull images, load models or compile.
     lost_s: the sum over the interruptions.
     idle_s: the rest: reading the servers' metrics, writing files, statistics.
     """
@@ -417,10 +417,10 @@ class TimeAccount:
 
 @dataclass(frozen=True, kw_only=True)
 class ServerStart:
-    """A server's own figures of its last start; None: it does not report them.
+    """Values that a server reports of its last start; None: the server does not report the value.
 
-    startup_s: from the start of its workers until it was ready. compilation_s: time of all graphs,
-    with those found in a cache. graphs: their number. load_s, load_bytes: weights, host to devices.
+    startup_s: from the start of the workers until the server is ready. compilation_s: time for all
+    `graphs`, cached graphs included. load_s, load_bytes: copying weights from host to devices.
     """
 
     startup_s: float | None = None
@@ -438,17 +438,17 @@ class ServerStart:
 class RunResult:
     """`run.json`: written last, so its presence means that the run is over.
 
-    A run that failed before it began has the defaults.
+    If a run failed before it began, the fields have their defaults.
 
     class_weights: each prompt class's part of the user's traffic; the parts add up to 1.
-    temperature: 0 is greedy, so that both sides should give the same outputs.
-    scheduling: the scheduling class of the client's process, in words.
-    repetitions: the number that was asked for. shortened: why the run ended before the last of them
-        was complete; empty if it did not.
+    temperature: 0 means greedy, so that variant and baseline should give the same outputs.
+    scheduling: the Linux scheduling class of the client's process, in words.
+    repetitions: the number in the experiment. shortened: why the run ended before the last
+        repetition was complete; empty if it did not.
     started_at_unix_s: the start of the first pod, if several pods measured the run.
     server_starts: by variant; a server that does not report its start is missing.
     serving: None if the servers behind the endpoints are not known.
-    draftworth_version: the version that wrote the file; a reader that refuses its schema names it.
+    draftworth_version: the version that wrote the file, for the error if `schema` is not known.
     """
 
     schema: str = RUN_SCHEMA
@@ -493,7 +493,7 @@ class RunResult:
 
 
 def check_temperature(value: float) -> None:
-    """Raise ValueError for a temperature that is neither 0 nor one that servers use unchanged."""
+    """Raise ValueError unless a temperature is 0 or in the range that servers use unchanged."""
     _check("temperature", value, least=MIN_TEMPERATURE, most=MAX_TEMPERATURE)
 
 
@@ -503,6 +503,6 @@ def claim_key(key: str) -> str:
 
 
 def values_of(records: Sequence[RequestRecord], field: str) -> list[float]:
-    """Return one figure of the requests that count, without those that lack it."""
+    """Return a field's values over the requests that count, without those that are None."""
     values = (getattr(record, field) for record in records if record.counts)
     return [float(value) for value in values if value is not None]

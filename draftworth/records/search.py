@@ -1,4 +1,4 @@
-"""A search: the candidates that it may measure, and its result, a run's `search.json`."""
+"""A search's candidates and stop conditions, and its result, which is a run's `search.json`."""
 
 import math
 from collections.abc import Mapping
@@ -14,9 +14,9 @@ SEARCH_FILE = "search.json"
 class Candidate:
     """A speculative variant that a search may measure.
 
-    draft: its folder or hub id. draft_size: its weights / those of the first candidate's draft.
-    window: `num_speculative_tokens`. checked: drafted tokens that a step checks; a step yields at
-        most one token more.
+    draft, draft_size: folder or hub id of the draft; its weights / those of the first draft.
+    window, checked: `num_speculative_tokens`, and how many drafted tokens a step checks; a step
+        yields at most `checked` + 1 tokens.
     is_asked_for: the experiment lists the variant by hand, so it is measured in any case.
     """
 
@@ -30,17 +30,16 @@ class Candidate:
 
 @dataclass(frozen=True, kw_only=True)
 class Search:
-    """The candidates, and the rule by which no further one is measured.
+    """The candidates of a search, and the conditions that end it.
 
-    candidates: the one that is measured first comes first.
-    drafts_read_text: the drafts are models that read nothing but the text, so a pass over the
-        baseline's outputs predicts their tokens a step. Heads read the target's hidden states.
-    step_cost_per_draft: published cost of each drafted token, in baseline steps.
-    within: a candidate that can be better by at most this part of the cost is not measured.
+    drafts_read_text: the drafts are models whose only input is text, so a pass over the baseline's
+        outputs predicts their tokens a step. (Heads need the target's hidden states.)
+    step_cost_per_draft: lowest and highest published cost of a drafted token, in baseline steps.
+    within: a candidate that can be cheaper by at most this share of the cost is not measured.
     forecast: expected tokens a step by candidate and prompt class; empty without an estimate.
     hours, usd: limits of the whole run, after which no further candidate begins.
     tokens_per_day, days: output tokens of the future traffic, and its duration: a candidate is not
-        measured if that costs more than the candidate is expected to save.
+        measured if its measurement costs more than it is expected to save.
     """
 
     candidates: tuple[Candidate, ...]
@@ -79,14 +78,14 @@ class CostInterval:
 
 @dataclass(frozen=True, kw_only=True)
 class CandidateResult:
-    """One candidate at the end of the search.
+    """The figures of one candidate at the end of a search; a cost is a ratio to the baseline's.
 
-    cost: cost of a token / that of the baseline, in the traffic: estimated from all measurements if
-        the candidate was measured, else predicted. cost_by_class: in each prompt class.
-    measured: the cost by its own blocks alone; None: it was not measured.
-    predicted: the cost that was expected when it was chosen; None: nothing was known.
-    step_cost: in baseline steps. tokens_per_step: by prompt class.
-    chance: probability that it is cheaper than the best by more than `within`.
+    cost, cost_by_class: cost of a token, in the traffic mix and by prompt class; estimated from all
+        measurements, or predicted if the candidate was not measured.
+    measured: the cost from the candidate's own blocks alone; None: it was not measured.
+    predicted: the cost that was expected when the candidate was chosen; None: nothing was known.
+    step_cost, tokens_per_step: time of a step in baseline steps, and its tokens by prompt class.
+    chance: probability that the candidate is cheaper than the best one by more than `within`.
     """
 
     variant: str
@@ -107,15 +106,15 @@ class CandidateResult:
 
 @dataclass(frozen=True, kw_only=True)
 class SearchResult:
-    """`search.json`.
+    """`search.json`: the result of a run's search.
 
-    load: label of the load. results: every candidate that was measured or can be predicted, in the
-        order of the experiment. order: the candidates in the order of measuring.
-    best: the cheapest measured candidate; empty if none was measured. expected_to_pay: its cost is
-        below 1 in the middle of the interval.
-    sureness: a lower limit of the probability that no candidate is cheaper than the best, or than
-        the baseline, by more than `within`.
-    ended: why no further candidate was measured. failed: the errors of candidates, by name.
+    load, order: the load's label, and the candidates in the order of measuring.
+    results: every candidate that was measured or can be predicted, in the experiment's order.
+    best: the cheapest measured candidate; empty if none was measured.
+    expected_to_pay: whether the middle of the best candidate's cost interval is below 1.
+    sureness: a lower limit of the probability that no candidate is cheaper than the best one, or
+        than the baseline, by more than `within`.
+    ended, failed: why no further candidate was measured, and the errors of candidates, by name.
     """
 
     schema: str = "draftworth.search/1"
@@ -149,5 +148,5 @@ class SearchResult:
 
 
 def read_search(folder: Path, run_id: str) -> SearchResult | None:
-    """Read a run's search; None if it had none; raise UserInputError as `read_beside`."""
+    """Read a run's search result, None without a file; raise UserInputError as `read_beside`."""
     return read_beside(SearchResult, folder / SEARCH_FILE, run_id, what="a search")

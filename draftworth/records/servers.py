@@ -2,7 +2,7 @@
 
 The program that starts vLLM writes the server's state into the results bucket after every change;
 the capacity controller and the measuring pod learn from it that a server will not become healthy.
-It is apart from `deployment`, because the size of the serving pods' ConfigMap is limited.
+This module is not a part of `deployment`, because the serving pods' ConfigMap has a size limit.
 """
 
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ class Decoding:
 
 @dataclass(frozen=True, kw_only=True)
 class ServingFacts:
-    """Everything that the time of a step depends on beside the load.
+    """Everything except the load that the time of a step depends on.
 
     image: None if the engine does not run in a container. target_model: hub id or folder.
     instance_type, tensor_parallel_size, lnc, slot_devices: None without Neuron devices.
@@ -54,39 +54,39 @@ class ServingFacts:
 
 
 SERVERS_FOLDER = f"{CONTROL_PREFIX}serving/"
-# Environment variables that tell the program the names of its server.
+# Environment variables with the names of the server's variant, its Deployment and its pod.
 VARIANT_VARIABLE = "DRAFTWORTH_VARIANT"
 SERVER_VARIABLE = "DRAFTWORTH_SERVER"
 POD_VARIABLE = "DRAFTWORTH_POD"
-# A server that is not healthy so long after its pod's first start is given up, with compiled graphs
-# and without. `plan` assumes at most 10 minutes for a load; with the ten that a node may take to
-# start, a load that never ends costs half an hour.
+# Limits from a pod's first start until its server is healthy, with compiled graphs and without;
+# after that the server is not started again. `plan` assumes at most 10 minutes for loading; with 10
+# minutes for the node's start, a server that never becomes healthy costs half an hour.
 LOAD_LIMIT_MINUTES = 20
 COMPILE_LIMIT_MINUTES = 120
-# How long to wait for a server's first answer: the longer of these, and the time in which a node
-# joins and pulls its image.
+# How long to wait for a server's first answer: the longer limit, and 10 minutes in which a node
+# joins the cluster and pulls the image.
 START_ALLOWANCE_MINUTES = COMPILE_LIMIT_MINUTES + 10
 
-# So many lines of a server's log hold the traceback that ended it.
+# The number of a log's last lines that contain the traceback of the error that ended a server.
 LAST_LINES = 50
 
-# starting: vLLM runs and has not answered yet. healthy: it has answered. ended: its process has
-# ended and is started again. given_up: it is not started again, and the nodes may go.
+# starting: vLLM runs and has not answered yet. healthy: vLLM has answered. ended: the process has
+# ended and is started again. given_up: it is not started again, and the nodes may be released.
 ServerPhase = Literal["starting", "healthy", "ended", "given_up"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServerState:
-    """`control/serving/SERVER.json`: the last change of one server.
+    """`control/serving/SERVER.json`: the state of one server after its last change.
 
     server: the name of its Deployment; a variant has two servers if servers swap slots. A server
-        that was stopped on purpose has the phase `ended`, or its last one if it was killed.
+        that was stopped on purpose has the phase `ended`, or its last phase if it was killed.
     pod: the pod's name; another pod counts its starts from 1 again.
     start: number of this start in its pod, from 1.
     since_unix_s: when the phase began.
-    exit_code: 128 + the number of a signal if a signal ended it; None while it runs.
-    last_lines: the end of its log, the newest line last.
-    reason: why it was given up; empty in every other phase.
+    exit_code: 128 + the number of a signal if a signal ended the process; None while it runs.
+    last_lines: the end of the server's log, the newest line last.
+    reason: why the phase is `given_up`; empty in every other phase.
     """
 
     schema: str = "draftworth.server-state/3"

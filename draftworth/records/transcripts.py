@@ -13,24 +13,24 @@ from draftworth.records.codec import RecordError, dump_record, load_record
 from draftworth.records.results import BLOCKS_FOLDER, TRANSCRIPT_SUFFIX, BlockResult
 from draftworth.untrusted import MIB, TooLargeError, one_line, open_file
 
-# This holds a block of the most requests with 6,000 chunks each, compressed.
+# A compressed block of MAX_REQUESTS_PER_BLOCK requests with 6,000 chunks each is smaller.
 FILE_LIMIT_BYTES = 256 * MIB
-# One request with 100,000 chunks takes 2 MiB.
+# The line of a request with 100,000 chunks has 2 MiB.
 LINE_LIMIT_BYTES = 4 * MIB
 # Chunk times compress to a third, and repeated text to less. A file that grows far beyond this
-# ratio was made to fill the memory. The first bytes are free, because short runs of a server that
-# repeats one text compress well.
+# ratio was made to fill the memory. The ratio does not apply to the first FREE_BYTES, because short
+# runs of a server that repeats one text compress well.
 MAX_RATIO = 20
 FREE_BYTES = 8 * MIB
 
 
 @dataclass(frozen=True, kw_only=True)
 class Transcript:
-    """One request's text and when its chunks came, in microseconds since it was sent.
+    """One request's output text, and arrival times of its chunks in microseconds after sending.
 
     chunk_tokens: tokens of each chunk; None if the server does not count them by chunk.
     chunk_characters: length of each chunk's text.
-    token_ids: those of the output; None if they were not asked for, or are incomplete.
+    token_ids: token ids of the output; None if they were not requested, or are incomplete.
     """
 
     request_id: str
@@ -45,9 +45,9 @@ class Transcript:
         return [(later - earlier) / 1e6 for earlier, later in pairwise(self.chunk_offsets_us)]
 
     def tokens_before(self, position: int) -> int | None:
-        """Return the number of output tokens before the chunk that has the character at a position.
+        """Return the number of output tokens before the chunk that contains character `position`.
 
-        None if the tokens of each chunk are not known.
+        The result is None if the tokens of each chunk are not known.
         """
         if not self.chunk_tokens or len(self.chunk_tokens) != len(self.chunk_characters):
             return None
@@ -60,7 +60,7 @@ class Transcript:
         return tokens
 
 
-# By request id, which is unique in a run.
+# The transcripts by request id, which is unique in a run.
 Transcripts = Mapping[str, Transcript]
 
 
@@ -70,7 +70,7 @@ def dump_transcripts(transcripts: Iterable[Transcript]) -> bytes:
 
 
 def read_transcripts(folder: Path, blocks: tuple[BlockResult, ...]) -> Transcripts:
-    """Read the transcripts of all blocks that have a file; raise UserInputError for another."""
+    """Read the transcripts of blocks that have a file; raise UserInputError for a wrong file."""
     found: dict[str, Transcript] = {}
     for block in blocks:
         path = folder / BLOCKS_FOLDER / f"{block.stem}{TRANSCRIPT_SUFFIX}"
@@ -91,7 +91,7 @@ def _read(path: Path, block: BlockResult) -> Transcripts:
 
 
 def _lines(file: gzip.GzipFile, limit_bytes: int) -> Iterator[bytes]:
-    """Yield line by line, so that memory holds one line at a time."""
+    """Yield the lines one by one, so that memory holds only one of them."""
     while line := file.readline(min(LINE_LIMIT_BYTES, limit_bytes) + 1):
         limit_bytes -= len(line)
         if len(line) > LINE_LIMIT_BYTES or limit_bytes < 0:

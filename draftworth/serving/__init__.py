@@ -1,1 +1,1 @@
-"""Serving one variant: flags and environment in each dialect, and the artifact key."""
+"""The `vllm serve` command of one variant in each dialect, and the key of its compiled graphs."""

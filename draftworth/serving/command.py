@@ -1,8 +1,8 @@
 """Arguments and environment of `vllm serve` that all dialects share, for ONE variant.
 
-A variant adds its `--speculative-config` alone (and, if a dialect has no other way, engine settings
-that only speculation reads): two variants cannot differ in anything else. Settings that speculation
-would change by itself are given to all variants but the baseline as shipped (`dialects`).
+A variant adds only its `--speculative-config` (or, if a dialect needs them, engine settings that
+only speculation reads), so variants cannot differ in anything else. Settings whose defaults depend
+on speculation are set explicitly for all variants except the baseline as shipped (`dialects`).
 """
 
 import json
@@ -16,12 +16,12 @@ from draftworth.experiment.variants import Variant
 SERVING_PORT = 8000
 # Values by flag, in the order of the command line; None: the flag takes no value.
 Flags = Mapping[str, str | None]
-# The default of vLLM 0.10.1 and later, given all the same: prompts do not belong in a pod's log.
+# The default of vLLM 0.10.1 and later, but set explicitly: prompts must not be in a pod's log.
 REQUESTS_NOT_LOGGED = "--no-enable-log-requests"
-# By default vLLM takes sampling parameters that a request leaves out from the model's
-# generation_config.json: top_k 20 and top_p 0.95 of a Qwen3, the repetition penalty of a Qwen2.5, a
-# limit on new tokens. It would draw from another distribution than the model's, by which outputs
-# are checked. It still takes the ids that end an output (vLLM, ModelConfig.generation_config).
+# By default vLLM reads sampling parameters that a request leaves out from the model's
+# generation_config.json: top_k 20 and top_p 0.95 for Qwen3, a repetition penalty for Qwen2.5, a
+# limit on new tokens. Outputs would not be samples of the model's own distribution, against which
+# they are checked. End token ids are still read there (vLLM, ModelConfig.generation_config).
 NO_GENERATION_DEFAULTS: Flags = {"--generation-config": "vllm"}
 SPECULATIVE_CONFIG = "--speculative-config"
 PER_REQUEST_ACCEPTANCE = "--per-request-spec-decode-metrics"
@@ -32,7 +32,7 @@ class ModelPaths:
     """Paths of the checkpoints, as the serving process sees them."""
 
     target: str = "/models/target"
-    # Not named after the method: the 0.9.1 fork takes any path with "eagle-" in it for EAGLE.
+    # The path does not name the method: the 0.9.1 fork uses EAGLE if a path contains "eagle-".
     draft: str = "/models/draft"
 
 
@@ -50,7 +50,7 @@ class ServingCommand:
 
 
 def flag_texts(flags: Flags) -> list[str]:
-    """Return the flags as a command line has them: `--flag=value`, or `--flag` alone."""
+    """Return the flags as arguments of a command line: `--flag=value`, or `--flag` alone."""
     return [flag if value is None else f"{flag}={value}" for flag, value in flags.items()]
 
 
@@ -77,12 +77,12 @@ def common_flags(experiment: Experiment) -> dict[str, str | None]:
 
 
 class NeuronDialect:
-    """A command line on Neuron devices; each dialect is a class, and the catalogue names it.
+    """The command line of a server on Neuron devices; the catalogue names each release's dialect.
 
-    VERSION: raised whenever the flags change the compiled graph: a part of the artifact key.
-    SPECULATION_DEPENDENT_DEFAULTS: settings of all variants whose defaults differ with speculation:
-        flags, or keys of the engine settings.
-    ENVIRONMENT: of each server, beside what all dialects set.
+    VERSION: a part of the artifact key, increased when new flags change the compiled graph.
+    SPECULATION_DEPENDENT_DEFAULTS: flags or engine settings whose defaults depend on speculation;
+        all variants except the baseline as shipped set them explicitly.
+    ENVIRONMENT: variables of each server, in addition to those that all dialects set.
     """
 
     VERSION = 1
@@ -90,11 +90,11 @@ class NeuronDialect:
     ENVIRONMENT: Mapping[str, str] = {}
 
     def shared_config(self, experiment: NeuronExperiment) -> dict[str, Any]:
-        """Return the engine settings of every variant, with the experiment's own."""
+        """Return the engine settings that all variants share, with those of the experiment file."""
         raise NotImplementedError
 
     def shared_flags(self, experiment: NeuronExperiment) -> Flags:  # noqa: ARG002 (of a dialect)
-        """Return the flags of every variant that affect the graph or the scheduler."""
+        """Return the flags that all variants share and that affect the graph or the scheduler."""
         return {}
 
     def own_flags(
@@ -118,8 +118,8 @@ class NeuronDialect:
         config, serving = self.config_of(experiment, variant), experiment.serving
         if variant.window is not None:
             config |= experiment.release_facts.methods[variant.method].engine_settings
-        # Two names for one setting: NxD Inference reads the first, older runtimes the second.
-        # NEURON_RT_VISIBLE_CORES is left alone: with DRA the claim decides which devices are
+        # lnc has two variables: NxD Inference reads the first, older Neuron runtimes the second.
+        # NEURON_RT_VISIBLE_CORES is not set: with DRA the resource claim decides which devices are
         # visible.
         lnc = str(serving.lnc)
         return ServingCommand(
@@ -141,13 +141,13 @@ class NeuronDialect:
 
 
 def _without_efa(experiment: NeuronExperiment) -> dict[str, str]:
-    """Without this, vLLM Neuron's workers bind to an EFA device, and end with FileNotFoundError if
-    there is none (vllm_neuron, neuron_worker.py)."""
+    """Return a variable for instances without EFA: vLLM Neuron's workers bind to an EFA device by
+    default, and end with FileNotFoundError if there is none (vllm_neuron, neuron_worker.py)."""
     return {} if experiment.accelerator.efa_interfaces else {"NEURON_SKIP_EFA_AFFINITY": "1"}
 
 
 def speculative_config(variant: Variant, draft: str = ModelPaths().draft, **own: Any) -> Flags:
-    """Return the flag with draft, window and the dialect's own settings; the baseline has none."""
+    """Return `--speculative-config` with draft, window and `own`; empty for the baseline."""
     if variant.window is None:
         return {}
     settings = {"model": draft, "num_speculative_tokens": variant.window, **own}
@@ -157,12 +157,12 @@ def speculative_config(variant: Variant, draft: str = ModelPaths().draft, **own:
 def per_request_acceptance(experiment: Experiment, variant: Variant) -> Flags:
     """Return the flag that makes a server count each request's accepted drafts, if it can.
 
-    vLLM refuses to start with it and without `--speculative-config`.
+    vLLM refuses to start if this flag is set without `--speculative-config`.
     """
     tells = experiment.release_facts.per_request_acceptance and variant.window is not None
     return {PER_REQUEST_ACCEPTANCE: "summary"} if tells else {}
 
 
 def json_text(value: Mapping[str, Any]) -> str:
-    """Return the same text for the same value."""
+    """Return canonical JSON: equal values give equal text."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"))

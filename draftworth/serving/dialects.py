@@ -1,9 +1,9 @@
-"""Dialects of the command line by the catalogue's names, and artifact keys.
+"""Maps the catalogue's dialect names to command lines, and computes artifact keys.
 
-The dialects' modules name the sources, and `docs/decisions/0004-fair-flags.md` the settings that
-could not be confirmed without the hardware. An artifact key is the content address of a compiled
-graph: the engines ignore flags that differ from those of an artifact (NxD Inference loads any that
-is there), so a folder of compiled graphs is named by everything that changes them.
+The dialects' modules name their sources; `docs/decisions/0004-fair-flags.md` lists settings that
+could not be confirmed without the hardware. An artifact key names the folder of compiled graphs: a
+hash of everything that changes them. The engines do not compare their flags with those of compiled
+graphs (NxD Inference loads any graph that is in the folder).
 """
 
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ def serving_command(
 ) -> ServingCommand:
     """Return the command of one variant, in the dialect of the experiment's release.
 
-    paths: those of a local engine's checkpoints; pods mount theirs at `ModelPaths()`.
+    paths: paths of the checkpoints for a local engine; pods mount them at `ModelPaths()`.
     """
     if isinstance(experiment, LocalExperiment):
         return vllm_cpu.command(experiment, variant, paths or ModelPaths())
@@ -47,8 +47,8 @@ def artifact_inputs(experiment: NeuronExperiment, variant: Variant) -> dict[str,
     serving, dialect = experiment.serving, neuron_dialect(experiment)
     inputs: dict[str, Any] = {
         "image": experiment.image,
-        # Other chips need another graph. No source says whether another node type with the same
-        # chips does, and a compilation costs less than a graph that does not load.
+        # Other chips need another graph. No source says whether another instance type with the same
+        # chips does too, but one compilation more costs less than a graph that does not load.
         "instance_type": experiment.instance_type,
         "dialect": experiment.release_facts.dialect,
         "dialect_version": dialect.VERSION,
@@ -70,5 +70,5 @@ def artifact_inputs(experiment: NeuronExperiment, variant: Variant) -> dict[str,
 
 
 def artifact_key(inputs: Mapping[str, Any]) -> str:
-    """Return the content address of a graph with these `artifact_inputs`: 24 hex digits."""
+    """Return the hash of `artifact_inputs` that names a graph's folder: 24 hex digits."""
     return content_hash(inputs, length=KEY_LENGTH)

@@ -1,8 +1,8 @@
-"""Images with NxD Inference: their command lines, and the engine settings of every variant.
+"""Command lines of images with NxD Inference, and engine settings that their variants share.
 
-Sequence parallelism and the sampler are given explicitly, because the 0.9.1 fork sets them
-differently with and without speculation: a dynamic sampler on one side would change the speedup.
-Reloaded artifacts read `global_topk` at each request.
+Sequence parallelism and the sampler are set explicitly, because the 0.9.1 fork sets them
+differently with and without speculation: a dynamic sampler in one variant would change the speedup.
+Graphs that are loaded again read `global_topk` at each request.
 Source: vLLM 0.9.x model_loader/neuronx_distributed.py; NxD Inference 0.6 models/config.py.
 """
 
@@ -33,7 +33,7 @@ _EQUAL_DEFAULTS: Mapping[str, Any] = {
 
 
 class _Nxdi(vllm.NeuronDialect):
-    """NxD Inference takes engine settings and no flags."""
+    """A dialect of NxD Inference, whose variants share engine settings and no flags."""
 
     def shared_config(self, experiment: NeuronExperiment) -> dict[str, Any]:
         serving = experiment.serving
@@ -46,11 +46,11 @@ class _Nxdi(vllm.NeuronDialect):
 
 
 class NeuronV0(_Nxdi):
-    """Neuron SDK 2.26.1, vLLM 0.9.1 fork on NxD Inference: a draft model, fused, or EAGLE v1."""
+    """Neuron SDK 2.26.1, vLLM 0.9.1 fork on NxD Inference, with a fused draft model or EAGLE v1."""
 
-    # vLLM 0.9.x model_loader/neuronx_distributed.py, as the 0.9.1 fork of SDK 2.26.1 has it:
-    # sequence parallelism is on without speculation and not set with it; the sampler is dynamic
-    # without speculation, static and greedy with it.
+    # Source: vLLM 0.9.x model_loader/neuronx_distributed.py in the 0.9.1 fork of SDK 2.26.1.
+    # Without speculation, sequence parallelism is on and the sampler is dynamic; with speculation,
+    # sequence parallelism is not set, and the sampler is static and greedy.
     SPECULATION_DEPENDENT_DEFAULTS = ("sequence_parallel_enabled", "on_device_sampling_config")
     ENVIRONMENT: Mapping[str, str] = {
         "VLLM_NEURON_FRAMEWORK": "neuronx-distributed-inference",
@@ -63,7 +63,7 @@ class NeuronV0(_Nxdi):
         return {
             # No flag for prefix caching: "disabled by default for V0" (vLLM 0.9, CacheConfig).
             "--device": "neuron",
-            # By default it logs every prompt, and knows no other name (vLLM 0.9, AsyncEngineArgs).
+            # By default every prompt is logged; vLLM 0.9 has only this flag (AsyncEngineArgs).
             "--disable-log-requests": None,
             "--override-neuron-config": vllm.json_text(config),
             # No "method" key: the fork detects a draft model by itself.
@@ -74,8 +74,8 @@ class NeuronV0(_Nxdi):
 class NeuronV1(_Nxdi):
     """Neuron SDK 2.28 to 2.31: the V1 plugin on NxD Inference, EAGLE v1 and v3.
 
-    The plugin's settings are the same with and without speculation, except those of speculation
-    (vllm-neuron, neuronx_distributed_model_loader.py, _get_default_neuron_config).
+    The plugin's defaults are the same with and without speculation, except speculation's own
+    settings (vllm-neuron, neuronx_distributed_model_loader.py, _get_default_neuron_config).
     """
 
     def own_flags(
@@ -93,11 +93,11 @@ class NeuronV1(_Nxdi):
 
 
 def _buckets(experiment: NeuronExperiment) -> dict[str, list[int]]:
-    """Return one length for prompts and one for prompt and output, with `buckets: one`.
+    """Return one bucket for prompts and one for prompt + output if `buckets` is `one`, else none.
 
-    By default the engine compiles both for each power of two from 128 to the whole length
-    (NxD Inference 0.6, modules/autobucketing.py). Every prompt that leaves room for its output fits
-    into the one length for prompts.
+    By default the engine compiles graphs of both kinds for each power of two from 128 to
+    `max_model_len` (NxD Inference 0.6, modules/autobucketing.py). Every prompt that leaves room for
+    its output fits into the one bucket for prompts.
     """
     if experiment.serving.buckets == "engine":
         return {}

@@ -1,7 +1,7 @@
-"""Upstream vLLM on CPU, for the rehearsal. The caller adds the port.
+"""The command line of upstream vLLM on CPU, for the rehearsal; the caller adds the port.
 
-No default depends on speculation: on CPU vLLM 0.32 schedules synchronously whatever it is told
-(platforms/cpu.py), and prefix caching and the size of a batch are said below.
+No default depends on speculation: on CPU vLLM 0.32 always schedules synchronously
+(platforms/cpu.py), and prefix caching and the batch size are set below.
 """
 
 from draftworth.experiment.model import LocalExperiment
@@ -21,7 +21,7 @@ def command(
             "--dtype": "bfloat16",
             "--enforce-eager": None,
             "--max-num-batched-tokens": str(experiment.serving.max_model_len),
-            # A prompt that was sent before must not come out of a cache.
+            # A prompt that was sent before must be computed again, not read from a cache.
             "--no-enable-prefix-caching": None,
             **vllm.speculative_config(variant, paths.draft, method=variant.method),
             **vllm.per_request_acceptance(experiment, variant),
@@ -31,8 +31,8 @@ def command(
             # The worker stays inside the engine core: two processes a server instead of three, and
             # two servers at once are up in about 25 s instead of 47 s.
             "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
-            # One thread, bound to no core: tiny matrices gain nothing from a second one, and vLLM's
-            # own binding leaves the client waiting for a core (a TTFT of 600 ms instead of 15 ms).
+            # One thread, bound to no core: a second thread does not speed up tiny matrices, and
+            # with vLLM's binding the client waits for a core (a TTFT of 600 ms instead of 15 ms).
             "VLLM_CPU_OMP_THREADS_BIND": "nobind",
             "OMP_NUM_THREADS": "1",
             # An explicit size also skips the warm-up pass.

@@ -1,7 +1,7 @@
-"""vLLM Neuron (0.21 and later, no NxD Inference): EAGLE3, and from 0.29 on DFlash.
+"""The command line of vLLM Neuron without NxD Inference: EAGLE3 since 0.21, DFlash since 0.29.
 
-With `--speculative-config` the engine schedules synchronously, so every variant does. DFlash does
-not support some defaults of the engine: an experiment with it changes them for every variant.
+With `--speculative-config` the engine schedules synchronously, so all variants are set to do so.
+DFlash does not support some engine defaults; an experiment with DFlash changes them for all.
 Sources: vLLM Neuron features guide, async scheduling, speculative decoding and DFlash; its DFlash
 examples (examples/vllm_neuron/models/llama3/dflash).
 """
@@ -23,9 +23,9 @@ class VllmNeuron(vllm.NeuronDialect):
 
     VERSION = 2
     # By the vLLM Neuron features guide: scheduling is asynchronous without speculation. DFlash does
-    # not support chunked prefill, so a whole prompt must fit into a batch (vLLM, SchedulerConfig);
-    # its layers must lie in one group of the KV cache; a step costs by the size of the cache, which
-    # is counted in blocks and takes all spare memory by default.
+    # not support chunked prefill, so a whole prompt must fit into a batch (vLLM, SchedulerConfig).
+    # DFlash's layers must be in one KV cache group. The time of a step grows with the cache's size,
+    # which is set in blocks and fills all free memory by default.
     SPECULATION_DEPENDENT_DEFAULTS = (
         "--no-async-scheduling",
         "--no-enable-chunked-prefill",
@@ -34,8 +34,8 @@ class VllmNeuron(vllm.NeuronDialect):
         "--block-size",
         "--num-gpu-blocks-override",
     )
-    # A compilation may take longer than the default of 600 s that one process waits for another.
-    # Older images have the second variable in the place of the first.
+    # A compilation may last longer than the 600 s that a process waits for another by default.
+    # Older images read the second variable instead of the first.
     ENVIRONMENT: Mapping[str, str] = {
         "VLLM_NEURON_COMPILATION_TIMEOUT": "3600",
         "NEURON_LIBTORCH_COMPILATION_TIMEOUT": "3600",
@@ -74,8 +74,8 @@ class VllmNeuron(vllm.NeuronDialect):
 
 
 def _kv_blocks(experiment: NeuronExperiment) -> int:
-    # Each sequence gets one more, for drafted tokens past its end; one block is never used. With
-    # fewer blocks a sequence would preempt another one.
+    # Each sequence gets one block more than its length needs, for drafted tokens past its end. One
+    # block in all is never used. With fewer blocks a sequence would preempt another sequence.
     serving = experiment.serving
     of_a_sequence = -(-serving.max_model_len // BLOCK_SIZE) + 1
     return serving.max_num_seqs * of_a_sequence + 1

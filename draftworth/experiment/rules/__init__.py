@@ -1,7 +1,7 @@
-"""Rules of an experiment that need more than one key, the catalogue or the disk.
+"""Rules of an experiment whose check needs more than one key, the catalogue or the disk.
 
-Each rule yields a `Problem` for everything that would go wrong on AWS or make a comparison unfair,
-so that it goes wrong here instead, in a second and for nothing. Its name is the problems' code.
+Each rule yields a `Problem` for everything that would fail on AWS or make a comparison unfair, so
+that users learn about it in a second and without cost. The rule's name is the problems' code.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -21,7 +21,7 @@ NEURON = (*models.NEURON, *serving.NEURON, *aws.NEURON)
 
 
 def broken_rules(experiment: Experiment, path: Path, cases: Sequence[Case]) -> Iterator[Problem]:
-    """Yield every problem of a well-formed experiment read from `path` with its prompts."""
+    """Yield the problems that all rules find in a validated experiment and its prompts."""
     yield from _problems(COMMON, experiment)
     if experiment.search:
         yield from _problems(search.OF_A_SEARCH, experiment, experiment.search)

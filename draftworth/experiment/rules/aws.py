@@ -11,7 +11,7 @@ from draftworth.experiment.model import NeuronExperiment
 PINNED_IMAGE_WORDS = (
     "an image with a tag other than latest, or with a digest (NAME@sha256: and 64 hex digits)"
 )
-# 65,536 addresses: a large company's or a provider's in one city.
+# The shortest prefix that is allowed: 65,536 addresses, as a large company has.
 _WIDEST = 16
 _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 _PATH = r"[a-z0-9]+(?:(?:\.|_{1,2}|-+)[a-z0-9]+)*"
@@ -20,7 +20,7 @@ _IMAGE = re.compile(
     r"(?::(?P<tag>[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}))?(?:@(?P<digest>sha256:[0-9a-f]{64}))?"
 )
 _MAX_IMAGE_LENGTH = 512
-# An access token of the model hub; `hf_token` is a good name of a secret.
+# This matches an access token of the model hub, but not `hf_token`, a good name of a secret.
 _HUB_TOKEN = re.compile(r"hf_[A-Za-z0-9]{20,}")
 
 
@@ -141,7 +141,7 @@ def _pins_are_of_what_is_deployed(experiment: NeuronExperiment) -> Iterator[Prob
 
 
 def is_pinned_image(image: str) -> bool:
-    """Whether this is an image URI with a digest, or with a tag other than `latest`."""
+    """Tell whether a text is an image URI with a digest, or with a tag other than `latest`."""
     match = _IMAGE.fullmatch(image) if len(image) <= _MAX_IMAGE_LENGTH else None
     return match is not None and (match["digest"] or match["tag"] or "latest") != "latest"
 

@@ -95,7 +95,7 @@ def _fitting_sizes(instance: Accelerator, lncs: Sequence[int]) -> str:
 
 def _tensor_parallel_fills_the_slot(experiment: NeuronExperiment) -> Iterator[Problem]:
     serving, instance = experiment.serving, experiment.accelerator
-    # Its value follows from lnc and slot_devices: the problem of a wrong one of these says it.
+    # If lnc or slot_devices is wrong, its own problem names the tensor_parallel_size to use.
     if serving.lnc not in _allowed_lnc(experiment):
         return
     if serving.slot_devices not in instance.legal_slot_devices:

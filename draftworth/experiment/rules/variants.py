@@ -1,4 +1,4 @@
-"""Rules of variants: one baseline, names and methods that differ, windows that speculate."""
+"""Rules of variants: exactly one baseline, unique names, served methods, useful windows."""
 
 from collections import Counter
 from collections.abc import Iterator

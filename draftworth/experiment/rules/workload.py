@@ -12,7 +12,7 @@ from draftworth.records.load import MAX_LLMPERF_IN_FLIGHT
 from draftworth.records.prompts import MAX_PROMPT_BYTES, Case, Prompt
 from draftworth.records.results import MAX_TEMPERATURE, MIN_TEMPERATURE
 
-# An event of a stream has at most 1 MB, and an id with its comma takes up to eight bytes.
+# The client reads stream events up to 1 MB; a token id with its comma has up to eight bytes.
 MAX_TOLD_INPUT_TOKENS = 100_000
 
 
@@ -167,7 +167,7 @@ COMMON = (
 
 
 def _prompts_fit_the_load_generator(cases: Sequence[Case]) -> Iterator[Problem]:
-    """The measuring Job's pod would refuse more, when the accelerator nodes are up already."""
+    """Refuse prompts that the measuring Job's pod would refuse after accelerators have started."""
     size = sum(len(dump_json(asdict(case))) for case in cases)
     if size > MAX_PROMPT_BYTES:
         yield Problem(
@@ -180,7 +180,7 @@ def _prompts_fit_the_load_generator(cases: Sequence[Case]) -> Iterator[Problem]:
 
 
 def _tool_calls_can_be_read(experiment: Experiment, cases: Sequence[Case]) -> Iterator[Problem]:
-    """Without a parser vLLM would answer each of these requests with status 400."""
+    """Require a parser for requests with tools: without it vLLM answers them with status 400."""
     places = _which(cases, lambda prompt: prompt.tools and prompt.tool_choice in (None, "auto"))
     if places and not experiment.serving.tool_call_parser:
         yield Problem(
