@@ -67,7 +67,7 @@ def named_experiment(context: Mapping[str, object]) -> str:
     """Return the experiment file that the context names, else `DEFAULT_EXPERIMENT`.
 
     Raises:
-        UserInputError: a key is misspelt, so the default would be deployed; or it names no file.
+        UserInputError: the key `experiment` is misspelt, or its value is empty.
     """
     nearly = set(get_close_matches("experiment", context, n=9, cutoff=0.8)) - {"experiment"}
     if nearly:
@@ -86,11 +86,11 @@ def check_cli(environment: Mapping[str, str]) -> None:
     """Check that the CDK command line can read the cloud assembly that aws-cdk-lib writes.
 
     The command line sets the version of its assembly schema in the environment; if none is set, it
-    did not start this app. Without the check it would fail after the synthesis and advise an
-    upgrade, although the `latest` on npm is too old.
+    did not start this app. Without this check the command line would fail after the synthesis and
+    advise an upgrade to npm's `latest`, which is too old.
 
     Raises:
-        UserInputError: the command line cannot; the message names the version to install.
+        UserInputError: it cannot read the assembly; the message names the version to install.
     """
     reads, writes = environment.get("CDK_CLI_ASM_VERSION", ""), Manifest.version()
     newest = reads.partition(".")[0]

@@ -60,7 +60,7 @@ def canary_chart(
             volumes=pod_volumes(experiment, variant, bindings),
             mounts=pod_mounts(variant, bindings),
             retries=RETRIES,
-            # None as for the servers, because the S3 driver mounts in another way with a group.
+            # No group, as for the servers, because the S3 driver mounts differently with a group.
             fs_group=None,
         )
     return chart

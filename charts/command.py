@@ -132,7 +132,7 @@ def _next_steps(written: Sequence[Path], text: str, run_spec_url: str) -> str:
     missing = [v for v in VARIABLES.values() if placeholder(v) in text]
     piped = [f"cat {shlex.join(map(str, files))}", "kubectl apply -f -"]
     if missing:
-        # envsubst gets the names of the variables: programs in the manifests have other $ signs.
+        # envsubst may replace only these variables: programs in the manifests have $ signs too.
         only = " ".join(placeholder(variable) for variable in missing)
         lines += [f"Values to fill in: {', '.join(missing)}. Export them.", ""]
         piped.insert(1, f"envsubst '{only}'")

@@ -34,7 +34,7 @@ def graph_scripts_chart(scope: Construct, *, experiment: ResolvedNeuron) -> cdk8
     """
     chart = cdk8s.Chart(scope, "graph-scripts", labels=experiment_labels(experiment))
     # The ConfigMap is not immutable: a machine with another version of zlib makes other bytes of
-    # the same programs, and Kubernetes would refuse its deploy. Such a change replaces no pod.
+    # the same programs, and Kubernetes would refuse that change. Such a change replaces no pod.
     k8s.KubeConfigMap(
         chart,
         "programs",

@@ -42,20 +42,20 @@ else:
         from_number = staticmethod(int)
 
     def __getattr__(name: str) -> Any:
-        """Return a function that makes an object (`KubeJob` and the like), or else a struct."""
+        """Return a function that makes an object (names with `Kube`, as `KubeJob`) or a struct."""
         if name.startswith("_"):
             raise AttributeError(name)
         return _kind(name.removeprefix("Kube")) if name.startswith("Kube") else _fields
 
     def _fields(**values: Any) -> dict[str, Any]:
-        """Return a struct's fields, named in camelCase as in Kubernetes, without those of None."""
+        """Return a struct's fields, named in camelCase as in Kubernetes, without None values."""
         return {_camel(name): value for name, value in values.items() if value is not None}
 
     def _camel(name: str) -> str:
         return re.sub(r"_(\w)", lambda match: match[1].upper(), name.rstrip("_"))
 
     def _plain(value: Any) -> Any:
-        """Return JSON data with sorted keys, because cdk8s keeps the order of keys in a patch."""
+        """Return JSON data with sorted keys, because cdk8s does not sort keys in a JSON patch."""
         if isinstance(value, Mapping):
             return {key: _plain(item) for key, item in sorted(value.items())}
         return [_plain(item) for item in value] if isinstance(value, list | tuple) else value

@@ -44,7 +44,7 @@ def run_spec_file(experiment: ResolvedNeuron) -> RunSpecFile:
             variant.name: [_server(experiment, slot) for slot in variant.slots]
             for variant in experiment.variants
         },
-        # The pod reads its deadline from a file. Here the deadline would change the Job's name.
+        # The pod reads its deadline from another file. In this one it would change the Job's name.
         ready_deadline_seconds=None,
         start_allowance_seconds=60 * START_ALLOWANCE_MINUTES,
     )
@@ -54,7 +54,7 @@ def run_spec_file(experiment: ResolvedNeuron) -> RunSpecFile:
 
 def _server(experiment: ResolvedNeuron, slot: PlacedSlot) -> Server:
     name = names.server_name(slot)
-    # Where servers are not started and stopped, a claim gets any free devices: no slot is known.
+    # Without `changes_servers` a claim gets any free devices, so the slot number is unknown.
     number = slot.number if experiment.spec.changes_servers else None
     return Server(base_url=names.base_url(name), slot=number, name=name)
 
@@ -108,7 +108,7 @@ class MeasuringChart(cdk8s.Chart):
         self.job_name = _add_job(self, experiment, bindings, serving)
 
     def _let_scale(self, deployments: Sequence[str]) -> None:
-        """Let the Job change the scale of these Deployments; it may not even read them."""
+        """Let the Job change the scale of these Deployments, and do nothing else with them."""
         k8s.KubeRole(
             self,
             "role",
@@ -203,7 +203,7 @@ def _add_job(
             # A pod that got SIGTERM did not fail.
             on_exit("Ignore", CONTAINER_NAME, run_specification.EXIT_INTERRUPTED),
         ],
-        # A new pod starts only after the old one has ended, so two never measure at the same time.
+        # A new pod starts only when the old one has ended: two pods never measure at the same time.
         job_settings={"pod_replacement_policy": "Failed"},
         pod_settings={
             "active_deadline_seconds": run_specification.POD_DEADLINE_SECONDS,

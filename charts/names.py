@@ -68,10 +68,10 @@ def service_name(variant_name: str) -> str:
 def server_name(slot: PlacedSlot) -> str:
     """Return the name of a variant's Deployment and Service in a slot, as `slot1-vllm-baseline`.
 
-    In the variant's home slot it is only `service_name`. That begins with `vllm-`, so it never
-    equals the name of another variant's second server. A search's candidate has no home slot: if
-    the next experiment has the same variant, its server gets another name, and CloudFormation,
-    which deletes old resources last, does not delete the new server.
+    In the home slot the name is `service_name`, which begins with `vllm-`, so that it never equals
+    the name of a variant's second server. A search's candidate has no home slot, so its server's
+    name has the slot. If the next experiment measures the same variant outside a search, the new
+    server has another name, and CloudFormation, which deletes last, does not delete it.
     """
     home = service_name(slot.variant)
     return home if slot.is_home else f"slot{slot.number}-{home}"

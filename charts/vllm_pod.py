@@ -76,8 +76,8 @@ SHARED_MEMORY_PATH = "/dev/shm"  # noqa: S108 (the container's own, mounted by t
 # earlier; the probe is for a `start` that hangs.
 STARTUP_ALLOWANCE_MINUTES = servers.COMPILE_LIMIT_MINUTES + 5
 STARTUP_PERIOD_SECONDS = 10
-# How often `start` starts a server on a node if the compiler fails by itself. Then another node is
-# more likely to work than a third start; with a Capacity Block there is no other node.
+# How often `start` starts a server on the same node if the compiler fails. After two starts another
+# node is more likely to work than a third start; a Capacity Block has no other node.
 STARTS_WITH_COMPILER_FAILURE: Mapping[str, int] = {"on_demand": 2, "spot": 2, "capacity_block": 3}
 TERMINATION_GRACE_SECONDS = 60
 

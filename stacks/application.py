@@ -29,13 +29,13 @@ def build_application(scope: Construct, *, experiment: ResolvedNeuron) -> Stack:
         stack_name=names.stack,
         description=f"draftworth {experiment.name}",
         env=Environment(region=experiment.spec.aws.region),
-        # At deployment CloudFormation adds the stack's tags to its resources, also to those that
-        # CDK writes without tags. In the template a test can check tags before the deployment.
+        # At deployment CloudFormation adds these tags to all resources of the stack, also to those
+        # that have none in the template.
         tags=names.stack_tags,
         # CDK's assets bucket keeps every file of every deploy. With a prefix for this experiment a
         # user can find and delete its uploads, which hold earlier prompts too.
         synthesizer=DefaultStackSynthesizer(bucket_prefix=names.assets),
-        # Saves an eighth of the template: a search's is nearly 1 MB, CloudFormation's limit.
+        # This makes the template an eighth smaller; with a search it is near the limit of 1 MB.
         suppress_template_indentation=experiment.spec.search is not None,
     )
     network = Network(stack, experiment=experiment)

@@ -40,7 +40,7 @@ def measuring_image(scope: Construct, id_: str) -> aws_ecr_assets.DockerImageAss
 def run_spec_asset(scope: Construct, id_: str, file: RunSpecFile) -> aws_s3_assets.Asset:
     """Return the run specification as a file that the deploy uploads; its S3 key has its hash.
 
-    CDK does not parse an asset's content, so it takes no text in a prompt for a CDK token.
+    CDK does not parse an asset's content, so text in a prompt is never read as a CDK token.
     """
     with TemporaryDirectory() as folder:
         path = Path(folder, "run-specification.json")

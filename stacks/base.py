@@ -31,7 +31,7 @@ class StackPart(Construct):
 
 
 def stands_on(part: StackPart, *others: StackPart) -> None:
-    """Create all resources of `part` after those of `others`, and delete them before those.
+    """Make `part` depend on `others`: it is created after them and deleted before them.
 
     `part` depends on one resource that does nothing (a wait condition's handle), and that resource
     depends on `others`. Dependencies between all resources would be thousands of template lines.
@@ -42,9 +42,9 @@ def stands_on(part: StackPart, *others: StackPart) -> None:
 
 
 def tag_raw_resources(construct: IConstruct, tags: Mapping[str, str]) -> None:
-    """Tag the resources for which CDK has no tag support: a construct and its direct children.
+    """Tag a construct and its direct children, for resources that CDK itself cannot tag.
 
-    CloudFormation would add the stack's tags at deployment; in the template a test can check them.
+    CloudFormation adds the stack's tags only at deployment; in the template a test can check them.
     """
     listed = [{"Key": key, "Value": value} for key, value in tags.items()]
     for child in (construct, *construct.node.children):

@@ -162,7 +162,7 @@ def capacity_plan(experiment: ResolvedNeuron, *, job_name: str) -> CapacityPlan:
 
 
 def _needed_servers(experiment: ResolvedNeuron) -> Iterator[str]:
-    # A search continues without a candidate whose server fails, so it needs only the baseline's.
+    # A search continues without a candidate whose server fails, so only the baseline's are needed.
     for variant in experiment.variants:
         if variant.is_baseline or experiment.spec.search is None:
             yield from map(server_name, variant.slots)

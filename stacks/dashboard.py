@@ -54,7 +54,7 @@ COST_RATIO_GUIDE = (
 # The `properties` of a CloudWatch metric widget: title, view, metrics.
 Graph = dict[str, Any]
 Sections = Mapping[str, list[Graph]]
-# Dimensions that the reader selects from a list; the first row within `MAX_METRICS` is used.
+# In each row, the dimensions with a selection list; the first row within `MAX_METRICS` is used.
 PICKED: tuple[tuple[str, ...], ...] = ((), ("Load",), ("PromptClass", "Load"))
 
 
@@ -86,7 +86,7 @@ def dashboard_body(
 def _sections_that_fit(
     experiment: ResolvedNeuron, neuron: list[Graph], not_published: Graph
 ) -> tuple[tuple[str, ...], Sections]:
-    """Return the dimensions to select from lists, and by title the sections that then fit."""
+    """Return the dimensions that get a selection list, and the graphs of each section."""
     values = _values(experiment)
     for dimensions in PICKED:
         picked = tuple(name for name in dimensions if len(values[name]) > 1)
@@ -120,7 +120,7 @@ def _metric_count(graph: Graph) -> int:
 
 
 def _shown(experiment: ResolvedNeuron, picked: tuple[str, ...]) -> Iterator[tuple[str, Load]]:
-    """Return all pairs of prompt class and load; of a picked dimension only its first value."""
+    """Return all pairs of prompt class and load; a picked dimension has only its first value."""
     classes = [c.name for c in experiment.spec.workload.classes]
     return product(
         classes[:1] if "PromptClass" in picked else classes,
@@ -134,7 +134,7 @@ def _heading(prompt_class: str, load: Load, picked: tuple[str, ...]) -> str:
 
 
 def _pick_lists(experiment: ResolvedNeuron, picked: tuple[str, ...]) -> Iterator[dict[str, Any]]:
-    """Yield the lists above the dashboard; a selected value replaces the first in all widgets."""
+    """Yield a selection list for each picked dimension; all widgets use the selected value."""
     for dimension in picked:
         values = _values(experiment)[dimension]
         yield {
@@ -157,7 +157,7 @@ def _comparisons(experiment: ResolvedNeuron, prompt_class: str, load: Load) -> I
             _line(metric, stat, experiment.name, v.name, prompt_class, load.label, label=stat)
             for v in experiment.variants
             if not (metric.speculative_only and not v.speculates)
-            # A metric that is not of requests has one value per block, so no percentiles.
+            # A metric without `of_request` has one value per block, so only its average is shown.
             for stat in (STATISTICS if metric.of_request else ("Average",))
         ]
         yield _graph(metric.title_and_unit, lines)
@@ -186,7 +186,7 @@ def _traffics(experiment: ResolvedNeuron, picked: tuple[str, ...]) -> Iterator[t
 
 
 def _cost_ratios(experiment: ResolvedNeuron, prompt_class: str, load: Load) -> Graph:
-    # The ratio is over the whole time range: blocks of two variants never end in the same minute.
+    # The ratio is for the whole time range, as blocks of two variants end in different minutes.
     variants = experiment.variants
     (baseline,) = (index for index, variant in enumerate(variants) if variant.is_baseline)
     throughputs, ratios = [], []

@@ -11,12 +11,12 @@ from stacks.constructs.functions import owned_log_group
 
 VPC_CIDR = "10.0.0.0/16"
 PUBLIC_SUBNET_PREFIX_LENGTH = 26
-# Each of an accelerator node's (up to) sixteen interfaces and each of its pods has an address.
+# An accelerator node needs an address for each pod and for each of up to sixteen interfaces.
 PRIVATE_SUBNET_PREFIX_LENGTH = 20
 
 
 class Network(StackPart):
-    """A VPC in two zones: that of the accelerators, and a second for the control plane."""
+    """A VPC in two zones: the accelerators' zone, and a second zone for the control plane."""
 
     def __init__(self, scope: Stack, *, experiment: ResolvedNeuron) -> None:
         super().__init__(scope, "network", experiment=experiment)

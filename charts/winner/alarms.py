@@ -1,4 +1,4 @@
-"""Alarms for the cluster that serves the winner: tokens per step are below the break-even.
+"""Alarms for the cluster that serves the winner fire if tokens per step are below break-even.
 
 Tokens per step are 1 + accepted tokens / drafts, from vLLM's counters. Below the measured
 break-even a token costs more than without a draft; the traffic then differs from the measured one.
@@ -27,10 +27,10 @@ AGENT_NAMESPACE = "ContainerInsights/Prometheus"
 
 
 def watched(measured: MeasuredWinner) -> tuple[WinnerFigures, Estimate] | None:
-    """Return (figures, break-even) of the load with the lowest one, if the winner is cheaper there.
+    """Return (figures, break-even) of the load with the lowest break-even; None if there is none.
 
-    The requests in flight are not known in advance, and break-even rises with them: below the
-    lowest one the winner is cheaper at no load. None: no speculation, no counters or no break-even.
+    Only loads at which the winner is cheaper count. The break-even rises with the requests in
+    flight, which nobody knows in advance. Below the lowest one the winner is cheaper at no load.
     """
     winner = measured.winner
     if not winner.speculates or not winner.has_counters:

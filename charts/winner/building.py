@@ -1,8 +1,8 @@
 """The content that all exported files share, the Deployment, and KServe's InferenceService.
 
-It is no LLMInferenceService, because that generates its own vLLM command line, and the measured one
-must stay. Its mode is `Standard` (`RawDeployment` in KServe before 0.16), because Knative does not
-support pods with resource claims.
+An LLMInferenceService would generate its own vLLM command line instead of the measured one. The
+InferenceService has the mode `Standard` (`RawDeployment` in KServe before 0.16), because Knative
+does not support pods with resource claims.
 """
 
 from collections.abc import Iterator, Mapping

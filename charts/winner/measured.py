@@ -88,7 +88,7 @@ def _differences(winner: Winner, run: Run, experiment: ResolvedExperiment) -> It
     was, now = measured.decoding[winner.variant], asked.decoding[winner.variant]
     differing = [*_different(measured, asked), *_different(was, now)]
     yield from differing
-    # Any other difference changes the artifact key too, so the key is reported only without one.
+    # Other differences change the artifact key too, so the key is reported only if none is found.
     if was.artifact_key != now.artifact_key and not differing:
         yield (
             f"other flags than were measured: artifact key {one_line(str(was.artifact_key))}, in "
@@ -96,7 +96,7 @@ def _differences(winner: Winner, run: Run, experiment: ResolvedExperiment) -> It
         )
 
 
-# These change the artifact key, and run.json does not have them as fields.
+# What can change the artifact key although run.json has no field for it.
 _IN_THE_KEY = (
     "what differs is a model's revision, serving.buckets (with `one` also the workload's lengths), "
     "serving.neuron_config, or the version of draftworth, which writes the flags"

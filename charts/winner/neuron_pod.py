@@ -32,7 +32,7 @@ from draftworth.records import servers
 from draftworth.serving.command import SERVING_PORT, ModelPaths, ServingCommand
 from draftworth.serving.dialects import serving_command
 
-# As long as a rehearsal waits for its engines (`rehearsal/engine.py`).
+# A rehearsal waits equally long for its engines (`rehearsal/engine.py`).
 _STARTUP_SECONDS = 600
 _PERIOD_SECONDS = 10
 
@@ -196,7 +196,7 @@ def _volume_names(
 
 
 def _graph_variables(experiment: ResolvedNeuron) -> Iterator[tuple[str, str]]:
-    """Yield the variable of the graphs' path, and one to exit if a graph is missing, if known."""
+    """Yield (variable, value) for the graphs' path and, if known, to exit if a graph is missing."""
     match experiment.spec.release_facts.compiled_graphs:
         case ArtifactFolder(variable=variable):
             yield variable, GRAPHS_PATH
@@ -207,7 +207,7 @@ def _graph_variables(experiment: ResolvedNeuron) -> Iterator[tuple[str, str]]:
 
 
 def _startup_minutes(experiment: ResolvedNeuron) -> int:
-    """Return the startup's time limit, which is longer if the engine compiles missing graphs."""
+    """Return the startup probe's limit, which is longer if the engine compiles missing graphs."""
     graphs = experiment.spec.release_facts.compiled_graphs
     compiles = isinstance(graphs, CompilerCache) and not graphs.proof_variable
     limit = servers.COMPILE_LIMIT_MINUTES if compiles else servers.LOAD_LIMIT_MINUTES

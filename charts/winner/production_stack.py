@@ -18,7 +18,7 @@ CHART_REPOSITORY = "https://vllm-project.github.io/production-stack"
 # The resource name of the Neuron device plugin.
 DEVICE_RESOURCE = "aws.amazon.com/neuron"
 
-# Flags that the chart makes itself: (key of `vllmConfig`, function from the flag's value to its).
+# By flag that the chart makes from `vllmConfig`: the key there, and the conversion of the value.
 _KEYS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "--max-model-len": ("maxModelLen", int),
     "--max-num-seqs": ("maxNumSeqs", int),
@@ -94,7 +94,7 @@ def _placing(export: Export) -> Object:
         found["tolerations"] = tolerations
     devices = {DEVICE_RESOURCE: str(export.devices)} if export.devices else {}
     amounts = {kind: {**given[kind], **devices} for kind in ("requests", "limits") if kind in given}
-    # The chart requires resources; a request of 0 CPUs reserves nothing, as none were measured.
+    # The chart requires resources. If the pod has none, a request of 0 CPUs reserves nothing.
     found["resources"] = amounts or {"requests": {"cpu": "0"}}
     return found
 

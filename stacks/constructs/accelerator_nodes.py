@@ -20,7 +20,7 @@ ROOT_GIB = 100
 SCRATCH_MIB_PER_S = 1000
 SCRATCH_IOPS = 16_000
 NODE_CONFIG = Path(__file__).with_name("node_config.mime").read_text(encoding="utf-8")
-# These are the same for every experiment. So CloudFormation sees no change in later deploys and
+# These sizes are the same for every experiment, so that a later deploy does not change them and
 # keeps the size that the capacity controller has set (decision record 5). EKS requires max >= 1.
 SIZE_AT_CREATION = 0
 MAX_SIZE_AT_CREATION = 1
@@ -47,7 +47,7 @@ class AcceleratorNodes(Construct):
 
     def _efa(self) -> dict[str, Any]:
         # For a type without EFA the template has no interfaces, and EKS attaches the cluster's
-        # security group. With interfaces it must be named: EKS adds it only to a template without
+        # security group. With interfaces we name that group: EKS adds it only to a template without
         # security groups. The DRA driver publishes which devices are connected only on nodes with
         # EFA. EFA needs explicit rules for both directions.
         cards = self._experiment.spec.accelerator.efa_interfaces
@@ -104,8 +104,8 @@ class AcceleratorNodes(Construct):
             name=self._experiment.names.accelerator,
             disk=self._root_disk(),
             tags=self._place.tags,
-            # The type is in the template and not in the node group, because CDK refuses a Trainium
-            # type with the Neuron AMI there, and EKS requires this for Capacity Blocks.
+            # The type is in the template, as EKS requires for Capacity Blocks. In the node group
+            # CDK would refuse a Trainium type with the Neuron AMI.
             instance_type=self._experiment.spec.instance_type,
             user_data=Fn.base64(NODE_CONFIG),
             **self._efa(),

@@ -40,7 +40,7 @@ def insights_logs(scope: Construct, *, cluster_name: str) -> Construct:
     """Add the CloudWatch agent's log groups, created before the nodes and deleted after them.
 
     The agent creates a group that is missing. If a group were deleted before the last node, the
-    agent would create it again outside the stack, and the next deploy would fail: it exists.
+    agent would create it again outside the stack, and the next deploy could not create it.
     """
     layer = Construct(scope, "InsightsLogs")
     for log in INSIGHTS_LOGS:
@@ -55,7 +55,7 @@ def node_add_ons(
     """Add the add-ons that a node needs to become ready; they are created before the node groups.
 
     They are deleted after the nodes. The network plugin must be the last: it deletes a pod's
-    network interface with the pod, and a leftover one blocks the deletion of subnet and group.
+    network interface with the pod; a leftover interface blocks deleting its subnet and group.
     """
     layer = Construct(scope, "NodeAddOns")
     agent = _add_on(layer, cluster, "eks-pod-identity-agent", versions)

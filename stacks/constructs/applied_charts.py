@@ -40,8 +40,8 @@ def apply_chart(
     """Apply a chart's objects after `after`; return the manifests that the next chart depends on.
 
     Objects of `PRUNED_KINDS` share one template resource. Each other object is a resource of its
-    own, which CloudFormation deletes when the template no longer has it. The group with the chart's
-    first object (a namespace, or an object that the chart's pods need) is applied first.
+    own, which CloudFormation deletes when the template no longer has it. Of these two groups, the
+    one with the chart's first object, which other objects need, is applied first.
     """
     objects = chart.to_json()
     first = _is_pruned(objects[0])
@@ -86,10 +86,10 @@ def _alone(scope: Construct, cluster: eks.ICluster, item: Object) -> eks.Kuberne
 
 MAX_EVENT_BYTES = 1_000_000
 EARLIER_MAX_EVENT_BYTES = 256 * 1024
-# For the addresses and ids in the event beside the objects, and for names of buckets and images,
-# which are longer than the CDK tokens that stand for them in the objects.
+# Allowance for the event's other fields (addresses, ids), and for names of buckets and images,
+# which are longer than the CDK tokens in their place.
 AROUND_ALL_BYTES = 8 * 1024
-# CDK adds its prune label to each object: in the old and in the new text, with escaped quotes.
+# Allowance for CDK's prune label in each old and each new object, with its escaped quotes.
 AROUND_AN_OBJECT_BYTES = 2 * 100
 
 

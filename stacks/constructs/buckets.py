@@ -49,7 +49,7 @@ def private_bucket(
     The bucket is encrypted with S3's own keys: a KMS key of ours would cost money after a destroy
     (KMS deletes a key after a week at the earliest) and would not protect better than the roles. It
     is not versioned: result files are written once, artifacts are addressed by content, checkpoints
-    can be staged again. CloudFormation generates its name, so it never equals that of a kept one.
+    can be staged again. CloudFormation generates its name, so it never equals a kept bucket's.
     """
     bucket = aws_s3.Bucket(
         scope,
@@ -75,7 +75,7 @@ def private_bucket(
 def _life_cycle(rarely_read: str | None) -> list[aws_s3.LifecycleRule]:
     """Return rules that expire no object. Rarely read files move to Infrequent Access.
 
-    There they can be read at once. In a cheaper archive class a restore would take hours first.
+    Infrequent Access can be read at once. A cheaper archive class needs hours for a restore.
     """
     rules = [
         aws_s3.LifecycleRule(

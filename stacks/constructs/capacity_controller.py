@@ -135,7 +135,7 @@ class CapacityController(Construct):
         return function
 
     def _build_heartbeat(self) -> cdk.aws_scheduler.CfnSchedule:
-        # Its event holds the plan, whose limits apply if the function's state cannot be read.
+        # The heartbeat's event has the plan, whose limits apply if the state cannot be read.
         #
         # EventBridge Scheduler tries to assume the role when a schedule is created, but a new IAM
         # role is usable everywhere only after some seconds. So the schedule is created late: after
@@ -209,7 +209,7 @@ class CapacityController(Construct):
             self.function.metric_errors(
                 period=cdk.Duration.minutes(2 * deployment.HEARTBEAT_MINUTES), statistic="Sum"
             ),
-            # Two periods in a row, because after a throttled invocation the next one is enough.
+            # Two periods, because one throttled invocation does no harm if the next one succeeds.
             periods=2,
         )
         self.topic.add_to_resource_policy(

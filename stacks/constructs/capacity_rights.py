@@ -15,8 +15,8 @@ from draftworth.records.servers import SERVERS_FOLDER
 from stacks.constructs.roles import accept, accept_folders, allow, grant
 
 RUN_FILES = tuple(f"{RUNS_PREFIX}*/{name}" for name in (RUN_FILE, VERDICT_FILE))
-# The reports of all Jobs and variants, not only the plan's: for a while during a deploy or a
-# rollback the rights are of one version and the plan of the other.
+# All Jobs' and variants' reports, not only those that the plan names: during a deploy or rollback,
+# the rights and the plan are of different versions for a while.
 REPORTS = (f"{deployment.CANARIES_FOLDER}*", f"{SERVERS_FOLDER}*")
 _READ_ONLY = (
     "DescribeAutoScalingGroups, DescribeScalingActivities and DescribeCapacityReservations know no "

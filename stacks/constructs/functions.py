@@ -36,7 +36,7 @@ def owned_log_group(
 
 
 def own_function_logs(function: IConstruct, *, scope: Construct, id_: str) -> None:
-    """Send a function's log to a group of the stack; for CDK's functions without such an option.
+    """Send a function's log to a log group of the stack, where CDK has no option for it.
 
     function: the CloudFormation resource, or the construct around it. The resource then refers to
         the log group, so it is created after the group and deleted before it.

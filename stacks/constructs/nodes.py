@@ -13,14 +13,14 @@ from draftworth.experiment.aws import CPU_INSTANCE_TYPE, CPU_NODES
 from stacks.constructs.roles import accept_managed_policies
 
 # The policies that a kubelet needs. The CNI policy is not among them: vpc-cni has its own role.
-# The third is for the Neuron images in ECR Public, which throttles pulls without a token; nodeadm
+# The third policy is for the images in ECR Public, which throttles pulls without a token; nodeadm
 # configures the kubelet to get one (`public.ecr.aws` in its image credential provider).
 NODE_POLICIES = (
     "AmazonEKSWorkerNodePolicy",
     "AmazonEC2ContainerRegistryPullOnly",
     "AmazonElasticContainerRegistryPublicReadOnly",
 )
-# 2 lets agents in pods reach the instance metadata service, from which they read their region.
+# With 2 hops, agents in pods reach the instance metadata service, where they read their region.
 METADATA_HOP_LIMIT = 2
 ROOT_DEVICE = "/dev/xvda"
 # EC2 tags an instance and its resources from the launch template, not from the node group.

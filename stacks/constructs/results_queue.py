@@ -18,7 +18,7 @@ RETENTION_DAYS = 14
 
 
 class ResultsQueue(Construct):
-    """A queue that gets an S3 event through EventBridge for each result file; dead-letter queue."""
+    """The queue with an S3 event for each result file, its event rule and dead-letter queue."""
 
     def __init__(self, scope: Construct, id_: str, *, bucket: aws_s3.IBucket) -> None:
         super().__init__(scope, id_)

@@ -73,7 +73,7 @@ class WorkloadRoles(Construct):
         key = variant.artifact_key
         _let_read(server, artifacts, [key, f"{key}/*"])
         _let_upload_graphs(server, artifacts, key)
-        # Server and canary may replace their reports: a false one can only delay or end nodes.
+        # Server and canary may replace their reports: a false report can only delay or end nodes.
         canary = canary_key("*", variant.name)
         reports = (*(server_state_key(names.server_name(s)) for s in variant.slots), canary)
         objects = [results.arn_for_objects(key) for key in reports]
