@@ -43,7 +43,7 @@ class DocumentError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Document:
-    """Base class. written_by: a random id by which a writer recognizes its own write."""
+    """Base class of documents. written_by: a random id, by which a writer knows its own write."""
 
     schema: str = ""
     written_by: str = ""
@@ -98,7 +98,7 @@ class S3Document(Generic[D]):
         except ClientError as error:
             if error_code(error) not in _CONFLICTS:
                 raise
-            # If S3's response is lost, boto3 repeats the write, and its own first write conflicts.
+            # If S3's response is lost, boto3 writes again, which conflicts with its first write.
             stored = self.read()
             if stored is None or stored.document != document:
                 raise ConflictError(error_code(error)) from error
@@ -107,7 +107,7 @@ class S3Document(Generic[D]):
 
 
 def read_object(s3: S3Client, bucket: str, key: str) -> bytes | None:
-    """Read an object, or None if there is no such object; raise TooLargeError above 1 MiB."""
+    """Return an object's bytes; None if it does not exist; raise TooLargeError above 1 MiB."""
     answer = _get(s3, bucket, key)
     return None if answer is None else read_at_most(answer["Body"])
 

@@ -205,7 +205,7 @@ class _Rehearsal:
 def _asked(
     arguments: argparse.Namespace, experiment: ResolvedNeuron | ResolvedLocal
 ) -> ResolvedNeuron | ResolvedLocal:
-    # The counts are of a whole run. Multiplied, each repetition has as many as one run in the file.
+    # Request counts are per run; `times` as many give each repetition the file's counts.
     spec, times = experiment.spec, arguments.repetitions
     if spec.search and (arguments.control or times is not None):
         raise UserInputError(

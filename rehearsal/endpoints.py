@@ -32,7 +32,7 @@ def own_endpoints(
 ) -> Iterator[tuple[RunSpec, Servers]]:
     """Yield the run specification for two servers that the user has started.
 
-    They are measured only once, because we cannot restart them, and the run has no `serving` facts.
+    The run has one repetition, because we cannot restart the servers, and no `serving` facts.
     """
     if experiment.spec.changes_servers:
         progress(
@@ -99,7 +99,7 @@ class _Place:
 
 
 def _places(experiment: ResolvedLocal) -> Iterator[_Place]:
-    """Yield each variant in its home slot, and in the next slot if the run uses a second one.
+    """Yield each variant in its home slot, then those with a second server in their next slot.
     All candidates of a search have slot 1."""
     spec, variants = experiment.spec, experiment.variants
     for number, variant in enumerate(variants):

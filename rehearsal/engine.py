@@ -109,12 +109,12 @@ class EngineServer:
         self._next_line_seconds = PROGRESS_EVERY_SECONDS
         guard = [sys.executable, "-I", "-S", str(_GUARD), str(self.stop_grace_seconds)]
         engine = [str(self.python), "-m", "vllm.entrypoints.cli.main", "serve", *self.arguments]
-        # Who can open the engine's sockets can command it, so they are in a private folder. Its
+        # A user who can open the sockets can command it, so they are in a private folder. Its
         # name is short: a socket's path has at most 104 bytes, and macOS' temporary paths are long.
         self._sockets = tempfile.mkdtemp(prefix="dw-")
         own = {SOCKETS_VARIABLE: self._sockets}
         with self.log_path.open("wb") as log:
-            # In its own session the server gets no Ctrl-C; this process gets it and stops it.
+            # In its own session the server gets no Ctrl-C; this process does and stops the server.
             self._guard = subprocess.Popen(  # noqa: S603 (our own command line)
                 [*guard, *engine, "--host", HOST, "--port", str(self.port)],
                 stdin=subprocess.PIPE,
@@ -125,7 +125,7 @@ class EngineServer:
             )
 
     def is_ready(self) -> bool:
-        """Check once; raise EngineUnavailableError if the server has ended or the time is over."""
+        """Check the server's health once; raise EngineUnavailableError if it ended or is late."""
         elapsed_seconds = time.monotonic() - self._started_at_seconds
         if self._is_healthy():
             self.progress(f"{self.name}: engine ready after {elapsed_seconds:.1f} s")

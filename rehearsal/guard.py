@@ -20,7 +20,7 @@ POLL_SECONDS = 0.25  # polling this rarely does not disturb a measurement
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Run and guard a command; does not return once it runs, as it kills its own process group."""
+    """Run a command until it exits or the pipe closes, then kill this process and its group."""
     grace_seconds, command = float(arguments[0]), list(arguments[1:])
     # SIGTERM and Ctrl-C must not end this process, because it has to end the group.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)

@@ -132,7 +132,7 @@ def _create_environment(venv_dir: Path, python: Path, run: _StepRunner) -> list[
     if find_spec("pip") is None:
         run.step("creating its environment", venv)
         return [str(python), "-m", "pip", *_INSTALL_FLAGS]
-    # The pip of this interpreter installs into the new environment, which then needs none.
+    # The pip of this interpreter installs into the new environment, which needs no pip.
     run.step("creating its environment", [*venv, "--without-pip"])
     return [sys.executable, "-m", "pip", "--python", str(python), *_INSTALL_FLAGS]
 

@@ -5,6 +5,6 @@ Capacity Block ends, the deadline passes, the budget is spent, somebody asks for
 deployment is deleted. An event only triggers a reconciliation, which observes all and decides anew,
 so an event that is lost, late, repeated or out of order changes nothing (decision record 5).
 
-`controller` observes AWS, calls `transition` (a pure function, as in `decision`) and acts. The
+`controller` observes AWS, calls `transition`, which has no side effects, and acts. The
 package needs only the standard library and the boto3 of the Lambda runtime.
 """

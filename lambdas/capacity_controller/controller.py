@@ -1,10 +1,10 @@
-"""Reconciles the node group: observes, decides, writes the state, acts; again after a conflict.
+"""Reconciles the node group: observes AWS, decides its size, writes the state, then acts.
 
 The new state is written BEFORE the controller acts, on the condition that no other invocation has
 written since this one read. If two invocations observe different things, one gets a conflict and
 reconciles again. The write after acting has the same condition: if another invocation wrote while
 this one acted, perhaps on an older observation, this one reconciles again too. Notifications wait
-in the state's outbox until they are sent: if an invocation dies before, a later one sends them.
+in the state's outbox until sent: if an invocation dies before that, a later one sends them.
 
 Deadline and budget follow from the state alone. Once either is reached, only the node group is
 observed, and the nodes go to zero even if the state cannot be written. If the state cannot be
@@ -42,7 +42,7 @@ UNSENT_AFTER_SECONDS = 600.0
 # EKS may refuse a size for some minutes because it is busy; a longer refusal is reported.
 REPORT_REFUSED_SIZE_AFTER_SECONDS = 600.0
 BUSY_PAUSE_SECONDS = 5.0
-# Clocks in AWS differ by milliseconds. A state that is ahead of our clock by more is refused.
+# A state further ahead of our clock is refused; clocks in AWS differ by milliseconds.
 MAX_CLOCK_DIFFERENCE_SECONDS = 3600.0
 _LONGEST_PAUSE_SECONDS = 0.5
 
@@ -95,7 +95,7 @@ class Controller:
             except ConflictError:
                 self.pause()
         if deployment and any(limits_reached(deployment, self.clock())):
-            self._is_at_zero(deployment.plan)  # the nodes go although the state cannot be written
+            self._is_at_zero(deployment.plan)  # zero nodes, although no write succeeded
         raise TooManyConflictsError(f"the state changed {MAX_ATTEMPTS} times during {trigger}")
 
     def log_failure(self, event: str, error: Exception) -> None:
@@ -113,7 +113,7 @@ class Controller:
         self.sleep(random.uniform(0, _LONGEST_PAUSE_SECONDS))  # noqa: S311 - no secret
 
     def tell_hourly(self, notification: Notification) -> None:
-        """Send a notification once an hour: for a problem that cannot be recorded as reported."""
+        """Send a notification once an hour, if the state cannot record that it was sent."""
         if self.clock() % 3600 < HEARTBEAT_MINUTES * 60:
             self.publish(notification)
 
@@ -288,7 +288,7 @@ class Controller:
                 state,
                 outbox=tuple(one for one in state.outbox if one.id not in sent),
                 problems=(*state.problems, *problems),
-                # Another invocation may have changed the schedule: with None it is set again.
+                # If another invocation wrote, it may have changed the schedule; None sets it again.
                 schedule_at_unix_s=schedule_at_unix_s if undisturbed else None,
             )
             try:
@@ -321,8 +321,8 @@ class Controller:
     def _claim_left_over(
         self, stored: Stored[State], now: float
     ) -> tuple[Stored[State], tuple[Notification, ...]]:
-        # The new time is written before sending: otherwise, while the state cannot be written,
-        # each heartbeat would send the same notifications again.
+        # `made_at_unix_s` is written before sending. In the other order, while the state cannot be
+        # written, each heartbeat would send the same notifications again.
         state = stored.document
         claimed = tuple(
             replace(n, made_at_unix_s=now) if n.made_at_unix_s < now - UNSENT_AFTER_SECONDS else n

@@ -103,7 +103,7 @@ def decide_without_state(
 ) -> Decision | None:
     """Decide whether nodes go to zero, for a deployment of which only the plan is known.
 
-    None: the nodes stay. Reports since the deploy do not count: the deploy's time is unknown.
+    None: the nodes stay. Canary and server reports are not used, as they may be of an older deploy.
     """
     reasons = (
         *_stopped(observation),
@@ -117,7 +117,7 @@ def decide_without_state(
 
 
 def deadline_unix_s(deployment: Deployment, observation: Observation) -> float:
-    """Return the experiment's deadline, or when the Capacity Block's nodes end, if sooner."""
+    """Return the experiment's deadline, or the end of a Capacity Block's nodes if it is sooner."""
     own = deployment.own_deadline_unix_s
     if isinstance(observation.block, CapacityBlock):
         return min(own, observation.block.ends_at_unix_s - BLOCK_MARGIN_SECONDS)
@@ -195,7 +195,7 @@ def _failed(observation: Observation) -> Iterator[Decision]:
 
 
 def _server_gave_up(deployment: Deployment, observation: Observation) -> Iterator[Decision]:
-    """Check this before `_failed`, whose text does not quote the server's log."""
+    """Yield this reason before that of `_failed`, because only this one quotes the server's log."""
     if deployment.servers.gave_up:
         servers = observation.servers
         lines = () if isinstance(servers, Unknown) else servers.last_lines
@@ -234,7 +234,7 @@ def _not_begun(deployment: Deployment, observation: Observation) -> Iterator[Dec
 
 
 def _no_server_ready(deployment: Deployment, observation: Observation) -> Iterator[Decision]:
-    """Count paid node time, not reports of the measuring Job, which may hang."""
+    """Judge by paid node time, not by the measuring Job's reports, because the Job may hang."""
     plan, waited = deployment.plan, deployment.without_server_seconds
     if isinstance(observation.servers, Unknown) or isinstance(observation.run, Unknown):
         return
@@ -282,7 +282,7 @@ def _not_staged(observation: Observation) -> Iterator[Decision]:
 
 
 def _not_tried(deployment: Deployment, observation: Observation, now: float) -> Iterator[Decision]:
-    """While the canaries of a new Job run, for a minute, nodes that are up stay up."""
+    """Keep existing nodes while the canaries of a new Job run, which takes about a minute."""
     canaries, nodes_up = observation.canaries, observation.nodes.desired_size
     if isinstance(canaries, Unknown) or canaries.state == "ok":
         return

@@ -68,7 +68,7 @@ def with_deployed(state: State, plan: CapacityPlan, request: RequestType, *, now
     deployed_at = now
     if known and not (request == "Create" and state.status == "ended"):
         deployed_at = known.deployed_at_unix_s
-        # A Job that is deployed again has its whole start-up time, unless a server was given up.
+        # A Job that is deployed again gets its start-up time again, unless a server was given up.
         servers = replace(servers, gave_up=known.servers.gave_up)
         if state.status == "active" and state.current == plan.job_name:
             servers = known.servers
@@ -115,7 +115,7 @@ def _delete(
     function_arn: str,
     ends_unix_s: float,
 ) -> None:
-    """Ask for zero nodes; only nodes that remain may prevent a stack from being deleted."""
+    """Ask for zero nodes; only nodes that remain are a reason to fail the stack's deletion."""
     plans = [] if plan is None else [plan]
     try:
         _update_state(controller, event["RequestId"], lambda state: replace(state, status="ended"))

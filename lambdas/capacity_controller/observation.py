@@ -23,7 +23,7 @@ class Unknown:
 
 @dataclass(frozen=True, kw_only=True)
 class Models:
-    """The needed checkpoints; `text` names those missing, or the two that do not match.
+    """The needed checkpoints; `text` names missing ones, or a target and draft that differ.
 
     failed: a staging Job has given up since the deploy; `text` is its reason.
     unreadable: a `_READY.json` is not valid; then no node is started and no run is ended.
@@ -63,7 +63,7 @@ class Servers:
 
 @dataclass(frozen=True, kw_only=True)
 class ObservedRun:
-    """The run of the deployed Job; `text` is the reason that its `run.json` has.
+    """The run of the deployed Job; `text` is the reason in its `run.json`.
 
     address: the folder of a run that is over. answer: the sentences of a complete run's verdict, or
         why these are not known.
@@ -166,7 +166,7 @@ def problems_of(
 ) -> tuple[Problem, ...]:
     """Return why nodes are missing, one problem for each kind.
 
-    issues: of the node group's health. activities: of its Auto Scaling group, the newest first.
+    issues: the node group's, from EKS. activities: its Auto Scaling group's, newest first.
     since: activities that started before this Unix time are ignored.
     """
     finished = [

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 # Lines of a log or a verdict in one notification: Amazon SNS accepts 256 KiB, and up to 50
 # notifications wait in the state.
 QUOTED_LINES = 20
-# Each Job object that was created under a Job's name has one run. A page of S3 has 1000 keys.
+# Each Job object has one run, and a name has few Job objects. A page of S3 has 1000 keys.
 MAX_RUNS = 100
 MAX_PAGES = 10
 
@@ -174,9 +174,9 @@ def _quoted(lines: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def run_of(s3: S3Client, bucket: str, job_name: str) -> observation.ObservedRun:
-    """Observe the Job's runs: the first one that is over, else whether any has begun.
+    """Observe the Job's runs: return the first that is over, or whether a run has begun.
 
-    Each Job object of this name has one run. `run.json` is written last: it means the run is over.
+    Each Job object of this name has one run. `run.json` is written last, when the run is over.
     """
     pages = _pages(s3, bucket, f"{results.RUNS_FOLDER}/{job_name}-")
     folders = [entry["Prefix"] for page in pages for entry in page.get("CommonPrefixes", [])]

@@ -35,7 +35,7 @@ def load_settings(environment: Mapping[str, str]) -> Settings:
 
 
 Status = Literal["active", "ended"]
-# A rollback needs the previous deployment. The state may have 1 MiB; 30 deployments take 30 KiB.
+# A rollback needs the previous deployment. A state is limited to 1 MiB; 30 deployments take 30 KiB.
 MAX_OTHER_DEPLOYMENTS = 30
 _YEAR_2100_UNIX_S = 4_102_444_800
 
@@ -61,10 +61,10 @@ class NodeTime:
     def observed(
         self, instances: int | None, *, were_desired: bool, now: float, unseen: int = 0
     ) -> NodeTime:
-        """Add the time since the last observation, times the higher of old and new `instances`.
+        """Add the time since the last observation, for the higher of the old and new `instances`.
 
-        instances: None if they could not be observed: then the last number is kept, and `unseen`
-            instances are counted if they are more.
+        instances: None if they could not be observed. Then the old number is kept, and the time is
+            counted for `unseen` instances if they are more.
         were_desired: nodes were desired since the last observation. If not, and there was and is
             no instance, nothing is paid, and this object is returned unchanged.
         """
@@ -88,8 +88,8 @@ class ServerWait:
     from_node_seconds: the paid node time when a server was last ready, a node was last lost or
         nodes were last asked for; the time that servers may take to start counts from here.
     nodes_since_unix_s: server states from before this time are of nodes that no longer exist.
-    gave_up: why a server was given up; empty if none was. It is kept here because another pod
-        overwrites the server's state: else nodes would be ended and started again and again.
+    gave_up: why a server was given up; empty if none was. The reason is kept here because a new
+        pod overwrites the server's state, and nodes would start for the same failure again.
     """
 
     from_node_seconds: float = 0.0
@@ -191,7 +191,7 @@ class State(Document):
         return None if self.current is None else self.deployments[self.current]
 
     def with_deployment(self, deployment: Deployment) -> State:
-        """Return a state with this deployment as the current one, and the newest of the others."""
+        """Return a state with this deployment as the current one; the oldest others are dropped."""
         name = deployment.plan.job_name
         others = [(job, known) for job, known in self.deployments.items() if job != name]
         kept = dict(others[-MAX_OTHER_DEPLOYMENTS:])

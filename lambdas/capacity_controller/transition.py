@@ -58,8 +58,8 @@ def transition(
     decision = decide(deployment, state.status, observation, now=now)
     current, is_new = _current_decision(last, deployment, decision, now)
     if is_new and decision.desired_size:
-        # Node time counts from now, not from when a node was last seen. The time for the start does
-        # too, unless its nodes existed all the time, in a group that looked foreign.
+        # Paid node time counts from now, not from the last observation. The start-up time begins
+        # anew, unless the Job's nodes exist already, in a group that looked foreign.
         counted = replace(deployment.node_time, observed_at_unix_s=now)
         deployment = replace(deployment, node_time=counted)
         another_job = last is None or last.job_name != deployment.plan.job_name

@@ -19,7 +19,7 @@ from lambdas.capacity_controller.observing import node_group, observe
 from lambdas.capacity_controller.state import Deployment, NodeTime, Notification, ServerWait
 from lambdas.s3_document import DocumentError, read_object
 
-# With the pauses, these reads take a minute: a failure that is over sooner does not count.
+# With the pauses, these reads take a minute, so a shorter failure of S3 has no effect.
 STATE_READS = 12
 _NO_STATE = "none"
 
@@ -89,7 +89,7 @@ def _end(
 
 
 def _tell_once(controller: Controller, notification: Notification, *, about: str) -> None:
-    """Report each lost state once: the object TOLD_KEY holds the last `about`."""
+    """Report a lost state once; the object TOLD_KEY has the `about` of the last report."""
     s3, bucket = controller.clients.s3, controller.settings.results_bucket
     try:
         if read_object(s3, bucket, TOLD_KEY) == about.encode():

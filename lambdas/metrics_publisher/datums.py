@@ -136,7 +136,7 @@ def _calls(data: Iterator[MetricDatumTypeDef]) -> Iterator[Call]:
     call: list[MetricDatumTypeDef] = []
     call_bytes = 0
     for datum in data:
-        # URL encoding may make 3 bytes of one character of a dimension's value.
+        # URL encoding can turn one character of a dimension's value into 3 bytes.
         named = 3 * sum(len(dimension["Value"]) for dimension in datum["Dimensions"])
         size = _BYTES_PER_DATUM + named + _BYTES_PER_VALUE * len(datum["Values"])
         if call and (len(call) == MAX_DATA_PER_CALL or call_bytes + size > MAX_CALL_BYTES):

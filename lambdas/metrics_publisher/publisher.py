@@ -12,7 +12,7 @@ invocation at its end, so none uses an expired lease.
 
 The exception: a call that CloudWatch accepted, but whose success was not recorded. Either the
 function died, or could not reach S3, before it wrote the claim; or CloudWatch's answer was lost (a
-read time-out, a 5xx after the fact) and boto3 or the next delivery sent the call again. Then the
+read time-out, or a 5xx in its place) and boto3 or the next delivery sent the call again. Then the
 values of that ONE call count twice: the minute's minimum and maximum stay, its Sum and SampleCount
 grow. No value is ever lost. The log has `may_repeat_a_call` if a delivery takes a file over after
 an invocation died. Result files do not change, and the report reads only them.
@@ -44,12 +44,12 @@ if TYPE_CHECKING:
     from mypy_boto3_cloudwatch import CloudWatchClient
     from mypy_boto3_s3 import S3Client
 
-# The oldest and newest time that CloudWatch accepts (reference of PutMetricData), less a minute.
+# How old and how far ahead a time may be for CloudWatch (PutMetricData), less a minute.
 OLDEST_SECONDS = 14 * 24 * 3600 - 60
 NEWEST_SECONDS = 2 * 3600 - 60
 # How far the clocks of two invocations may differ.
 CLOCK_SKEW_SECONDS = 30.0
-# So many seconds before an invocation ends, it begins no further call.
+# In these last seconds before its end, an invocation begins no further call.
 RESERVE_SECONDS = 5.0
 
 _FAILURES = (events.PublishError, ConflictError, ClientError, BotoCoreError)
@@ -60,7 +60,7 @@ F = TypeVar("F", results.BlockResult, Verdict)
 class Claim(Document):
     """How many calls of a file are done, and until when an invocation may make more.
 
-    source_sha256: hash of the file's bytes; its ETag would not do, because SSE-KMS changes it.
+    source_sha256: hash of the file's bytes; its ETag is not used, because SSE-KMS changes it.
     plan_sha256: hash of the calls that publish it.
     calls, calls_done: PutMetricData calls, planned and known to have succeeded.
     lease_until_unix_s: the end of the lease; 0 if the invocation has ended the lease itself.
@@ -80,7 +80,7 @@ class Publication:
 
     calls: PutMetricData calls made by this delivery; 0 if the file was published already.
     already_done: calls that earlier deliveries had made.
-    may_repeat_a_call: whether an invocation that died while publishing had the file before.
+    may_repeat_a_call: whether an earlier invocation died while it published the file.
     words: a verdict's headline and sentences.
     """
 

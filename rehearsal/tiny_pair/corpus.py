@@ -134,7 +134,7 @@ def _open_ended(rng: random.Random, case: str, prompt: str) -> Example:
 
 
 def shipped_examples(prompts_dir: Path) -> list[Example]:
-    """Return all prompts of the rehearsal's classes with their answers; raises UnknownPrompt."""
+    """Return all prompts of the rehearsal's classes with their answers; raise UnknownPrompt."""
     files = sorted(file for name in CLASSES for file in (prompts_dir / name).glob("*.jsonl"))
     return [_shipped_example(path.stem, prompt) for path in files for prompt in _prompts(path)]
 
