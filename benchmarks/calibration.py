@@ -75,7 +75,7 @@ def outcomes(cell: Cell, runs: int, *, processes: int = 1) -> list[JudgedRun]:
 
 
 def prompt_cells() -> list[Cell]:
-    """Return cells with layouts of prompts, spreads and drifts, mostly where verdicts change."""
+    """Return cells that vary cases, prompts, spread and drift, mostly at ratios 1 and BOUNDARY."""
     layouts = ((1, 6), (1, 8), (4, 8), (1, 16), (2, 32), (1, 64))
     grid = [
         Cell(cost_ratio=truth, cases=n, prompts=prompts, spread=spread, drift=drift)

@@ -203,7 +203,7 @@ def middle(rows: Sequence[Row]) -> Row:
     return {name: statistics.median(v) if v else None for name, v in found.items()}
 
 
-# By heading: the format of a table's cell from a client's figures.
+# By column heading: the format string for a client's figures (a `Row`).
 COLUMNS = {
     "TTFT error ms, median / p99": "{ttft_error_median_ms:+.2f} / {ttft_error_p99_ms:+.2f}",
     "ITL error": "{itl_error_percent:+.3f}%",

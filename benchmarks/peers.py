@@ -1,7 +1,7 @@
 """Other tools with pinned versions: how each is installed and run, and how its report is read.
 
 Each tool sends `requests` chat completions with `streams` in flight and prompts of 16 tokens; it
-uses the server's token counts if it can. ITL is here the figure of a tool that is per token:
+uses the server's token counts if it can. ITL means here the tool's time per output token:
 
 - aiperf: `inter_token_latency` of `profile_export.jsonl`, whose divisor, with usage in each chunk,
   excludes the first chunk's tokens. Throughput: `output_token_throughput` of its JSON export.

@@ -1,8 +1,8 @@
 """Draws runs whose true cost ratio is known: the blocks that a load generator would write.
 
-The cost per token is log-normal over prompts, and its mean is the planted one; a few prompts gain
-or lose most. Output lengths vary by prompt. A block has a random error (3%), and so has a request
-(2%). A drift goes on from the first block to the last, upwards in half of the runs. Each start of
+The cost ratio is log-normal over prompts with the planted ratio as its mean, so that a few prompts
+differ much. Output lengths vary by prompt. A block has a random error (3%), and so has a request
+(2%). A drift lasts from the first block to the last; costs rise in half of the runs. Each start of
 the servers has a factor for all cases: log-normal over repetitions, with mean 1.
 """
 
@@ -38,8 +38,8 @@ _BASELINE_S_PER_TOKEN, _TTFT_S, _TIMEOUT_S = 0.02, 0.2, 300.0
 class Cell:
     """A planted truth.
 
-    cost_ratio: cost of variant / baseline, mean over prompts. gains: (ratio, probability) of
-        prompts' cost ratios, instead of a log-normal distribution with deviation `spread`.
+    cost_ratio: the variant's cost divided by the baseline's, as the mean over prompts.
+    gains: (cost ratio, probability) to draw from, instead of a log-normal with deviation `spread`.
     prompts: number in each case. drift: relative change of cost over a run. outliers: share of all
         requests that take five times as long. errors: share of all requests that fail. time_outs:
         share of the variant's requests that time out.
@@ -93,7 +93,7 @@ class PlantedRun:
         self._generator = random.Random(seed)  # noqa: S311 (reproducible draws, not a secret)
         self._cases = {_case_name(i): _prompts(cell, i, self._generator) for i in range(cell.cases)}
         self._drift = cell.drift * self._generator.choice((-1, 1))
-        # A separate generator: cells that differ only in repetitions have the same prompts.
+        # A separate generator, so that cells with other repetitions have the same prompts.
         of_starts = random.Random(f"starts {seed}")  # noqa: S311
         self.starts, self._control_starts = (
             [

@@ -30,12 +30,12 @@ Steps = Mapping[str, Sequence[int]]  # output tokens of each step, by prompt cla
 WINDOWS = range(3, 16)
 WITHIN = 0.03
 PROMPTS, TOKENS = 16, 200
-# Size of the second draft / size of the first; standard deviation of the log of its cost factor.
+# The second draft's size divided by the first's; the deviation of its cost factor's logarithm.
 SECOND_SIZE, SIZE_DEVIATION = 0.35, 0.2
-# Standard deviation of a measured cost's logarithm; share of hits that a forecast has wrong.
+# Standard deviation of a measured cost's logarithm; share of tokens that a forecast gets wrong.
 MEASURING_DEVIATION = 0.0125
 NUMERICS = 0.003
-# Factor on the probability of a head's hit for each further token that it drafts in a step.
+# A head's probability of a right token is multiplied by this per earlier token of the step.
 HEAD_FALL = 0.95
 # Standard deviation of a step's cost between windows.
 UNEVEN = 0.01
@@ -45,7 +45,7 @@ UNEVEN = 0.01
 class Text:
     """Text of which a draft predicts a share `right` of the tokens, by prompt class.
 
-    lasting: how much the probability of a hit depends on the token before (0: not, to 1).
+    lasting: from 0 (right tokens are independent) to 1 (right tokens come in long runs).
     """
 
     name: str
@@ -55,7 +55,7 @@ class Text:
 
 @dataclass(frozen=True, kw_only=True)
 class Device:
-    """The cost of a step in baseline steps: 1 + fixed + parts per drafted and checked token."""
+    """A device's step cost in baseline steps: 1 + fixed + costs per drafted and checked token."""
 
     name: str
     fixed: float
@@ -122,7 +122,7 @@ DEVICES = (
     Device(name="cheap draft", fixed=0.05, per_drafted=0.05, per_checked=0.01),
     Device(name="mixture of experts", fixed=0.1, per_drafted=0.1, per_checked=0.3),
 )
-# Drafted tokens of a step that are not checked: 0 in upstream vLLM, 1 in NxD Inference.
+# How many drafted tokens of a step are not checked: 0 in upstream vLLM, 1 in NxD Inference.
 CONVENTIONS = (0, 1)
 WEIGHTS = {"structured": 0.6, "open_ended": 0.4}
 BASELINE = {n: ClassTimes(weight=w, first_s=0.003, decoding_s=0.045) for n, w in WEIGHTS.items()}
@@ -138,7 +138,7 @@ class Scenario:
     unchecked: int
 
     def text_of(self, draft: str) -> Text:
-        """Return the text with a draft's hit rates: the second, smaller draft has lower ones."""
+        """Return the text with the draft's shares `right`, which are lower for the second draft."""
         factor = 1 if draft == "draft0" else 0.9
         return replace(self.text, right={n: r * factor for n, r in self.text.right.items()})
 
@@ -165,7 +165,7 @@ SCENARIOS = tuple(
 
 @dataclass(frozen=True, kw_only=True)
 class SearchOutcome:
-    """A search's result. regret: cost of the chosen window / cost of the cheapest - 1."""
+    """A search's result. regret: the choice's cost divided by the lowest cost, minus 1."""
 
     kind: str
     regret: float
@@ -228,7 +228,7 @@ def _cost(step_cost: float, steps: Steps) -> float:
 
 
 def _measured(truth: float, rng: random.Random) -> MeasuredCandidate:
-    """Draw a measurement, with an error that is estimated as from eight blocks."""
+    """Draw a measured cost, and a standard error as uncertain as one from eight blocks."""
     degrees = 7
     known = math.sqrt(sum(rng.gauss(0, 1) ** 2 for _ in range(degrees)) / degrees)
     return MeasuredCandidate(
@@ -253,7 +253,7 @@ def _longer_than(steps: Sequence[int], checked: int) -> list[float]:
 
 
 def _luck(text: Text, right: float, rng: random.Random) -> Iterator[float]:
-    """Yield the probability of a hit at each position; if `lasting`, a two-state Markov chain."""
+    """Yield the probability of a right token at each position, from a two-state Markov chain."""
     spread = min(right, 1 - right) * (0.8 if text.lasting else 0.0)
     state = rng.choice((-1, 1))
     for _ in range(TOKENS):
@@ -263,7 +263,7 @@ def _luck(text: Text, right: float, rng: random.Random) -> Iterator[float]:
 
 
 class DraftModel:
-    """A draft whose hit at a position does not depend on the tokens drafted before it."""
+    """A draft that gets a position right or wrong independently of where a step begins."""
 
     def __init__(self, text: Text, seed: float) -> None:
         rng = random.Random(seed)  # noqa: S311
@@ -296,7 +296,7 @@ def _steps(outputs: Sequence[Sequence[bool]], checked: int) -> list[int]:
 
 
 class Head:
-    """A draft whose hits depend on where the step began, and are rarer further into the step."""
+    """A draft whose predictions depend on where a step begins, and get worse within the step."""
 
     def __init__(self, text: Text, seed: float) -> None:
         rng = random.Random(seed)  # noqa: S311
@@ -317,7 +317,7 @@ class Head:
         return found
 
     def _accepted_of_all(self, prompt_class: str, number: int, position: int) -> int:
-        """Return how many tokens the widest window hits in a row after `position`."""
+        """Return how many tokens after `position` the longest window gets right before a miss."""
         rng = random.Random(f"{self._seed}/{prompt_class}/{number}/{position}")  # noqa: S311
         drafted = self._places[prompt_class][number][position + 1 : position + 1 + WINDOWS[-1]]
         hits = (rng.random() < p * HEAD_FALL**depth for depth, p in enumerate(drafted))

@@ -37,8 +37,8 @@ _TIMESPEC = struct.Struct("qq")
 class RequestTruth:
     """The server's record of a request.
 
-    arrived_ns: when the kernel had received the request's last bytes. The time until `handled_ns`,
-        in the server's queue, so counts as the server's, not as the client's.
+    arrived_ns: when the kernel had received the request's last bytes. The wait until `handled_ns`
+        is in the server's queue, so it is part of the server's time, not the client's.
     handled_ns: when the server had read the request; the timeline starts then.
     due_ns, written_ns: for each chunk with tokens, when it should have been written, and the time
         right after the system call that wrote it.
@@ -76,7 +76,7 @@ def output_tokens(requests: Sequence[RequestTruth]) -> int:
 
 
 def throughput_token_per_s(requests: Sequence[RequestTruth]) -> float:
-    """Return the number of all tokens / the time from the first arrival to the last write."""
+    """Return all tokens divided by the time from the first arrival to the last write."""
     start_ns = min(request.arrived_ns for request in requests)
     end_ns = max(request.written_ns[-1] for request in requests)
     return output_tokens(requests) / ((end_ns - start_ns) / 1e9)

@@ -36,7 +36,7 @@ class Chunk:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """The timeline of a request. With `role_chunk` a chunk without tokens is due immediately."""
+    """The timeline of a request. With `role_chunk`, a chat begins at once with an empty chunk."""
 
     chunks: tuple[Chunk, ...]
     role_chunk: bool = False
