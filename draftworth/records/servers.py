@@ -32,7 +32,7 @@ class Decoding:
 
 @dataclass(frozen=True, kw_only=True)
 class ServingFacts:
-    """Everything except the load that the time of a step depends on.
+    """Everything that the time of a step depends on, except the load.
 
     image: None if the engine does not run in a container. target_model: hub id or folder.
     instance_type, tensor_parallel_size, lnc, slot_devices: None without Neuron devices.
@@ -67,7 +67,7 @@ COMPILE_LIMIT_MINUTES = 120
 # joins the cluster and pulls the image.
 START_ALLOWANCE_MINUTES = COMPILE_LIMIT_MINUTES + 10
 
-# The number of a log's last lines that contain the traceback of the error that ended a server.
+# This many last lines of a log contain the traceback of the error that ended the server.
 LAST_LINES = 50
 
 # starting: vLLM runs and has not answered yet. healthy: vLLM has answered. ended: the process has
