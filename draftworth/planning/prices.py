@@ -27,7 +27,7 @@ _MAX_AGE_DAYS: Mapping[str, int] = {"spot": 14, "on_demand": 90}
 
 
 def price_key(experiment: ResolvedNeuron) -> str:
-    """Return the context key of the experiment's price: everything that a price depends on."""
+    """Return the context key of the experiment's price, made of all that the price depends on."""
     spec = experiment.spec
     return (
         f"draftworth:price:type={spec.instance_type}:zone={spec.aws.availability_zone}:"
