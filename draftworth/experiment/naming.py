@@ -26,7 +26,7 @@ CHECKPOINTS_OUTPUT = "CheckpointsLocation"
 ARTIFACTS_OUTPUT = "ArtifactsLocation"
 RESULTS_OUTPUT = "ResultsLocation"
 
-# A folder of the results bucket, beside `results.CLAIMS_FOLDER` and `control.CONTROL_PREFIX`.
+# A folder of the results bucket, beside `results.CLAIMS_FOLDER` and `servers.CONTROL_PREFIX`.
 RUNS_PREFIX = f"{RUNS_FOLDER}/"
 
 

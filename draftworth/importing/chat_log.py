@@ -6,7 +6,7 @@ from typing import Any
 
 from draftworth.records.chat import NotSendableError, wrong_form
 
-# Settings that change an output, with their defaults; an import drops other values with a note.
+# Settings that change an output, with their defaults; an import notes and drops other values.
 _SETTINGS: Mapping[str, Any] = {
     "temperature": 0,
     "top_p": 1,

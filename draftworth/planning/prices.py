@@ -50,7 +50,7 @@ def with_looked_up_price(
 ) -> ResolvedNeuron:
     """Return the experiment with its own price, else with the looked up price if there is one.
 
-    looked_up: returns the context's value of a key, or None; by default from `cdk.context.json`.
+    looked_up: returns a key's value, or None; by default it reads `cdk.context.json`.
     UserInputError is raised if the value is not a price.
     """
     if experiment.spec.aws.price is not None:

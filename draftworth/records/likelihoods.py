@@ -18,7 +18,7 @@ LIKELIHOODS_FILE = "likelihoods.json"
 NEAR_TIE_NATS = 0.5
 # The variant's and the baseline's outputs count as equally likely under a draft if they differ by
 # at most this much a token, in nats. With the rehearsal's draft, one random token in 50 made a
-# difference of 0.8, and the draft's own token instead of one token in 5 a difference of 0.4.
+# difference of 0.8; replacing one token in 5 by the draft's own token made one of 0.4.
 DRAFT_MARGIN_NATS = 0.25
 
 
