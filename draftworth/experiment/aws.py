@@ -57,7 +57,7 @@ def _day(given: Any) -> Any:
     try:
         return date.fromisoformat(given)
     except (TypeError, ValueError):
-        return given  # it is a date already, or pydantic will refuse it
+        return given  # `given` is a date, or pydantic will refuse it
 
 
 class Price(strict.StrictModel):
@@ -145,7 +145,7 @@ class Aws(strict.StrictModel):
     measuring run gets as many from its first pod's start; may be moved meanwhile"""
 
     def example_values(self) -> Iterator[str]:
-        """Yield keys whose value is that of an example: `aws.capacity.reservation_id cr-...`."""
+        """Yield keys that still have an example's value: `aws.capacity.reservation_id cr-...`."""
         capacity = self.capacity
         if (
             isinstance(capacity, CapacityBlock)

@@ -42,7 +42,7 @@ class Method(StrictModel):
 
     @property
     def refuses_estimate(self) -> str:
-        """The reason why no pass of a draft over text predicts its yield; empty: one does."""
+        """The reason why a draft's pass over text cannot predict the yield; empty if it can."""
         if self.draft is None:
             return "no model drafts"
         heads = "its drafts read the target's hidden states, which no text holds"

@@ -47,7 +47,7 @@ class _Window(_Printed):
     @pydantic.field_validator("tokens_per_step", mode="before")
     @classmethod
     def _not_too_many_classes(cls, given: object) -> object:
-        """Refuse a long mapping first: pydantic would check each entry and keep each error."""
+        """Refuse a long mapping before pydantic checks each entry and keeps an error for each."""
         if isinstance(given, dict) and len(given) > MAX_CLASSES:
             raise ValueError(f"{len(given)} prompt classes, allowed: at most {MAX_CLASSES}")
         return given
@@ -136,9 +136,9 @@ def _name_in(folder: str, names: Mapping[str, str]) -> str | None:
 def _tokens_of(
     experiment: Experiment, candidate: Variant, draft: _Draft
 ) -> Mapping[str, float] | str:
-    """Return tokens a step by prompt class, or the problem in words if the file lacks them.
+    """Return tokens a step by prompt class, or the problem in words if the file has no such figure.
 
-    Releases may check different numbers of drafts for the same window, so the number is compared.
+    For one window, releases can check different numbers of drafts, so `drafts_checked` is compared.
     """
     checked = experiment.max_tokens_per_step(candidate) - 1
     window = next((w for w in draft.windows if w.drafts_checked == checked), None)

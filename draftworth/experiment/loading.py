@@ -22,10 +22,10 @@ from draftworth.untrusted import one_line
 
 
 def read_prompt_sets(experiment: Experiment, path: Path) -> Iterator[Case | Problem]:
-    """Yield the cases of each class, as the file lists them or else by name, and the problems."""
+    """Yield each class's cases, in the file's order or else sorted by name, and the problems."""
     work = experiment.workload
     root = beside(path, work.prompts_dir)
-    # Not Path.is_dir(), which raises for a name that is too long.
+    # os.path.isdir is used because Path.is_dir() raises for a name that is too long.
     if not os.path.isdir(root):
         yield Problem(
             key=("workload", "prompts_dir"),
@@ -129,7 +129,7 @@ def load_experiment(path: Path) -> LoadedExperiment:
     """
     source = read_source(path)
     model = _model_for(source)
-    # With a search the default is 1. The model cannot say so: it depends on another key.
+    # `repetitions` is 1 by default with a search; a pydantic default cannot depend on `search`.
     defaults = {"repetitions": 1} if source.data.get("search") is not None else {}
     try:
         spec = model.model_validate({**defaults, **source.data})
@@ -139,7 +139,7 @@ def load_experiment(path: Path) -> LoadedExperiment:
         read = list(read_prompt_sets(spec, path))
         cases = tuple(case for case in read if isinstance(case, Case))
         problems = [replace(p, code="prompts") for p in read if isinstance(p, Problem)]
-        # Candidates that come from the same key have equal problems: each is kept once.
+        # Candidates that come from the same key have equal problems, which are listed only once.
         problems += dict.fromkeys(broken_rules(spec, path, cases))
     except OSError as error:
         raise UserInputError(f"{path}: a file that it names: {one_line(str(error))}") from error

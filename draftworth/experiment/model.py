@@ -143,7 +143,7 @@ class NeuronExperiment(ExperimentBase):
 
     @property
     def unpinned_models(self) -> tuple[str, ...]:
-        """MODEL@REVISION of every model whose revision may move: a branch or a tag."""
+        """`MODEL@REVISION` of every model whose revision is a branch or a tag, which can move."""
         moving = (m for m in self.models if not _COMMIT.fullmatch(m.revision))
         return tuple(f"{m.model}@{m.revision}" for m in moving)
 
@@ -177,7 +177,7 @@ Experiment = NeuronExperiment | LocalExperiment
 
 
 def placed_variants(experiment: Experiment) -> Iterator[tuple[Place, Variant]]:
-    """Yield the variants that the file lists, then the search's candidates, each with its place."""
+    """Yield (place in the file, variant): the listed variants, then the search's candidates."""
     for index, variant in enumerate(experiment.variants):
         yield Place(whole=("variants", index)), variant
     if experiment.search:
@@ -185,7 +185,7 @@ def placed_variants(experiment: Experiment) -> Iterator[tuple[Place, Variant]]:
 
 
 def variants_of(experiment: Experiment, kind: type[V]) -> Iterator[tuple[Place, V]]:
-    """Yield the variants of a type, each with its place in the file."""
+    """Yield (place in the file, variant) of the variants of class `kind`."""
     for place, variant in placed_variants(experiment):
         if isinstance(variant, kind):
             yield place, variant
@@ -197,6 +197,6 @@ def loads_of(experiment: Experiment) -> tuple[Load, ...]:
 
 
 def beside(experiment_path: Path, relative: str) -> Path:
-    """Return a path that the experiment file gives relative to its own folder."""
-    # Not Path.resolve(), which raises for a link to itself.
+    """Return the absolute path of `relative`, a path relative to the experiment file's folder."""
+    # realpath is used because Path.resolve() raises for a symbolic link to itself.
     return Path(os.path.realpath(experiment_path.parent / relative))

@@ -11,11 +11,11 @@ from draftworth.records.results import RUNS_FOLDER
 PROJECT = "draftworth"
 EXPERIMENT_TAG = f"{PROJECT}:experiment"
 PART_TAG = f"{PROJECT}:part"
-# This tag says what a bucket holds, one of `BUCKETS`: the bucket's generated name may be cut off.
+# The value of this tag, one of `BUCKETS`, says what a bucket holds: its name may be cut off.
 HOLDS_TAG = f"{PROJECT}:holds"
 CHECKPOINTS, ARTIFACTS, RESULTS = BUCKETS = ("checkpoints", "artifacts", "results")
-# The parts of an experiment's stack, each of which needs those before it; logical ids of the
-# resources in a part begin with its name.
+# The parts of an experiment's stack; each part needs the parts before it. The logical id of a
+# resource begins with the name of its part.
 PARTS = ("network", "storage", "cluster", "benchmark")
 
 # The part of a node group's name that says how its nodes are bought.
@@ -26,7 +26,7 @@ CHECKPOINTS_OUTPUT = "CheckpointsLocation"
 ARTIFACTS_OUTPUT = "ArtifactsLocation"
 RESULTS_OUTPUT = "ResultsLocation"
 
-# A folder of the results bucket, beside `results.CLAIMS_FOLDER` and `control.CONTROL_PREFIX`.
+# A folder of the results bucket, beside `results.CLAIMS_FOLDER` and `servers.CONTROL_PREFIX`.
 RUNS_PREFIX = f"{RUNS_FOLDER}/"
 
 
@@ -36,7 +36,7 @@ def dns_label(name: str) -> str:
 
 
 def content_hash(value: Any, *, length: int) -> str:
-    """Return the first hex digits of the SHA-256 of a JSON value in canonical form."""
+    """Return the first `length` hex digits of the SHA-256 of a value's canonical JSON."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()[:length]
 
@@ -71,12 +71,12 @@ class Names:
     def accelerator(self) -> str:
         """The prefix of the accelerator node groups' names, and their launch template's name.
 
-        The controller's IAM rights are on `draftworth-qwen3-32b-accelerator-*`.
+        The controller's IAM rights are limited to `draftworth-qwen3-32b-accelerator-*`.
         """
         return f"{self.cluster}-accelerator"
 
     def node_group(self, capacity: CapacityKind) -> str:
-        """Return `CLUSTER-accelerator-spot`: at most 61 characters, of the 63 that EKS allows.
+        """Return, for example, `CLUSTER-accelerator-spot`: at most 61 characters (EKS allows 63).
 
         CloudFormation does not generate this name, because commands need it. It contains the
         capacity kind, because CloudFormation cannot replace a node group under the same name.

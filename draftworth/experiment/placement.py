@@ -11,8 +11,8 @@ class PlacedSlot:
     """One variant's slot: `devices` connected devices of node number `node` (from 0).
 
     number: the slot's number over all nodes, from 0.
-    is_home: the variant has this slot in the first repetition, and in every one if servers do not
-        swap slots; False for the slot that the candidates of a search share.
+    is_home: True if the variant has this slot in the first repetition (in every repetition, unless
+        servers swap slots); False for the slot that the candidates of a search share.
     """
 
     variant: str
@@ -76,8 +76,8 @@ def place(experiment: NeuronExperiment) -> Placement:
     Legal slot sizes (1, 4, 8, 16) divide a node's devices, and all slots of an experiment have
     one size, so filling in order leaves no gap and needs the fewest nodes.
 
-    With repetitions each variant also has the slot of the next variant, and the last variant that
-    of the first, so two variants swap slots. With a search the baseline stays in the first slot,
+    With repetitions each variant also gets the next variant's slot, and the last variant gets the
+    first one's, so two variants swap slots. With a search the baseline stays in the first slot,
     and all other variants use the second slot one after another.
     """
     variants, devices = experiment.served_variants, experiment.accelerator.devices

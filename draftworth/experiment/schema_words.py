@@ -23,7 +23,7 @@ Node = dict[str, Any]
 
 
 def description(model: type[BaseModel], key: Key) -> str:
-    """Return the description of a key, or of the list or mapping that contains it; else empty."""
+    """Return a key's description, else that of the nearest list or mapping around it, or empty."""
     while key:
         if fields := fields_at(model, key[:-1]):
             return str(fields.get(str(key[-1]), {}).get("description", ""))
@@ -46,7 +46,7 @@ def kinds(model: type[BaseModel], key: Key) -> list[str]:
 
 
 def fields_at(model: type[BaseModel], key: Key) -> dict[str, Node]:
-    """Return the JSON Schema properties of the mapping at a key, of all members of a union."""
+    """Return the JSON Schema properties of the mapping at a key; of a union, all members'."""
     nodes = nodes_at(model, key)
     return {name: field for n in nodes for name, field in n.get("properties", {}).items()}
 

@@ -1,6 +1,6 @@
 """The experiment file's search: drafts and windows to try, and when to stop.
 
-A search expands to candidates: variants with generated names that use one slot one by one.
+A search expands to candidates: variants with generated names, which use the same slot in turn.
 """
 
 import re
@@ -25,7 +25,7 @@ MAX_CANDIDATES = 32
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """The key of a variant in the file (`whole`), and of its fields elsewhere (`parts`)."""
+    """Keys of a variant in the file: its own (`whole`), and those of fields elsewhere (`parts`)."""
 
     whole: Key
     parts: Mapping[str, Key] = field(default_factory=dict)
@@ -103,7 +103,7 @@ class Search(strict.StrictModel):
 
     @property
     def known_method(self) -> Method | None:
-        """None for a method that is unknown or takes no draft: rules refuse it."""
+        """The method's facts; None if it is unknown or has no draft (`broken_rules` refuses it)."""
         return catalog().methods_with_draft.get(self.method)
 
     @property
@@ -119,10 +119,10 @@ class Search(strict.StrictModel):
     def candidates(
         self, by_hand: Iterable[variants.Variant]
     ) -> Iterator[tuple[Place, variants.Variant]]:
-        """Yield the candidates by draft, in the file's order, except those that `by_hand` has.
+        """Yield (place, candidate), draft by draft, unless a variant of `by_hand` decodes equally.
 
-        A draft with the name of an earlier draft yields no candidate, nor does a method that is
-        unknown or takes no draft: rules refuse such a search.
+        A draft whose `name_stem` an earlier draft has yields no candidate. A method that is unknown
+        or has no draft yields no candidate at all. `broken_rules` refuses such searches.
         """
         decodings = {variant.decoding for variant in by_hand}
         stems = [name_stem(draft.given) for draft in self.drafts]

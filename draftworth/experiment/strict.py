@@ -91,5 +91,5 @@ class StrictModel(BaseModel):
 
 
 def read_yaml(kind: type[T], text: str) -> T:
-    """Read a data file of this package; raise pydantic.ValidationError if `kind` does not fit."""
+    """Convert a data file's YAML text to `kind`; raise pydantic.ValidationError if it is wrong."""
     return TypeAdapter(kind).validate_json(json.dumps(yaml.safe_load(text), default=str))

@@ -13,7 +13,7 @@ from draftworth.records.results import MAX_REQUESTS_PER_BLOCK, MAX_TEMPERATURE
 
 # Tags of the two forms of `input_tokens`; pydantic puts them into the location of an error.
 ONE_LENGTH, SEVERAL_LENGTHS = "one length", "several lengths"
-# A chat template has about a dozen tokens, and a question must fit beside it.
+# The least length has room for a chat template, about a dozen tokens, and for a question.
 Length = Annotated[int, Field(ge=32)]
 InputTokens = Annotated[
     Annotated[strict.PositiveInt, Tag(ONE_LENGTH)]
@@ -37,7 +37,7 @@ class _Load(strict.StrictModel):
     key: ClassVar[str]
 
     def key_of(self, rung: int) -> Key:
-        """Return the key of one load's value: `concurrency`, or `concurrencies` and the index."""
+        """Return the key of load number `rung`: `concurrency`, or `concurrencies` and the index."""
         if isinstance(getattr(self, self.key), tuple):
             return (self.key, rung)
         return (self.key,)
@@ -90,7 +90,7 @@ class RatesLoad(_Load):
 
 
 def ladder(highest: int) -> LadderLoad:
-    """Return the ladder 1, 2, 4, ... that ends with `highest`, which may be no power of two."""
+    """Return the ladder 1, 2, 4, ... that ends with `highest`, which need not be a power of two."""
     doubled = (2**n for n in range((highest - 1).bit_length()))
     return LadderLoad(kind="ladder", concurrencies=(*doubled, highest))
 

@@ -27,7 +27,7 @@ MAX_VALUES = 5_000
 MAX_DEPTH = 20
 # The longest text of an experiment is a sentence.
 MAX_TEXT_CHARACTERS = 1_000
-_INT64_CHARACTERS = 70  # of a 64-bit number in base 2, at most
+_INT64_CHARACTERS = 70  # more than a 64-bit number has in base 2
 _PLAIN_KINDS = {"int", "float", "bool", "null"}
 _NOT_TEXT = "a key is not text: put it in quotes if it is meant as one"
 # Hints for common mistakes, by words of the parser's message.
@@ -211,7 +211,7 @@ class ExperimentSource:
         return ExperimentError(self.path, [_printable(problem, _line(event))])
 
     def refused(self, problems: Iterable[Problem]) -> ExperimentError:
-        """Return an ExperimentError whose problems have the line of their key or its parent."""
+        """Return an ExperimentError; each problem has the line of its key or the key's parent."""
         placed = [_printable(p, self._line(p.key)) for p in problems]
         return ExperimentError(self.path, sorted(placed, key=lambda p: p.line or 0))
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from draftworth.records.chat import NotSendableError, wrong_form
 
-# Settings that change an output, with their defaults; an import leaves them out and says so.
+# Settings that change an output, with their defaults; an import notes and drops other values.
 _SETTINGS: Mapping[str, Any] = {
     "temperature": 0,
     "top_p": 1,
@@ -61,7 +61,7 @@ def logged(request: object, response: object) -> Logged:
 
 
 def answer_of(response: object) -> str | None:
-    """Return the text of a response; None if it has none, or holds the events of a stream."""
+    """Return the text of a response; None if it has no text, or is the events of a stream."""
     if isinstance(response, str):
         return None if response.startswith("data:") else response or None
     if isinstance(response, list):

@@ -27,7 +27,7 @@ Progress = Callable[[int], None]
 
 @dataclass(frozen=True, kw_only=True)
 class ImportOrder:
-    """The options of an import, which draws `max_prompts` prompts of each case with the seed.
+    """The options of an import, which draws at most `max_prompts` prompts of each case by `seed`.
 
     case: name of the only case; None: a case for each category, or else one named after the source.
     """
@@ -56,7 +56,7 @@ class Count:
 class Imported:
     """The result of an import.
 
-    samples: prompts by case. left_out, notes: counts of records left out or changed, by reason.
+    samples: by case. left_out: counts of records left out, by reason. notes: of changed ones.
     """
 
     records: int = 0

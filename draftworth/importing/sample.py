@@ -1,6 +1,6 @@
 """Draws a sample of different prompts from a stream of any length, and keeps only the sample.
 
-Each prompt gets a number, a hash of its text and the seed, and the prompts with the smallest
+Each prompt gets a number (a hash of its text and the seed); the prompts with the smallest
 numbers are drawn. So every different prompt has the same chance, however often the log has it; the
 order of the log does not matter, and the same log and seed give the same sample.
 """

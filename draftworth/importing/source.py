@@ -1,4 +1,4 @@
-"""Reads the JSON objects of a log one by one, lines or an array's elements, from files of any size.
+"""Reads a log's JSON objects, each a line or an array's element, from files of any size.
 
 An entry that is not an object becomes a record with a problem; a file that cannot be read to its
 end is an error. No message contains text of the file.
@@ -166,7 +166,7 @@ class _Window:
                 return None
 
     def _more(self) -> bool:
-        """Read more, twice as much each time, so a long value is parsed few times; False at EOF."""
+        """Double the text in memory, so a long value is parsed few times; return False at EOF."""
         self._text, self._at = self._text[self._at :], 0
         data = self._file.read(max(_PIECE_BYTES, len(self._text)))
         self._text += self._decode(data, final=not data)

@@ -103,7 +103,7 @@ class Durations:
         return sending_seconds + self.assumption("block_overhead_seconds")
 
     def round_minutes(self, load: Load) -> float:
-        """Return the time of one round: all cases to all variants, in parallel or one by one.
+        """Return the time to send all cases once to all variants, in parallel or one by one.
 
         In a search, a round measures only the baseline and one candidate.
         """

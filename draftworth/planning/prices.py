@@ -27,7 +27,7 @@ _MAX_AGE_DAYS: Mapping[str, int] = {"spot": 14, "on_demand": 90}
 
 
 def price_key(experiment: ResolvedNeuron) -> str:
-    """Return the context key of the experiment's price: everything that a price depends on."""
+    """Return the context key of the experiment's price, made of all that the price depends on."""
     spec = experiment.spec
     return (
         f"draftworth:price:type={spec.instance_type}:zone={spec.aws.availability_zone}:"
@@ -50,7 +50,7 @@ def with_looked_up_price(
 ) -> ResolvedNeuron:
     """Return the experiment with its own price, else with the looked up price if there is one.
 
-    looked_up: returns the context's value of a key, or None; by default from `cdk.context.json`.
+    looked_up: returns a key's value, or None; by default it reads `cdk.context.json`.
     UserInputError is raised if the value is not a price.
     """
     if experiment.spec.aws.price is not None:

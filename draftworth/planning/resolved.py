@@ -131,7 +131,7 @@ class ResolvedExperiment(LoadedExperiment):
 
     @property
     def reads_outputs(self) -> bool:
-        """Whether drafts process the baseline's outputs during a search, to predict their yield."""
+        """Whether a search runs drafts over the baseline's outputs to predict the drafts' yield."""
         return False
 
     def starts_up(self, variant: ResolvedVariant) -> bool:
@@ -264,6 +264,6 @@ def _neuron_variant(
 
 
 def _gib(variant: Variant) -> float:
-    """Return the size of the draft's weights in GiB; 1 if unknown, equal for all such drafts."""
+    """Return the size of the draft's weights in GiB; 1 for every draft of unknown size."""
     facts = variant.hub_draft.facts if variant.hub_draft else None
     return facts.checkpoint_gib if facts and facts.checkpoint_gib else 1.0

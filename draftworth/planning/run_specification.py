@@ -14,7 +14,7 @@ from draftworth.serving.command import served_model_name
 
 @dataclass(frozen=True, kw_only=True)
 class Server:
-    """A server of a variant; the fields are those of `Endpoint` (`name` is its `server`)."""
+    """A server of a variant, with fields of `Endpoint`; `name` is called `server` there."""
 
     base_url: str
     slot: int | None = None
@@ -28,7 +28,7 @@ def run_spec(
     ready_deadline_seconds: float | None,
     start_allowance_seconds: float | None = None,
 ) -> run_specification.RunSpec:
-    """Return the run specification; `servers` has each variant's servers, the first slot first."""
+    """Return the run specification; `servers`: by variant, the server in its first slot first."""
     work = experiment.spec.workload
     all_weights = sum(c.weight for c in work.classes)
     return run_specification.RunSpec(

@@ -17,7 +17,7 @@ from draftworth.searching.extent import Extent
 
 @dataclass(frozen=True, kw_only=True)
 class SearchTime:
-    """The candidates of a search, and how long they last in the best and in the worst case.
+    """The candidates of a search, and the time that they need in the best and in the worst case.
 
     compiled: variants whose graph is in the bucket.
     """
@@ -57,8 +57,8 @@ class SearchTime:
     def most_further_minutes(self, begun: Bounds) -> float:
         """Return the most minutes that `search.stop` allows after the certain candidates.
 
-        begun: minutes of the search until the certain candidates are measured. The last candidate
-        may begin just before the stop (between best and worst case), and is measured to its end.
+        begun: minutes of the search until the certain candidates are measured. The worst
+        case has a last candidate that begins just before the stop and is measured to its end.
         """
         if begun.best >= self.stop_minutes:
             return 0.0
@@ -67,7 +67,7 @@ class SearchTime:
         return min(self.further_minutes(self.extent.most).worst, room)
 
     def begun_in_all(self, begun: Bounds) -> Bounds:
-        """Count the candidates that begin before `search.stop`; see `most_further_minutes`."""
+        """Count candidates that begin before `search.stop`; begun: as in `most_further_minutes`."""
         certain, most = len(self.extent.certain), self.extent.most
 
         def count(passed: float, one: float) -> int:

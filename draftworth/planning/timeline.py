@@ -72,9 +72,9 @@ class Schedule:
         return self.spans[name].minutes if name in self.spans else 0.0
 
     def until(self, limits: Iterable[tuple[float, str]]) -> Schedule:
-        """Return the run, cut at the earliest limit; each limit is (minute, name).
+        """Return the schedule, cut at the earliest of the limits, which are (minute, name).
 
-        Phases that have begun end at this minute, and nodes that exist are released.
+        Phases that have begun end at the limit's minute, and nodes that exist are released.
         """
         cut, limit_name = min(limits)
         release = self.spans[TEARDOWN]
@@ -117,9 +117,9 @@ class RunForecast:
 
     @property
     def billed_minutes(self) -> Bounds:
-        """Billed minutes of each node, the smaller and the larger of both cases.
+        """Billed minutes of each node in both cases, the smaller number first.
 
-        If a limit ends both cases, nodes start sooner in the best case and are billed longer.
+        If a limit ends both cases, nodes start sooner in the best case, so they are billed longer.
         """
         billed = self.limited.bounds(lambda run: run.billed_minutes)
         return Bounds(min(billed.best, billed.worst), max(billed.best, billed.worst))

@@ -134,7 +134,7 @@ class RefusedGraphsError(DraftworthError):
 def checked_manifest(
     artifacts: Path, key: str, inputs: Mapping[str, Any], commits: Mapping[str, str]
 ) -> ArtifactManifest | None:
-    """Return a key's manifest after comparing it with `inputs` and `commits`; None without one.
+    """Return a key's manifest, compared with `inputs` and `commits`; None if none exists.
 
     artifacts: the mounted bucket. inputs: the values that the key is a hash of. commits: the known
     commits of the mounted checkpoints, by role. RefusedGraphsError is raised if the graphs were

@@ -19,7 +19,7 @@ from draftworth.records.codec import RecordError, load_object
 from draftworth.untrusted import MIB, TooLargeError, read_file
 
 _BLOCK_BYTES = MIB
-# Weight formats that the engines read, the best first; only a checkpoint's best one is needed.
+# Weight formats that the engines read, the best first; one format of a checkpoint is enough.
 SERVED_WEIGHTS = ("safetensors", "bin", "pt", "pth")
 
 
@@ -67,14 +67,14 @@ def sha256_of(path: Path) -> str:
 
 
 def replace_file(path: Path, data: bytes) -> Path:
-    """Write a file atomically: after a failure the file that was there before is unchanged."""
+    """Write a file atomically: after a failure, a file that existed before is unchanged."""
     partial = path.with_name(f".{path.name}.partial")
     partial.write_bytes(data)
     return partial.replace(path)
 
 
 # Kubernetes writes the number of the Job's failed pods into this annotation of each pod, and the
-# variable passes it to the program. If it equals the Job's retry limit, this pod is the last one.
+# variable passes it to the program. If the number is the Job's retry limit, this pod is the last.
 FAILURES_ANNOTATION = "batch.kubernetes.io/job-index-failure-count"
 FAILURES_VARIABLE = "DRAFTWORTH_EARLIER_FAILURES"
 
@@ -87,7 +87,7 @@ FAILED_MARKER = "_FAILED.json"
 
 @dataclass(frozen=True, kw_only=True)
 class ReadyModel:
-    """`_READY.json`: all files were in the bucket and checked before this was written.
+    """`_READY.json`: all files were in the bucket and checked before this file was written.
 
     revision: the branch, tag or commit in the experiment. commit: the commit that the revision
         named when staging began; a branch that has moved since is not staged again.
@@ -154,7 +154,7 @@ def failed_key(model: str, revision: str) -> str:
 
 TOKENIZER_FILE = "tokenizer.json"
 VOCABULARY_FILE = "vocab.json"
-TOKENIZER_LIMIT_BYTES = 64 * MIB  # the largest known are half as large
+TOKENIZER_LIMIT_BYTES = 64 * MIB  # twice the largest known tokenizer file
 # The files that can contain tokens and their ids. A checkpoint without the first two files stores
 # its tokens in a form that this module does not read.
 TOKENIZER_FILES = (TOKENIZER_FILE, VOCABULARY_FILE, "added_tokens.json", "tokenizer_config.json")
@@ -165,7 +165,7 @@ def tokenizer_fingerprint(folder: Path) -> str | None:
 
     Two fingerprints are equal exactly if every token has the same id. The pairs are read from
     `tokenizer.json`, else from `vocab.json`, `added_tokens.json` and `tokenizer_config.json`. None:
-    neither of the first two files exists. RecordError is raised for a file of another form.
+    neither `tokenizer.json` nor `vocab.json` exists. RecordError is raised for a wrong file.
     """
     if (folder / TOKENIZER_FILE).is_file():
         pairs = set(_tokenizer_pairs(_read_object(folder / TOKENIZER_FILE)))

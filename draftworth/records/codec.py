@@ -5,7 +5,7 @@ keys, other records, and unions of records, whose key `kind` names the record.
 
 The field `schema` is `draftworth.NAME/MAJOR`; the codec reads only the current MAJOR. It ignores
 an unknown key, and gives a missing field its default. So a field that is added later must have a
-default, and MAJOR increases if a change needs more than that (decision record 30).
+default, and a change for which a default is not enough increases MAJOR (decision record 30).
 
 All bytes from other programs are read with `load_value`, and may contain anything: numbers must be
 finite, whole numbers must fit 64 bits, text must fit UTF-8, and error messages are short.
@@ -98,7 +98,7 @@ def load_value(data: bytes | str) -> Any:
 
 @contextmanager
 def _without_collector() -> Iterator[None]:
-    """Disable the garbage collector: JSON has no cycles, and collecting would cost most time."""
+    """Disable the garbage collector, which would take most of the time; JSON has no cycles."""
     collecting = gc.isenabled()
     gc.disable()
     try:

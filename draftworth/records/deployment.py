@@ -41,24 +41,24 @@ def canary_key(job_name: str, variant: str) -> str:
 PLAN_SCHEMA = "draftworth.capacity-plan/5"
 # The controller's state: deployments, their spend, the last decision.
 STATE_KEY = f"{CONTROL_PREFIX}capacity.json"
-# This object says which unreadable state was already reported by mail, so that it is reported once.
+# This object says which unreadable state was reported by mail, so that it is reported only once.
 TOLD_KEY = f"{CONTROL_PREFIX}unreadable-state.txt"
 # While an object of this name exists, the accelerator nodes stay at zero.
 STOP_KEY = f"{CONTROL_PREFIX}stop"
 
-# The controller is invoked this often: a month of it costs less than a minute of accelerator time.
+# The controller's interval: a month of invocations costs less than a minute of accelerator time.
 HEARTBEAT_MINUTES = 2
 # The name of the EventBridge schedule that invokes the controller at the deadline.
 DEADLINE_SCHEDULE = "deadline"
 
-# EKS scales a group in a Capacity Block down 40 minutes before its end, EC2 ends instances from 30
+# EKS scales a node group down 40 minutes before its Capacity Block ends; EC2 ends instances from 30
 # minutes before ("Create a managed node group with Capacity Blocks for ML", Amazon EKS User Guide).
 BLOCK_MARGIN_SECONDS = 40 * 60
 
-# A run takes hours; in a week the smallest node costs thousands of dollars.
+# No longer deadline is needed: a run takes hours, and a week of a node costs thousands of dollars.
 MAX_DEADLINE_MINUTES = 7 * 24 * 60
 
-# own: the draft must have its own tokenizer, equal to the target's; own_or_none: it may have none.
+# own: the draft must have a tokenizer, equal to the target's; own_or_none: it can also have none.
 DraftTokenizer = Literal["own", "own_or_none"]
 CapacityKind = Literal["on_demand", "spot", "capacity_block"]
 

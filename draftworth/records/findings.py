@@ -101,7 +101,7 @@ VERDICT_SCHEMA = "draftworth.verdict/2"
 # The folder of all runs in a results bucket.
 RUNS_FOLDER = "runs"
 VERDICT_FILE = "verdict.json"
-# The folder, below a run's, of the report that the measuring Job writes when the run is over.
+# The folder inside a run's folder with the report, which the measuring Job writes after the run.
 REPORT_FOLDER = "report"
 REPORT_PAGE = "report.html"
 
@@ -119,8 +119,8 @@ Judgement = Literal[
 class Finding:
     """One variant compared with a baseline, for a prompt class or the traffic mix, at one load.
 
-    cost_ratio: variant / baseline of the cost of an output token, with its 95% interval; None if
-        it is not known.
+    cost_ratio: the variant's cost of an output token divided by the baseline's, with its 95%
+        interval; None if it is not known.
     sentence: the finding in words.
     noise_floor_low, noise_floor_high: the 95% interval of the cost ratio of two servers without
         speculation; None if it was not measured.
@@ -131,7 +131,7 @@ class Finding:
     load: str
     variant: str
     baseline: str
-    judgement: Literal[Judgement, "dearer"]  # "dearer": "more expensive", until 2026-11-23
+    judgement: Literal[Judgement, "dearer"]  # "dearer" was used until 2026-11-23
     cost_ratio: float | None
     cost_ratio_low: float | None
     cost_ratio_high: float | None

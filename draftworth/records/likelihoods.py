@@ -1,7 +1,7 @@
 """Likelihoods of a run's outputs under a model, and tokens a step as predicted with a draft.
 
-`rehearse` and `estimate` write both into the run's folder when the run is over. They are computed
-in `draftworth/estimate/` and judged in `draftworth/analysis/likelihoods.py`.
+`rehearse` and `estimate` write two files into the run's folder when the run is over; the values
+are computed in `draftworth/estimate/` and judged in `draftworth/analysis/likelihoods.py`.
 """
 
 import math
@@ -18,7 +18,7 @@ LIKELIHOODS_FILE = "likelihoods.json"
 NEAR_TIE_NATS = 0.5
 # The variant's and the baseline's outputs count as equally likely under a draft if they differ by
 # at most this much a token, in nats. With the rehearsal's draft, one random token in 50 made a
-# difference of 0.8, and the draft's own token instead of one token in 5 a difference of 0.4.
+# difference of 0.8; replacing one token in 5 by the draft's own token made one of 0.4.
 DRAFT_MARGIN_NATS = 0.25
 
 
@@ -26,8 +26,8 @@ DRAFT_MARGIN_NATS = 0.25
 class Likelihood:
     """The likelihood of one variant's sampled outputs under the target model.
 
-    deviation: log-likelihood - expected log-likelihood, in standard errors.
-    per_token: the same difference / tokens, in nats; below 0: less likely than the target's own.
+    deviation: log-likelihood minus expected log-likelihood, in standard errors.
+    per_token: this difference in nats, divided by `tokens`; below 0: less likely than expected.
     """
 
     kind: Literal["sampled_by_target"] = "sampled_by_target"
@@ -66,9 +66,9 @@ class GreedyLikelihood:
 class DraftLikelihood:
     """A variant's outputs compared with the baseline's by their likelihood under a draft model.
 
-    difference: variant - baseline of the mean log-likelihood a token, in nats, over the prompts of
-        one class. low, high: the difference's interval, 99% for all classes of the variant
-        together; None with too few prompts.
+    difference: the variant's mean log-likelihood a token minus the baseline's, in nats, over the
+        prompts of one class. low, high: the difference's interval, with 99% confidence for all
+        classes of the variant together; None with too few prompts.
     """
 
     kind: Literal["by_draft"] = "by_draft"
@@ -117,7 +117,7 @@ class Prediction:
 
     requests: number of requests with a prediction for their prompt. predicted, measured: tokens a
     step over these requests. shown: number of requests in which each chunk is one step.
-    same_sequence: number of those whose steps have the predicted numbers of tokens, in order.
+    same_sequence: number of `shown` requests whose steps have the predicted token counts.
     """
 
     variant: str

@@ -66,7 +66,7 @@ class ConcurrencyLoad:
 
     @property
     def has_cost_per_token(self) -> bool:
-        """Whether a faster server needs less time for a token: at this load it always has work."""
+        """Whether a token costs less on a faster server: true, because servers always have work."""
         return True
 
     def server_seconds(
@@ -75,7 +75,7 @@ class ConcurrencyLoad:
         *,
         span_seconds: float,  # noqa: ARG002 (a server that is always full needs no clock)
     ) -> float:
-        """Return the server's seconds for the requests: their sum / concurrency (Little's law).
+        """Return the server's time for the requests: sum of seconds / concurrency (Little's law).
 
         span_seconds: seconds from the first start to the last end of all requests.
         """
@@ -84,9 +84,9 @@ class ConcurrencyLoad:
     def warmup_shares(self, wanted: int) -> tuple[float, ...]:
         """Return, for each warm-up request of a block, the part of a full output it asks for.
 
-        There are at least `concurrency` of them, so the load is complete before the first measured
-        request. The first `concurrency` start together and ask for 1/c, 2/c, ... of an output: they
-        end one after another, so the prefills of the next requests do not coincide.
+        At least `concurrency` warm-ups are sent, so the load is complete before the first measured
+        request. The first `concurrency` start together and ask for 1/c, 2/c, ... of an output. So
+        they end one after another, and the prefills of the next requests do not coincide.
         """
         if self.concurrency == 1:
             return (1.0,) * wanted
@@ -94,7 +94,7 @@ class ConcurrencyLoad:
         return first + (1.0,) * (wanted - self.concurrency)
 
     def due_seconds(self, seed: int) -> Iterator[float]:  # noqa: ARG002 (nothing is drawn)
-        """Yield, without end, the earliest time of each request, in seconds from the start."""
+        """Yield the earliest time to send each request, in seconds from the start, without end."""
         return repeat(0.0)
 
     def sending_seconds(
@@ -142,7 +142,7 @@ class PoissonLoad:
 
     @property
     def in_flight(self) -> None:
-        """None: the number depends on the server; a slow one may have all requests at once."""
+        """None: the number depends on the server; a slow server can have all requests at once."""
 
     @property
     def has_cost_per_token(self) -> bool:

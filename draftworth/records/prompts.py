@@ -130,7 +130,7 @@ def _check_names(path: Path, prompt_class: str) -> None:
 
 
 def lines_of(file: BinaryIO, path: Path) -> Iterator[tuple[str, bytes]]:
-    """Yield (`PATH:NUMBER`, line) of non-empty lines; raise PromptSetError above a limit."""
+    """Yield (`PATH:NUMBER`, line) of non-empty lines; raise PromptSetError for too large a file."""
     size_bytes = 0
     for number in count(1):
         line = file.readline(MAX_LINE_BYTES + 1)

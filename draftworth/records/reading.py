@@ -66,7 +66,7 @@ def read_run(folder: Path) -> Run:
 
 
 def read_end(folder: Path) -> results.RunResult:
-    """Read `run.json` alone and check that its names are safe to open; raise UserInputError."""
+    """Read only `run.json`; raise UserInputError if it is missing, wrong or names unsafe files."""
     file = folder / results.RUN_FILE
     if not os.path.isfile(file):  # Path.is_file() raises for a path that is too long
         raise UserInputError(

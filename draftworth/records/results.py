@@ -67,7 +67,7 @@ RESULT_LIMIT_BYTES = 11 * MIB
 # The variant without speculation and with the engine's own defaults, as a buyer would run it. The
 # baseline, in contrast, has the settings that the speculative variants need.
 AS_SHIPPED: Final = "baseline-as-shipped"
-# The baseline on a second server, in another slot: the two servers differ without speculation.
+# The baseline on a second server, in another slot: their difference is not due to speculation.
 CONTROL: Final = "control"
 # Each variant has its own server, and makes a report slower.
 MAX_VARIANTS = 100
@@ -99,7 +99,7 @@ def result_file_events(bucket: str) -> dict[str, Any]:
 class RequestRecord:
     """One request; a failed request has no measured values.
 
-    The first nine fields are llmperf's, named as its token_benchmark_ray.py at f1d6bed does.
+    The first nine fields have the names of llmperf's token_benchmark_ray.py at commit f1d6bed.
     inter_token_latency_s: (last chunk - first chunk) / (output tokens - tokens of the first chunk).
     tokens_per_step: output tokens after the first chunk / chunks after the first.
     run_queue_wait_s: how long the client was ready to run but had no core during this request.
@@ -163,7 +163,7 @@ class RequestRecord:
 
     @property
     def tokens_per_verification(self) -> float | None:
-        """Output tokens a step by the server's count, without the prefill's first token."""
+        """Output tokens for each verification step, without the first token (of the prefill)."""
         if not self.verification_steps or not self.number_output_tokens:
             return None
         return (self.number_output_tokens - 1) / self.verification_steps
@@ -340,7 +340,7 @@ class BlockResult:
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """The limits of the user's service; a variant that exceeds them is no choice, however cheap.
+    """The limits of the user's service; a variant that exceeds them is not chosen, however cheap.
 
     ttft_p95_s, itl_p95_s, e2e_p95_s: upper limits over all requests; None: no limit.
     failed_share: the part of all requests that may fail.
@@ -384,9 +384,9 @@ class Price:
 class Interruption:
     """A loss of servers or of the load generator, after which the run continued.
 
-    Kind `servers`: servers stopped answering during the `blocks`, which were measured again.
-    Kind `load generator`: its pod ended before the run did; a new pod continued at the next block.
-    lost_s: seconds of the blocks that were cut off and, for a pod, until the new pod started.
+    Kind `servers`: servers stopped answering, and `blocks` were measured again. `lost_s` is the
+        time of these blocks. Kind `load generator`: a pod ended early, and a new pod continued.
+        `lost_s` is the time from the old pod's last recorded work to the new pod's start.
     """
 
     kind: InterruptionKind
@@ -405,7 +405,7 @@ class TimeAccount:
 
     measuring_s: blocks that count, with their warm-ups.
     waiting_s: waiting for servers that pull images, load models or compile.
-    lost_s: the sum over the interruptions.
+    lost_s: the sum of `lost_s` of all interruptions.
     idle_s: the rest: reading the servers' metrics, writing files, statistics.
     """
 
@@ -420,7 +420,7 @@ class ServerStart:
     """Values that a server reports of its last start; None: the server does not report the value.
 
     startup_s: from the start of the workers until the server is ready. compilation_s: time for all
-    `graphs`, cached graphs included. load_s, load_bytes: copying weights from host to devices.
+    `graphs`, with cached ones. load_s, load_bytes: time and size of copying weights to devices.
     """
 
     startup_s: float | None = None

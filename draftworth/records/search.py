@@ -14,9 +14,9 @@ SEARCH_FILE = "search.json"
 class Candidate:
     """A speculative variant that a search may measure.
 
-    draft, draft_size: folder or hub id of the draft; its weights / those of the first draft.
-    window, checked: `num_speculative_tokens`, and how many drafted tokens a step checks; a step
-        yields at most `checked` + 1 tokens.
+    draft: its folder or hub id. draft_size: its weights' size divided by the first draft's.
+    window: `num_speculative_tokens`. checked: the number of drafted tokens that a step checks; the
+        step yields at most `checked` + 1 tokens.
     is_asked_for: the experiment lists the variant by hand, so it is measured in any case.
     """
 
@@ -35,11 +35,11 @@ class Search:
     drafts_read_text: the drafts are models whose only input is text, so a pass over the baseline's
         outputs predicts their tokens a step. (Heads need the target's hidden states.)
     step_cost_per_draft: lowest and highest published cost of a drafted token, in baseline steps.
-    within: a candidate that can be cheaper by at most this share of the cost is not measured.
+    within: a candidate is measured only if it can be cheaper than the best by more than this share.
     forecast: expected tokens a step by candidate and prompt class; empty without an estimate.
     hours, usd: limits of the whole run, after which no further candidate begins.
-    tokens_per_day, days: output tokens of the future traffic, and its duration: a candidate is not
-        measured if its measurement costs more than it is expected to save.
+    tokens_per_day: output tokens of future traffic. days: its duration. A candidate is not measured
+        if its measurement costs more than the candidate is expected to save.
     """
 
     candidates: tuple[Candidate, ...]
@@ -78,13 +78,13 @@ class CostInterval:
 
 @dataclass(frozen=True, kw_only=True)
 class CandidateResult:
-    """The figures of one candidate at the end of a search; a cost is a ratio to the baseline's.
+    """The figures of one candidate at the end of a search; each cost is divided by the baseline's.
 
     cost, cost_by_class: cost of a token, in the traffic mix and by prompt class; estimated from all
         measurements, or predicted if the candidate was not measured.
     measured: the cost from the candidate's own blocks alone; None: it was not measured.
     predicted: the cost that was expected when the candidate was chosen; None: nothing was known.
-    step_cost, tokens_per_step: time of a step in baseline steps, and its tokens by prompt class.
+    step_cost: time of a step in baseline steps. tokens_per_step: by prompt class.
     chance: probability that the candidate is cheaper than the best one by more than `within`.
     """
 
@@ -108,13 +108,13 @@ class CandidateResult:
 class SearchResult:
     """`search.json`: the result of a run's search.
 
-    load, order: the load's label, and the candidates in the order of measuring.
+    load: the load's label. order: the candidates in the order of measuring.
     results: every candidate that was measured or can be predicted, in the experiment's order.
     best: the cheapest measured candidate; empty if none was measured.
     expected_to_pay: whether the middle of the best candidate's cost interval is below 1.
     sureness: a lower limit of the probability that no candidate is cheaper than the best one, or
         than the baseline, by more than `within`.
-    ended, failed: why no further candidate was measured, and the errors of candidates, by name.
+    ended: why no further candidate was measured. failed: errors by the candidate's name.
     """
 
     schema: str = "draftworth.search/1"

@@ -32,7 +32,7 @@ class Decoding:
 
 @dataclass(frozen=True, kw_only=True)
 class ServingFacts:
-    """Everything except the load that the time of a step depends on.
+    """Everything that the time of a step depends on, except the load.
 
     image: None if the engine does not run in a container. target_model: hub id or folder.
     instance_type, tensor_parallel_size, lnc, slot_devices: None without Neuron devices.
@@ -58,8 +58,8 @@ SERVERS_FOLDER = f"{CONTROL_PREFIX}serving/"
 VARIANT_VARIABLE = "DRAFTWORTH_VARIANT"
 SERVER_VARIABLE = "DRAFTWORTH_SERVER"
 POD_VARIABLE = "DRAFTWORTH_POD"
-# Limits from a pod's first start until its server is healthy, with compiled graphs and without;
-# after that the server is not started again. `plan` assumes at most 10 minutes for loading; with 10
+# Limits of the time from a pod's first start until its server is healthy, with compiled graphs and
+# without. Later it is not started again. `plan` assumes at most 10 minutes for loading; with 10
 # minutes for the node's start, a server that never becomes healthy costs half an hour.
 LOAD_LIMIT_MINUTES = 20
 COMPILE_LIMIT_MINUTES = 120
@@ -67,7 +67,7 @@ COMPILE_LIMIT_MINUTES = 120
 # joins the cluster and pulls the image.
 START_ALLOWANCE_MINUTES = COMPILE_LIMIT_MINUTES + 10
 
-# The number of a log's last lines that contain the traceback of the error that ended a server.
+# This many last lines of a log contain the traceback of the error that ended the server.
 LAST_LINES = 50
 
 # starting: vLLM runs and has not answered yet. healthy: vLLM has answered. ended: the process has

@@ -55,7 +55,7 @@ def flag_texts(flags: Flags) -> list[str]:
 
 
 def served_model_name(experiment: Experiment) -> str:
-    """Return the model name of every variant's server: clients send the same body to all."""
+    """Return the model name that all servers share, so clients send the same body to each."""
     if isinstance(experiment, NeuronExperiment):
         return experiment.target.model
     return experiment.name
@@ -147,7 +147,7 @@ def _without_efa(experiment: NeuronExperiment) -> dict[str, str]:
 
 
 def speculative_config(variant: Variant, draft: str = ModelPaths().draft, **own: Any) -> Flags:
-    """Return `--speculative-config` with draft, window and `own`; empty for the baseline."""
+    """Return `--speculative-config` with draft, window and settings `own`; empty for a baseline."""
     if variant.window is None:
         return {}
     settings = {"model": draft, "num_speculative_tokens": variant.window, **own}

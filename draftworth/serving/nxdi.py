@@ -13,7 +13,7 @@ from draftworth.experiment.model import NeuronExperiment
 from draftworth.experiment.variants import Variant
 from draftworth.serving import command as vllm
 
-# The engine's smallest bucket, tokens.
+# The engine's smallest bucket, in tokens.
 _LEAST_BUCKET = 128
 _EQUAL_DEFAULTS: Mapping[str, Any] = {
     "enable_bucketing": True,

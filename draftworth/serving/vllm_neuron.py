@@ -1,7 +1,7 @@
 """The command line of vLLM Neuron without NxD Inference: EAGLE3 since 0.21, DFlash since 0.29.
 
-With `--speculative-config` the engine schedules synchronously, so all variants are set to do so.
-DFlash does not support some engine defaults; an experiment with DFlash changes them for all.
+With `--speculative-config` the engine schedules synchronously, so all variants are set to that.
+An experiment with DFlash changes, for all variants, engine defaults that DFlash does not support.
 Sources: vLLM Neuron features guide, async scheduling, speculative decoding and DFlash; its DFlash
 examples (examples/vllm_neuron/models/llama3/dflash).
 """
@@ -34,7 +34,7 @@ class VllmNeuron(vllm.NeuronDialect):
         "--block-size",
         "--num-gpu-blocks-override",
     )
-    # A compilation may last longer than the 600 s that a process waits for another by default.
+    # A compilation can last longer than the 600 s that other processes wait for it by default.
     # Older images read the second variable instead of the first.
     ENVIRONMENT: Mapping[str, str] = {
         "VLLM_NEURON_COMPILATION_TIMEOUT": "3600",
@@ -75,7 +75,7 @@ class VllmNeuron(vllm.NeuronDialect):
 
 def _kv_blocks(experiment: NeuronExperiment) -> int:
     # Each sequence gets one block more than its length needs, for drafted tokens past its end. One
-    # block in all is never used. With fewer blocks a sequence would preempt another sequence.
+    # block of the cache is never used. With fewer blocks a sequence would preempt another sequence.
     serving = experiment.serving
     of_a_sequence = -(-serving.max_model_len // BLOCK_SIZE) + 1
     return serving.max_num_seqs * of_a_sequence + 1

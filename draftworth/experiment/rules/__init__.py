@@ -1,7 +1,7 @@
-"""Rules of an experiment whose check needs more than one key, the catalogue or the disk.
+"""Rules of an experiment that need more than one key, the catalogue or the disk to be checked.
 
 Each rule yields a `Problem` for everything that would fail on AWS or make a comparison unfair, so
-that users learn about it in a second and without cost. The rule's name is the problems' code.
+that users learn about it in a second and without cost. A problem's code is the rule's name.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -66,7 +66,7 @@ def _draft_is_what_the_method_takes(experiment: NeuronExperiment) -> Iterator[Pr
 
 
 def _head_is_of_the_target(experiment: NeuronExperiment) -> Iterator[Problem]:
-    """Refuse a head of another target; an unknown target may be a copy of the right one."""
+    """Refuse a head of another target; allow an unknown target, which can be a copy."""
     target = experiment.target
     for place, variant in variants_of(experiment, HubSpeculative):
         facts = variant.draft.facts

@@ -146,7 +146,7 @@ def _money_where_something_is_rented(experiment: Experiment, search: Search) -> 
 
 
 def _a_forecast_can_tell(experiment: Experiment, search: Search) -> Iterator[Problem]:
-    """Refuse a forecast if a draft's pass over the baseline's outputs cannot predict its yield."""
+    """Refuse a forecast if a draft's pass over outputs cannot predict the draft's yield."""
     work = experiment.workload
     if search.forecast is None or search.known_method is None:
         return

@@ -9,7 +9,7 @@ from draftworth.experiment.placement import place
 
 # The settings of NxD Inference that `serving.buckets` sets.
 BUCKET_SETTINGS = {"context_encoding_buckets", "token_generation_buckets"}
-# A node group, a placement group and a Capacity Block are planned for this many nodes at most.
+# The most nodes for which node group, placement group and Capacity Block are planned.
 MAX_NODES = 8
 
 

@@ -120,7 +120,7 @@ def _every_token_accepted_would_pay(experiment: Experiment) -> Iterator[Problem]
         if served is None or method.step_cost_per_draft is None:
             continue
         if variant.window < served.min_window:
-            continue  # `_window_drafts_something` refuses it
+            continue  # `_window_drafts_something` refuses this window
         most, each = served.max_tokens_per_step(variant.window), method.step_cost_per_draft[0]
         words = "no published draft costs less"
         if (size := _part_of_the_target(experiment, variant)) > each:
@@ -137,7 +137,7 @@ def _every_token_accepted_would_pay(experiment: Experiment) -> Iterator[Problem]
 
 
 def _part_of_the_target(experiment: Experiment, variant: variants.Speculative) -> float:
-    """Return the draft's size / the target's; 0 if the catalogue does not know both."""
+    """Return the draft's size divided by the target's; 0 if the catalogue lacks one of them."""
     models = (variant.hub_draft, experiment.target)
     draft, target = (model and model.facts and model.facts.checkpoint_gib for model in models)
     return draft / target if draft and target else 0.0

@@ -12,7 +12,7 @@ from draftworth.records.load import MAX_LLMPERF_IN_FLIGHT
 from draftworth.records.prompts import MAX_PROMPT_BYTES, Case, Prompt
 from draftworth.records.results import MAX_TEMPERATURE, MIN_TEMPERATURE
 
-# The client reads stream events up to 1 MB; a token id with its comma has up to eight bytes.
+# The client reads stream events of at most 1 MB; a token id and its comma have at most 8 bytes.
 MAX_TOLD_INPUT_TOKENS = 100_000
 
 
@@ -180,7 +180,7 @@ def _prompts_fit_the_load_generator(cases: Sequence[Case]) -> Iterator[Problem]:
 
 
 def _tool_calls_can_be_read(experiment: Experiment, cases: Sequence[Case]) -> Iterator[Problem]:
-    """Require a parser for requests with tools: without it vLLM answers them with status 400."""
+    """Require a parser if requests have tools: without a parser vLLM answers with status 400."""
     places = _which(cases, lambda prompt: prompt.tools and prompt.tool_choice in (None, "auto"))
     if places and not experiment.serving.tool_call_parser:
         yield Problem(
