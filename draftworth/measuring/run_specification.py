@@ -43,7 +43,7 @@ class RequestShape:
     """The settings that all requests share.
 
     output_tokens: the most tokens of an output; a prompt's own `max_tokens` is not larger.
-    fixed_output_length: whether all outputs have their `max_tokens`; else the model may end them.
+    fixed_output_length: outputs always have `max_tokens`, as the model cannot end them earlier.
     seed: the source of random arrival times and of the requests' seeds (`request_seed`).
     token_ids: whether requests ask the server for the ids of output tokens.
     """

@@ -29,12 +29,12 @@ class Order:
     cache: the engine's cache, a folder below the root. The engine writes and locks it, so graphs
         are copied there. The engine finds a graph by a hash that it computes itself, and compiles
         a graph that is not found. None: the engine has no cache. Then the root of restored graphs
-        is in the mounted bucket, because the engine only reads it. If it cannot load a graph, it
+        is in the mounted bucket, as it may be read-only. If the engine cannot load a graph, it
         compiles into the root, and ends with an error because the mount refuses the write: no
         graph is overwritten.
     proof: the environment variable with which the engine ends if a graph is not in its cache;
         None: the engine has no such variable.
-    artifacts: the mounted bucket. scratch: a folder on the node's disk. checkpoints: by role.
+    artifacts: the mounted bucket. scratch: on the node's disk. checkpoints: the mounts, by role.
     """
 
     key: str

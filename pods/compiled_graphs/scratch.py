@@ -87,7 +87,7 @@ def _read(kind: type[R], path: Path) -> R | None:
 class StartRecord:
     """One start of the server.
 
-    origin: `bucket` if the bucket had the graphs, `compiled` if the server compiles them or has.
+    origin: `bucket` if the bucket had the graphs, `compiled` if this pod compiled them.
     graphs: the path of the folder with the graphs, in the pod.
     """
 
