@@ -1,4 +1,4 @@
-"""Sends each block's requests and writes its files; sends it again if a server was lost."""
+"""Sends each block's requests and writes its files; repeats a block if its server was lost."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from draftworth.records.results import BlockResult, OtherRequests, ServerStart
 class Sent:
     """A block that was sent.
 
-    lost: why its server was lost, so that its figures do not count; empty if they count.
-    start: the figures by which the server describes its start.
+    lost: why the server was lost during the block; empty if the server still runs.
+    start: what the server's metrics say of its last start; None if they say nothing.
     """
 
     block: BlockResult
@@ -50,7 +50,7 @@ class CaseRound:
 
 
 def _shortened(shape: RequestShape, prompt: Prompt, share: float) -> Prompt:
-    """Limit a prompt's output to a share of its tokens, but at least two: one has no ITL."""
+    """Limit a prompt's output to `share` of its tokens, but at least 2, as one has no ITL."""
     tokens = max_tokens_of(shape, prompt)
     return replace(prompt, max_tokens=min(tokens, max(2, math.ceil(tokens * share))))
 
@@ -88,7 +88,7 @@ class Measurer:
     earlier: the blocks that earlier pods measured; they are used unchanged.
     numbers: yields the block numbers that no file has yet.
     blocks: all blocks measured so far, in the order of measuring.
-    replayed: the last stage of which an earlier pod measured a block.
+    replayed: the last stage in which a block of `earlier` was used.
     doing: what the run does now, in words for an error message.
     """
 
@@ -121,7 +121,7 @@ class Measurer:
                 await self._measure_together(CaseRound(case=case, turn=turn), loaded)
 
     def _was_begun(self, turn: Round) -> bool:
-        # A round's number at a load is unique over all stages.
+        # No two rounds at the same load have the same number, even in different stages.
         return self.replayed == turn.stage or any(
             (block.load, block.round) == (turn.load, turn.number) for block in self.earlier.values()
         )
@@ -161,8 +161,8 @@ class Measurer:
             await self.servers.again(stage.running)
             started_at_unix_s = self.environment.wall_clock()
             sent = await self._send_together(case_round, endpoints)
-        # An earlier pod may have measured only one of two variants that are loaded together. Then
-        # that block counts; its variant got load again only for the sake of the other one.
+        # An earlier pod may have measured only one of two variants that are loaded together. Its
+        # block is used, and the new block of that variant is dropped.
         new = [s for s, key in zip(sent, keys, strict=True) if key not in self.earlier]
         self.blocks += [self.earlier.get(k, s.block) for s, k in zip(sent, keys, strict=True)]
         for s in new:
@@ -229,7 +229,7 @@ class Measurer:
         before: counters.ServerMetrics,
         after: counters.ServerMetrics,
     ) -> str:
-        # Empty if the server still runs: then failed requests are results.
+        # Returns an empty text if the server still runs: its failed requests are results then.
         if not any(record.failed for record in block.requests):
             return ""
         answer = await health(endpoint, self.environment.api_key)
@@ -277,7 +277,7 @@ class Measurer:
         try:
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(send) for send in sends]
-        except ExceptionGroup as errors:  # raises the first, as if its block were sent alone
+        except ExceptionGroup as errors:  # only the first is raised, as for one block
             raise errors.exceptions[0] from errors
         return [task.result() for task in tasks]
 

@@ -37,8 +37,8 @@ _CALL_FIELDS = ("name", "arguments")
 
 @dataclass(frozen=True, kw_only=True)
 class Acceptance:
-    """A server's counts of one request's drafts (vLLM's `metrics.speculative_decoding`); the names
-    of the fields are those of `RequestRecord`."""
+    """A server's counts of one request's speculation (vLLM's `metrics.speculative_decoding`); the
+    fields have the same names in `RequestRecord`."""
 
     verification_steps: int
     drafted_tokens: int
@@ -53,9 +53,9 @@ class BadStreamError(HttpError):
 class Timeline:
     """The content of a stream: arrival times (ns), tokens of each chunk, text, totals.
 
-    chunk_tokens: None where the server did not count tokens chunk by chunk.
+    chunk_tokens: None if the server did not send the number of tokens with each chunk.
     chunk_characters: the length of each chunk's text.
-    acceptance: None where the server sent no such counts, or impossible ones.
+    acceptance: None if the server sent no such counts, or impossible ones.
     token_ids: None unless the server sent the id of every output token.
     """
 
@@ -94,7 +94,7 @@ class ChunkReader:
         self._held_bytes = 0
         self._after_cr = False
         self._so_far = Timeline()  # its chunks are the events with text or tokens
-        self._tokens: list[int | None] = []  # of each chunk; None if its event had no usage
+        self._tokens: list[int | None] = []  # tokens of each chunk; None if its event had no usage
         self._counted = 0
         self._text: list[str] = []
         self._token_ids: list[int] = []
@@ -104,7 +104,7 @@ class ChunkReader:
         if not data:  # only the \n of a \r\n whose \r arrived before
             return
         if self._held:
-            # Join pieces only when an event is complete, so that many small pieces cost no more.
+            # Join pieces only when an event is complete: joining at each piece copies it each time.
             if b"\n\n" not in self._held[-1][-1:] + data:
                 self._hold(data)
                 return
@@ -123,7 +123,7 @@ class ChunkReader:
             raise BadStreamError(f"an event of more than {MAX_EVENT_BYTES:,} bytes")
 
     def _newlines(self, data: bytes) -> bytes:
-        """Replace every line end (\\r\\n or \\r) by \\n, also a \\r\\n in two pieces."""
+        """Replace every line end (\\r\\n or \\r) by \\n, also a \\r\\n that two pieces share."""
         if self._after_cr and data.startswith(b"\n"):
             data = data[1:]
         self._after_cr = data.endswith(b"\r")

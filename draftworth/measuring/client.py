@@ -40,7 +40,7 @@ def max_tokens_of(shape: RequestShape, prompt: Prompt) -> int:
 def request_seed(shape: RequestShape, place: int) -> int:
     """The seed of the request with the index `place` in a case's sequence of requests.
 
-    Every variant gets the same seed at the same index, so the two requests of a pair have one seed.
+    Every variant gets the same seed at the same index, so both requests of a pair have this seed.
     A prompt that is sent again has another index and another seed, so its output is sampled anew.
     The seed has 31 bits, which every server accepts.
     """
@@ -91,7 +91,7 @@ ERROR_NO_TOKENS = -5
 ERROR_LOST_ACTOR = -6  # on Ray: the actor's process ended during the request
 ERROR_UNEXPECTED = -7  # a defect of the client that an answer triggered
 
-# The most bytes that are read of an answer that is not a stream; its error message quotes them.
+# The most bytes to read of an answer that is not a stream; the error message quotes them.
 _REFUSAL_BYTES = 2_000
 
 
@@ -217,8 +217,8 @@ class _Stream:
 
     @cached_property
     def waits_ns(self) -> tuple[int, int] | None:
-        """The run-queue waits before the first chunk, and from there until this property is first
-        read; None where the system does not count them, or no chunk arrived."""
+        """The run-queue waits up to the first chunk, and from that chunk to the first read of this
+        property; None if the system does not count waits, or no chunk arrived."""
         end = self._read_wait()
         start, first = self._wait_at_start_ns, self._wait_at_first_ns
         if start is None or first is None or end is None:
@@ -318,6 +318,6 @@ def figures_of(timeline: Timeline, sent_ns: int) -> dict[str, Any]:
         else None,
         "tokens_per_step": after_first / steps if decoded else None,
         "first_chunk_tokens": first_tokens,
-        # As llmperf at f1d6bed: (all gaps, also the one before the first chunk) / all events.
+        # llmperf at f1d6bed divides E2E, which includes TTFT, by the number of events.
         "llmperf_inter_token_latency_s": e2e_s / timeline.events if timeline.events else None,
     }

@@ -110,8 +110,8 @@ def exclusion_reason(
     """The reason why a request's timing cannot be trusted; None if it can be trusted.
 
     A chunk's time is exact if the kernel stamped it and no later chunk was read with it. Otherwise
-    it may be too late by the client's wait for a core. The request is excluded if that is more than
-    `MAX_WAIT_SHARE` of TTFT or of the decoding time.
+    it may be too late by the client's wait for a core. The request is excluded if this wait is more
+    than `MAX_WAIT_SHARE` of TTFT or of the decoding time.
     """
     most_before = MAX_WAIT_SHARE * min(to_first_ns, after_first_ns or to_first_ns)
     if sending_ns > MAX_WAIT_SHARE * to_first_ns:

@@ -4,7 +4,7 @@ The client's own error must be far smaller than the times that it measures. On L
 the kernel stamps bytes when they arrive (`SO_TIMESTAMPNS`, socket(7)), so no figure contains a
 delay of the client's event loop or a wait for a core. The kernel makes timestamps only while a
 socket has this option, and begins some time later, so one socket keeps the option until the process
-ends. TLS and other systems have none: there the transport callback reads the clock.
+ends. With TLS or on another system, the time is read from the clock when the bytes are read.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ _SO_TIMESTAMPNS = 35  # Linux, asm-generic/socket.h; not in the socket module
 _TIMESPEC = struct.Struct("qq")
 _ANCILLARY_BYTES = socket.CMSG_SPACE(_TIMESPEC.size)
 _NANOSECONDS = 1_000_000_000
-# Both clocks are read in this time; setting the wall clock changes their difference by more.
+# Reading both clocks takes less; setting the wall clock changes their difference by more.
 _CLOCKS_APART_NS = 100_000
 # The longest wait for the kernel's first timestamp; a busy machine needed 17 ms.
 _STAMPING_DEADLINE_SECONDS = 1.0
@@ -93,10 +93,10 @@ class _PlainConnection:
         return self._clock()
 
     def _clocks(self) -> tuple[int, int, bool]:
-        """Read both clocks; return their times, and whether their difference is as before.
+        """Read monotonic and wall clock; return both, and whether their difference is unchanged.
 
-        If not, the wall clock was set, maybe after the kernel read it; or this thread lost its core
-        between the two readings, and then the second try succeeds.
+        A changed difference means that the wall clock was set, or that this thread lost its core
+        between the two readings. In the second case, the second try succeeds.
         """
         for _ in range(2):
             now_ns, wall_ns = self._clock(), time.time_ns()
@@ -168,7 +168,7 @@ async def connect(
 
 @cache
 def tls_context() -> ssl.SSLContext:
-    """Read this machine's certificate authorities, or SSL_CERT_FILE, once: it takes 15 ms."""
+    """Load the machine's certificate authorities, or SSL_CERT_FILE, only once: it takes 15 ms."""
     return ssl.create_default_context()
 
 
@@ -181,7 +181,7 @@ def _stamped(wanted: socket.socket) -> socket.socket:
 def keep_stamping() -> socket.socket:
     """Switch the kernel's timestamps on until this process ends; return when they have begun.
 
-    Linux begins to make them some time after the first socket asks (net_enable_timestamp), and
+    Linux begins some time after the first socket sets the option (net_enable_timestamp), and
     stops when the last such socket is closed. Without this, a fifth of single connections got their
     first packet without a timestamp, and a third on a busy machine (`docs/metrics.md`).
     """

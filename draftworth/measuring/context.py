@@ -102,7 +102,7 @@ class ContextCases:
     async def of(
         self, case: Case, load: Load, *, baseline: Endpoint, wait: Callable[[], Awaitable[None]]
     ) -> Case:
-        """`case` with prompts as long as `load` wants; `wait` is called if the server was lost."""
+        """Return `case` with prompts of `load.input_tokens`; call `wait` if the server was lost."""
         if self._made is None:
             self._made = await self._make(baseline, wait)
         return self._made[load.input_tokens][self.spec.cases.index(case)]
@@ -129,10 +129,10 @@ class ContextCases:
 async def fitted_cases(
     spec: RunSpec, tokenizer: Tokenizer, progress: Callable[[str], None]
 ) -> dict[int | None, tuple[Case, ...]]:
-    """Return, by `Load.input_tokens`, the cases with prompts of that length; None: unchanged.
+    """Return the cases for each `Load.input_tokens`; for None, the cases as they are.
 
     Raises:
-        DraftworthError: a prompt cannot be made so long, or the server does not count tokens.
+        DraftworthError: a prompt cannot get this length, or the server does not count tokens.
         HttpError, TimeoutError: the server does not answer.
     """
     found: dict[int | None, tuple[Case, ...]] = {None: spec.cases}

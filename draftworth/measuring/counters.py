@@ -66,7 +66,7 @@ def parse_metrics(text: str) -> ServerMetrics:
 
 
 def _key(name: str, line: str) -> str | None:
-    """The key of the total that includes a line; None if its position is missing or too large."""
+    """The key of a line's total; None if the line's draft position is missing or too large."""
     if name != _ACCEPTED_AT:
         return name
     found = _POSITION.search(line)
@@ -107,7 +107,7 @@ def restarted(before: ServerMetrics, after: ServerMetrics) -> bool:
 
 
 def server_start(reading: ServerMetrics) -> ServerStart | None:
-    """The figures by which a server describes its start; None if they are missing or impossible."""
+    """The durations and sizes of a server's start; None if they are missing or impossible."""
     if not any(name in reading for name in _GAUGES):
         return None
     graphs = reading.get(_GRAPHS)

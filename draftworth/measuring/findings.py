@@ -1,7 +1,7 @@
 """Makes the last files of a run: `run.json`, `verdict.json` and `step_costs.json`.
 
-A reader of `run.json` looks for the verdict at once, so the verdict is written first. But nodes are
-paid for until `run.json` exists, so it waits only two seconds for the other files.
+A program that sees `run.json` expects the verdict too, so `run.json` is written last. But the nodes
+are paid for until `run.json` exists, so it is written after two seconds even without the others.
 """
 
 from collections.abc import Callable, Sequence
@@ -49,7 +49,7 @@ def run_result(
     scheduling: str,
     shortened: str,
 ) -> RunResult:
-    """The content of `run.json`. reason: why the run failed; empty if it is complete."""
+    """The content of `run.json`. reason: why the run failed; empty if the run is complete."""
     status: RunStatus = "failed" if reason else "complete"
     variants = [e.variant for e in spec.variants]
     if spec.search:  # most candidates are not measured
@@ -111,14 +111,14 @@ def write_findings(run: Run, files: RunFiles, *, wait_seconds: float = 2.0) -> N
 
 
 def _write_all(run: Run, files: RunFiles) -> None:
-    # A verdict compares variants, so one variant alone has none.
+    # A verdict compares variants, so a run with one variant has none.
     if len(run.result.variants) > 1:
         write_if_possible(files, VERDICT_FILE, lambda: verdict_of(facts_of(run, files.token_ids)))
     write_if_possible(files, STEP_COSTS_FILE, lambda: step_costs_of(run))
 
 
 def write_if_possible(files: RunFiles, name: str, find: Callable[[], T | None]) -> T | None:
-    """Write the result of `find` to a file and return it; None if it is empty or writing fails."""
+    """Write the result of `find`, if any, to a file and return it; return None after an error."""
     try:
         if found := find():
             files.write_now(name, dump_record(found, indent=2))

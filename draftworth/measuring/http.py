@@ -71,7 +71,7 @@ class _Exchange:
     def __init__(self, on_head: HeadCallback, on_body: BodyCallback, limit_bytes: int) -> None:
         self._loop = asyncio.get_running_loop()
         self.done: asyncio.Future[None] = self._loop.create_future()
-        # If sending fails first, nobody awaits `done`: read its error, or asyncio would log it.
+        # If sending fails, nobody awaits `done`: its error is read here, or asyncio would log it.
         self.done.add_done_callback(lambda done: done.cancelled() or done.exception())
         self.head: Head | None = None
         self._arrived: list[tuple[int, bytes]] = []
@@ -84,7 +84,7 @@ class _Exchange:
         self._parser = httptools.HttpResponseParser(self)
 
     def arrived(self, at_ns: int, data: bytes) -> None:
-        """Keep `data`; it is parsed when all sockets that are readable now were read."""
+        """Keep `data`, and parse it after all sockets that are readable now were read."""
         self._arrived.append((at_ns, data))
         if len(self._arrived) == 1:
             self._loop.call_soon(self._parse)
@@ -125,7 +125,7 @@ class _Exchange:
     def on_headers_complete(self) -> None:
         status = self._parser.get_status_code()
         if 100 <= status < 200 or self.done.done():
-            return  # a 1xx announces another response; or this came after the answer
+            return  # not the answer: a 1xx before it, or a response after it
         self._left_bytes += max(0, self._limit_bytes - MAX_HEADER_BYTES)
         self.head = Head(status=status, headers=dict(self._headers))
         self._tell_head(self.head)
@@ -140,7 +140,7 @@ class _Exchange:
     def closed(self, exc: Exception | None) -> None:
         self._parse()
         if self.head and self._ends_with_connection and exc is None:
-            self._finish(None)  # RFC 9112, 6.3: then the end of the connection ends the body
+            self._finish(None)  # RFC 9112, 6.3: no length, so the body ends here
         elif not self.done.done():
             what = "after the headers" if self.head else "before any response"
             detail = f": {exc}" if exc else ""
@@ -321,7 +321,7 @@ def why_no_stream(head: Head) -> str:
 
 
 def no_stream(head: Head, body: bytes) -> str:
-    """The text of `why_no_stream`, with the beginning of the body unless it is compressed."""
+    """The text of `why_no_stream`, with the beginning of the body unless the body is compressed."""
     return why_no_stream(head) + _after(_said(head, body))
 
 

@@ -1,11 +1,11 @@
 """The journal of a run, which each pod of the run continues and the next pod reads.
 
 A measuring Job's pod writes each entry as a file of its own, `journal/0002-0003-measured.json`:
-entry 3 (from 0) of pod 2. A pod may be killed before it can write, so a pod that did not finish the
-run counts as ended at its last entry, and what it did afterwards is lost. All times are wall-clock
-time (UTC), because times of several machines are compared.
+entry 3 (counted from 0) of pod 2. A pod may be killed before it can write, so a pod that did not
+finish the run counts as ended at its last entry, and what it did afterwards is lost. All times are
+wall-clock time (UTC), because times of several machines are compared.
 
-A block is measured if its result file exists: files are never partial, and the result file is
+A block counts as measured if its result file exists: files are never partial, and this file is
 written after the raw evidence. A block number is used up as soon as a file has it: file names are
 written once, so a block without a result file is measured again under the next free number.
 """
@@ -28,7 +28,7 @@ from draftworth.records.load import Load
 JOURNAL_SCHEMA = "draftworth.journal/2"
 JOURNAL_FOLDER = "journal"
 
-# started: the pod began. waited: it waited for servers. measured: blocks that count, with warm-up.
+# started: the pod began. waited: it waited for servers. measured: it sent blocks that count.
 # lost: blocks whose servers were lost. ended: the pod was terminated before the run was over.
 EntryKind = Literal["started", "waited", "measured", "lost", "ended"]
 
@@ -37,9 +37,9 @@ UNRECORDED_END = "its pod ended and recorded no reason: killed, out of memory, o
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """One period of time. `blocks` are stems; `reason` says why blocks were lost or the pod ended.
+    """One period of a pod. blocks: their stems. reason: why the blocks were lost or the pod ended.
 
-    starts: by variant, the figures by which the servers of the blocks describe their start.
+    starts: what each server of the blocks reported of its start, by variant.
     """
 
     schema: str = JOURNAL_SCHEMA
@@ -107,7 +107,7 @@ def unrecorded_ends(entries: Sequence[Entry]) -> int:
 
 
 def times_lost(entries: Sequence[Entry], subject: str) -> int:
-    """How often a block with this `subject_of` was lost with its servers, in all pods."""
+    """How often blocks with this `subject_of` were lost because a server was lost, in all pods."""
     stems = (stem for entry in entries if entry.kind == "lost" for stem in entry.blocks)
     return sum(subject_of(stem) == subject for stem in stems)
 
@@ -118,7 +118,7 @@ def subject_of(stem: str) -> str:
 
 
 def server_starts(entries: Sequence[Entry]) -> dict[str, results.ServerStart]:
-    """The figures by which each variant's servers describe their last start."""
+    """What the server of each variant reported of its last start, by variant."""
     return {variant: start for entry in entries for variant, start in entry.starts.items()}
 
 
@@ -172,7 +172,7 @@ def interruptions(entries: Sequence[Entry]) -> tuple[results.Interruption, ...]:
 
 
 def _pods_lost(entries: Sequence[Entry]) -> Iterator[results.Interruption]:
-    """Yield an interruption for each pod but the last: it ended before the run was over."""
+    """Yield an interruption for each pod but the last: these pods ended before the run did."""
     for pod, following in pairwise(_pods(entries)):
         last_seen = max(e.ended_at_unix_s for e in pod if e.kind != "ended")
         ends = [e for e in pod if e.kind == "ended"]
@@ -276,7 +276,7 @@ def _numbers(names: frozenset[str]) -> Iterator[int]:
 def _without_entry(
     blocks: Sequence[results.BlockResult], entries: Sequence[Entry]
 ) -> Iterator[Entry]:
-    """Yield entries of blocks whose pod ended after the result file and before the entry."""
+    """Yield an entry for each block whose pod wrote its result file and ended before its entry."""
     known = {stem for entry in entries for stem in entry.blocks}
     for block in blocks:
         before = [e for e in entries if e.started_at_unix_s <= block.started_at_unix_s]

@@ -1,4 +1,4 @@
-"""Result files: each is written completely and once, and again later if writing fails.
+"""Writes result files: each file completely and only once; failed writes are tried again.
 
 The two files in llmperf's format have the names and flat keys of `token_benchmark_ray.py` at
 f1d6bed. The figures in them are ours, because llmperf's own inter-token latency divides by chunks.
@@ -32,7 +32,7 @@ R = TypeVar("R")
 async def in_thread(work: Callable[P, R], *arguments: P.args, **named: P.kwargs) -> R:
     """Call `work` in a thread and return its result; meanwhile the run can receive a signal.
 
-    If the caller is cancelled meanwhile, it is cancelled when `work` has returned.
+    If the caller is cancelled meanwhile, CancelledError is raised only after `work` has returned.
     """
     working = asyncio.ensure_future(asyncio.to_thread(work, *arguments, **named))
     try:
@@ -90,7 +90,7 @@ class FolderSink:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             partial.write_bytes(data)
-            os.link(partial, path)  # fails where the name is taken, unlike a rename
+            os.link(partial, path)  # fails if the name exists, unlike a rename
         except OSError as error:
             raise SinkError(f"{path}: cannot be written: {error.strerror}") from error
         finally:
@@ -197,8 +197,8 @@ MOST_KEPT_IDS = 1_000_000
 class RunFiles:
     """Writes files into the run's folder. A file that cannot be written now is kept for `flush`.
 
-    token_ids: the token ids of each output, by request id, for the verdict at the end; empty where
-        there are more than `MOST_KEPT_IDS`.
+    token_ids: the token ids of each output, by request id, for the verdict at the end; empty if
+        the run has more than `MOST_KEPT_IDS`.
     """
 
     sink: Sink

@@ -24,7 +24,7 @@ class Endpoint:
     """A variant's OpenAI-compatible server in one slot.
 
     base_url: without the trailing `/v1`.
-    max_tokens_per_step: None if nothing is known of the server.
+    max_tokens_per_step: None if the server's settings are not known.
     slot: None if it is not known.
     server: the name by which the server is started and stopped (`servers.Servers`); empty if it
         already runs and is never started or stopped.
@@ -43,7 +43,7 @@ class RequestShape:
     """The settings that all requests share.
 
     output_tokens: the most tokens of an output; a prompt's own `max_tokens` is not larger.
-    fixed_output_length: every output has exactly its most tokens; the model cannot end it earlier.
+    fixed_output_length: outputs always have `max_tokens`, as the model cannot end them earlier.
     seed: the source of random arrival times and of the requests' seeds (`request_seed`).
     token_ids: whether requests ask the server for the ids of output tokens.
     """
@@ -89,7 +89,7 @@ class RunSpec:
     serving: the software that serves the endpoints; None if it is not known.
     ready_deadline_seconds: the longest wait for servers; None: until the run's deadline.
     start_allowance_seconds: the longest wait, from the run's start, for servers that have never
-        been ready; None: as long as for all others.
+        been ready; None: the same limit as for servers that were ready.
     """
 
     schema: str = RUN_SPEC_SCHEMA
@@ -176,11 +176,11 @@ _UID_CHARACTERS = 8
 POD_DEADLINE_SECONDS = 24 * 3600
 
 # After so many pods that ended and recorded no reason, the next pod only records that the run has
-# failed. It does not measure, because measuring may have ended the others.
+# failed. It does not measure, because measuring may be what ended the earlier pods.
 MAX_UNRECORDED_ENDS = 3
-# The number of times that the Job replaces a failed pod: as often as above, once to record the
-# failure, and further times while S3 cannot be reached. Kubernetes' growing delays (10 s, 20 s, ...
-# 6 minutes) add up to half an hour.
+# How often the Job replaces a failed pod: `MAX_UNRECORDED_ENDS` times, once to record the failure,
+# and some times more, in case S3 cannot be reached. The delays between the pods are Kubernetes' own
+# (10 s, 20 s, ... 6 minutes) and add up to half an hour.
 POD_RETRIES = 10
 
 EXIT_COMPLETE = 0

@@ -139,7 +139,7 @@ class Runner:
         return self._finish(ending)
 
     def fail(self, reason: str) -> RunResult:
-        """End a run that cannot begin, because servers are paid for until its `run.json` exists."""
+        """Write `run.json` of a run that cannot begin: servers are paid for until it exists."""
         self._begin()
         return self._finish(Ending(reason=reason))
 
@@ -152,7 +152,7 @@ class Runner:
             self.environment.progress(f"continuing after {count} measured already")
 
     async def _measure(self) -> Ending:
-        # A run that has an answer when a DraftworthError ends it is complete, though shortened.
+        # If a DraftworthError ends a run that has an answer, the run is complete but shortened.
         shortened = ""
         try:
             await self._measure_until_deadline()
@@ -208,7 +208,7 @@ class Runner:
         if unwritten := self.files.flush():
             lost = f"result files that could not be written: {', '.join(unwritten)}"
             ending = replace(ending, reason=f"{ending.reason}; {lost}" if ending.reason else lost)
-        # Also blocks of earlier pods that this one did not reach: a report reads listed ones only.
+        # Lists also the earlier pods' blocks that this pod did not reach, or no report reads them.
         blocks = (*self.measurer.blocks, *self.measurer.earlier.values())
         result = findings.run_result(
             self.spec,

@@ -50,7 +50,7 @@ class Stage:
 
     @property
     def label(self) -> str:
-        """For example `repetition 2, control`, or `candidate NAME` in a search."""
+        """The stage's name in messages, for example `repetition 2, control` or `candidate NAME`."""
         if self.candidate:
             return f"candidate {self.candidate}"
         return f"repetition {self.repetition}{', control' if self.is_control else ''}"
@@ -101,7 +101,7 @@ def least_rounds(sampling: Sampling, *, repetitions: int, loads: int) -> int:
 
 
 def further_rounds(sampling: Sampling, *, repetition: int, repetitions: int, loads: int) -> int:
-    """The most rounds of a repetition beyond `least_rounds`, if earlier ones used their budget."""
+    """The most rounds of a repetition after `least_rounds`, if earlier ones left no budget over."""
     parts = {"repetitions": repetitions, "loads": loads}
     most = most_rounds(sampling, **parts)
     own = most * repetition // repetitions - most * (repetition - 1) // repetitions
@@ -252,12 +252,12 @@ class Rounds(Plan):
         return self._is_at_its_best(group, missing, requests)
 
     def width(self, group: Group) -> float:
-        """The relative width of a group's widest interval; infinite while one is missing."""
+        """The relative width of a group's widest interval; infinite if an interval is missing."""
         widths = [ratio.relative_width if ratio else None for ratio in self._ratios(group).values()]
         return max((math.inf if width is None else width for width in widths), default=0.0)
 
     def report_missing(self, group: Group) -> None:
-        """Report the width that a group reached, and how much more would reach the wanted width."""
+        """Report the width of a group's intervals, and what is missing for the wanted width."""
         target = self.spec.sampling.target_interval_width
         for variant, ratio in self._ratios(group).items():
             width = ratio.relative_width if ratio else None

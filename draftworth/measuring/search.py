@@ -1,8 +1,8 @@
 """The plan of a search: which candidate is measured next, and when the search ends.
 
-Both depend on the measured blocks, and on how well the drafts predict the baseline's outputs: by a
-forecast, or by passes of the drafts over these outputs. A pod that continues a run first measures
-the candidates that earlier pods began, in the same order.
+Both depend on the measured blocks, and on how well the drafts predict the baseline's outputs, which
+a forecast says, or passes of the drafts over these outputs show. A pod that continues a run first
+measures the candidates that earlier pods began, in the same order.
 """
 
 from collections import Counter
@@ -195,7 +195,7 @@ class SearchRounds(Plan):
         )
 
     def _due(self) -> Candidate | None:
-        """The candidate to measure now; None if the search is over: `ended` then says why."""
+        """The candidate to measure next; None if the search is over, with the reason in `ended`."""
         state = self.state()
         due = self._next(state)
         expected = {forecast.candidate: forecast for forecast in state.forecasts}
@@ -237,7 +237,7 @@ class SearchRounds(Plan):
         measured: Mapping[Candidate, policy.MeasuredCandidate],
         classes: Mapping[str, policy.ClassTimes],
     ) -> dict[Candidate, Yield]:
-        """The yields that are known in every class: `_by_text`, else from measured candidates."""
+        """The candidates' yields, if known in every class: `_by_text`, or else from `measured`."""
         if not measured:
             return {}
         steps = {
@@ -249,7 +249,7 @@ class SearchRounds(Plan):
         return {c: y for c, y in found if y and y.tokens.keys() >= classes.keys()}
 
     def _by_text(self, candidate: Candidate) -> Yield | None:
-        """The yield by a forecast, or by how the draft predicts this run's baseline outputs."""
+        """The yield by the forecast, or else by the draft's readings of the baseline's outputs."""
         if tokens := self.search.forecast.get(candidate.variant):
             return Yield(tokens=tokens)
         readings = self._readings.get(candidate.draft)

@@ -25,7 +25,7 @@ from draftworth.untrusted import one_line
 READY = "ready"
 # Seconds between two reads of a server's state; each read is a request to S3.
 STATE_SECONDS = 15.0
-# The number of last log lines that a run's reason quotes, of a server that was given up.
+# How many last lines of its log are quoted in the error about a server that was given up.
 _QUOTED_LINES = 3
 _WORDS_CHARACTERS = 2000
 _TIMEOUT_SECONDS = 5.0
@@ -45,7 +45,7 @@ class Servers(Protocol):
         Without `restart`, a second call changes nothing. The method returns when all starts are
         requested, before the servers are ready.
 
-        restart: whether the servers of `endpoints` are stopped first, too.
+        restart: whether also the servers of `endpoints` are stopped before they are started.
 
         Raises:
             ServersError: a server cannot be started or stopped.
@@ -188,7 +188,7 @@ class StageServers:
     journal: Journal
 
     async def find(self, endpoints: Sequence[Endpoint]) -> None:
-        """Run these servers and no others, and wait for them, when the run or its next pod begins.
+        """At the start of a pod, run only these servers, and wait until they are ready.
 
         If no block was measured yet, the wait ends `start_allowance_seconds` after the run's start:
         a server that needs longer has failed, and is not just slow.

@@ -12,7 +12,7 @@ from draftworth.records import artifacts, checkpoints, codec
 from draftworth.untrusted import MIB, TooLargeError, open_file, read_file
 
 CONFIGURATION = "config.json"
-# How much is read at each end of the largest file, so that the mount requests both ends.
+# The bytes to read at each end of the largest file: the mount then requests both ends from S3.
 _PROBE_BYTES = MIB
 _LISTED = 1000
 
@@ -56,7 +56,7 @@ def read_artifacts(
 ) -> str:
     """Read the mounted artifacts bucket, and return a line about it for the log.
 
-    key, inputs: the artifact key and its inputs, of the compiled graphs that the server needs.
+    key, inputs: the artifact key of the graphs that the server needs, and the key's inputs.
 
     Raises:
         MountError: the mount cannot be read.

@@ -1,6 +1,6 @@
 """The canary Job's program tests a variant's mounts and permissions before accelerators start.
 
-It waits until the checkpoints are staged. It asks S3 for that, because the mount may cache old
+It waits until the checkpoints are staged. It asks S3 whether they are, as the mount may cache old
 listings. Each step may fail for some minutes, because AWS refuses a role that was just created.
 Each report replaces the previous report (`draftworth/records/deployment.py`).
 
@@ -49,7 +49,7 @@ _NEXT = (
 
 @dataclass(frozen=True, kw_only=True)
 class Canary:
-    """One test run. arguments: the command line's. models: the mounted checkpoints, by role."""
+    """One test run. arguments: the parsed command line. models: mounted checkpoints, by role."""
 
     client: S3Client
     arguments: argparse.Namespace
@@ -57,7 +57,7 @@ class Canary:
     log: list[str] = field(default_factory=list)
 
     def run(self) -> bool:
-        """Wait, read and report; return whether all is well. Raise boto3's error of the report."""
+        """Wait, read and report; return whether all was read. Raise boto3's error in reporting."""
         try:
             self._wait_until_staged()
             self._patiently(self._read)

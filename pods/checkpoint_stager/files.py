@@ -23,7 +23,7 @@ PICTURES = frozenset(
     ("bmp", "gif", "jpeg", "jpg", "mov", "mp3", "mp4", "pdf", "png", "svg", "wav", "webm", "webp")
 )
 CONFIGURATION = "config.json"
-# Mistral's own format: one file with the weights that several other files have too.
+# Mistral's own format: one file with the same weights that several other files share.
 OTHER_LAYOUT = "consolidated"
 # With the model's folder, a name in any alphabet stays below the 1024 bytes of an S3 key.
 MAX_NAME_CHARACTERS = 200
@@ -37,7 +37,7 @@ class CorruptFileError(DraftworthError):
 class HubFile:
     """A file of a repository at one commit.
 
-    sha256: of a file in large file storage; else None.
+    sha256: the hash of a file in large file storage; None for other files.
     git_sha1: git's hash of the file's blob; for a file in large file storage, of its pointer file.
     """
 

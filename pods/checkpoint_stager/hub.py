@@ -1,8 +1,8 @@
 """Lists and downloads the files of a model at one commit, with the hub's own client.
 
 Downloads use plain HTTP, not the hub's chunk store (`HF_HUB_DISABLE_XET=1` in the Job): several
-downloads in parallel use the node's whole network too, and plain downloads have bounded memory and
-no cache.
+plain downloads in parallel also use the node's whole bandwidth, and they need a bounded amount of
+memory and no cache.
 """
 
 import errno
@@ -22,7 +22,7 @@ from draftworth.errors import DraftworthError, UserInputError
 from draftworth.untrusted import one_line
 from pods.checkpoint_stager.files import HubFile
 
-# Waits between tries, besides the client's own. If the hub is down for longer, the Job retries.
+# Waits between tries; the client has waits of its own. If the hub is down longer, the Job retries.
 RETRY_WAITS_SECONDS = (2.0, 10.0, 30.0)
 _TRANSIENT_STATUS = frozenset((408, 425, 429, 500, 502, 503, 504))
 _OUR_DISK = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EIO))
@@ -76,7 +76,7 @@ class Hub:
         """Return the commit that a revision stands for, and the files of that commit.
 
         Raises:
-            UserInputError: there is no such model or revision, or it may not be read.
+            UserInputError: there is no such model or revision, or the hub refuses access.
             HubUnreachableError: the hub did not answer.
         """
         describe = partial(self.api.model_info, self.model, files_metadata=True, revision=revision)
@@ -90,7 +90,7 @@ class Hub:
         """Download one file into an empty folder, without a check of its content.
 
         Raises:
-            UserInputError: the file may not be read.
+            UserInputError: the hub refuses access.
             HubUnreachableError: the download failed.
         """
         at = {"revision": commit, "local_dir": folder}
@@ -133,7 +133,7 @@ class Hub:
         raise AssertionError  # the last try returns or raises
 
     def _is_final(self, error: errors.HfHubHTTPError) -> bool:
-        # Not final: the hub's storage, on other hosts, refuses URLs that have expired.
+        # Refusals by other hosts are not final: the hub's storage refuses URLs that have expired.
         from_hub = str(error.response.url).startswith(f"{self.api.endpoint}/")
         return from_hub and error.response.status_code not in _TRANSIENT_STATUS
 

@@ -19,7 +19,7 @@ _NEXT = (
 
 
 def read_token(client: SecretsManagerClient, secret: str) -> str:
-    """Return the secret's text, or its only value if it is JSON, as the AWS console writes it.
+    """Return the secret's text, or the only value in it if the AWS console wrote it as JSON.
 
     Raises:
         UserInputError: there is no such secret, or it holds no token.

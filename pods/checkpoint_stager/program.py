@@ -1,6 +1,6 @@
 """The stager Job's program copies one model from the hub into the checkpoints bucket.
 
-Servers and capacity controller look there for the result: `_READY.json`, or `_FAILED.json` if no
+Servers and the capacity controller read the result there: `_READY.json`, or `_FAILED.json` if no
 other pod of the Job will try again.
 
 Exit codes: 0 the model is READY, 1 a failure that may be temporary, 2 the input is wrong.
@@ -104,7 +104,7 @@ def _parser() -> argparse.ArgumentParser:
 def _hub(model: str, secret: str | None) -> Hub:
     """Return a client of the hub that `HF_ENDPOINT` names; without that, of huggingface.co."""
     if secret is None:
-        # False: a token in the user's home folder is not used either.
+        # False: otherwise the client would use a token in the user's home folder.
         return Hub(HfApi(token=False), model)
     token = read_token(boto3.client("secretsmanager", config=_RETRYING), secret)
     return Hub(HfApi(token=token), model, token_source=f"secret {secret}")

@@ -33,7 +33,7 @@ TRANSFER = TransferConfig(
     multipart_chunksize=PART_BYTES,
     max_concurrency=PARTS_AT_ONCE,
 )
-# Long enough for the next step, which is at the end of a reason and must not be cut off.
+# Enough for a whole reason, because the text after `next:` at its end must not be cut off.
 _REASON_CHARACTERS = 1000
 
 R = TypeVar("R")

@@ -26,15 +26,15 @@ class Order:
     """The graphs and checkpoints that a server needs, and how its engine finds the graphs.
 
     variable: the environment variable that names the root folder of the engine's graphs.
-    cache: if None, the engine loads graphs from the root, which may be read-only, so the root is
-        in the mounted bucket. If the engine cannot load them, it compiles into the same folder,
-        and ends with an error because the mount refuses the write: no graph is overwritten.
-        Otherwise the engine's cache, a folder below the root. The engine writes and locks it, so
-        the graphs are copied there. The engine finds each entry by its own hash of the graph, and
-        compiles a graph that has no entry.
+    cache: the engine's cache, a folder below the root. The engine writes and locks it, so graphs
+        are copied there. The engine finds a graph by a hash that it computes itself, and compiles
+        a graph that is not found. None: the engine has no cache. Then the root of restored graphs
+        is in the mounted bucket, as it may be read-only. If the engine cannot load a graph, it
+        compiles into the root, and ends with an error because the mount refuses the write: no
+        graph is overwritten.
     proof: the environment variable with which the engine ends if a graph is not in its cache;
         None: the engine has no such variable.
-    artifacts: the mounted bucket. scratch: on the node's disk. checkpoints: their mounts, by role.
+    artifacts: the mounted bucket. scratch: on the node's disk. checkpoints: the mounts, by role.
     """
 
     key: str

@@ -61,7 +61,7 @@ class Reports:
             self._changed.notify_all()
 
     def flush(self, seconds: float) -> None:
-        """Wait until the newest state was put or its put failed, for at most this many seconds."""
+        """Wait at most `seconds` until the newest state was put into the bucket, or this failed."""
         with self._changed:
             self._changed.wait_for(lambda: self._tried is self._newest, seconds)
 

@@ -6,7 +6,7 @@ may be of an earlier container, and a new pod has no records.
 - `starts.json` counts the starts of the server and has the time of the first. Times are seconds
   since the node's boot: all containers share this clock, and nobody sets it.
 - `start.json` describes the current start and its graphs.
-- `compiled-whole.json` says that the graphs of a start are complete, once the server was healthy.
+- `compiled-whole.json` is written when the server is healthy: its compiled graphs are complete.
 """
 
 import contextlib
@@ -36,7 +36,7 @@ class Starts:
     number: the number of the current start, from 1.
     without_health: starts since the server was last healthy, including the current one. A start
         counts when it begins, so a start that was killed counts too.
-    first_at_seconds: when the first start of `without_health` began.
+    first_at_seconds: when the first of the starts in `without_health` began.
     cache_missed: the engine did not find the restored graphs; later starts do not try them again.
     given_up: why the server was given up; empty if it was not.
     """
@@ -87,7 +87,7 @@ def _read(kind: type[R], path: Path) -> R | None:
 class StartRecord:
     """One start of the server.
 
-    origin: `bucket` if the bucket had the graphs, `compiled` if the server compiles them or did.
+    origin: `bucket` if the bucket had the graphs, `compiled` if this pod compiled them.
     graphs: the path of the folder with the graphs, in the pod.
     """
 
@@ -102,7 +102,7 @@ class StartRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class WholeMark:
-    """Says that the compiled graphs of a start are complete. sizes: bytes by relative path."""
+    """Says that the compiled graphs of a start are complete. sizes: bytes by file path."""
 
     start_id: str
     sizes: Mapping[str, int]

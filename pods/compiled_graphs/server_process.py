@@ -28,7 +28,7 @@ HEALTH_PERIOD_SECONDS = 5.0
 _HEALTH_TIMEOUT_SECONDS = 5.0
 # How long vLLM may take to end after SIGTERM.
 _GRACE_SECONDS = 30.0
-# How much is kept of a line that has not ended; a state in the bucket has less.
+# The most bytes kept of a line that has not ended; a state in the bucket has fewer of a line.
 _LINE_BYTES = 4096
 # neuronx-cc ends with exit code 70 at an internal error. With the same image and model, this can
 # happen on one node and not on another (aws-neuron-sdk, issue 1369). The pattern finds the messages
@@ -42,7 +42,7 @@ _COMPILER_FAILED = re.compile(
 class LogTail:
     """The last lines of a log that arrives in pieces.
 
-    compiler_failed: the log says that the compiler ended with exit code 70.
+    compiler_failed: whether the log says that the compiler ended with exit code 70.
     """
 
     def __init__(self) -> None:
@@ -109,7 +109,7 @@ class ServerProcess:
         self._reader.start()
 
     def wait(self) -> int:
-        """Wait for the command, end all that it started; return its exit code or 128 + signal.
+        """Wait for the command, end its child processes; return its exit code, or 128 + signal.
 
         During the wait, orphans are reaped and signal handlers run.
         """
@@ -130,7 +130,7 @@ class ServerProcess:
             os.killpg(self._process.pid, number)
 
     def end(self, grace_seconds: float = _GRACE_SECONDS) -> None:
-        """Send SIGTERM, then SIGKILL. The thread that calls `wait` must not call this."""
+        """Send SIGTERM, and SIGKILL if it is needed. Never call this in the thread of `wait`."""
         self.signal(signal.SIGTERM)
         if not self.ended.wait(grace_seconds):
             self.signal(signal.SIGKILL)

@@ -155,7 +155,7 @@ def inventory(folder: Path) -> Iterator[StoredFile]:
 def _healthy_start(arguments: argparse.Namespace, stop: threading.Event) -> StartRecord | None:
     while not stop.is_set():
         before = read_record(arguments.scratch)
-        # The record is read again, because an older server may have answered.
+        # The record is read again, because the server of an earlier start may have answered.
         if before and is_healthy(arguments.health_url) and read_record(arguments.scratch) == before:
             return before
         stop.wait(arguments.health_period_seconds)
@@ -186,7 +186,7 @@ def upload_with_retries(
 
 
 def main(argv: Sequence[str]) -> int:
-    """Upload once vLLM is healthy, then wait for SIGTERM. A running upload may finish after it."""
+    """Upload once vLLM is healthy, then wait for SIGTERM; an upload in progress goes on."""
     logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s")
     arguments = _parser().parse_args(argv)
     stop = threading.Event()

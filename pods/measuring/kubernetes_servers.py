@@ -1,8 +1,8 @@
 """Starts and stops servers by scaling Deployments, and reads the servers' states from S3.
 
 This program's role allows it only to change the `scale` of these Deployments
-(`charts/measuring.py`), and the answer to a change has the number of pods. For this single request
-urllib3 is enough, which boto3 installs.
+(`charts/measuring.py`), and the response to such a change has the number of pods. urllib3, which
+boto3 installs, is enough for this single kind of request.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class ServerStates:
     _told: set[str] = field(default_factory=set)
 
     def read(self, server: str) -> ServerState | None:
-        """A server's state; None where it is missing, cannot be read or names another server."""
+        """A server's state; None if it is missing, cannot be read or names another server."""
         key = server_state_key(server)
         try:
             body = self.client.get_object(Bucket=self.bucket, Key=key)["Body"]
@@ -162,8 +162,8 @@ class KubernetesServers:
     """The servers of a run: Deployments with the names in `Endpoint.server`.
 
     names: the names of all servers.
-    stopped_within_seconds: the longest wait until a stopped Deployment counts no pods; it stops
-        counting a pod when the pod begins to terminate, within seconds.
+    stopped_within_seconds: the longest wait until a stopped Deployment has no pods. It takes
+        seconds, because a pod that has begun to terminate is not counted.
     """
 
     api: KubernetesApi
@@ -174,7 +174,7 @@ class KubernetesServers:
 
     async def run_only(self, endpoints: Sequence[Endpoint], *, restart: bool) -> None:
         """Do what `Servers` says. A run that is cancelled meanwhile ends only after this: otherwise
-        no server might run, and Kubernetes places another pod of this Job only beside servers."""
+        no server might run, and Kubernetes starts the Job's next pod only if a server runs."""
         wanted = tuple(endpoint.server for endpoint in endpoints)
         await in_thread(self._run_only, wanted, restart=restart)
 

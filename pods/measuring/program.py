@@ -166,7 +166,7 @@ def _measure(arguments: argparse.Namespace, run_id: str | None) -> RunResult:
             result = asyncio.run(_until_signal(runner))
     except SinkError:
         raise
-    except DraftworthError as error:  # of the engine; errors of the run are in its result
+    except DraftworthError as error:  # the engine's errors; the run's are in its result
         if history is None:
             raise
         return make(environment).fail(str(error))
@@ -184,7 +184,7 @@ async def _until_signal(runner: Runner) -> RunResult:
 
 
 def _record_failure(arguments: argparse.Namespace, run_id: str, reason: str) -> bool:
-    """Write the `run.json` of a run that could not begin; False if another pod has to try it."""
+    """Write `run.json` of a run that could not begin; return False if the next pod must retry."""
     now = unix_clock()
     result = RunResult(
         run_id=run_id,
@@ -245,8 +245,8 @@ def _s3() -> S3Client:
 
 
 def _deadline(path: Path | None) -> Callable[[], float | None]:
-    """Return a function that reads the deadline (seconds) anew; if that fails, it returns the last
-    one. Raises UserInputError if the deadline cannot be read now."""
+    """Return a function that reads the deadline (seconds) at each call, or returns the last one if
+    reading fails. Raises UserInputError if the deadline cannot be read now."""
     if path is None:
         return lambda: None
     known = _read_deadline(path)

@@ -43,7 +43,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 _CLIENT = "draftworth_client"
 _REQUEST = "draftworth_request"
 _MEASURED = "draftworth_measured"
-# Ray runs each concurrency group in a thread of its own; this one is beside the default one.
+# Ray runs each concurrency group in a thread of its own. Other calls use the default group.
 _CONTROL = "control"
 
 

@@ -68,7 +68,7 @@ class _ThroughActors:
 
     async def last_answers(self) -> list[Measured]:
         """Wait until the calls for cancelled requests have returned; return the records of those
-        requests that had ended before."""
+        requests that ended before the actor could cancel them."""
         answers = await asyncio.gather(*self.cancelled, return_exceptions=True)
         return [answer for answer in answers if isinstance(answer, Measured)]
 
