@@ -82,7 +82,7 @@ class RunFacts:
 
     run: without its control, which is no candidate. control: all blocks of the control's rounds.
     answers: checks of whether each variant's outputs are the target model's.
-    highest_rates: the highest rate within the limits, by variant and prompt length; None: none.
+    highest_rates: the highest rate within the limits, by variant and prompt length; None: no rate.
     ladders: the traffic mix, or each class if there is no mix, at all concurrencies.
     contexts: the same ladders by prompt length, if several lengths were measured.
     goodputs: of every variant in each traffic, if latencies are limited.

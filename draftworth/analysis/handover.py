@@ -65,7 +65,7 @@ class Handover:
 
     decision: the comparison that decides. by_class: the variant's comparison in each class.
     next_step: what to do to get a winner; empty with a winner, and for a search.
-    has_counters: the server counts accepted tokens. most_tokens: prompt + output, at the longest.
+    has_counters: the server counts accepted tokens. most_tokens: of the longest request.
     """
 
     decision: Comparison | None

@@ -112,7 +112,7 @@ def _checks(
     for name, field, limit_field in LATENCIES:
         limit_s: float | None = getattr(limits, limit_field)
         if limit_s is not None:
-            # Every request is a cluster: the prompts are the user's own, not a sample of others.
+            # Each request counts as its own prompt: the user's prompts are no sample of others.
             samples = [
                 replace(place, prompt=str(number), value=value)
                 for number, (place, record) in enumerate(requests)

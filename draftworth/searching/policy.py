@@ -110,7 +110,7 @@ class SearchState:
 
     @property
     def sureness(self) -> float:
-        """A lower bound of the probability that no candidate beats `best` by more than `within`."""
+        """A lower bound of the probability that none beats the best cost by more than `within`."""
         return max(0.0, 1 - math.fsum(f.chance for f in self.forecasts))
 
     @cached_property
