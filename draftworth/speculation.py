@@ -2,7 +2,7 @@
 
 A draft model proposes greedily, so as long as its proposals are accepted it continues the target's
 own text. One pass of the draft over that text shows for every position whether the draft predicts
-the token (a hit). From the hits follow the steps of EVERY window (`steps_of`). For greedy outputs
+the token (a hit). The hits determine the steps of EVERY window (`steps_of`). For greedy outputs
 this is exact, apart from rounding. For sampled outputs the hit rate is an unbiased estimate,
 because a greedy proposal is accepted with the target's probability of that token (Leviathan et al.
 2023, "Fast Inference from Transformers via Speculative Decoding", section 2). This does not hold
@@ -77,7 +77,7 @@ def acceptance_of(tokens: float, *, checked: int) -> float:
 
 
 def explained_acceptance(tokens_per_step: float | None, *, most: int | None) -> float | None:
-    """Return the acceptance (0 to 1) that follows from `tokens_per_step` and `most`; else None."""
+    """Return the acceptance, (tokens_per_step - 1) / (most - 1); None if unknown or not 0 to 1."""
     accepted = None if tokens_per_step is None else tokens_per_step - 1
     drafted = (most or 1) - 1
     if accepted is None or drafted < 1 or not 0 <= accepted <= drafted:

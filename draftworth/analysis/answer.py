@@ -114,7 +114,7 @@ def _candidates(count: int) -> str:
 
 
 NO_COMPARISON = "The run has no speculative variant beside its baseline: no verdict."
-# The headline's first words, by judgement. Of all comparisons it is about one whose judgement is
+# The headline's first words, by judgement. The headline is about a comparison whose judgement is
 # first in this order: the user may choose the best variant, and an undecided one may be the best.
 _ANSWERS: dict[Judgement, str] = {
     "cheaper per token": "Speculation pays",
@@ -138,7 +138,7 @@ def verdict_of(facts: RunFacts) -> Verdict:
 
 
 def headline(facts: RunFacts) -> str:
-    """Return the answer in one sentence, on the traffic mix if there is one, else on a class.
+    """Return the answer in one sentence, about the traffic mix if the run has one, else a class.
 
     For a search, return its result and the verdict on its best candidate.
     """
@@ -189,7 +189,7 @@ def best_of(asked: Sequence[Comparison]) -> Comparison:
 
 
 def findings(facts: RunFacts) -> Iterator[Finding]:
-    """Yield a finding for each comparison: of the mix, the classes, the baseline as shipped."""
+    """Yield the findings on the traffic mix, on each class, and against the baseline as shipped."""
     weights = facts.run.result.class_weights
     parts = ", ".join(f"{weight:.0%} {name}" for name, weight in weights.items())
     for mix in facts.mixes:
@@ -231,8 +231,7 @@ def cost_sentence(c: Comparison) -> str:
 
 
 def floor_sentence(c: Comparison) -> str:
-    """Say how much the cost of two servers without speculation differs; empty if this was not
-    measured, or if the reason of the verdict says it already."""
+    """Return a sentence on the noise floor; empty if not measured or if `c.reason` states it."""
     noise = interval_of(c.floor)
     if c.reason_has_floor or noise is None:
         return ""

@@ -24,7 +24,7 @@ def attention_of(facts: RunFacts) -> tuple[str, ...]:
 
 
 def _attention(variant: VariantFacts, *, read: bool) -> Iterator[str]:
-    """read: a model has read the variant's outputs and could tell if they are the target's."""
+    """Yield a variant's sentences. read: a model could tell if its outputs are the target's."""
     server, acceptance = variant.server, variant.acceptance
     if server and not server.agrees:
         yield (

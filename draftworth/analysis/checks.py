@@ -16,12 +16,12 @@ from itertools import zip_longest
 from draftworth.records.results import BlockResult, RequestRecord
 from draftworth.speculation import explained_acceptance
 
-# The client's mean ITL may differ by this share of the server's: it includes the network, and it
-# leaves out all tokens of the first chunk, where vLLM leaves out one token.
+# Mean ITLs agree up to this relative difference: the client's includes the network, and leaves out
+# all tokens of the first chunk, where vLLM's leaves out one token.
 SERVER_TOLERANCE = 0.10
-# The counted and the estimated rate may differ by 5 points: an output's last step is cut short.
+# Acceptance rates agree up to 5 percentage points: an output's last step is cut short.
 ACCEPTANCE_TOLERANCE = 0.05
-# Chunks that arrive together are counted as one step; a few do so on every machine.
+# Accepted excess of tokens per chunk: on every machine a few chunks arrive merged.
 MERGED_CHUNKS_TOLERANCE = 0.05
 
 
@@ -95,7 +95,7 @@ class AcceptanceCheck:
 
     @property
     def merged(self) -> bool:
-        """Whether the mean chunk holds more tokens than a step can yield, or than steps yielded."""
+        """Whether the mean chunk has more tokens than a step can yield, or than the mean step."""
         tokens = self.tokens_per_chunk
         steps = [count for count in (self.most, self.tokens_per_step) if count]
         if tokens is None or not steps:
@@ -110,7 +110,7 @@ def _agree(one: float | None, other: float | None) -> bool | None:
 
 
 def acceptance_by_position(blocks: Iterable[BlockResult]) -> tuple[float, ...]:
-    """Return the share of drafts whose token at position 1, 2, ... was accepted.
+    """Return, for each position in the window, the share of steps that accepted its token.
 
     Empty if the server sent no counters.
     """

@@ -34,7 +34,7 @@ _MANY_DEGREES = 1_000
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """A measured value, or its part in the error of an estimate, with the clusters it belongs to.
+    """A measured value, or a measurement's part in an estimate's error, with its clusters.
 
     repetition: a name, unique over runs. side: the run, if two runs are compared, because the
         repetitions of each run are a sample of their own.
@@ -67,9 +67,9 @@ class Spread:
     """The error of a sum of samples.
 
     within: the variance by prompts and blocks, for the measured repetitions only.
-    between: the parts of prompts and of repetitions; empty with too few repetitions.
-    repetitions: number of whole repetitions, of the side that has fewer.
-    of_prompts, of_repetitions: the parts that further rounds do not reduce.
+    between: the variances by prompts and by repetitions; empty with too few repetitions.
+    repetitions: number of whole repetitions; of two sides, the smaller number.
+    of_prompts, of_repetitions: the variances that further rounds do not reduce.
     """
 
     within: VariancePart
@@ -97,7 +97,7 @@ def spread(samples: Sequence[Sample]) -> Spread | None:
     prompts = len({(s.stratum, s.prompt) for s in samples})
     if by_prompt is None or by_block is None or prompts < MIN_PROMPTS:
         return None
-    # The variance between single samples is in both variances, so it is subtracted once.
+    # `by_prompt` and `by_block` both contain the variance of single samples: subtract it once.
     single = _between(_sums((s.stratum, str(i), s.value) for i, s in enumerate(samples)))
     both = single.variance if single else 0.0
     most = max(by_prompt.variance, by_block.variance, by_prompt.variance + by_block.variance - both)
@@ -144,7 +144,7 @@ def _by_repetition(samples: Sequence[Sample]) -> VariancePart | None:
 def _parts_between(
     samples: Sequence[Sample], by_prompt: VariancePart, by_repetition: VariancePart
 ) -> tuple[VariancePart, ...]:
-    """Return two parts: prompts, less the variance by (prompt, repetition), and repetitions."""
+    """Return the prompts' part (less the variance by prompt and repetition) and `by_repetition`."""
     met = _between(_sums((s.stratum, f"{s.prompt}\n{s.repetition}", s.value) for s in samples))
     both = met.variance if met else 0.0
     own = VariancePart(max(0.0, by_prompt.variance - both), by_prompt.degrees_of_freedom)
@@ -152,7 +152,7 @@ def _parts_between(
 
 
 def _lasting(samples: Sequence[Sample], by_repetition: VariancePart) -> VariancePart:
-    """Return the repetitions' part, less the variance of blocks within a repetition."""
+    """Return the repetitions' part that rounds do not reduce: less the variance of their blocks."""
     blocks = _sums((f"{s.stratum}\n{s.repetition}", s.block, s.value) for s in samples)
     several = {name: clusters for name, clusters in blocks.items() if len(clusters) > 1}
     within = _between(several)
@@ -204,7 +204,7 @@ def _sums(samples: Iterable[tuple[str, str, float]]) -> Sums:
 
 
 def _between(sums: Sums) -> VariancePart | None:
-    """Return the variance of the sum of all clusters, if clusters are drawn in each stratum.
+    """Return the variance of the sum of all clusters, as a random sample in each stratum.
 
     A stratum with one cluster shows no variance, so it is merged with another stratum; then the
     difference between the two counts as variance. None if there is only one cluster in all.

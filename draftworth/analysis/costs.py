@@ -2,9 +2,9 @@
 
 A run is paid for also while it waits, is interrupted or is idle (`RunResult.time`).
 
-The time between a request's first and last chunk is the time of its steps, so the sum of these
-times / the sum of steps is the mean step latency. Step latency / tokens per step is the inter-token
-latency: the time that a reader waits for a token.
+The time between a request's first and last chunk is the time of its steps. The sum of these times
+divided by the sum of steps is the mean step latency. Step latency divided by tokens per step is the
+inter-token latency, the time that a reader waits for a token.
 """
 
 import math
@@ -140,7 +140,7 @@ def _seconds_and_steps(count: _CountSteps) -> Amounts:
 
 
 def _steps_by(blocks: Sequence[BlockResult], most: int | None) -> StepsBy | None:
-    """Return how to count steps: by chunks, unless they arrived merged; None: not possible."""
+    """Return what counts the steps; None if chunks arrived merged and steps were not counted."""
     if most == 1:
         return "tokens"
     pooled = definitions.TOKENS_PER_STEP.pooled

@@ -22,7 +22,7 @@ from draftworth.records.results import AS_SHIPPED, CONTROL, BlockResult, Request
 from draftworth.records.transcripts import Transcripts
 
 QUANTILE_SHARES = (0.5, 0.9, 0.95, 0.99)
-# `compare` with the arguments of a run filled in: it is called with traffic, variant, baseline.
+# `compare` with a run's arguments filled in; the caller gives traffic, variant and baseline.
 _Compare = Callable[..., Comparison]
 
 
@@ -82,7 +82,7 @@ class RunFacts:
 
     run: without its control, which is no candidate. control: all blocks of the control's rounds.
     answers: checks of whether each variant's outputs are the target model's.
-    highest_rates: at which the limits are kept, by variant and prompt length; None: at no rate.
+    highest_rates: the highest rate within the limits, by variant and prompt length; None: no rate.
     ladders: the traffic mix, or each class if there is no mix, at all concurrencies.
     contexts: the same ladders by prompt length, if several lengths were measured.
     goodputs: of every variant in each traffic, if latencies are limited.

@@ -23,7 +23,7 @@ from draftworth.records.reading import Run
 from draftworth.records.results import BlockResult
 
 CHEAPER: Judgement = "cheaper per token"
-# Judgements with a winner: the variant for the first one, the baseline for the others.
+# Judgements with a winner: the variant after `CHEAPER`, the baseline after the others.
 DECIDED: tuple[Judgement, ...] = (CHEAPER, "no difference", "more expensive", "outside the limits")
 # After these judgements, the variant should be served.
 PAYS: tuple[Judgement, ...] = (CHEAPER, "within the limits")
@@ -65,7 +65,7 @@ class Handover:
 
     decision: the comparison that decides. by_class: the variant's comparison in each class.
     next_step: what to do to get a winner; empty with a winner, and for a search.
-    has_counters: the server counts accepted tokens. most_tokens: of the longest prompt + output.
+    has_counters: the server counts accepted tokens. most_tokens: of the longest request.
     """
 
     decision: Comparison | None
@@ -198,7 +198,7 @@ def _break_evens(
 
 
 def tokens_per_step(blocks: Sequence[BlockResult], traffic: Traffic, variant: str) -> float | None:
-    """Return all tokens / all steps of a traffic, as a live server's counters would show it."""
+    """Return a traffic's tokens divided by its steps, as a live server's counters would show."""
     weights = traffic.weights
     by_class = {g.prompt_class: _tokens_per_step(blocks, g, variant) for g in traffic.groups}
     steps = [weights[name] / tokens for name, tokens in by_class.items() if tokens]

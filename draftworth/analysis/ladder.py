@@ -54,7 +54,7 @@ class Ladder:
         return tuple(name for name in self.variants[1:] if name != AS_SHIPPED)
 
     def cheaper_up_to(self, variant: str) -> Rung | None:
-        """Return the last rung such that the variant is cheaper there and below; None: at none."""
+        """Return the last rung up to which the variant is cheaper on every rung; None: no rung."""
         last = None
         for rung in self.rungs:
             comparison = rung.comparisons.get(variant)

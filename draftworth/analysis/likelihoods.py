@@ -6,7 +6,7 @@ from statistics import NormalDist
 
 from draftworth.records import likelihoods
 
-# The share of correct servers that a check may call wrong.
+# Accepted share of correct servers that a check calls wrong.
 FALSE_ALARMS = 0.01
 
 _WRONG = "its answers are not the target's"
@@ -17,7 +17,7 @@ _NOT_KNOWN = "whether its answers are the target's is not known"
 class AnswersCheck:
     """Whether a variant's outputs are the target's.
 
-    is_the_targets: False: shown not to be. True: nothing shows a difference. None: not known.
+    is_the_targets: False if they are shown to differ, True if nothing shows it, None if not known.
     words: the reason; empty if they are the target's.
     """
 
@@ -27,7 +27,7 @@ class AnswersCheck:
 
 
 def judged(found: likelihoods.ModelsCheck) -> AnswersCheck:
-    """Judge the likelihoods of one variant."""
+    """Judge whether a variant's outputs are the target's, by the likelihoods of their tokens."""
     is_the_targets: bool | None
     match found:
         case likelihoods.Likelihood():
@@ -65,7 +65,7 @@ def _greedy(found: likelihoods.GreedyLikelihood) -> tuple[bool, str]:
 
 
 def _by_draft(found: likelihoods.DraftLikelihood) -> tuple[bool | None, str]:
-    """Judge outputs wrong if the interval does not contain 0 and is not within the margin.
+    """Judge outputs wrong if `low` to `high` excludes 0 and is not within `DRAFT_MARGIN_NATS`.
 
     1% of correct servers are judged wrong by this rule.
     """

@@ -20,7 +20,7 @@ from draftworth.records.results import BlockResult, Limits, Price, RequestRecord
 LIMIT_SHARE = 0.95
 # Above this z, two shares of failures differ by more than chance (a two-sided test at 1%).
 _UNEQUAL_Z = 2.58
-# Above this share of excluded requests, figures may be the client's and not the server's.
+# Above this share of excluded requests, figures may show the client and not the server.
 MAX_EXCLUDED_SHARE = 0.2
 LATENCIES = (
     ("TTFT", "ttft_s", "ttft_p95_s"),
@@ -88,8 +88,8 @@ def limit_check(
 def highest_rate(
     blocks: Sequence[BlockResult], weights: Mapping[str, float], limits: Limits, variant: str
 ) -> Load | None:
-    """Return the highest measured rate such that a variant keeps the limits there and at every
-    lower one; None if it does not keep them at the lowest.
+    """Return the highest measured rate up to which a variant keeps the limits at every measured
+    rate; None if it does not keep them at the lowest.
 
     With too many failed requests the limits count as not kept.
     """
@@ -112,7 +112,7 @@ def _checks(
     for name, field, limit_field in LATENCIES:
         limit_s: float | None = getattr(limits, limit_field)
         if limit_s is not None:
-            # The prompts are the user's own, so requests are the sample here, and prompts are not.
+            # Each request counts as its own prompt: the user's prompts are no sample of others.
             samples = [
                 replace(place, prompt=str(number), value=value)
                 for number, (place, record) in enumerate(requests)
@@ -167,7 +167,7 @@ def _unequal(sides: Sequence[tuple[int, int]]) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Goodput:
-    """The rate of one variant's requests in a traffic that keep every limit, on one server.
+    """The rate at which one server of a variant completes requests that keep every limit.
 
     kept, requests: number of requests that keep every limit, and of all requests.
     usd: cost of a million output tokens of all requests; None without a price.

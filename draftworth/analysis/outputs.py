@@ -205,14 +205,14 @@ def tokens_before(divergences: Sequence[Divergence]) -> tuple[int, int] | None:
 
 
 # By rounding alone, correct servers differ at no more than this share of tokens. In most measured
-# outputs of 128 tokens it was 1% to 2%.
+# outputs of 128 tokens the share was 1% to 2%.
 ROUNDING_PER_TOKEN = 0.05
 
 
 def partings(
     run: Run, control: Sequence[BlockResult], transcripts: Transcripts, *, but: Collection[str]
 ) -> Iterator[AnswersCheck]:
-    """Yield a check for each variant and load, if outputs are greedy and `_floor` finds outputs.
+    """Yield a check for each variant and load with greedy outputs, if the floor shares a prompt.
 
     run: without its control. but: variants to skip, because a model has read their outputs.
     """
@@ -236,7 +236,7 @@ def partings(
 def _sooner_than(
     own: Mapping[str, OutputPair], floor: Mapping[str, OutputPair], said: str, *, alarms: float
 ) -> str:
-    """Say that outputs differ earlier than the floor's and than rounding explains; else empty.
+    """Say that outputs differ sooner than the floor's and than rounding explains; empty if not.
 
     own, floor: one pair per prompt, compared by token ids. said: name of the floor's outputs.
     alarms: the accepted share of false alarms among correct servers.

@@ -76,7 +76,7 @@ def _differences(run: Run, other: Run) -> Iterator[str]:
 
 
 def _different_prompts(run: Run, other: Run) -> Iterator[str]:
-    """Yield cases with other prompts; a run of fewer rounds may have sent only some of them."""
+    """Yield the cases whose prompts differ; a run of fewer rounds may lack some of the prompts."""
     ours, theirs = _prompts(run), _prompts(other)
     for case in sorted(ours.keys() & theirs.keys()):
         mine, others = ours[case], theirs[case]

@@ -50,7 +50,7 @@ def mean_of(field: str) -> Amounts:
 
 @dataclass(frozen=True, kw_only=True)
 class LogRatio:
-    """The logarithm of a ratio, with the part of each pair (or request) in its error."""
+    """The logarithm of a ratio. parts: what each pair or request adds to the logarithm's error."""
 
     value: float
     parts: tuple[Sample, ...]
@@ -104,7 +104,7 @@ class _Sums:
 def log_of_sums(
     requests: Sequence[tuple[Sample, T]], amounts: Callable[[T], tuple[float, float] | None]
 ) -> LogRatio | None:
-    """Return log(sum / sum) of one variant; None if it has no request or a sum is 0."""
+    """Return log(sum of numerators / sum of denominators); None if a sum is 0 or empty."""
     return log_of_traffic({"": requests}, {"": 1.0}, amounts)
 
 
@@ -113,7 +113,7 @@ def log_of_traffic(
     weights: Mapping[str, float],
     amounts: Callable[[T], tuple[float, float] | None],
 ) -> LogRatio | None:
-    """Return log(weighted mean of sum / sum by class); None if a denominator or the mean is 0."""
+    """Return log(weighted mean of the classes' ratios); None if a denominator or the mean is 0."""
     found = [
         (name, place, amount)
         for name in weights
@@ -192,7 +192,7 @@ def ratio_of_quantiles(
 ) -> statistics.Estimate | None:
     """Return variant / baseline of a quantile; None without samples or if a quantile is 0.
 
-    The interval ignores that both have the same prompts, so it is too wide, not too narrow.
+    The interval ignores that variant and baseline share prompts: too wide, not too narrow.
     """
     if not plain or not drafted:
         return None

@@ -19,7 +19,7 @@ class RepetitionFacts:
 
     cost_ratio: of this repetition only, with an interval clustered by prompts and blocks.
     is_whole: it measured every class and case of the traffic; only whole repetitions are counted.
-    slot, baseline_slot: those of the variant's and the baseline's server; None: not known.
+    slot, baseline_slot: slots of the variant's and the baseline's server; None: not known.
     """
 
     traffic: str
@@ -118,8 +118,8 @@ def shortfall(ratio: Estimate | None, *, target_width: float) -> Shortfall | Non
     if left > 0:
         needed = ratio.samples * (width**2 - of_prompts - of_repetitions) / left
         return Shortfall(requests=max(1, math.ceil(needed - 1e-9) - ratio.samples))
-    # The target of one part is what the other part leaves; it is the whole target if the other part
-    # is too wide by itself.
+    # The prompts' part has to fit into what the repetitions' part leaves of the target, and vice
+    # versa. A part that exceeds the target by itself is not subtracted.
     prompts_fit, repetitions_fit = of_prompts < wanted, of_repetitions < wanted
     for_prompts = wanted - (of_repetitions if repetitions_fit else 0.0)
     for_repetitions = wanted - (of_prompts if prompts_fit else 0.0)

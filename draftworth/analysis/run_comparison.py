@@ -55,7 +55,7 @@ def _ratio(runs: Sequence[Run], traffic: Traffic, variant: str) -> Estimate | No
 class Across:
     """A variant of this run compared with a variant of a run on another engine or device.
 
-    ratio: cost of a token in this run / in the other; of server seconds if a price is missing.
+    ratio: this run's cost of a token / the other's; in server seconds if a price is missing.
     usd: cost of a million output tokens in this run and in the other; None without a price.
     """
 
@@ -85,7 +85,7 @@ class Elsewhere:
 
 
 def is_same_experiment(run: Run, other: Run) -> bool:
-    """Return whether to call `changes`, not `elsewhere`.
+    """Return whether to compare the runs with `changes` instead of `elsewhere`.
 
     Runs with one variant each need `elsewhere`: they have no verdict that could have changed.
     """

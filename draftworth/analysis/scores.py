@@ -1,4 +1,4 @@
-"""Compares in pairs, with an interval, the scores that a user's program gave to outputs."""
+"""Compares the scores that a user's program gave to paired outputs, with an interval."""
 
 import math
 from collections import defaultdict
@@ -45,7 +45,7 @@ class ScoreComparison:
 
 
 def to_score(facts: RunFacts, transcripts: Transcripts) -> list[ToScore]:
-    """Return every pair without failed or excluded requests whose two outputs are known."""
+    """Return the pairs with both outputs known and no failed or excluded request."""
     return [
         ToScore(traffic=traffic, variant=variant.name, pair=pair)
         for group in facts.groups

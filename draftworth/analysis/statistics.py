@@ -21,10 +21,10 @@ class Estimate:
     """A figure with its interval and its sample; low and high are None without an interval.
 
     blocks: number of pairs of blocks, or of blocks of one variant.
-    repetitions: number of whole ones. With `clustering.MANY_REPETITIONS` or more they are a sample;
+    repetitions: number of whole repetitions. `clustering.MANY_REPETITIONS` or more are a sample;
         with fewer, the interval holds for the measured repetitions only.
-    prompts_width, repetitions_width: the part of `relative_width` that infinitely many rounds would
-        leave, because prompts differ, and because repetitions differ.
+    prompts_width, repetitions_width: the parts of `relative_width` that more rounds do not reduce,
+        due to differences between prompts and between repetitions.
     """
 
     value: float
@@ -102,7 +102,7 @@ def quantile_estimate(
 ) -> Estimate:
     """Return the value below which `share` (0 to 1) of the values lie, with its interval.
 
-    The ends of the interval are the quantiles at both ends of the interval of that share, whose
+    The ends of the interval are the quantiles at the ends of the interval of `share`, whose
     error is clustered (Woodruff 1952). There is no interval with fewer than `SAMPLES_BEYOND`
     samples beyond the quantile, or if an end would lie beyond every sample.
 
@@ -163,4 +163,4 @@ def at_least(successes: int, trials: int, share: float) -> float:
         )
         for n in range(successes, trials + 1)
     )
-    return min(1.0, chance)  # Rounding errors may exceed 1.
+    return min(1.0, chance)  # The rounded sum may exceed 1.

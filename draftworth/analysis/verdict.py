@@ -107,7 +107,7 @@ class Comparison:
     reason_has_floor: the reason mentions the noise floor already.
     compared_outputs: number of pairs whose outputs were compared; 0 if outputs were sampled.
     likeness: how often the variant's outputs, and the control's, equal the baseline's.
-    speedups: by metric, of the mean; above 1 if the variant is better than the baseline.
+    speedups: ratio of the means, by metric; above 1 if the variant is better than the baseline.
     ttft_ratio, ttft_p95_ratio: variant / baseline of the typical TTFT and of the 95th percentile,
         with 93% intervals.
     baseline_usd, variant_usd: cost of a million output tokens; None without a price.

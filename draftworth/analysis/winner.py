@@ -60,8 +60,8 @@ class Winner:
     traffic: the one that the headline is about, either the traffic mix or a class.
     figures: of every traffic and load; those of the headline's traffic are first.
     judged: the comparisons that the headline chose from.
-    cheaper_up_to: by prompt length (None: prompts keep their own), the highest concurrency at which
-        the winner is cheaper, as at all lower ones; empty if it is the baseline.
+    cheaper_up_to: by prompt length (None: prompts keep their own), the highest concurrency up to
+        which the winner is cheaper everywhere; empty if the winner is the baseline.
     longest_context_tokens: input + output of the winner's longest request; None if not counted.
     has_counters: the winner's server counted drafted and accepted tokens.
     """

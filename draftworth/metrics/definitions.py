@@ -49,7 +49,7 @@ UNITS = {
 class Metric:
     """One figure: its names, its unit, and how it is computed and shown.
 
-    field: the record's attribute, where requests have the figure; its column in CSV files.
+    field: its attribute of a request record, if requests have it; its column in CSV files.
     title: the full name. label: the short one; empty if not in the report's table of figures.
     formula, absent: how it is computed and when it is missing, for the table in `docs/metrics.md`.
     better: the direction that is better; None for a figure that is not compared.
@@ -58,7 +58,7 @@ class Metric:
     of_request: each request has a value. every_request: also one that failed or is excluded.
     has_speedup: the verdict states its ratio over pairs of requests.
     speculative_only: the baseline does not have it.
-    stands_in_for: another figure's field; CloudWatch gets this one if a block lacks that one.
+    stands_in_for: field of the figure that this one replaces in CloudWatch if a block lacks it.
     pooled: computes a variant's figure from its blocks; None: the median over its requests.
     """
 
@@ -143,7 +143,7 @@ def _throughput(blocks: Sequence[BlockResult], _: Price | None = None) -> float 
 
 
 def _tokens_per_step(blocks: Sequence[BlockResult], _: Price | None) -> float | None:
-    """Divide by the server's steps if it reports them for every request, else by the chunks."""
+    """Return tokens per step, by the server's steps if every request has them, else by chunks."""
     counted = _decoded(blocks)
     if not counted or any(r.tokens_per_verification is None for r in counted):
         return tokens_per_chunk(blocks)
@@ -187,7 +187,7 @@ def acceptance_by_requests(blocks: Sequence[BlockResult]) -> float | None:
 
 
 def _acceptance_estimated(blocks: Sequence[BlockResult], price: Price | None) -> float | None:
-    """Return the acceptance behind the tokens per step; None if `max_tokens_per_step` varies."""
+    """Return the acceptance that tokens per step imply; None if `max_tokens_per_step` varies."""
     most, *others = {block.max_tokens_per_step for block in blocks} or {None}
     tokens_per_step = _tokens_per_step(blocks, price)
     return None if others else explained_acceptance(tokens_per_step, most=most)

@@ -1,1 +1,1 @@
-"""Finds the best draft and window: predicts all costs, measures until no other may be better."""
+"""Finds the best draft and window by measuring until no other is likely to be better."""

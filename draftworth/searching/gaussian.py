@@ -16,7 +16,7 @@ _STANDARD = NormalDist()
 
 @dataclass(frozen=True, kw_only=True)
 class Gaussian:
-    """Normally distributed numbers, with their means and the covariance[i][j] of i and j."""
+    """Normally distributed numbers. covariance[i][j]: the covariance of the numbers i and j."""
 
     means: Sequence[float]
     covariance: Sequence[Sequence[float]]

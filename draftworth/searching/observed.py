@@ -39,7 +39,7 @@ def class_times(
 def measured_of(
     blocks: Sequence[BlockResult], traffic: Traffic, *, variant: str, baseline: str
 ) -> MeasuredCandidate | None:
-    """Return a candidate's cost against the baseline in the same rounds; None if not known."""
+    """Return a candidate's cost, relative to the baseline's in the same rounds; None: not known."""
     pairs = counting(paired(blocks, traffic, variant=variant, baseline=baseline))
     ratio = log_cost_ratio(pairs, traffic)
     if ratio is None:
@@ -62,7 +62,7 @@ def longer_than(
     """Return, by prompt class, which shares of a candidate's steps have more than 1, 2, ... tokens.
 
     The server's counters give the shares. Without counters, one acceptance is assumed for all
-    drafts of a step, and fitted to the mean tokens of a chunk. Classes without either are left out.
+    drafts of a step, and fitted to the mean tokens of a chunk. Classes with neither are left out.
     """
     own = [block for block in blocks if block.variant == variant]
     found = {}

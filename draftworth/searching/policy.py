@@ -4,7 +4,7 @@ Cost means the cost of a token with a candidate / without a draft: a part before
 plus step cost / tokens per step in each class. Tokens per step are predicted (`yields`). Step costs
 are fitted to all measured candidates, with correlated errors (`step_costs`). Of the candidates that
 may be cheaper than the best so far by more than `within`, the one with the lowest expected cost is
-next; if there is none, the search ends. At the start, the best is a cost of 1: without a draft.
+next; if there is none, the search ends. At the start, the best cost is 1, without a draft.
 (`benchmarks/search.py` shows how good the results are, and how many candidates are measured.)
 """
 
@@ -44,7 +44,7 @@ class ClassTimes:
 class MeasuredCandidate:
     """A candidate that was measured in the same rounds as the baseline.
 
-    cost: of a token / the baseline's. deviation: standard deviation of the cost's logarithm between
+    cost: relative to the baseline's. deviation: standard deviation of the cost's logarithm between
         rounds, not between prompts. first: the part of `cost` before the first token.
     """
 
@@ -55,7 +55,7 @@ class MeasuredCandidate:
 
 @dataclass(frozen=True, kw_only=True)
 class CandidateForecast:
-    """The expected cost of a token with a candidate / without a draft.
+    """The expected cost of a token with a candidate, divided by that without a draft.
 
     chance: probability that it beats the best so far by more than `within`; 0 if it is measured.
     gain: the expected improvement, as a share of the baseline's cost. step_cost: in baseline steps.
@@ -95,7 +95,7 @@ class SearchState:
 
     @property
     def next(self) -> Candidate | None:
-        """The candidate to measure next; None if no other may be better by more than `within`."""
+        """The candidate to measure next; None if no other is likely to be better by `within`."""
         open_ones = [c for c in self.candidates if c not in self.measured]
         if not self.measured:
             return first_candidate(open_ones) if open_ones else None
@@ -110,7 +110,7 @@ class SearchState:
 
     @property
     def sureness(self) -> float:
-        """A lower bound of the probability that no other is better by more than `within`."""
+        """A lower bound of the probability that none beats the best cost by more than `within`."""
         return max(0.0, 1 - math.fsum(f.chance for f in self.forecasts))
 
     @cached_property
@@ -156,7 +156,7 @@ class SearchState:
 
     @cached_property
     def _decoding(self) -> list[float]:
-        """Each candidate's cost without the part before the first token, for a step cost of 1."""
+        """Each candidate's cost after the first token, if its step costs one baseline step."""
         return [
             math.fsum(
                 t.weight * t.decoding_s / self.yields[c].tokens[name]
@@ -167,7 +167,7 @@ class SearchState:
         ]
 
     def _class_cost(self, candidate: Candidate, name: str, step_cost: float) -> float:
-        """Return the cost in one class; in all classes, TTFT grows by the same factor."""
+        """Return the cost in one class; TTFT is assumed to grow by one factor in all classes."""
         own = self.baseline[name]
         first_s = math.fsum(t.weight * t.first_s for t in self.baseline.values())
         slower = self._first(candidate) * self.baseline_s / first_s if first_s else 1.0
@@ -189,7 +189,7 @@ class SearchState:
     @cached_property
     def _costs(self) -> Gaussian:
         costs = self._costs_before
-        # One mean variance for all candidates: a candidate's few blocks estimate its own badly.
+        # Every candidate gets the mean variance: the few blocks of one estimate its own badly.
         squares = [seen.deviation**2 for seen in self.measured.values()]
         variance = math.fsum(squares) / len(squares) if squares else 0.0
         for candidate, seen in self.measured.items():

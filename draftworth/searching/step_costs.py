@@ -16,12 +16,12 @@ from draftworth.speculation import TOKENS_BEFORE_A_JUMP, step_cost
 _FIXED = 0.1
 _JUMP = 0.25
 _PER_CHECKED = 0.25
-# Cost per drafted token: a draft's own deviation / the common one; the least common deviation.
+# Cost per drafted token: ratio of a draft's own deviation to the common one; least common one.
 _OWN_PART = 0.25
 _LEAST_PER_DRAFTED = 0.05
 # Share of a draft's time that is proportional to its size; the rest is the same for all drafts.
 _BY_SIZE = 0.7
-# Between one window and the next, in addition to the parts above.
+# Standard deviation from one window to the next, in addition to the parts above.
 _UNEVEN = 0.008
 
 

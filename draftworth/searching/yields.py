@@ -16,8 +16,8 @@ from draftworth.records.search import Candidate
 
 # Deviation of a prediction from the text, as measured on servers (docs/estimate.md).
 FROM_TEXT = 0.005
-# Deviation of a prediction for a window that is e times longer or shorter than the nearest measured
-# one: up to the longest measured window, and beyond that.
+# Deviation of a prediction for a window e times as long or as short as the nearest measured one:
+# `_BETWEEN` up to the longest measured window, `_BEYOND` for longer ones.
 _BETWEEN, _BEYOND = 0.05, 0.15
 
 
@@ -25,7 +25,7 @@ _BETWEEN, _BEYOND = 0.05, 0.15
 class Yield:
     """Tokens per step, by prompt class.
 
-    anchor: logarithm of the nearest measured window. deviation: of the logarithm of `tokens`.
+    anchor: logarithm of the nearest measured window. deviation: that of log(`tokens`).
     """
 
     tokens: Mapping[str, float]
@@ -33,7 +33,7 @@ class Yield:
     deviation: float = FROM_TEXT
 
     def together(self, other: Yield, *, same_draft: bool) -> float:
-        """Return the covariance of both logarithms: predictions with one anchor share an error."""
+        """Return the covariance of log(tokens) with `other`; 0 if draft or anchor differ."""
         if not same_draft or self.anchor != other.anchor:
             return 0.0
         return min(self.deviation, other.deviation) ** 2
@@ -77,7 +77,7 @@ def from_measured(
 
 
 def _tokens(longer_than: Sequence[float], checked: int) -> float:
-    """Return 1 + the sum of `checked` shares; unmeasured ones shrink by the last measured ratio."""
+    """Return 1 + the sum of `checked` shares; missing shares continue the ratio of the last two."""
     parts = [*longer_than[:checked]]
     fall = longer_than[-1] / longer_than[-2] if len(longer_than) > 1 and longer_than[-2] else 0.5
     while len(parts) < checked:
@@ -86,7 +86,7 @@ def _tokens(longer_than: Sequence[float], checked: int) -> float:
 
 
 def _between(known: Sequence[tuple[float, float]], place: float) -> float:
-    """Interpolate the logarithm of the value between two places; with one, return its value."""
+    """Interpolate log(value) between two known (place, value); with one, return its value."""
     (first, value), (last, other) = known[0], known[-1]
     if last == first:
         return value
