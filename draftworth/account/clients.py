@@ -68,7 +68,7 @@ class DeniedError(AwsError):
     """AWS accepts the credentials, but they do not allow this call."""
 
 
-# Threads must not make clients of boto3's default session in parallel; clients are thread-safe.
+# boto3's clients are thread-safe, but its default session, which makes them, is not.
 _making = threading.Lock()
 
 
@@ -80,7 +80,7 @@ def client(service: str, region: str = "") -> Any:
 
 @contextmanager
 def explained(doing: str, *, region: str = "") -> Iterator[None]:
-    """Turn botocore's errors in the block into an AwsError that says "could not" and `doing`."""
+    """Turn botocore's errors in the `with` block into an AwsError: "could not", then `doing`."""
     try:
         yield
     except (ClientError, BotoCoreError) as error:
@@ -88,7 +88,7 @@ def explained(doing: str, *, region: str = "") -> Iterator[None]:
 
 
 def explanation(error: ClientError | BotoCoreError, doing: str, *, region: str = "") -> AwsError:
-    """Return an error that says what went wrong, where, and what to do next."""
+    """Return an error that says what failed, in which region, and what to do next."""
     # Without credentials no region was asked, so the message names no region.
     where = "" if isinstance(error, _NO_CREDENTIALS) else region
     failed = f"could not {doing} in {where}" if where else f"could not {doing}"

@@ -97,7 +97,7 @@ def find(kind: Kind, scope: Scope) -> Iterator[Leftover]:
     seen = set[tuple[str, str]]()
     for entry in _entries(kind, scope):
         values = {**_values(scope), "aws": f"aws {kind.lists[0]} --region {scope.region}", **entry}
-        # Schedules of two groups may have the same name; then only `remove` differs.
+        # Schedules in different groups may have the same name, so `remove` is compared too.
         id_, remove = (text.format_map(values) for text in (kind.id, kind.remove))
         if (id_, remove) in seen or not _is_ours(kind, scope, entry, id_):
             continue
@@ -169,7 +169,7 @@ def parse_arn(arn: str) -> tuple[str, str]:
 
 
 def find_in_tag_index(scope: Scope, *, known_better: Set[str]) -> Iterator[Leftover]:
-    """Yield tagged resources of kinds not in `known_better`; some may be deleted already."""
+    """Yield resources in AWS's index of tags, without the kinds `known_better` (ARN types)."""
     index = scope.client("resourcegroupstaggingapi")
     wanted = [{"Key": EXPERIMENT_TAG, "Values": [scope.experiment.name]}]
     arns = "ResourceTagMappingList[].ResourceARN"
@@ -200,7 +200,7 @@ def report_lines(report: Report, now: datetime) -> Iterator[str]:
 
 
 def other_lines(scope: Scope) -> Iterator[str]:
-    """Yield other experiments of the region, as `make destroy` may have got the wrong file."""
+    """Yield lines on the region's other experiments, in case `make destroy` got the wrong file."""
     try:
         existing = stacks(scope)
     except AwsError:

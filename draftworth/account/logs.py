@@ -21,7 +21,7 @@ from draftworth.planning.resolved import ResolvedNeuron, load_neuron
 from draftworth.records.codec import RecordError, load_object
 
 POLL_SECONDS = 5.0
-# Lines of several nodes arrive out of order, so each call begins this long before the newest.
+# Nodes' lines arrive out of order, so each call reads again from this long before the newest line.
 OVERLAP_MS = 60_000
 _UNITS_SECONDS = {"m": 60, "h": 3600, "d": 86_400}
 _MOST_DAYS = 31

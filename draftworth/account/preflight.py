@@ -110,7 +110,7 @@ def results(situation: Situation) -> Iterator[tuple[str, CheckResult]]:
 
 
 def result_of(one: Check, situation: Situation) -> CheckResult:
-    """Run a check; if it raises an error it fails, because the deploy may fail there too."""
+    """Run a check; an error counts as `fail`, because the same error may stop the deploy."""
     try:
         return one.run(situation)
     except clients.AwsError as error:

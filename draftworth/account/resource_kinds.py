@@ -51,14 +51,14 @@ class Kind(strict.StrictModel):
     listed entry. A string entry has the keys `Ref` (the string) and `Name` (its last part).
 
     lists: the service, boto3's name of the listing, and the JMESPath of the entries in its answer.
-    asks: the arguments of each call; `filters`: instead of them, the filter of each call.
+    asks: the arguments of each call. filters: names in `FILTERS`, one call each, without `asks`.
     ours: the function that recognises the experiment's entries.
-    tags: the operation that reads tags, its argument, and the entry's key that has the argument's
-    value; then the tag or else the name decides. Without `ours` and `tags` every entry is ours.
+    tags: the operation that reads a resource's tags, its argument, and the entry's key with the
+    argument's value. `Scope.owns` decides by the tags. Without `ours` and `tags` all are ours.
     name: what is shown beside the id; if it is empty, the tag `Name`.
-    created: the entry's key that has the time of creation.
-    usd: the name of a price in `list_prices.yaml` or `assumptions.yaml`; `amount`: the entry's key
-    that has the amount.
+    created: the entry's key with the time of creation.
+    usd: the name of a price in `list_prices.yaml` or `assumptions.yaml`.
+    amount: the entry's key with the number by which the price is multiplied.
     amend: the function that completes the `Leftover` of this kind.
     covers: the ARN type (`service:type`) that need not be looked up in the tag index, which lists
     deleted resources for a while.
@@ -85,7 +85,7 @@ class Kind(strict.StrictModel):
 
 
 class ListPrice(strict.StrictModel):
-    """A price in US dollars an hour or a month on the day `as_of`, of one piece or one GiB."""
+    """The price of one resource or one GiB on the day `as_of`, in US dollars an hour or a month."""
 
     usd: Annotated[float, Field(gt=0, allow_inf_nan=False)]
     per: Literal["hour", "month"]
@@ -109,9 +109,9 @@ def _prices() -> dict[str, ListPrice]:
 
 
 def monthly_usd(what: str, *, amount: float = 1) -> float | None:
-    """Return US dollars a month for `amount` pieces or GiB; None if no price is known.
+    """Return US dollars a month for `amount` resources or GiB; None if no price is known.
 
-    what: a name of `list_prices.yaml`, or of planning's `standing` costs, such as an instance type.
+    what: a name in `list_prices.yaml`, or in `standing` of `assumptions.yaml` (an instance type).
     """
     if price := _prices().get(what):
         return price.usd * amount * (HOURS_A_MONTH if price.per == "hour" else 1)
@@ -168,7 +168,7 @@ def _reservation_is_ours(scope: Scope, entry: Entry) -> bool:
 
 
 def _log_group_is_ours(scope: Scope, entry: Entry) -> bool:
-    """Recognise a log group by its name, maybe shortened: services create it without tags."""
+    """Recognise a log group by its name, even shortened, because services create it untagged."""
     name = entry["logGroupName"]
     if not name.startswith(_FUNCTION_LOGS):
         return f"/{scope.names.cluster}/" in name
@@ -235,7 +235,7 @@ def _bucket(scope: Scope, entry: Entry, found: Leftover) -> Leftover:
 
 
 def _why_kept(scope: Scope, name: str) -> str:
-    """Return why a bucket stays; CloudFormation keeps empty ones too, as it cannot look inside."""
+    """Return why a bucket stays; CloudFormation keeps empty buckets too, as it reads no content."""
     s3, aws = scope.client("s3"), scope.experiment.spec.aws
     holds = tags_of_bucket(s3, name).get(naming.HOLDS_TAG)
     if holds == naming.CHECKPOINTS and aws.keep_checkpoints:

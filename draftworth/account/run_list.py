@@ -21,7 +21,7 @@ from draftworth.planning.resolved import load_neuron
 from draftworth.records import codec, reading, results
 
 MOST_RUNS = 1_000
-# A page of a listing has 1,000 names, and some may be of files instead of runs.
+# At most this many pages of 1,000 names are read; some of the names may be files, not runs.
 _MOST_PAGES = 10
 _PARALLEL_READS = 8
 _RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")

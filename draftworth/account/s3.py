@@ -19,7 +19,7 @@ from draftworth.records.reading import is_file_name, parse_s3_url, read_end
 from draftworth.untrusted import DOCUMENT_LIMIT_BYTES, TooLargeError, one_line, read_at_most
 
 _PARALLEL_DOWNLOADS = 8
-# The largest allowed size of a file, by the first of these suffixes that its name has.
+# The largest allowed size of a file by suffix; the first suffix that its name ends with counts.
 _LIMITS_BYTES = {
     results.RESULT_SUFFIX: results.RESULT_LIMIT_BYTES,
     results.TRANSCRIPT_SUFFIX: transcripts.FILE_LIMIT_BYTES,
@@ -28,10 +28,10 @@ _LIMITS_BYTES = {
 
 
 def download_run(url: str, folder: Path) -> None:
-    """Download the files that `run.json` lists of the run at `s3://BUCKET/PREFIX`.
+    """Download the run at `s3://BUCKET/PREFIX`: `run.json` and the files that it lists.
 
-    For result files that it does not list, empty files are made, so that the report can name them.
-    If there is no run, no file is made.
+    A result file that `run.json` does not list is made as an empty file, so that the report can
+    name it. Without `run.json` no file is made.
     """
     bucket, prefix = parse_s3_url(url)
     start = f"{prefix.strip('/')}/".lstrip("/")

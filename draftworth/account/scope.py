@@ -60,7 +60,7 @@ class Scope:
 
 
 def of_stack(stack: str, name: str) -> bool:
-    """Return whether a name is the stack's or `STACK-LOGICALID-RANDOM`, as CloudFormation makes.
+    """Return whether a name is the stack's, or CloudFormation's form `STACK-LOGICALID-RANDOM`.
 
     `draftworth-x-network-...` is of experiment `x-network`, not `x`: logical ids have no hyphens.
     """

@@ -16,9 +16,10 @@ from draftworth.records.findings import StepCostCard
 
 @dataclass(frozen=True, kw_only=True)
 class TokenPrice:
-    """The price of a token without a draft, of decoding without prefill.
+    """The price of decoding a token without a draft; the prefill is not included.
 
-    node_share: the baseline's part of a node. step_s: seconds of a step with `requests` in flight.
+    node_share: the part of a node that the baseline pays for, 0 to 1.
+    step_s: seconds of a step with `requests` in flight.
     """
 
     usd_per_node_hour: float
@@ -46,7 +47,7 @@ def token_prices(experiment: ResolvedExperiment, card: StepCostCard) -> dict[str
     """
     serving, price = checked_serving(card), experiment.price
     ours = run_specification.serving_facts(experiment)
-    # `decoding` is not compared: the baseline's step takes as long, whatever the variants are.
+    # `decoding` is not compared, because other variants do not change the baseline's step latency.
     if price is None or replace(serving, decoding=ours.decoding) != ours:
         return {}
     plain = {

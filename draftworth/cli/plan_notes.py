@@ -61,7 +61,7 @@ def _block_advice(run: RunForecast, block: capacity_block.PaidBlock) -> Iterator
 
 
 def _needed(run: RunForecast, needed: assumptions.Bounds) -> Iterator[assumptions.Bounds]:
-    """Yield the minutes that a run needs; for a search: at least, on average, and at most."""
+    """Yield a run's minutes; those of a search at its shortest, on average, and at its longest."""
     if search := run.search:
         certain = needed.worst - run.others_minutes.worst
         average = certain + search.further_minutes(search.extent.average).worst
@@ -109,7 +109,7 @@ def _stop_advice(run: RunForecast) -> Iterator[str]:
     if run.search is None:
         return
     spans, last = run.unlimited.worst.spans, run.search.extent.certain[-1].variant
-    # `search.stop` cannot leave out the first candidate.
+    # `search.stop` never leaves out the first candidate, so a single certain one gets no advice.
     begin = min(span.start for name, span in spans.items() if name.partition(" ")[2] == last)
     passed = begin - spans[NODE_START].end
     if len(run.search.extent.certain) > 1 and passed >= run.search.stop_minutes:

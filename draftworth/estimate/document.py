@@ -71,7 +71,7 @@ def _section(estimate: DraftEstimate, index: int) -> document.Section:
 
 
 def _costs(forecast: WindowForecast) -> Mapping[str, CostRange]:
-    """Return the cost of a token in each class; with several classes, the whole traffic's first."""
+    """Return a token's cost ratio by class; if there are several, the traffic mix comes first."""
     classes = forecast.class_cost_ratios
     return {TRAFFIC_MIX: forecast.cost_ratio, **classes} if len(classes) > 1 else classes
 

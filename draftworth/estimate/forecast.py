@@ -1,8 +1,8 @@
 """Forecasts what a token costs with a draft at every window, and whether the draft pays.
 
 Costs are counted in steps of the baseline, each of which yields one token. In decoding, without
-prefill, a token with a draft costs step cost / tokens per step. The cost of a step depends on the
-device; its tokens depend on target, draft and text, and have an interval over the prompts.
+prefill, a token with a draft costs a step's cost divided by its tokens. The cost of a step depends
+on the device. Its tokens depend on target, draft and text, and have an interval over the prompts.
 """
 
 import math
@@ -23,7 +23,7 @@ class WindowForecast:
     """The forecast of one window.
 
     checked: how many drafted tokens a step checks. tokens_per_step: by class.
-    cost_ratio: the cost of a token in decoding, variant / baseline.
+    cost_ratio: the cost of decoding a token, divided by the baseline's.
     is_measured: whether the step cost of exactly this window was measured.
     """
 
@@ -51,7 +51,7 @@ class WindowForecast:
 def _cost_ratio(
     step: CostRange, tokens: Mapping[str, Estimate], weights: Mapping[str, float]
 ) -> CostRange:
-    """Return a token's cost ratio; `weights` are the classes' parts of the output tokens."""
+    """Return a token's cost ratio; `weights` are the classes' shares of the output tokens."""
     total = sum(weights[name] for name in tokens)
     best = sum(weights[n] / (t.high or t.value) for n, t in tokens.items()) / total
     worst = sum(weights[n] / (t.low or t.value) for n, t in tokens.items()) / total
@@ -67,7 +67,7 @@ def forecast(
 ) -> list[WindowForecast]:
     """Return the forecast of every window.
 
-    found: tokens per step, as `yields` returns them. weights: parts of the output tokens by class.
+    found: tokens per step, as `yields` returns them. weights: output-token shares, by class.
     windows: how many drafted tokens a step checks, by window (`num_speculative_tokens`).
     """
     forecasts = []

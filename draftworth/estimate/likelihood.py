@@ -30,8 +30,8 @@ from draftworth.records.reading import Run
 from draftworth.records.readings import Output, Reading
 from draftworth.records.transcripts import Transcripts
 
-# Of a correct server's outputs, at most this part has a token beyond a near tie: the server and the
-# model in this check round differently.
+# At most this share of a correct server's outputs has a token beyond a near tie. The share is above
+# 0 because the server and the model in this check round differently.
 RIGHT_BEYOND = 0.05
 
 

@@ -180,7 +180,7 @@ def _all_outputs(
 
 
 def asked_of(prompt: Prompt) -> dict[str, Any]:
-    """Return the chat template's input, or the text that the model continues."""
+    """Return a prompt's messages and tools for the chat template, or the text to continue."""
     if prompt.text_to_continue is not None:
         return {"prompt": prompt.text_to_continue}
     tools = {"tools": prompt.tools} if prompt.tools else {}

@@ -89,7 +89,7 @@ def _prediction(
     prompt_class: str,
     checked: int,
 ) -> Prediction | None:
-    """Return the class's prediction; steps are those that the server counted, or else chunks."""
+    """Return a class's prediction; a request's steps are the server's count, or else its chunks."""
     tokens = steps = same = shown = 0
     predicted_steps = 0.0
     for record, reading in pairs:
@@ -102,7 +102,7 @@ def _prediction(
         # The prefill yields the first token.
         tokens += record.number_output_tokens - 1
         steps += counted
-        # A request's output may have another length than the reading's, so steps are scaled to it.
+        # The predicted steps are scaled from the reading's output length to the request's.
         predicted_steps += len(predicted) * (record.number_output_tokens - 1) / len(reading.hits)
         if len(chunks) == counted:
             shown += 1

@@ -73,7 +73,7 @@ def published_costs(low: float, high: float, source: str) -> StepCosts:
 
 
 def _scaled(measured: CostRange, part: float) -> CostRange:
-    """Return the cost of a window with `part` times the tokens of the only measured window."""
+    """Return the cost of a window with `part` times the drafted tokens of the measured window."""
     ends = [
         end
         for cost in (measured.low, measured.high)
@@ -156,7 +156,7 @@ _COPY_AGAIN = "next: copy the card again from the run's folder"
 
 
 def _in_baseline_steps(cost: StepCost, plain: StepCost | None) -> CostRange | None:
-    """Return step latency / the baseline's, from both intervals; None if one is not measured."""
+    """Return `cost` divided by `plain`, as the widest range; None if a latency is not measured."""
     if plain is None or not plain.step_latency_s or not cost.step_latency_s:
         return None
     return CostRange(

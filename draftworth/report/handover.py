@@ -204,7 +204,7 @@ def _commands(facts: RunFacts, found: Handover) -> Iterator[tuple[str, str]]:
         once_more += ", with a higher rerun in FILE"
         again = "make deploy EXPERIMENT=FILE"
     elif facts.run.blocks and not facts.run.result.class_weights:
-        # A run without class weights is one of `measure`.
+        # Only a run of `measure` has no class weights.
         again = _probe(facts, facts.run.blocks[0].load)
     else:
         urls = "" if serving else " --base-url URL --speculative-url URL --model NAME"

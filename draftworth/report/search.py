@@ -30,7 +30,7 @@ _STEPS = (0.5, 0.25, 0.1, 0.05, 0.02, 0.01)
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """A token's cost with `window` / its cost without a draft; `low`, `high`: its interval."""
+    """A token's cost with `window`, divided by its cost without a draft; its interval's ends."""
 
     window: float
     cost: float
@@ -42,7 +42,7 @@ class Point:
 class Curve:
     """The curve of one draft.
 
-    line: the joined points; filled: the measured ones; hollow: the predicted ones.
+    line: the points that a line joins. filled: the measured points. hollow: the predicted points.
     """
 
     name: str
@@ -145,7 +145,7 @@ def _classes(found: SearchResult) -> Sequence[str]:
 
 
 def _if_several(classes: Sequence[str]) -> Sequence[str]:
-    """Return the classes; none if there is only one, whose cost is that of the traffic."""
+    """Return the classes; if there is one class, none, because its cost is the whole traffic's."""
     return classes if len(classes) > 1 else []
 
 
@@ -204,7 +204,7 @@ def _predicted_and_measured(
 
 
 def _agree(predicted: CostInterval, measured: CostInterval) -> bool:
-    """Return whether the two differ by no more than chance explains, at 95%."""
+    """Return whether chance explains the difference of prediction and measurement, at 95%."""
     halves = ((known.high - known.low) / 2 for known in (predicted, measured))
     return abs(predicted.value - measured.value) <= math.hypot(*halves)
 

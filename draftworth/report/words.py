@@ -58,7 +58,7 @@ def price_words(price: Price) -> str:
 
 
 def dollars(amount: float) -> str:
-    """Return an amount as `8.60`, or below 1 USD with four digits."""
+    """Return an amount as `8.60`, or below 1 USD with four decimals, as `0.0860`."""
     return f"{amount:.{2 if amount >= 1 else 4}f}"
 
 

@@ -53,7 +53,7 @@ class Situation(Scope):
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """A check and its name in the table; it is skipped if it asks AWS and AWS cannot be asked."""
+    """A check and its name in the table; one that asks AWS is skipped after a gate has failed."""
 
     name: str
     run: Callable[[Situation], CheckResult]

@@ -82,8 +82,8 @@ def container_engine(situation: Situation) -> CheckResult:
     return passed(f"`{engine}` answers, for the measuring Job's image")
 
 
-# The values of aws-cdk-lib's default synthesizer; `tests/stacks/test_every_stack.py` compares both
-# with the synthesized assembly.
+# The qualifier and version of aws-cdk-lib's default synthesizer; a test compares them with the
+# synthesized assembly (`tests/stacks/test_every_stack.py`).
 DEFAULT_QUALIFIER = "hnb659fds"
 BOOTSTRAP_VERSION = 6
 _SECRETS = "secretsmanager"
@@ -235,7 +235,7 @@ def gated_models(situation: Situation) -> CheckResult:
 
 
 def compiled_graphs(situation: Situation) -> CheckResult:
-    """Check that no server would refuse its stored graph, because its node is paid by then."""
+    """Check that servers would accept their stored graphs, before their nodes cost money."""
     if situation.experiment.names.stack not in stack_states(situation):
         return passed("nothing is deployed yet: first starts compile")
     (listing,) = artifacts.listings([situation.experiment], bucket=None, now=situation.now)

@@ -7,7 +7,7 @@ from draftworth.experiment.aws import Spot
 from draftworth.planning.prices import price_doubt, price_renewal
 from draftworth.planning.timeline import forecast
 
-# The part by which the experiment's Spot price may differ from the zone's without a warning.
+# The relative difference between the experiment's and the zone's Spot price without a warning.
 SPOT_PRICE_TOLERANCE = 0.2
 
 
