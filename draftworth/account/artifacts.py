@@ -29,8 +29,8 @@ from draftworth.serving.dialects import KEY_LENGTH
 from draftworth.terminal import table_lines
 from draftworth.untrusted import TooLargeError, read_at_most
 
-# A folder without a manifest is of an interrupted or a running upload: the uploader tries again for
-# at most half an hour after its last file.
+# A folder without a manifest may belong to a running upload until this time after its newest file:
+# the uploader stops its retries after half an hour.
 LEFTOVER_AGE = timedelta(hours=1)
 _KEY = re.compile(rf"[0-9a-f]{{{KEY_LENGTH}}}")
 # An object of a bucket, as `list_objects_v2` returns it.
@@ -39,7 +39,7 @@ Entry = Mapping[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class StoredKey:
-    """The objects under one artifact key, and the reasons not to trust its manifest."""
+    """The objects under one artifact key, and the problems with its manifest."""
 
     key: str
     objects: Sequence[Entry]
@@ -108,7 +108,7 @@ def removals(
     found = []
     for key, entry in sorted(stored.items()):
         first, *others = sorted(entry.objects, key=lambda found: found["Key"] != manifest_key(key))
-        # A server that starts would read the manifest, even if it is not valid.
+        # An invalid manifest is deleted first too, because a starting server would read it.
         has_manifest = first["Key"] == manifest_key(key)
         if has_manifest and (key not in used or key in refused):
             reason = "no given experiment uses it" if key not in used else "it would be refused"

@@ -51,10 +51,10 @@ class Kind(strict.StrictModel):
     listed entry. A string entry has the keys `Ref` (the string) and `Name` (its last part).
 
     lists: the service, boto3's name of the listing, and the JMESPath of the entries in its answer.
-    asks: the arguments of each call. filters: names in `FILTERS`, one call each, without `asks`.
+    asks: the arguments of each call. filters: names in `FILTERS`, one call each, replacing `asks`.
     ours: the function that recognises the experiment's entries.
     tags: the operation that reads a resource's tags, its argument, and the entry's key with the
-    argument's value. `Scope.owns` decides by the tags. Without `ours` and `tags` all are ours.
+    argument's value. `Scope.owns` decides with them. Without `ours` and `tags` all are ours.
     name: what is shown beside the id; if it is empty, the tag `Name`.
     created: the entry's key with the time of creation.
     usd: the name of a price in `list_prices.yaml` or `assumptions.yaml`.

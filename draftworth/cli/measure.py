@@ -145,7 +145,7 @@ def find_cases(path: Path, *, most_tokens: int | None = None) -> tuple[Case, ...
 
 
 def load_of(given: argparse.Namespace) -> Load:
-    """Return the load that the options ask for; raise UserInputError if it is more than a round."""
+    """Return the load; raise UserInputError if the concurrency exceeds the requests per case."""
     if given.requests_per_second is not None:
         return PoissonLoad(requests_per_second=given.requests_per_second)
     concurrency, requests = given.concurrency, given.requests_per_case

@@ -81,7 +81,7 @@ def cpu_nodes(situation: check.Situation) -> check.CheckResult:
 
 
 def add_ons(situation: check.Situation) -> check.CheckResult:
-    """Check that EKS has every add-on for this Kubernetes version, the S3 driver from v2 on."""
+    """Check that EKS has each add-on for this Kubernetes version, and S3 driver v2 or later."""
     versions = {name: _versions(situation, name) for name in ADD_ONS}
     pinned = situation.experiment.spec.aws.pins.add_ons
     known = {(name, found["addonVersion"]) for name in ADD_ONS for found in versions[name]}

@@ -66,10 +66,10 @@ class Need:
 
 @dataclass(frozen=True, kw_only=True)
 class Offer:
-    """Nodes in a zone at a price: paid by the hour (EC2 may have none), or as a Capacity Block.
+    """Nodes in a zone at a price by the hour (EC2 may lack capacity), or as a Capacity Block.
 
     usd: what the plan costs with this offer.
-    use: the part of the paid time that the plan uses.
+    use: how much of the paid time the plan uses, as text.
     purchase: lines that say how to buy the block; empty for nodes that a deploy starts.
     capacity: further keys of `aws.capacity`.
     hindrance: why the offer cannot be bought or used now; empty if no reason is known.
@@ -168,7 +168,7 @@ class SpotPrice:
 def spot_prices(
     region: Region, instance_type: str, now: datetime, **where: str
 ) -> Mapping[str, SpotPrice]:
-    """Return Spot prices by zone, if a zone has one; `where`: further arguments of the call."""
+    """Return Spot prices by zone, for zones with a price; `where`: more arguments of the call."""
     entries = region.list_all(
         f"read the Spot price of {instance_type}",
         "ec2",
@@ -203,7 +203,7 @@ _ID = re.compile(r"[A-Za-z0-9-]{1,100}")
 
 
 def block_offerings(region: Region, need: Need, now: datetime) -> list[Mapping[str, Any]]:
-    """Return offerings for the plan's nodes, of the shortest duration that holds the worst case."""
+    """Return offerings for the plan's nodes, with the shortest duration for its worst case."""
     hours = (need.minutes.worst * 60 + deployment.BLOCK_MARGIN_SECONDS) / 3600
     days = next((days for days in _DAYS if 24 * days >= hours), _DAYS[-1])
     size = next((size for size in _SIZES if size >= need.nodes), need.nodes)
