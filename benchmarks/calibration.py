@@ -17,8 +17,9 @@ from itertools import chain
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.planted import BASELINE, CLASS, LOADS, VARIANT, Cell, PlantedRun
+from benchmarks.planted import BASELINE, LOADS, VARIANT, Cell, PlantedRun
 from draftworth.analysis import clustering, pairing, statistics, verdict
+from draftworth.analysis.control import without_control
 from draftworth.records.findings import Judgement
 
 BOUNDARY = 1 / (1 + verdict.INDIFFERENCE)
@@ -47,12 +48,12 @@ def planted_run(cell: Cell, seed: int) -> tuple[JudgedRun, ...]:
     """Draw a run of a cell with the deployed stopping rule; return the verdict at each load."""
     run = PlantedRun(cell, seed)
     run.measure()
-    measured, control = verdict.without_control(run.blocks)
+    measured, control = without_control(run.blocks)
     return tuple(
         JudgedRun(
             comparison=verdict.compare(
                 measured,
-                pairing.Traffic(weights={CLASS: 1.0}, load=load),
+                pairing.Traffic(weights=cell.traffic, load=load),
                 variant=VARIANT,
                 baseline=BASELINE,
                 control=control,

@@ -8,6 +8,7 @@ the servers has a factor for all cases: log-normal over repetitions, with mean 1
 
 import math
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -47,6 +48,13 @@ class Cell:
         of measured loads, which share the rounds.
     slots: standard deviation of the second slot's factor, drawn for each run. The two servers of a
         control differ by this factor and by that of a start.
+    weights: by case, its share of the traffic; each case is a class then.
+    prompts_of, tokens_of: by case, its number of prompts and a factor on its output tokens.
+    lengths: standard deviation of the logarithm of each case's own factor on its output tokens.
+    block_error: standard deviation of a block's random factor.
+    stalls: (share of the variant's requests that stall, factor on their time).
+    slow_starts: (share of the variant's starts that are slow, factor on their cost).
+    ttft_ratios: (TTFT ratio, probability) to draw from for each prompt.
     """
 
     cost_ratio: float
@@ -63,7 +71,26 @@ class Cell:
     loads: int = 1
     control: bool = False
     slots: float = 0.0
+    weights: tuple[float, ...] = ()
+    prompts_of: tuple[int, ...] = ()
+    tokens_of: tuple[float, ...] = ()
+    lengths: float = 0.0
+    block_error: float = _BLOCK_ERROR
+    stalls: tuple[float, float] = (0.0, 1.0)
+    slow_starts: tuple[float, float] = (0.0, 1.0)
+    ttft_ratios: tuple[tuple[float, float], ...] = ()
     sampling: Sampling = field(default=SAMPLING)
+
+    @property
+    def traffic(self) -> Mapping[str, float]:
+        """Each class's share of the output tokens."""
+        return {f"{CLASS}-{i}": w for i, w in enumerate(self.weights)} or {CLASS: 1.0}
+
+    def prompts_in(self, case: int) -> int:
+        return self.prompts_of[case] if self.prompts_of else self.prompts
+
+    def class_of(self, case: int) -> str:
+        return f"{CLASS}-{case}" if self.weights else CLASS
 
     @property
     def rounds(self) -> int:
@@ -96,11 +123,7 @@ class PlantedRun:
         # A separate generator, so that cells with other repetitions have the same prompts.
         of_starts = random.Random(f"starts {seed}")  # noqa: S311
         self.starts, self._control_starts = (
-            [
-                of_starts.lognormvariate(-(cell.between**2) / 2, cell.between)
-                for _ in range(cell.repetitions)
-            ]
-            for _ in range(2)
+            [_start(cell, of_starts) for _ in range(cell.repetitions)] for _ in range(2)
         )
         self._second_slot = of_starts.lognormvariate(-(cell.slots**2) / 2, cell.slots)
 
@@ -116,16 +139,19 @@ class PlantedRun:
         per_round = cell.sampling.requests_per_round
         last = cell.rounds * len(self._cases) * 2
         for index, (case, prompts) in enumerate(self._cases.items()):
+            if cell.class_of(index) not in turn.classes:
+                continue
             first = (turn.number - 1) * per_round
             chosen = [prompts[(first + i) % len(prompts)] for i in range(per_round)]
             measured = turn.stage.measured
             for endpoint in measured if (index + turn.number) % 2 else measured[::-1]:
                 number, side = len(self.blocks), endpoint.variant
-                error = self._generator.gauss(0, _BLOCK_ERROR)
+                error = self._generator.gauss(0, cell.block_error)
                 factor = math.exp(self._drift * number / last + error)
                 factor *= self._server(endpoint, turn.stage.repetition)
                 records = (_record(cell, side, p, factor, self._generator) for p in chosen)
-                self.blocks.append(_block(number, turn, case, side, tuple(records)))
+                place = (cell.class_of(index), case, side)
+                self.blocks.append(_block(number, turn, place, tuple(records)))
 
     def _server(self, endpoint: Endpoint, repetition: int) -> float:
         starts = {VARIANT: self.starts, CONTROL: self._control_starts}.get(endpoint.variant)
@@ -143,9 +169,23 @@ def planted_blocks(cell: Cell, *, rounds: int, seed: int) -> list[BlockResult]:
     run = PlantedRun(cell, seed)
     (stage,) = stages(planted_spec(cell))
     for number in range(1, rounds + 1):
-        classes = frozenset({CLASS})
+        classes = frozenset(cell.traffic)
         run.add(Round(stage=stage, load=LOADS[0], number=number, classes=classes))
     return run.blocks
+
+
+def _start(cell: Cell, generator: random.Random) -> float:
+    """Draw the factor of a start; its mean is 1."""
+    factor = generator.lognormvariate(-(cell.between**2) / 2, cell.between)
+    share, times = cell.slow_starts
+    if not share:
+        return factor
+    return factor * (times if generator.random() < share else 1.0) / _mean(share, times)
+
+
+def _mean(share: float, times: float) -> float:
+    """Return the mean of a factor that is `times` with probability `share`, and otherwise 1."""
+    return 1 + share * (times - 1)
 
 
 def _case_name(case: int) -> str:
@@ -156,21 +196,28 @@ def _prompts(cell: Cell, case: int, generator: random.Random) -> list[PlantedPro
     def factor(mean: float, spread: float) -> float:
         return mean * generator.lognormvariate(-(spread**2) / 2, spread)
 
-    def gain() -> float:
-        if not cell.gains:
-            return factor(cell.cost_ratio, cell.spread)
-        ratios, probabilities = zip(*cell.gains, strict=True)
-        return float(generator.choices(ratios, probabilities)[0])
+    def one_of(choices: tuple[tuple[float, float], ...]) -> float:
+        values, probabilities = zip(*choices, strict=True)
+        return float(generator.choices(values, probabilities)[0])
+
+    def ttft_ratio() -> float:
+        if cell.ttft_ratios:
+            return one_of(cell.ttft_ratios)
+        return math.exp(generator.gauss(math.log(1 + TTFT_MARGIN), _TTFT_SPREAD / 2))
+
+    mean_tokens = 300 * (cell.tokens_of[case] if cell.tokens_of else 1.0)
+    if cell.lengths:
+        mean_tokens *= factor(1.0, cell.lengths)
 
     return [
         PlantedPrompt(
             id=f"case-{case}-{index}",
-            tokens=max(8, round(300 * factor(1.0, _LENGTH_SPREAD))),
-            cost_ratio=gain(),
+            tokens=max(8, round(mean_tokens * factor(1.0, _LENGTH_SPREAD))),
+            cost_ratio=one_of(cell.gains) if cell.gains else factor(cell.cost_ratio, cell.spread),
             ttft_factor=factor(1.0, _TTFT_SPREAD),
-            ttft_ratio=math.exp(generator.gauss(math.log(1 + TTFT_MARGIN), _TTFT_SPREAD / 2)),
+            ttft_ratio=ttft_ratio(),
         )
-        for index in range(cell.prompts)
+        for index in range(cell.prompts_in(case))
     ]
 
 
@@ -184,6 +231,9 @@ def _record(
     factor *= math.exp(generator.gauss(0, _REQUEST_ERROR))
     if cell.outliers and generator.random() < cell.outliers:
         factor *= 5
+    stalled, times = cell.stalls
+    if side == VARIANT and stalled:
+        factor *= (times if generator.random() < stalled else 1.0) / _mean(stalled, times)
     ratio, ttft_ratio = (prompt.cost_ratio, prompt.ttft_ratio) if side == VARIANT else (1.0, 1.0)
     e2e_s = _BASELINE_S_PER_TOKEN * prompt.tokens * ratio * factor
     ttft_s = min(_TTFT_S * prompt.ttft_factor * ttft_ratio * factor, e2e_s)
@@ -213,13 +263,14 @@ _FAILED = partial(
 
 
 def _block(
-    number: int, turn: Round, case: str, side: str, requests: tuple[RequestRecord, ...]
+    number: int, turn: Round, place: tuple[str, str, str], requests: tuple[RequestRecord, ...]
 ) -> BlockResult:
+    prompt_class, case, side = place
     return BlockResult(
         run_id="planted",
         experiment="planted",
         variant=side,
-        prompt_class=CLASS,
+        prompt_class=prompt_class,
         case=case,
         repetition=turn.stage.repetition,
         round=turn.number,
@@ -263,9 +314,11 @@ def planted_spec(cell: Cell) -> RunSpec:
         ),
         cases=tuple(
             Case(
-                prompt_class=CLASS,
+                prompt_class=cell.class_of(case),
                 name=_case_name(case),
-                prompts=tuple(Prompt(id=str(i), messages=_MESSAGES) for i in range(cell.prompts)),
+                prompts=tuple(
+                    Prompt(id=str(i), messages=_MESSAGES) for i in range(cell.prompts_in(case))
+                ),
             )
             for case in range(cell.cases)
         ),
@@ -273,7 +326,7 @@ def planted_spec(cell: Cell) -> RunSpec:
         load_generator="asyncio",
         sampling=cell.sampling,
         parallel=False,
-        class_weights={CLASS: 1.0},
+        class_weights=cell.traffic,
         price=None,
         ready_deadline_seconds=None,
         repetitions=cell.repetitions,

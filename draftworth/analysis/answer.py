@@ -8,7 +8,7 @@ from draftworth.analysis.facts import RunFacts, VariantFacts
 from draftworth.analysis.ladder import Contexts, Ladder
 from draftworth.analysis.pairing import TRAFFIC_MIX
 from draftworth.analysis.statistics import interval_of
-from draftworth.analysis.verdict import Comparison
+from draftworth.analysis.verdict import Comparison, best_of_many
 from draftworth.metrics.definitions import COST
 from draftworth.records.findings import Finding, Judgement, Verdict
 from draftworth.records.results import AS_SHIPPED
@@ -163,11 +163,11 @@ def _verdict_sentence(facts: RunFacts, asked: Sequence[Comparison]) -> str:
     rates = list(rate_sentences(facts))
     if rates and not any(c.traffic.load.has_cost_per_token for c in asked):
         return " ".join(rates)
-    best = best_of(asked)
+    best = best_of_many(best_of(asked), len(asked))
     among = f" (the best of {len(asked)} comparisons)" if len(asked) > 1 else ""
     answer = f"{_ANSWERS[best.judgement]}: {best.traffic.label}, {best.name}: {best.reason}{among}."
     floor = "" if best.clears_floor is not False else floor_sentence(best)
-    return " ".join([f"{answer}{floor}", *_reach_of(facts, best)])
+    return " ".join([f"{answer}{floor}{best.rare}", *_reach_of(facts, best)])
 
 
 def _reach_of(facts: RunFacts, best: Comparison) -> Iterator[str]:
@@ -218,7 +218,7 @@ def _finding(c: Comparison, who: str, more: str = "") -> Finding:
         noise_floor_low=c.floor.low if c.floor else None,
         noise_floor_high=c.floor.high if c.floor else None,
         clears_noise_floor=c.clears_floor,
-        sentence=f"{who}: {c.judgement}; {c.reason}.{more}",
+        sentence=f"{who}: {c.judgement}; {c.reason}.{more}{c.rare}",
     )
 
 

@@ -3,11 +3,12 @@
 from collections.abc import Iterator
 
 from draftworth.analysis.checks import ACCEPTANCE_TOLERANCE, SERVER_TOLERANCE, AcceptanceCheck
+from draftworth.analysis.control import noise_floor
 from draftworth.analysis.facts import RunFacts, VariantFacts
 from draftworth.analysis.likelihoods import judged_variants
 from draftworth.analysis.pairing import Traffic
 from draftworth.analysis.summary import groups_of, wrong_input_tokens
-from draftworth.analysis.verdict import Comparison, noise_floor
+from draftworth.analysis.verdict import Comparison
 from draftworth.records.results import RunResult
 
 

@@ -8,6 +8,12 @@ Multiway Clustering"), and is never below the variance clustered by only one of 
 D'Haultfoeuille and Guyonvarch 2021). Student's t has the degrees of freedom of the smaller sample.
 The strata are the cases of a class, which were chosen; clusters are a random sample in each.
 
+Degrees of freedom follow weight: a figure that depends mostly on three prompts is known as well as
+three prompts know it, however many others were measured. They are those of Satterthwaite, but for
+the variances that equally uncertain clusters would have by their weights. The estimated variances
+of few clusters are too uncertain for that (Bell and McCaffrey 2002, "Bias Reduction in Standard
+Errors for Linear Regression with Multi-Stage Samples"; docs/decisions/0015-the-verdict.md).
+
 With `MANY_REPETITIONS` or more, repetitions are a sample too. A start of the servers affects all
 cases, so repetitions are clustered across strata, and pairs of blocks are nested in repetitions.
 The t of few repetitions would make the prompts' part of the error far too wide, so each part has
@@ -39,6 +45,7 @@ class Sample:
     repetition: a name, unique over runs. side: the run, if two runs are compared, because the
         repetitions of each run are a sample of their own.
     case: the prompt's case, because a stratum may have several cases.
+    weight: how much of the estimate depends on this measurement, in any unit.
     """
 
     stratum: str
@@ -48,6 +55,7 @@ class Sample:
     repetition: str = ""
     side: str = ""
     case: str = ""
+    weight: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -55,7 +63,7 @@ class VariancePart:
     """A part of a variance, with the degrees of freedom of its estimate."""
 
     variance: float
-    degrees_of_freedom: int
+    degrees_of_freedom: float
 
     def half_width(self, confidence: float) -> float:
         t = student_t(0.5 + confidence / 2, self.degrees_of_freedom)
@@ -92,14 +100,14 @@ def spread(samples: Sequence[Sample]) -> Spread | None:
 
     None with fewer than `MIN_PROMPTS` prompts or with only one block: the error is not known then.
     """
-    by_prompt = _between(_sums((s.stratum, s.prompt, s.value) for s in samples))
-    by_block = _between(_sums((s.stratum, s.block, s.value) for s in samples))
+    of_prompts = _merged(_clusters((s.stratum, s.prompt, s) for s in samples))
+    of_blocks = _merged(_clusters((s.stratum, s.block, s) for s in samples))
     prompts = len({(s.stratum, s.prompt) for s in samples})
-    if by_prompt is None or by_block is None or prompts < MIN_PROMPTS:
+    if not of_prompts or not of_blocks or prompts < MIN_PROMPTS:
         return None
+    by_prompt, by_block = _part(of_prompts), _part(of_blocks)
     # `by_prompt` and `by_block` both contain the variance of single samples: subtract it once.
-    single = _between(_sums((s.stratum, str(i), s.value) for i, s in enumerate(samples)))
-    both = single.variance if single else 0.0
+    both = _variance(_merged(_clusters((s.stratum, str(i), s) for i, s in enumerate(samples))))
     most = max(by_prompt.variance, by_block.variance, by_prompt.variance + by_block.variance - both)
     degrees = min(by_prompt.degrees_of_freedom, by_block.degrees_of_freedom)
     by_repetition = _by_repetition(samples)
@@ -137,35 +145,45 @@ def _by_repetition(samples: Sequence[Sample]) -> VariancePart | None:
     whole = [len(names) for names in whole_repetitions(samples).values()]
     if min(whole) < MANY_REPETITIONS:
         return None
-    found = _between(_sums((s.side, s.repetition, s.value) for s in samples))
-    return found and VariancePart(found.variance, sum(count - 1 for count in whole))
+    found = _merged(_clusters((s.side, s.repetition, s) for s in samples))
+    return VariancePart(_variance(found), sum(count - 1 for count in whole))
 
 
 def _parts_between(
     samples: Sequence[Sample], by_prompt: VariancePart, by_repetition: VariancePart
 ) -> tuple[VariancePart, ...]:
     """Return the prompts' part (less the variance by prompt and repetition) and `by_repetition`."""
-    met = _between(_sums((s.stratum, f"{s.prompt}\n{s.repetition}", s.value) for s in samples))
-    both = met.variance if met else 0.0
+    met = _merged(_clusters((s.stratum, f"{s.prompt}\n{s.repetition}", s) for s in samples))
+    both = _variance(met)
     own = VariancePart(max(0.0, by_prompt.variance - both), by_prompt.degrees_of_freedom)
     return own, by_repetition
 
 
 def _lasting(samples: Sequence[Sample], by_repetition: VariancePart) -> VariancePart:
     """Return the repetitions' part that rounds do not reduce: less the variance of their blocks."""
-    blocks = _sums((f"{s.stratum}\n{s.repetition}", s.block, s.value) for s in samples)
+    blocks = _clusters((f"{s.stratum}\n{s.repetition}", s.block, s) for s in samples)
     several = {name: clusters for name, clusters in blocks.items() if len(clusters) > 1}
-    within = _between(several)
-    lasting = by_repetition.variance - (within.variance if within else 0.0)
+    lasting = by_repetition.variance - _variance(_merged(several))
     return VariancePart(max(0.0, lasting), by_repetition.degrees_of_freedom)
 
 
-@lru_cache(maxsize=1024)
-def student_t(probability: float, degrees_of_freedom: int) -> float:
+def student_t(probability: float, degrees_of_freedom: float) -> float:
     """Return the quantile of Student's t distribution at a probability of 0.5 to 1.
 
-    Bisects the distribution function, which is a finite series for whole degrees of freedom
-    (Abramowitz and Stegun 26.7.3 and 26.7.4).
+    degrees_of_freedom: at least 1. Between whole numbers the quantile is interpolated over 1 /
+    degrees, which makes it a little too large.
+    """
+    below = math.floor(degrees_of_freedom)
+    low, high = _student_t(probability, below), _student_t(probability, below + 1)
+    return high + (low - high) * (below / degrees_of_freedom * (below + 1) - below)
+
+
+@lru_cache(maxsize=1024)
+def _student_t(probability: float, degrees_of_freedom: int) -> float:
+    """Return the quantile for whole degrees of freedom.
+
+    Bisects the distribution function, which is a finite series then (Abramowitz and Stegun 26.7.3
+    and 26.7.4).
     """
     if degrees_of_freedom >= _MANY_DEGREES:
         return statistics.NormalDist().inv_cdf(probability)
@@ -192,35 +210,82 @@ def _central(angle: float, degrees_of_freedom: int) -> float:
     return 2 / math.pi * (angle + total) if odd else total
 
 
-Sums = dict[str, dict[str, float]]
+@dataclass(slots=True)
+class _Cluster:
+    """The sums of the values and weights of a cluster's samples."""
+
+    value: float = 0.0
+    weight: float = 0.0
 
 
-def _sums(samples: Iterable[tuple[str, str, float]]) -> Sums:
-    found: Sums = {}
-    for stratum, cluster, value in samples:
+Clusters = dict[str, dict[str, _Cluster]]
+
+
+def _clusters(samples: Iterable[tuple[str, str, Sample]]) -> Clusters:
+    """Sum up (stratum, cluster, sample) by stratum and cluster."""
+    found: Clusters = {}
+    for stratum, name, sample in samples:
         clusters = found.setdefault(stratum, {})
-        clusters[cluster] = clusters.get(cluster, 0.0) + value
+        if (cluster := clusters.get(name)) is None:
+            cluster = clusters[name] = _Cluster()
+        cluster.value += sample.value
+        cluster.weight += sample.weight
     return found
 
 
-def _between(sums: Sums) -> VariancePart | None:
-    """Return the variance of the sum of all clusters, as a random sample in each stratum.
+def _merged(clusters: Clusters) -> list[list[_Cluster]]:
+    """Return the clusters of each stratum, with at least two of them; empty if that cannot be.
 
     A stratum with one cluster shows no variance, so it is merged with another stratum; then the
-    difference between the two counts as variance. None if there is only one cluster in all.
+    difference between the two counts as variance.
     """
-    strata = [[*clusters.values()] for clusters in sums.values()]
-    lone = [value for values in strata if len(values) == 1 for value in values]
-    several = sorted((values for values in strata if len(values) > 1), key=len)
+    strata = [[*of_stratum.values()] for of_stratum in clusters.values()]
+    lone = [cluster for own in strata if len(own) == 1 for cluster in own]
+    several = sorted((own for own in strata if len(own) > 1), key=len)
     if len(lone) == 1 and several:
         several[0] = [*several[0], *lone]
-    elif lone:
+    elif len(lone) > 1:
         several.append(lone)
-    degrees = sum(len(values) - 1 for values in several)
-    if degrees < 1:
-        return None
-    variance = sum(len(v) / (len(v) - 1) * _squares(v) for v in several)
-    return VariancePart(variance, degrees)
+    return several
+
+
+def _variance(strata: Sequence[Sequence[_Cluster]]) -> float:
+    """Return the variance of the sum of all clusters, as a random sample in each stratum."""
+    return sum(len(own) / (len(own) - 1) * _squares([c.value for c in own]) for own in strata)
+
+
+def _part(strata: Sequence[Sequence[_Cluster]]) -> VariancePart:
+    return VariancePart(_variance(strata), _degrees_of_freedom(strata))
+
+
+def _degrees_of_freedom(strata: Sequence[Sequence[_Cluster]]) -> float:
+    """Return the degrees of freedom of a variance by what each cluster weighs.
+
+    For clusters with equal weights in one stratum, these are the number of clusters - 1.
+    """
+    known = [_expected(cluster.weight for cluster in own) for own in strata]
+    total = math.fsum(mean for mean, _ in known)
+    # Of two clusters at least, so only rounding could make it less than 1.
+    return max(1.0, total**2 / math.fsum(square for _, square in known)) if total else 1.0
+
+
+def _expected(weights: Iterable[float]) -> tuple[float, float]:
+    """Return a stratum's expected variance v, and v^2 / its degrees of freedom.
+
+    Let the cluster i have weight w_i = W s_i and let all clusters be equally uncertain. The
+    residuals are r - sum(s r), so the sum of (s_i residual_i)^2 is a quadratic form with a matrix
+    A = D - d s' - s d' + (s's) s s', where D has s_i^2 on its diagonal and d is D times 1. It has
+    trace(A)^2 / trace(A A) degrees of freedom, which are sums of powers of s.
+    """
+    given = [*weights]
+    whole = math.fsum(given)
+    if not whole:
+        return 0.0, 0.0
+    p2, p3, p4, p5 = (math.fsum((w / whole) ** n for w in given) for n in (2, 3, 4, 5))
+    trace = p2 - 2 * p3 + p2**2
+    of_square = p4 + 2 * p3**2 + 4 * p2 * p4 + p2**4 - 4 * p5 - 4 * p2**2 * p3
+    variance = whole**2 * p2
+    return variance, variance**2 * of_square / trace**2
 
 
 def _squares(values: Sequence[float]) -> float:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 from draftworth.analysis import checks
+from draftworth.analysis.control import without_control
 from draftworth.analysis.ladder import Contexts, Ladder, contexts_of, ladders_of
 from draftworth.analysis.likelihoods import AnswersCheck, judged, judged_variants
 from draftworth.analysis.limits import Goodput, goodput, highest_rate
@@ -13,7 +14,7 @@ from draftworth.analysis.pairing import Traffic, counting, paired, samples_of
 from draftworth.analysis.repetitions import RepetitionFacts, Shortfall, repetitions_of, shortfall
 from draftworth.analysis.statistics import Estimate, quantile_estimate
 from draftworth.analysis.summary import Group, VariantSummary, groups_of, summarize
-from draftworth.analysis.verdict import Comparison, compare, without_control
+from draftworth.analysis.verdict import Comparison, compare
 from draftworth.metrics import definitions
 from draftworth.metrics.definitions import Metric
 from draftworth.records.load import Load

@@ -59,8 +59,8 @@ class Pair:
     plain: RequestRecord
     drafted: RequestRecord
 
-    def sample(self, value: float) -> Sample:
-        return Sample(**{**vars(self.place), "value": value})
+    def sample(self, value: float, *, weight: float = 1.0) -> Sample:
+        return Sample(**{**vars(self.place), "value": value, "weight": weight})
 
 
 def paired(

@@ -16,8 +16,8 @@ from typing import TypeVar
 
 from draftworth.analysis import statistics
 from draftworth.analysis.clustering import Sample, spread
-from draftworth.analysis.pairing import Pair, Traffic
-from draftworth.records.results import RequestRecord
+from draftworth.analysis.pairing import Pair, Traffic, paired
+from draftworth.records.results import BlockResult, Price, RequestRecord
 
 T = TypeVar("T")
 # Returns what a request adds to numerator and denominator; None: the request's pair is left out.
@@ -93,12 +93,12 @@ class _Sums:
     def total(self) -> float:
         return math.fsum(w * self.over[c] / self.under[c] for c, w in self.weights.items())
 
-    def part(self, prompt_class: str, over: float, under: float) -> float:
-        """Return a request's part in the error of the logarithm of the total."""
+    def part(self, prompt_class: str, over: float, under: float) -> tuple[float, float]:
+        """Return a request's part in the error of the logarithm of the total, and its weight."""
         sum_over, sum_under = self.over[prompt_class], self.under[prompt_class]
         share = self.weights[prompt_class] * sum_over / sum_under / self.total
         moved = over / sum_over if sum_over else 0.0
-        return share * (moved - under / sum_under)
+        return share * (moved - under / sum_under), share * moved
 
 
 def log_of_sums(
@@ -127,7 +127,11 @@ def log_of_traffic(
     sums = _Sums(over, under, weights)
     if not all(under.values()) or not sums.total:
         return None
-    parts = tuple(replace(place, value=sums.part(name, *a)) for name, place, a in found)
+    parts = tuple(
+        replace(place, value=value, weight=weight)
+        for name, place, amounts_of in found
+        for value, weight in [sums.part(name, *amounts_of)]
+    )
     return LogRatio(value=math.log(sums.total), parts=parts)
 
 
@@ -153,19 +157,46 @@ def log_ratio_of_sums(
     if not (baseline.total and variant.total):
         return None
     parts = tuple(
-        pair.sample(
-            variant.part(pair.prompt_class, *drafted) - baseline.part(pair.prompt_class, *plain)
-        )
+        pair.sample(value - other, weight=weight + others)
         for pair, (plain, drafted) in found
+        for value, weight in [variant.part(pair.prompt_class, *drafted)]
+        for other, others in [baseline.part(pair.prompt_class, *plain)]
     )
     return LogRatio(value=math.log(variant.total / baseline.total), parts=parts)
 
 
-def log_cost_ratio(pairs: Sequence[Pair], traffic: Traffic) -> LogRatio | None:
-    """Return log(variant / baseline) of the cost of an output token; None if it is not known."""
+def log_cost_ratio(
+    pairs: Sequence[Pair], traffic: Traffic, *, factor: float = 1.0
+) -> LogRatio | None:
+    """Return log(variant / baseline) of the cost of an output token; None if it is not known.
+
+    factor: the variant's share of a node / the baseline's.
+    """
     if not traffic.load.has_cost_per_token:
         return None
-    return log_ratio_of_sums(pairs, traffic.weights, cost_amounts)
+    found = log_ratio_of_sums(pairs, traffic.weights, cost_amounts)
+    return found.times(factor) if found else None
+
+
+def cost_ratio(
+    blocks: Sequence[BlockResult],
+    traffic: Traffic,
+    *,
+    variant: str,
+    baseline: str,
+    price: Price | None = None,
+) -> statistics.Estimate | None:
+    """Return variant / baseline of the cost of an output token, with its interval."""
+    pairs = paired(blocks, traffic, variant=variant, baseline=baseline)
+    known = log_cost_ratio(pairs, traffic, factor=share_ratio(price, variant, baseline))
+    return known.estimate() if known else None
+
+
+def share_ratio(price: Price | None, variant: str, baseline: str) -> float:
+    """Return the variant's share of a node / the baseline's; 1 if the shares are not known."""
+    shares = price.node_shares if price else {}
+    own, others = shares.get(variant), shares.get(baseline)
+    return own / others if own and others else 1.0
 
 
 def ratio_of_typical(

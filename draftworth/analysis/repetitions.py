@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from draftworth.analysis.clustering import whole_repetitions
 from draftworth.analysis.pairing import paired, repetition_of
-from draftworth.analysis.ratios import log_cost_ratio
+from draftworth.analysis.ratios import cost_ratio, log_cost_ratio
 from draftworth.analysis.statistics import Estimate
-from draftworth.analysis.verdict import Comparison, cost_ratio
+from draftworth.analysis.verdict import Comparison
 from draftworth.records.reading import Run
 from draftworth.records.results import BlockResult
 

@@ -3,99 +3,37 @@
 The verdict is on the cost ratio: the cost of an output token with the variant / with the baseline
 (`ratios`). A verdict holds only if the latency limits of the user's service are kept.
 docs/decisions/0015-the-verdict.md says why it is not on the ratio of inter-token latencies.
-
-The noise floor is the cost ratio of two servers without speculation (the control).
-docs/decisions/0019-between-repetitions.md says why a verdict has to clear the noise floor.
+Where a control was measured, a verdict has to clear its noise floor (`control`).
 """
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from draftworth.analysis import ratios
-from draftworth.analysis.clustering import MANY_REPETITIONS, MIN_PROMPTS
+from draftworth.analysis import rare, ratios
+from draftworth.analysis.clustering import MANY_REPETITIONS, MIN_PROMPTS, Spread, spread
+from draftworth.analysis.control import clears, noise_floor, why_not_decided
 from draftworth.analysis.likelihoods import AnswersCheck
 from draftworth.analysis.limits import LimitCheck, limit_check, why_not_comparable
 from draftworth.analysis.outputs import Likeness, likeness, output_pairs
 from draftworth.analysis.pairing import Pair, Traffic, counting, paired, weighted
-from draftworth.analysis.statistics import Estimate, interval_of, within
+from draftworth.analysis.statistics import CONFIDENCE, Estimate, ratio_estimate, within
 from draftworth.metrics import definitions
 from draftworth.metrics.definitions import COST, INTER_TOKEN_LATENCY, TTFT, Metric
 from draftworth.records.findings import Judgement
 from draftworth.records.results import AS_SHIPPED, CONTROL, BlockResult, Limits, Price
 from draftworth.records.transcripts import Transcripts
 
-
-def without_control(
-    blocks: Sequence[BlockResult],
-) -> tuple[tuple[BlockResult, ...], tuple[BlockResult, ...]]:
-    """Return the blocks that variants are judged by, and all blocks of the control's rounds.
-
-    In those rounds the control is compared with the baseline, and no variant is measured.
-    """
-    rounds = {_round(block) for block in blocks if block.variant == CONTROL}
-    return (
-        tuple(block for block in blocks if _round(block) not in rounds),
-        tuple(block for block in blocks if _round(block) in rounds),
-    )
-
-
-def _round(block: BlockResult) -> tuple[object, ...]:
-    return block.run_id, block.load, block.round
-
-
-def noise_floor(
-    control: Sequence[BlockResult], traffic: Traffic, *, baseline: str, limits: Limits
-) -> tuple[Estimate | None, str]:
-    """Return the cost ratio control / baseline with its interval, and an empty string.
-
-    Without a noise floor, return None and the reason.
-    """
-    if why := why_not_comparable(control, traffic, limits, (baseline, CONTROL)):
-        return None, why
-    floor = cost_ratio(control, traffic, variant=CONTROL, baseline=baseline)
-    if interval_of(floor):
-        return floor, ""
-    return None, f"its pairs in {traffic.label} give no interval"
-
-
-def clears(judgement: Judgement, ratio: Estimate | None, floor: Estimate | None) -> bool | None:
-    """Return whether the cost ratio's interval lies outside the noise floor, on the verdict's side.
-
-    None if the verdict is neither cheaper nor more expensive, or if an interval is missing.
-    """
-    own, noise = interval_of(ratio), interval_of(floor)
-    if own is None or noise is None:
-        return None
-    if judgement == "cheaper per token":
-        return own[1] < noise[0]
-    return noise[1] < own[0] if judgement == "more expensive" else None
-
-
-def why_not_decided(judgement: Judgement, ratio: Estimate | None, floor: Estimate | None) -> str:
-    """Say why the noise floor makes a verdict on the cost inconclusive; empty if it does not.
-
-    If two servers without speculation are shown to differ, a variant that differs by no more than
-    they do shows no effect of speculation.
-    """
-    noise = interval_of(floor)
-    if clears(judgement, ratio, floor) is not False or noise is None or noise[0] <= 1 <= noise[1]:
-        return ""
-    return (
-        f", but on a second server without speculation it costs {noise[0] - 1:+.1%} to "
-        f"{noise[1] - 1:+.1%}: so much may be no effect of speculation"
-    )
-
-
 _NO_LIMITS = Limits()
 _NO_TRANSCRIPTS: Transcripts = {}
 # A cost within a factor of 1.05 of the baseline's counts as equal: not worth a second model.
 INDIFFERENCE = 0.05
-# TTFT counts as unchanged if its whole interval is within a factor of 1.1 of the baseline's.
-TTFT_MARGIN = 0.1
-# Two one-sided tests at 3.5%: if the true ratio is at the margin, at most 5% of simulated runs say
-# `unchanged` (docs/calibration.md). With tests at 5%, up to 6% of these runs said so.
-TTFT_CONFIDENCE = 0.93
+# TTFT counts as unchanged if its whole interval is within a factor of 1.1 of the baseline's, with
+# at least so many prompts. If the true ratio is at the margin because 15% of prompts wait 1.5 times
+# as long, 5% of simulated runs with 32 prompts say `unchanged`, and 8% of those with 16.
+TTFT_MARGIN, UNCHANGED_PROMPTS = 0.1, 32
 TTFT_TAIL = 0.95
+_ON_COST: tuple[Judgement, ...] = ("cheaper per token", "no difference", "more expensive")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,13 +41,15 @@ class Comparison:
     """One variant compared with the baseline in a traffic.
 
     cost_ratio: variant / baseline of the cost of an output token; None where it is not known.
+    error: of the logarithm of `cost_ratio`.
+    rare: sentences on extreme requests, and on what the sample may not have shown.
     floor: the noise floor; None: not measured.
     reason_has_floor: the reason mentions the noise floor already.
     compared_outputs: number of pairs whose outputs were compared; 0 if outputs were sampled.
     likeness: how often the variant's outputs, and the control's, equal the baseline's.
     speedups: ratio of the means, by metric; above 1 if the variant is better than the baseline.
     ttft_ratio, ttft_p95_ratio: variant / baseline of the typical TTFT and of the 95th percentile,
-        with 93% intervals.
+        with 95% intervals.
     baseline_usd, variant_usd: cost of a million output tokens; None without a price.
     """
 
@@ -127,6 +67,8 @@ class Comparison:
     variant_usd: float | None
     judgement: Judgement
     reason: str
+    error: Spread | None = None
+    rare: str = ""
     floor: Estimate | None = None
     reason_has_floor: bool = False
     likeness: Likeness | None = None
@@ -151,16 +93,50 @@ class Comparison:
 
     @property
     def ttft_unchanged(self) -> bool | None:
-        return within(self.ttft_ratio, factor=1 + TTFT_MARGIN)
+        return _unchanged(self.ttft_ratio)
 
     @property
     def ttft_p95_unchanged(self) -> bool | None:
-        return within(self.ttft_p95_ratio, factor=1 + TTFT_MARGIN)
+        return _unchanged(self.ttft_p95_ratio)
 
     @property
     def identical_share(self) -> float | None:
         """Pairs with identical outputs / pairs with compared outputs; None if there are none."""
         return self.identical_outputs / self.compared_outputs if self.compared_outputs else None
+
+
+def _unchanged(ratio: Estimate | None) -> bool | None:
+    """Return whether a TTFT is shown to be unchanged; fewer than `UNCHANGED_PROMPTS` do not show
+    it, because a kind of prompt with another TTFT may not be among them."""
+    found = within(ratio, factor=1 + TTFT_MARGIN)
+    return found and ratio is not None and ratio.prompts >= UNCHANGED_PROMPTS
+
+
+def best_of_many(best: Comparison, count: int) -> Comparison:
+    """Judge a comparison that was chosen as the best of `count`, with an interval for all of them.
+
+    The best of many looks better than it is. By Bonferroni's inequality, intervals of 1 - 5% /
+    count hold for all of them together in at least 95% of runs. If not even the best is cheaper,
+    no other needs a wider interval to be no cheaper either.
+    """
+    ratio = best.cost_ratio
+    if count < 2 or ratio is None or best.judgement != "cheaper per token":
+        return best
+    wide = ratio_estimate(
+        math.log(ratio.value),
+        best.error,
+        samples=ratio.samples,
+        confidence=1 - (1 - CONFIDENCE) / count,
+    )
+    judgement, reason = judge(wide, LimitCheck(kept=True))
+    by_floor = why_not_decided(judgement, wide, best.floor)
+    return replace(
+        best,
+        cost_ratio=wide,
+        judgement="inconclusive" if by_floor else judgement,
+        reason=f"{reason}{by_floor}",
+        reason_has_floor=bool(by_floor),
+    )
 
 
 def judge(cost_ratio: Estimate | None, check: LimitCheck) -> tuple[Judgement, str]:
@@ -215,10 +191,18 @@ def compare(
     sampled: the temperature was above 0. control: all blocks of the control's rounds.
     answers: checks of whether outputs are the target model's.
     """
-    pairs = counting(paired(blocks, traffic, variant=variant, baseline=baseline))
-    ratio = cost_ratio(blocks, traffic, variant=variant, baseline=baseline, price=price)
+    sent = paired(blocks, traffic, variant=variant, baseline=baseline)
+    pairs = counting(sent)
+    factor = ratios.share_ratio(price, variant, baseline)
+    log_ratio = ratios.log_cost_ratio(sent, traffic, factor=factor)
+    ratio = log_ratio.estimate() if log_ratio else None
     floor, _ = noise_floor(control, traffic, baseline=baseline, limits=limits)
     judgement, reason = _judged(blocks, traffic, ratio, limits, (baseline, variant))
+    extremes = rare.extremes_of(sent, variant=variant, baseline=baseline)
+    without = None
+    if extremes:
+        log_without = ratios.log_cost_ratio(extremes.others, traffic, factor=factor)
+        without = log_without.estimate() if log_without else None
     sides = [check for check in answers if check.variant in (baseline, variant)]
     strange = [check.words for check in sides if check.is_the_targets is False]
     if strange:
@@ -241,32 +225,23 @@ def compare(
         identical_outputs=sum(output.identical for output in outputs),
         cost_ratio=ratio,
         speedups={m: _speedup(pairs, traffic, m) for m in definitions.with_speedup()},
-        ttft_ratio=ratios.ratio_of_typical(pairs, TTFT.field, confidence=TTFT_CONFIDENCE),
-        ttft_p95_ratio=ratios.ratio_of_quantiles(
-            plain, drafted, TTFT_TAIL, confidence=TTFT_CONFIDENCE
-        ),
+        ttft_ratio=ratios.ratio_of_typical(pairs, TTFT.field),
+        ttft_p95_ratio=ratios.ratio_of_quantiles(plain, drafted, TTFT_TAIL, confidence=CONFIDENCE),
         baseline_usd=weighted(blocks, traffic, baseline, COST, price=price),
         variant_usd=weighted(blocks, traffic, variant, COST, price=price),
         judgement=judgement,
         reason=reason,
+        error=spread(log_ratio.parts) if log_ratio else None,
+        rare=_rare(judgement, ratio, extremes.sentence(without) if extremes else ""),
         floor=floor,
         reason_has_floor=bool(by_floor),
         likeness=likeness(outputs, output_pairs(equals, transcripts)),
     )
 
 
-def cost_ratio(
-    blocks: Sequence[BlockResult],
-    traffic: Traffic,
-    *,
-    variant: str,
-    baseline: str,
-    price: Price | None = None,
-) -> Estimate | None:
-    """Return variant / baseline of the cost of an output token, with its interval."""
-    pairs = paired(blocks, traffic, variant=variant, baseline=baseline)
-    known = ratios.log_cost_ratio(pairs, traffic)
-    return known.times(_share_ratio(price, variant, baseline)).estimate() if known else None
+def _rare(judgement: Judgement, ratio: Estimate | None, extremes: str) -> str:
+    """Return what is to be said of extreme requests, and, of a decision, what it cannot know."""
+    return extremes + (rare.unseen(ratio) if ratio and judgement in _ON_COST else "")
 
 
 def _judged(
@@ -297,10 +272,3 @@ def _speedup(pairs: Sequence[Pair], traffic: Traffic, metric: Metric) -> Estimat
         return None
     ratio = found.estimate()
     return ratio if metric.better == "higher" else ratio.inverse
-
-
-def _share_ratio(price: Price | None, variant: str, baseline: str) -> float:
-    """Return the variant's share of a node / the baseline's; 1 if the shares are not known."""
-    shares = price.node_shares if price else {}
-    own, others = shares.get(variant), shares.get(baseline)
-    return own / others if own and others else 1.0

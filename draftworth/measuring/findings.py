@@ -10,9 +10,9 @@ from typing import TypeVar
 
 from draftworth import __version__
 from draftworth.analysis.answer import verdict_of
+from draftworth.analysis.control import without_control
 from draftworth.analysis.costs import step_costs_of
 from draftworth.analysis.facts import facts_of
-from draftworth.analysis.verdict import without_control
 from draftworth.measuring.blocks import first_error
 from draftworth.measuring.journal import Entry, account, interruptions, server_starts
 from draftworth.measuring.result_files import RunFiles

@@ -15,7 +15,7 @@ from draftworth.analysis.facts import RunFacts, VariantFacts
 from draftworth.analysis.pairing import TRAFFIC_MIX
 from draftworth.analysis.statistics import CONFIDENCE, Estimate
 from draftworth.analysis.summary import output_lengths
-from draftworth.analysis.verdict import TTFT_CONFIDENCE, Comparison
+from draftworth.analysis.verdict import Comparison
 from draftworth.metrics import definitions
 from draftworth.records.results import BlockResult, RequestRecord
 from draftworth.untrusted import printable
@@ -74,11 +74,11 @@ def _group_cells(prompt_class: str, load: str, variant: str) -> Row:
     return {"prompt_class": prompt_class, "load": load, "variant": variant}
 
 
-def _estimated(name: str, figure: Estimate | None, confidence: float = CONFIDENCE) -> Row:
+def _estimated(name: str, figure: Estimate | None) -> Row:
     if figure is None:
         return {"figure": name}
     known = {key: value for key, value in vars(figure).items() if key in FIGURE_COLUMNS}
-    return {"figure": name, **known, "confidence": confidence}
+    return {"figure": name, **known, "confidence": CONFIDENCE}
 
 
 def _variant_rows(variant: VariantFacts) -> Iterator[Row]:
@@ -98,8 +98,8 @@ def _comparison_rows(comparison: Comparison) -> Iterator[Row]:
         yield _estimated("cost_ratio_of_control", comparison.floor)
     for metric, speedup in comparison.speedups.items():
         yield _estimated(f"{metric.label.lower()}_speedup", speedup)
-    yield _estimated("ttft_ratio", comparison.ttft_ratio, TTFT_CONFIDENCE)
-    yield _estimated("ttft_p95_ratio", comparison.ttft_p95_ratio, TTFT_CONFIDENCE)
+    yield _estimated("ttft_ratio", comparison.ttft_ratio)
+    yield _estimated("ttft_p95_ratio", comparison.ttft_p95_ratio)
     judged = {"figure": "judgement", "value": comparison.judgement}
     yield {**judged, "samples": comparison.pairs}
 

@@ -7,7 +7,7 @@ from draftworth.analysis.clustering import MANY_REPETITIONS
 from draftworth.analysis.facts import RunFacts, VariantFacts
 from draftworth.analysis.ladder import Ladder
 from draftworth.analysis.pairing import MANY_CASES
-from draftworth.analysis.verdict import TTFT_CONFIDENCE, Comparison
+from draftworth.analysis.verdict import Comparison
 from draftworth.metrics import definitions
 from draftworth.metrics.definitions import COST
 from draftworth.records.results import AS_SHIPPED
@@ -84,8 +84,8 @@ def verdict_section(facts: RunFacts) -> Section:
             *control_tables(facts),
             *variant_table(
                 (
-                    *("TTFT, typical", f"{TTFT_CONFIDENCE:.0%} interval", "unchanged"),
-                    *("TTFT p95", f"{TTFT_CONFIDENCE:.0%} interval", "unchanged"),
+                    *("TTFT, typical", words.INTERVAL, "unchanged"),
+                    *("TTFT p95", words.INTERVAL, "unchanged"),
                 ),
                 ((v, _ttft_cells(c)) for v, c in of_variants),
             ),

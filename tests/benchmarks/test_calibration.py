@@ -7,9 +7,11 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.calibration import BOUNDARY, JudgedRun, outcomes, share
-from benchmarks.planted import Cell
+from benchmarks.planted import BASELINE, LOADS, VARIANT, Cell, planted_blocks
+from draftworth.analysis import clustering, verdict
 from draftworth.analysis.clustering import Sample
-from draftworth.analysis.pairing import Pair
+from draftworth.analysis.pairing import Pair, Traffic
+from draftworth.analysis.statistics import interval_of
 
 RUNS = 150
 # What prompts have in common is most of the error here, and drift the rest.
@@ -44,9 +46,11 @@ def test_without_clustering_it_would_not(monkeypatch: pytest.MonkeyPatch) -> Non
     """Every request taken as a prompt and a block of its own: the test above can fail."""
     numbers = iter(range(10_000_000))
 
-    def alone(pair: Pair, value: float) -> Sample:
+    def alone(pair: Pair, value: float, *, weight: float = 1.0) -> Sample:
         number = str(next(numbers))
-        return Sample(stratum=pair.place.stratum, prompt=number, block=number, value=value)
+        return Sample(
+            weight=weight, stratum=pair.place.stratum, prompt=number, block=number, value=value
+        )
 
     monkeypatch.setattr(Pair, "sample", alone)
     assert covering(outcomes(CELL, 60)) < least_covering(60) - 6
@@ -80,8 +84,8 @@ def test_without_clustering_by_repetition_they_would_not(monkeypatch: pytest.Mon
     """The test above can fail: all of them taken for one, about half of the intervals cover."""
     with_repetition = Pair.sample
 
-    def alone(pair: Pair, value: float) -> Sample:
-        return replace(with_repetition(pair, value), repetition="")
+    def alone(pair: Pair, value: float, *, weight: float = 1.0) -> Sample:
+        return replace(with_repetition(pair, value, weight=weight), repetition="")
 
     monkeypatch.setattr(Pair, "sample", alone)
     assert covering(outcomes(STARTS, 30)) < least_covering(30) - 3
@@ -91,6 +95,45 @@ def test_few_repetitions_cover_what_is_true_of_them_and_no_more() -> None:
     found = outcomes(replace(STARTS, repetitions=2), 40)
     assert sum(o.covers(o.truth) is True for o in found) >= least_covering(40)
     assert covering(found) < least_covering(40) - 6
+
+
+# A case of two prompts decides nearly alone what a token costs.
+HEAVY = Cell(
+    cost_ratio=1.0,
+    cases=4,
+    prompts_of=(2, 16, 16, 16),
+    tokens_of=(50.0, 1.0, 1.0, 1.0),
+    block_error=0.005,
+)
+
+
+def missed(runs: int) -> int:
+    """Return how many intervals after eight rounds do not hold the planted truth."""
+    found = [
+        verdict.compare(
+            planted_blocks(HEAVY, rounds=8, seed=seed),
+            Traffic(weights=HEAVY.traffic, load=LOADS[0]),
+            variant=VARIANT,
+            baseline=BASELINE,
+        ).cost_ratio
+        for seed in range(runs)
+    ]
+    known = [ends for ratio in found if (ends := interval_of(ratio))]
+    return sum(not low <= 1.0 <= high for low, high in known)
+
+
+def test_two_prompts_that_weigh_most_are_as_uncertain_as_two() -> None:
+    assert missed(40) <= 3
+
+
+def test_if_every_prompt_counted_the_same_they_would_not_be(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def counted(strata: Sequence[Sequence[object]]) -> float:
+        return float(sum(len(own) - 1 for own in strata))
+
+    monkeypatch.setattr(clustering, "_degrees_of_freedom", counted)
+    assert missed(40) > 6
 
 
 def test_a_control_takes_back_what_a_slot_does() -> None:

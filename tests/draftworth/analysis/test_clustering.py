@@ -59,6 +59,36 @@ def test_what_lies_between_cases_is_no_error_and_what_lies_within_them_is() -> N
     assert as_one.within.variance > 100
 
 
+@pytest.mark.parametrize(
+    ("weights", "degrees"),
+    [
+        ([[1.0] * 8, [1.0] * 8], 14.0),
+        # (sum of a)^2 / sum of a^2 / 7, where a is the square of a case's weight / 8.
+        ([[20.0] * 8, [1.0] * 8], (20**2 + 1) ** 2 / (20**4 + 1) * 7),
+        # One prompt of a case weighs nearly all: little more is known than with two prompts.
+        ([[1000.0, *[1.0] * 7]], 1.2),
+        ([[0.0] * 6], 1.0),
+    ],
+)
+def test_degrees_of_freedom_are_those_of_what_weighs(
+    weights: list[list[float]], degrees: float
+) -> None:
+    rows = [
+        replace(sample, stratum=str(number), weight=weight)
+        for number, own in enumerate(weights)
+        for sample, weight in zip(samples([[(-1) ** i] for i in range(len(own))]), own, strict=True)
+    ]
+    by_prompt = clustering._part(
+        clustering._merged(clustering._clusters((s.stratum, s.prompt, s) for s in rows))
+    )
+    assert by_prompt.degrees_of_freedom == pytest.approx(degrees, rel=0.02)
+
+
+def test_t_between_whole_degrees_of_freedom_is_a_little_too_large() -> None:
+    assert student_t(0.975, 2.5) == pytest.approx(3.574, rel=0.02)
+    assert student_t(0.975, 2.5) > 3.574
+
+
 def test_cases_of_one_prompt_are_put_together() -> None:
     rows = [sample for i in range(6) for sample in samples([[i, i]], stratum=f"case-{i}")]
     found = present(spread(rows))
@@ -128,7 +158,7 @@ def test_what_repetitions_differ_by_and_prompts_do_has_a_t_each() -> None:
     both = present(spread([*rows, *repeated([1.0, -1.0, 0.5, -0.5])]))
     parts = [part.half_width(0.95) for part in both.between]
     assert both.half_width(0.95) == pytest.approx(math.hypot(*parts))
-    assert [part.degrees_of_freedom for part in both.between] == [10, 3]
+    assert [part.degrees_of_freedom for part in both.between] == pytest.approx([10, 3])
 
 
 def test_the_repetitions_of_two_runs_that_are_compared_are_two_samples() -> None:

@@ -6,8 +6,8 @@ import pytest
 
 from draftworth.analysis.answer import findings, headline
 from draftworth.analysis.attention import attention_of
+from draftworth.analysis.control import clears, why_not_decided, without_control
 from draftworth.analysis.statistics import Estimate
-from draftworth.analysis.verdict import clears, why_not_decided, without_control
 from draftworth.records.findings import Judgement
 from draftworth.records.reading import Run
 from draftworth.records.results import CONTROL

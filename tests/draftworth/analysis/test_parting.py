@@ -9,12 +9,12 @@ import pytest
 
 from draftworth.analysis.answer import headline
 from draftworth.analysis.attention import attention_of
+from draftworth.analysis.control import without_control
 from draftworth.analysis.facts import facts_of
 from draftworth.analysis.likelihoods import FALSE_ALARMS, AnswersCheck
 from draftworth.analysis.likelihoods import judged as judged_likelihood
 from draftworth.analysis.outputs import ROUNDING_PER_TOKEN, partings
 from draftworth.analysis.statistics import at_least
-from draftworth.analysis.verdict import without_control
 from draftworth.records.likelihoods import GreedyLikelihood
 from draftworth.records.load import ConcurrencyLoad
 from draftworth.records.reading import Run

@@ -122,7 +122,7 @@ def test_the_headline_is_the_answer_and_the_verdict_on_the_best_alone() -> None:
 
     assert headline(facts) == (
         f"{answer} Speculation pays: traffic mix at c4, a-k6: a token costs at least 40% less in "
-        "this run."
+        "this run. A run of this size may miss an event in fewer than 1 of 10 requests."
     )
     assert verdict_of(facts).headline == headline(facts)
     assert headline(replace(facts, run=replace(facts.run, search=None))).startswith(

@@ -30,14 +30,29 @@ def rounds(of: RunSpec, blocks: list[BlockResult], said: list[str] | None = None
 def asked(
     blocks: list[BlockResult], *, of: RunSpec, requests: int, said: list[str] | None = None
 ) -> bool:
-    return rounds(of, blocks, said).is_narrow(GROUP, requests=requests)
+    return rounds(of, blocks, said).needs_no_more(GROUP, requests=requests)
 
 
 @pytest.mark.parametrize(("width", "enough"), [(0.3, True), (0.001, False)])
-def test_rounds_go_on_until_the_interval_is_narrow_enough(width: float, enough: bool) -> None:
+def test_rounds_go_on_until_the_interval_was_narrow_enough_twice(
+    width: float, enough: bool
+) -> None:
     said: list[str] = []
-    assert asked(ALIKE, of=spec(width=width), requests=24, said=said) is enough
+    asking = rounds(spec(width=width), ALIKE, said)
+    assert not asking.needs_no_more(GROUP, requests=24)
+    assert asking.needs_no_more(GROUP, requests=24) is enough
     assert [line for line in said if "cost ratio known to" in line] == (said if enough else [])
+
+
+def test_a_wide_interval_between_two_narrow_ones_is_counted_from_anew() -> None:
+    blocks = [*ALIKE]
+    asking = rounds(spec(width=0.3), blocks)
+    assert not asking.needs_no_more(GROUP, requests=24)
+    blocks[:] = DIFFERING[: len(ALIKE)]
+    assert not asking.needs_no_more(GROUP, requests=24)
+    blocks[:] = ALIKE
+    assert not asking.needs_no_more(GROUP, requests=24)
+    assert asking.needs_no_more(GROUP, requests=24)
 
 
 def test_a_run_stops_where_only_other_prompts_would_help_and_says_how_many() -> None:
@@ -56,7 +71,7 @@ def test_where_there_is_no_cost_a_run_goes_on_to_its_last_round() -> None:
     load = PoissonLoad(requests_per_second=1.0)
     blocks = [replace(block, load=load) for block in ALIKE]
     group = replace(GROUP, load=load)
-    assert not rounds(spec(width=0.9), blocks).is_narrow(group, requests=24)
+    assert not rounds(spec(width=0.9), blocks).needs_no_more(group, requests=24)
 
 
 def test_what_is_missing_at_the_end_is_told() -> None:

@@ -98,7 +98,13 @@ def test_the_control_is_a_variant_of_the_run_and_both_its_servers_are_new(
     assert {n for n, v in pairs if v == "control"}.isdisjoint(n for n, v in pairs if v == "k7")
 
 
-@pytest.mark.parametrize("asked", [{"repetitions": 2, "sampling": FOUR_ROUNDS}, {"control": True}])
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"repetitions": 2, "sampling": FOUR_ROUNDS},
+        {"control": True, "sampling": sampling(max_requests=8)},
+    ],
+)
 def test_a_run_continues_in_the_stage_it_was_at_without_a_restart(
     healthy: StreamServer, tmp_path: Path, asked: dict[str, Any]
 ) -> None:

@@ -40,7 +40,7 @@ from tests.support.stream_server import StreamServer, plain, stream_server
 
 RUN_ID = "llmperf-x-00000000-01234567"
 # Rounds go on to other prompts.
-REQUESTS, PROMPTS, MAX_ROUNDS = 4, 12, 3
+REQUESTS, PROMPTS, MAX_ROUNDS = 4, 12, 4
 # How much the cost varies from prompt to prompt: the first class is known soon, the second not.
 SPREAD = {"structured": 0.01, "open_ended": 0.9}
 LADDER = tuple(ConcurrencyLoad(concurrency=n) for n in (2, 4))
@@ -205,16 +205,16 @@ def test_the_design_stops_one_class_early_and_not_the_other(uninterrupted: Run) 
         name: max(b.round for b in uninterrupted.blocks if b.prompt_class == name)
         for name in SPREAD
     }
-    assert last == {"structured": 2, "open_ended": MAX_ROUNDS}
+    assert last == {"structured": 3, "open_ended": MAX_ROUNDS}
     assert uninterrupted.result.interruptions == ()
 
 
 def test_a_run_killed_at_any_write_continues_as_if_it_had_not_been(
     healthy: StreamServer, uninterrupted: Run, tmp_path: Path
 ) -> None:
-    """Every third one: a block takes five, so each kind of file is the last one somewhere, and so
+    """Every fourth one: a block takes five, so each kind of file is the last one somewhere, and so
     is the verdict."""
-    for at in itertools.count(2, 3):
+    for at in itertools.count(1, 4):
         folder = tmp_path / str(at)
         sink = DyingSink(folder, at=at)
         if run_pod(runner(healthy.base_url, folder, sink=sink)):

@@ -20,7 +20,7 @@ class Told(schedule.Rounds):
 
     widths: dict[tuple[str, str], float]
 
-    def is_narrow(self, group: Group, *, requests: int) -> bool:
+    def needs_no_more(self, group: Group, *, requests: int) -> bool:
         return self.width(group) / (requests or 1) <= self.spec.sampling.target_interval_width
 
     def width(self, group: Group) -> float:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from draftworth.analysis.facts import RunFacts
 from draftworth.analysis.pairing import Traffic
-from draftworth.analysis.verdict import cost_ratio
+from draftworth.analysis.ratios import cost_ratio
 from draftworth.report.contents import document_of
 from draftworth.report.document import Section
 from draftworth.report.tables import figures_csv, requests_csv

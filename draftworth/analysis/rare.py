@@ -1,0 +1,134 @@
+"""Rare events: extreme requests on which a verdict may depend, and what a sample cannot show.
+
+A server that stalls once in 200 requests for 20 times as long costs a tenth more. An interval from
+100 requests mostly does not know that, and no formula can cure it: of something that happens
+less often than 3 times in n, n measurements show nothing in at least 1 of 20 cases (Hanley and
+Lippman-Hand 1983, "If Nothing Goes Wrong, Is Everything All Right?"). So extreme requests that were
+seen are named, with the cost ratio without them, and a verdict says what it may have missed. No
+rule keeps fewer than four extreme requests from deciding a verdict, because they cannot: the error
+of a sum of k equal surprises is their sum / sqrt(k), and half of its 95% interval is more than the
+sum if k is below four.
+"""
+
+import math
+import statistics
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from draftworth.analysis.clustering import MANY_REPETITIONS
+from draftworth.analysis.pairing import Pair
+from draftworth.analysis.ratios import cost_amounts
+from draftworth.analysis.statistics import Estimate
+
+# With fewer prompts or starts, the sentences of a verdict say what they may not have shown.
+MANY_DRAWN = 16
+# A request is extreme if it took at least `_LEAST_TIMES` as long for a token as usual for its
+# prompt, and if it deviates by `_DEVIATIONS` robust standard deviations. In simulated runs without
+# stalls, 1 in 200 had such a request (docs/decisions/0015-the-verdict.md).
+_LEAST_TIMES, _DEVIATIONS = 2.0, 8.0
+# By prompt, the (seconds, tokens) of its requests by the number of their pair.
+_ByPrompt = defaultdict[str, dict[int, tuple[float, float]]]
+# The ratio of a standard deviation to the median absolute deviation, in a normal distribution.
+_NORMAL_PER_MEDIAN = 1.4826
+
+
+@dataclass(frozen=True, kw_only=True)
+class Extremes:
+    """The extreme requests of one side, while the other side has none.
+
+    variant: the side that has them. requests: number of all its requests in pairs.
+    times: how many times as long as usual the fastest of them took. others: all other pairs.
+    """
+
+    variant: str
+    requests: int
+    count: int
+    times: float
+    others: tuple[Pair, ...]
+
+    def sentence(self, without: Estimate | None) -> str:
+        """Name the extreme requests and the cost without them."""
+        ends = without.interval if without else None
+        cost = f"{ends[0] - 1:+.0%} to {ends[1] - 1:+.0%}" if ends else "not known"
+        return (
+            f" {self.count} of {self.requests} requests of {self.variant} took at least "
+            f"{self.times:.1f} times as long as is usual for their prompts, and none of the other "
+            f"side: without them the cost difference is {cost}."
+        )
+
+
+def extremes_of(pairs: Sequence[Pair], *, variant: str, baseline: str) -> Extremes | None:
+    """Return the extreme requests; None if there are none, or if both sides have some."""
+    sides = {name: _times(pairs, drafted=name == variant) for name in (variant, baseline)}
+    extreme = {name: _extreme(times) for name, times in sides.items()}
+    found = [name for name, numbers in extreme.items() if numbers]
+    if len(found) != 1:
+        return None
+    (name,) = found
+    numbers = {*extreme[name]}
+    return Extremes(
+        variant=name,
+        requests=len(sides[name]),
+        count=len(numbers),
+        times=min(sides[name][number] for number in numbers),
+        others=tuple(pair for number, pair in enumerate(pairs) if number not in numbers),
+    )
+
+
+def _times(pairs: Sequence[Pair], *, drafted: bool) -> dict[int, float]:
+    """Return, by the pair's number, the seconds per token / those that are usual for its prompt.
+
+    Usual is the lower median of the prompt's requests, or of the case's if the prompt has only one.
+    The seconds of a failed request count for the mean number of tokens of its prompt.
+    """
+    by_case: defaultdict[tuple[str, str], _ByPrompt] = defaultdict(lambda: defaultdict(dict))
+    for number, pair in enumerate(pairs):
+        if amounts := cost_amounts(pair.drafted if drafted else pair.plain):
+            of_case = by_case[pair.prompt_class, pair.place.case]
+            of_case[pair.plain.prompt_id][number] = amounts
+    times: dict[int, float] = {}
+    for of_case in by_case.values():
+        once: dict[int, float] = {}
+        for costs in map(_costs, of_case.values()):
+            if len(costs) > 1:
+                times |= _per_median(costs)
+            else:
+                once |= costs
+        times |= _per_median(once)
+    return times
+
+
+def _per_median(costs: Mapping[int, float]) -> dict[int, float]:
+    usual = statistics.median_low(costs.values()) if costs else 1.0
+    return {number: cost / usual for number, cost in costs.items()}
+
+
+def _costs(amounts: Mapping[int, tuple[float, float]]) -> dict[int, float]:
+    known = [tokens for _, tokens in amounts.values() if tokens]
+    mean = math.fsum(known) / len(known) if known else 0.0
+    return {n: s / (tokens or mean) for n, (s, tokens) in amounts.items() if s and (tokens or mean)}
+
+
+def _extreme(times: Mapping[int, float]) -> list[int]:
+    logs = sorted(map(math.log, times.values()))
+    if not logs:
+        return []
+    middle = statistics.median(logs)
+    spread = _NORMAL_PER_MEDIAN * statistics.median(abs(x - middle) for x in logs)
+    upper = (logs[len(logs) * 3 // 4] - middle) * 1.5
+    least = max(math.log(_LEAST_TIMES), middle + _DEVIATIONS * max(spread, upper))
+    return [number for number, times_usual in times.items() if math.log(times_usual) > least]
+
+
+def unseen(ratio: Estimate) -> str:
+    """Say what the requests, prompts and starts of a cost ratio may not have shown."""
+    return f" A run of this size may miss {', and '.join(_limits(ratio))}."
+
+
+def _limits(ratio: Estimate) -> Iterator[str]:
+    yield f"an event in fewer than 1 of {max(1, ratio.samples // 3)} requests"
+    if ratio.prompts < MANY_DRAWN:
+        yield f"a kind of prompt that is rarer than 3 of {ratio.prompts}"
+    if MANY_REPETITIONS <= ratio.repetitions < MANY_DRAWN:
+        yield f"a kind of start that is rarer than 3 of {ratio.repetitions}"

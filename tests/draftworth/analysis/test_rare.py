@@ -1,0 +1,91 @@
+"""Extreme requests that decide a verdict, and what a verdict says that it cannot know."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from benchmarks.planted import BASELINE, LOADS, VARIANT, Cell, planted_blocks
+from draftworth.analysis.pairing import Traffic
+from draftworth.analysis.rare import unseen
+from draftworth.analysis.statistics import Estimate
+from draftworth.analysis.verdict import Comparison, best_of_many, compare
+from draftworth.records.results import BlockResult
+from tests.support.present import present
+
+CELL = Cell(cost_ratio=0.955, cases=4, spread=0.01, block_error=0.003)
+BLOCKS = planted_blocks(CELL, rounds=4, seed=1)
+
+
+def judged(blocks: Sequence[BlockResult]) -> Comparison:
+    traffic = Traffic(weights=CELL.traffic, load=LOADS[0])
+    return compare(blocks, traffic, variant=VARIANT, baseline=BASELINE)
+
+
+def stalled(count: int, *, times: float, variant: str) -> list[BlockResult]:
+    """The same blocks, but one request of each of a variant's first `count` takes longer."""
+    own = [block.block for block in BLOCKS if block.variant == variant][:count]
+    return [slowed(block, times) if block.block in own else block for block in BLOCKS]
+
+
+def slowed(block: BlockResult, times: float) -> BlockResult:
+    requests = [*block.requests]
+    place = block.block % len(requests)
+    latency_s = present(requests[place].end_to_end_latency_s) * times
+    requests[place] = replace(requests[place], end_to_end_latency_s=latency_s)
+    return replace(block, requests=tuple(requests))
+
+
+def test_extreme_requests_are_named_with_the_cost_without_them() -> None:
+    assert judged(stalled(3, times=3.5, variant=BASELINE)).rare == (
+        " 3 of 128 requests of baseline took at least 3.4 times as long as is usual for their "
+        "prompts, and none of the other side: without them the cost difference is -5% to -4%."
+    )
+
+
+@pytest.mark.parametrize("times", [1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0])
+def test_three_extreme_requests_decide_no_verdict(times: float) -> None:
+    """Without them the cost is just not low enough to count as cheaper; sixteen decide it."""
+    assert judged(stalled(3, times=times, variant=BASELINE)).judgement == "inconclusive"
+    assert judged(stalled(16, times=3.0, variant=BASELINE)).judgement == "cheaper per token"
+
+
+def test_requests_are_extreme_on_one_side_alone() -> None:
+    both = stalled(2, times=5.0, variant=BASELINE)
+    variant = next(block for block in both if block.variant == VARIANT)
+    one = judged([slowed(b, 5.0) if b is variant else b for b in both])
+    assert "took at least" not in one.rare, "the machine stalls whoever is measured"
+
+
+@pytest.mark.parametrize("gains", [(), ((0.4, 0.3), (1.2, 0.7))])
+def test_prompts_of_two_kinds_are_no_extreme_requests(
+    gains: tuple[tuple[float, float], ...],
+) -> None:
+    """Also where each prompt was sent once, so that it has no other request to compare with."""
+    for prompts in (8, 32):
+        blocks = planted_blocks(replace(CELL, gains=gains, prompts=prompts), rounds=4, seed=2)
+        assert "took at least" not in judged(blocks).rare
+
+
+def test_a_decision_says_what_it_may_have_missed() -> None:
+    cheap = judged(planted_blocks(replace(CELL, cost_ratio=0.5, prompts=3), rounds=4, seed=1))
+    assert cheap.rare == (
+        " A run of this size may miss an event in fewer than 1 of 42 requests, "
+        "and a kind of prompt that is rarer than 3 of 12."
+    )
+    open_run = judged(stalled(3, times=30.0, variant=VARIANT))
+    assert (open_run.judgement, "may miss" in open_run.rare) == ("inconclusive", False)
+    starts = Estimate(value=0.5, low=0.4, high=0.6, prompts=32, blocks=9, samples=90, repetitions=4)
+    assert "1 of 30 requests, and a kind of start that is rarer than 3 of 4." in unseen(starts)
+
+
+def test_the_best_of_many_has_an_interval_for_all_of_them() -> None:
+    found = judged(planted_blocks(replace(CELL, cost_ratio=0.935), rounds=2, seed=1))
+    assert found.judgement == "cheaper per token"
+    assert best_of_many(found, 1) == found
+    several = best_of_many(found, 2)
+    assert several.judgement == found.judgement
+    low, high = present(present(several.cost_ratio).interval)
+    assert low < present(present(found.cost_ratio).low)
+    assert high > present(present(found.cost_ratio).high)
+    assert best_of_many(found, 10_000).judgement == "inconclusive"
