@@ -47,6 +47,8 @@ class Cell:
         of measured loads, which share the rounds.
     slots: standard deviation of the second slot's factor, drawn for each run. The two servers of a
         control differ by this factor and by that of a start.
+    period, period_deviation: a disturbance repeats after `period` blocks, at a phase that is drawn
+        for each run; the logarithm of cost has this standard deviation over the blocks.
     """
 
     cost_ratio: float
@@ -63,6 +65,8 @@ class Cell:
     loads: int = 1
     control: bool = False
     slots: float = 0.0
+    period: int = 0
+    period_deviation: float = 0.0
     sampling: Sampling = field(default=SAMPLING)
 
     @property
@@ -89,6 +93,7 @@ class PlantedRun:
 
     def __init__(self, cell: Cell, seed: int) -> None:
         self.cell = cell
+        self._id = f"planted-{seed}"
         self.blocks: list[BlockResult] = []
         self._generator = random.Random(seed)  # noqa: S311 (reproducible draws, not a secret)
         self._cases = {_case_name(i): _prompts(cell, i, self._generator) for i in range(cell.cases)}
@@ -102,6 +107,7 @@ class PlantedRun:
             ]
             for _ in range(2)
         )
+        self._phase = of_starts.uniform(0, math.tau) if cell.period else 0.0
         self._second_slot = of_starts.lognormvariate(-(cell.slots**2) / 2, cell.slots)
 
     def measure(self) -> None:
@@ -111,21 +117,24 @@ class PlantedRun:
             self.add(turn)
 
     def add(self, turn: Round) -> None:
-        """Draw the blocks of a round, in the order of a deployed run (ABBA)."""
+        """Draw the blocks of a round, in the order of a deployed run."""
         cell = self.cell
         per_round = cell.sampling.requests_per_round
         last = cell.rounds * len(self._cases) * 2
-        for index, (case, prompts) in enumerate(self._cases.items()):
+        for case, prompts in self._cases.items():
             first = (turn.number - 1) * per_round
             chosen = [prompts[(first + i) % len(prompts)] for i in range(per_round)]
-            measured = turn.stage.measured
-            for endpoint in measured if (index + turn.number) % 2 else measured[::-1]:
+            for endpoint in turn.order(CLASS, case, run_id=self._id):
                 number, side = len(self.blocks), endpoint.variant
                 error = self._generator.gauss(0, _BLOCK_ERROR)
-                factor = math.exp(self._drift * number / last + error)
+                factor = math.exp(self._drift * number / last + error + self._periodic(number))
                 factor *= self._server(endpoint, turn.stage.repetition)
                 records = (_record(cell, side, p, factor, self._generator) for p in chosen)
                 self.blocks.append(_block(number, turn, case, side, tuple(records)))
+
+    def _periodic(self, block: int) -> float:
+        angle = math.tau * block / self.cell.period + self._phase if self.cell.period else 0.0
+        return self.cell.period_deviation * math.sqrt(2) * math.sin(angle)
 
     def _server(self, endpoint: Endpoint, repetition: int) -> float:
         starts = {VARIANT: self.starts, CONTROL: self._control_starts}.get(endpoint.variant)
