@@ -41,8 +41,10 @@ class Cell:
     cost_ratio: the variant's cost divided by the baseline's, as the mean over prompts.
     gains: (cost ratio, probability) to draw from, instead of a log-normal with deviation `spread`.
     prompts: number in each case. drift: relative change of cost over a run. outliers: share of all
-        requests that take five times as long. errors: share of all requests that fail. time_outs:
-        share of the variant's requests that time out.
+        requests that take five times as long. errors: share of all requests that fail, at a random
+        moment. time_outs: share of the variant's requests that time out.
+    failures, failure_factor: share of the variant's requests that take `failure_factor` times as
+        long and then fail. The others are faster, so that `cost_ratio` stays true.
     repetitions: number of starts. between: standard deviation of a start's factor. loads: number
         of measured loads, which share the rounds.
     slots: standard deviation of the second slot's factor, drawn for each run. The two servers of a
@@ -59,6 +61,8 @@ class Cell:
     outliers: float = 0.0
     errors: float = 0.0
     time_outs: float = 0.0
+    failures: float = 0.0
+    failure_factor: float = 2.0
     gains: tuple[tuple[float, float], ...] = ()
     repetitions: int = 1
     between: float = 0.0
@@ -188,13 +192,20 @@ def _record(
 ) -> RequestRecord:
     if side == VARIANT and cell.time_outs and generator.random() < cell.time_outs:
         return _FAILED(prompt_id=prompt.id, error_code=-2, timed_out_after_s=_TIMEOUT_S)
-    if cell.errors and generator.random() < cell.errors:
-        return _FAILED(prompt_id=prompt.id, error_code=500)
+    is_error = bool(cell.errors) and generator.random() < cell.errors
     factor *= math.exp(generator.gauss(0, _REQUEST_ERROR))
     if cell.outliers and generator.random() < cell.outliers:
         factor *= 5
     ratio, ttft_ratio = (prompt.cost_ratio, prompt.ttft_ratio) if side == VARIANT else (1.0, 1.0)
     e2e_s = _BASELINE_S_PER_TOKEN * prompt.tokens * ratio * factor
+    if is_error:
+        lost_s = generator.random() * e2e_s
+        return _FAILED(prompt_id=prompt.id, error_code=500, failed_after_s=lost_s)
+    if side == VARIANT and cell.failures:
+        share, slow = cell.failures, cell.failure_factor
+        e2e_s *= (1 - share) / (1 - share + slow * share)
+        if generator.random() < share:
+            return _FAILED(prompt_id=prompt.id, error_code=500, failed_after_s=slow * e2e_s)
     ttft_s = min(_TTFT_S * prompt.ttft_factor * ttft_ratio * factor, e2e_s)
     return RequestRecord(
         error_code=None,
