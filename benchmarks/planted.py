@@ -42,8 +42,10 @@ class Cell:
     cost_ratio: the variant's cost divided by the baseline's, as the mean over prompts.
     gains: (cost ratio, probability) to draw from, instead of a log-normal with deviation `spread`.
     prompts: number in each case. drift: relative change of cost over a run. outliers: share of all
-        requests that take five times as long. errors: share of all requests that fail. time_outs:
-        share of the variant's requests that time out.
+        requests that take five times as long. errors: share of all requests that fail, at a random
+        moment. time_outs: share of the variant's requests that time out.
+    failures, failure_factor: share of the variant's requests that take `failure_factor` times as
+        long and then fail. The others are faster, so that `cost_ratio` stays true.
     repetitions: number of starts. between: standard deviation of a start's factor. loads: number
         of measured loads, which share the rounds.
     slots: standard deviation of the second slot's factor, drawn for each run. The two servers of a
@@ -55,6 +57,8 @@ class Cell:
     stalls: (share of the variant's requests that stall, factor on their time).
     slow_starts: (share of the variant's starts that are slow, factor on their cost).
     ttft_ratios: (TTFT ratio, probability) to draw from for each prompt.
+    period, period_deviation: a disturbance repeats after `period` blocks, at a phase that is drawn
+        for each run; the logarithm of cost has this standard deviation over the blocks.
     """
 
     cost_ratio: float
@@ -65,6 +69,8 @@ class Cell:
     outliers: float = 0.0
     errors: float = 0.0
     time_outs: float = 0.0
+    failures: float = 0.0
+    failure_factor: float = 2.0
     gains: tuple[tuple[float, float], ...] = ()
     repetitions: int = 1
     between: float = 0.0
@@ -79,6 +85,8 @@ class Cell:
     stalls: tuple[float, float] = (0.0, 1.0)
     slow_starts: tuple[float, float] = (0.0, 1.0)
     ttft_ratios: tuple[tuple[float, float], ...] = ()
+    period: int = 0
+    period_deviation: float = 0.0
     sampling: Sampling = field(default=SAMPLING)
 
     @property
@@ -116,6 +124,7 @@ class PlantedRun:
 
     def __init__(self, cell: Cell, seed: int) -> None:
         self.cell = cell
+        self._id = f"planted-{seed}"
         self.blocks: list[BlockResult] = []
         self._generator = random.Random(seed)  # noqa: S311 (reproducible draws, not a secret)
         self._cases = {_case_name(i): _prompts(cell, i, self._generator) for i in range(cell.cases)}
@@ -125,6 +134,7 @@ class PlantedRun:
         self.starts, self._control_starts = (
             [_start(cell, of_starts) for _ in range(cell.repetitions)] for _ in range(2)
         )
+        self._phase = of_starts.uniform(0, math.tau) if cell.period else 0.0
         self._second_slot = of_starts.lognormvariate(-(cell.slots**2) / 2, cell.slots)
 
     def measure(self) -> None:
@@ -134,7 +144,7 @@ class PlantedRun:
             self.add(turn)
 
     def add(self, turn: Round) -> None:
-        """Draw the blocks of a round, in the order of a deployed run (ABBA)."""
+        """Draw the blocks of a round, in the order of a deployed run."""
         cell = self.cell
         per_round = cell.sampling.requests_per_round
         last = cell.rounds * len(self._cases) * 2
@@ -143,15 +153,18 @@ class PlantedRun:
                 continue
             first = (turn.number - 1) * per_round
             chosen = [prompts[(first + i) % len(prompts)] for i in range(per_round)]
-            measured = turn.stage.measured
-            for endpoint in measured if (index + turn.number) % 2 else measured[::-1]:
+            for endpoint in turn.order(cell.class_of(index), case, run_id=self._id):
                 number, side = len(self.blocks), endpoint.variant
                 error = self._generator.gauss(0, cell.block_error)
-                factor = math.exp(self._drift * number / last + error)
+                factor = math.exp(self._drift * number / last + error + self._periodic(number))
                 factor *= self._server(endpoint, turn.stage.repetition)
                 records = (_record(cell, side, p, factor, self._generator) for p in chosen)
                 place = (cell.class_of(index), case, side)
                 self.blocks.append(_block(number, turn, place, tuple(records)))
+
+    def _periodic(self, block: int) -> float:
+        angle = math.tau * block / self.cell.period + self._phase if self.cell.period else 0.0
+        return self.cell.period_deviation * math.sqrt(2) * math.sin(angle)
 
     def _server(self, endpoint: Endpoint, repetition: int) -> float:
         starts = {VARIANT: self.starts, CONTROL: self._control_starts}.get(endpoint.variant)
@@ -226,8 +239,7 @@ def _record(
 ) -> RequestRecord:
     if side == VARIANT and cell.time_outs and generator.random() < cell.time_outs:
         return _FAILED(prompt_id=prompt.id, error_code=-2, timed_out_after_s=_TIMEOUT_S)
-    if cell.errors and generator.random() < cell.errors:
-        return _FAILED(prompt_id=prompt.id, error_code=500)
+    is_error = bool(cell.errors) and generator.random() < cell.errors
     factor *= math.exp(generator.gauss(0, _REQUEST_ERROR))
     if cell.outliers and generator.random() < cell.outliers:
         factor *= 5
@@ -236,6 +248,14 @@ def _record(
         factor *= (times if generator.random() < stalled else 1.0) / _mean(stalled, times)
     ratio, ttft_ratio = (prompt.cost_ratio, prompt.ttft_ratio) if side == VARIANT else (1.0, 1.0)
     e2e_s = _BASELINE_S_PER_TOKEN * prompt.tokens * ratio * factor
+    if is_error:
+        lost_s = generator.random() * e2e_s
+        return _FAILED(prompt_id=prompt.id, error_code=500, failed_after_s=lost_s)
+    if side == VARIANT and cell.failures:
+        share, slow = cell.failures, cell.failure_factor
+        e2e_s *= (1 - share) / (1 - share + slow * share)
+        if generator.random() < share:
+            return _FAILED(prompt_id=prompt.id, error_code=500, failed_after_s=slow * e2e_s)
     ttft_s = min(_TTFT_S * prompt.ttft_factor * ttft_ratio * factor, e2e_s)
     return RequestRecord(
         error_code=None,

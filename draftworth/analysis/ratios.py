@@ -20,18 +20,21 @@ from draftworth.analysis.pairing import Pair, Traffic, paired
 from draftworth.records.results import BlockResult, Price, RequestRecord
 
 T = TypeVar("T")
-# Returns what a request adds to numerator and denominator; None: the request's pair is left out.
-Amounts = Callable[[RequestRecord], tuple[float, float] | None]
+# What a request adds to numerator and denominator.
+Amount = tuple[float, float]
+# Returns a request's amount; None: the request's pair is left out.
+Amounts = Callable[[RequestRecord], Amount | None]
+_NOTHING: Amount = (0.0, 0.0)
 
 
-def cost_amounts(record: RequestRecord) -> tuple[float, float] | None:
+def cost_amounts(record: RequestRecord) -> Amount | None:
     """Return end-to-end seconds and output tokens.
 
     With a constant number of requests in flight their ratio is proportional to the cost of a token
-    (Little's law). A request that timed out adds the time that the client waited, and no token.
+    (Little's law). A request that failed adds the time that it took, and no token.
     """
-    if record.timed_out_after_s is not None:
-        return record.timed_out_after_s, 0.0
+    if record.lost_s is not None:
+        return record.lost_s, 0.0
     if not record.counts or record.end_to_end_latency_s is None:
         return None
     tokens = record.number_output_tokens
@@ -135,15 +138,25 @@ def log_of_traffic(
     return LogRatio(value=math.log(sums.total), parts=parts)
 
 
+def _of_pair(pair: Pair, amounts: Amounts) -> tuple[Amount, Amount] | None:
+    """Return the amounts of both requests of a pair; None if the pair is left out.
+
+    Of a pair in which a request failed, only the lost time counts, and nothing of a request that
+    succeeded. Otherwise a variant that refuses the expensive prompts would be the cheaper one.
+    """
+    plain, drafted = amounts(pair.plain), amounts(pair.drafted)
+    if plain is None or drafted is None:
+        return None
+    if plain[1] and drafted[1]:
+        return plain, drafted
+    return _NOTHING if plain[1] else plain, _NOTHING if drafted[1] else drafted
+
+
 def log_ratio_of_sums(
     pairs: Sequence[Pair], weights: Mapping[str, float], amounts: Amounts
 ) -> LogRatio | None:
     """Return log(variant / baseline) in a traffic; None if a class has no pair, or a sum is 0."""
-    found = [
-        (pair, (plain, drafted))
-        for pair in pairs
-        if (plain := amounts(pair.plain)) and (drafted := amounts(pair.drafted))
-    ]
+    found = [(pair, both) for pair in pairs if (both := _of_pair(pair, amounts))]
     sides = []
     for side in (0, 1):
         over, under = dict.fromkeys(weights, 0.0), dict.fromkeys(weights, 0.0)

@@ -108,14 +108,12 @@ class Measurer:
     async def measure(self, turn: Round) -> None:
         """Measure every case of the round's classes against every measured variant of its stage.
 
-        Without `spec.parallel`, variants follow each other. Their order is reversed from case to
-        case and round to round (ABBA), so that a drift of the machine affects all variants alike.
+        Without `spec.parallel`, variants follow each other, in the random order of `Round.order`.
         """
-        for index, case in enumerate(self.spec.cases):
+        for case in self.spec.cases:
             if case.prompt_class not in turn.classes:
                 continue
-            turned = (index + turn.number) % 2 == 0
-            endpoints = turn.stage.measured[::-1] if turned else turn.stage.measured
+            endpoints = turn.order(case.prompt_class, case.name, run_id=self.files.run_id)
             together = [endpoints] if self.spec.parallel else [(e,) for e in endpoints]
             for loaded in together:
                 await self._measure_together(CaseRound(case=case, turn=turn), loaded)

@@ -118,22 +118,21 @@ class Client:
         """Send one request and measure it. A failure gives a record, never an exception."""
         stream = _Stream(self.read_wait, max_tokens_of(self.shape, prompt))
         response: http.Response | None = None
-        timed_out_after_s: float | None = None
         called_at_unix_s, called_ns = self.wall_clock(), self.clock()
         try:
             async with asyncio.timeout(self.shape.timeout_seconds):
                 response = await self._exchange(stream, prompt, seed)
             error = stream.verdict(response)
         except TimeoutError:
-            error = stream.refused
-            if error is None:
-                timed_out_after_s = (self.clock() - called_ns) / 1e9
-                error = (ERROR_TIMEOUT, f"no end within {self.shape.timeout_seconds:g} s")
+            late = (ERROR_TIMEOUT, f"no end within {self.shape.timeout_seconds:g} s")
+            error = stream.refused or late
         except Exception as failure:  # noqa: BLE001 (one bad answer is one failed record)
             error = stream.refused or _error_of(failure)
+        took_s = (self.clock() - called_ns) / 1e9
         sent_ns = response.sent_ns if response else called_ns
         started_at_unix_s = called_at_unix_s + (sent_ns - called_ns) / 1e9
         excluded = stream.excluded(response) if response and not error else None
+        is_late = error is not None and error[0] == ERROR_TIMEOUT
         return _measured(
             stream,
             sent_ns,
@@ -142,7 +141,8 @@ class Client:
             prompt_id=prompt.id,
             seed=seed,
             started_at_unix_s=started_at_unix_s,
-            timed_out_after_s=timed_out_after_s,
+            timed_out_after_s=took_s if is_late else None,
+            failed_after_s=took_s if error and not is_late else None,
             excluded=excluded,
         )
 

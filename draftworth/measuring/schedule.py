@@ -18,6 +18,7 @@ ratio looked good, its intervals would hold the true ratio less often than they 
 """
 
 import math
+import random
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -131,6 +132,17 @@ class Round:
     load: Load
     number: int
     classes: frozenset[str]
+
+    def order(self, prompt_class: str, case: str, *, run_id: str) -> Sequence[Endpoint]:
+        """The measured endpoints in the order in which they get a case's requests.
+
+        It is random: any fixed order would meet a disturbance that repeats in the same rhythm, and
+        the variant would always be measured in its bad moments. It follows from the arguments and
+        the round, so a pod that continues a run has the same order.
+        """
+        seed = f"{run_id}/{self.load.label}/{self.number}/{prompt_class}/{case}"
+        measured = self.stage.measured
+        return random.Random(seed).sample(measured, len(measured))  # noqa: S311 (not a secret)
 
 
 class Plan(ABC):

@@ -110,6 +110,7 @@ class RequestRecord:
     seed: the seed of the request, which all variants share for a prompt in a round; None: unknown.
     timed_out_after_s: how long the client waited before it gave up; the end-to-end latency would
         have been longer.
+    failed_after_s: how long a request took that failed otherwise; None if it is not known.
     """
 
     error_code: int | None
@@ -137,6 +138,7 @@ class RequestRecord:
     drafted_tokens: int | None = None
     accepted_tokens: int | None = None
     timed_out_after_s: float | None = None
+    failed_after_s: float | None = None
     seed: int | None = None
 
     def __post_init__(self) -> None:
@@ -158,8 +160,13 @@ class RequestRecord:
         return not self.failed and self.excluded is None
 
     @property
+    def lost_s(self) -> float | None:
+        """How long a failed request took, for nothing; None if it is not known."""
+        return self.failed_after_s if self.timed_out_after_s is None else self.timed_out_after_s
+
+    @property
     def took_s(self) -> float:
-        return self.timed_out_after_s or self.end_to_end_latency_s or 0.0
+        return self.lost_s or self.end_to_end_latency_s or 0.0
 
     @property
     def tokens_per_verification(self) -> float | None:
@@ -172,6 +179,7 @@ class RequestRecord:
 _DURATIONS = (
     *("inter_token_latency_s", "ttft_s", "end_to_end_latency_s"),
     *("run_queue_wait_s", "llmperf_inter_token_latency_s", "timed_out_after_s"),
+    "failed_after_s",
 )
 _AMOUNTS = (
     *("number_total_tokens", "number_output_tokens", "number_input_tokens", "first_chunk_tokens"),

@@ -213,6 +213,26 @@ def test_failed_and_excluded_requests_leave_their_pair_and_are_counted() -> None
     )
 
 
+@pytest.mark.parametrize(
+    ("lost", "ratio"),
+    [
+        # The other fifteen requests of each side take 19.9 s together.
+        ({"failed_after_s": 0.5}, 1 + 0.5 / 19.9),
+        ({"timed_out_after_s": 30.0}, 1 + 30.0 / 19.9),
+        # Refusing the longest request at once saves nothing, as it has to be sent again.
+        ({"failed_after_s": 0.0}, 1.0),
+        # An engine that knows no time, or an earlier version.
+        ({}, 1.0),
+    ],
+)
+def test_a_failed_request_costs_the_time_that_it_took(lost: dict[str, Any], ratio: float) -> None:
+    blocks = paired_blocks(factor=1.0)
+    failed = make_record(prompt_id="p7", error_code=500, **lost)
+    kept = [r for r in blocks[1].requests if r.prompt_id != failed.prompt_id]
+    blocks[1] = make_block(variant="k7", requests=(failed, *kept))
+    assert present(compared(blocks).cost_ratio).value == pytest.approx(ratio)
+
+
 def test_too_many_excluded_samples_refuse_a_verdict() -> None:
     blocks = paired_blocks(factor=2.0, prompts=12, rounds=1)
     records = list(blocks[1].requests)

@@ -427,22 +427,27 @@ def test_a_request_that_timed_out_says_how_long_it_was_waited_for() -> None:
     assert record.error_code == client_module.ERROR_TIMEOUT
     assert "0.2 s" in record.error_msg
     assert (record.timed_out_after_s or 0.0) >= 200
+    assert record.failed_after_s is None
 
 
 @pytest.mark.parametrize(
-    "steps",
+    ("steps", "least_s"),
     [
-        completion(1, 1),
-        [Write(HEADERS), Reset()],
+        (completion(1, 1), None),
+        ([Write(HEADERS), Sleep(0.1), Reset()], 0.1),
         # A refusal whose end does not come: what it says is known.
-        [Write(b"HTTP/1.1 503 Busy\r\nContent-Length: 99\r\n\r\nbusy"), Sleep(9)],
+        ([Write(b"HTTP/1.1 503 Busy\r\nContent-Length: 99\r\n\r\nbusy"), Sleep(9)], 3.0),
     ],
 )
-def test_what_ended_otherwise_was_not_given_up(steps: list[Step]) -> None:
+def test_a_request_that_failed_otherwise_says_how_long_it_took(
+    steps: list[Step], least_s: float | None
+) -> None:
     measured, _ = measure(play(*steps), timeout_seconds=3)
 
     assert measured.record.error_code != client_module.ERROR_TIMEOUT
     assert measured.record.timed_out_after_s is None
+    took_s = measured.record.failed_after_s
+    assert took_s is None if least_s is None else (took_s or 0.0) >= least_s
 
 
 def test_no_server_is_a_connect_error() -> None:

@@ -12,6 +12,7 @@ from draftworth.records.load import ConcurrencyLoad
 from tests.draftworth.measuring.specifications import case, endpoint, sampling, specification
 
 C1, C2, C4 = (ConcurrencyLoad(concurrency=n) for n in (1, 2, 4))
+CLASS = frozenset({"structured"})
 PAIR = (endpoint("baseline", 0), endpoint("k7", 1), endpoint("baseline", 1), endpoint("k7", 0))
 
 
@@ -69,6 +70,19 @@ def test_a_class_that_is_known_well_enough_gets_no_more() -> None:
         *[["open_ended", "structured"]] * 2,
         *[["open_ended"]] * 2,
     ]
+
+
+def test_the_order_is_random_and_follows_from_the_run_the_round_and_the_case() -> None:
+    (stage,) = schedule.stages(spec())
+
+    def firsts(run_id: str, case: str = "count") -> str:
+        rounds = (schedule.Round(stage=stage, load=C1, number=n, classes=CLASS) for n in range(64))
+        return "".join(r.order("structured", case, run_id=run_id)[0].variant[0] for r in rounds)
+
+    assert firsts("run-1") == firsts("run-1")
+    assert len({firsts("run-1"), firsts("run-2"), firsts("run-1", "repeat")}) == 3
+    assert 16 < firsts("run-1").count("b") < 48
+    assert len({firsts("run-1")[n : n + 4] for n in range(60)}) == 16, "no pattern is preferred"
 
 
 def test_each_repetition_has_its_part_of_the_budget() -> None:

@@ -65,11 +65,11 @@ LATE = make_failed_record(3, error_code=-2, timed_out_after_s=5.0, number_output
         (TWO_DONE_AND_A_FAILED_ONE, PoissonLoad(requests_per_second=1.0), 120 / 4),
         # With four in flight each request took a quarter of the server.
         (TWO_DONE_AND_A_FAILED_ONE, ConcurrencyLoad(concurrency=4), 4 * 120 / (2 + 3)),
-        # One that timed out took of the server, and gave no tokens.
+        # Failed requests took of the server, and gave no tokens.
         (
-            (*TWO_DONE_AND_A_FAILED_ONE, LATE),
+            (*TWO_DONE_AND_A_FAILED_ONE, LATE, make_failed_record(4, failed_after_s=6.0)),
             ConcurrencyLoad(concurrency=4),
-            4 * 120 / (2 + 3 + 5),
+            4 * 120 / (2 + 3 + 5 + 6),
         ),
         ((make_failed_record(),), ConcurrencyLoad(concurrency=4), None),
     ],

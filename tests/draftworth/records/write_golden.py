@@ -52,7 +52,7 @@ def blocks() -> tuple[BlockResult, ...]:
     requests = {
         variant: (
             make_record(0, request_id=f"{variant}-0"),
-            make_failed_record(1, request_id=f"{variant}-1"),
+            make_failed_record(1, request_id=f"{variant}-1", failed_after_s=2.5),
         )
         for variant in plans.VARIANTS
     }

@@ -74,6 +74,7 @@ CLOCKED = {
     "started_at_unix_s",
     "run_queue_wait_s",
     "timed_out_after_s",
+    "failed_after_s",
     "excluded",
     "llmperf_inter_token_latency_s",
 }
