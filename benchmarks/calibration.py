@@ -8,7 +8,7 @@ explains the columns. All draws are seeded, so the table is the same each time.
 """
 
 import argparse
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -144,6 +144,65 @@ def control_cells() -> list[Cell]:
     ]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Uneven:
+    """A kind of uneven world. in_data: whether a run of this size can show it."""
+
+    name: str
+    cell: Cell
+    in_data: bool = True
+
+    @property
+    def cells(self) -> Iterator[Cell]:
+        """The cell at a true ratio of 1 and at the boundary."""
+        for truth in (1.0, BOUNDARY):
+            scale = truth / self.cell.cost_ratio
+            gains = tuple((ratio * scale, share) for ratio, share in self.cell.gains)
+            yield replace(self.cell, name=self.name, cost_ratio=truth, gains=gains)
+
+
+def uneven() -> Iterator[Uneven]:
+    """Yield worlds in which few prompts, blocks, requests or starts weigh or differ much."""
+    even = Cell(cost_ratio=1.0)
+    for cases, prompts in ((4, 8), (4, 4), (3, 2), (6, 2)):
+        heavy = (20.0, *[1.0] * (cases - 1))
+        cell = replace(even, cases=cases, prompts=prompts, tokens_of=heavy)
+        yield Uneven(name=f"one case of {cases}x{prompts} has 20 times the tokens", cell=cell)
+    for lengths in (1.0, 1.5):
+        cell = replace(even, cases=8, prompts=4, lengths=lengths)
+        yield Uneven(name=f"eight cases, lengths by sigma {lengths}", cell=cell)
+    for prompts in (8, 4, 3):
+        cell = replace(even, cases=2, prompts_of=(prompts, 32), weights=(0.95, 0.05))
+        yield Uneven(name=f"weights 95 to 5, the heavy class has {prompts} prompts", cell=cell)
+    for error in (0.06, 0.08):
+        for cases, prompts in ((4, 8), (2, 16)):
+            cell = replace(even, cases=cases, prompts=prompts, spread=0.05, block_error=error)
+            yield Uneven(name=f"block noise {error:.0%}, {cases}x{prompts}", cell=cell)
+    for period in (2, 4, 8):
+        cell = replace(even, prompts=16, spread=0.05, period=period, period_deviation=0.1)
+        yield Uneven(name=f"10% with a period of {period} blocks", cell=cell)
+    cell = replace(even, cases=4, failures=0.015, failure_factor=2.0)
+    yield Uneven(name="1.5% fail after twice their time", cell=cell)
+    for prompts in (8, 32):
+        typical = (1 + verdict.TTFT_MARGIN) / 1.5**0.15
+        ratios = ((typical, 0.85), (1.5 * typical, 0.15))
+        cell = replace(even, prompts=prompts, spread=0.05, ttft_ratios=ratios)
+        yield Uneven(name=f"TTFT 1.5 times in 15% of {prompts} prompts", cell=cell)
+    for share, times in ((0.02, 4), (0.01, 10), (0.005, 20)):
+        cell = replace(even, cases=4, stalls=(share, times))
+        yield Uneven(name=f"{share:.1%} stall for {times} times", cell=cell, in_data=False)
+    cell = replace(even, gains=((1 / 1.3, 0.9), (4 / 1.3, 0.1)))
+    yield Uneven(name="10% of 8 prompts cost 4 times", cell=cell, in_data=False)
+    cell = replace(even, cases=4, spread=0.05, repetitions=4, slow_starts=(0.25, 1.2))
+    yield Uneven(name="one start in four 20% slower", cell=cell, in_data=False)
+
+
+def uneven_cells() -> list[Cell]:
+    """Return the cells of uneven worlds, and a usual one that shows the power."""
+    power = Cell(name="as usual", cost_ratio=0.85, cases=4)
+    return [*(cell for world in uneven() for cell in world.cells), power]
+
+
 # By heading of a column: a function from a cell and its judged runs to the text in the table.
 Columns = Mapping[str, Callable[[Cell, Sequence[JudgedRun]], str]]
 
@@ -156,7 +215,14 @@ def _judged(name: Judgement) -> Callable[[Cell, Sequence[JudgedRun]], str]:
 
 
 def _coverage(cell: Cell, found: Sequence[JudgedRun]) -> float:
-    return share([o.covers(cell.cost_ratio) is True for o in found])
+    # An interval that is not known claims nothing.
+    return share([o.covers(cell.cost_ratio) is not False for o in found])
+
+
+def _says_so(found: Sequence[JudgedRun]) -> str:
+    """Return the share of decided runs that say what they may have missed."""
+    decided = [o.comparison for o in found if o.comparison.judgement != "inconclusive"]
+    return f"{share(['may miss' in c.rare for c in decided]):.3f}" if decided else "-"
 
 
 def _width(found: Sequence[JudgedRun]) -> str:
@@ -211,9 +277,19 @@ CONTROL_COLUMNS: Columns = {
     **_VERDICTS,
     "and clear": lambda _, f: f"{share([o.comparison.clears_floor is True for o in f]):.3f}",
 }
+UNEVEN_COLUMNS: Columns = {
+    "world": lambda c, _: c.name,
+    "truth": _TRUTH["truth"],
+    **_ROUNDS,
+    "covers": lambda c, found: f"{_coverage(c, found):.3f}",
+    **_VERDICTS,
+    **_TTFT,
+    "says so": lambda _, found: _says_so(found),
+}
 TABLES: Mapping[str, tuple[Columns, Callable[[], list[Cell]]]] = {
     "prompts": (PROMPT_COLUMNS, prompt_cells),
     "starts": (START_COLUMNS, start_cells),
+    "uneven": (UNEVEN_COLUMNS, uneven_cells),
     "control": (CONTROL_COLUMNS, control_cells),
 }
 
@@ -241,9 +317,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _summary(results: Iterable[tuple[Cell, Sequence[JudgedRun]]]) -> str:
+    unseen = {world.name for world in uneven() if not world.in_data}
     general = [
         (cell, found)
         for cell, found in results
+        if cell.name not in unseen
         if not (cell.between or cell.slots) or cell.repetitions >= clustering.MANY_REPETITIONS
     ]
     least = min(_coverage(cell, found) for cell, found in general)

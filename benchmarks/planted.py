@@ -39,6 +39,7 @@ _BASELINE_S_PER_TOKEN, _TTFT_S, _TIMEOUT_S = 0.02, 0.2, 300.0
 class Cell:
     """A planted truth.
 
+    name: what is special, in words.
     cost_ratio: the variant's cost divided by the baseline's, as the mean over prompts.
     gains: (cost ratio, probability) to draw from, instead of a log-normal with deviation `spread`.
     prompts: number in each case. drift: relative change of cost over a run. outliers: share of all
@@ -62,6 +63,7 @@ class Cell:
     """
 
     cost_ratio: float
+    name: str = ""
     cases: int = 1
     prompts: int = 8
     spread: float = 0.2
