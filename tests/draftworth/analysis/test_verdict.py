@@ -1,6 +1,7 @@
 """The verdict: pairs, intervals and judgements."""
 
 import hashlib
+import math
 import statistics
 from collections.abc import Callable
 from dataclasses import replace
@@ -8,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from draftworth.analysis import ratios
 from draftworth.analysis.limits import LimitCheck
-from draftworth.analysis.pairing import Traffic
-from draftworth.analysis.statistics import Estimate
+from draftworth.analysis.pairing import Pair, Traffic, paired
+from draftworth.analysis.statistics import Estimate, quantile_estimate
 from draftworth.analysis.summary import Group, summarize
 from draftworth.analysis.verdict import Comparison, compare, judge
 from draftworth.metrics.definitions import INTER_TOKEN_LATENCY, usd_per_million_tokens
@@ -205,6 +207,7 @@ def test_failed_and_excluded_requests_leave_their_pair_and_are_counted() -> None
 
     assert comparison.pairs == 14
     assert present(comparison.itl_speedup).value == pytest.approx(2.0)
+    assert present(comparison.cost_ratio).value == pytest.approx(0.5)
     assert (summary.requests, summary.failed, summary.excluded) == (16, 1, 1)
     assert summary.value(INTER_TOKEN_LATENCY) == pytest.approx(
         statistics.median(
@@ -251,7 +254,6 @@ def test_ttft_is_unchanged_only_when_that_is_shown(shift_s: float, unchanged: bo
     comparison = compared(waiting(2, 8, lambda variant, _: 0.25 + added_s[variant]))
     assert comparison.ttft_unchanged is unchanged
     assert comparison.ttft_p95_unchanged is None, "16 requests show no tail"
-    assert present(comparison.ttft_ratio).value == pytest.approx((0.25 + shift_s) / 0.25)
 
 
 def test_a_tail_that_moves_alone_is_seen() -> None:
@@ -313,3 +315,39 @@ def test_an_interval_of_few_repetitions_speaks_of_these_alone(repetitions: int, 
     ratio = replace(known(0.5, 0.4, 0.6), repetitions=repetitions)
     _, reason = judge(ratio, LimitCheck(kept=True))
     assert reason == f"a token costs at least 40% less{words}"
+
+
+def ttft_pairs(*blocks: BlockResult) -> tuple[Pair, ...]:
+    return paired(blocks, TRAFFIC, variant="k7", baseline="baseline")
+
+
+def test_what_two_ratios_share_does_not_widen_the_interval_of_one_over_the_other() -> None:
+    """Ratios of one run share prompts and blocks, ratios of two runs only prompts."""
+    blocks = waiting(2, 8, lambda variant, i: 0.25 + (i / 100 if variant == "k7" else 0.0))
+    slower = each_request(blocks[3], lambda r: replace(r, ttft_s=1.05 * present(r.ttft_s)))
+    pairs = (ttft_pairs(*blocks), ttft_pairs(*blocks[:3], slower))
+    ttft, runs = ratios.mean_of("ttft_s"), ("one", "other")
+    even, uneven = (present(ratios.log_ratio_of_sums(p, TRAFFIC.weights, ttft)) for p in pairs)
+    for shared in (even.over(even, runs=runs), uneven.beside(uneven)):
+        assert shared.estimate().interval == pytest.approx((1.0, 1.0))
+    assert present(uneven.over(uneven, runs=runs).estimate().relative_width) > 0.05
+
+
+def test_rounds_that_repeat_each_other_leave_the_interval_of_the_prompts() -> None:
+    logs = [0.1 + i / 50 for i in range(8)]
+    blocks = waiting(9, 8, lambda variant, i: 0.25 * math.exp(logs[i] * (variant == "k7")))
+    found = present(ratios.ratio_of_typical(ttft_pairs(*blocks), "ttft_s"))
+    half = 2.365 * statistics.stdev(logs) / math.sqrt(8)  # Student's t, 7 degrees of freedom
+    assert found.value == pytest.approx(math.exp(statistics.fmean(logs)))
+    assert present(found.low) == pytest.approx(found.value * (1 - half), rel=0.01)
+
+
+def test_the_interval_of_a_ratio_of_quantiles_has_the_errors_of_both() -> None:
+    pairs = ttft_pairs(*waiting(2, 60, lambda v, i: 1.0 + i / (100 if v == "k7" else 200)))
+    plain = [pair.sample(present(pair.plain.ttft_s)) for pair in pairs]
+    drafted = [pair.sample(present(pair.drafted.ttft_s)) for pair in pairs]
+    ratio = present(ratios.ratio_of_quantiles(plain, drafted, 0.5, confidence=0.8))
+    sides = [quantile_estimate(side, 0.5, confidence=0.8) for side in (plain, drafted)]
+    both, *each = (math.log(present(e.high) / present(e.low)) for e in (ratio, *sides))
+    assert max(each) < both < sum(each)
+    assert ratios.ratio_of_quantiles(plain, [], 0.5, confidence=0.8) is None
