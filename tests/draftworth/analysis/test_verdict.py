@@ -248,6 +248,7 @@ def test_ttft_is_unchanged_only_when_that_is_shown(shift_s: float, unchanged: bo
     comparison = compared(waiting(2, 8, lambda variant, _: 0.25 + added_s[variant]))
     assert comparison.ttft_unchanged is unchanged
     assert comparison.ttft_p95_unchanged is None, "16 requests show no tail"
+    assert present(comparison.ttft_ratio).value == pytest.approx((0.25 + shift_s) / 0.25)
 
 
 def test_a_tail_that_moves_alone_is_seen() -> None:
@@ -315,8 +316,7 @@ def ttft_pairs(*blocks: BlockResult) -> tuple[Pair, ...]:
     return paired(blocks, TRAFFIC, variant="k7", baseline="baseline")
 
 
-def test_what_two_ratios_share_does_not_widen_the_interval_of_one_over_the_other() -> None:
-    """Ratios of one run share prompts and blocks, ratios of two runs only prompts."""
+def test_ratios_of_one_run_share_prompts_and_blocks_and_those_of_two_runs_only_prompts() -> None:
     blocks = waiting(2, 8, lambda variant, i: 0.25 + (i / 100 if variant == "k7" else 0.0))
     slower = each_request(blocks[3], lambda r: replace(r, ttft_s=1.05 * present(r.ttft_s)))
     pairs = (ttft_pairs(*blocks), ttft_pairs(*blocks[:3], slower))
