@@ -95,18 +95,18 @@ def experiment_labels(experiment: ResolvedExperiment) -> dict[str, str]:
     }
 
 
-def selector_labels(slot: PlacedSlot) -> dict[str, str]:
+def selector_labels(server: str) -> dict[str, str]:
     """Return the labels that select the pods of one server, not of the variant's other server.
 
     They are as few as possible, because a Deployment's selector cannot be changed.
     """
-    return {**SERVING_COMPONENT, SERVER_LABEL: server_name(slot)}
+    return {**SERVING_COMPONENT, SERVER_LABEL: server}
 
 
 def server_labels(experiment: ResolvedNeuron, slot: PlacedSlot) -> dict[str, str]:
     """Return the labels of one server's objects."""
     variant = {VARIANT_LABEL: slot.variant}
-    return component_labels("vllm", {**selector_labels(slot), **variant}, experiment)
+    return component_labels("vllm", {**selector_labels(server_name(slot)), **variant}, experiment)
 
 
 def component_labels(

@@ -88,17 +88,18 @@ class ServingChart(cdk8s.Chart):
     def _server(
         self, chart: cdk8s.Chart, slot: PlacedSlot, template: k8s.PodTemplateSpec, *, replicas: int
     ) -> None:
+        name, labels = names.server_name(slot), names.server_labels(self._experiment, slot)
+        selector = names.selector_labels(name)
         spec = k8s.DeploymentSpec(
             replicas=replicas,
             # A rolling update would need devices for a second pod.
             strategy=k8s.DeploymentStrategy(type="Recreate"),
             revision_history_limit=1,
             progress_deadline_seconds=60 * (COMPILE_LIMIT_MINUTES + ROLLOUT_MARGIN_MINUTES),
-            selector=k8s.LabelSelector(match_labels=names.selector_labels(slot)),
+            selector=k8s.LabelSelector(match_labels=selector),
             template=template,
         )
         self.content.append(k8s.KubeDeployment.manifest(spec=spec))
-        name, labels = names.server_name(slot), names.server_labels(self._experiment, slot)
         startup = (
             f"up to {COMPILE_LIMIT_MINUTES} minutes: a start that finds no compiled graphs "
             "compiles the model first"
@@ -112,9 +113,7 @@ class ServingChart(cdk8s.Chart):
             target_port=k8s.IntOrString.from_number(SERVING_PORT),
             protocol="TCP",
         )
-        service = k8s.ServiceSpec(
-            type="ClusterIP", selector=names.selector_labels(slot), ports=[port]
-        )
+        service = k8s.ServiceSpec(type="ClusterIP", selector=selector, ports=[port])
         k8s.KubeService(chart, f"service-{name}", metadata=metadata(name, labels), spec=service)
 
 

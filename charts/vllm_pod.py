@@ -4,7 +4,6 @@ The variant decides only the speculation flags, the draft's mount, the artifact 
 All else comes from the experiment and is equal for all variants, so the comparison is fair.
 """
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from draftworth.experiment.catalog import ArtifactFolder, CompilerCache
 from draftworth.experiment.placement import PlacedSlot
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
 from draftworth.records import servers
-from draftworth.serving.command import SERVING_PORT, ModelPaths
+from draftworth.serving.command import SERVING_PORT, ModelPaths, json_text
 
 # A tenth of CPU and memory is left for the kernel, the kubelet and DaemonSets (CNI, DRA driver, S3
 # mounts, log and metric agents). A node also reports 2 to 3 % less memory than its data sheet.
@@ -253,7 +252,7 @@ def _uploader(experiment: ResolvedNeuron, bindings: names.Bindings) -> k8s.Conta
 
 def graph_environment(variant: NeuronVariant) -> dict[str, str]:
     """Return the variables with the variant's artifact key and the inputs of the key, as JSON."""
-    inputs = json.dumps(variant.artifact_inputs, sort_keys=True, separators=(",", ":"))
+    inputs = json_text(variant.artifact_inputs)
     return {"ARTIFACT_KEY": variant.artifact_key, "ARTIFACT_INPUTS": inputs}
 
 

@@ -58,11 +58,11 @@ def export_of(
         namespace=namespace,
         labels={
             "app.kubernetes.io/name": "vllm",
-            **_selector(name),
+            **names.selector_labels(name),
             **names.experiment_labels(experiment),
             names.VARIANT_LABEL: variant.name,
         },
-        selector=_selector(name),
+        selector=names.selector_labels(name),
         annotations=annotations_of(measured, experiment, image),
         pod=pod,
         needs=(neuron_pod.service_account(name, namespace), *needs),
@@ -72,10 +72,6 @@ def export_of(
         model=served_model_name(experiment.spec),
         remarks=tuple(_remarks(measured)),
     )
-
-
-def _selector(name: str) -> dict[str, str]:
-    return {**names.SERVING_COMPONENT, names.SERVER_LABEL: name}
 
 
 def _bindings(experiment: resolved.ResolvedNeuron, given: Mapping[str, str]) -> names.Bindings:

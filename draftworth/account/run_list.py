@@ -80,7 +80,7 @@ def lines(s3: Any, bucket: str, folder: str) -> Iterator[str]:
         names = [name for name in folders if _RUN_NAME.fullmatch(name)]
         found = pool.map(lambda name: _listed_run(s3, bucket, f"{folder}{name}/"), names)
         runs = sorted(found, key=lambda run: run.begun, reverse=True)
-    yield f"{address}: 1 run" if len(runs) == 1 else f"{address}: {len(runs) or 'no'} runs"
+    yield f"{address}: {errors.counted(len(runs), 'run') if runs else 'no runs'}"
     if runs:
         rows = (_row(run) for run in runs)
         yield from (f"  {line}" for line in terminal.table_lines(rows, _HEADINGS, numbers=(3,)))

@@ -9,7 +9,7 @@ from typing import Annotated, Self
 
 import pydantic
 
-from draftworth.errors import DraftworthError, Problem, suggestion
+from draftworth.errors import DraftworthError, Problem, counted, suggestion
 from draftworth.experiment.model import Experiment, beside
 from draftworth.experiment.search import Search
 from draftworth.experiment.variants import Variant
@@ -145,7 +145,7 @@ def _tokens_of(
     if window is None:
         return (
             f"it does not tell of {draft.draft_folder} with window {candidate.window}, of which a "
-            f"step checks {checked} draft{'' if checked == 1 else 's'}"
+            f"step checks {counted(checked, 'draft')}"
         )
     classes = [prompt_class.name for prompt_class in experiment.workload.classes]
     if missing := [name for name in classes if name not in window.tokens_per_step]:

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 
 from draftworth.analysis.costs import run_parts, total
+from draftworth.errors import counted
 from draftworth.records.results import Interruption, RunResult, ServerStart
 from draftworth.report import words
 from draftworth.report.document import Section, table
@@ -22,9 +23,8 @@ def spending_section(run: RunResult) -> Section:
     everything = total(parts)
     paid = ""
     if run.price:
-        nodes = "1 node" if run.price.nodes == 1 else f"{run.price.nodes} nodes"
         hourly = f"{run.price.usd_per_node_hour:.2f} USD an hour"
-        paid = f" on {nodes} at {hourly}: {everything.usd:.2f} USD"
+        paid = f" on {counted(run.price.nodes, 'node')} at {hourly}: {everything.usd:.2f} USD"
     sentences = [f"The run took {everything.seconds / 60:.1f} min{paid}."]
     if run.interruptions:
         lost = "nothing of what was lost is in any figure"

@@ -146,21 +146,20 @@ def _without_efa(experiment: NeuronExperiment) -> dict[str, str]:
     return {} if experiment.accelerator.efa_interfaces else {"NEURON_SKIP_EFA_AFFINITY": "1"}
 
 
-def speculative_config(variant: Variant, draft: str = ModelPaths().draft, **own: Any) -> Flags:
-    """Return `--speculative-config` with draft, window and settings `own`; empty for a baseline."""
+def speculation_flags(
+    experiment: Experiment, variant: Variant, draft: str = ModelPaths().draft, **own: Any
+) -> Flags:
+    """Return `--speculative-config` with draft, window and settings `own`; empty for a baseline.
+
+    If a server can, it also counts each request's accepted drafts. vLLM refuses to start with that
+    flag alone.
+    """
     if variant.window is None:
         return {}
     settings = {"model": draft, "num_speculative_tokens": variant.window, **own}
-    return {SPECULATIVE_CONFIG: json_text(settings)}
-
-
-def per_request_acceptance(experiment: Experiment, variant: Variant) -> Flags:
-    """Return the flag that makes a server count each request's accepted drafts, if it can.
-
-    vLLM refuses to start if this flag is set without `--speculative-config`.
-    """
-    tells = experiment.release_facts.per_request_acceptance and variant.window is not None
-    return {PER_REQUEST_ACCEPTANCE: "summary"} if tells else {}
+    counts = experiment.release_facts.per_request_acceptance
+    counted = {PER_REQUEST_ACCEPTANCE: "summary"} if counts else {}
+    return {SPECULATIVE_CONFIG: json_text(settings), **counted}
 
 
 def json_text(value: Mapping[str, Any]) -> str:

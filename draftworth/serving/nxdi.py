@@ -67,7 +67,9 @@ class NeuronV0(_Nxdi):
             "--disable-log-requests": None,
             "--override-neuron-config": vllm.json_text(config),
             # No "method" key: the fork detects a draft model by itself.
-            **vllm.speculative_config(variant, max_model_len=experiment.serving.max_model_len),
+            **vllm.speculation_flags(
+                experiment, variant, max_model_len=experiment.serving.max_model_len
+            ),
         }
 
 
@@ -88,7 +90,7 @@ class NeuronV1(_Nxdi):
             # Without prefix caching and chunked prefill the plugin keeps one block a sequence.
             "--num-gpu-blocks-override": str(experiment.serving.max_num_seqs),
             "--additional-config": vllm.json_text({"override_neuron_config": config}),
-            **vllm.speculative_config(variant, method=variant.method),
+            **vllm.speculation_flags(experiment, variant, method=variant.method),
         }
 
 

@@ -23,8 +23,7 @@ def command(
             "--max-num-batched-tokens": str(experiment.serving.max_model_len),
             # A prompt that was sent before must be computed again, not read from a cache.
             "--no-enable-prefix-caching": None,
-            **vllm.speculative_config(variant, paths.draft, method=variant.method),
-            **vllm.per_request_acceptance(experiment, variant),
+            **vllm.speculation_flags(experiment, variant, paths.draft, method=variant.method),
         },
         environment={
             "VLLM_TARGET_DEVICE": "cpu",

@@ -68,8 +68,7 @@ class VllmNeuron(vllm.NeuronDialect):
             "--no-enable-prefix-caching": None,
             **self.flags_of(experiment, variant),
             "--additional-config": vllm.json_text({"neuron_config": config}),
-            **vllm.speculative_config(variant, method=variant.method),
-            **vllm.per_request_acceptance(experiment, variant),
+            **vllm.speculation_flags(experiment, variant, method=variant.method),
         }
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from draftworth.errors import Problem
+from draftworth.errors import Problem, counted
 from draftworth.experiment.catalog import Accelerator
 from draftworth.experiment.model import Experiment, NeuronExperiment
 from draftworth.experiment.placement import place
@@ -85,8 +85,8 @@ def _allowed_lnc(experiment: NeuronExperiment) -> Sequence[int]:
 
 def _fitting_sizes(instance: Accelerator, lncs: Sequence[int]) -> str:
     sizes = (
-        f"{instance.logical_cores(devices=devices, lnc=lnc)} on {devices} "
-        f"device{'s' if devices > 1 else ''}{f' at lnc {lnc}' if len(lncs) > 1 else ''}"
+        f"{instance.logical_cores(devices=devices, lnc=lnc)} on {counted(devices, 'device')}"
+        f"{f' at lnc {lnc}' if len(lncs) > 1 else ''}"
         for lnc in lncs
         for devices in instance.legal_slot_devices
     )

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 
-from draftworth.errors import Problem
+from draftworth.errors import Problem, counted
 from draftworth.experiment.model import Experiment, LocalExperiment, loads_of
 from draftworth.records.codec import dump_json
 from draftworth.records.load import MAX_LLMPERF_IN_FLIGHT
@@ -93,8 +93,7 @@ def _budget_reaches_everywhere(experiment: Experiment) -> Iterator[Problem]:
     shared = ""
     if parts > 1:
         labels = ", ".join(load.label for load in loads)
-        times = "1 repetition" if repetitions == 1 else f"{repetitions} repetitions"
-        shared = f", shared by loads {labels} in {times}"
+        shared = f", shared by loads {labels} in {counted(repetitions, 'repetition')}"
     one_each = parts * work.requests_per_round
     if one_each > work.max_requests:
         yield Problem(
@@ -210,8 +209,8 @@ def _which(cases: Sequence[Case], wanted: Callable[[Prompt], object]) -> str:
     if not found:
         return ""
     case, prompt = found[0]
-    count = "1 prompt" if len(found) == 1 else f"{len(found)} prompts"
-    return f"{count} (the first: {case.prompt_class}/{case.name}, {prompt.id})"
+    first = f"{case.prompt_class}/{case.name}, {prompt.id}"
+    return f"{counted(len(found), 'prompt')} (the first: {first})"
 
 
 OF_PROMPTS = (_tool_calls_can_be_read, _length_is_not_forced)

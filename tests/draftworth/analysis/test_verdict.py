@@ -1,6 +1,7 @@
 """The verdict: pairs, intervals and judgements."""
 
 import hashlib
+import math
 import statistics
 from collections.abc import Callable
 from dataclasses import replace
@@ -8,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from draftworth.analysis import ratios
 from draftworth.analysis.limits import LimitCheck
-from draftworth.analysis.pairing import Traffic
-from draftworth.analysis.statistics import Estimate
+from draftworth.analysis.pairing import Pair, Traffic, paired
+from draftworth.analysis.statistics import Estimate, quantile_estimate
 from draftworth.analysis.summary import Group, summarize
 from draftworth.analysis.verdict import Comparison, compare, judge
 from draftworth.metrics.definitions import INTER_TOKEN_LATENCY, usd_per_million_tokens
@@ -104,12 +106,6 @@ def test_pairs_are_matched_by_prompt_whatever_their_order() -> None:
     assert comparison.reason == "a token costs at least 50% less in this run"
 
 
-def test_rounds_of_the_same_prompts_are_more_samples_but_no_more_prompts() -> None:
-    comparison = compared(paired_blocks(factor=2.0, rounds=3))
-    assert present(comparison.cost_ratio).samples == 24
-    assert comparison.prompts == 8
-
-
 def test_five_prompts_repeated_for_ever_are_inconclusive() -> None:
     comparison = compared(paired_blocks(factor=2.0, prompts=5, rounds=9))
     assert comparison.judgement == "inconclusive"
@@ -133,7 +129,7 @@ def test_a_long_request_weighs_what_it_costs() -> None:
     """Seven short requests half as long, one long one twice: the median says cheaper."""
 
     def block(variant: str, number: int, seconds: list[float]) -> BlockResult:
-        tokens = [10] * 7 + [1000]
+        tokens = [10] * 7 + [1000 if variant == "baseline" else 990]
         records = (
             make_record(prompt_id=f"p{i}", end_to_end_latency_s=s, number_output_tokens=n)
             for i, (s, n) in enumerate(zip(seconds, tokens, strict=True))
@@ -145,7 +141,7 @@ def test_a_long_request_weighs_what_it_costs() -> None:
         blocks.append(block("baseline", number, [0.2] * 7 + [20.0]))
         blocks.append(block("k7", number, [0.1] * 7 + [40.0]))
     ratio = present(compared(blocks).cost_ratio)
-    assert ratio.value == pytest.approx(40.7 / 21.4)
+    assert ratio.value == pytest.approx((40.7 / 1060) / (21.4 / 1070))
 
 
 def test_a_latency_of_zero_is_a_latency() -> None:
@@ -205,6 +201,7 @@ def test_failed_and_excluded_requests_leave_their_pair_and_are_counted() -> None
 
     assert comparison.pairs == 14
     assert present(comparison.itl_speedup).value == pytest.approx(2.0)
+    assert present(comparison.cost_ratio).value == pytest.approx(0.5)
     assert (summary.requests, summary.failed, summary.excluded) == (16, 1, 1)
     assert summary.value(INTER_TOKEN_LATENCY) == pytest.approx(
         statistics.median(
@@ -335,3 +332,44 @@ def test_an_interval_of_few_repetitions_speaks_of_these_alone(repetitions: int, 
     ratio = replace(known(0.5, 0.4, 0.6), repetitions=repetitions)
     _, reason = judge(ratio, LimitCheck(kept=True))
     assert reason == f"a token costs at least 40% less{words}"
+
+
+def ttft_pairs(*blocks: BlockResult) -> tuple[Pair, ...]:
+    return paired(blocks, TRAFFIC, variant="k7", baseline="baseline")
+
+
+def test_ratios_of_one_run_share_prompts_and_blocks_and_those_of_two_runs_only_prompts() -> None:
+    blocks = waiting(2, 8, lambda variant, i: 0.25 + (i / 100 if variant == "k7" else 0.0))
+    slower = each_request(blocks[3], lambda r: replace(r, ttft_s=1.05 * present(r.ttft_s)))
+    pairs = (ttft_pairs(*blocks), ttft_pairs(*blocks[:3], slower))
+    ttft, runs = ratios.mean_of("ttft_s"), ("one", "other")
+    even, uneven = (present(ratios.log_ratio_of_sums(p, TRAFFIC.weights, ttft)) for p in pairs)
+    for shared in (even.over(even, runs=runs), uneven.beside(uneven)):
+        assert shared.estimate().interval == pytest.approx((1.0, 1.0))
+    assert present(uneven.over(uneven, runs=runs).estimate().relative_width) > 0.05
+
+
+def test_rounds_that_repeat_each_other_leave_the_interval_of_the_prompts() -> None:
+    logs = [0.1 + i / 50 for i in range(8)]
+    blocks = waiting(9, 8, lambda variant, i: 0.25 * math.exp(logs[i] * (variant == "k7")))
+    found = present(ratios.ratio_of_typical(ttft_pairs(*blocks), "ttft_s"))
+    half = 2.365 * statistics.stdev(logs) / math.sqrt(8)  # Student's t, 7 degrees of freedom
+    assert (found.value, found.samples) == pytest.approx((math.exp(statistics.fmean(logs)), 72))
+    assert present(found.low) == pytest.approx(found.value * (1 - half), rel=0.01)
+
+
+def test_the_interval_of_a_ratio_of_quantiles_has_the_errors_of_both() -> None:
+    pairs = ttft_pairs(*waiting(2, 60, lambda v, i: 1.0 + i / (100 if v == "k7" else 200)))
+    plain = [pair.sample(present(pair.plain.ttft_s)) for pair in pairs]
+    drafted = [pair.sample(present(pair.drafted.ttft_s)) for pair in pairs]
+    ratio = present(ratios.ratio_of_quantiles(plain, drafted, 0.5, confidence=0.8))
+    sides = [quantile_estimate(side, 0.5, confidence=0.8) for side in (plain, drafted)]
+    both, *each = (math.log(present(e.high) / present(e.low)) for e in (ratio, *sides))
+    assert max(each) < both < sum(each)
+    assert ratios.ratio_of_quantiles(plain, [], 0.5, confidence=0.8) is None
+
+
+def test_requests_of_one_cost_a_token_leave_no_error_however_long_they_are() -> None:
+    requests = [(p.place, n) for n, p in enumerate(ttft_pairs(*waiting(2, 8, lambda *_: 1.0)), 1)]
+    found = present(ratios.log_of_sums(requests, lambda tokens: (tokens / 100, tokens))).estimate()
+    assert (found.low, found.value, found.high) == pytest.approx((0.01, 0.01, 0.01))
