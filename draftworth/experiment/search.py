@@ -25,7 +25,7 @@ MAX_CANDIDATES = 32
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Keys of a variant in the file: its own (`whole`), and those of fields elsewhere (`parts`)."""
+    """A variant's place in the file: its key (`whole`), and keys of fields elsewhere (`parts`)."""
 
     whole: Key
     parts: Mapping[str, Key] = field(default_factory=dict)
@@ -119,10 +119,10 @@ class Search(strict.StrictModel):
     def candidates(
         self, by_hand: Iterable[variants.Variant]
     ) -> Iterator[tuple[Place, variants.Variant]]:
-        """Yield (place, candidate), draft by draft, unless a variant of `by_hand` decodes equally.
+        """Yield (place, candidate), except candidates that decode like a variant in `by_hand`.
 
-        A draft whose `name_stem` an earlier draft has yields no candidate. A method that is unknown
-        or has no draft yields no candidate at all. `broken_rules` refuses such searches.
+        If two drafts have the same `name_stem`, only the first one has candidates. A method that is
+        unknown or needs no draft has no candidates at all. `broken_rules` refuses such searches.
         """
         decodings = {variant.decoding for variant in by_hand}
         stems = [name_stem(draft.given) for draft in self.drafts]

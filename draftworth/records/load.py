@@ -125,7 +125,7 @@ class PoissonLoad:
 
     @property
     def label(self) -> str:
-        """The load's name in files and tables: `p2.5` for 2.5 requests a second."""
+        """The load's name in files and tables, such as `p2.5` for 2.5 requests a second."""
         return f"p{self.requests_per_second:g}{_length_label(self.input_tokens)}"
 
     @property
