@@ -73,14 +73,14 @@ class Stop(strict.StrictModel):
     """Conditions of which the first one ends a search."""
 
     usd: strict.PositiveFloat | None = None
-    """accelerator nodes have cost so much since the search began, US dollars"""
+    """US dollars that accelerator nodes have cost since the search began"""
     hours: strict.PositiveFloat | None = None
-    """the search has lasted so long"""
+    """hours that the search has lasted"""
     within: Annotated[Share, BeforeValidator(_share, json_schema_input_type=ShareText | Share)] = (
         0.03
     )
-    """no other candidate is likely to be cheaper than the best by more than this part of its cost
-    per token, e.g. 3%"""
+    """no other candidate is likely to be cheaper than the best one by more than this part of the
+    best one's cost per token, e.g. 3%"""
     tokens_per_day: strict.PositiveFloat | None = None
     """output tokens of your traffic in a day: a search costs no more than it may save"""
     days: strict.PositiveFloat = 30
@@ -94,12 +94,12 @@ class Search(strict.StrictModel):
     """how tokens are drafted"""
     drafts: tuple[Draft, ...]
     windows: Windows | None = None
-    """num_speculative_tokens, FIRST..LAST or a list; left out where each draft has its own"""
+    """num_speculative_tokens, FIRST..LAST or a list; left out if each draft has its own window"""
     forecast: Annotated[str, Field(min_length=1)] | None = None
-    """file with what `python -m draftworth estimate --json` printed, relative to the experiment
-    file: what drafts yield, so that fewer candidates are measured"""
+    """file with the output of `python -m draftworth estimate --json`, relative to the experiment
+    file; with this forecast of what drafts yield, fewer candidates are measured"""
     stop: Stop = Stop()
-    """when the search has cost enough"""
+    """conditions that end the search"""
 
     @property
     def known_method(self) -> Method | None:
