@@ -88,7 +88,7 @@ def staging_chart(
 
 
 def scratch_gib(model: HubModel) -> int:
-    """Return GiB for files that are being copied: the checkpoint's size, up to MAX_SCRATCH_GIB."""
+    """Return the disk space for a copy, in GiB: the checkpoint's size, up to MAX_SCRATCH_GIB."""
     size = model.facts and model.facts.checkpoint_gib
     return min(MAX_SCRATCH_GIB, math.ceil(size) + 1) if size else MAX_SCRATCH_GIB
 

@@ -47,8 +47,8 @@ class BucketVolume:
     def name(self, experiment: ResolvedNeuron) -> str:
         """Return the name of the PersistentVolume, of its claim and its volume handle.
 
-        The name has the experiment's, because PersistentVolumes have no namespace, and a content
-        hash, because neither PersistentVolume nor claim can be changed in place.
+        The name contains the experiment's name, because PersistentVolumes have no namespace, and a
+        content hash, because neither PersistentVolume nor claim can be changed in place.
         """
         content = {"bucket": self.bucket, "options": self.mount_options(experiment)}
         return content_name(f"{experiment.names.prefix}-{self.role}", content)

@@ -99,7 +99,7 @@ class _Place:
 
 
 def _places(experiment: ResolvedLocal) -> Iterator[_Place]:
-    """Yield each variant in its home slot, then those with a second server in their next slot.
+    """Yield each variant in its home slot, then each one with a second server in the next slot.
     All candidates of a search have slot 1."""
     spec, variants = experiment.spec, experiment.variants
     for number, variant in enumerate(variants):

@@ -74,7 +74,7 @@ def _cheap_aws_clients() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _folder_of_the_run(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Set the folder in which the processes of this test run share results."""
+    """Choose the folder through which the processes of a test run share results."""
     shared.begin(tmp_path_factory)
 
 

@@ -80,7 +80,7 @@ def client(service: str, region: str = "") -> Any:
 
 @contextmanager
 def explained(doing: str, *, region: str = "") -> Iterator[None]:
-    """Turn botocore's errors in the `with` block into an AwsError: "could not", then `doing`."""
+    """Turn botocore's errors in the `with` block into an AwsError: "could not" and then `doing`."""
     try:
         yield
     except (ClientError, BotoCoreError) as error:

@@ -1,6 +1,6 @@
 """Lists the runs of results buckets, newest first, each with the command that shows it.
 
-Of a run only `run.json` is read, as strictly as by `report`, because a bucket may hold anything.
+Only `run.json` of each run is read, as strictly as `report` reads it: a bucket may hold anything.
 """
 
 import re

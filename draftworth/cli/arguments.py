@@ -60,7 +60,7 @@ def positive_number(text: str) -> float:
 
 
 def temperature(text: str) -> float:
-    """Parse a sampling temperature: 0, or a value in the range that servers do not change."""
+    """Parse a sampling temperature: 0, or a value in the range that servers use unchanged."""
     try:
         value = float(text)
         results.check_temperature(value)

@@ -206,7 +206,7 @@ def _standing_line() -> str:
 
 
 def _metrics_line(experiment: resolved.ResolvedNeuron) -> str:
-    """Return CloudWatch's charge for a run's metrics, each with one combination of dimensions."""
+    """Return a line with CloudWatch's charge; each set of dimensions is billed as one metric."""
     classes, loads = len(experiment.spec.workload.classes), len(experiment.loads)
     of_variants = sum(len(charged(speculates=v.speculates)) for v in experiment.variants)
     of_verdict = len(FINDING_METRICS) * (len(experiment.variants) - 1)

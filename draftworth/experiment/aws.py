@@ -33,7 +33,7 @@ class OnDemand(strict.StrictModel):
 
 
 class Spot(strict.StrictModel):
-    """Nodes from spare capacity, taken back at two minutes' notice."""
+    """Nodes from spare capacity, which EC2 may take back two minutes after a warning."""
 
     kind: Literal["spot"]
 
@@ -46,8 +46,8 @@ class CapacityBlock(strict.StrictModel):
     """id of the Capacity Block, cr- and 17 hex digits: without it EC2 launches nothing into the
     block"""
     hours: Annotated[float, Field(ge=1, le=MAX_BLOCK_HOURS)] | None = None
-    """hours the block was bought for; left out: 24, the shortest that is sold in advance.
-    `python -m draftworth plan` charges them whole"""
+    """hours for which the block was bought; left out: 24, the shortest length that is sold in
+    advance. `python -m draftworth plan` charges all of them"""
 
 
 Capacity = Annotated[OnDemand | Spot | CapacityBlock, Field(discriminator="kind")]
@@ -61,25 +61,25 @@ def _day(given: Any) -> Any:
 
 
 class Price(strict.StrictModel):
-    """The price of an accelerator node: data with a date, because prices move."""
+    """The price of an accelerator node, with its date, because prices change."""
 
     usd_per_hour: strict.PositiveFloat
-    """US dollars a node and hour; of a Capacity Block its fee / (hours x instances)"""
+    """US dollars for one node and hour; for a Capacity Block: its fee / (hours x instances)"""
     as_of: Annotated[date, BeforeValidator(_day)]
     """the day this price was looked up, YYYY-MM-DD"""
     source: str = Field(min_length=1, description="where it was looked up")
 
 
 class Pins(strict.StrictModel):
-    """Versions that a deploy takes as they stand here; EKS chooses those that are left out.
+    """Versions that a deploy uses exactly as given; EKS chooses those that are left out.
 
-    EKS chooses anew on each day: two deploys of one file may differ in them.
+    EKS may choose other versions each day, so two deploys of one file may differ.
     `preflight` prints the versions that a deploy would get today.
     """
 
     node_release: Annotated[str, Field(pattern=strict.NODE_RELEASE_PATTERN)] | None = None
-    """release of the node images, of CPU and accelerator nodes, as in 1.35.2-20261102; change it in
-    a deploy that changes nothing else of the nodes"""
+    """release of the images of CPU and accelerator nodes, as in 1.35.2-20261102; a deploy that
+    changes it should change nothing else about the nodes"""
     add_ons: dict[str, Annotated[str, Field(pattern=strict.ADD_ON_VERSION_PATTERN)]] = Field(
         default_factory=dict,
         description="EKS add-on to its version, as in vpc-cni: v1.21.1-eksbuild.3",
@@ -103,7 +103,7 @@ class Aws(strict.StrictModel):
     availability_zone: str = Field(
         examples=["us-east-2c"],
         description="the one zone of the accelerator nodes, e.g. us-east-2c: EFA, placement group "
-        "and Capacity Block all live in one zone",
+        "and Capacity Block work within one zone only",
     )
     instance_type: Annotated[str, AfterValidator(_known_instance_type)] = Field(
         default="trn2.48xlarge",
@@ -112,37 +112,37 @@ class Aws(strict.StrictModel):
         "serving.slot_devices of their devices",
     )
     kubernetes_version: Literal["1.35"] = "1.35"
-    """quoted; DRA needs 1.34 or later, 1.35 is what is supported here"""
+    """in quotes; DRA needs 1.34 or later, and only 1.35 is supported here"""
     pins: Pins = Pins()
-    """versions of add-ons and node images; left out: what EKS gives on the day"""
+    """versions of add-ons and node images; left out: those that EKS chooses on the day"""
     public_access_cidrs: Annotated[tuple[str, ...], Field(max_length=40), strict.EachOnce] = ()
-    """IPv4 ranges that may reach the Kubernetes API from outside; none: private"""
+    """IPv4 ranges that may reach the Kubernetes API from outside; none: the API is private"""
     admin_principal_arns: Annotated[
         tuple[AdminArn, ...], Field(max_length=40), strict.EachOnce
     ] = ()
-    """IAM roles or users who get cluster administrator access; no session (sts)"""
+    """IAM roles or users that become cluster administrators; a session (sts) is not allowed"""
     second_zone: str | None = None
-    """the EKS control plane's other zone, where no node runs; left out: zone a, or b beside a"""
+    """the other zone of EKS's control plane, without nodes; left out: a, or b if nodes are in a"""
     capacity: Capacity = Field(description="how accelerator nodes are bought")
     price: Price | None = None
     """price of one accelerator node; left out: `python -m draftworth price` asks AWS, which knows
-    Spot and on-demand prices, but no Capacity Block's once it is bought"""
+    Spot and on-demand prices, but not the price of a Capacity Block that was bought"""
     budget_usd: strict.PositiveFloat
-    """accelerator nodes go to zero when their hours x price reach this, US dollars"""
+    """accelerator nodes are ended when their hours x price reach this many US dollars"""
     notify_email: str | None = Field(default=None, pattern=strict.EMAIL_PATTERN)
-    """gets each decision about the accelerator nodes, once the address is confirmed"""
+    """address that gets a mail at each decision about accelerator nodes, once it is confirmed"""
     hub_token_secret: SecretName | None = None
-    """NAME of the Secrets Manager secret that holds the hub token, for gated models; the token
-    itself belongs in no file"""
+    """NAME of the Secrets Manager secret that holds the hub token, for gated models; never
+    write the token itself into a file"""
     keep_checkpoints: bool
-    """true: the checkpoints bucket outlives `cdk destroy`; false: it goes"""
+    """true: the checkpoints bucket outlives `cdk destroy`; false: it is deleted"""
     keep_results: bool = True
-    """true: the results bucket, transcripts included, outlives `cdk destroy`; false: it goes"""
+    """true: the results bucket, with transcripts, outlives `cdk destroy`; false: it is deleted"""
     load_generator_image: str | None = None
-    """image URI of the measuring Job; left out: built by CDK"""
+    """image URI of the measuring Job; left out: CDK builds the image"""
     deadline_minutes: Annotated[int, Field(ge=1, le=MAX_DEADLINE_MINUTES)] = 240
-    """accelerator nodes go to zero this many minutes after the deploy, whatever the state; the
-    measuring run gets as many from its first pod's start; may be moved meanwhile"""
+    """accelerator nodes are ended this many minutes after the deploy, whatever the state; a run
+    also ends this many minutes after its first pod's start; another deploy may change the number"""
 
     def example_values(self) -> Iterator[str]:
         """Yield keys that still have an example's value: `aws.capacity.reservation_id cr-...`."""

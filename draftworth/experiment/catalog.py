@@ -28,7 +28,7 @@ class Method(StrictModel):
     """A speculation method: the facts that are the same on every release."""
 
     draft: DraftKind
-    """None: no model drafts."""
+    """The kind of model that it takes as a draft; None: it needs no draft."""
     tokenizer: DraftTokenizer
     """Whether the draft must have a tokenizer of its own, equal to the target's."""
     fixed_window: bool = False
@@ -53,10 +53,10 @@ class UnservedMethod(StrictModel):
     """A speculation method that exists, but that no release of `platform` can serve."""
 
     platform: Platform | None = None
-    """The platform that does not serve it; None: neither does."""
+    """The platform that does not serve it; None: no platform does."""
     because: str
     instead: str
-    """A method that is served and does the like, or a place where this one runs."""
+    """A similar method that is served, or other software that runs this one."""
 
 
 class MethodFacts(StrictModel):
@@ -91,7 +91,7 @@ class CompilerCache(StrictModel):
     folder: str
     """The folder of the graphs, below the cache."""
     proof_variable: str | None = None
-    """Set to 1, the engine ends if a graph is not in the cache; None: it has no such variable."""
+    """If it is 1, the engine ends if a graph is not in the cache; None: no such variable exists."""
 
 
 CompiledGraphs = Annotated[ArtifactFolder | CompilerCache, Field(discriminator="kind")]
@@ -104,20 +104,20 @@ class Release(StrictModel):
     image: str | None
     vllm_version: str
     dialect: str
-    """The name in `serving/dialects.py` of its command line."""
+    """The name of its command line in `serving/dialects.py`."""
     methods: dict[str, MethodFacts]
     compiled_graphs: CompiledGraphs | None
     """The way to save and load compiled graphs; None: nothing is compiled."""
     lnc: tuple[int, ...] | None = None
     """Logical core sizes that its engine runs with; None: all of the instance type."""
     environment: dict[str, str] = Field(default_factory=dict)
-    """Set for every server."""
+    """Environment variables of every server."""
     per_request_acceptance: bool = False
     """Its servers can count the accepted drafts of each answer."""
     refuses_sampling: str = ""
-    """The reason why nothing is measured on it at a temperature above 0; empty: it may be."""
+    """Why it is not measured at a temperature above 0; empty: it can be measured."""
     doubtful_sampling: str = ""
-    """A known fault at a temperature above 0, where measuring is allowed; empty: no fault."""
+    """A known fault at a temperature above 0, although it can be measured; empty: no fault."""
     sources: tuple[str, ...]
 
     @property
@@ -132,15 +132,15 @@ class ModelFacts(StrictModel):
     kind: ModelKind
     checkpoint_gib: float | None = None
     gated: bool = False
-    """The hub gives it only to accounts that accepted its licence, with a token."""
+    """The hub gives it only to accounts that have accepted its licence, and wants a token."""
     trained_for: str | None = None
     """The target model of a head."""
     window: int | None = None
     """The one window that a head was trained for."""
     served_by: tuple[str, ...] = ()
-    """Dialects that are published to serve a head."""
+    """Dialects that serve a head according to publications."""
     doubtful_on: tuple[str, ...] = ()
-    """Dialects that likely do not serve a head."""
+    """Dialects that probably do not serve a head."""
 
 
 class Accelerator(StrictModel):
@@ -151,13 +151,13 @@ class Accelerator(StrictModel):
     legal_slot_devices: tuple[int, ...]
     legal_lnc: tuple[int, ...]
     efa_interfaces: int
-    """0: without EFA interfaces, their security group and a placement group."""
+    """0: nodes have no EFA interface, no security group for them and no placement group."""
     s3_gbit_per_s: int
-    """The network throughput that Mountpoint is told."""
+    """The network throughput that Mountpoint gets as an option."""
     vcpus: int
     memory_gib: int
     nvme_gib: int
-    """Size of the local disks; 0: no disk is known, and the root disk is larger instead."""
+    """Size of the local disks; 0: no local disk is known, so the root disk is larger."""
     sources: tuple[str, ...]
 
     def logical_cores(self, *, devices: int, lnc: int) -> int:

@@ -41,7 +41,7 @@ class Serving(StrictModel):
     """Engine settings that all variants share."""
 
     max_num_seqs: PositiveInt = Field(description="sequences decoded at once")
-    max_model_len: PositiveInt = Field(description="prompt and output together, tokens")
+    max_model_len: PositiveInt = Field(description="most tokens of a prompt with its output")
     tool_call_parser: Annotated[str, Field(pattern=SET_NAME_PATTERN, max_length=64)] | None = None
     """vLLM's name of the parser of the model's tool calls, e.g. hermes; for prompts with tools"""
 
@@ -56,23 +56,23 @@ class NeuronServing(Serving):
     """Engine settings on Neuron devices."""
 
     tensor_parallel_size: PositiveInt
-    """logical cores one service spans: slot_devices x logical cores per device"""
+    """logical cores that one server uses: slot_devices x logical cores per device"""
     lnc: PositiveInt = 2
-    """logical NeuronCore configuration: physical cores in a logical one"""
+    """logical NeuronCore configuration: physical cores in one logical core"""
     slot_devices: PositiveInt
-    """connected Neuron devices one service claims: 1, 4, 8 or 16"""
+    """connected Neuron devices that one server claims: 1, 4, 8 or 16"""
     buckets: Literal["engine", "one"] = "engine"
-    """lengths that graphs are compiled for: as the engine does it, about eight graphs a variant; or
-    one for prompts and one for output, which fit the workload: a prompt that leaves less room than
-    workload.output_tokens is refused then. Only with NxD Inference"""
+    """lengths for which graphs are compiled. engine: the engine's choice, about eight a variant.
+    one: one length for prompts and one for outputs, only with NxD Inference; a prompt that leaves
+    less room than workload.output_tokens is then refused"""
     neuron_config: dict[str, Any] = Field(default_factory=dict)
-    """Neuron engine settings for ALL variants, over those of the dialect"""
+    """Neuron engine settings for ALL variants; they replace those of the dialect"""
 
 
 class ExperimentBase(StrictModel):
     """Keys of every experiment."""
 
-    name: Name = Field(description="DNS label; names stacks, metrics and result folders")
+    name: Name = Field(description="DNS name, a part of the names of stack, metrics and results")
     description: str = Field(default="", description="one line for people")
     release: str = Field(json_schema_extra={"enum": [*catalog().releases]})
     """an entry of the catalogue"""
@@ -82,10 +82,10 @@ class ExperimentBase(StrictModel):
     rerun: PositiveInt = 1
     """raise it to measure an unchanged experiment once more"""
     repetitions: Repetitions = 1
-    """times that the run measures with servers that were started anew, in swapped slots every
-    second time"""
+    """how often the run starts all servers and measures; every second time variants have swapped
+    slots"""
     control: bool = False
-    """true: measure the baseline against itself too; no difference there is due to speculation"""
+    """true: also measure the baseline against itself, to see differences without speculation"""
 
     @property
     def release_facts(self) -> Release:
@@ -118,12 +118,12 @@ class NeuronExperiment(ExperimentBase):
     variants: tuple[HubVariant, ...] = Field(min_length=1)
     """two or more, with a search one or more; exactly one has method none"""
     search: HubSearch | None = None
-    """drafts and windows to try in turn, on one slot beside the baseline's"""
+    """drafts and windows to try one after another, in one slot beside the baseline's"""
     baseline_as_shipped: bool = False
-    """one more variant: no speculation, with the engine's own defaults; costs a slot"""
+    """true: one more variant without speculation, with the engine's own defaults; needs a slot"""
     repetitions: Repetitions = 2
-    """times that the run measures with servers that were started anew, in swapped slots every
-    second time; with a search 1, which is its default then"""
+    """how often the run starts all servers and measures; every second time variants have swapped
+    slots; with a search the default is 1, and no more is allowed"""
     aws: Aws
 
     @property
@@ -170,7 +170,7 @@ class LocalExperiment(ExperimentBase):
     variants: tuple[LocalVariant, ...] = Field(min_length=1)
     """two or more, with a search one or more; exactly one has method none"""
     search: LocalSearch | None = None
-    """drafts and windows to try in turn, one server beside the baseline's"""
+    """drafts and windows to try one after another, on one server beside the baseline's"""
 
 
 Experiment = NeuronExperiment | LocalExperiment

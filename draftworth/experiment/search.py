@@ -25,7 +25,7 @@ MAX_CANDIDATES = 32
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Keys of a variant in the file: its own (`whole`), and those of fields elsewhere (`parts`)."""
+    """A variant's place in the file: its key (`whole`), and keys of fields elsewhere (`parts`)."""
 
     whole: Key
     parts: Mapping[str, Key] = field(default_factory=dict)
@@ -73,14 +73,14 @@ class Stop(strict.StrictModel):
     """Conditions of which the first one ends a search."""
 
     usd: strict.PositiveFloat | None = None
-    """accelerator nodes have cost so much since the search began, US dollars"""
+    """US dollars that accelerator nodes have cost since the search began"""
     hours: strict.PositiveFloat | None = None
-    """the search has lasted so long"""
+    """hours that the search has lasted"""
     within: Annotated[Share, BeforeValidator(_share, json_schema_input_type=ShareText | Share)] = (
         0.03
     )
-    """no other candidate is likely to be cheaper than the best by more than this part of its cost
-    per token, e.g. 3%"""
+    """no other candidate is likely to be cheaper than the best one by more than this part of the
+    best one's cost per token, e.g. 3%"""
     tokens_per_day: strict.PositiveFloat | None = None
     """output tokens of your traffic in a day: a search costs no more than it may save"""
     days: strict.PositiveFloat = 30
@@ -94,12 +94,12 @@ class Search(strict.StrictModel):
     """how tokens are drafted"""
     drafts: tuple[Draft, ...]
     windows: Windows | None = None
-    """num_speculative_tokens, FIRST..LAST or a list; left out where each draft has its own"""
+    """num_speculative_tokens, FIRST..LAST or a list; left out if each draft has its own window"""
     forecast: Annotated[str, Field(min_length=1)] | None = None
-    """file with what `python -m draftworth estimate --json` printed, relative to the experiment
-    file: what drafts yield, so that fewer candidates are measured"""
+    """file with the output of `python -m draftworth estimate --json`, relative to the experiment
+    file; with this forecast of what drafts yield, fewer candidates are measured"""
     stop: Stop = Stop()
-    """when the search has cost enough"""
+    """conditions that end the search"""
 
     @property
     def known_method(self) -> Method | None:
@@ -119,10 +119,10 @@ class Search(strict.StrictModel):
     def candidates(
         self, by_hand: Iterable[variants.Variant]
     ) -> Iterator[tuple[Place, variants.Variant]]:
-        """Yield (place, candidate), draft by draft, unless a variant of `by_hand` decodes equally.
+        """Yield (place, candidate), except candidates that decode like a variant in `by_hand`.
 
-        A draft whose `name_stem` an earlier draft has yields no candidate. A method that is unknown
-        or has no draft yields no candidate at all. `broken_rules` refuses such searches.
+        If two drafts have the same `name_stem`, only the first one has candidates. A method that is
+        unknown or needs no draft has no candidates at all. `broken_rules` refuses such searches.
         """
         decodings = {variant.decoding for variant in by_hand}
         stems = [name_stem(draft.given) for draft in self.drafts]

@@ -25,9 +25,9 @@ class HubModel(strict.StrictModel):
     )
     """branch, tag or commit; a commit makes runs comparable over months"""
     tokenizer_family: str | None = None
-    """needed only for a model the catalogue does not know: models of one family share token ids"""
+    """needed only for a model that is not in the catalogue; models of one family share token ids"""
     allow_pickle_weights: bool = False
-    """stage *.bin, *.pt and *.pth: Python pickles, which can run any code in the server"""
+    """true: also stage *.bin, *.pt and *.pth, Python pickles that can run any code in the server"""
 
     @property
     def given(self) -> str:

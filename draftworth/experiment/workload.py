@@ -28,7 +28,7 @@ class PromptClass(strict.StrictModel):
     name: Annotated[str, Field(pattern=strict.SET_NAME_PATTERN, max_length=strict.MAX_NAME_LENGTH)]
     """folder below prompts_dir, e.g. structured"""
     cases: Annotated[tuple[str, ...], Field(min_length=1), strict.EachOnce] | None = None
-    """file stems in the folder; all of them when left out"""
+    """names of files in the folder, without `.jsonl`; left out: all files"""
     weight: strict.PositiveFloat = 1.0
     """this class's part of your output tokens, relative to the others'"""
 
@@ -55,7 +55,7 @@ class ConcurrencyLoad(_Load):
 
 
 class PoissonLoad(_Load):
-    """Requests at random times, whatever is still in flight."""
+    """Requests at random times, however many are still in flight."""
 
     key = "requests_per_second"
     kind: Literal["poisson"]
@@ -66,24 +66,24 @@ class PoissonLoad(_Load):
 
 
 class LadderLoad(_Load):
-    """One concurrency after the other."""
+    """Several fixed numbers of requests in flight, measured one after the other."""
 
     key = "concurrencies"
     kind: Literal["ladder"]
     concurrencies: Annotated[tuple[strict.PositiveInt, ...], Field(min_length=1), strict.EachOnce]
-    """requests in flight on each rung"""
+    """the numbers of requests in flight"""
 
     def shapes(self) -> tuple[load_shapes.Load, ...]:
         return tuple(load_shapes.ConcurrencyLoad(concurrency=n) for n in self.concurrencies)
 
 
 class RatesLoad(_Load):
-    """One Poisson rate after the other: the answer is the highest that keeps `limits`."""
+    """Several Poisson rates, one after the other, to find the highest that keeps `limits`."""
 
     key = "rates"
     kind: Literal["poisson_ladder"]
     rates: Annotated[tuple[strict.PositiveFloat, ...], Field(min_length=1), strict.EachOnce]
-    """mean requests a second on each rung"""
+    """the mean rates, in requests a second"""
 
     def shapes(self) -> tuple[load_shapes.Load, ...]:
         return tuple(load_shapes.PoissonLoad(requests_per_second=rate) for rate in self.rates)
@@ -101,17 +101,17 @@ LoadSpec = Annotated[
 
 
 class ServiceLimits(strict.StrictModel):
-    """Limits of your service: a verdict holds only inside them."""
+    """Limits of your service; a variant that breaks one is not judged to be cheaper."""
 
     ttft_p95_ms: strict.PositiveFloat | None = None
     """time to first token that 95% of requests stay below"""
     itl_p95_ms: strict.PositiveFloat | None = None
     """inter-token latency that 95% of requests stay below"""
     e2e_p95_ms: strict.PositiveFloat | None = None
-    """end-to-end latency that 95% of requests stay below; one that timed out counts as long as it
-    was waited for"""
+    """end-to-end latency that 95% of requests stay below; a request that timed out counts with the
+    time that the client waited"""
     failures: Annotated[float, Field(ge=0, le=1)] = 0.02
-    """part of the requests that may fail; above it no verdict is given"""
+    """part of the requests that may fail, 0 to 1; if more fail, no verdict is given"""
 
 
 class Workload(strict.StrictModel):
@@ -122,44 +122,44 @@ class Workload(strict.StrictModel):
     classes: Annotated[tuple[PromptClass, ...], Field(min_length=1)]
     """the prompt classes to measure"""
     input_tokens: InputTokens
-    """longest prompt, chat template included, tokens; used to check max_model_len. A list: every
-    prompt is made so long, one length after the other, by padding or cutting"""
+    """tokens of the longest prompt with its chat template, to check max_model_len. A list: every
+    prompt is padded or cut to each of these lengths, which are measured one after the other"""
     output_tokens: strict.PositiveInt
-    """max_tokens of every request; a prompt's own max_tokens is no more"""
+    """max_tokens of every request; a prompt's own max_tokens may not be larger"""
     fixed_output_length: bool = False
-    """true: every output has output_tokens, whatever the model says: it writes past its own end"""
+    """true: every output has max_tokens, because the model cannot end it earlier"""
     temperature: Annotated[float, Field(ge=0, le=MAX_TEMPERATURE)] = 0.0
-    """0: greedy, the outputs of the variants can be compared; above: sampled, where the release's
-    servers do so with a draft too"""
+    """0: greedy, so that outputs of variants can be compared; above 0: sampled, if the release's
+    servers can sample with a draft too"""
     load: LoadSpec | None = None
-    """how requests are sent; a ladder 1, 2, 4 .. serving.max_num_seqs when left out"""
+    """how requests are sent; left out: a ladder 1, 2, 4 .. serving.max_num_seqs"""
     load_generator: load_shapes.LoadGenerator = "asyncio"
-    """what sends them: `asyncio`, one process; `llmperf`, its library on Ray, a process for each
-    request in flight"""
+    """the sender of requests: `asyncio`, one process; `llmperf`, llmperf's library on Ray with a
+    process for each request in flight"""
     requests_per_round: Annotated[int, Field(ge=1, le=MAX_REQUESTS_PER_BLOCK)] = 8
     """measured requests of each case and variant in one round"""
     min_requests: strict.PositiveInt = 16
-    """measured requests of each case and variant at each load, at least"""
+    """least number of measured requests of each case and variant at each load"""
     max_requests: strict.PositiveInt = 64
-    """measured requests of each case and variant, at most: at all loads and in all repetitions
-    together; what no load needs goes where the interval is widest"""
+    """most measured requests of each case and variant, at all loads and in all repetitions
+    together; requests beyond min_requests go to the load with the widest interval"""
     target_interval_width: Annotated[float, Field(gt=0, le=1)] = 0.1
     """rounds go on until the interval of every class's cost ratio is no wider than this part of
-    it"""
+    the ratio"""
     limits: ServiceLimits = ServiceLimits()
-    """what your service must keep; nothing but failures is limited when left out"""
+    """limits that your service must keep; left out: only failures are limited"""
     warmup_requests: Annotated[int, Field(ge=0, le=1_000)] = 1
-    """first requests of each block, not measured; above concurrency 1 at least as many as are in
-    flight"""
+    """requests at the start of each block that are not measured; above concurrency 1 there are at
+    least as many as are in flight"""
     parallel: bool = False
-    """true: load all variants at once, as llmperf examples do; false: one by one"""
+    """true: send to all variants at once, as llmperf examples do; false: one after the other"""
     seed: Annotated[int, Field(ge=INT64[0], le=INT64[-1])] = 0
-    """each request's own seed is drawn from it, the same one for every variant; Poisson arrivals
-    have it plus the round's number"""
+    """source of each request's seed, which is the same for every variant; Poisson arrivals are
+    drawn with this number + the round's number"""
     token_ids: bool = False
     """true: ask for the ids of output tokens, which are kept in the transcripts"""
     enable_thinking: bool = False
-    """chat template switch of reasoning models such as Qwen3"""
+    """true: the chat template lets a reasoning model such as Qwen3 think"""
     request_timeout_seconds: Annotated[float, Field(ge=0.001, le=86_400)] = 300.0
     """a request that takes longer is recorded as failed"""
 

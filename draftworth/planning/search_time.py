@@ -1,6 +1,6 @@
-"""Estimates the time of a search: of candidates that are certainly measured, and of all others.
+"""Estimates how long a search takes to measure its certain candidates, and all other candidates.
 
-One after another, candidates are compiled, loaded and measured in the slot beside the baseline.
+Candidates are compiled, loaded and measured one after another, in the slot beside the baseline.
 """
 
 import math

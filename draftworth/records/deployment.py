@@ -39,7 +39,7 @@ def canary_key(job_name: str, variant: str) -> str:
 
 
 PLAN_SCHEMA = "draftworth.capacity-plan/5"
-# The controller's state: deployments, their spend, the last decision.
+# The controller's state: deployments, their cost and the last decision.
 STATE_KEY = f"{CONTROL_PREFIX}capacity.json"
 # This object says which unreadable state was reported by mail, so that it is reported only once.
 TOLD_KEY = f"{CONTROL_PREFIX}unreadable-state.txt"
@@ -55,7 +55,7 @@ DEADLINE_SCHEDULE = "deadline"
 # minutes before ("Create a managed node group with Capacity Blocks for ML", Amazon EKS User Guide).
 BLOCK_MARGIN_SECONDS = 40 * 60
 
-# No longer deadline is needed: a run takes hours, and a week of a node costs thousands of dollars.
+# A longer deadline has no use: a run takes hours, and a week of a node costs thousands of dollars.
 MAX_DEADLINE_MINUTES = 7 * 24 * 60
 
 # own: the draft must have a tokenizer, equal to the target's; own_or_none: it can also have none.
@@ -87,7 +87,7 @@ class CapacityPlan:
     """The number of accelerator nodes of one deployment, and the limits of their lifetime.
 
     job_name: the measuring Job; the keys of its runs begin with `runs/JOB_NAME-`. A new name is a
-        new deployment with a deadline and a spend of its own.
+        new deployment with its own deadline and its own cost.
     nodes: accelerator nodes that the placement needs.
     variants: names of the variants that have a canary.
     servers: names of the servers that the run needs; not all of them run at the same time.

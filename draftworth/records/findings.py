@@ -124,7 +124,7 @@ class Finding:
     sentence: the finding in words.
     noise_floor_low, noise_floor_high: the 95% interval of the cost ratio of two servers without
         speculation; None if it was not measured.
-    clears_noise_floor: whether the ratio's interval is beyond the noise floor; None: not compared.
+    clears_noise_floor: whether the ratio's interval is outside the noise floor; None: not compared.
     """
 
     traffic: str

@@ -28,7 +28,7 @@ def _length_label(input_tokens: int | None) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class ConcurrencyLoad:
-    """A constant number of requests in flight: the next one is sent when another has ended.
+    """A constant number of requests in flight: the next one is sent when another one has ended.
 
     input_tokens: length of every prompt with its chat template; None: prompts keep their lengths.
     """
@@ -94,7 +94,7 @@ class ConcurrencyLoad:
         return first + (1.0,) * (wanted - self.concurrency)
 
     def due_seconds(self, seed: int) -> Iterator[float]:  # noqa: ARG002 (nothing is drawn)
-        """Yield the earliest time to send each request, in seconds from the start, without end."""
+        """Yield endlessly the earliest time to send each request, in seconds from the start."""
         return repeat(0.0)
 
     def sending_seconds(
@@ -125,7 +125,7 @@ class PoissonLoad:
 
     @property
     def label(self) -> str:
-        """The load's name in files and tables: `p2.5` for 2.5 requests a second."""
+        """The load's name in files and tables, such as `p2.5` for 2.5 requests a second."""
         return f"p{self.requests_per_second:g}{_length_label(self.input_tokens)}"
 
     @property

@@ -67,9 +67,9 @@ RESULT_LIMIT_BYTES = 11 * MIB
 # The variant without speculation and with the engine's own defaults, as a buyer would run it. The
 # baseline, in contrast, has the settings that the speculative variants need.
 AS_SHIPPED: Final = "baseline-as-shipped"
-# The baseline on a second server, in another slot: their difference is not due to speculation.
+# The baseline on a second server, in another slot. Neither of these two servers speculates.
 CONTROL: Final = "control"
-# Each variant has its own server, and makes a report slower.
+# There is a limit because each variant needs its own server and makes a report slower.
 MAX_VARIANTS = 100
 
 # Shorter or longer times make ratios that a float cannot represent.

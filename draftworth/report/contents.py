@@ -31,7 +31,7 @@ from draftworth.untrusted import one_line
 
 
 def against_section(changes: Sequence[Change], run: str, other: str) -> Section:
-    """Return a section that compares two runs of the same experiment."""
+    """Return the section that compares a run with another run of the same experiment."""
     headings = ("cost of a token", INTERVAL, "other's", INTERVAL, "this to other", INTERVAL)
     rows = (
         (
@@ -54,7 +54,7 @@ def against_section(changes: Sequence[Change], run: str, other: str) -> Section:
 
 
 def elsewhere_section(found: Elsewhere) -> Section:
-    """Return a section that compares two runs with the same prompts on different systems."""
+    """Return the section that compares a run with one of the same prompts on another system."""
     runs = (found.run, found.other)
     rows = (
         (

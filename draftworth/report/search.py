@@ -145,7 +145,7 @@ def _classes(found: SearchResult) -> Sequence[str]:
 
 
 def _if_several(classes: Sequence[str]) -> Sequence[str]:
-    """Return the classes; if there is one class, none, because its cost is the whole traffic's."""
+    """Return the classes; none if there is only one, as its cost is that of the whole traffic."""
     return classes if len(classes) > 1 else []
 
 

@@ -63,7 +63,7 @@ def dollars(amount: float) -> str:
 
 
 def yes_or_no(answer: bool | None, *, no: str = "no", unknown: str = MISSING) -> str:  # noqa: FBT001
-    """Return an answer as a word."""
+    """Return `yes`, `no` or `unknown`, by the answer."""
     return unknown if answer is None else "yes" if answer else no
 
 

@@ -1,7 +1,7 @@
 """The command line of upstream vLLM on CPU, for the rehearsal; the caller adds the port.
 
-No default depends on speculation: on CPU vLLM 0.32 always schedules synchronously
-(platforms/cpu.py), and prefix caching and the batch size are set below.
+vLLM's defaults are the same here with and without speculation: on CPU vLLM 0.32 always schedules
+synchronously (platforms/cpu.py), and prefix caching and the batch size are set below.
 """
 
 from draftworth.experiment.model import LocalExperiment

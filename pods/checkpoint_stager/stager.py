@@ -56,7 +56,7 @@ class ScratchSpace:
 
 @dataclass(frozen=True, kw_only=True)
 class Staging:
-    """Copies one model from the hub into the bucket."""
+    """Copies one model from the hub into the checkpoints bucket."""
 
     open_hub: Callable[[], Hub]
     store: Store

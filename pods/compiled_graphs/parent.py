@@ -32,12 +32,12 @@ class GivenUpError(Exception):
 
 @dataclass(kw_only=True)
 class Parent:
-    """One run of the container.
+    """Starts the server once, watches it until it ends, and says what its end means.
 
-    load_seconds: how long the server may take to become healthy if there are compiled graphs;
-        it counts from `Starts.first_at_seconds`. compile_seconds: the same if there are none.
+    load_seconds: how long the server may take to become healthy if there are compiled graphs,
+        from `Starts.first_at_seconds` on. compile_seconds: the same if there are none.
     max_starts: how often the server may start without becoming healthy.
-    max_with_compiler_failure: `max_starts` if the compiler had an internal error.
+    max_with_compiler_failure: the same limit if the compiler had an internal error.
     health_period_seconds: the time between two health checks.
     """
 

@@ -55,7 +55,7 @@ def open_engine(
 def why_not_llmperf(
     spec: RunSpec, ray_address: str | None, *, find: Callable[[str], object] = find_spec
 ) -> str:
-    """Why llmperf cannot be used for a run here; empty if it can."""
+    """Return why llmperf cannot be used for a run here; empty if it can."""
     missing = [name for name in _NEEDED_MODULES if find(name) is None]
     if missing:
         return f"not installed: {', '.join(missing)}"
@@ -69,7 +69,7 @@ def why_not_llmperf(
 
 
 def actors_needed(spec: RunSpec, ray_address: str | None) -> int:
-    """The number of actors: the most requests that a run may have in flight at once, at any load.
+    """Return the number of actors: the most requests that a run may have in flight, at any load.
 
     A Poisson load can, but rarely does, have a whole block in flight, so on one machine it gets at
     most `MAX_LLMPERF_IN_FLIGHT` actors. The engine reports how many requests waited for an actor.

@@ -43,7 +43,7 @@ class ServerStates:
     _told: set[str] = field(default_factory=set)
 
     def read(self, server: str) -> ServerState | None:
-        """A server's state; None if it is missing, cannot be read or names another server."""
+        """Return a server's state; None if it is missing, unreadable or names another server."""
         key = server_state_key(server)
         try:
             body = self.client.get_object(Bucket=self.bucket, Key=key)["Body"]
@@ -90,7 +90,7 @@ class KubernetesApi:
 
     @classmethod
     def of_this_pod(cls, environment: Mapping[str, str]) -> KubernetesApi:
-        """The API server of this pod's cluster; raises ServersError outside of a cluster."""
+        """Return a client for the cluster of this pod; raise ServersError outside of a cluster."""
         host, port = (environment.get(name) for name in (HOST_VARIABLE, PORT_VARIABLE))
         if not host or not port or not (POD_FOLDER / "token").is_file():
             raise ServersError(
@@ -173,8 +173,8 @@ class KubernetesServers:
     stopped_within_seconds: float = 120.0
 
     async def run_only(self, endpoints: Sequence[Endpoint], *, restart: bool) -> None:
-        """Do what `Servers` says. A run that is cancelled meanwhile ends only after this: otherwise
-        no server might run, and Kubernetes starts the Job's next pod only if a server runs."""
+        """Stop all other servers and start these (see `Servers`), even if the run is cancelled
+        meanwhile: Kubernetes starts the Job's next pod only if a server runs."""
         wanted = tuple(endpoint.server for endpoint in endpoints)
         await in_thread(self._run_only, wanted, restart=restart)
 

@@ -88,14 +88,14 @@ class MeasuringClient(LLMClient):  # type: ignore[misc]  # llmperf has no types
 
 
 class LaunchedActor:
-    """One actor, and the launcher of llmperf that sends requests to it."""
+    """Sends requests to one actor, through a launcher of llmperf."""
 
     def __init__(self, handle: Any) -> None:
         self.handle = handle
         self._launcher = RequestsLauncher([handle])
 
     def measure(self, client: Client, request: Planned) -> Measured | None:
-        """Block until the request has ended. If the actor is lost, return a failed record of it."""
+        """Wait until the request has ended; return its record. A lost actor gives a failed one."""
         started_at_unix_s = client.wall_clock()
         # llmperf's launcher needs the first three fields; our client reads only `metadata`.
         config = RequestConfig(

@@ -121,13 +121,13 @@ class RayEngine:
 
 
 def lost_request(request: Planned, started_at_unix_s: float, reason: str) -> Measured:
-    """The record of a request whose actor ended before it answered."""
+    """Return the record of a request whose actor ended before it answered."""
     message = f"the actor of this request was lost: {reason}"
     return failed_request(request, started_at_unix_s, ERROR_LOST_ACTOR, message)
 
 
 def failed_request(request: Planned, started_at_unix_s: float, code: int, message: str) -> Measured:
-    """The record of a failed request of which only the reason is known."""
+    """Return the record of a failed request of which only the reason is known."""
     record = RequestRecord(
         error_code=code,
         error_msg=message,

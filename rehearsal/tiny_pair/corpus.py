@@ -89,7 +89,7 @@ class _Structured:
     other_values: Callable[[random.Random], str]
 
     def find(self, prompt: str) -> re.Match[str]:
-        """Match the prompt's values, which determine its answer; UnknownPrompt if none match."""
+        """Find the values that determine a prompt's answer; raise UnknownPrompt without them."""
         if found := re.search(self.pattern, prompt):
             return found
         raise UnknownPrompt(f"no {self.pattern!r} in {prompt!r}")

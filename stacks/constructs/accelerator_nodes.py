@@ -1,4 +1,4 @@
-"""The accelerator nodes, with all EFA interfaces of their type and the capacity kind asked for."""
+"""The accelerator nodes, with all EFA interfaces of their type and the chosen kind of capacity."""
 
 from pathlib import Path
 from typing import Any, cast

@@ -37,11 +37,11 @@ Object = Mapping[str, Any]
 def apply_chart(
     scope: Construct, chart: cdk8s.Chart, *, cluster: eks.ICluster, after: Sequence[IConstruct]
 ) -> list[IConstruct]:
-    """Apply a chart's objects after `after`; return the manifests that the next chart depends on.
+    """Apply a chart once `after` exists; return the manifests that the next chart depends on.
 
     Objects of `PRUNED_KINDS` share one template resource. Each other object is a resource of its
-    own, which CloudFormation deletes when the template no longer has it. Of these two groups, the
-    one with the chart's first object, which other objects need, is applied first.
+    own, which CloudFormation deletes when the template no longer has it. The group with the chart's
+    first object is applied before the other group, because other objects need the first object.
     """
     objects = chart.to_json()
     first = _is_pruned(objects[0])

@@ -53,7 +53,7 @@ class Situation(Scope):
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """A check and its name in the table; one that asks AWS is skipped after a gate has failed."""
+    """A check and its name in the table. After a gate has failed, no check asks AWS any more."""
 
     name: str
     run: Callable[[Situation], CheckResult]

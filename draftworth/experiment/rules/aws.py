@@ -20,7 +20,7 @@ _IMAGE = re.compile(
     r"(?::(?P<tag>[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}))?(?:@(?P<digest>sha256:[0-9a-f]{64}))?"
 )
 _MAX_IMAGE_LENGTH = 512
-# This matches an access token of the model hub, but not `hf_token`, a good name of a secret.
+# An access token of the model hub is longer than `hf_token`, which may be the name of a secret.
 _HUB_TOKEN = re.compile(r"hf_[A-Za-z0-9]{20,}")
 
 
