@@ -43,7 +43,7 @@ UNEVEN = 0.01
 
 @dataclass(frozen=True, kw_only=True)
 class Text:
-    """Text of which a draft predicts a share `right` of the tokens, by prompt class.
+    """A text; a draft predicts the share `right` of its tokens, by prompt class.
 
     lasting: from 0 (right tokens are independent) to 1 (right tokens come in long runs).
     """

@@ -140,7 +140,7 @@ def _seconds_and_steps(count: _CountSteps) -> Amounts:
 
 
 def _steps_by(blocks: Sequence[BlockResult], most: int | None) -> StepsBy | None:
-    """Return what counts the steps; None if chunks arrived merged and steps were not counted."""
+    """Return how steps can be counted; None if chunks were merged and the server counted none."""
     if most == 1:
         return "tokens"
     pooled = definitions.TOKENS_PER_STEP.pooled

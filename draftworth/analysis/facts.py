@@ -1,4 +1,4 @@
-"""Everything that a report says about a run, computed once."""
+"""Computes once everything that a report says about a run."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -65,7 +65,7 @@ def _greedy(found: likelihoods.GreedyLikelihood) -> tuple[bool, str]:
 
 
 def _by_draft(found: likelihoods.DraftLikelihood) -> tuple[bool | None, str]:
-    """Judge outputs wrong if `low` to `high` excludes 0 and is not within `DRAFT_MARGIN_NATS`.
+    """Judge outputs wrong if the difference's interval excludes 0 and exceeds `DRAFT_MARGIN_NATS`.
 
     1% of correct servers are judged wrong by this rule.
     """

@@ -236,7 +236,7 @@ def partings(
 def _sooner_than(
     own: Mapping[str, OutputPair], floor: Mapping[str, OutputPair], said: str, *, alarms: float
 ) -> str:
-    """Say that outputs differ sooner than the floor's and than rounding explains; empty if not.
+    """Say that outputs differ earlier than the floor's, and than rounding explains; else empty.
 
     own, floor: one pair per prompt, compared by token ids. said: name of the floor's outputs.
     alarms: the accepted share of false alarms among correct servers.

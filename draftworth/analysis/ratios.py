@@ -234,9 +234,9 @@ def ratio_of_typical(
 def ratio_of_quantiles(
     plain: Sequence[Sample], drafted: Sequence[Sample], share: float, *, confidence: float
 ) -> statistics.Estimate | None:
-    """Return variant / baseline of a quantile; None without samples or if a quantile is 0.
+    """Return the variant's quantile / the baseline's; None without samples or if a quantile is 0.
 
-    The interval ignores that variant and baseline share prompts: too wide, not too narrow.
+    The interval ignores that both have the same prompts, so it is too wide, never too narrow.
     """
     if not plain or not drafted:
         return None

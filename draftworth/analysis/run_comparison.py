@@ -85,7 +85,7 @@ class Elsewhere:
 
 
 def is_same_experiment(run: Run, other: Run) -> bool:
-    """Return whether to compare the runs with `changes` instead of `elsewhere`.
+    """Return whether both runs measured one experiment (`changes`), not two systems (`elsewhere`).
 
     Runs with one variant each need `elsewhere`: they have no verdict that could have changed.
     """

@@ -36,7 +36,7 @@ class ToScore:
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreComparison:
-    """The baseline's mean score in a traffic. difference: the variant's mean - the baseline's."""
+    """The mean score of the baseline's outputs, and how much the variant's mean differs from it."""
 
     traffic: Traffic
     variant: str

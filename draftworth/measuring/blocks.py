@@ -56,13 +56,13 @@ def _shortened(shape: RequestShape, prompt: Prompt, share: float) -> Prompt:
 
 
 def first_error(block: BlockResult) -> str:
-    """Error code and message of a block's first failed request, cut to one line."""
+    """Return error code and message of a block's first failed request, cut to one line."""
     failed = next(r for r in block.requests if r.failed)
     return f"{failed.error_code}: {' '.join(failed.error_msg.split())[:200]}"
 
 
 def describe(block: BlockResult) -> str:
-    """One line of text about a block: its median ITL, and its failed and excluded requests."""
+    """Return a line about a block: its median ITL, and its failed and excluded requests."""
     counted = [r for r in block.requests if r.counts]
     latencies = sorted(r.inter_token_latency_s for r in counted if r.inter_token_latency_s)
     middle = f"{latencies[len(latencies) // 2] * 1e3:.2f} ms/token" if latencies else "no figures"

@@ -79,7 +79,7 @@ class Timeline:
 
 
 def most_bytes(max_tokens: int) -> int:
-    """The most bytes that a stream of `max_tokens` tokens may have, with its HTTP headers."""
+    """Return the most bytes that a stream of `max_tokens` tokens may have, with HTTP headers."""
     return _MORE_BYTES + _BYTES_PER_TOKEN * max_tokens
 
 

@@ -33,12 +33,12 @@ from draftworth.untrusted import one_line
 
 
 def max_tokens_of(shape: RequestShape, prompt: Prompt) -> int:
-    """The most tokens of a prompt's output: `prompt.max_tokens`, or else `shape.output_tokens`."""
+    """Return the limit of a prompt's output: `prompt.max_tokens`, or else `shape.output_tokens`."""
     return shape.output_tokens if prompt.max_tokens is None else prompt.max_tokens
 
 
 def request_seed(shape: RequestShape, place: int) -> int:
-    """The seed of the request with the index `place` in a case's sequence of requests.
+    """Return the seed of the request with the index `place` in a case's sequence of requests.
 
     Every variant gets the same seed at the same index, so both requests of a pair have this seed.
     A prompt that is sent again has another index and another seed, so its output is sampled anew.
@@ -49,7 +49,7 @@ def request_seed(shape: RequestShape, place: int) -> int:
 
 
 def request_body(shape: RequestShape, prompt: Prompt, *, seed: int) -> bytes:
-    """The JSON body of a request, which is the same for every variant."""
+    """Return the JSON body of a request, which is the same for every variant."""
     max_tokens = max_tokens_of(shape, prompt)
     body: dict[str, Any] = {
         "model": shape.model,
@@ -70,7 +70,7 @@ def request_body(shape: RequestShape, prompt: Prompt, *, seed: int) -> bytes:
 
 
 def asked_of(prompt: Prompt) -> dict[str, Any]:
-    """The fields of a request's body that hold messages and tools, or the text to continue."""
+    """Return the fields of a request's body with messages and tools, or the text to continue."""
     if prompt.text_to_continue is not None:
         return {"prompt": prompt.text_to_continue}
     beside = {
@@ -226,7 +226,7 @@ class _Stream:
         return first - start, end - first
 
     def excluded(self, response: http.Response) -> str | None:
-        """The reason why a complete answer's timing cannot be trusted; None if it can."""
+        """Return why a complete answer's timing cannot be trusted; None if it can."""
         waits = self.waits_ns
         if waits is None:
             return None
@@ -257,7 +257,7 @@ def _error_of(failure: Exception) -> tuple[int, str]:
 
 
 def unexpected(failure: Exception) -> tuple[int, str]:
-    """The error code and message for an exception that no answer should cause."""
+    """Return the error code and message for an exception that is our own program's fault."""
     return ERROR_UNEXPECTED, one_line(f"unexpected {type(failure).__name__}: {failure}")
 
 
@@ -300,7 +300,7 @@ def _measured(
 
 
 def figures_of(timeline: Timeline, sent_ns: int) -> dict[str, Any]:
-    """The figures of a complete answer with at least one chunk, by the record's field names."""
+    """Return the figures of a complete answer with at least one chunk, by the record's field."""
     times = timeline.chunk_times_ns
     first_ns, last_ns = times[0], times[-1]
     total = timeline.output_tokens

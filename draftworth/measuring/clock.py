@@ -53,7 +53,7 @@ def _here(anchor_ns: int, machine: str) -> UnixClock:
 
 
 def _machine() -> str:
-    """An id of this machine, new at every boot; empty where the system has no such id."""
+    """Return an id of this machine, new at every boot; empty if the system has no such id."""
     try:
         return _BOOT_ID.read_text(encoding="ascii").strip()
     except (OSError, ValueError):
@@ -73,7 +73,7 @@ WaitReader = Callable[[], int | None]
 
 
 def run_queue_wait_ns() -> int | None:
-    """The calling thread's total run-queue wait in nanoseconds; None where it is not counted."""
+    """Return how long the calling thread waited for a core in all; None if this is not counted."""
     try:
         return int(_SCHEDSTAT.read_text().split()[1])
     except (OSError, ValueError, IndexError):
@@ -107,7 +107,7 @@ def exclusion_reason(
     first_is_exact: bool,
     last_is_exact: bool,
 ) -> str | None:
-    """The reason why a request's timing cannot be trusted; None if it can be trusted.
+    """Return why a request's timing cannot be trusted; None if it can be trusted.
 
     A chunk's time is exact if the kernel stamped it and no later chunk was read with it. Otherwise
     it may be too late by the client's wait for a core. The request is excluded if this wait is more

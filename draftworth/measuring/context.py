@@ -49,7 +49,7 @@ class Tokenizer:
     api_key: str | None
 
     async def count(self, prompt: Prompt) -> int:
-        """The number of tokens of a prompt, with chat template and tools.
+        """Return the number of tokens of a prompt, with chat template and tools.
 
         Raises:
             DraftworthError: the server's answer has no count.

@@ -66,7 +66,7 @@ def parse_metrics(text: str) -> ServerMetrics:
 
 
 def _key(name: str, line: str) -> str | None:
-    """The key of a line's total; None if the line's draft position is missing or too large."""
+    """Return the key of a line's total; None if its draft position is missing or too large."""
     if name != _ACCEPTED_AT:
         return name
     found = _POSITION.search(line)
@@ -101,13 +101,13 @@ async def read_metrics(base_url: str, *, api_key: str | None = None) -> ServerMe
 
 
 def restarted(before: ServerMetrics, after: ServerMetrics) -> bool:
-    """Whether the server restarted between two readings: then one of its counters fell."""
+    """Return whether the server restarted between two readings: then one of its counters fell."""
     counted = ((name, total) for name, total in before.items() if name.split()[0] not in _GAUGES)
     return any(after.get(name, total) < total for name, total in counted)
 
 
 def server_start(reading: ServerMetrics) -> ServerStart | None:
-    """The durations and sizes of a server's start; None if they are missing or impossible."""
+    """Return durations and sizes of a server's start; None if they are missing or impossible."""
     if not any(name in reading for name in _GAUGES):
         return None
     graphs = reading.get(_GRAPHS)
@@ -124,7 +124,7 @@ def server_start(reading: ServerMetrics) -> ServerStart | None:
 
 
 def speculation_between(before: ServerMetrics, after: ServerMetrics) -> SpeculationCounters | None:
-    """The tokens that were drafted and accepted between two readings.
+    """Return how many tokens were drafted and accepted between two readings.
 
     None if the server has no such counters, was restarted in between, or has impossible counts
     (more tokens accepted than drafted).
@@ -147,7 +147,7 @@ def speculation_between(before: ServerMetrics, after: ServerMetrics) -> Speculat
 
 
 def timings_between(before: ServerMetrics, after: ServerMetrics) -> ServerTimings | None:
-    """The server's own latencies between two readings; None if it has no such histograms."""
+    """Return the server's own latencies between two readings; None without such histograms."""
     added = _added(before, after, _TIMINGS)
     if added is None:
         return None

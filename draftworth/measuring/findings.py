@@ -24,7 +24,7 @@ from draftworth.records.results import CONTROL, BlockResult, RunResult, RunStatu
 
 
 def shortfall_reason(blocks: Sequence[BlockResult]) -> str:
-    """Why a run that measured every block is not complete; empty if it is complete.
+    """Return why a run that measured every block is not complete; empty if it is complete.
 
     A control does not change the variants' figures, so a run whose control failed is complete.
     """
@@ -49,7 +49,7 @@ def run_result(
     scheduling: str,
     shortened: str,
 ) -> RunResult:
-    """The content of `run.json`. reason: why the run failed; empty if the run is complete."""
+    """Return the content of `run.json`. reason: why the run failed; empty if it is complete."""
     status: RunStatus = "failed" if reason else "complete"
     variants = [e.variant for e in spec.variants]
     if spec.search:  # most candidates are not measured

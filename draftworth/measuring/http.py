@@ -212,7 +212,7 @@ async def _connected(response: _Exchange, url: str, clock: Clock) -> Connection:
 
 
 def address_of(url: str) -> tuple[str, int, bool]:
-    """The host and port of a URL, and whether it uses TLS; raises ValueError for a wrong URL."""
+    """Return host and port of a URL, and whether it uses TLS; raise ValueError for a wrong URL."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
         raise ValueError("that is no address of a server")
@@ -240,7 +240,7 @@ def _request_bytes(method: str, url: str, headers: Mapping[str, str], body: byte
 
 
 def bearer(api_key: str | None) -> dict[str, str]:
-    """The HTTP header with an API key; empty without one. Raises UserInputError for a wrong key."""
+    """Return the HTTP header with an API key, empty without one; raise UserInputError if wrong."""
     if api_key and not (api_key.isascii() and api_key.isprintable() and " " not in api_key):
         raise UserInputError(
             f"environment variable {API_KEY_VARIABLE}: given a key (not shown) with a line break, "
@@ -258,7 +258,7 @@ async def ask(
     api_key: str | None = None,
     body: bytes = b"",
 ) -> tuple[Head, str]:
-    """Send a GET, or POST `body` (JSON); return head and text. Raises HttpError, TimeoutError."""
+    """Send a GET, or POST `body` (JSON); return head and text; raise HttpError or TimeoutError."""
     pieces: list[bytes] = []
     content_type = {"Content-Type": "application/json"} if body else {}
     async with asyncio.timeout(timeout_seconds):
@@ -278,7 +278,7 @@ _WORDS_CHARACTERS = 200
 
 
 def refusal(head: Head, body: bytes = b"") -> str:
-    """A one-line message about an answer whose status is not 200, with the start of its body."""
+    """Return a line about an answer whose status is not 200, with the start of its body."""
     said = _said(head, body)
     location, retry_after = _words(head, "location"), _words(head, "retry-after")
     if 300 <= head.status < 400 and location:
@@ -296,7 +296,7 @@ def refusal(head: Head, body: bytes = b"") -> str:
 
 
 def why_no_stream(head: Head) -> str:
-    """Why the body of an answer with status 200 is no stream of events; empty if it is one.
+    """Return why the body of an answer with status 200 is no event stream; empty if it is one.
 
     A missing content type is accepted. The standard of event streams refuses a wrong one.
     """
@@ -321,7 +321,7 @@ def why_no_stream(head: Head) -> str:
 
 
 def no_stream(head: Head, body: bytes) -> str:
-    """The text of `why_no_stream`, with the beginning of the body unless the body is compressed."""
+    """Return the text of `why_no_stream`, and the body's beginning unless it is compressed."""
     return why_no_stream(head) + _after(_said(head, body))
 
 

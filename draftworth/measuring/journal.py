@@ -101,29 +101,29 @@ class Journal:
 
 
 def unrecorded_ends(entries: Sequence[Entry]) -> int:
-    """The number of pods that began, did not finish the run and recorded no reason for that."""
+    """Count the pods that began, did not finish the run and recorded no reason for that."""
     recorded = {entry.attempt for entry in entries if entry.kind == "ended"}
     return len({entry.attempt for entry in entries} - recorded)
 
 
 def times_lost(entries: Sequence[Entry], subject: str) -> int:
-    """How often blocks with this `subject_of` were lost because a server was lost, in all pods."""
+    """Count how often blocks with this `subject_of` were lost with a server, in all pods."""
     stems = (stem for entry in entries if entry.kind == "lost" for stem in entry.blocks)
     return sum(subject_of(stem) == subject for stem in stems)
 
 
 def subject_of(stem: str) -> str:
-    """A block's stem without its number; all attempts to measure a block have the same subject."""
+    """Return a block's stem without its number: the same for all attempts to measure the block."""
     return stem.partition("-")[2]
 
 
 def server_starts(entries: Sequence[Entry]) -> dict[str, results.ServerStart]:
-    """What the server of each variant reported of its last start, by variant."""
+    """Return what the server of each variant reported of its last start, by variant."""
     return {variant: start for entry in entries for variant, start in entry.starts.items()}
 
 
 def account(entries: Sequence[Entry], *, ended_at_unix_s: float) -> results.TimeAccount:
-    """How the time from the first entry to the end of the run was spent."""
+    """Return how the time from the first entry to the end of the run was spent."""
     total_s = elapsed_seconds(entries, until_unix_s=ended_at_unix_s)
     measuring_s = sum(e.seconds for e in entries if e.kind == "measured")
     waiting_s = sum(e.seconds for e in entries if e.kind == "waited")
@@ -137,7 +137,7 @@ def account(entries: Sequence[Entry], *, ended_at_unix_s: float) -> results.Time
 
 
 def elapsed_seconds(entries: Sequence[Entry], *, until_unix_s: float) -> float:
-    """Seconds from the first entry until `until_unix_s`, a time of the last pod's clock.
+    """Return the seconds from the first entry to `until_unix_s`, by the last pod's clock.
 
     Each pod's part is measured by its own clock, so where the clocks of two machines differ, only
     the gap between two pods can be wrong. A negative gap counts as 0.
@@ -156,7 +156,7 @@ def _pods(entries: Sequence[Entry]) -> list[list[Entry]]:
 
 
 def interruptions(entries: Sequence[Entry]) -> tuple[results.Interruption, ...]:
-    """All losses of servers and of pods during a run, in the order of time."""
+    """Return all losses of servers and of pods during a run, in the order of time."""
     servers = (
         results.Interruption(
             kind="servers",

@@ -57,7 +57,7 @@ class Store(Sink, Protocol):
     """A sink whose files can be read back."""
 
     def names(self, folder: str) -> list[str]:
-        """Names of all files below a folder, sorted; raises SinkError."""
+        """Return the names of all files below a folder, sorted; raise SinkError."""
 
     def read(self, name: str, *, limit_bytes: int = results.RESULT_LIMIT_BYTES) -> bytes:
         """Read one file; raises SinkError, also for one that is larger than `limit_bytes`."""
@@ -98,7 +98,7 @@ class FolderSink:
                 partial.unlink(missing_ok=True)
 
     def names(self, folder: str) -> list[str]:
-        """Names of complete files only; the name of a partial file begins with a dot."""
+        """Return the names of complete files only; the name of a partial file begins with a dot."""
         paths = (self.folder / folder).rglob("[!.]*")
         return sorted(p.relative_to(self.folder).as_posix() for p in paths if p.is_file())
 
@@ -142,14 +142,14 @@ _SUMMARIZED = (
 
 
 def llmperf_responses(block: results.BlockResult) -> bytes:
-    """A block as llmperf's `*_individual_responses.json`: llmperf's fields, then ours."""
+    """Return a block as llmperf's `*_individual_responses.json`: llmperf's fields, then ours."""
     names = ("experiment", "variant", "prompt_class", "case", "round", "run_id")
     context = {name: getattr(block, name) for name in names}
     return dump_json([{**asdict(record), **context} for record in block.requests])
 
 
 def llmperf_summary(block: results.BlockResult) -> bytes:
-    """A block as llmperf's `*_summary.json`."""
+    """Return a block as llmperf's `*_summary.json`."""
     count, failed = len(block.requests), sum(record.failed for record in block.requests)
     codes = Counter(str(r.error_code) for r in block.requests if r.failed)
     seconds = block.output_seconds

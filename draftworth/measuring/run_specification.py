@@ -144,7 +144,7 @@ class RunSpec:
         return self.repetitions > 1 or self.control or self.search is not None
 
     def beside_baseline(self, variant: str) -> RunSpec:
-        """The specification with the baseline and one other variant, without a search."""
+        """Return the specification with the baseline and one other variant, without a search."""
         pair = tuple(e for e in self.endpoints if e.is_baseline or e.variant == variant)
         return replace(self, endpoints=pair, search=None)
 
@@ -155,7 +155,7 @@ class RunSpec:
         )
 
     def in_repetition(self, repetition: int) -> tuple[Endpoint, ...]:
-        """Each variant's endpoint in a repetition; a variant's endpoints are used in turn."""
+        """Return each variant's endpoint in a repetition; its endpoints are used in turn."""
         own = [self._servers_of(endpoint.variant) for endpoint in self.variants]
         return tuple(servers[(repetition - 1) % len(servers)] for servers in own)
 
@@ -194,7 +194,7 @@ EXIT_INTERRUPTED = 75
 
 
 def job_run_id(environment: Mapping[str, str]) -> str | None:
-    """The run's id, which is the same for each pod of a Job; None outside of a Job.
+    """Return the run's id, which is the same for each pod of a Job; None outside of a Job.
 
     It is `<job name>-<first characters of the Job's uid>`: a Job that is deleted and created again
     with the same name has another uid, so it is another run.

@@ -1,4 +1,4 @@
-"""Measures the rounds of a run's plan one after the other, and writes the run's files.
+"""Runs a plan: measures its rounds one after the other, and writes the run's files.
 
 A block's result files are written when the block ends. `run.json` is written last, after the
 findings of a complete run. A run with a `history` continues in other pods: blocks that an earlier

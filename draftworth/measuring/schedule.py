@@ -63,20 +63,20 @@ class Stage:
 
 
 def first_stage(spec: RunSpec) -> Stage:
-    """The first stage of a run; a run that ends during this stage has no answer."""
+    """Return the first stage of a run; a run that ends during this stage has no answer."""
     if spec.search:
         return candidate_stage(spec, first_candidate(spec.search.candidates).variant)
     return next(stages(spec))
 
 
 def candidate_stage(spec: RunSpec, variant: str) -> Stage:
-    """The stage of a search that measures a candidate beside the baseline."""
+    """Return the stage of a search that measures a candidate beside the baseline."""
     (stage,) = stages(spec.beside_baseline(variant))
     return replace(stage, candidate=variant)
 
 
 def stages(spec: RunSpec) -> Iterator[Stage]:
-    """The stages of a run without a search, in the order of measuring."""
+    """Return the stages of a run without a search, in the order of measuring."""
     for repetition in range(1, spec.repetitions + 1):
         running = spec.in_repetition(repetition)
         yield Stage(repetition=repetition, running=running, measured=running)
@@ -100,14 +100,14 @@ def _control(spec: RunSpec, repetition: int, running: tuple[Endpoint, ...]) -> S
 
 
 def least_rounds(sampling: Sampling, *, repetitions: int, loads: int) -> int:
-    """The number of rounds that each load always gets in each repetition; at least one."""
+    """Return the number of rounds that each load always gets in each repetition; at least one."""
     needed = math.ceil(sampling.min_requests / sampling.requests_per_round)
     room = sampling.max_requests // sampling.requests_per_round
     return max(1, min(math.ceil(needed / repetitions), room // (repetitions * loads)))
 
 
 def further_rounds(sampling: Sampling, *, repetition: int, repetitions: int, loads: int) -> int:
-    """The most rounds of a repetition after `least_rounds`, if earlier ones left no budget over."""
+    """Return the most rounds after `least_rounds`, if earlier repetitions left no budget over."""
     parts = {"repetitions": repetitions, "loads": loads}
     most = most_rounds(sampling, **parts)
     own = most * repetition // repetitions - most * (repetition - 1) // repetitions
@@ -115,7 +115,7 @@ def further_rounds(sampling: Sampling, *, repetition: int, repetitions: int, loa
 
 
 def most_rounds(sampling: Sampling, *, repetitions: int, loads: int) -> int:
-    """The most rounds that a class can get, at all loads and in all repetitions together."""
+    """Return the most rounds that a class can get, at all loads and in all repetitions."""
     room = sampling.max_requests // sampling.requests_per_round
     least = least_rounds(sampling, repetitions=repetitions, loads=loads)
     return max(room, least * repetitions * loads)
@@ -154,7 +154,7 @@ class Plan(ABC):
 
     @abstractmethod
     def has_answer(self, stage: Stage) -> bool:
-        """Whether a run that ends during this stage has measured enough for an answer."""
+        """Return whether a run that ends during this stage has measured enough for an answer."""
 
     def leave_out(self, _stage: Stage, _reason: str) -> bool:
         """Leave out a stage that cannot be measured; return whether the run goes on without it."""
@@ -195,7 +195,7 @@ class Rounds(Plan):
                 self.report_missing(group)
 
     def has_answer(self, stage: Stage) -> bool:
-        """Whether the first stage is complete; later stages only make the intervals narrower."""
+        """Return whether the first stage is complete; later stages only narrow the intervals."""
         return stage != self.stages[0]
 
     @property
@@ -279,7 +279,7 @@ class Rounds(Plan):
         return True
 
     def width(self, group: Group) -> float:
-        """The relative width of a group's widest interval; infinite if an interval is missing."""
+        """Return the relative width of a group's widest interval; infinite if one is missing."""
         widths = [ratio.relative_width if ratio else None for ratio in self._ratios(group).values()]
         return max((math.inf if width is None else width for width in widths), default=0.0)
 
@@ -299,7 +299,7 @@ class Rounds(Plan):
         missing: Sequence[tuple[Estimate | None, Shortfall | None]],
         requests: int,
     ) -> bool:
-        """Whether only more prompts or more repetitions could narrow a group's intervals."""
+        """Return whether only more prompts or repetitions could narrow a group's intervals."""
         target = self.spec.sampling.target_interval_width
         cases = [case for case in self.spec.cases if case.prompt_class == group.prompt_class]
         if any(requests < len(case.prompts) for case in cases):

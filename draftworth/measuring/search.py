@@ -31,7 +31,7 @@ def why_over(
     expected: policy.CandidateForecast | None,
     state: policy.SearchState,
 ) -> str:
-    """Why a search has no time or money for another candidate; empty if it has both.
+    """Return why a search has no time or money for another candidate; empty if it has both.
 
     elapsed_s: seconds since the run began, including all starts of servers.
     expected: the forecast for the next candidate; None where there is no forecast yet.
@@ -172,7 +172,7 @@ class SearchRounds(Plan):
         self.progress(f"candidate {variant} is left out: {reason}")
 
     def _why_no_figure(self, candidate: Candidate) -> str:
-        """Why a candidate cannot be the best although its server answered; empty if it can be."""
+        """Return why a candidate whose server answered cannot be the best; empty if it can be."""
         variant, limits = candidate.variant, self.spec.limits
         if reason := why_not_comparable(self.blocks, self._traffic, limits, [variant]):
             return reason
@@ -195,7 +195,7 @@ class SearchRounds(Plan):
         )
 
     def _due(self) -> Candidate | None:
-        """The candidate to measure next; None if the search is over, with the reason in `ended`."""
+        """Return the candidate to measure next; None if the search is over (`ended` says why)."""
         state = self.state()
         due = self._next(state)
         expected = {forecast.candidate: forecast for forecast in state.forecasts}
@@ -237,7 +237,7 @@ class SearchRounds(Plan):
         measured: Mapping[Candidate, policy.MeasuredCandidate],
         classes: Mapping[str, policy.ClassTimes],
     ) -> dict[Candidate, Yield]:
-        """The candidates' yields, if known in every class: `_by_text`, or else from `measured`."""
+        """Return the yields that are known in every class: `_by_text`, or else from `measured`."""
         if not measured:
             return {}
         steps = {
@@ -249,7 +249,7 @@ class SearchRounds(Plan):
         return {c: y for c, y in found if y and y.tokens.keys() >= classes.keys()}
 
     def _by_text(self, candidate: Candidate) -> Yield | None:
-        """The yield by the forecast, or else by the draft's readings of the baseline's outputs."""
+        """Return the yield by the forecast, or else by the draft's readings of baseline outputs."""
         if tokens := self.search.forecast.get(candidate.variant):
             return Yield(tokens=tokens)
         readings = self._readings.get(candidate.draft)

@@ -35,7 +35,7 @@ class Extent:
 
 
 def extent(search: Search, *, reads_outputs: bool) -> Extent:
-    """Return which candidates a search measures.
+    """Return which candidates a search certainly measures, and which others it may measure.
 
     reads_outputs: the draft models (not heads) read the baseline's outputs during the run.
     """

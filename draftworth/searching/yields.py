@@ -25,7 +25,7 @@ _BETWEEN, _BEYOND = 0.05, 0.15
 class Yield:
     """Tokens per step, by prompt class.
 
-    anchor: logarithm of the nearest measured window. deviation: that of log(`tokens`).
+    anchor: logarithm of the nearest measured window. deviation: error of log(`tokens`).
     """
 
     tokens: Mapping[str, float]

@@ -29,7 +29,7 @@ from lambdas.runtime import CLIENT_CONFIG, Context, log_line
 
 
 def handler(event: Mapping[str, Any], context: Context) -> None:
-    """The entry point of the function."""
+    """Handle one event; Lambda calls this function."""
     handle(event, context, controller=_controller())
 
 

@@ -240,7 +240,7 @@ def _facts(deployment: Deployment, deadline: float) -> list[str]:
 
 
 def _notification(plan: CapacityPlan, subject: str, lines: list[str], now: float) -> Notification:
-    """Return a notification; its id depends on the time, so a repeated text is a new one."""
+    """Return a notification with an id of its text and time, so a later repetition is sent too."""
     subject = f"draftworth {plan.experiment}: {subject}"[:MAX_SUBJECT_CHARACTERS]
     text = "\n".join(lines)
     identity = hashlib.sha256(f"{subject}{text}{now}".encode()).hexdigest()[:16]

@@ -37,10 +37,10 @@ class Models:
 
 @dataclass(frozen=True, kw_only=True)
 class Canaries:
-    """The reports of all canaries since the deploy.
+    """The `state` of all canaries, by their reports since the deploy.
 
-    missing: `text` names the variants without a report. failed: `text` is the error of one canary,
-    and `last_lines` the end of its log. unreadable: a report is not valid.
+    State `missing`: `text` names variants without a report. `failed`: `text` is a canary's error,
+    and `last_lines` is the end of its log. `unreadable`: a report is not valid.
     """
 
     state: Literal["ok", "missing", "failed", "unreadable"]
@@ -97,7 +97,7 @@ class NoCapacityBlock:
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """A reason for missing nodes. Each kind is reported once until the desired nodes exist."""
+    """A reason for missing nodes. Each kind is reported only once while nodes are missing."""
 
     kind: str
     text: str

@@ -153,7 +153,7 @@ class LastDecision:
 
 @dataclass(frozen=True, kw_only=True)
 class Notification:
-    """A notification; it stays in the state's outbox until it is sent."""
+    """A mail, which stays in the state's outbox until it is sent."""
 
     id: str
     subject: str

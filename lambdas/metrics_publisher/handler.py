@@ -39,7 +39,7 @@ BatchResponse = dict[str, list[dict[str, str]]]
 
 
 def handler(event: Mapping[str, Any], context: Context | None) -> BatchResponse:
-    """The function that Lambda calls."""
+    """Handle one batch of messages; Lambda calls this function."""
     return handle_batch(event, context, publisher=_publisher())
 
 
