@@ -163,8 +163,10 @@ def _verdict_sentence(facts: RunFacts, asked: Sequence[Comparison]) -> str:
     rates = list(rate_sentences(facts))
     if rates and not any(c.traffic.load.has_cost_per_token for c in asked):
         return " ".join(rates)
-    best = best_of_many(best_of(asked), len(asked))
-    among = f" (the best of {len(asked)} comparisons)" if len(asked) > 1 else ""
+    chosen = best_of(asked)
+    best = best_of_many(chosen, len(asked))
+    wider = ", with an interval for all of them" if best is not chosen else ""
+    among = f" (the best of {len(asked)} comparisons{wider})" if len(asked) > 1 else ""
     answer = f"{_ANSWERS[best.judgement]}: {best.traffic.label}, {best.name}: {best.reason}{among}."
     floor = "" if best.clears_floor is not False else floor_sentence(best)
     return " ".join([f"{answer}{floor}{best.rare}", *_reach_of(facts, best)])
