@@ -8,10 +8,12 @@ the servers has a factor for all cases: log-normal over repetitions, with mean 1
 
 import math
 import random
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import count, islice
 
+from benchmarks.shared_server import served
 from draftworth.analysis.summary import Group
 from draftworth.analysis.verdict import TTFT_MARGIN
 from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSpec, Sampling
@@ -32,6 +34,7 @@ SAMPLING = Sampling(
 )
 _BLOCK_ERROR, _REQUEST_ERROR, _LENGTH_SPREAD, _TTFT_SPREAD = 0.03, 0.02, 0.4, 0.1
 _MESSAGES = ({"role": "user", "content": "planted"},)
+_MEAN_TOKENS, _PREFILL_S = 300, 0.05
 _BASELINE_S_PER_TOKEN, _TTFT_S, _TIMEOUT_S = 0.02, 0.2, 300.0
 
 
@@ -58,6 +61,8 @@ class Cell:
     stalls: (share of the variant's requests that stall, factor on their time).
     slow_starts: (share of the variant's starts that are slow, factor on their cost).
     ttft_ratios: (TTFT ratio, probability) to draw from for each prompt.
+    in_flight: number of requests that a server decodes together (`shared_server`). Prefills, which
+        cost the same on both sides, take their part of it; `cost_ratio` is that of all.
     period, period_deviation: a disturbance repeats after `period` blocks, at a phase that is drawn
         for each run; the logarithm of cost has this standard deviation over the blocks.
     """
@@ -89,12 +94,20 @@ class Cell:
     ttft_ratios: tuple[tuple[float, float], ...] = ()
     period: int = 0
     period_deviation: float = 0.0
+    in_flight: int = 1
     sampling: Sampling = field(default=SAMPLING)
 
     @property
     def traffic(self) -> Mapping[str, float]:
         """Each class's share of the output tokens."""
         return {f"{CLASS}-{i}": w for i, w in enumerate(self.weights)} or {CLASS: 1.0}
+
+    @property
+    def decoding_ratio(self) -> float:
+        """The mean cost ratio of decoding that makes the ratio of all be `cost_ratio`."""
+        prefills_s = 0.0 if self.in_flight == 1 else self.in_flight * _PREFILL_S
+        decoding_s = _BASELINE_S_PER_TOKEN * _MEAN_TOKENS
+        return (self.cost_ratio * (decoding_s + prefills_s) - prefills_s) / decoding_s
 
     def prompts_in(self, case: int) -> int:
         return self.prompts_of[case] if self.prompts_of else self.prompts
@@ -154,13 +167,16 @@ class PlantedRun:
             if cell.class_of(index) not in turn.classes:
                 continue
             first = (turn.number - 1) * per_round
-            chosen = [prompts[(first + i) % len(prompts)] for i in range(per_round)]
             for endpoint in turn.order(cell.class_of(index), case, run_id=self._id):
                 number, side = len(self.blocks), endpoint.variant
                 error = self._generator.gauss(0, cell.block_error)
                 factor = math.exp(self._drift * number / last + error + self._periodic(number))
                 factor *= self._server(endpoint, turn.stage.repetition)
-                records = (_record(cell, side, p, factor, self._generator) for p in chosen)
+                sent = (
+                    _record(cell, side, prompts[n % len(prompts)], factor, self._generator)
+                    for n in count(first)
+                )
+                records = _together(cell, sent) if cell.in_flight > 1 else islice(sent, per_round)
                 place = (cell.class_of(index), case, side)
                 self.blocks.append(_block(number, turn, place, tuple(records)))
 
@@ -220,7 +236,10 @@ def _prompts(cell: Cell, case: int, generator: random.Random) -> list[PlantedPro
             return one_of(cell.ttft_ratios)
         return math.exp(generator.gauss(math.log(1 + TTFT_MARGIN), _TTFT_SPREAD / 2))
 
-    mean_tokens = 300 * (cell.tokens_of[case] if cell.tokens_of else 1.0)
+    def cost_ratio() -> float:
+        return one_of(cell.gains) if cell.gains else factor(cell.decoding_ratio, cell.spread)
+
+    mean_tokens = _MEAN_TOKENS * (cell.tokens_of[case] if cell.tokens_of else 1.0)
     if cell.lengths:
         mean_tokens *= factor(1.0, cell.lengths)
 
@@ -228,7 +247,9 @@ def _prompts(cell: Cell, case: int, generator: random.Random) -> list[PlantedPro
         PlantedPrompt(
             id=f"case-{case}-{index}",
             tokens=max(8, round(mean_tokens * factor(1.0, _LENGTH_SPREAD))),
-            cost_ratio=one_of(cell.gains) if cell.gains else factor(cell.cost_ratio, cell.spread),
+            cost_ratio=one_of(cell.gains)
+            if cell.gains
+            else factor(cell.decoding_ratio, cell.spread),
             ttft_factor=factor(1.0, _TTFT_SPREAD),
             ttft_ratio=ttft_ratio(),
         )
@@ -272,6 +293,27 @@ def _record(
         chunks=prompt.tokens,
         usage_source="every_chunk",
     )
+
+
+def _together(cell: Cell, sent: Iterator[RequestRecord]) -> Iterator[RequestRecord]:
+    """Yield the measured requests of a block with the latencies of a server that they share."""
+    known: list[RequestRecord] = []
+
+    def decoding_s() -> Iterator[float]:
+        for record in sent:
+            known.append(record)
+            yield record.end_to_end_latency_s or 0.0
+
+    measured = cell.sampling.requests_per_round
+    found = served(decoding_s(), prefill_s=_PREFILL_S, in_flight=cell.in_flight, measured=measured)
+    for record, times in zip(known[cell.in_flight :], found, strict=False):
+        tokens = record.number_output_tokens or 0
+        yield replace(
+            record,
+            ttft_s=times.ttft_s,
+            end_to_end_latency_s=times.e2e_s,
+            inter_token_latency_s=(times.e2e_s - times.ttft_s) / (tokens - 1),
+        )
 
 
 _FAILED = partial(
