@@ -8,7 +8,7 @@ explains the columns. All draws are seeded, so the table is the same each time.
 """
 
 import argparse
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,12 +17,12 @@ from itertools import chain
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.planted import BASELINE, LOADS, VARIANT, Cell, PlantedRun
+from benchmarks.planted import BASELINE, BOUNDARY, LOADS, VARIANT, Cell, PlantedRun
+from benchmarks.uneven import uneven_cells, worlds
 from draftworth.analysis import clustering, pairing, statistics, verdict
 from draftworth.analysis.control import without_control
 from draftworth.records.findings import Judgement
 
-BOUNDARY = 1 / (1 + verdict.INDIFFERENCE)
 _JUDGEMENTS: tuple[Judgement, ...] = (
     *("cheaper per token", "no difference", "more expensive", "inconclusive"),
 )
@@ -141,66 +141,11 @@ def control_cells() -> list[Cell]:
         for cases, repetitions in ((1, 1), (4, 1), (4, 2))
         for slots, between in ((0.0, 0.0), (0.1, 0.0), (0.0, 0.08))
         for control in (False, True)
+    ] + [
+        Cell(cost_ratio=1.0, cases=4, spread=0.05, slots=0.1, control=control, in_flight=count)
+        for count in (4, 16)
+        for control in (False, True)
     ]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Uneven:
-    """A kind of uneven world. in_data: whether a run of this size can show it."""
-
-    name: str
-    cell: Cell
-    in_data: bool = True
-
-    @property
-    def cells(self) -> Iterator[Cell]:
-        """The cell at a true ratio of 1 and at the boundary."""
-        for truth in (1.0, BOUNDARY):
-            scale = truth / self.cell.cost_ratio
-            gains = tuple((ratio * scale, share) for ratio, share in self.cell.gains)
-            yield replace(self.cell, name=self.name, cost_ratio=truth, gains=gains)
-
-
-def uneven() -> Iterator[Uneven]:
-    """Yield worlds in which few prompts, blocks, requests or starts weigh or differ much."""
-    even = Cell(cost_ratio=1.0)
-    for cases, prompts in ((4, 8), (4, 4), (3, 2), (6, 2)):
-        heavy = (20.0, *[1.0] * (cases - 1))
-        cell = replace(even, cases=cases, prompts=prompts, tokens_of=heavy)
-        yield Uneven(name=f"one case of {cases}x{prompts} has 20 times the tokens", cell=cell)
-    for lengths in (1.0, 1.5):
-        cell = replace(even, cases=8, prompts=4, lengths=lengths)
-        yield Uneven(name=f"eight cases, lengths by sigma {lengths}", cell=cell)
-    for prompts in (8, 4, 3):
-        cell = replace(even, cases=2, prompts_of=(prompts, 32), weights=(0.95, 0.05))
-        yield Uneven(name=f"weights 95 to 5, the heavy class has {prompts} prompts", cell=cell)
-    for error in (0.06, 0.08):
-        for cases, prompts in ((4, 8), (2, 16)):
-            cell = replace(even, cases=cases, prompts=prompts, spread=0.05, block_error=error)
-            yield Uneven(name=f"block noise {error:.0%}, {cases}x{prompts}", cell=cell)
-    for period in (2, 4, 8):
-        cell = replace(even, prompts=16, spread=0.05, period=period, period_deviation=0.1)
-        yield Uneven(name=f"10% with a period of {period} blocks", cell=cell)
-    cell = replace(even, cases=4, failures=0.015, failure_factor=2.0)
-    yield Uneven(name="1.5% fail after twice their time", cell=cell)
-    for prompts in (8, 32):
-        typical = (1 + verdict.TTFT_MARGIN) / 1.5**0.15
-        ratios = ((typical, 0.85), (1.5 * typical, 0.15))
-        cell = replace(even, prompts=prompts, spread=0.05, ttft_ratios=ratios)
-        yield Uneven(name=f"TTFT 1.5 times in 15% of {prompts} prompts", cell=cell)
-    for share, times in ((0.02, 4), (0.01, 10), (0.005, 20)):
-        cell = replace(even, cases=4, stalls=(share, times))
-        yield Uneven(name=f"{share:.1%} stall for {times} times", cell=cell, in_data=False)
-    cell = replace(even, gains=((1 / 1.3, 0.9), (4 / 1.3, 0.1)))
-    yield Uneven(name="10% of 8 prompts cost 4 times", cell=cell, in_data=False)
-    cell = replace(even, cases=4, spread=0.05, repetitions=4, slow_starts=(0.25, 1.2))
-    yield Uneven(name="one start in four 20% slower", cell=cell, in_data=False)
-
-
-def uneven_cells() -> list[Cell]:
-    """Return the cells of uneven worlds, and a usual one that shows the power."""
-    power = Cell(name="as usual", cost_ratio=0.85, cases=4)
-    return [*(cell for world in uneven() for cell in world.cells), power]
 
 
 # By heading of a column: a function from a cell and its judged runs to the text in the table.
@@ -271,6 +216,7 @@ START_COLUMNS: Columns = {
 CONTROL_COLUMNS: Columns = {
     **_TRUTH,
     "repetitions": lambda c, _: str(c.repetitions),
+    "in flight": lambda c, _: str(c.in_flight),
     "slots": lambda c, _: f"{c.slots:.0%}",
     "between": lambda c, _: f"{c.between:.0%}",
     "control": lambda c, _: "yes" if c.control else "no",
@@ -317,7 +263,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _summary(results: Iterable[tuple[Cell, Sequence[JudgedRun]]]) -> str:
-    unseen = {world.name for world in uneven() if not world.in_data}
+    unseen = {world.name for world in worlds() if not world.in_data}
     general = [
         (cell, found)
         for cell, found in results

@@ -15,7 +15,7 @@ from itertools import count, islice
 
 from benchmarks.shared_server import served
 from draftworth.analysis.summary import Group
-from draftworth.analysis.verdict import TTFT_MARGIN
+from draftworth.analysis.verdict import INDIFFERENCE, TTFT_MARGIN
 from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSpec, Sampling
 from draftworth.measuring.schedule import Round, Rounds, most_rounds, stages
 from draftworth.records.load import ConcurrencyLoad
@@ -32,6 +32,8 @@ SAMPLING = Sampling(
     target_interval_width=0.1,
     warmup_requests=0,
 )
+# The cost ratio below which a variant is cheaper per token.
+BOUNDARY = 1 / (1 + INDIFFERENCE)
 _BLOCK_ERROR, _REQUEST_ERROR, _LENGTH_SPREAD, _TTFT_SPREAD = 0.03, 0.02, 0.4, 0.1
 _MESSAGES = ({"role": "user", "content": "planted"},)
 _MEAN_TOKENS, _PREFILL_S = 300, 0.05

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.calibration import BOUNDARY, JudgedRun, outcomes, share
-from benchmarks.planted import BASELINE, LOADS, VARIANT, Cell, planted_blocks
+from benchmarks.calibration import JudgedRun, outcomes, share
+from benchmarks.planted import BASELINE, BOUNDARY, LOADS, VARIANT, Cell, planted_blocks
 from draftworth.analysis import clustering, verdict
 from draftworth.analysis.clustering import Sample
 from draftworth.analysis.pairing import Pair, Traffic

@@ -1,0 +1,99 @@
+"""Planted worlds in which a few prompts, blocks, requests or starts weigh or differ much."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from benchmarks.planted import BOUNDARY, Cell
+from draftworth.analysis.verdict import TTFT_MARGIN
+
+_EVEN = Cell(cost_ratio=1.0)
+_FOUR = replace(_EVEN, cases=4)
+# What prompts have in common is most of the error.
+_ALIKE = replace(_EVEN, spread=0.05)
+
+
+@dataclass(frozen=True, kw_only=True)
+class World:
+    """A kind of uneven world. in_data: whether the requests of a usual run show it."""
+
+    name: str
+    cell: Cell
+    in_data: bool = True
+
+    @property
+    def cells(self) -> Iterator[Cell]:
+        """The cell at a true ratio of 1, and at the boundary."""
+        for truth in (1.0, BOUNDARY):
+            gains = tuple((ratio * truth, share) for ratio, share in self.cell.gains)
+            yield replace(self.cell, name=self.name, cost_ratio=truth, gains=gains)
+
+
+def worlds() -> Iterator[World]:
+    """Yield all uneven worlds."""
+    yield from _of_weights()
+    yield from _of_blocks()
+    for in_flight in (4, 16):
+        yield from _of_shared_servers(in_flight)
+    yield from _of_requests()
+    yield from _not_in_the_data()
+
+
+def uneven_cells() -> list[Cell]:
+    """Return the cells of all worlds, and a usual one that shows the power of the verdict."""
+    power = replace(_FOUR, name="as usual", cost_ratio=0.85)
+    return [*(cell for world in worlds() for cell in world.cells), power]
+
+
+def _of_weights() -> Iterator[World]:
+    for cases, prompts in ((4, 8), (4, 4), (3, 2), (6, 2)):
+        heavy = (20.0, *[1.0] * (cases - 1))
+        cell = replace(_EVEN, cases=cases, prompts=prompts, tokens_of=heavy)
+        yield World(name=f"one case of {cases}x{prompts} has 20 times the tokens", cell=cell)
+    for lengths in (1.0, 1.5):
+        cell = replace(_EVEN, cases=8, prompts=4, lengths=lengths)
+        yield World(name=f"eight cases, lengths by sigma {lengths}", cell=cell)
+    for prompts in (8, 4, 3):
+        cell = replace(_EVEN, cases=2, prompts_of=(prompts, 32), weights=(0.95, 0.05))
+        yield World(name=f"weights 95 to 5, the heavy class has {prompts} prompts", cell=cell)
+
+
+def _of_blocks() -> Iterator[World]:
+    for error in (0.06, 0.08):
+        for cases, prompts in ((4, 8), (2, 16)):
+            cell = replace(_ALIKE, cases=cases, prompts=prompts, block_error=error)
+            yield World(name=f"block noise {error:.0%}, {cases}x{prompts}", cell=cell)
+    for period in (2, 4, 8):
+        cell = replace(_ALIKE, prompts=16, period=period, period_deviation=0.1)
+        yield World(name=f"10% with a period of {period} blocks", cell=cell)
+
+
+def _of_shared_servers(in_flight: int) -> Iterator[World]:
+    cells = {
+        "4x8": _FOUR,
+        "one case has 20 times the tokens": replace(_FOUR, tokens_of=(20.0, 1.0, 1.0, 1.0)),
+        "drift 30%": replace(_ALIKE, prompts=16, drift=0.3),
+        "block noise 6%": replace(_ALIKE, cases=4, block_error=0.06),
+    }
+    for name, cell in cells.items():
+        shared = replace(cell, in_flight=in_flight)
+        yield World(name=f"{in_flight} share a server, {name}", cell=shared)
+
+
+def _of_requests() -> Iterator[World]:
+    cell = replace(_FOUR, failures=0.015, failure_factor=2.0)
+    yield World(name="1.5% fail after twice their time", cell=cell)
+    typical = (1 + TTFT_MARGIN) / 1.5**0.15
+    for prompts in (8, 32):
+        ratios = ((typical, 0.85), (1.5 * typical, 0.15))
+        cell = replace(_ALIKE, prompts=prompts, ttft_ratios=ratios)
+        yield World(name=f"TTFT 1.5 times in 15% of {prompts} prompts", cell=cell)
+
+
+def _not_in_the_data() -> Iterator[World]:
+    for share, times in ((0.02, 4), (0.01, 10), (0.005, 20)):
+        cell = replace(_FOUR, stalls=(share, times))
+        yield World(name=f"{share:.1%} stall for {times} times", cell=cell, in_data=False)
+    cell = replace(_EVEN, gains=((1 / 1.3, 0.9), (4 / 1.3, 0.1)))
+    yield World(name="10% of 8 prompts cost 4 times", cell=cell, in_data=False)
+    cell = replace(_ALIKE, cases=4, repetitions=4, slow_starts=(0.25, 1.2))
+    yield World(name="one start in four 20% slower", cell=cell, in_data=False)
