@@ -119,7 +119,7 @@ CHUNKS = replace(HEAD, name="one head, no counters", has_counters=False)
 KINDS = (
     ONE,
     replace(ONE, name="one draft model, with a forecast", has_forecast=True),
-    replace(ONE, name="one draft model, 4 prompts", prompts=4),
+    replace(ONE, name="one draft model, 4 prompts", prompts=2),
     TWO,
     replace(TWO, name="two draft models, with a forecast", has_forecast=True, share=1 / 5),
     HEAD,
@@ -407,33 +407,36 @@ def _steps(outputs: Sequence[Sequence[bool]], checked: int) -> list[int]:
 
 
 class Head(Draft):
-    """A draft whose predictions depend on where a step begins, and get worse within the step."""
+    """A draft whose predictions depend on where a step begins, and get worse within the step.
+
+    accepted: how many tokens after each position the longest window gets right before a miss.
+    """
 
     def __init__(self, text: Text, prompts: int, seed: float, *, fall: float) -> None:
         super().__init__()
         rng = random.Random(seed)  # noqa: S311
-        self._places = {
-            name: [[*_luck(text, right, rng)] for _ in range(prompts)] for name, right in text.right
+        falls = [fall**depth for depth in range(FIRST_WINDOW + WINDOWS)]
+
+        def accepted(places: Sequence[float], position: int) -> int:
+            drafted = zip(falls, places[position + 1 :], strict=False)
+            return sum(takewhile(bool, (rng.random() < p * f for f, p in drafted)))
+
+        self._accepted = {
+            name: [
+                [accepted(places, position) for position in range(TOKENS)]
+                for places in [[*_luck(text, right, rng)] for _ in range(prompts)]
+            ]
+            for name, right in text.right
         }
-        self._seed, self._fall = rng.random(), fall
-        self._accepted = cache(self._accepted_of_all)
 
     def steps(self, prompt_class: str, checked: int) -> list[int]:
         found = []
-        for number in range(len(self._places[prompt_class])):
+        for accepted in self._accepted[prompt_class]:
             position = 0
             while position < TOKENS:
-                found.append(1 + min(checked, self._accepted(prompt_class, number, position)))
+                found.append(1 + min(checked, accepted[position]))
                 position += found[-1]
         return found
-
-    def _accepted_of_all(self, prompt_class: str, number: int, position: int) -> int:
-        """Return how many tokens after `position` the longest window gets right before a miss."""
-        rng = random.Random(f"{self._seed}/{prompt_class}/{number}/{position}")  # noqa: S311
-        longest = FIRST_WINDOW + WINDOWS
-        drafted = self._places[prompt_class][number][position + 1 : position + 1 + longest]
-        hits = (rng.random() < p * self._fall**depth for depth, p in enumerate(drafted))
-        return sum(takewhile(bool, hits))
 
 
 @lru_cache(maxsize=64)
