@@ -19,8 +19,8 @@ The cost of a step is given in baseline steps, each of which yields one token. S
 from collections.abc import Iterator, Sequence
 
 # Matrix products are computed in tiles, so the cost of a step may jump if the step has more tokens
-# than this (checked drafts and the one token after them).
-TOKENS_BEFORE_A_JUMP = 8
+# than one of these (checked drafts and the one token after them).
+TOKENS_BEFORE_JUMPS = 2, 4, 8, 16
 
 
 def most_tokens_per_step(window: int, *, checks_all: bool) -> int:
@@ -57,23 +57,18 @@ def steps_of(hits: Sequence[bool], *, checked: int) -> Iterator[int]:
         position += tokens
 
 
-def expected_tokens_per_step(acceptance: float, *, checked: int) -> float:
-    """Return a step's mean tokens if all drafts have this acceptance (Leviathan et al., eq. 1)."""
+def expected_tokens_per_step(acceptance: float, *, checked: int, fall: float = 1.0) -> float:
+    """Return a step's mean tokens if its n-th draft has the acceptance `acceptance` x fall^(n - 1).
+
+    With a fall of 1, this is Leviathan et al., equation 1. Products above 1 count as 1.
+    """
     if not 0 <= acceptance <= 1:
         raise ValueError(f"acceptance: given {acceptance:g}, allowed: 0 to 1")
-    return sum(acceptance**n for n in range(checked + 1))
-
-
-def acceptance_of(tokens: float, *, checked: int) -> float:
-    """Return the acceptance (0 to 1) for which `expected_tokens_per_step` returns `tokens`."""
-    low, high = 0.0, 1.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        if expected_tokens_per_step(middle, checked=checked) < tokens:
-            low = middle
-        else:
-            high = middle
-    return (low + high) / 2
+    tokens = reached = 1.0
+    for depth in range(checked):
+        reached *= min(1.0, acceptance * fall**depth)
+        tokens += reached
+    return tokens
 
 
 def explained_acceptance(tokens_per_step: float | None, *, most: int | None) -> float | None:

@@ -97,7 +97,7 @@ def _sureness(found: SearchResult) -> str:
         )
         # Never 100%: a candidate that was not measured may still be cheaper.
         percent = min(99, math.floor(100 * found.sureness))
-        sure = f"at least {percent}% sure that no {claim} {by}"
+        sure = f"at least {percent}% sure that no {claim} {by} for the prompts measured"
         said.append(sure if percent > 0 else f"another candidate may be cheaper {by}")
     if unknown := _unknown(found):
         said.append(f"{_candidates(len(unknown))} could be neither measured nor predicted")

@@ -21,8 +21,8 @@ from draftworth.records.readings import Reading
 from draftworth.records.results import BlockResult
 from draftworth.records.search import Candidate, Search, SearchResult
 from draftworth.searching import policy
-from draftworth.searching.observed import class_times, longer_than, measured_of
-from draftworth.searching.yields import Yield, from_measured
+from draftworth.searching.observed import chunk_means, class_times, longer_than, measured_of
+from draftworth.searching.yields import Yield, from_means, from_measured
 
 
 def why_over(
@@ -240,12 +240,15 @@ class SearchRounds(Plan):
         """Return the yields that are known in every class: `_by_text`, or else from `measured`."""
         if not measured:
             return {}
-        steps = {
-            c: longer_than(self.blocks, self._traffic, variant=c.variant, checked=c.checked)
-            for c in measured
-        }
-        known = {c: parts for c, parts in steps.items() if parts.keys() >= classes.keys()}
-        found = ((c, self._by_text(c) or from_measured(c, known)) for c in self._open)
+        of_all = (self.blocks, self._traffic)
+        counted = {c: longer_than(*of_all, variant=c.variant, checked=c.checked) for c in measured}
+        known = {c: shares for c, shares in counted.items() if shares.keys() >= classes.keys()}
+        chunks = {c: chunk_means(*of_all, variant=c.variant) for c in measured if c not in known}
+        means = {c: mean for c, mean in chunks.items() if mean.keys() >= classes.keys()}
+        found = (
+            (c, self._by_text(c) or from_measured(c, known) or from_means(c, means))
+            for c in self._open
+        )
         return {c: y for c, y in found if y and y.tokens.keys() >= classes.keys()}
 
     def _by_text(self, candidate: Candidate) -> Yield | None:

@@ -1,16 +1,17 @@
 """Computes, from blocks, a search's figures of the baseline, of candidates and of their steps."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from statistics import fmean
 
 from draftworth.analysis.checks import acceptance_by_position
-from draftworth.analysis.clustering import spread
+from draftworth.analysis.clustering import Sample
 from draftworth.analysis.pairing import Pair, Traffic, counting, paired
 from draftworth.analysis.ratios import log_cost_ratio
 from draftworth.metrics.definitions import tokens_per_chunk
 from draftworth.records.results import BlockResult, RequestRecord
 from draftworth.searching.policy import ClassTimes, MeasuredCandidate
-from draftworth.speculation import acceptance_of
 
 # Least standard deviation of a measured cost's logarithm: few blocks show less only by chance.
 _LEAST_DEVIATION = 0.004
@@ -44,16 +45,49 @@ def measured_of(
     ratio = log_cost_ratio(pairs, traffic)
     if ratio is None:
         return None
-    found = spread(ratio.parts)
-    # All candidates answer the same prompts, so differences between prompts are no error here.
-    variance = found.within.variance - found.of_prompts.variance if found else 1.0
     whole_s = _per_token(pairs, traffic, _whole_s, lambda pair: pair.plain)
     first_s = _per_token(pairs, traffic, _first_s, lambda pair: pair.drafted)
     return MeasuredCandidate(
         cost=math.exp(ratio.value),
-        deviation=max(_LEAST_DEVIATION, math.sqrt(max(0.0, variance))),
+        deviation=deviation_between_rounds(ratio.parts),
         first=first_s / whole_s,
     )
+
+
+def deviation_between_rounds(parts: Sequence[Sample]) -> float:
+    """Return the standard deviation of a sum if the same prompts were measured again.
+
+    parts: what each request adds to the sum's error. All candidates answer the same prompts, so
+    differences between prompts are no error here.
+    """
+    strata: dict[str, list[Sample]] = {}
+    for part in parts:
+        strata.setdefault(part.stratum, []).append(part)
+    by_block = (_variance(own, [part.block for part in own]) for own in strata.values())
+    by_request = (_variance(own, range(len(own))) for own in strata.values())
+    return max(_LEAST_DEVIATION, math.sqrt(max(math.fsum(by_block), math.fsum(by_request))))
+
+
+def _variance(parts: Sequence[Sample], clusters: Sequence[Hashable]) -> float:
+    """Return the variance of a stratum's sum due to its clusters; 0 if there is only one cluster.
+
+    Each prompt's mean is subtracted. But if no prompt is in two clusters, the mean of all is, and
+    differences between prompts count as well, because they cannot be told apart.
+    """
+    groups = [part.prompt for part in parts]
+    visits = len({*zip(groups, clusters, strict=True)})
+    if visits == len({*groups}):
+        groups = [""] * len(parts)
+        visits = len({*clusters})
+    own = {
+        name: fmean(p.value for p, g in zip(parts, groups, strict=True) if g == name)
+        for name in groups
+    }
+    sums: dict[Hashable, float] = defaultdict(float)
+    for part, group, cluster in zip(parts, groups, clusters, strict=True):
+        sums[cluster] += part.value - own[group]
+    free = visits - len(own)
+    return visits / free * math.fsum(value**2 for value in sums.values()) if free else 0.0
 
 
 def longer_than(
@@ -61,19 +95,22 @@ def longer_than(
 ) -> dict[str, list[float]]:
     """Return, by prompt class, which shares of a candidate's steps have more than 1, 2, ... tokens.
 
-    The server's counters give the shares. Without counters, one acceptance is assumed for all
-    drafts of a step, and fitted to the mean tokens of a chunk. Classes with neither are left out.
+    The server's counters give the shares. Classes without counters are left out.
     """
     own = [block for block in blocks if block.variant == variant]
-    found = {}
-    for group in traffic.groups:
-        here = group.blocks(own, variant)
-        if counted := acceptance_by_position(here):
-            found[group.prompt_class] = [*counted[:checked]]
-        elif mean := tokens_per_chunk(here):
-            each = acceptance_of(mean, checked=checked)
-            found[group.prompt_class] = [each**depth for depth in range(1, checked + 1)]
-    return found
+    counted = {
+        g.prompt_class: acceptance_by_position(g.blocks(own, variant)) for g in traffic.groups
+    }
+    return {name: [*shares[:checked]] for name, shares in counted.items() if shares}
+
+
+def chunk_means(
+    blocks: Iterable[BlockResult], traffic: Traffic, *, variant: str
+) -> dict[str, float]:
+    """Return a candidate's mean tokens of a chunk by prompt class; classes without are left out."""
+    own = [block for block in blocks if block.variant == variant]
+    means = {g.prompt_class: tokens_per_chunk(g.blocks(own, variant)) for g in traffic.groups}
+    return {name: mean for name, mean in means.items() if mean}
 
 
 def _per_token(

@@ -18,10 +18,16 @@ from draftworth.searching.gaussian import Gaussian, Normal
 from draftworth.searching.step_costs import first_candidate, step_costs_before
 from draftworth.searching.yields import Yield
 
-# A candidate is measured only if it is better by `within` with more than this probability.
-LEAST_CHANCE = 0.12
 # Half-width of an interval of 95%, in standard deviations.
 NORMAL_95 = 1.96
+
+
+def least_chance(candidates: int) -> float:
+    """Return the probability of being better by `within` above which a candidate is measured.
+
+    The more candidates there are, the more of them could be left out wrongly.
+    """
+    return min(0.08, 1 / candidates)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +107,8 @@ class SearchState:
             return first_candidate(open_ones) if open_ones else None
         if asked_for := [c for c in open_ones if c.is_asked_for]:
             return asked_for[0]
-        if likely := [f for f in self.forecasts if f.chance > LEAST_CHANCE]:
+        least = least_chance(len(self.search.candidates))
+        if likely := [f for f in self.forecasts if f.chance > least]:
             return min(likely, key=lambda f: f.cost.value).candidate
         # Drafts without predicted tokens per step are last, because their cost is unknown.
         unknown = [c for c in open_ones if c not in self.yields]
@@ -110,8 +117,12 @@ class SearchState:
 
     @property
     def sureness(self) -> float:
-        """A lower bound of the probability that none beats the best cost by more than `within`."""
-        return max(0.0, 1 - math.fsum(f.chance for f in self.forecasts))
+        """A lower bound of the probability that none beats the best cost by more than `within`.
+
+        Measured candidates count as well: their costs have an error.
+        """
+        others = [c for c in self._known if not self.pays or c != self.best]
+        return max(0.0, 1 - math.fsum(map(self._chance, others)))
 
     @cached_property
     def forecasts(self) -> Sequence[CandidateForecast]:
@@ -133,7 +144,7 @@ class SearchState:
         step_cost = (cost - self._first(candidate)) / self._decoding[index]
         chance = gain = 0.0
         if candidate not in self.measured:
-            chance = self._lead(index, factor=1 - self.search.within).chance_above_zero()
+            chance = self._chance(candidate)
             gain = self._lead(index).mean_above_zero()
         return CandidateForecast(
             candidate=candidate,
@@ -146,6 +157,11 @@ class SearchState:
             chance=chance,
             gain=gain,
         )
+
+    def _chance(self, candidate: Candidate) -> float:
+        """Return the probability that a candidate beats the best so far by more than `within`."""
+        factor = 1 - self.search.within
+        return self._lead(self._index[candidate], factor=factor).chance_above_zero()
 
     def _lead(self, index: int, *, factor: float = 1.0) -> Normal:
         """Return factor x (the best cost so far, 1 if no candidate pays) - (a candidate's cost)."""

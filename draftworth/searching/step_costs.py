@@ -2,19 +2,19 @@
 
 Published figures (`catalog.yaml`) say little, so a sum of parts with large deviations is assumed: a
 fixed part; a part per drafted token, mostly the same for all drafts; a part per checked token,
-which is large for a mixture of experts; a jump if a step exceeds the engine's tile; and small
-differences between windows. Two or three measured windows determine all parts but the last.
+which is large for a mixture of experts; a jump wherever a step exceeds a tile of the engine; and
+small differences between windows. Two to four measured windows determine all parts that matter.
 """
 
 from collections.abc import Sequence
 
 from draftworth.records.search import Candidate, Search
 from draftworth.searching.gaussian import Gaussian
-from draftworth.speculation import TOKENS_BEFORE_A_JUMP, step_cost
+from draftworth.speculation import TOKENS_BEFORE_JUMPS, step_cost
 
 # Standard deviations, in baseline steps.
 _FIXED = 0.1
-_JUMP = 0.25
+_JUMP = 0.3
 _PER_CHECKED = 0.25
 # Cost per drafted token: ratio of a draft's own deviation to the common one; least common one.
 _OWN_PART = 0.25
@@ -23,6 +23,7 @@ _LEAST_PER_DRAFTED = 0.05
 _BY_SIZE = 0.7
 # Standard deviation from one window to the next, in addition to the parts above.
 _UNEVEN = 0.008
+_TOKENS_OF_FIRST = 8
 
 
 def step_costs_before(search: Search) -> Gaussian:
@@ -40,12 +41,13 @@ def step_costs_before(search: Search) -> Gaussian:
 def _together(one: Candidate, other: Candidate, per_drafted: float) -> float:
     same_draft = one.draft == other.draft
     drafting = per_drafted**2 * _drafting(one) * _drafting(other)
-    jumped = all(c.checked + 1 > TOKENS_BEFORE_A_JUMP for c in (one, other))
+    fewer = min(one.checked, other.checked) + 1
+    jumps = sum(fewer > tokens for tokens in TOKENS_BEFORE_JUMPS)
     return (
         _FIXED**2
         + drafting * (1 + (_OWN_PART**2 if same_draft else 0.0))
         + _PER_CHECKED**2 * one.checked * other.checked
-        + (_JUMP**2 if jumped else 0.0)
+        + _JUMP**2 * jumps
         + (_UNEVEN**2 * min(one.window, other.window) if same_draft else 0.0)
     )
 
@@ -58,12 +60,13 @@ def _drafting(candidate: Candidate) -> float:
 def first_candidate(candidates: Sequence[Candidate]) -> Candidate:
     """Return the candidate to measure first.
 
-    If none is asked for, it is the first draft's longest window below a jump in the step cost. No
-    shorter window costs more per step, and a longer window that is measured next shows the jump.
+    If none is asked for, it is the first draft's longest window with at most `_TOKENS_OF_FIRST`
+    tokens in a step. No shorter window costs more per step, and a longer or much shorter one that
+    is measured next shows a jump between the two.
     """
     asked_for = [c for c in candidates if c.is_asked_for]
     own = [c for c in candidates if c.draft == candidates[0].draft]
-    below = [c for c in own if c.checked + 1 <= TOKENS_BEFORE_A_JUMP]
+    below = [c for c in own if c.checked + 1 <= _TOKENS_OF_FIRST]
     if asked_for:
         return asked_for[0]
     return max(below, key=lambda c: c.window) if below else min(own, key=lambda c: c.window)

@@ -3,22 +3,29 @@
 A draft model reads only the text, so one pass over the baseline's outputs gives the tokens per step
 of every window (`analysis/costs`). A head reads the target's hidden states: its n-th drafted token
 is assumed to be accepted as often as in a measured window. This is not exact, because steps begin
-at other positions of the text; the error is smaller if the two windows are of similar length.
+at other positions of the text; the error is smaller if the two windows are of similar length. A
+server without counters tells only the mean tokens of a step. Two measured windows then determine an
+acceptance and how it falls with the depth.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from draftworth.records.search import Candidate
+from draftworth.speculation import expected_tokens_per_step
 
 # Deviation of a prediction from the text, as measured on servers (docs/estimate.md).
 FROM_TEXT = 0.005
-# Deviation of a prediction for a window e times as long or as short as the nearest measured one:
-# `_BETWEEN` up to the longest measured window, `_BEYOND` for longer ones.
-_BETWEEN, _BEYOND = 0.05, 0.15
+# Deviation of a prediction for a window e times as long or as short as the nearest measured one,
+# up to the longest measured window and for longer ones: by counters, and if only the mean tokens of
+# a step are known, of two windows or of one. Simulated drafts show about half of it (decision 23).
+_COUNTED, _TWO_MEANS, _ONE_MEAN = (0.03, 0.06), (0.03, 0.10), (0.12, 0.20)
+# The least and the most that an acceptance is multiplied by from one depth to the next.
+_FALLS = 0.7, 1.2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,33 +54,99 @@ def from_measured(
     longer_than: for each measured candidate and prompt class, the shares of its steps with more
         than 1, 2, ... tokens.
     """
-    own = sorted(
-        (c for c in longer_than if c.draft == candidate.draft), key=lambda c: (c.checked, c.window)
-    )
-    if not own:
+    near = _near(candidate, longer_than)
+    if not near:
         return None
-    below = [c for c in own if c.checked <= candidate.checked]
-    above = [c for c in own if c.checked >= candidate.checked]
-    near = [*below[-1:], *above[:1]]
     places = [math.log(c.window) for c in near]
-    own_place = math.log(candidate.window)
-    nearest = min(range(len(near)), key=lambda i: abs(places[i] - own_place))
-    distance = abs(places[nearest] - own_place)
-    each = _BETWEEN if above else _BEYOND
-    return Yield(
-        tokens={
-            name: _between(
-                [
-                    (p, _tokens(longer_than[c][name], candidate.checked))
-                    for p, c in zip(places, near, strict=True)
-                ],
-                own_place,
-            )
-            for name in longer_than[near[0]]
-        },
-        anchor=places[nearest],
-        deviation=each * math.sqrt(distance),
+    tokens = {
+        name: _between(
+            [
+                (place, _tokens(longer_than[c][name], candidate.checked))
+                for place, c in zip(places, near, strict=True)
+            ],
+            math.log(candidate.window),
+        )
+        for name in longer_than[near[0]]
+    }
+    return _yield(candidate, near, tokens, _COUNTED)
+
+
+def from_means(
+    candidate: Candidate, means: Mapping[Candidate, Mapping[str, float]]
+) -> Yield | None:
+    """Predict as `from_measured`, from only the mean tokens per step by prompt class."""
+    near = _near(candidate, means, least=2)
+    if not near:
+        return None
+    tokens = {
+        name: _continued(tuple((c.checked, means[c][name]) for c in near), candidate.checked)
+        for name in means[near[0]]
+    }
+    return _yield(candidate, near, tokens, _TWO_MEANS if len(near) > 1 else _ONE_MEAN)
+
+
+@lru_cache(maxsize=1024)
+def _continued(means: tuple[tuple[int, float], ...], wanted: int) -> float:
+    """Return the mean tokens of a step that checks `wanted` drafts.
+
+    means: (checked drafts, mean tokens) of one or two windows. Two windows determine an acceptance
+        and its fall from one depth to the next. One window does not tell the fall: it is 1 then.
+    """
+    (checked, mean), (further, other) = means[0], means[-1]
+
+    def acceptance(fall: float) -> float:
+        def tokens(acceptance: float) -> float:
+            return expected_tokens_per_step(acceptance, checked=checked, fall=fall)
+
+        return _bisected(tokens, mean, (0.0, 1.0))
+
+    def of_other(fall: float) -> float:
+        return expected_tokens_per_step(acceptance(fall), checked=further, fall=fall)
+
+    fall = 1.0 if checked == further else _bisected(of_other, other, _FALLS)
+    return expected_tokens_per_step(acceptance(fall), checked=wanted, fall=fall)
+
+
+def _bisected(function: Callable[[float], float], value: float, ends: tuple[float, float]) -> float:
+    """Return where a rising function has a value; the nearer end if it has not."""
+    low, high = ends
+    for _ in range(30):
+        middle = (low + high) / 2
+        low, high = (middle, high) if function(middle) < value else (low, middle)
+    return (low + high) / 2
+
+
+def _near(
+    candidate: Candidate, measured: Iterable[Candidate], *, least: int = 1
+) -> list[Candidate]:
+    """Return the nearest measured windows of the same draft: the next shorter and the next longer.
+
+    least: so many are returned if there are so many, although none is on the other side.
+    """
+    own = sorted(
+        (c for c in measured if c.draft == candidate.draft), key=lambda c: (c.checked, c.window)
     )
+    below = [c for c in own if c.checked <= candidate.checked]
+    above = [c for c in own if c.checked > candidate.checked]
+    if candidate in below:
+        return [candidate]
+    missing = least - 1
+    if not above:
+        return below[-1 - missing :]
+    return [*below[-1:], *above[: 1 if below else 1 + missing]]
+
+
+def _yield(
+    candidate: Candidate,
+    near: Sequence[Candidate],
+    tokens: Mapping[str, float],
+    errors: tuple[float, float],
+) -> Yield:
+    """Return a prediction. errors: the deviations between the windows of `near`, and beyond."""
+    own_place = math.log(candidate.window)
+    anchor = min((math.log(c.window) for c in near), key=lambda place: abs(place - own_place))
+    each = errors[max(c.checked for c in near) < candidate.checked]
+    return Yield(tokens=tokens, anchor=anchor, deviation=each * math.sqrt(abs(anchor - own_place)))
 
 
 def _tokens(longer_than: Sequence[float], checked: int) -> float:

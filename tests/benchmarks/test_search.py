@@ -1,21 +1,36 @@
 """A part of the simulated study, small enough for every day; docs/search.md has all of it."""
 
-from statistics import fmean
+import math
+from statistics import fmean, stdev
 
 import pytest
 
 from benchmarks import search as study
 from benchmarks.search import KINDS, SCENARIOS, WITHIN, SearchOutcome, planted_search
+from draftworth.records.search import Candidate, Search
 from draftworth.searching import policy
+from draftworth.searching.extent import extent
 from draftworth.searching.yields import Yield
 
 # Every so many, so that texts, devices and ways to count are all among them.
-EVERY = 7
+EVERY = 13
 
 
 def part(kind: str) -> list[SearchOutcome]:
     own = [n for n, scenario in enumerate(SCENARIOS) if scenario.kind.name == kind]
     return [planted_search(SCENARIOS[n], n) for n in own[::EVERY]]
+
+
+def search_of(kind: study.Kind) -> Search:
+    candidates = next(s for s in SCENARIOS if s.kind is kind).candidates
+    told = {c.variant: {"structured": 2.0} for c in candidates if kind.has_forecast}
+    return Search(
+        candidates=candidates,
+        drafts_read_text=kind.reads_text,
+        step_cost_per_draft=kind.prior,
+        within=WITHIN,
+        forecast=told,
+    )
 
 
 def right(outcomes: list[SearchOutcome]) -> float:
@@ -29,28 +44,36 @@ def test_there_are_scenarios_of_every_kind() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
-def test_it_finds_the_best_and_measures_few(kind: study.Kind) -> None:
+def test_it_finds_the_best_and_measures_few_and_plan_says_how_many(kind: study.Kind) -> None:
     found = part(kind.name)
     assert len(found) >= 10
     assert right(found) >= 0.9
-    measured = fmean(outcome.measured for outcome in found)
+    counts = [outcome.measured for outcome in found]
+    measured, error = fmean(counts), stdev(counts) / math.sqrt(len(counts))
     assert measured / found[0].candidates <= kind.share * 1.2
+    assert extent(search_of(kind), reads_outputs=False).average >= measured - 2 * error
 
 
 def test_published_step_costs_alone_often_name_the_wrong_window(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The tests above can fail: here a search ends with the first that it measured."""
-    monkeypatch.setattr(policy, "LEAST_CHANCE", 1.0)
+    monkeypatch.setattr(policy, "least_chance", lambda _: 1.0)
     found = part("one draft model, with a forecast")
     assert {outcome.measured for outcome in found} == {1}
     assert right(found) < 0.5
 
 
 def test_what_a_draft_yields_matters(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With yields that are of no text, what is named is no better than a guess."""
-    flat = Yield(tokens=dict.fromkeys(study.WEIGHTS, 3.0))
-    monkeypatch.setattr(study, "_yields", lambda candidates, _: dict.fromkeys(candidates, flat))
+    """The search believes that every draft is accepted, and so in windows that are too long."""
+
+    def all_accepted(scenario: study.Scenario, *_: object) -> dict[Candidate, Yield]:
+        return {
+            c: Yield(tokens=dict.fromkeys(study.WEIGHTS, 1.0 + c.checked))
+            for c in scenario.candidates
+        }
+
+    monkeypatch.setattr(study, "_yields", all_accepted)
     assert right(part("two draft models")) < 0.9
 
 

@@ -70,12 +70,7 @@ def test_each_drafted_token_adds_to_the_cost_of_a_step() -> None:
     assert speculation.step_cost(7, per_drafted=0.2) == pytest.approx(2.4)
 
 
-@pytest.mark.parametrize("right", [0.0, 0.3, 0.9, 1.0])
-def test_the_acceptance_that_yields_so_many_tokens(right: float) -> None:
-    tokens = speculation.expected_tokens_per_step(right, checked=7)
-    assert speculation.acceptance_of(tokens, checked=7) == pytest.approx(right, abs=1e-9)
-
-
-def test_more_tokens_than_a_step_can_yield_are_all_accepted() -> None:
-    assert speculation.acceptance_of(9.0, checked=7) == pytest.approx(1.0)
-    assert speculation.acceptance_of(0.5, checked=7) == pytest.approx(0.0)
+def test_an_acceptance_may_fall_with_the_depth_and_is_never_above_one() -> None:
+    falling = speculation.expected_tokens_per_step(0.8, checked=3, fall=0.5)
+    assert falling == pytest.approx(1 + 0.8 + 0.8 * 0.4 + 0.8 * 0.4 * 0.2)
+    assert speculation.expected_tokens_per_step(0.9, checked=2, fall=2.0) == pytest.approx(2.8)

@@ -10,7 +10,9 @@ from draftworth.records.search import Candidate, CostInterval, SearchResult
 from tests.draftworth.report import searches
 from tests.draftworth.report.runs import make_facts
 
-SURE = "at least 93% sure that no other candidate is cheaper by more than 3%"
+SURE = (
+    "at least 93% sure that no other candidate is cheaper by more than 3% for the prompts measured"
+)
 
 
 def with_best(low: float, high: float, **overrides: Any) -> SearchResult:
@@ -67,7 +69,7 @@ def test_without_a_measured_candidate_the_next_step_is_to_measure_once_more() ->
         ({"sureness": 0.009}, "another candidate may be cheaper by more than 3%"),
         (
             {"expected_to_pay": False},
-            "sure that no candidate is cheaper than no draft by more than 3%",
+            "cheaper than no draft by more than 3% for the prompts measured",
         ),
     ],
 )

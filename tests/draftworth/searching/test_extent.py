@@ -28,13 +28,13 @@ ONE, TWO = candidates("one", range(3, 16)), candidates("two", range(3, 16))
 def test_of_drafts_that_read_the_outputs_the_first_candidate_is_certain() -> None:
     found = extent_of(*ONE, *TWO)
     assert names(found.certain) == ["one-k7"]
-    assert found.average == pytest.approx(3.1)
+    assert found.average == pytest.approx(5.2)
     assert found.most == 26
     assert names(found.others) == [name for name in names([*ONE, *TWO]) if name != "one-k7"]
 
 
 @pytest.mark.parametrize(
-    ("heads", "reads", "average"), [(True, True, 4.6), (True, False, 4.6), (False, False, 4.9)]
+    ("heads", "reads", "average"), [(True, True, 6.1), (True, False, 6.1), (False, False, 6.0)]
 )
 def test_one_of_each_draft_is_certain_where_nothing_else_tells_its_tokens_a_step(
     heads: bool, reads: bool, average: float
@@ -48,11 +48,11 @@ def test_a_draft_with_a_forecast_is_as_one_that_reads() -> None:
     told = {c.variant: {"structured": 2.0} for c in TWO}
     some = extent(search(*ONE, *TWO, forecast=told), reads_outputs=False)
     assert names(some.certain) == ["one-k7"]
-    assert some.average == pytest.approx(4.9)
+    assert some.average == pytest.approx(6.0)
     told |= {c.variant: {"structured": 2.0} for c in ONE}
     both = extent(search(*ONE, *TWO, forecast=told), reads_outputs=False)
     assert names(both.certain) == ["one-k7"]
-    assert both.average == pytest.approx(3.1)
+    assert both.average == pytest.approx(5.2)
 
 
 def test_what_is_asked_for_by_hand_is_certain_and_stands_for_its_draft() -> None:
@@ -77,7 +77,7 @@ def test_an_average_search_is_between_what_is_certain_and_all() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_planted_search_measures_fewer_than_is_certain(kind: Kind) -> None:
-    scenarios = [s for s in SCENARIOS if s.kind is kind][::80]
+    scenarios = [s for s in SCENARIOS if s.kind is kind][::64]
     assert scenarios
     for number, scenario in enumerate(scenarios):
         certain = extent_of(

@@ -1,14 +1,20 @@
 """What blocks show of a search, against sums by hand."""
 
-import math
 from dataclasses import replace
 
 import pytest
 
+from draftworth.analysis.clustering import Sample
 from draftworth.analysis.pairing import Traffic
 from draftworth.records.load import ConcurrencyLoad
 from draftworth.records.results import BlockResult, SpeculationCounters
-from draftworth.searching.observed import class_times, longer_than, measured_of
+from draftworth.searching.observed import (
+    chunk_means,
+    class_times,
+    deviation_between_rounds,
+    longer_than,
+    measured_of,
+)
 from tests.support.blocks import make_block, make_record
 from tests.support.present import present
 
@@ -84,9 +90,24 @@ def test_steps_are_known_by_the_servers_counters() -> None:
     assert found["structured"] == [0.8, 0.4, 0.2]
 
 
-def test_without_counters_one_acceptance_makes_the_mean_of_the_chunks() -> None:
+def test_without_counters_the_mean_of_the_chunks_is_known() -> None:
     """100 tokens in 30 chunks, 1 in the first: 99 / 29 a step."""
-    found = longer_than(blocks(structured=1, open_ended=1), TRAFFIC, variant="k7", checked=7)
-    assert 1 + math.fsum(found["structured"]) == pytest.approx(99 / 29)
-    ratios = [b / a for a, b in zip(found["structured"], found["structured"][1:], strict=False)]
-    assert ratios == pytest.approx([ratios[0]] * 6)
+    own = blocks(structured=1, open_ended=1)
+    assert longer_than(own, TRAFFIC, variant="k7", checked=7) == {}
+    found = chunk_means(own, TRAFFIC, variant="k7")
+    assert found == pytest.approx(dict.fromkeys(TRAFFIC.weights, 99 / 29))
+
+
+def samples(*values: tuple[str, str, float]) -> list[Sample]:
+    return [Sample(stratum="s", prompt=p, block=b, value=value) for p, b, value in values]
+
+
+def test_a_few_prompts_are_enough_for_the_deviation_between_blocks() -> None:
+    """The sums of the two blocks are 0.02 and -0.02; what the prompts differ by is no error."""
+    repeated = samples(("a", "1", 1.01), ("b", "1", -0.99), ("a", "2", 0.99), ("b", "2", -1.01))
+    assert deviation_between_rounds(repeated) == pytest.approx(0.04)
+
+
+def test_where_no_prompt_is_repeated_differences_of_prompts_count() -> None:
+    once = samples(("a", "1", 0.3), ("b", "1", 0.1), ("c", "2", -0.1), ("d", "2", -0.3))
+    assert deviation_between_rounds(once) == pytest.approx(0.8)

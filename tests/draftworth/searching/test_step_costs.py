@@ -18,8 +18,17 @@ def test_a_measured_window_says_more_of_its_neighbours_than_of_far_ones() -> Non
     after = before.measured(5, before.means[5], variance=1e-4)
     left = [after.deviation(n) / before.deviation(n) for n in range(len(asked.candidates))]
     assert left[5] < left[4] < left[2] < left[0]
-    # Beyond the jump, nothing measured below it says whether there is one.
-    assert left[6] > left[4]
+
+
+@pytest.mark.parametrize("tokens", [2, 4, 8, 16])
+def test_nothing_measured_below_a_jump_says_whether_there_is_one(tokens: int) -> None:
+    asked = search(*map(candidate, range(1, 18)))
+    last = tokens - 2  # the window with so many tokens a step
+    before = step_costs_before(asked)
+    after = before.measured(last, before.means[last], variance=1e-4)
+    assert after.deviation(last + 1) > 0.25
+    if last:
+        assert after.deviation(last - 1) < 0.25
 
 
 def test_a_smaller_draft_is_expected_to_cost_less_and_learns_from_the_larger_one() -> None:
@@ -31,7 +40,7 @@ def test_a_smaller_draft_is_expected_to_cost_less_and_learns_from_the_larger_one
     assert 0.05 < after.deviation(1) < before.deviation(1)
 
 
-def test_first_comes_the_last_window_before_a_jump() -> None:
+def test_first_comes_the_longest_window_with_eight_tokens_a_step() -> None:
     assert first_candidate(search().candidates).window == 7
     nxdi = [candidate(window, checked=window - 1) for window in range(3, 16)]
     assert first_candidate(nxdi).window == 8

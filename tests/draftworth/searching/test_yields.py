@@ -2,7 +2,9 @@
 
 import pytest
 
-from draftworth.searching.yields import from_measured
+from draftworth.records.search import Candidate
+from draftworth.searching.yields import from_means, from_measured
+from draftworth.speculation import expected_tokens_per_step
 from tests.draftworth.searching.candidates import candidate
 from tests.support.present import present
 
@@ -48,3 +50,34 @@ def test_what_is_off_at_one_window_is_off_at_those_beyond_it_alone() -> None:
     ten, twelve = (present(from_measured(candidate(w), measured)) for w in (10, 12))
     assert ten.together(twelve, same_draft=True) == pytest.approx(ten.deviation**2)
     assert ten.together(twelve, same_draft=False) == 0
+
+
+def means(*windows: int, right: float, fall: float) -> dict[Candidate, dict[str, float]]:
+    return {
+        candidate(w): {"structured": expected_tokens_per_step(right, checked=w, fall=fall)}
+        for w in windows
+    }
+
+
+@pytest.mark.parametrize(("right", "fall"), [(0.8, 0.95), (0.6, 1.0), (0.5, 1.05)])
+def test_the_mean_steps_of_two_windows_show_how_acceptance_falls(right: float, fall: float) -> None:
+    known = means(3, 7, right=right, fall=fall)
+    for window in (3, 5, 7, 15):
+        found = present(from_means(candidate(window), known))
+        true = expected_tokens_per_step(right, checked=window, fall=fall)
+        assert found.tokens["structured"] == pytest.approx(true, rel=1e-6)
+
+
+def test_the_mean_steps_of_one_window_say_less() -> None:
+    one, two = (means(*w, right=0.8, fall=0.95) for w in ((7,), (7, 15)))
+    less, more = (present(from_means(candidate(10), known)) for known in (one, two))
+    assert less.tokens["structured"] > more.tokens["structured"]
+    assert less.deviation > 2 * more.deviation
+    assert present(from_means(SEVEN, one)).deviation == 0
+    assert from_means(candidate(7, "other"), one) is None
+
+
+def test_a_mean_that_no_step_can_have_means_that_all_or_none_are_accepted() -> None:
+    for mean, tokens in ((20.0, 4.0), (0.5, 1.0)):
+        found = present(from_means(candidate(3), {SEVEN: {"structured": mean}}))
+        assert found.tokens["structured"] == pytest.approx(tokens)
