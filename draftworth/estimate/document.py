@@ -26,7 +26,7 @@ _TONES = {"pays": "good", "cannot pay": "bad", "open": "open"}
 
 
 def document_of(experiment: str, estimates: Sequence[DraftEstimate]) -> document.Document:
-    """Return a document with a section for each draft at each load, and drafts' predictions."""
+    """Return a document with every draft's estimates, and its predictions compared with a run."""
     sections: list[document.Section] = []
     numbered = enumerate(estimates, start=1)
     for draft, at_loads in groupby(numbered, key=lambda pair: pair[1].draft):
@@ -71,7 +71,7 @@ def _section(estimate: DraftEstimate, index: int) -> document.Section:
 
 
 def _costs(forecast: WindowForecast) -> Mapping[str, CostRange]:
-    """Return a token's cost ratio by class; if there are several, the traffic mix comes first."""
+    """Return cost ratios by class; if there are several classes, the traffic mix comes first."""
     classes = forecast.class_cost_ratios
     return {TRAFFIC_MIX: forecast.cost_ratio, **classes} if len(classes) > 1 else classes
 
@@ -147,7 +147,7 @@ def _interval(found: Estimate) -> str:
 
 
 def json_text(estimates: Sequence[DraftEstimate]) -> str:
-    """Return the estimates as a JSON list; `search.forecast` of an experiment can read its file."""
+    """Return the estimates as a JSON list, the format of the file that `search.forecast` names."""
     return json.dumps([_as_json(estimate) for estimate in estimates], indent=2)
 
 

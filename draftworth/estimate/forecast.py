@@ -1,8 +1,8 @@
 """Forecasts what a token costs with a draft at every window, and whether the draft pays.
 
 Costs are counted in steps of the baseline, each of which yields one token. In decoding, without
-prefill, a token with a draft costs a step's cost divided by its tokens. The cost of a step depends
-on the device. Its tokens depend on target, draft and text, and have an interval over the prompts.
+prefill, a token with a draft costs a step's cost divided by the step's tokens. The cost depends on
+the device. The tokens depend on target, draft and text, and have an interval over the prompts.
 """
 
 import math
@@ -20,9 +20,9 @@ from draftworth.records.readings import Reading
 
 @dataclass(frozen=True, kw_only=True)
 class WindowForecast:
-    """The forecast of one window.
+    """The forecast of decoding with a draft and one window (`num_speculative_tokens`).
 
-    checked: how many drafted tokens a step checks. tokens_per_step: by class.
+    checked: how many drafted tokens a step checks. tokens_per_step: by prompt class.
     cost_ratio: the cost of decoding a token, divided by the baseline's.
     is_measured: whether the step cost of exactly this window was measured.
     """
@@ -156,8 +156,8 @@ class DraftEstimate:
 
     target: as the experiment names it. draft: the draft's folder.
     load: the label of the load at which step costs were measured; None for published step costs.
-    predictions: tokens per step, predicted and as measured in the run that the outputs are from,
-        if variants of that run had this draft.
+    predictions: predicted and measured tokens per step; empty unless the outputs are from a run
+        that had this draft.
     settling: sentences on what to measure next, what that costs, and what the draft can save.
     """
 
@@ -190,7 +190,7 @@ def estimate_of(
     windows: Mapping[int, int],
     step_costs: StepCosts,
 ) -> DraftEstimate:
-    """Return the estimate from a draft's readings; `windows` and `weights` are as in `forecast`."""
+    """Return a draft's estimate; `readings` are from its pass over outputs; see also `forecast`."""
     found = yields(readings, windows.values())
     return DraftEstimate(
         target=target,

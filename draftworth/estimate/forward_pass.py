@@ -138,7 +138,7 @@ def read_outputs(
     temperature: float,
     forbidden: Sequence[int] = (),
 ) -> Iterator[list[Reading]]:
-    """Yield readings batch by batch, of the shortest outputs first, without empty outputs.
+    """Yield the pass's results batch by batch, shortest outputs first; skip empty outputs.
 
     temperature: of the model's distribution. forbidden: ids of tokens that the server could not
     sample, such as those that end an output if its length is fixed.

@@ -1,12 +1,12 @@
-"""Checks by likelihood under a model whether outputs are the target's; `report` shows the result.
+"""Checks whether a run's outputs are the target's, by their likelihood under a model.
 
 docs/estimate.md describes the three checks. For sampled outputs under the target's distribution p,
 log p(token) + the entropy of p at that position is a martingale difference (Brown 1971). Its
 variance is computed from p, without clusters by prompt: a correct sampler draws the outputs to one
 prompt independently. With clusters the rate of false alarms is the same, but the variance has to be
 estimated from a few prompts (counted in tests/draftworth/estimate/test_likelihood.py). The check
-under a draft is made class by class: noise is less likely than texts that the draft knows well, but
-more likely than texts that it does not know, so differences of several classes may cancel out.
+with a draft is made class by class: to a draft, wrong outputs (noise) are less likely than
+texts that it knows well, but more likely than other texts, so differences of classes may cancel.
 """
 
 import math
@@ -73,7 +73,7 @@ def check_outputs(
 def checks_by_target(
     experiment: ResolvedExperiment, run: Run, transcripts: Transcripts, reader: Reader
 ) -> Iterator[likelihoods.ModelsCheck]:
-    """Yield the check of each variant's outputs with the target; raises DraftworthError."""
+    """Yield a check of each variant's outputs under the target model; raises DraftworthError."""
     check = likelihood_of if run.result.temperature else greedy_likelihood_of
     for variant, outputs in _outputs(experiment, run, transcripts).items():
         readings = reader.readings(
@@ -90,7 +90,7 @@ def checks_by_target(
 def _checks_by_draft(
     experiment: ResolvedExperiment, run: Run, transcripts: Transcripts, reader: Reader, draft: Path
 ) -> Iterator[likelihoods.DraftLikelihood]:
-    """Yield the checks of the variants whose outputs differ from the baseline's."""
+    """Yield checks under the draft, of variants whose outputs differ from the baseline's."""
     fixed = experiment.spec.workload.fixed_output_length
     read = partial(reader.readings, draft, fixed_length=fixed)
     outputs = _outputs(experiment, run, transcripts)
@@ -151,7 +151,7 @@ def greedy_likelihood_of(
 def draft_likelihoods_of(
     variant: str, readings: Sequence[Reading], baseline: Sequence[Reading], *, draft: str
 ) -> list[likelihoods.DraftLikelihood]:
-    """Compare a variant's readings with the baseline's by class; both are readings by `draft`."""
+    """Compare, by class, how likely the draft finds a variant's outputs and the baseline's."""
     own, others = _by_prompt(readings), _by_prompt(baseline)
     differences: defaultdict[str, list[float]] = defaultdict(list)
     for prompt in sorted(own.keys() & others.keys()):

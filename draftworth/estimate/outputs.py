@@ -1,4 +1,4 @@
-"""Finds the target's outputs: of a run, in a folder of answers, or kept beside the prompts."""
+"""Finds the target's outputs: in a run, in a folder of answers, or beside the prompts."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,9 +19,9 @@ from draftworth.records.transcripts import Transcripts, read_transcripts
 
 @dataclass(frozen=True, kw_only=True)
 class GivenOutputs:
-    """The target's outputs, and the run that they are from; `run` is None if they are not of a run.
+    """The target's outputs, and the run that produced them; `run` is None if no run did.
 
-    folder: the run's folder, for files with results; None if it is only a copy of a run in S3.
+    folder: the run's folder, to write results into; None for a run in S3, whose copy is temporary.
     """
 
     outputs: Sequence[Output]
@@ -31,7 +31,7 @@ class GivenOutputs:
 
 
 def given_outputs(experiment: ResolvedExperiment, folder: Path | None) -> GivenOutputs:
-    """Return the outputs of the run in `folder`, or those in its files CLASS/CASE.jsonl.
+    """Return the outputs in `folder`: those of a run, or answers in files CLASS/CASE.jsonl.
 
     Without `folder`, return the answers that `prompts import` kept beside the prompts. Raises
     UserInputError if there are no outputs, or if they are another model's.
@@ -113,7 +113,7 @@ def _check_target(experiment: ResolvedExperiment, run: Run) -> None:
 
 
 def outputs_of_run(run: Run, transcripts: Transcripts, cases: Iterable[Case]) -> list[Output]:
-    """Return the baseline's first output to each prompt; raise UserInputError without any."""
+    """Return the baseline's first output to each prompt; raise UserInputError if there is none."""
     _check_has_prompts_as_they_are(run)
     found = outputs_of_blocks(run.blocks, transcripts, cases, variant=run.result.baseline)
     if not found:

@@ -1,4 +1,4 @@
-"""Compares the tokens per step that a draft's readings predict with those that a run measured."""
+"""Predicts tokens per step from a draft's pass over outputs, and compares them with a run's."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -42,7 +42,7 @@ def draft_folders(experiment: ResolvedLocal) -> list[Path]:
 def compare(
     experiment: ResolvedExperiment, given: GivenOutputs, draft: Path, readings: Sequence[Reading]
 ) -> Iterator[Prediction]:
-    """Yield predictions for the variants with this draft; none without a run of greedy outputs."""
+    """Yield predictions for variants with `draft`; none unless `given` is from a greedy run."""
     # The sampled outputs of baseline and variant differ, so their steps cannot be compared.
     if given.run is None or given.run.result.temperature:
         return
@@ -60,11 +60,11 @@ def compare(
 def predictions_of(
     run: Run, transcripts: Transcripts, readings: Sequence[Reading], checked: Mapping[str, int]
 ) -> Iterator[Prediction]:
-    """Yield a prediction for each variant and class.
+    """Yield a prediction for each variant in `checked` and each of its prompt classes.
 
     Prompts that were made longer or shorter for a load have other outputs, and are left out.
 
-    checked: how many drafted tokens a step checks, for each variant with the readings' draft.
+    checked: how many drafted tokens a step checks, by variant; all have the draft of `readings`.
     """
     read = {(r.prompt_class, r.case, r.prompt_id): r for r in readings}
     for variant, number in checked.items():
@@ -89,7 +89,7 @@ def _prediction(
     prompt_class: str,
     checked: int,
 ) -> Prediction | None:
-    """Return a class's prediction; a request's steps are the server's count, or else its chunks."""
+    """Return a class's prediction; steps are counted by the server, or else as streamed chunks."""
     tokens = steps = same = shown = 0
     predicted_steps = 0.0
     for record, reading in pairs:

@@ -16,7 +16,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True, kw_only=True)
 class Reader:
-    """Computes models' readings of outputs.
+    """Runs a model's forward pass over outputs, and returns its results: the readings.
 
     python: the engine's interpreter. target: the folder with the target's tokenizer.
     folder: where outputs and readings are kept, so that an interrupted pass can continue.

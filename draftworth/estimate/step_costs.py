@@ -1,4 +1,4 @@
-"""The cost of a speculative step in baseline steps: as published, or from the card of a run."""
+"""Finds what a speculative step costs in baseline steps, as published or as a run measured."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -73,7 +73,7 @@ def published_costs(low: float, high: float, source: str) -> StepCosts:
 
 
 def _scaled(measured: CostRange, part: float) -> CostRange:
-    """Return the cost of a window with `part` times the drafted tokens of the measured window."""
+    """Return the cost range of a window that is `part` times as large as the measured window."""
     ends = [
         end
         for cost in (measured.low, measured.high)
@@ -83,7 +83,7 @@ def _scaled(measured: CostRange, part: float) -> CostRange:
 
 
 def costs_by_load(card: StepCostCard, method: str) -> dict[Load, StepCosts]:
-    """Return the method's costs in steps of the card's baseline, by load; raises UserInputError."""
+    """Return, by load, what a step of the method costs in baseline steps; raises UserInputError."""
     serving = checked_serving(card)
     decoding = serving.decoding
     found: dict[Load, StepCosts] = {}
@@ -110,7 +110,7 @@ def costs_by_load(card: StepCostCard, method: str) -> dict[Load, StepCosts]:
 
 
 def checked_serving(card: StepCostCard) -> ServingFacts:
-    """Return the card's `serving`; raise UserInputError without it, or for impossible figures."""
+    """Return the card's serving facts; raise UserInputError if none, or if a latency is wrong."""
     if card.serving is None:
         raise UserInputError(
             f"card of run {card.run_id}: it does not say what served it; allowed: a card of a run "
@@ -156,7 +156,7 @@ _COPY_AGAIN = "next: copy the card again from the run's folder"
 
 
 def _in_baseline_steps(cost: StepCost, plain: StepCost | None) -> CostRange | None:
-    """Return `cost` divided by `plain`, as the widest range; None if a latency is not measured."""
+    """Return the latency divided by the baseline's (widest range); None if one is unmeasured."""
     if plain is None or not plain.step_latency_s or not cost.step_latency_s:
         return None
     return CostRange(

@@ -148,7 +148,7 @@ def _bytes_of(path: Path) -> bytes:
 
 
 def _sha256(files: Iterable[Path]) -> str:
-    """Return the digest of names and contents; raise UserInputError if a file cannot be read."""
+    """Return a digest of files' names and contents; raise UserInputError for an unreadable file."""
     digest = hashlib.sha256()
     for path in files:
         try:

@@ -1,1 +1,1 @@
-"""The experiment file: its model, loading and rules, the catalogue, placement and names."""
+"""Defines, loads and checks experiment files; has the catalogue; derives placement and names."""

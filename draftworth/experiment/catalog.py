@@ -42,7 +42,7 @@ class Method(StrictModel):
 
     @property
     def refuses_estimate(self) -> str:
-        """The reason why a draft's pass over text cannot predict the yield; empty if it can."""
+        """The reason why tokens per step cannot be predicted from text alone; empty if they can."""
         if self.draft is None:
             return "no model drafts"
         heads = "its drafts read the target's hidden states, which no text holds"

@@ -1,4 +1,4 @@
-"""Reads the file that `search.forecast` names: expected tokens a step of the drafts of a search.
+"""Reads the file that `search.forecast` names: each draft's expected tokens per step.
 
 `draftworth estimate EXPERIMENT --json` prints the file; only keys that a search needs are read.
 """
@@ -71,7 +71,7 @@ _FILE = pydantic.TypeAdapter(
 
 
 def read_forecast(experiment: Experiment, path: Path) -> Forecast | Problem:
-    """Return the candidates' forecast, empty if no file is named, or the problem with the file."""
+    """Return the candidates' forecast, or the file's problem; empty if the search names no file."""
     search = experiment.search
     if search is None or search.forecast is None:
         return {}
@@ -125,9 +125,9 @@ def _of_the_candidates(
 
 
 def _name_in(folder: str, names: Mapping[str, str]) -> str | None:
-    """Return the draft's name in a folder's path: the innermost part that is a key of `names`.
+    """Return the innermost part of a folder's path that is a key of `names`; None without one.
 
-    The hub's own cache names a folder `models--OWNER--NAME`, of which NAME is compared.
+    Of `models--OWNER--NAME`, a folder in the Hugging Face cache, only NAME is compared.
     """
     parts = (part.rpartition("--")[2] for part in reversed(PurePath(folder).parts))
     return next((part for part in parts if part in names), None)
@@ -136,9 +136,9 @@ def _name_in(folder: str, names: Mapping[str, str]) -> str | None:
 def _tokens_of(
     experiment: Experiment, candidate: Variant, draft: _Draft
 ) -> Mapping[str, float] | str:
-    """Return tokens a step by prompt class, or the problem in words if the file has no such figure.
+    """Return a candidate's tokens per step by prompt class, or a text on what the file lacks.
 
-    For one window, releases can check different numbers of drafts, so `drafts_checked` is compared.
+    Windows are matched by `drafts_checked`, which can differ between releases for one window.
     """
     checked = experiment.max_tokens_per_step(candidate) - 1
     window = next((w for w in draft.windows if w.drafts_checked == checked), None)

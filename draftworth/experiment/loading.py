@@ -22,7 +22,7 @@ from draftworth.untrusted import one_line
 
 
 def read_prompt_sets(experiment: Experiment, path: Path) -> Iterator[Case | Problem]:
-    """Yield each class's cases, in the file's order or else sorted by name, and the problems."""
+    """Yield problems, and each class's cases in the experiment file's order, or sorted by name."""
     work = experiment.workload
     root = beside(path, work.prompts_dir)
     # os.path.isdir is used because Path.is_dir() raises for a name that is too long.

@@ -1,4 +1,4 @@
-"""Names of AWS and Kubernetes objects that are made from an experiment's name."""
+"""Derives the names of AWS and Kubernetes objects from an experiment's name."""
 
 import hashlib
 import json
@@ -71,7 +71,7 @@ class Names:
     def accelerator(self) -> str:
         """The prefix of the accelerator node groups' names, and their launch template's name.
 
-        The controller's IAM rights are limited to `draftworth-qwen3-32b-accelerator-*`.
+        Of all node groups, IAM lets the controller change only `CLUSTER-accelerator-*`.
         """
         return f"{self.cluster}-accelerator"
 

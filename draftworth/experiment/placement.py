@@ -11,8 +11,8 @@ class PlacedSlot:
     """One variant's slot: `devices` connected devices of node number `node` (from 0).
 
     number: the slot's number over all nodes, from 0.
-    is_home: True if the variant has this slot in the first repetition (in every repetition, unless
-        servers swap slots); False for the slot that the candidates of a search share.
+    is_home: whether the variant starts in this slot (and stays in it, unless servers swap slots);
+        False for the slot that the candidates of a search share.
     """
 
     variant: str
@@ -27,7 +27,7 @@ class Placement:
     """All slots of an experiment, on nodes of `devices_per_node` devices.
 
     slots: each variant's first or only slot, in the order of the file.
-    others: the second slots of variants, for other repetitions and for the control.
+    others: second slots, for variants that swap slots, or to measure the baseline against itself.
     """
 
     slots: tuple[PlacedSlot, ...]
@@ -55,8 +55,8 @@ class Placement:
     def place(self, slot: PlacedSlot) -> int:
         """Return the number of a slot on its node, from 0.
 
-        The Kubernetes scheduler chooses the node: a resource claim can select devices of a node,
-        but not one of several equal nodes.
+        This number suffices for a resource claim, which can select devices of a node, but not one
+        of several equal nodes: the Kubernetes scheduler chooses the node.
         """
         return slot.number % self.slots_a_node
 
@@ -77,7 +77,7 @@ def place(experiment: NeuronExperiment) -> Placement:
     one size, so filling in order leaves no gap and needs the fewest nodes.
 
     With repetitions each variant also gets the next variant's slot, and the last variant gets the
-    first one's, so two variants swap slots. With a search the baseline stays in the first slot,
+    first one's (two variants thus swap slots). With a search the baseline stays in the first slot,
     and all other variants use the second slot one after another.
     """
     variants, devices = experiment.served_variants, experiment.accelerator.devices

@@ -23,7 +23,7 @@ Node = dict[str, Any]
 
 
 def description(model: type[BaseModel], key: Key) -> str:
-    """Return a key's description, else that of the nearest list or mapping around it, or empty."""
+    """Return a key's description (for a list's entry, the list's); empty if there is none."""
     while key:
         if fields := fields_at(model, key[:-1]):
             return str(fields.get(str(key[-1]), {}).get("description", ""))
@@ -40,13 +40,13 @@ def values_in_words(model: type[BaseModel], key: Key) -> str:
 
 
 def kinds(model: type[BaseModel], key: Key) -> list[str]:
-    """Return the values that `kind` may have in the mapping at a key; empty without `kind`."""
+    """Return the values that `kind` may have in the mapping at a key; empty if it has none."""
     found = (node.get("properties", {}).get("kind", {}) for node in nodes_at(model, key))
     return [str(kind["const"]) for kind in found if "const" in kind]
 
 
 def fields_at(model: type[BaseModel], key: Key) -> dict[str, Node]:
-    """Return the JSON Schema properties of the mapping at a key; of a union, all members'."""
+    """Return the JSON Schema properties of the mapping at a key; for a union, of all members."""
     nodes = nodes_at(model, key)
     return {name: field for n in nodes for name, field in n.get("properties", {}).items()}
 

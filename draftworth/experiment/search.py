@@ -25,7 +25,7 @@ MAX_CANDIDATES = 32
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """A variant's place in the file: its key (`whole`), and keys of fields elsewhere (`parts`)."""
+    """A variant's key in the file (`whole`), and the keys of its fields outside it (`parts`)."""
 
     whole: Key
     parts: Mapping[str, Key] = field(default_factory=dict)
@@ -103,7 +103,7 @@ class Search(strict.StrictModel):
 
     @property
     def known_method(self) -> Method | None:
-        """The method's facts; None if it is unknown or has no draft (`broken_rules` refuses it)."""
+        """The method's facts; None for a method that is unknown or has no draft (a broken rule)."""
         return catalog().methods_with_draft.get(self.method)
 
     @property
@@ -119,7 +119,7 @@ class Search(strict.StrictModel):
     def candidates(
         self, by_hand: Iterable[variants.Variant]
     ) -> Iterator[tuple[Place, variants.Variant]]:
-        """Yield (place, candidate), except candidates that decode like a variant in `by_hand`.
+        """Yield (place, candidate); skip those that decode like a listed variant (`by_hand`).
 
         If two drafts have the same `name_stem`, only the first one has candidates. A method that is
         unknown or needs no draft has no candidates at all. `broken_rules` refuses such searches.

@@ -41,7 +41,7 @@ _OTHER_TYPE = {
 def shape_problems(
     error: ValidationError, data: Mapping[str, Any], model: type[BaseModel]
 ) -> Iterator[Problem]:
-    """Yield a problem for each validation error of the file's data against the model."""
+    """Yield a problem for each of pydantic's errors; `data` is the content of the file."""
     for detail in error.errors():
         if not _is_repeated(detail, data):
             yield replace(_problem(detail, data, model), code=detail["type"].replace("_", "-"))
@@ -95,8 +95,8 @@ def _problem(detail: ErrorDetails, data: Any, model: type[BaseModel]) -> Problem
 def _without_tags(location: Key, data: Any) -> Key:
     """Return an error's location as a key, without the tags that pydantic adds for unions.
 
-    The tag is the member's `kind`, right after the union's key. A mapping with `kind: x` may have a
-    key `x`, so only the first such part is a tag. `variants, 0, baseline` ends with a tag.
+    A tag is the `kind` of a union's member, and follows the union's key. The mapping may also have
+    a key of that name, so only the first is a tag. In `variants, 0, baseline` the last is a tag.
     """
     key: list[str | int] = []
     node, at_union = data, True

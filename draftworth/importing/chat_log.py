@@ -61,7 +61,7 @@ def logged(request: object, response: object) -> Logged:
 
 
 def answer_of(response: object) -> str | None:
-    """Return the text of a response; None if it has no text, or is the events of a stream."""
+    """Return the text of a response; None if it has no text, or was logged as stream events."""
     if isinstance(response, str):
         return None if response.startswith("data:") else response or None
     if isinstance(response, list):

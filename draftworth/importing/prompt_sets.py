@@ -27,9 +27,9 @@ Progress = Callable[[int], None]
 
 @dataclass(frozen=True, kw_only=True)
 class ImportOrder:
-    """The options of an import, which draws at most `max_prompts` prompts of each case by `seed`.
+    """The options of an import, which samples at most `max_prompts` prompts of each case.
 
-    case: name of the only case; None: a case for each category, or else one named after the source.
+    case: the name of the only case. None: one case for each category, or for the source.
     """
 
     source: Path
@@ -56,7 +56,7 @@ class Count:
 class Imported:
     """The result of an import.
 
-    samples: by case. left_out: counts of records left out, by reason. notes: of changed ones.
+    samples: by case. left_out: records left out, by reason. notes: records changed, by note.
     """
 
     records: int = 0

@@ -35,7 +35,7 @@ class PromptSample:
         self.size_bytes = 0
 
     def offer(self, content: bytes, candidate: LoggedPrompt) -> None:
-        """Draw the candidate or not; candidates with equal `content` count as one prompt."""
+        """Add the candidate if it is drawn; candidates with equal `content` count as one prompt."""
         self.offered += 1
         digest = hashlib.blake2b(content, digest_size=16, key=self._key).digest()
         number = int.from_bytes(digest, "big")

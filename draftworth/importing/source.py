@@ -34,7 +34,7 @@ _OTHERS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """One entry of a log, or its `problem`; `number` counts the entries of all files."""
+    """An entry of a log, or why it is unusable (`problem`); `number` counts across all files."""
 
     number: int
     place: str

@@ -66,7 +66,7 @@ def _draft_is_what_the_method_takes(experiment: NeuronExperiment) -> Iterator[Pr
 
 
 def _head_is_of_the_target(experiment: NeuronExperiment) -> Iterator[Problem]:
-    """Refuse a head of another target; allow an unknown target, which can be a copy."""
+    """Refuse a head trained for another target, but allow a target unknown to the catalogue."""
     target = experiment.target
     for place, variant in variants_of(experiment, HubSpeculative):
         facts = variant.draft.facts

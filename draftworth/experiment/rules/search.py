@@ -146,7 +146,7 @@ def _money_where_something_is_rented(experiment: Experiment, search: Search) -> 
 
 
 def _a_forecast_can_tell(experiment: Experiment, search: Search) -> Iterator[Problem]:
-    """Refuse a forecast if a draft's pass over outputs cannot predict the draft's yield."""
+    """Refuse `search.forecast` if the drafts' tokens per step cannot be predicted from outputs."""
     work = experiment.workload
     if search.forecast is None or search.known_method is None:
         return
