@@ -58,7 +58,7 @@ def steps_of(hits: Sequence[bool], *, checked: int) -> Iterator[int]:
 
 
 def expected_tokens_per_step(acceptance: float, *, checked: int) -> float:
-    """Return a step's mean tokens if all drafts have this acceptance (Leviathan et al., eq. 1)."""
+    """Return a step's mean tokens if each draft has `acceptance` (Leviathan et al., eq. 1)."""
     if not 0 <= acceptance <= 1:
         raise ValueError(f"acceptance: given {acceptance:g}, allowed: 0 to 1")
     return sum(acceptance**n for n in range(checked + 1))
@@ -77,7 +77,7 @@ def acceptance_of(tokens: float, *, checked: int) -> float:
 
 
 def explained_acceptance(tokens_per_step: float | None, *, most: int | None) -> float | None:
-    """Return the acceptance, (tokens_per_step - 1) / (most - 1); None if unknown or not 0 to 1."""
+    """Return accepted drafts / checked drafts of a mean step; None if unknown or not 0 to 1."""
     accepted = None if tokens_per_step is None else tokens_per_step - 1
     drafted = (most or 1) - 1
     if accepted is None or drafted < 1 or not 0 <= accepted <= drafted:
