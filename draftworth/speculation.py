@@ -72,7 +72,7 @@ def expected_tokens_per_step(acceptance: float, *, checked: int, fall: float = 1
 
 
 def explained_acceptance(tokens_per_step: float | None, *, most: int | None) -> float | None:
-    """Return the acceptance, (tokens_per_step - 1) / (most - 1); None if unknown or not 0 to 1."""
+    """Return accepted drafts / checked drafts of a mean step; None if unknown or not 0 to 1."""
     accepted = None if tokens_per_step is None else tokens_per_step - 1
     drafted = (most or 1) - 1
     if accepted is None or drafted < 1 or not 0 <= accepted <= drafted:

@@ -50,7 +50,7 @@ class CaseRound:
 
 
 def _shortened(shape: RequestShape, prompt: Prompt, share: float) -> Prompt:
-    """Limit a prompt's output to `share` of its tokens, but at least 2, as one has no ITL."""
+    """Reduce a prompt's output limit to `share` of it, but at least 2 tokens: one has no ITL."""
     tokens = max_tokens_of(shape, prompt)
     return replace(prompt, max_tokens=min(tokens, max(2, math.ceil(tokens * share))))
 
@@ -106,7 +106,7 @@ class Measurer:
     doing: str = ""
 
     async def measure(self, turn: Round) -> None:
-        """Measure every case of the round's classes against every measured variant of its stage.
+        """Send each case of the round's classes to each variant that the round's stage measures.
 
         Without `spec.parallel`, variants follow each other, in the random order of `Round.order`.
         """
@@ -142,7 +142,7 @@ class Measurer:
             await self.servers.change(stage.running, restart=restart)
 
     async def _measure_together(self, case_round: CaseRound, endpoints: Sequence[Endpoint]) -> None:
-        """Measure a case against `endpoints` at the same time, unless earlier pods have done so;
+        """Send a case to all `endpoints` at the same time, unless earlier pods have measured this;
         measure it again if a server was lost."""
         keys = [case_round.key(endpoint) for endpoint in endpoints]
         if all(key in self.earlier for key in keys):

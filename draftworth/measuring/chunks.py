@@ -37,8 +37,8 @@ _CALL_FIELDS = ("name", "arguments")
 
 @dataclass(frozen=True, kw_only=True)
 class Acceptance:
-    """A server's counts of one request's speculation (vLLM's `metrics.speculative_decoding`); the
-    fields have the same names in `RequestRecord`."""
+    """The steps and drafted tokens that a server counted for one request (in vLLM's
+    `metrics.speculative_decoding`); the fields have the same names in `RequestRecord`."""
 
     verification_steps: int
     drafted_tokens: int
@@ -55,7 +55,7 @@ class Timeline:
 
     chunk_tokens: None if the server did not send the number of tokens with each chunk.
     chunk_characters: the length of each chunk's text.
-    acceptance: None if the server sent no such counts, or impossible ones.
+    acceptance: None if the server sent no counts of drafted tokens, or impossible ones.
     token_ids: None unless the server sent the id of every output token.
     """
 
@@ -123,7 +123,7 @@ class ChunkReader:
             raise BadStreamError(f"an event of more than {MAX_EVENT_BYTES:,} bytes")
 
     def _newlines(self, data: bytes) -> bytes:
-        """Replace every line end (\\r\\n or \\r) by \\n, also a \\r\\n that two pieces share."""
+        """Replace each \\r\\n or \\r by \\n, also if \\r and \\n arrive in two pieces of data."""
         if self._after_cr and data.startswith(b"\n"):
             data = data[1:]
         self._after_cr = data.endswith(b"\r")
@@ -245,8 +245,8 @@ def _count(name: str, value: Any, most: int) -> int:
 
 
 def _acceptance(told: Any, most: int) -> Acceptance | None:
-    """Return steps and draft tokens; None if they are impossible or have another format, which is
-    no failure, because vLLM calls the format experimental."""
+    """Return the counts of steps and draft tokens; None if they are impossible or have another
+    format. Neither fails the request, because vLLM calls the format experimental."""
     of_drafts = told.get("speculative_decoding") if isinstance(told, dict) else None
     if not isinstance(of_drafts, dict):
         return None

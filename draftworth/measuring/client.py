@@ -70,7 +70,7 @@ def request_body(shape: RequestShape, prompt: Prompt, *, seed: int) -> bytes:
 
 
 def asked_of(prompt: Prompt) -> dict[str, Any]:
-    """Return the fields of a request's body with messages and tools, or the text to continue."""
+    """Return the prompt's fields of a request body: messages and tools, or a text to continue."""
     if prompt.text_to_continue is not None:
         return {"prompt": prompt.text_to_continue}
     beside = {
@@ -217,8 +217,8 @@ class _Stream:
 
     @cached_property
     def waits_ns(self) -> tuple[int, int] | None:
-        """The run-queue waits up to the first chunk, and from that chunk to the first read of this
-        property; None if the system does not count waits, or no chunk arrived."""
+        """How long the client waited for a core up to the first chunk, and after it (until this
+        property is first read); None if waits are not counted, or no chunk arrived."""
         end = self._read_wait()
         start, first = self._wait_at_start_ns, self._wait_at_first_ns
         if start is None or first is None or end is None:
@@ -300,7 +300,7 @@ def _measured(
 
 
 def figures_of(timeline: Timeline, sent_ns: int) -> dict[str, Any]:
-    """Return the figures of a complete answer with at least one chunk, by the record's field."""
+    """Compute TTFT, ITL and so on of a complete answer, by the field names of `RequestRecord`."""
     times = timeline.chunk_times_ns
     first_ns, last_ns = times[0], times[-1]
     total = timeline.output_tokens

@@ -73,7 +73,7 @@ WaitReader = Callable[[], int | None]
 
 
 def run_queue_wait_ns() -> int | None:
-    """Return how long the calling thread waited for a core in all; None if this is not counted."""
+    """Return the calling thread's total wait for a core so far; None if this is not counted."""
     try:
         return int(_SCHEDSTAT.read_text().split()[1])
     except (OSError, ValueError, IndexError):

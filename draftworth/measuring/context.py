@@ -93,7 +93,7 @@ class Tokenizer:
 
 @dataclass(kw_only=True)
 class ContextCases:
-    """Makes, once, the cases of a run with prompts of each length that a load wants."""
+    """Makes a run's cases with prompts of each load's length, at the first call of `of`."""
 
     spec: RunSpec
     environment: Environment
@@ -102,7 +102,7 @@ class ContextCases:
     async def of(
         self, case: Case, load: Load, *, baseline: Endpoint, wait: Callable[[], Awaitable[None]]
     ) -> Case:
-        """Return `case` with prompts of `load.input_tokens`; call `wait` if the server was lost."""
+        """Return `case` with prompts of `load.input_tokens`; `wait` waits for a lost server."""
         if self._made is None:
             self._made = await self._make(baseline, wait)
         return self._made[load.input_tokens][self.spec.cases.index(case)]
@@ -129,7 +129,7 @@ class ContextCases:
 async def fitted_cases(
     spec: RunSpec, tokenizer: Tokenizer, progress: Callable[[str], None]
 ) -> dict[int | None, tuple[Case, ...]]:
-    """Return the cases for each `Load.input_tokens`; for None, the cases as they are.
+    """Return, for each `Load.input_tokens`, cases with prompts of this length (None: unchanged).
 
     Raises:
         DraftworthError: a prompt cannot get this length, or the server does not count tokens.
@@ -189,7 +189,7 @@ class _Fit:
     tokenizer: Tokenizer
 
     async def to(self, length: int, where: str) -> Prompt:
-        """Return the prompt, cut or padded to at most `length` tokens, within the tolerance."""
+        """Return the prompt, cut or padded to `length` tokens or slightly fewer (`TOLERANCE`)."""
         low, low_count = 1, await self._count(1)
         if low_count > length:
             raise DraftworthError(

@@ -66,7 +66,7 @@ def parse_metrics(text: str) -> ServerMetrics:
 
 
 def _key(name: str, line: str) -> str | None:
-    """Return the key of a line's total; None if its draft position is missing or too large."""
+    """Return the key under which a line's value is added up; None for a wrong draft position."""
     if name != _ACCEPTED_AT:
         return name
     found = _POSITION.search(line)

@@ -240,7 +240,7 @@ def _request_bytes(method: str, url: str, headers: Mapping[str, str], body: byte
 
 
 def bearer(api_key: str | None) -> dict[str, str]:
-    """Return the HTTP header with an API key, empty without one; raise UserInputError if wrong."""
+    """Return an API key's HTTP header, empty without a key; raise UserInputError for a bad key."""
     if api_key and not (api_key.isascii() and api_key.isprintable() and " " not in api_key):
         raise UserInputError(
             f"environment variable {API_KEY_VARIABLE}: given a key (not shown) with a line break, "

@@ -37,9 +37,9 @@ UNRECORDED_END = "its pod ended and recorded no reason: killed, out of memory, o
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """One period of a pod. blocks: their stems. reason: why the blocks were lost or the pod ended.
+    """What a pod did in one period. reason: why blocks were lost, or why the pod ended.
 
-    starts: what each server of the blocks reported of its start, by variant.
+    blocks: stems of file names. starts: what the blocks' servers reported of a start, by variant.
     """
 
     schema: str = JOURNAL_SCHEMA
@@ -84,7 +84,7 @@ class Journal:
         reason: str = "",
         starts: Mapping[str, results.ServerStart] | None = None,
     ) -> None:
-        """Add an entry for the time from `started_at_unix_s` (None: from now) until now."""
+        """Add an entry that ends now and began at `started_at_unix_s` (None: it has no length)."""
         now = self.clock()
         entry = Entry(
             attempt=self.attempt,
@@ -107,7 +107,7 @@ def unrecorded_ends(entries: Sequence[Entry]) -> int:
 
 
 def times_lost(entries: Sequence[Entry], subject: str) -> int:
-    """Count how often blocks with this `subject_of` were lost with a server, in all pods."""
+    """Count how often, in all pods, a block with this `subject_of` was lost with its server."""
     stems = (stem for entry in entries if entry.kind == "lost" for stem in entry.blocks)
     return sum(subject_of(stem) == subject for stem in stems)
 
@@ -276,7 +276,7 @@ def _numbers(names: frozenset[str]) -> Iterator[int]:
 def _without_entry(
     blocks: Sequence[results.BlockResult], entries: Sequence[Entry]
 ) -> Iterator[Entry]:
-    """Yield an entry for each block whose pod wrote its result file and ended before its entry."""
+    """Yield an entry for each block with a result file, but without an entry from its pod."""
     known = {stem for entry in entries for stem in entry.blocks}
     for block in blocks:
         before = [e for e in entries if e.started_at_unix_s <= block.started_at_unix_s]

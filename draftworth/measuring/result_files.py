@@ -57,7 +57,7 @@ class Store(Sink, Protocol):
     """A sink whose files can be read back."""
 
     def names(self, folder: str) -> list[str]:
-        """Return the names of all files below a folder, sorted; raise SinkError."""
+        """Return the names of all files below a folder, sorted; raise SinkError if that fails."""
 
     def read(self, name: str, *, limit_bytes: int = results.RESULT_LIMIT_BYTES) -> bytes:
         """Read one file; raises SinkError, also for one that is larger than `limit_bytes`."""
@@ -253,7 +253,7 @@ class RunFiles:
         self.write(f"{stem}{results.INTERRUPTED_SUFFIX}", dump_record(block))
 
     def complete(self, blocks: Sequence[results.BlockResult], names: frozenset[str]) -> None:
-        """Write the llmperf files of `blocks` that an earlier pod has not written."""
+        """Write those llmperf files of `blocks` that are not in `names`, the existing files."""
         for name, data in (file for block in blocks for file in _derived(block)):
             if name not in names:
                 self.write(name, data)

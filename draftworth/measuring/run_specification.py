@@ -21,7 +21,7 @@ RUN_SPEC_SCHEMA = "draftworth.runspec/10"
 
 @dataclass(frozen=True, kw_only=True)
 class Endpoint:
-    """A variant's OpenAI-compatible server in one slot.
+    """A variant's OpenAI-compatible server in one slot (the devices that it claims).
 
     base_url: without the trailing `/v1`.
     max_tokens_per_step: None if the server's settings are not known.
@@ -155,7 +155,7 @@ class RunSpec:
         )
 
     def in_repetition(self, repetition: int) -> tuple[Endpoint, ...]:
-        """Return each variant's endpoint in a repetition; its endpoints are used in turn."""
+        """Return one endpoint of each variant: repetitions use a variant's endpoints in turn."""
         own = [self._servers_of(endpoint.variant) for endpoint in self.variants]
         return tuple(servers[(repetition - 1) % len(servers)] for servers in own)
 

@@ -107,7 +107,7 @@ def least_rounds(sampling: Sampling, *, repetitions: int, loads: int) -> int:
 
 
 def further_rounds(sampling: Sampling, *, repetition: int, repetitions: int, loads: int) -> int:
-    """Return the most rounds after `least_rounds`, if earlier repetitions left no budget over."""
+    """Return how many rounds after `least_rounds` a repetition's own part of the budget allows."""
     parts = {"repetitions": repetitions, "loads": loads}
     most = most_rounds(sampling, **parts)
     own = most * repetition // repetitions - most * (repetition - 1) // repetitions

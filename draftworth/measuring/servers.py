@@ -56,7 +56,7 @@ class FixedServers:
     """Servers that already run, and that are never started or stopped by this program."""
 
     async def run_only(self, endpoints: Sequence[Endpoint], *, restart: bool) -> None:
-        """Do nothing: `RunSpec` refuses a run that would have to start or stop such servers."""
+        """Do nothing: `RunSpec` refuses a run that would have to start or stop fixed servers."""
 
 
 Progress = Callable[[str], None]
@@ -67,7 +67,7 @@ ReadRunsOutputs = Callable[[str, Sequence[BlockResult]], Mapping[str, Sequence[R
 
 
 def reads_nothing(_run_id: str, _blocks: Sequence[BlockResult]) -> Mapping[str, Sequence[Reading]]:
-    """Return no readings: without drafts to run, a search uses only the measured blocks."""
+    """Return no readings, for a process without draft models: it searches by its blocks only."""
     return {}
 
 

@@ -98,7 +98,7 @@ def load_value(data: bytes | str) -> Any:
 
 @contextmanager
 def _without_collector() -> Iterator[None]:
-    """Disable the garbage collector, which would take most of the time; JSON has no cycles."""
+    """Pause the garbage collector: it would take most of the parsing time; JSON has no cycles."""
     collecting = gc.isenabled()
     gc.disable()
     try:

@@ -75,7 +75,7 @@ class ModelRef:
 class DraftRef:
     """A draft model or EAGLE head.
 
-    vocabulary: `own_or_none` for a head that is trained on the target's token ids.
+    vocabulary: `own_or_none` if it needs no tokenizer: a head trained on the target's token ids.
     """
 
     checkpoint: ModelRef

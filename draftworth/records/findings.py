@@ -146,7 +146,7 @@ class Verdict:
     """`verdict.json`: the answer in one sentence, its findings, and notes.
 
     findings: in the order of the report, those of the traffic mix first.
-    notes: the highest rates within the limits, and doubts about the figures.
+    notes: up to which load a variant is cheaper, or within the limits; doubts about the figures.
     """
 
     schema: str = VERDICT_SCHEMA
@@ -170,10 +170,10 @@ R = TypeVar("R", bound=_HasRunId)
 
 
 def read_beside(kind: type[R], path: Path, run_id: str, *, what: str) -> R | None:
-    """Read a record from a run's folder; None if the file does not exist.
+    """Read a record of type `kind` about a run; None if the file does not exist.
 
-    what: the contents in words, for the UserInputError that is raised if the file cannot be read as
-    this record, or belongs to another run.
+    UserInputError is raised if the file cannot be read as this record, or belongs to another run.
+    what: the record in words, for the error message.
     """
     if not os.path.lexists(path):
         return None

@@ -1,4 +1,4 @@
-"""Likelihoods of a run's outputs under a model, and tokens a step as predicted with a draft.
+"""Records of how likely a run's outputs are under a model, and of predicted tokens a step.
 
 `rehearse` and `estimate` write two files into the run's folder when the run is over; the values
 are computed in `draftworth/estimate/` and judged in `draftworth/analysis/likelihoods.py`.
@@ -103,7 +103,7 @@ class Likelihoods:
 
 
 def read_likelihoods(folder: Path, run_id: str) -> tuple[ModelsCheck, ...]:
-    """Read a run's likelihoods, empty without a file; raise UserInputError like `read_beside`."""
+    """Return a run's likelihoods, empty without a file; raise UserInputError for a wrong file."""
     found = read_beside(Likelihoods, folder / LIKELIHOODS_FILE, run_id, what="likelihoods")
     return found.likelihoods if found else ()
 
@@ -116,8 +116,8 @@ class Prediction:
     """Predicted and measured tokens a step of one variant in one prompt class.
 
     requests: number of requests with a prediction for their prompt. predicted, measured: tokens a
-    step over these requests. shown: number of requests in which each chunk is one step.
-    same_sequence: number of `shown` requests whose steps have the predicted token counts.
+    step over these requests. shown: number of requests whose chunks show the tokens of each step.
+    same_sequence: number of `shown` requests whose steps have exactly the predicted tokens.
     """
 
     variant: str
@@ -134,7 +134,7 @@ class Prediction:
 
     @property
     def difference(self) -> float:
-        """Predicted / measured - 1."""
+        """The prediction's relative error: predicted / measured - 1."""
         return self.predicted / self.measured - 1
 
 
@@ -148,6 +148,6 @@ class Predictions:
 
 
 def read_predictions(folder: Path, run_id: str) -> tuple[Prediction, ...]:
-    """Read a run's predictions, empty without a file; raise UserInputError like `read_beside`."""
+    """Return a run's predictions, empty without a file; raise UserInputError for a wrong file."""
     found = read_beside(Predictions, folder / PREDICTIONS_FILE, run_id, what="predictions")
     return found.predictions if found else ()

@@ -66,7 +66,7 @@ class ConcurrencyLoad:
 
     @property
     def has_cost_per_token(self) -> bool:
-        """Whether a token costs less on a faster server: true, because servers always have work."""
+        """Whether a faster server makes a token cheaper: true, because the server never idles."""
         return True
 
     def server_seconds(
@@ -75,7 +75,7 @@ class ConcurrencyLoad:
         *,
         span_seconds: float,  # noqa: ARG002 (a server that is always full needs no clock)
     ) -> float:
-        """Return the server's time for the requests: sum of seconds / concurrency (Little's law).
+        """Return how long the server worked: sum of `request_seconds` / concurrency (Little's law).
 
         span_seconds: seconds from the first start to the last end of all requests.
         """
@@ -102,7 +102,7 @@ class ConcurrencyLoad:
     ) -> float:
         """Estimate how long a block lasts on a server that decodes `seats` requests at once.
 
-        The requests form equal streams, in which a request starts when the previous one has ended.
+        Each request takes `request_seconds`, and the next one starts when a request has ended.
         """
         sent = len(self.warmup_shares(warmup)) + requests
         return sent / min(self.concurrency, seats) * request_seconds

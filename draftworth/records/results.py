@@ -161,7 +161,7 @@ class RequestRecord:
 
     @property
     def lost_s(self) -> float | None:
-        """How long a failed request took, for nothing; None if it is not known."""
+        """How long a failed request took until it failed; None if it is not known."""
         return self.failed_after_s if self.timed_out_after_s is None else self.timed_out_after_s
 
     @property
@@ -266,7 +266,7 @@ class BlockResult:
     """One result file: the requests of one case to one variant in one round.
 
     repetition: from 1; all servers are started again before the next repetition.
-    slot: the number of the server's slot over all nodes; None: unknown.
+    slot: number of the server's slot (its devices), counted over all nodes; None: unknown.
     started_at_unix_s: the start of the warm-up.
     warmup_requests: number of requests that were sent before the measured requests.
     fillers: number of requests that kept the load complete while the last measured requests ran.
@@ -340,7 +340,7 @@ class BlockResult:
 
     @property
     def output_throughput_token_per_s(self) -> float | None:
-        """Output tokens / `output_seconds`; None if no request finished."""
+        """Output tokens per second of the server's time; None if no request finished."""
         if all(r.failed for r in self.requests) or self.output_seconds <= 0:
             return None
         return self.output_tokens / self.output_seconds
@@ -506,11 +506,11 @@ def check_temperature(value: float) -> None:
 
 
 def claim_key(key: str) -> str:
-    """Return the object key of a result file's claim."""
+    """Return the key of the object that says how much of a result file is in CloudWatch."""
     return f"{CLAIMS_FOLDER}/{key}.json"
 
 
 def values_of(records: Sequence[RequestRecord], field: str) -> list[float]:
-    """Return a field's values over the requests that count, without those that are None."""
+    """Return a field's values that are not None, of requests neither failed nor excluded."""
     values = (getattr(record, field) for record in records if record.counts)
     return [float(value) for value in values if value is not None]

@@ -14,7 +14,7 @@ SEARCH_FILE = "search.json"
 class Candidate:
     """A speculative variant that a search may measure.
 
-    draft: its folder or hub id. draft_size: its weights' size divided by the first draft's.
+    draft: folder or hub id. draft_size: size of its weights / size of the first candidate's draft.
     window: `num_speculative_tokens`. checked: the number of drafted tokens that a step checks; the
         step yields at most `checked` + 1 tokens.
     is_asked_for: the experiment lists the variant by hand, so it is measured in any case.
@@ -148,5 +148,5 @@ class SearchResult:
 
 
 def read_search(folder: Path, run_id: str) -> SearchResult | None:
-    """Read a run's search result, None without a file; raise UserInputError as `read_beside`."""
+    """Return a run's search result, None without a file; raise UserInputError for a wrong one."""
     return read_beside(SearchResult, folder / SEARCH_FILE, run_id, what="a search")

@@ -77,7 +77,7 @@ def common_flags(experiment: Experiment) -> dict[str, str | None]:
 
 
 class NeuronDialect:
-    """The command line of a server on Neuron devices; the catalogue names each release's dialect.
+    """The command line of Neuron servers for certain SDK releases: the catalogue says which.
 
     VERSION: a part of the artifact key, increased when new flags change the compiled graph.
     SPECULATION_DEPENDENT_DEFAULTS: flags or engine settings whose defaults depend on speculation;
@@ -90,7 +90,7 @@ class NeuronDialect:
     ENVIRONMENT: Mapping[str, str] = {}
 
     def shared_config(self, experiment: NeuronExperiment) -> dict[str, Any]:
-        """Return the engine settings that all variants share, with those of the experiment file."""
+        """Return the engine settings of all variants, with those that the experiment file sets."""
         raise NotImplementedError
 
     def shared_flags(self, experiment: NeuronExperiment) -> Flags:  # noqa: ARG002 (of a dialect)
@@ -149,10 +149,10 @@ def _without_efa(experiment: NeuronExperiment) -> dict[str, str]:
 def speculation_flags(
     experiment: Experiment, variant: Variant, draft: str = ModelPaths().draft, **own: Any
 ) -> Flags:
-    """Return `--speculative-config` with draft, window and settings `own`; empty for a baseline.
+    """Return `--speculative-config` with draft, window and the dialect's `own` settings.
 
-    If a server can, it also counts each request's accepted drafts. vLLM refuses to start with that
-    flag alone.
+    Where the release has a flag for it, the server also counts each request's accepted drafts. A
+    baseline gets no flags: vLLM refuses to start with this flag alone.
     """
     if variant.window is None:
         return {}

@@ -23,7 +23,7 @@ NEURON_DIALECTS: Mapping[str, NeuronDialect] = {
 
 
 def neuron_dialect(experiment: NeuronExperiment) -> NeuronDialect:
-    """Return the dialect of the experiment's release."""
+    """Return the dialect of the Neuron SDK release that the experiment names."""
     return NEURON_DIALECTS[experiment.release_facts.dialect]
 
 

@@ -2,7 +2,7 @@
 
 Sequence parallelism and the sampler are set explicitly, because the 0.9.1 fork sets them
 differently with and without speculation: a dynamic sampler in one variant would change the speedup.
-Graphs that are loaded again read `global_topk` at each request.
+`global_topk` is set because reloaded graphs read it from these settings at each request.
 Source: vLLM 0.9.x model_loader/neuronx_distributed.py; NxD Inference 0.6 models/config.py.
 """
 
@@ -46,7 +46,7 @@ class _Nxdi(vllm.NeuronDialect):
 
 
 class NeuronV0(_Nxdi):
-    """Neuron SDK 2.26.1, vLLM 0.9.1 fork on NxD Inference, with a fused draft model or EAGLE v1."""
+    """The dialect of SDK 2.26.1: a fork of vLLM 0.9.1, with a fused draft or an EAGLE v1 head."""
 
     # Source: vLLM 0.9.x model_loader/neuronx_distributed.py in the 0.9.1 fork of SDK 2.26.1.
     # Without speculation, sequence parallelism is on and the sampler is dynamic; with speculation,
@@ -74,7 +74,7 @@ class NeuronV0(_Nxdi):
 
 
 class NeuronV1(_Nxdi):
-    """Neuron SDK 2.28 to 2.31: the V1 plugin on NxD Inference, EAGLE v1 and v3.
+    """The dialect of Neuron SDK 2.28 to 2.31: the plugin for vLLM V1, with EAGLE v1 or v3.
 
     The plugin's defaults are the same with and without speculation, except speculation's own
     settings (vllm-neuron, neuronx_distributed_model_loader.py, _get_default_neuron_config).
