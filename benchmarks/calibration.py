@@ -2,9 +2,9 @@
 
     python -m benchmarks.calibration [--runs 400] [--processes 2] [--table starts]
 
-For each cell, runs with a planted truth are drawn (`planted`) round by round until the deployed
-stopping rule (`Rounds`) ends them. Then the deployed verdict judges them. docs/calibration.md
-explains the columns. All draws are seeded, so the table is the same each time.
+A cell is a row of a table: settings of `planted.Cell`. For each cell, runs are drawn round by round
+until the deployed stopping rule (`Rounds`) ends them, and the deployed verdict judges them.
+docs/calibration.md explains the columns. All draws are seeded, so the table is the same each time.
 """
 
 import argparse
@@ -30,7 +30,7 @@ _JUDGEMENTS: tuple[Judgement, ...] = (
 
 @dataclass(frozen=True, kw_only=True)
 class JudgedRun:
-    """The verdict of a planted run at one load, and the number of rounds until it stopped.
+    """The verdict of a planted run at one load, and the number of rounds measured at that load.
 
     truth: the true cost ratio, averaged over the repetitions that were measured.
     """
@@ -45,7 +45,7 @@ class JudgedRun:
 
 
 def planted_run(cell: Cell, seed: int) -> tuple[JudgedRun, ...]:
-    """Draw a run of a cell with the deployed stopping rule; return the verdict at each load."""
+    """Draw a run until the deployed stopping rule ends it; return the verdict at each load."""
     run = PlantedRun(cell, seed)
     run.measure()
     measured, control = without_control(run.blocks)
@@ -96,7 +96,7 @@ def prompt_cells() -> list[Cell]:
 
 
 def start_cells() -> list[Cell]:
-    """Return cells with repetitions that differ from each other, and with several loads."""
+    """Return cells whose cost ratio differs between the servers' starts, and cells with 3 loads."""
     layouts = ((4, 8, 0.05), (4, 8, 0.2), (1, 16, 0.2))
     grid = [
         Cell(
@@ -126,7 +126,7 @@ def start_cells() -> list[Cell]:
 
 
 def control_cells() -> list[Cell]:
-    """Return cells with differing slots or starts, each without and with a control."""
+    """Return cells whose costs differ by slot, start or neither; without and with control."""
     return [
         Cell(
             cost_ratio=truth,
@@ -165,7 +165,7 @@ def _coverage(cell: Cell, found: Sequence[JudgedRun]) -> float:
 
 
 def _says_so(found: Sequence[JudgedRun]) -> str:
-    """Return the share of decided runs that say what they may have missed."""
+    """Return the share of the conclusive verdicts that warn of rare events they may have missed."""
     decided = [o.comparison for o in found if o.comparison.judgement != "inconclusive"]
     return f"{share(['may miss' in c.rare for c in decided]):.3f}" if decided else "-"
 

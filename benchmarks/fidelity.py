@@ -45,7 +45,7 @@ MIN_REQUESTS = 4
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """A load on a timeline; `window` is a key of `WINDOWS`."""
+    """A row of the comparison: a load, and the timeline `WINDOWS[window]` that the server emits."""
 
     window: int
     streams: int
@@ -176,7 +176,7 @@ Results = dict[Cell, dict[str, list[Row] | str]]
 
 
 def run_all(options: argparse.Namespace) -> Results:
-    """Run all clients in all cells, `--rounds` times; a failed client has a reason, not rows."""
+    """Run all clients in all cells, `--rounds` times; a failed client's result is its error."""
     results: Results = {}
     clients = [*TITLES, *options.peers]
     for window, streams in product(options.windows, options.streams):

@@ -93,7 +93,7 @@ def _mutants_of(file: str, tests: Sequence[str], clone: Path, scratch: Path) -> 
 
 
 def _thin_out(session: Path, sample: int) -> tuple[int, int]:
-    """Delete all but a sample of a session's mutants; return their number before and after."""
+    """Delete all but a sample of the mutants in cosmic-ray's database; return (found, kept)."""
     with sqlite3.connect(session) as database:
         for pattern in LEFT_OUT:
             database.execute(

@@ -1,10 +1,10 @@
 """Other tools with pinned versions: how each is installed and run, and how its report is read.
 
 Each tool sends `requests` chat completions with `streams` in flight and prompts of 16 tokens; it
-uses the server's token counts if it can. ITL means here the tool's time per output token:
+uses the server's token counts if it can. ITL is what the tool reports as time per output token:
 
-- aiperf: `inter_token_latency` of `profile_export.jsonl`, whose divisor, with usage in each chunk,
-  excludes the first chunk's tokens. Throughput: `output_token_throughput` of its JSON export.
+- aiperf: `inter_token_latency` of `profile_export.jsonl`. If each chunk reports usage, aiperf does
+  not divide by the first chunk's tokens. Throughput: `output_token_throughput` of its JSON export.
 - guidellm: `inter_token_latency_ms` of each successful request in its JSON. Throughput: the mean of
   the distribution `output_tokens_per_second`.
 - vllm bench serve: its TPOT, (E2E - TTFT) / (N - 1), calculated from TTFT and E2E of
@@ -52,7 +52,7 @@ class UnavailableError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """A load. `folder` is for the tool's files; `tokenizer` is a Hugging Face folder."""
+    """The requests that a tool must send, and folders: for its own files, and of a tokenizer."""
 
     url: str
     streams: int
@@ -64,7 +64,7 @@ class Job:
 
 @dataclass(frozen=True, kw_only=True)
 class Peer:
-    """A tool. `command` gets the tool's `bin` folder and a Job, `read` gets `Job.folder`."""
+    """A tool. `command` makes its command line (from its `bin` folder); `read` reads its report."""
 
     name: str
     version: str

@@ -1,9 +1,9 @@
 """Draws runs whose true cost ratio is known: the blocks that a load generator would write.
 
 The cost ratio is log-normal over prompts with the planted ratio as its mean, so that a few prompts
-differ much. Output lengths vary by prompt. A block has a random error (3%), and so has a request
-(2%). A drift lasts from the first block to the last; costs rise in half of the runs. Each start of
-the servers has a factor for all cases: log-normal over repetitions, with mean 1.
+differ much. Output lengths vary by prompt. Each block's cost has a random error (3%), and so has
+each request's (2%). With a drift, costs rise (in half of the runs) or fall from the first block to
+the last. Each start of the servers multiplies the variant's cost by a log-normal factor (mean 1).
 """
 
 import math
@@ -42,11 +42,11 @@ _BASELINE_S_PER_TOKEN, _TTFT_S, _TIMEOUT_S = 0.02, 0.2, 300.0
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """A planted truth.
+    """The known truth of planted runs, and the disturbances that are added to it.
 
-    name: what is special, in words.
-    cost_ratio: the variant's cost divided by the baseline's, as the mean over prompts.
-    gains: (cost ratio, probability) to draw from, instead of a log-normal with deviation `spread`.
+    name: what is special about this cell, in words.
+    cost_ratio: the variant's cost divided by the baseline's, averaged over prompts.
+    gains: (ratio, probability): each prompt's cost ratio is one of these; empty: log-normal.
     prompts: number in each case. drift: relative change of cost over a run. outliers: share of all
         requests that take five times as long. errors: share of all requests that fail, at a random
         moment. time_outs: share of the variant's requests that time out.
@@ -56,17 +56,17 @@ class Cell:
         of measured loads, which share the rounds.
     slots: standard deviation of the second slot's factor, drawn for each run. The two servers of a
         control differ by this factor and by that of a start.
-    weights: by case, its share of the traffic; each case is a class then.
-    prompts_of, tokens_of: by case, its number of prompts and a factor on its output tokens.
+    weights: each case's share of the traffic; with weights each case is a prompt class.
+    prompts_of, tokens_of: each case's number of prompts, and the factor on its output tokens.
     lengths: standard deviation of the logarithm of each case's own factor on its output tokens.
     block_error: standard deviation of a block's random factor.
     stalls: (share of the variant's requests that stall, factor on their time).
     slow_starts: (share of the variant's starts that are slow, factor on their cost).
-    ttft_ratios: (TTFT ratio, probability) to draw from for each prompt.
-    in_flight: number of requests that a server decodes together (`shared_server`). Prefills, which
-        cost the same on both sides, take their part of it; `cost_ratio` is that of all.
+    ttft_ratios: (ratio, probability): a prompt's TTFT ratio is drawn from these.
+    in_flight: number of requests that a server decodes together (`shared_server`). Prefills
+        take as long for variant and baseline; `cost_ratio` is that of prefills and decoding.
     period, period_deviation: a disturbance repeats after `period` blocks, at a phase that is drawn
-        for each run; the logarithm of cost has this standard deviation over the blocks.
+        for each run; it gives the logarithm of a block's cost the deviation `period_deviation`.
     """
 
     cost_ratio: float
@@ -106,7 +106,7 @@ class Cell:
 
     @property
     def decoding_ratio(self) -> float:
-        """The mean cost ratio of decoding that makes the ratio of all be `cost_ratio`."""
+        """The mean cost ratio of decoding alone; with the prefills, the ratio is `cost_ratio`."""
         prefills_s = 0.0 if self.in_flight == 1 else self.in_flight * _PREFILL_S
         decoding_s = _BASELINE_S_PER_TOKEN * _MEAN_TOKENS
         return (self.cost_ratio * (decoding_s + prefills_s) - prefills_s) / decoding_s
@@ -208,7 +208,7 @@ def planted_blocks(cell: Cell, *, rounds: int, seed: int) -> list[BlockResult]:
 
 
 def _start(cell: Cell, generator: random.Random) -> float:
-    """Draw the factor of a start; its mean is 1."""
+    """Draw the factor by which a start of the variant's server changes its cost; its mean is 1."""
     factor = generator.lognormvariate(-(cell.between**2) / 2, cell.between)
     share, times = cell.slow_starts
     if not share:

@@ -93,7 +93,7 @@ def _watch(child: subprocess.Popen[bytes], deadline: float) -> tuple[float, int,
 
 
 def family(pid: int) -> list[int]:
-    """Return the ids of a process and its descendants, without those of parents that ended."""
+    """Return the ids of a process and its descendants, without children of ended processes."""
     children: list[str] = []
     with suppress(OSError):
         for thread in Path(f"/proc/{pid}/task").iterdir():

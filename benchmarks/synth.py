@@ -2,9 +2,9 @@
 
     python -m benchmarks.synth [--rounds 5] [--experiment FILE]
 
-The floor is an app with only an `aws_eks_v2.Cluster`, the same CDK context and default process
-settings. `app.py` sets its own (no garbage collection, one V8 helper thread for Node.js); with
-`NODE_OPTIONS=--v8-pool-size=1` before this command both have that one thread. The two apps
+The empty cluster (the floor) is an app with only an `aws_eks_v2.Cluster`, the same CDK context and
+default process settings. `app.py` turns garbage collection off and gives Node.js one V8 helper
+thread; with `NODE_OPTIONS=--v8-pool-size=1` before this command both apps have one. The two apps
 alternate, so that other load on the machine affects both. CPU seconds (user and system) vary least
 on a busy machine.
 """
@@ -65,7 +65,7 @@ def synthesize(command: Sequence[str], *, experiment: Path) -> Finished:
 
 
 def compared(floor: Sequence[Finished], full: Sequence[Finished]) -> tuple[Table, float]:
-    """Return a table of medians and ratios, and the median of the CPU seconds' ratios."""
+    """Return a table of medians and ratios, and the median ratio of CPU seconds (full / floor)."""
     table = Table("median", "empty cluster", "experiment", "ratio", "ratios of the rounds")
     medians = {}
     for title, figure in FIGURES.items():

@@ -1,4 +1,4 @@
-"""Planted worlds in which a few prompts, blocks, requests or starts weigh or differ much."""
+"""Planted cells in which a few prompts, blocks, requests or starts decide much of the result."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -14,7 +14,7 @@ _ALIKE = replace(_EVEN, spread=0.05)
 
 @dataclass(frozen=True, kw_only=True)
 class World:
-    """A kind of uneven world. in_data: whether the requests of a usual run show it."""
+    """A cell with uneven costs. in_data: whether the data of a usual run show the unevenness."""
 
     name: str
     cell: Cell
@@ -22,14 +22,14 @@ class World:
 
     @property
     def cells(self) -> Iterator[Cell]:
-        """The cell at a true ratio of 1, and at the boundary."""
+        """`cell` twice: with a true cost ratio of 1 and with one of `BOUNDARY`."""
         for truth in (1.0, BOUNDARY):
             gains = tuple((ratio * truth, share) for ratio, share in self.cell.gains)
             yield replace(self.cell, name=self.name, cost_ratio=truth, gains=gains)
 
 
 def worlds() -> Iterator[World]:
-    """Yield all uneven worlds."""
+    """Yield all cells with uneven costs."""
     yield from _of_weights()
     yield from _of_blocks()
     for in_flight in (4, 16):
@@ -39,7 +39,7 @@ def worlds() -> Iterator[World]:
 
 
 def uneven_cells() -> list[Cell]:
-    """Return the cells of all worlds, and a usual one that shows the power of the verdict."""
+    """Return all cells with uneven costs, and a usual one that shows how often a gain is found."""
     power = replace(_FOUR, name="as usual", cost_ratio=0.85)
     return [*(cell for world in worlds() for cell in world.cells), power]
 

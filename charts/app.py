@@ -19,7 +19,7 @@ from draftworth.planning.resolved import ResolvedNeuron
 def benchmark_charts(experiment: ResolvedNeuron, bindings: Bindings) -> tuple[cdk8s.Chart, ...]:
     """Return the charts in the order in which they are applied.
 
-    Each chart needs the charts before it, but candidates do not need each other (`in_steps`).
+    Each chart needs those before it; charts of a search's candidates do not need each other.
     """
     scope = cdk8s.App()
     serving = ServingChart(scope, "serving", experiment=experiment, bindings=bindings)

@@ -25,7 +25,7 @@ CANARY_MEMORY_GIB = 1
 def canary_chart(
     scope: Construct, *, experiment: ResolvedNeuron, bindings: names.Bindings, job_name: str
 ) -> cdk8s.Chart:
-    """Make a Job for each variant of `canaries`, with its server's service account and volumes.
+    """Make a Job for each of `experiment.canaries`, with its server's service account and volumes.
 
     job_name: the measuring Job's name. A new measuring Job makes new canaries, which test again.
     """

@@ -89,7 +89,7 @@ def write_manifests(
     Args:
         experiment_path: an experiment on Neuron devices.
         out: folder for the files (`write_files`).
-        given: values of `VARIABLES` fields; a placeholder stands for each one that is left out.
+        given: by key of `VARIABLES`, its value; the files have a placeholder for each missing one.
 
     Returns:
         the next steps as text.

@@ -117,7 +117,7 @@ def _kubernetes_api() -> k8s.NetworkPolicyEgressRule:
     """Allow HTTPS to the Kubernetes API: its Service and its network interfaces in the VPC.
 
     Their addresses are private and not known before the deploy, so the rule allows port 443 of all
-    private addresses. Other servers at that port need a secret, which this pod does not have.
+    private addresses. Other servers at that port need a secret that the measuring pod lacks.
     """
     return _to(*[_addresses(cidr) for cidr in CLUSTER_CIDRS], ports=[_port(443)])
 

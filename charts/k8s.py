@@ -1,7 +1,7 @@
 """Kubernetes' objects: cdk8s-plus' types for the type checker, plain data at run time.
 
-At run time cdk8s-plus is not imported and no struct is sent to jsii's process: both would take a
-tenth of a synthesis (`benchmarks/synth.py`). Tests validate the objects with Kubernetes' schema.
+At run time cdk8s-plus is not imported and no struct is sent to jsii's process: both would take 10%
+of a synthesis's time (`benchmarks/synth.py`). Tests validate the objects with Kubernetes' schema.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ WRITABLE_FOLDER_GIB = 5
 
 
 class MeasuringChart(cdk8s.Chart):
-    """The measuring Job, whose name has a hash of its content, and the ConfigMap of its deadline.
+    """The measuring Job, whose name has a hash of its content, and a ConfigMap with its deadline.
 
     job_name: the Job's name; the keys of its runs in S3 begin with `runs/<job name>-`.
     """

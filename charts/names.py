@@ -61,17 +61,17 @@ _CDK_TOKEN = re.compile(r"\$\{Token\[[^\]]*\]\}")
 
 
 def service_name(variant_name: str) -> str:
-    """Return the name of a variant's service account, and of its server in its home slot."""
+    """Return a variant's name as service account, and as server in its home slot (`PlacedSlot`)."""
     return f"vllm-{dns_label(variant_name)}"
 
 
 def server_name(slot: PlacedSlot) -> str:
     """Return the name of a variant's Deployment and Service in a slot, as `slot1-vllm-baseline`.
 
-    In the home slot the name is `service_name`, which begins with `vllm-`, so that it never equals
-    the name of a variant's second server. A search's candidate has no home slot, so its server's
-    name has the slot. If the next experiment measures the same variant outside a search, the new
-    server has another name, and CloudFormation, which deletes last, does not delete it.
+    In the home slot, where a server runs from the start, the name is `service_name`. It begins with
+    `vllm-`, so no variant's second server has it. A search's candidate has no home slot, so its
+    server's name has the slot. If a later deploy measures that variant without a search, its server
+    gets a new name, so CloudFormation, which deletes old objects last, does not delete it.
     """
     home = service_name(slot.variant)
     return home if slot.is_home else f"slot{slot.number}-{home}"

@@ -48,7 +48,7 @@ class SlotResources:
 
 
 def slot_resources(experiment: ResolvedNeuron) -> SlotResources:
-    """Return a server's share of its node, by the devices it claims; equal for all variants."""
+    """Return a server's share of its node, in proportion to its devices; equal for all variants."""
     node, devices = experiment.spec.accelerator, experiment.spec.serving.slot_devices
     share = SLOTS_SHARE_OF_NODE * devices / node.devices
     memory = math.floor(node.memory_gib * share) - UPLOADER_MEMORY_GIB

@@ -18,7 +18,7 @@ from stacks.network import Network
 class Cluster(StackPart):
     """The EKS cluster with add-ons, nodes and the Neuron driver.
 
-    Each layer depends on the layer before it, so a destroy removes no layer that is still needed.
+    They are created in the order control plane, node add-ons, nodes, the rest; deleted in reverse.
     """
 
     def __init__(self, scope: Stack, *, experiment: ResolvedNeuron, network: Network) -> None:

@@ -1,7 +1,7 @@
 """The dashboard's body compares the baseline with speculation for each prompt class and load.
 
-It is plain data without CDK, as CloudWatch gets it. If a section for each class and load exceeds
-`MAX_METRICS`, the dashboard has fewer sections, and lists to select the load (and class).
+It is plain data without CDK, as CloudWatch gets it. If sections for all classes and loads exceed
+`MAX_METRICS`, there are fewer sections, for a load (and class) picked from a list.
 """
 
 from collections.abc import Iterator, Mapping
@@ -86,7 +86,7 @@ def dashboard_body(
 def _sections_that_fit(
     experiment: ResolvedNeuron, neuron: list[Graph], not_published: Graph
 ) -> tuple[tuple[str, ...], Sections]:
-    """Return the dimensions that get a selection list, and the graphs of each section."""
+    """Return the dimensions whose value the user picks from a list, and each section's graphs."""
     values = _values(experiment)
     for dimensions in PICKED:
         picked = tuple(name for name in dimensions if len(values[name]) > 1)
@@ -120,7 +120,7 @@ def _metric_count(graph: Graph) -> int:
 
 
 def _shown(experiment: ResolvedNeuron, picked: tuple[str, ...]) -> Iterator[tuple[str, Load]]:
-    """Return all pairs of prompt class and load; a picked dimension has only its first value."""
+    """Return the (class, load) pairs with a section; of a picked dimension only its first value."""
     classes = [c.name for c in experiment.spec.workload.classes]
     return product(
         classes[:1] if "PromptClass" in picked else classes,
@@ -134,7 +134,7 @@ def _heading(prompt_class: str, load: Load, picked: tuple[str, ...]) -> str:
 
 
 def _pick_lists(experiment: ResolvedNeuron, picked: tuple[str, ...]) -> Iterator[dict[str, Any]]:
-    """Yield a selection list for each picked dimension; all widgets use the selected value."""
+    """Yield a list for each dimension that the user picks; all widgets use the picked value."""
     for dimension in picked:
         values = _values(experiment)[dimension]
         yield {

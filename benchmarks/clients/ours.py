@@ -1,11 +1,11 @@
-"""Measures with draftworth's client, under the load of a block.
+"""Measures with draftworth's client, which sends the requests as in one block of a run.
 
     python -m benchmarks.clients.ours BASE_URL STREAMS REQUESTS [--ray]
 
 With `--ray`, llmperf on Ray sends the requests, as in the measuring Job. Otherwise one event loop
 sends them, without real-time scheduling (as in a pod without CAP_SYS_NICE), which would take CPU
-time from the server. It prints one line of JSON, which `fidelity.py` reads. Excluded samples are
-counted, but are in the figures too, because other clients exclude none.
+time from the server. It prints one line of JSON, which `fidelity.py` reads. Samples that a
+run would exclude are counted, but are in the figures too, because other clients exclude none.
 """
 
 import asyncio

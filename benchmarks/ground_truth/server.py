@@ -235,7 +235,7 @@ def _framed(data: bytes) -> bytes:
 
 
 def _kernel_time_ns(ancillary: list[tuple[int, int, bytes]]) -> int:
-    """Return the kernel's receive time on the monotonic clock; 0 if it is not known."""
+    """Return when the kernel received the data, on the monotonic clock; 0 if it is not known."""
     for level, kind, data in ancillary:
         if level == socket.SOL_SOCKET and kind == _SO_TIMESTAMPNS:
             seconds, nanoseconds = _TIMESPEC.unpack(data[: _TIMESPEC.size])

@@ -49,7 +49,7 @@ class TimelineSpec:
     chunk_tokens: (smallest, largest) number of tokens in a chunk; uniform.
     first_chunk_tokens: tokens of the first chunk; None: drawn as for the other chunks.
     jitter: each wait, including that for the first token, is multiplied by 1 +- jitter, uniform.
-    usage: the most usage that the server reports; less if the request's options ask for less.
+    usage: the chunks that report token counts; fewer chunks do if the request asks for fewer.
     reasoning_tokens: how many of the first tokens are sent as reasoning deltas (chat only).
     """
 

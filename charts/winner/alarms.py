@@ -1,10 +1,10 @@
 """Alarms for the cluster that serves the winner fire if tokens per step are below break-even.
 
 Tokens per step are 1 + accepted tokens / drafts, from vLLM's counters. Below the measured
-break-even a token costs more than without a draft; the traffic then differs from the measured one.
+break-even a token costs more than without a draft; the traffic is then not as it was measured.
 
-The PrometheusRule is for the Prometheus Operator and for all forms of the winner. For Prometheus
-without the operator or Amazon Managed Service for Prometheus, its `spec` is the rule file.
+The PrometheusRule is for the Prometheus Operator, and works for Deployment, KServe and Helm chart.
+Without the operator, or with Amazon's managed Prometheus, its `spec` is the rule file.
 """
 
 import json
@@ -27,10 +27,10 @@ AGENT_NAMESPACE = "ContainerInsights/Prometheus"
 
 
 def watched(measured: MeasuredWinner) -> tuple[WinnerFigures, Estimate] | None:
-    """Return (figures, break-even) of the load with the lowest break-even; None if there is none.
+    """Return (figures, break-even) of the load to watch; None if no break-even is known.
 
-    Only loads at which the winner is cheaper count. The break-even rises with the requests in
-    flight, which nobody knows in advance. Below the lowest one the winner is cheaper at no load.
+    Of the loads at which the winner was cheaper, it is the one with the lowest break-even: how many
+    requests will be in flight is unknown, and below the lowest break-even no load is cheaper.
     """
     winner = measured.winner
     if not winner.speculates or not winner.has_counters:

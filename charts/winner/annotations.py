@@ -1,6 +1,6 @@
 """Annotations of the exported objects: what was measured, when, and at which loads.
 
-A value is text with a figure for each traffic and load; the unit is in the annotation's name.
+A value is text with a figure for each prompt class (or the mix) and load; the name has the unit.
 """
 
 from collections.abc import Callable, Iterator, Sequence

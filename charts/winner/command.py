@@ -27,7 +27,7 @@ _DOCUMENT = "docs/winner.md"
 
 
 def add_winner_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add `--winner`, and the options of the objects that serve it."""
+    """Add `--winner`, and the options for the objects that serve the winner."""
     parser.add_argument(
         "--winner",
         metavar="RUN",
@@ -71,7 +71,7 @@ def write_winner(arguments: argparse.Namespace) -> str:
 
 
 def refuse(beside: str, allowed: str, **options: str | None) -> None:
-    """Raise UserInputError if an option is given that has no effect together with `beside`."""
+    """Raise UserInputError if one of the options is given; with `beside` it has no effect."""
     for name, value in options.items():
         if value is not None:
             raise UserInputError(

@@ -37,7 +37,7 @@ def measured_winner(run_at: str, experiment: ResolvedExperiment) -> MeasuredWinn
         run_at: the run's folder, or its s3:// address.
 
     Raises:
-        UserInputError: no run is there, it is of another experiment, or was served differently.
+        UserInputError: no run is there, or it has another experiment or other serving settings.
         DraftworthError: the run has no winner (`NoWinnerError`), or S3 cannot be read.
     """
     if run_list(run_at) is not None:

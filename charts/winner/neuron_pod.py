@@ -1,7 +1,7 @@
 """The winner's pod, on Neuron devices or on a CPU.
 
-On Neuron devices it is the measured pod without the program `start` (which compiles, reports and
-gives up) and without the uploader container (docs/decisions/0028-the-winner-elsewhere.md).
+On Neuron devices it is the measured pod without the program `start` (which compiles, reports the
+server's state, may give up) and without the uploader (docs/decisions/0028-the-winner-elsewhere.md).
 
 On a CPU it has the measured flags and environment, but no resources and no node selector, which
 were not measured. The checkpoints, folders on the measuring machine, must be on a volume that the
@@ -196,7 +196,7 @@ def _volume_names(
 
 
 def _graph_variables(experiment: ResolvedNeuron) -> Iterator[tuple[str, str]]:
-    """Yield (variable, value) for the graphs' path and, if known, to exit if a graph is missing."""
+    """Yield (name, value): the graphs' path and, if the engine has it, a switch to exit without."""
     match experiment.spec.release_facts.compiled_graphs:
         case ArtifactFolder(variable=variable):
             yield variable, GRAPHS_PATH

@@ -113,7 +113,7 @@ class Controller:
         self.sleep(random.uniform(0, _LONGEST_PAUSE_SECONDS))  # noqa: S311 - no secret
 
     def tell_hourly(self, notification: Notification) -> None:
-        """Send a notification once an hour, if the state cannot record that it was sent."""
+        """Send a notification at each hour's first heartbeat, if no record of it can be kept."""
         if self.clock() % 3600 < HEARTBEAT_MINUTES * 60:
             self.publish(notification)
 
@@ -136,7 +136,7 @@ class Controller:
             self.sleep(BUSY_PAUSE_SECONDS)
 
     def _is_at_zero(self, plan: CapacityPlan) -> bool:
-        """Return True if no nodes of ours are desired; else ask EKS for zero and return False."""
+        """Return False, and ask EKS for 0 nodes, if nodes of our group are desired; else True."""
         nodes = node_group(plan, self.clients, since=self.clock())
         if nodes.ownership == "ours" and nodes.desired_size != 0:
             actions.set_desired_size(plan, self.clients, 0)

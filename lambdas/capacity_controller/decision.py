@@ -103,7 +103,7 @@ def decide_without_state(
 ) -> Decision | None:
     """Decide whether nodes go to zero, for a deployment of which only the plan is known.
 
-    None: the nodes stay. Canary and server reports are not used, as they may be of an older deploy.
+    None: the nodes stay. Reports of canaries and servers may be of an older deploy: none is used.
     """
     reasons = (
         *_stopped(observation),
@@ -195,7 +195,7 @@ def _failed(observation: Observation) -> Iterator[Decision]:
 
 
 def _server_gave_up(deployment: Deployment, observation: Observation) -> Iterator[Decision]:
-    """Yield this reason before that of `_failed`, because only this one quotes the server's log."""
+    """Yield zero nodes if a server gave up; asked before `_failed`, because it quotes its log."""
     if deployment.servers.gave_up:
         servers = observation.servers
         lines = () if isinstance(servers, Unknown) else servers.last_lines
@@ -234,7 +234,7 @@ def _not_begun(deployment: Deployment, observation: Observation) -> Iterator[Dec
 
 
 def _no_server_ready(deployment: Deployment, observation: Observation) -> Iterator[Decision]:
-    """Judge by paid node time, not by the measuring Job's reports, because the Job may hang."""
+    """Yield zero nodes once too much is paid without a ready server, whatever the Job reports."""
     plan, waited = deployment.plan, deployment.without_server_seconds
     if isinstance(observation.servers, Unknown) or isinstance(observation.run, Unknown):
         return
@@ -282,7 +282,7 @@ def _not_staged(observation: Observation) -> Iterator[Decision]:
 
 
 def _not_tried(deployment: Deployment, observation: Observation, now: float) -> Iterator[Decision]:
-    """Keep existing nodes while the canaries of a new Job run, which takes about a minute."""
+    """Yield zero nodes until the canaries are well; nodes that exist stay for the first minutes."""
     canaries, nodes_up = observation.canaries, observation.nodes.desired_size
     if isinstance(canaries, Unknown) or canaries.state == "ok":
         return

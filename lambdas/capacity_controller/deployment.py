@@ -79,7 +79,7 @@ def with_deployed(state: State, plan: CapacityPlan, request: RequestType, *, now
 
 
 def _plan(event: Mapping[str, Any]) -> CapacityPlan | None:
-    """Read the plan; an invalid plan must not prevent a stack from being deleted."""
+    """Return the request's plan; None if it has none, or an invalid one at a stack's deletion."""
     text = event["ResourceProperties"].get("Plan")
     try:
         return None if text is None else load_record(CapacityPlan, text)

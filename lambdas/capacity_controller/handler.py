@@ -60,7 +60,7 @@ def handle(
 
 
 def _reconcile(event: Mapping[str, Any], arn: str, controller: Controller) -> None:
-    """Reconcile by the state; if the state cannot be used, apply the limits of the event's plan."""
+    """Reconcile; if the state is missing or unusable, apply the limits of the plan in the event."""
     failure: Exception | None = None
     try:
         if controller.reconcile(trigger_of(event), function_arn=arn):

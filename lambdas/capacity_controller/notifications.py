@@ -123,7 +123,7 @@ def of_decision(
     before: LastDecision | None,
     now: float,
 ) -> Notification:
-    """Report a decision with its size and reason."""
+    """Return the mail about a decision: its number of nodes and its reason."""
     was = "-" if before is None or before.desired_size is None else before.desired_size
     size = "unchanged" if decision.desired_size is None else str(decision.desired_size)
     lines = [
@@ -154,7 +154,7 @@ def _answer(observation: Observation) -> Iterator[str]:
 
 
 def of_problem(deployment: Deployment, problem: Problem, *, now: float) -> Notification:
-    """Report that desired nodes are missing."""
+    """Return the mail that desired nodes are missing."""
     lines = [
         f"The accelerator nodes of {deployment.plan.experiment} do not start: {problem.text}",
         "",
@@ -172,7 +172,7 @@ def of_subject(
     error: str = "",
     now: float,
 ) -> Notification:
-    """Report `subject` with its text. number: how many nodes were lost, or the desired size."""
+    """Return the mail of `subject`. number: how many nodes were lost, or the desired size."""
     plan = deployment.plan
     deadline, values = deployment.own_deadline_unix_s, {}
     if observation is not None:
@@ -202,7 +202,7 @@ def of_subject(
 def of_lost_state(
     plan: CapacityPlan, why: str, nodes: NodeGroup, end: Decision | None, *, now: float
 ) -> Notification:
-    """Report that the state cannot be used. end: why nodes go to zero; None if they stay."""
+    """Return the mail about an unusable state. end: why nodes go to zero; None if they stay."""
     modified = nodes.modified_at_unix_s
     since = "a time that EKS does not tell" if modified is None else utc(modified)
     what = f"go to zero: {end.text}." if end else "stay as they are, and none starts."
@@ -240,7 +240,7 @@ def _facts(deployment: Deployment, deadline: float) -> list[str]:
 
 
 def _notification(plan: CapacityPlan, subject: str, lines: list[str], now: float) -> Notification:
-    """Return a notification with an id of its text and time, so a later repetition is sent too."""
+    """Return a mail; its id is a hash of text and time, so the same text is sent again later."""
     subject = f"draftworth {plan.experiment}: {subject}"[:MAX_SUBJECT_CHARACTERS]
     text = "\n".join(lines)
     identity = hashlib.sha256(f"{subject}{text}{now}".encode()).hexdigest()[:16]

@@ -23,11 +23,11 @@ class Unknown:
 
 @dataclass(frozen=True, kw_only=True)
 class Models:
-    """The needed checkpoints; `text` names missing ones, or a target and draft that differ.
+    """Whether the needed checkpoints are staged. `text` explains every state but `ready`.
 
-    failed: a staging Job has given up since the deploy; `text` is its reason.
+    failed: a staging Job has given up since the deploy. mismatch: a draft's tokenizer differs.
     unreadable: a `_READY.json` is not valid; then no node is started and no run is ended.
-    staged_at_unix_s: when the last checkpoint was staged; 0 unless `staging` is ready.
+    staged_at_unix_s: when the last checkpoint was staged; 0 if `staging` is not `ready`.
     """
 
     staging: Literal["ready", "missing", "failed", "mismatch", "unreadable"]
@@ -37,7 +37,7 @@ class Models:
 
 @dataclass(frozen=True, kw_only=True)
 class Canaries:
-    """The `state` of all canaries, by their reports since the deploy.
+    """The state of the canaries together, from their reports since the deploy.
 
     State `missing`: `text` names variants without a report. `failed`: `text` is a canary's error,
     and `last_lines` is the end of its log. `unreadable`: a report is not valid.
@@ -63,7 +63,7 @@ class Servers:
 
 @dataclass(frozen=True, kw_only=True)
 class ObservedRun:
-    """The run of the deployed Job; `text` is the reason in its `run.json`.
+    """The run of the deployed Job; `text` says why it failed, from its `run.json`.
 
     address: the folder of a run that is over. answer: the sentences of a complete run's verdict, or
         why these are not known.

@@ -61,10 +61,10 @@ class NodeTime:
     def observed(
         self, instances: int | None, *, were_desired: bool, now: float, unseen: int = 0
     ) -> NodeTime:
-        """Add the time since the last observation, for the higher of the old and new `instances`.
+        """Add the time since the last observation, times the higher of the old and new `instances`.
 
         instances: None if they could not be observed. Then the old number is kept, and the time is
-            counted for `unseen` instances if they are more.
+            counted for `unseen` instances if `unseen` is higher than the old number.
         were_desired: nodes were desired since the last observation. If not, and there was and is
             no instance, nothing is paid, and this object is returned unchanged.
         """
@@ -133,7 +133,7 @@ class Deployment:
 
     @property
     def without_server_seconds(self) -> float:
-        """Node time that was paid while no server was ready."""
+        """Node seconds paid since a server was ready, a node was lost or nodes were asked for."""
         return self.node_time.node_seconds - self.servers.from_node_seconds
 
     def with_whole_allowance(self) -> Deployment:

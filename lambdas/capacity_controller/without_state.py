@@ -89,7 +89,7 @@ def _end(
 
 
 def _tell_once(controller: Controller, notification: Notification, *, about: str) -> None:
-    """Report a lost state once; the object TOLD_KEY has the `about` of the last report."""
+    """Report a lost state, unless the last report, recorded in TOLD_KEY, had the same `about`."""
     s3, bucket = controller.clients.s3, controller.settings.results_bucket
     try:
         if read_object(s3, bucket, TOLD_KEY) == about.encode():

@@ -46,7 +46,7 @@ Call = tuple["MetricDatumTypeDef", ...]
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """The calls that publish one file; the minutes are in Unix seconds, None without data.
+    """The calls that publish one file; its first and last minute (Unix seconds; None: no data).
 
     words: a verdict's headline, then the sentences of its findings.
     """

@@ -100,7 +100,7 @@ class Publisher:
     clock: Callable[[], float] = time.time
 
     def publish(self, source: events.ObjectCreated, *, deadline_unix_s: float) -> Publication:
-        """Publish one file, unless it is published; `deadline_unix_s` ends the invocation.
+        """Publish one file, unless it is published; the invocation ends at `deadline_unix_s`.
 
         Raises:
             UnusableError: no delivery of this message will ever succeed.

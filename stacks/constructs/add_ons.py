@@ -55,7 +55,7 @@ def node_add_ons(
     """Add the add-ons that a node needs to become ready; they are created before the node groups.
 
     They are deleted after the nodes. The network plugin must be the last: it deletes a pod's
-    network interface with the pod; a leftover interface blocks deleting its subnet and group.
+    network interface with the pod; a subnet or security group in use cannot be deleted.
     """
     layer = Construct(scope, "NodeAddOns")
     agent = _add_on(layer, cluster, "eks-pod-identity-agent", versions)
@@ -157,7 +157,7 @@ def _add_on(
 def _managed_role(scope: Construct, name: str, policy: str, **pod: str) -> aws_iam.Role:
     """Return a role with one AWS managed policy.
 
-    pod: the pods that get the role, as the arguments of `pod_role`.
+    pod: arguments of `pod_role`, which name the pods that may assume the role.
     """
     role = pod_role(scope, f"{name}-role", description=f"EKS add-on {name}", **pod)
     role.add_managed_policy(aws_iam.ManagedPolicy.from_aws_managed_policy_name(policy))

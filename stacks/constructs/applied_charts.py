@@ -39,9 +39,9 @@ def apply_chart(
 ) -> list[IConstruct]:
     """Apply a chart once `after` exists; return the manifests that the next chart depends on.
 
-    Objects of `PRUNED_KINDS` share one template resource. Each other object is a resource of its
-    own, which CloudFormation deletes when the template no longer has it. The group with the chart's
-    first object is applied before the other group, because other objects need the first object.
+    All objects of `PRUNED_KINDS` are one resource of the template. Each other object is a resource
+    by itself, which CloudFormation deletes when the template no longer has it. Of these two groups,
+    the one with the chart's first object is applied first, because others need that object.
     """
     objects = chart.to_json()
     first = _is_pruned(objects[0])
@@ -94,7 +94,7 @@ AROUND_AN_OBJECT_BYTES = 2 * 100
 
 
 def update_event_bytes(objects: Sequence[Any]) -> int:
-    """Return the bytes of an update's event if old and new objects are as large as `objects`."""
+    """Return the bytes of an update's event, which has `objects` twice: as old and new objects."""
     text = json.dumps(objects, separators=(",", ":"))
     around = AROUND_ALL_BYTES + AROUND_AN_OBJECT_BYTES * len(objects)
     return 2 * len(json.dumps(text)) + around

@@ -1,7 +1,7 @@
 """Lambda functions, and log groups that belong to the stack and are deleted with it.
 
 An AWS service creates a missing log group itself; that group has no retention and is never deleted.
-So the stack creates each log group before the resource that writes to it, and deletes it after it.
+So the stack creates a log group before the resource that writes to it, and deletes the group later.
 """
 
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ def owned_log_group(
 
 
 def own_function_logs(function: IConstruct, *, scope: Construct, id_: str) -> None:
-    """Send a function's log to a log group of the stack, where CDK has no option for it.
+    """Send the log of a function that CDK itself makes to a log group of the stack.
 
     function: the CloudFormation resource, or the construct around it. The resource then refers to
         the log group, so it is created after the group and deleted before it.
