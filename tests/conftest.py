@@ -5,9 +5,12 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import boto3
 import hypothesis
 import pytest
+from moto import mock_aws
 
 from tests.support import shared
 from tests.support.emulator import service_models_read_once
@@ -82,6 +85,15 @@ def _folder_of_the_run(tmp_path_factory: pytest.TempPathFactory) -> None:
 def experiments() -> Path:
     """Return the folder of the shipped experiment files."""
     return ROOT / "experiments"
+
+
+@pytest.fixture
+def s3() -> Iterator[Any]:
+    """Return a client of an emulated S3 with one bucket, `results`."""
+    with mock_aws():
+        client = boto3.client("s3", region_name="us-east-1")
+        client.create_bucket(Bucket="results")
+        yield client
 
 
 @pytest.fixture

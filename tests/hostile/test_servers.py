@@ -134,6 +134,9 @@ def test_an_answer_is_a_record_with_its_reason(
 
     assert record.error_code == code, record.error_msg
     assert words in record.error_msg
+    if record.failed:
+        assert not record.counts
+        assert record.ttft_s is record.inter_token_latency_s is record.end_to_end_latency_s is None
 
 
 @pytest.fixture(scope="module")

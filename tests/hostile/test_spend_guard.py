@@ -26,7 +26,7 @@ from lambdas.capacity_controller.controller import NotZeroError
 from lambdas.capacity_controller.handler import handle
 from tests.hostile.fuzzing import VALUES, Place, bounded, places, tries
 from tests.lambdas.capacity_controller import plans
-from tests.lambdas.capacity_controller.fakes import CHECKPOINTS, FOREIGN_TAGS, RESULTS, FakeAws
+from tests.lambdas.capacity_controller.fakes import CHECKPOINTS, RESULTS, FakeAws
 from tests.lambdas.capacity_controller.test_invariants import Scenario
 
 PLAN = plans.make_plan()
@@ -241,6 +241,7 @@ def far_integer(name: str) -> Hostility:
 @example(hostility=Hostility(breaking_off={"state": "timeout"}, writes_fail="denied"))
 @example(hostility=Hostility(failing_operations=dict.fromkeys(OPERATIONS, "no memory")))
 @example(hostility=Hostility(writes_fail="denied"))
+@example(hostility=Hostility(failing_keys={"state": "throttled"}))
 def test_after_the_deadline_the_size_is_zero(hostility: Hostility) -> None:
     with bounded():
         aws = with_nodes_up()
@@ -259,6 +260,7 @@ def test_after_the_deadline_the_size_is_zero(hostility: Hostility) -> None:
 @example(hostility=far_integer("draft"))
 @example(hostility=Hostility(contents={"state": b"{}"}))
 @example(hostility=Hostility(breaking_off={"state": "timeout"}, writes_fail="denied"))
+@example(hostility=Hostility(failing_keys={"state": "throttled"}))
 def test_bytes_and_failures_alone_end_no_run_that_has_begun(hostility: Hostility) -> None:
     """But for an object that ends one: the Job's own `run.json`, and `control/stop`."""
     for name in ("run", "other run", "stop"):
@@ -360,14 +362,6 @@ def test_a_node_group_that_cannot_be_read_is_left_alone_and_told_once(failure: s
     assert aws.desired == 0
 
 
-def test_a_foreign_node_group_is_left_alone_and_told() -> None:
-    aws = with_nodes_up()
-    aws.tags = FOREIGN_TAGS
-    heartbeat(aws, after_seconds=PLAN.deadline_minutes * plans.MINUTE)
-    assert aws.desired == 2
-    assert "unchanged nodes, foreign node group" in aws.sent[-1]
-
-
 def test_the_budget_holds_when_nothing_else_can_be_read() -> None:
     aws = with_nodes_up()
     aws.make_hostile(
@@ -381,16 +375,6 @@ def test_the_budget_holds_when_nothing_else_can_be_read() -> None:
     assert aws.desired == 2
     heartbeat(aws, after_seconds=0.1 * hours * 60 * plans.MINUTE)
     assert aws.desired == 0
-
-
-def test_a_state_that_cannot_be_read_for_now_ends_no_run_before_its_time() -> None:
-    aws = with_nodes_up()
-    aws.make_hostile(Hostility(failing_keys={"state": "throttled"}))
-    heartbeat(aws, after_seconds=60 * plans.MINUTE)
-    assert aws.desired == 2
-    heartbeat(aws, after_seconds=PLAN.deadline_minutes * plans.MINUTE)
-    assert aws.desired == 0
-    assert aws.sent[-1] == "draftworth qwen3-32b: 0 nodes, state lost"
 
 
 @pytest.mark.parametrize("answer", [{"AutoScalingGroups": []}, {}, None])

@@ -1,10 +1,10 @@
 """Botocore's errors, each with what to do next."""
 
-import boto3
+from typing import Any
+
 import pytest
 from botocore import exceptions as boto
 from botocore.exceptions import BotoCoreError, ClientError
-from moto import mock_aws
 
 from draftworth.account import clients
 
@@ -76,21 +76,18 @@ def test_a_missing_thing_is_none_and_other_errors_are_raised() -> None:
 
 
 @pytest.mark.emulator
-def test_a_listing_has_the_entries_of_every_page() -> None:
-    with mock_aws():
-        s3 = boto3.client("s3", region_name="us-east-1")
-        s3.create_bucket(Bucket="things")
-        for key in "abc":
-            s3.put_object(Bucket="things", Key=key)
+def test_a_listing_has_the_entries_of_every_page(s3: Any) -> None:
+    for key in "abc":
+        s3.put_object(Bucket="results", Key=key)
 
-        def keys(**asked: object) -> list[str]:
-            found = clients.listed(s3, "list_objects_v2", "Contents[].Key", **asked)
-            return list(found)
+    def keys(**asked: object) -> list[str]:
+        found = clients.listed(s3, "list_objects_v2", "Contents[].Key", **asked)
+        return list(found)
 
-        assert keys(Bucket="things", MaxKeys=1) == ["a", "b", "c"]
-        assert keys(Bucket="things", Prefix="nothing") == []
-        unpaged = ("get_bucket_location", "[LocationConstraint]")
-        assert list(clients.listed(s3, *unpaged, Bucket="things"))
+    assert keys(Bucket="results", MaxKeys=1) == ["a", "b", "c"]
+    assert keys(Bucket="results", Prefix="nothing") == []
+    unpaged = ("get_bucket_location", "[LocationConstraint]")
+    assert list(clients.listed(s3, *unpaged, Bucket="results"))
 
 
 def test_tags_are_read_in_every_shape_that_services_have() -> None:

@@ -1,12 +1,9 @@
 """The runs of a bucket and of an experiment are listed, whatever else lies there."""
 
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-import boto3
 import pytest
-from moto import mock_aws
 
 from draftworth.account import run_list
 from draftworth.records.codec import dump_record
@@ -18,14 +15,6 @@ from tests.support.blocks import START_UNIX_S
 
 pytestmark = [pytest.mark.emulator]
 HOUR = 3600
-
-
-@pytest.fixture
-def s3() -> Iterator[Any]:
-    with mock_aws():
-        made = boto3.client("s3", region_name="us-east-1")
-        made.create_bucket(Bucket="results")
-        yield made
 
 
 def put_run(

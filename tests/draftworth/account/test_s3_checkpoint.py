@@ -1,13 +1,10 @@
 """A staged checkpoint comes into a folder: whole and checked files, what is needed, once."""
 
 import hashlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import boto3
 import pytest
-from moto import mock_aws
 
 from draftworth.account.clients import AwsError
 from draftworth.account.s3 import download_checkpoint
@@ -28,12 +25,10 @@ DRAFT = ROOT / "rehearsal/tiny_pair/draft"
 
 
 @pytest.fixture
-def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def s3(s3: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-    with mock_aws():
-        made = boto3.client("s3", region_name="us-east-1")
-        made.create_bucket(Bucket="checkpoints")
-        yield made
+    s3.create_bucket(Bucket="checkpoints")
+    return s3
 
 
 def put(s3: Any, name: str, body: bytes) -> None:

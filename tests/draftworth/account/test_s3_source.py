@@ -1,14 +1,10 @@
 """A run in S3 comes into a folder: what the report reads of it, and nothing else."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import boto3
 import pytest
-from moto import mock_aws
 
-from draftworth.account.clients import AwsError
 from draftworth.account.s3 import download_run
 from draftworth.errors import UserInputError
 from draftworth.records import codec, results
@@ -16,14 +12,6 @@ from tests.draftworth.report.runs import make_run_result
 
 pytestmark = pytest.mark.emulator
 RUN = (results.RUN_FILE, "search.json", "blocks/a.result.json", "blocks/a.transcript.jsonl.gz")
-
-
-@pytest.fixture
-def s3() -> Iterator[Any]:
-    with mock_aws():
-        made = boto3.client("s3", region_name="us-east-1")
-        made.create_bucket(Bucket="results")
-        yield made
 
 
 END = codec.dump_record(make_run_result(blocks=("a",)))
@@ -85,13 +73,3 @@ def test_other_keys_are_not_downloaded(s3: Any, tmp_path: Path) -> None:
     put(s3, *(f"runs/{key}" for key in others))
     download_run("s3://results/runs/one", tmp_path / "run")
     assert downloaded(tmp_path) == {}
-
-
-def test_an_address_that_is_none_is_the_users_mistake(tmp_path: Path) -> None:
-    with pytest.raises(UserInputError, match="allowed: s3://BUCKET/PREFIX"):
-        download_run("s3://", tmp_path)
-
-
-def test_a_bucket_that_does_not_exist_is_named(s3: Any, tmp_path: Path) -> None:
-    with pytest.raises(AwsError, match="could not read s3://nowhere/one: NoSuchBucket"):
-        download_run("s3://nowhere/one", tmp_path)

@@ -31,7 +31,6 @@ from tests.support.stream_server import (
     Write,
     completion,
     event,
-    plain,
     stream_server,
     usage_event,
 )
@@ -321,48 +320,7 @@ def continuation(text: str, *, tokens: int, finish: str | None = None) -> bytes:
     return b"data: " + json.dumps(value).encode() + b"\n\n"
 
 
-BAD, BROKEN = client_module.ERROR_BAD_STREAM, client_module.ERROR_BROKEN_STREAM
-# What else servers do at their worst: tests/hostile/server_modes.py.
-FAILURES: dict[str, tuple[list[Step], int, str]] = {
-    "a refusal": (plain("400 Bad Request", b'{"error":{"message":"too large"}}'), 400, "too large"),
-    "a stream reset in the middle": (
-        [Write(HEADERS + event("a", tokens=1)), Reset()],
-        BROKEN,
-        "closed the connection",
-    ),
-}
-STREAMS: dict[str, tuple[bytes, int, str]] = {
-    "an end in the middle": (event("a", tokens=1), BROKEN, "without a finish reason"),
-    "garbage": (b"data: {nonsense\n\n", BAD, "not JSON in the stream"),
-    "JSON that is no chunk": (b'data: ["list"]\n\n', BAD, "not an object"),
-    "another shape": (b'data: {"choices": [7]}\n\n', BAD, "not a completion chunk"),
-    "usage that runs backwards": (
-        event("a", tokens=5) + event("b", tokens=2),
-        BAD,
-        "completion_tokens fell from 5 to 2",
-    ),
-    "an error": (b'data: {"error": {"message": "oom"}}\n\n', BAD, "oom"),
-    "no token": (
-        event("", tokens=0, finish="stop") + DONE,
-        client_module.ERROR_NO_TOKENS,
-        "no output token",
-    ),
-}
-
-
-@pytest.mark.parametrize(
-    ("steps", "code", "message"),
-    [*FAILURES.values(), *(([Write(HEADERS + s)], *rest) for s, *rest in STREAMS.values())],
-    ids=[*FAILURES, *STREAMS],
-)
-def test_a_failure_is_a_record_with_its_reason(steps: list[Step], code: int, message: str) -> None:
-    record = measure(play(*steps))[0].record
-    assert record.error_code == code
-    assert message in record.error_msg
-    assert record.ttft_s is record.inter_token_latency_s is record.end_to_end_latency_s is None
-    assert not record.counts
-
-
+# What servers do at their worst: tests/hostile/server_modes.py.
 def test_an_answer_from_before_the_request_is_not_believed() -> None:
     stream = client_module._Stream(lambda: None, 64)
     stream.on_head(Head(status=200))

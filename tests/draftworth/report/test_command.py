@@ -5,14 +5,12 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
 import boto3
 import pytest
-from moto import mock_aws
 
 from draftworth.analysis.answer import NO_COMPARISON
 from draftworth.analysis.run_comparison import elsewhere
@@ -33,18 +31,13 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def bucket(folder: Path) -> Iterator[str]:
+def bucket(folder: Path, s3: Any) -> str:
     """The run in an emulated S3, with a key that would leave the folder."""
-    with mock_aws():
-        client = boto3.client("s3", region_name="us-east-1")
-        client.create_bucket(Bucket="results")
-        for file in folder.rglob("*.*"):
-            key = f"runs/built-run/{file.relative_to(folder)}"
-            client.put_object(Bucket="results", Key=key, Body=file.read_bytes())
-        client.put_object(
-            Bucket="results", Key="runs/built-run/blocks/../../x.result.json", Body=b"{}"
-        )
-        yield "s3://results/runs/built-run"
+    for file in folder.rglob("*.*"):
+        key = f"runs/built-run/{file.relative_to(folder)}"
+        s3.put_object(Bucket="results", Key=key, Body=file.read_bytes())
+    s3.put_object(Bucket="results", Key="runs/built-run/blocks/../../x.result.json", Body=b"{}")
+    return "s3://results/runs/built-run"
 
 
 @pytest.mark.usefixtures("undrawn")

@@ -1,6 +1,5 @@
 """Each rule of the decision, and its opposite."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -68,10 +67,6 @@ def block(**overrides: Any) -> CapacityBlock:
 def in_block(now: float = NOW + MINUTE, **overrides: Any) -> tuple[int | None, str]:
     deployment = make_deployment(make_block_plan())
     return outcome(make_observation(block=block(**overrides)), deployment, now=now)
-
-
-def test_everything_staged_and_nothing_against_it_leads_to_the_planned_size() -> None:
-    assert outcome(deployment=make_deployment(make_plan(nodes=3))) == (3, "ready")
 
 
 def test_nothing_comes_up_before_every_model_is_staged() -> None:
@@ -169,13 +164,6 @@ def test_whether_a_run_has_begun_must_be_known_before_its_nodes_go() -> None:
     node_time = NodeTime(node_seconds=2 * HOUR, instances=1, observed_at_unix_s=NOW)
     observation = make_observation(run=UNKNOWN)
     assert outcome(observation, make_deployment(node_time=node_time)) == (None, "unknown")
-
-
-def test_the_budget_is_hours_times_the_price_of_the_plan() -> None:
-    deployment = spent(59.0)
-    dearer = replace(deployment, plan=make_plan(price_usd_per_node_hour=11.0))
-    assert decided(deployment=deployment).desired_size == 1
-    assert decided(deployment=dearer).reason == "budget"
 
 
 def test_the_stop_object_and_a_deletion_take_the_nodes_to_zero() -> None:

@@ -209,6 +209,7 @@ def test_a_foreign_node_group_is_never_touched(account: Account) -> None:
     account.tags = FOREIGN_TAGS
     account.start()
     account.heartbeat(after=240 * plans.MINUTE)
+    assert "unchanged nodes, foreign node group" in account.subjects()[-1]
     account.delete()
     assert account.called("UpdateNodegroupConfig") == []
     assert account.reason == "foreign_node_group"

@@ -1,10 +1,9 @@
 """The report that the Job's pod writes: the command's own, once, and never in the run's way."""
 
 from pathlib import Path
+from typing import Any
 
-import boto3
 import pytest
-from moto import mock_aws
 
 from draftworth.cli import main
 from draftworth.measuring.result_files import FolderSink
@@ -104,15 +103,12 @@ def test_a_run_that_cannot_be_read_is_told_and_nothing_is_written(
 
 
 @pytest.mark.emulator
-def test_in_s3_its_page_is_one_that_a_browser_shows(results: Path) -> None:
-    with mock_aws():
-        s3 = boto3.client("s3", region_name="us-east-1")
-        s3.create_bucket(Bucket="results")
-        for file in (path for path in results.rglob("*") if path.is_file()):
-            key = f"runs/{file.relative_to(results).as_posix()}"
-            s3.put_object(Bucket="results", Key=key, Body=file.read_bytes())
-        told = list[str]()
-        add_report(S3Sink(s3, bucket="results", prefix="runs"), RUN_ID, told.append)
-        page = s3.get_object(Bucket="results", Key=f"runs/{RUN_ID}/{REPORT_FOLDER}/{REPORT_PAGE}")
+def test_in_s3_its_page_is_one_that_a_browser_shows(results: Path, s3: Any) -> None:
+    for file in (path for path in results.rglob("*") if path.is_file()):
+        key = f"runs/{file.relative_to(results).as_posix()}"
+        s3.put_object(Bucket="results", Key=key, Body=file.read_bytes())
+    told = list[str]()
+    add_report(S3Sink(s3, bucket="results", prefix="runs"), RUN_ID, told.append)
+    page = s3.get_object(Bucket="results", Key=f"runs/{RUN_ID}/{REPORT_FOLDER}/{REPORT_PAGE}")
     assert told == [f"report: {RUN_ID}/{REPORT_FOLDER}/{REPORT_PAGE}"]
     assert page["ContentType"] == "text/html"

@@ -1,10 +1,9 @@
 """Result files into S3: real boto3 calls against an emulated S3."""
 
-from collections.abc import Iterator
+from typing import Any
 
 import boto3
 import pytest
-from moto import mock_aws
 
 from draftworth.errors import UserInputError
 from draftworth.measuring.result_files import SinkError
@@ -16,11 +15,8 @@ pytestmark = pytest.mark.emulator
 
 
 @pytest.fixture
-def sink() -> Iterator[S3Sink]:
-    with mock_aws():
-        client = boto3.client("s3", region_name="us-east-1")
-        client.create_bucket(Bucket="results")
-        yield S3Sink(client, bucket="results", prefix="/runs/")
+def sink(s3: Any) -> S3Sink:
+    return S3Sink(s3, bucket="results", prefix="/runs/")
 
 
 def test_a_file_lies_below_the_prefix_and_is_never_overwritten(sink: S3Sink) -> None:
@@ -36,8 +32,8 @@ def test_a_file_lies_below_the_prefix_and_is_never_overwritten(sink: S3Sink) -> 
 
 
 @pytest.mark.parametrize("prefix", ["/runs/", ""])
-def test_a_run_is_read_back_by_its_names(sink: S3Sink, prefix: str) -> None:
-    sink = S3Sink(boto3.client("s3"), bucket="results", prefix=prefix)
+def test_a_run_is_read_back_by_its_names(s3: Any, prefix: str) -> None:
+    sink = S3Sink(s3, bucket="results", prefix=prefix)
     files = [f"r1/blocks/{index:04d}.json" for index in range(3)]
     for name in [*files, "r10/run.json"]:
         sink.write(name, name.encode())

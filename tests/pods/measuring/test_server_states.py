@@ -1,13 +1,11 @@
 """What servers say of themselves, read from a bucket that may hold anything."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import boto3
 import pytest
 from botocore.stub import Stubber
-from moto import mock_aws
 
 from draftworth.records.codec import dump_record
 from draftworth.records.servers import ServerState, server_state_key
@@ -18,14 +16,6 @@ SERVER = "slot1-vllm-k7"
 STATE = ServerState(
     server=SERVER, variant="k7", pod=f"{SERVER}-1", start=1, phase="starting", since_unix_s=1.0
 )
-
-
-@pytest.fixture
-def s3() -> Iterator[Any]:
-    with mock_aws():
-        client = boto3.client("s3", region_name="us-east-1")
-        client.create_bucket(Bucket=BUCKET)
-        yield client
 
 
 def put(s3: Any, data: bytes) -> None:
