@@ -1,8 +1,8 @@
-"""Counts how often the search names a good window, and how much it measures, with a known truth.
+"""Counts how often the search chooses a good window, and how much it measures, if the truth is known.
 
     python -m benchmarks.search [--runs 5] [--processes 2]
 
-A scenario has a known text, device, convention for windows and measurement error (docs/search.md).
+A scenario has a known text, device and convention for counting a window's tokens (docs/search.md).
 The deployed search (`draftworth/searching`) chooses what to measure until it ends. All draws are
 seeded, so the tables are the same each time.
 """
@@ -55,7 +55,7 @@ UNEVEN = 0.01
 
 @dataclass(frozen=True, kw_only=True)
 class Text:
-    """A text; a draft predicts the share `right` of its tokens, by prompt class.
+    """A text to generate; by prompt class, `right` is the share of tokens that a draft predicts.
 
     lasting: from 0 (right tokens are independent) to 1 (right tokens come in long runs).
     """
@@ -67,7 +67,7 @@ class Text:
 
 @dataclass(frozen=True, kw_only=True)
 class Device:
-    """A device's step cost in baseline steps: 1 + fixed + costs per drafted and checked token.
+    """A device. A step's cost, in units of a step without a draft, is computed by `step_cost`.
 
     jump: what a step costs more if it has more than so many tokens, for each of `jump_at`.
     """
@@ -96,7 +96,7 @@ class Kind:
 
     share: the share of all candidates that may be measured, on average.
     has_forecast: whether there are estimates of accepted tokens before the search. Without them a
-        draft model is judged as a head is, by the tokens per step of its measured windows.
+        draft model, like a head, is judged only by the tokens per step of its measured windows.
     has_counters: whether the server counts the accepted tokens at each depth. Without counters only
         the mean tokens of a chunk are known.
     """
@@ -162,7 +162,7 @@ BASELINE = {n: ClassTimes(weight=w, first_s=0.003, decoding_s=0.045) for n, w in
 
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
-    """A known truth; `unchecked` is one of CONVENTIONS."""
+    """A search whose true costs are known; `unchecked` (see CONVENTIONS) is per step."""
 
     kind: Kind
     text: Text

@@ -1,7 +1,7 @@
 """The plan of a search: which candidate is measured next, and when the search ends.
 
-Both depend on the measured blocks, and on how well the drafts predict the baseline's outputs, which
-a forecast says, or passes of the drafts over these outputs show. A pod that continues a run first
+Both depend on the measured blocks, and on the tokens a step that the drafts promise: a forecast
+gives them, or passes of the drafts over the baseline's outputs. A pod that continues a run first
 measures the candidates that earlier pods began, in the same order.
 """
 
@@ -172,7 +172,7 @@ class SearchRounds(Plan):
         self.progress(f"candidate {variant} is left out: {reason}")
 
     def _why_no_figure(self, candidate: Candidate) -> str:
-        """Return why a candidate whose server answered cannot be the best; empty if it can be."""
+        """Return why a candidate whose server answered is out of the search; empty if it is not."""
         variant, limits = candidate.variant, self.spec.limits
         if reason := why_not_comparable(self.blocks, self._traffic, limits, [variant]):
             return reason
@@ -237,7 +237,7 @@ class SearchRounds(Plan):
         measured: Mapping[Candidate, policy.MeasuredCandidate],
         classes: Mapping[str, policy.ClassTimes],
     ) -> dict[Candidate, Yield]:
-        """Return the yields that are known in every class: `_by_text`, or else from `measured`."""
+        """Return the tokens a step of each candidate that has them in all classes, by candidate."""
         if not measured:
             return {}
         of_all = (self.blocks, self._traffic)
@@ -252,7 +252,7 @@ class SearchRounds(Plan):
         return {c: y for c, y in found if y and y.tokens.keys() >= classes.keys()}
 
     def _by_text(self, candidate: Candidate) -> Yield | None:
-        """Return the yield by the forecast, or else by the draft's readings of baseline outputs."""
+        """Return the tokens a step by the forecast, or else by the draft's passes over outputs."""
         if tokens := self.search.forecast.get(candidate.variant):
             return Yield(tokens=tokens)
         readings = self._readings.get(candidate.draft)

@@ -59,7 +59,7 @@ def _certain(search: Search, told: Collection[str]) -> tuple[Candidate, ...]:
     """Return what `SearchState.next` always measures: the candidates that are asked for, else the
     first one; then one of each other draft whose tokens per step cannot be predicted.
 
-    told: the drafts whose tokens per step can be predicted.
+    told: the drafts whose tokens per step can be predicted, so they need no measurement first.
 
     A second candidate of a draft is not certain: the first may show that no more are needed.
     """

@@ -101,7 +101,7 @@ class SearchState:
 
     @property
     def next(self) -> Candidate | None:
-        """The candidate to measure next; None if no other is likely to be better by `within`."""
+        """Return the candidate to measure next; None if none is likely to be better by `within`."""
         open_ones = [c for c in self.candidates if c not in self.measured]
         if not self.measured:
             return first_candidate(open_ones) if open_ones else None
@@ -117,7 +117,7 @@ class SearchState:
 
     @property
     def sureness(self) -> float:
-        """A lower bound of the probability that none beats the best cost by more than `within`.
+        """Return a lower bound of the chance that no candidate beats the best by over `within`.
 
         Measured candidates count as well: their costs have an error.
         """
@@ -172,7 +172,7 @@ class SearchState:
 
     @cached_property
     def _decoding(self) -> list[float]:
-        """Each candidate's cost after the first token, if its step costs one baseline step."""
+        """Return each candidate's cost after the first token, if its step costs a baseline step."""
         return [
             math.fsum(
                 t.weight * t.decoding_s / self.yields[c].tokens[name]

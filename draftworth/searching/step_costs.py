@@ -53,7 +53,7 @@ def _together(one: Candidate, other: Candidate, per_drafted: float) -> float:
 
 
 def _drafting(candidate: Candidate) -> float:
-    """Return a step's drafting time, in units of one pass of the first candidate's draft."""
+    """Return the time that a step spends drafting, in passes of the first candidate's draft."""
     return candidate.window * (1 - _BY_SIZE + _BY_SIZE * candidate.draft_size)
 
 

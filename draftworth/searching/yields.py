@@ -32,7 +32,7 @@ _FALLS = 0.7, 1.2
 class Yield:
     """Tokens per step, by prompt class.
 
-    anchor: logarithm of the nearest measured window. deviation: error of log(`tokens`).
+    anchor: log(the nearest measured window). deviation: standard error of log(`tokens`).
     """
 
     tokens: Mapping[str, float]
@@ -150,7 +150,7 @@ def _yield(
 
 
 def _tokens(longer_than: Sequence[float], checked: int) -> float:
-    """Return 1 + the sum of `checked` shares; missing shares continue the ratio of the last two."""
+    """Return 1 + the sum of the first `checked` shares; missing ones continue the last ratio."""
     parts = [*longer_than[:checked]]
     fall = longer_than[-1] / longer_than[-2] if len(longer_than) > 1 and longer_than[-2] else 0.5
     while len(parts) < checked:
@@ -159,7 +159,7 @@ def _tokens(longer_than: Sequence[float], checked: int) -> float:
 
 
 def _between(known: Sequence[tuple[float, float]], place: float) -> float:
-    """Interpolate log(value) between two known (place, value); with one, return its value."""
+    """Return the value at `place`, interpolating log(value) between the known places (1 or 2)."""
     (first, value), (last, other) = known[0], known[-1]
     if last == first:
         return value
