@@ -1,8 +1,8 @@
-"""Counts how often the search chooses a good window, and how much it measures, if the truth is known.
+"""Counts how often the search chooses a good window and how much it measures, with known truths.
 
     python -m benchmarks.search [--runs 5] [--processes 2]
 
-A scenario has a known text, device and convention for counting a window's tokens (docs/search.md).
+A scenario has a known text, device, way to count tokens and measurement error (docs/search.md).
 The deployed search (`draftworth/searching`) chooses what to measure until it ends. All draws are
 seeded, so the tables are the same each time.
 """
