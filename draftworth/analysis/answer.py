@@ -138,7 +138,7 @@ def verdict_of(facts: RunFacts) -> Verdict:
 
 
 def headline(facts: RunFacts) -> str:
-    """Return the answer in one sentence, about the traffic mix if the run has one, else a class.
+    """Return the answer in one sentence, about the traffic mix or, without a mix, a prompt class.
 
     For a search, return its result and the verdict on its best candidate.
     """
@@ -148,7 +148,7 @@ def headline(facts: RunFacts) -> str:
 
 
 def choices_of(facts: RunFacts) -> list[Comparison]:
-    """Return the comparisons for the headline; for a search, those of the best candidate only."""
+    """Return the comparisons that the headline chooses from; in a search, the best candidate's."""
     found = facts.run.search
     return [
         c
@@ -191,7 +191,7 @@ def best_of(asked: Sequence[Comparison]) -> Comparison:
 
 
 def findings(facts: RunFacts) -> Iterator[Finding]:
-    """Yield the findings on the traffic mix, on each class, and against the baseline as shipped."""
+    """Yield findings on the mix, on each class, and against the baseline with engine defaults."""
     weights = facts.run.result.class_weights
     parts = ", ".join(f"{weight:.0%} {name}" for name, weight in weights.items())
     for mix in facts.mixes:
@@ -267,7 +267,7 @@ def _several_rungs(facts: RunFacts) -> list[Ladder]:
 
 
 def rate_sentences(facts: RunFacts) -> Iterator[str]:
-    """Say the highest rate at which each variant keeps the limits, if requests arrive at rates."""
+    """Yield, by variant, the highest measured request rate at which it keeps the limits."""
     for variant, load in facts.highest_rates.items():
         found = load.words if load else "none of them"
         yield f"Highest measured rate within the limits, {variant}: {found}."

@@ -13,7 +13,7 @@ from draftworth.records.results import RunResult
 
 
 def attention_of(facts: RunFacts) -> tuple[str, ...]:
-    """Return the sentences on the run, then those on every variant in every group."""
+    """Return the warnings about the run, then those about each variant in each class and load."""
     read = judged_variants(facts.run.likelihoods)
     of_variants = (
         line
@@ -25,7 +25,7 @@ def attention_of(facts: RunFacts) -> tuple[str, ...]:
 
 
 def _attention(variant: VariantFacts, *, read: bool) -> Iterator[str]:
-    """Yield a variant's sentences. read: a model could tell if its outputs are the target's."""
+    """Yield warnings about a variant. read: a model judged if its outputs are the target's."""
     server, acceptance = variant.server, variant.acceptance
     if server and not server.agrees:
         yield (

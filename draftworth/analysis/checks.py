@@ -3,9 +3,9 @@
 Where two independent sources of a figure do not agree, the report says so and chooses neither.
 
 Acceptance rate means accepted / drafted tokens. If a step yields at most m tokens
-(`MethodFacts.max_tokens_per_step`), it checks m - 1 drafts, and the check itself yields one token
-more. So tokens per step = 1 + acceptance x (m - 1) (Leviathan et al. 2023, "Fast Inference from
-Transformers via Speculative Decoding", where the rate is over all checked drafts).
+(`MethodFacts.max_tokens_per_step`), it checks m - 1 drafted tokens, and the check itself yields one
+token more. So tokens per step = 1 + acceptance x (m - 1) (Leviathan et al. 2023, "Fast Inference
+from Transformers via Speculative Decoding", where the rate is over all checked drafted tokens).
 """
 
 import statistics
@@ -45,7 +45,7 @@ class ServerCheck:
 def server_check(blocks: Iterable[BlockResult]) -> ServerCheck | None:
     """Compare ITL by client and by server, over blocks where both timed equally many requests.
 
-    Excluded requests, warm-up and fillers are included, because the server's sums include them.
+    Excluded requests, warm-up and fillers count here too, because the server's sums contain them.
     None if no block can be compared.
     """
     requests = 0
@@ -95,7 +95,7 @@ class AcceptanceCheck:
 
     @property
     def merged(self) -> bool:
-        """Whether the mean chunk has more tokens than a step can yield, or than the mean step."""
+        """Return whether mean chunks have more tokens than mean steps, or than a step can yield."""
         tokens = self.tokens_per_chunk
         steps = [count for count in (self.most, self.tokens_per_step) if count]
         if tokens is None or not steps:
@@ -122,7 +122,7 @@ def acceptance_by_position(blocks: Iterable[BlockResult]) -> tuple[float, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class BreakEven:
-    """A step's time and tokens. Speculation decodes faster if `tokens_per_step` > `needed`.
+    """A variant's tokens per step, and `needed`: how many make it as fast as the baseline.
 
     step_s: median over requests of the mean step time. most: the most tokens a step can yield.
     """

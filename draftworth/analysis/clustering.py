@@ -8,10 +8,10 @@ Multiway Clustering"), and is never below the variance clustered by only one of 
 D'Haultfoeuille and Guyonvarch 2021). Student's t has the degrees of freedom of the smaller sample.
 The strata are the cases of a class, which were chosen; clusters are a random sample in each.
 
-Degrees of freedom follow weight: a figure that depends mostly on three prompts is known as well as
-three prompts know it, however many others were measured. They are those of Satterthwaite, but for
-the variances that equally uncertain clusters would have by their weights. The estimated variances
-of few clusters are too uncertain for that (Bell and McCaffrey 2002, "Bias Reduction in Standard
+Degrees of freedom depend on the weights: a figure that depends mostly on three prompts is only as
+certain as with three prompts, however many others were measured. They are Satterthwaite's, but for
+the variances that equally uncertain clusters of these weights would have, because the estimates of
+few clusters are too uncertain (Bell and McCaffrey 2002, "Bias Reduction in Standard
 Errors for Linear Regression with Multi-Stage Samples"; docs/decisions/0015-the-verdict.md).
 
 With `MANY_REPETITIONS` or more, repetitions are a sample too. A start of the servers affects all
@@ -76,7 +76,7 @@ class Spread:
 
     within: the variance by prompts and blocks, for the measured repetitions only.
     between: the variances by prompts and by repetitions; empty with too few repetitions.
-    repetitions: number of whole repetitions; of two sides, the smaller number.
+    repetitions: how many repetitions measured every case; of two runs, the smaller number.
     of_prompts, of_repetitions: the variances that further rounds do not reduce.
     """
 
@@ -152,7 +152,7 @@ def _by_repetition(samples: Sequence[Sample]) -> VariancePart | None:
 def _parts_between(
     samples: Sequence[Sample], by_prompt: VariancePart, by_repetition: VariancePart
 ) -> tuple[VariancePart, ...]:
-    """Return the prompts' part (less the variance by prompt and repetition) and `by_repetition`."""
+    """Return `by_prompt` less the variance that `by_repetition` has too, and `by_repetition`."""
     met = _merged(_clusters((s.stratum, f"{s.prompt}\n{s.repetition}", s) for s in samples))
     both = _variance(met)
     own = VariancePart(max(0.0, by_prompt.variance - both), by_prompt.degrees_of_freedom)
@@ -160,7 +160,7 @@ def _parts_between(
 
 
 def _lasting(samples: Sequence[Sample], by_repetition: VariancePart) -> VariancePart:
-    """Return the repetitions' part that rounds do not reduce: less the variance of their blocks."""
+    """Return `by_repetition` less the variance between blocks, which more rounds would reduce."""
     blocks = _clusters((f"{s.stratum}\n{s.repetition}", s.block, s) for s in samples)
     several = {name: clusters for name, clusters in blocks.items() if len(clusters) > 1}
     lasting = by_repetition.variance - _variance(_merged(several))
@@ -234,7 +234,7 @@ def _clusters(samples: Iterable[tuple[str, str, Sample]]) -> Clusters:
 
 
 def _merged(clusters: Clusters) -> list[list[_Cluster]]:
-    """Return the clusters of each stratum, with at least two of them; empty if that cannot be.
+    """Return the clusters by stratum, at least two in each; empty if there is only one cluster.
 
     A stratum with one cluster shows no variance, so it is merged with another stratum; then the
     difference between the two counts as variance.
@@ -250,7 +250,7 @@ def _merged(clusters: Clusters) -> list[list[_Cluster]]:
 
 
 def _variance(strata: Sequence[Sequence[_Cluster]]) -> float:
-    """Return the variance of the sum of all clusters, as a random sample in each stratum."""
+    """Return the variance of the sum of all clusters, which are a random sample of a stratum."""
     return sum(len(own) / (len(own) - 1) * _squares([c.value for c in own]) for own in strata)
 
 
@@ -272,10 +272,10 @@ def _degrees_of_freedom(strata: Sequence[Sequence[_Cluster]]) -> float:
 def _expected(weights: Iterable[float]) -> tuple[float, float]:
     """Return a stratum's expected variance v, and v^2 / its degrees of freedom.
 
-    Let the cluster i have weight w_i = W s_i and let all clusters be equally uncertain. The
-    residuals are r - sum(s r), so the sum of (s_i residual_i)^2 is a quadratic form with a matrix
-    A = D - d s' - s d' + (s's) s s', where D has s_i^2 on its diagonal and d is D times 1. It has
-    trace(A)^2 / trace(A A) degrees of freedom, which are sums of powers of s.
+    Let cluster i have weight w_i = W s_i and value w_i r_i, where all r_i are equally uncertain.
+    The residuals are r_i - sum(s r), so the sum of (s_i residual_i)^2 is a quadratic form with a
+    matrix A = D - d s' - s d' + (s's) s s', where D has s_i^2 on its diagonal and d is D times 1.
+    It has trace(A)^2 / trace(A A) degrees of freedom; both traces are sums of powers of s.
     """
     given = [*weights]
     whole = math.fsum(given)

@@ -47,7 +47,7 @@ def noise_floor(
 
 
 def clears(judgement: Judgement, ratio: Estimate | None, floor: Estimate | None) -> bool | None:
-    """Return whether the cost ratio's interval lies outside the noise floor, on the verdict's side.
+    """Return whether the cost ratio is outside the noise floor: below it if cheaper, else above.
 
     None if the verdict is neither cheaper nor more expensive, or if an interval is missing.
     """

@@ -65,7 +65,7 @@ _CountSteps = Callable[[RequestRecord], int | None]
 
 
 def step_costs_of(run: Run) -> StepCostCard:
-    """Return the step-cost card of a run, with the hash of its content."""
+    """Return the content of a run's `step_costs.json`: its step latencies, sealed with a hash."""
     return StepCostCard(
         run_id=run.result.run_id,
         experiment=run.result.experiment,
@@ -99,7 +99,7 @@ def step_cost_ratio(run: Run, load: Load, variant: str) -> Estimate | None:
 
 
 def _cost(blocks: Sequence[BlockResult], variant: str, load: Load, most: int | None) -> StepCost:
-    """Return the cost over all classes, because a step's time hardly depends on the texts."""
+    """Return the latency of a step, over all classes because it hardly depends on the texts."""
     steps_by = _steps_by(blocks, most)
     count = _counting(steps_by)
     amounts = _seconds_and_steps(count)
@@ -188,15 +188,15 @@ def _mean_context(records: Sequence[RequestRecord], count: _CountSteps) -> float
 
 
 def hit_rate(readings: Iterable[Reading]) -> float | None:
-    """Return the share of tokens after the first that the draft predicts; None without any."""
+    """Return the share of tokens after the first that the draft predicts; None without tokens."""
     hits = "".join(reading.hits for reading in readings)
     return hits.count("1") / len(hits) if hits else None
 
 
 def yields(readings: Iterable[Reading], checked: Collection[int]) -> dict[str, dict[int, Estimate]]:
-    """Return tokens per step by prompt class and by the number of drafts that a step checks.
+    """Return tokens per step by prompt class and by how many drafted tokens a step checks.
 
-    The interval is over prompts, because reading the same output again gives the same steps.
+    Only prompts are a sample for the interval: reading an output again gives the same steps.
     """
     classes: defaultdict[str, list[Reading]] = defaultdict(list)
     for reading in readings:

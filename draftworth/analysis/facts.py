@@ -31,7 +31,7 @@ _Compare = Callable[..., Comparison]
 class VariantFacts:
     """One variant in one group, with its cross-checks; a check that was not possible is None.
 
-    comparison: with the baseline; against_shipped: with the baseline as shipped.
+    comparison: with the baseline; against_shipped: with the baseline that has engine defaults.
     shortfall: how much more to measure until the cost ratio's interval is as narrow as requested.
     quantiles: of latencies in seconds, by (metric, share). step_latencies_s: from transcripts.
     """
@@ -83,8 +83,8 @@ class RunFacts:
 
     run: without its control, which is no candidate. control: all blocks of the control's rounds.
     answers: checks of whether each variant's outputs are the target model's.
-    highest_rates: the highest rate within the limits, by variant and prompt length; None: no rate.
-    ladders: the traffic mix, or each class if there is no mix, at all concurrencies.
+    highest_rates: by variant and prompt length, the highest rate that keeps the limits, if any.
+    ladders: comparisons at all concurrencies, of the mix or, without a mix, of each class.
     contexts: the same ladders by prompt length, if several lengths were measured.
     goodputs: of every variant in each traffic, if latencies are limited.
     repetitions: the figures of each repetition, if there are several.
@@ -107,7 +107,7 @@ class RunFacts:
 
     @cached_property
     def comparisons(self) -> tuple[Comparison, ...]:
-        """The comparisons of the mix, then those of the classes with the baseline."""
+        """Return the comparisons of the mix, then those of each class with the baseline."""
         return (*self.mixes, *(c for v in self.speculative if (c := v.comparison)))
 
     @cached_property

@@ -54,7 +54,7 @@ class Ladder:
         return tuple(name for name in self.variants[1:] if name != AS_SHIPPED)
 
     def cheaper_up_to(self, variant: str) -> Rung | None:
-        """Return the last rung up to which the variant is cheaper on every rung; None: no rung."""
+        """Return the highest `Rung` up to which the variant is cheaper on each; None: on none."""
         last = None
         for rung in self.rungs:
             comparison = rung.comparisons.get(variant)
@@ -81,7 +81,7 @@ class Ladder:
 
 @dataclass(frozen=True, kw_only=True)
 class Contexts:
-    """A traffic's ladders from the shortest prompts to the longest."""
+    """One traffic at all concurrencies (`Ladder`), for each prompt length, the shortest first."""
 
     ladders: tuple[Ladder, ...]
 

@@ -65,9 +65,9 @@ def _greedy(found: likelihoods.GreedyLikelihood) -> tuple[bool, str]:
 
 
 def _by_draft(found: likelihoods.DraftLikelihood) -> tuple[bool | None, str]:
-    """Judge outputs wrong if the difference's interval excludes 0 and exceeds `DRAFT_MARGIN_NATS`.
+    """Judge if the draft finds the outputs as likely as the outputs of the baseline.
 
-    1% of correct servers are judged wrong by this rule.
+    Not if the difference's interval excludes 0 and exceeds `DRAFT_MARGIN_NATS` (by chance: 1%).
     """
     low, high = found.low, found.high
     prompts = f"{_counted(found.prompts, 'prompt')} of {found.prompt_class}"

@@ -212,7 +212,7 @@ ROUNDING_PER_TOKEN = 0.05
 def partings(
     run: Run, control: Sequence[BlockResult], transcripts: Transcripts, *, but: Collection[str]
 ) -> Iterator[AnswersCheck]:
-    """Yield a check for each variant and load with greedy outputs, if the floor shares a prompt.
+    """Yield a check of greedy outputs by variant and load, if `_floor` has one of the prompts.
 
     run: without its control. but: variants to skip, because a model has read their outputs.
     """
@@ -236,9 +236,9 @@ def partings(
 def _sooner_than(
     own: Mapping[str, OutputPair], floor: Mapping[str, OutputPair], said: str, *, alarms: float
 ) -> str:
-    """Say that outputs differ earlier than the floor's, and than rounding explains; else empty.
+    """Return words if outputs differ sooner than `floor` and than rounding explains; else empty.
 
-    own, floor: one pair per prompt, compared by token ids. said: name of the floor's outputs.
+    own, floor: a pair per prompt, of the variant and of `_floor`. said: the name of the latter.
     alarms: the accepted share of false alarms among correct servers.
     """
     differing = sum(not pair.identical for pair in own.values())
@@ -265,7 +265,7 @@ def _loads(run: Run) -> dict[Load, dict[str, float]]:
 def _floor(
     pairs: Sequence[Pair], equals: Sequence[Pair], transcripts: Transcripts
 ) -> tuple[dict[str, OutputPair], str]:
-    """Return the control's outputs, or if there are none the baseline's repeats, and their name."""
+    """Return output pairs of correct servers (the control, else baseline repeats), and a name."""
     if floor := _first_of_each(output_pairs(equals, transcripts)):
         return floor, "those of a second server without speculation"
     return _first_of_each(output_pairs(_repeats(pairs), transcripts)), "the baseline's own repeats"

@@ -52,7 +52,7 @@ class Traffic:
 
 @dataclass(frozen=True, kw_only=True)
 class Pair:
-    """One prompt's requests to the baseline and a variant in one round. place: their clusters."""
+    """One prompt's requests to baseline and variant in one round. place: how they are clustered."""
 
     prompt_class: str
     place: Sample
@@ -131,7 +131,7 @@ def _are_drawn(cases: Iterable[str]) -> bool:
 def _place(
     prompt_class: str, case: str, prompt_id: str, repetition: str, number: int, *, drawn: bool
 ) -> Sample:
-    """Return a request's clusters. drawn: cases are the sample, instead of prompts in each case."""
+    """Return a request's clusters. drawn: cases, not the prompts in each case, are the sample."""
     return Sample(
         stratum=prompt_class if drawn else f"{prompt_class}/{case}",
         prompt=case if drawn else f"{case}/{prompt_id}",

@@ -1,13 +1,13 @@
 """Rare events: extreme requests on which a verdict may depend, and what a sample cannot show.
 
 A server that stalls once in 200 requests for 20 times as long costs a tenth more. An interval from
-100 requests mostly does not know that, and no formula can cure it: of something that happens
+100 requests mostly does not reflect that, and no formula can cure it: of something that happens
 less often than 3 times in n, n measurements show nothing in at least 1 of 20 cases (Hanley and
 Lippman-Hand 1983, "If Nothing Goes Wrong, Is Everything All Right?"). So extreme requests that were
-seen are named, with the cost ratio without them, and a verdict says what it may have missed. No
-rule keeps fewer than four extreme requests from deciding a verdict, because they cannot: the error
-of a sum of k equal surprises is their sum / sqrt(k), and half of its 95% interval is more than the
-sum if k is below four.
+seen are named, with the cost ratio without them, and a verdict says what it may have missed. Fewer
+than four extreme requests need no rule, because they cannot decide a verdict: the error of a sum of
+k equal extremes is their sum / sqrt(k), and half of its 95% interval is more than the sum if k is
+below four.
 """
 
 import math
@@ -77,10 +77,10 @@ def extremes_of(pairs: Sequence[Pair], *, variant: str, baseline: str) -> Extrem
 
 
 def _times(pairs: Sequence[Pair], *, drafted: bool) -> dict[int, float]:
-    """Return, by the pair's number, the seconds per token / those that are usual for its prompt.
+    """Return each request's seconds per token / the usual ones of its prompt, by the pair's index.
 
     Usual is the lower median of the prompt's requests, or of the case's if the prompt has only one.
-    The seconds of a failed request count for the mean number of tokens of its prompt.
+    A failed request counts as if it had yielded the mean number of tokens of its prompt.
     """
     by_case: defaultdict[tuple[str, str], _ByPrompt] = defaultdict(lambda: defaultdict(dict))
     for number, pair in enumerate(pairs):

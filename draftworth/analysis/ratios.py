@@ -42,7 +42,7 @@ def cost_amounts(record: RequestRecord) -> Amount | None:
 
 
 def mean_of(field: str) -> Amounts:
-    """Return amounts whose ratio is the mean of a field over requests; a value of 0 is included."""
+    """Return a function from a request to (its `field`, 1): the ratio of the sums is the mean."""
 
     def amounts(record: RequestRecord) -> tuple[float, float] | None:
         value = getattr(record, field) if record.counts else None
@@ -97,7 +97,7 @@ class _Sums:
         return math.fsum(w * self.over[c] / self.under[c] for c, w in self.weights.items())
 
     def part(self, prompt_class: str, over: float, under: float) -> tuple[float, float]:
-        """Return a request's part in the error of the logarithm of the total, and its weight."""
+        """Return how much a request adds to the error of log(`total`), and the request's weight."""
         sum_over, sum_under = self.over[prompt_class], self.under[prompt_class]
         share = self.weights[prompt_class] * sum_over / sum_under / self.total
         moved = over / sum_over if sum_over else 0.0

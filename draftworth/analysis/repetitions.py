@@ -19,7 +19,7 @@ class RepetitionFacts:
 
     cost_ratio: of this repetition only, with an interval clustered by prompts and blocks.
     is_whole: it measured every class and case of the traffic; only whole repetitions are counted.
-    slot, baseline_slot: slots of the variant's and the baseline's server; None: not known.
+    slot, baseline_slot: the device slots in which the two servers ran; None: not known.
     """
 
     traffic: str
@@ -63,7 +63,7 @@ def repetitions_of(run: Run, comparison: Comparison) -> Iterator[RepetitionFacts
 
 
 def _whole(blocks: Sequence[BlockResult], c: Comparison) -> set[str] | None:
-    """Return the names of the whole repetitions in the cost ratio; None: there is no cost ratio."""
+    """Return the names of repetitions that measured every case; None: there is no cost ratio."""
     pairs = paired(blocks, c.traffic, variant=c.variant, baseline=c.baseline)
     found = log_cost_ratio(pairs, c.traffic)
     return set().union(*whole_repetitions(found.parts).values()) if found else None

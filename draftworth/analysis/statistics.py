@@ -93,7 +93,7 @@ def ratio_estimate(
 
 
 def _width(half: float) -> float:
-    """Return the width of the interval of a ratio of 1, from the half-width of its logarithm."""
+    """Return the relative width of a ratio's interval, from the half-width of its logarithm."""
     return 1 / (1 - half) - (1 - half)
 
 

@@ -35,7 +35,7 @@ class Lengths:
 
 
 def lengths_of(counts: Iterable[int | None]) -> Lengths | None:
-    """Return the lengths over all counts that are known; None if no count is known."""
+    """Return the fewest, median and most of the known counts; None if no count is known."""
     known = [count for count in counts if count is not None]
     if not known:
         return None

@@ -116,8 +116,8 @@ def best_of_many(best: Comparison, count: int) -> Comparison:
     """Judge a comparison that was chosen as the best of `count`, with an interval for all of them.
 
     The best of many looks better than it is. By Bonferroni's inequality, intervals of 1 - 5% /
-    count hold for all of them together in at least 95% of runs. If not even the best is cheaper,
-    no other needs a wider interval to be no cheaper either.
+    count hold for all of them together in at least 95% of runs. A comparison that is not cheaper
+    stays as it is, because a wider interval would not make it cheaper.
     """
     ratio = best.cost_ratio
     if count < 2 or ratio is None or best.judgement != "cheaper per token":
@@ -240,7 +240,7 @@ def compare(
 
 
 def _rare(judgement: Judgement, ratio: Estimate | None, extremes: str) -> str:
-    """Return what is to be said of extreme requests, and, of a decision, what it cannot know."""
+    """Return sentences on extreme requests, and for a decision, on what the sample may not show."""
     return extremes + (rare.unseen(ratio) if ratio and judgement in _ON_COST else "")
 
 

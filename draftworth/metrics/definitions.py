@@ -88,7 +88,7 @@ class Metric:
 
     @property
     def title_and_unit(self) -> str:
-        """For example `Time to first token (ms)`; no unit if the title already names it."""
+        """Return e.g. `Time to first token (ms)`; without the unit if the title names it."""
         named = self.unit.name in self.title.lower()
         return self.title if named else f"{self.title} ({self.unit.name})"
 
@@ -260,7 +260,7 @@ def dimension_values(block: BlockResult) -> dict[str, str]:
 
 
 def published_findings(verdict: Verdict) -> Iterator[tuple[dict[str, str], dict[Metric, float]]]:
-    """Yield dimensions and values of each finding about the baseline that has an interval."""
+    """Yield dimensions and values of each comparison with the baseline that has an interval."""
     for finding in verdict.findings:
         values = {metric: getattr(finding, metric.field) for metric in FINDING_METRICS}
         is_asked = finding.baseline != AS_SHIPPED and finding.variant != CONTROL
