@@ -100,7 +100,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class _Rehearsal:
-    """One rehearsal; `readings` is a cache folder for the drafts' readings of outputs."""
+    """One rehearsal; `readings` is a folder that caches what the drafts predict for outputs."""
 
     arguments: argparse.Namespace
     experiment: ResolvedNeuron | ResolvedLocal
@@ -134,9 +134,9 @@ class _Rehearsal:
         return result
 
     def read_outputs(self, run_id: str) -> tuple[likelihoods.Prediction, ...]:
-        """Let the local models read the run's outputs; write the results into the run's folder.
+        """Run the local models on the run's outputs; write the results into the run's folder.
 
-        The target tells whether it would give the same outputs; each draft, what it would propose.
+        The target shows whether it would give these outputs; a draft shows what it would propose.
         """
         local = self._local_experiment()
         if local is None:
@@ -162,10 +162,10 @@ class _Rehearsal:
         return predicted
 
     def _draft_reader(self) -> ReadRunsOutputs:
-        """Return a function with which each draft of a search reads the baseline's outputs.
+        """Return a function that runs each draft of a search on the baseline's outputs.
 
-        The function reads nothing if outputs are not greedy, if the drafts cannot read text, or if
-        loads change the prompts' length, because changed prompts are not kept.
+        The function does nothing if outputs are not greedy, if a draft cannot run on a given text,
+        or if loads change the prompts' length, because changed prompts are not stored.
         """
         local = self._local_experiment()
         if local is None or local.search is None:

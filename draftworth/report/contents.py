@@ -54,7 +54,7 @@ def against_section(changes: Sequence[Change], run: str, other: str) -> Section:
 
 
 def elsewhere_section(found: Elsewhere) -> Section:
-    """Return the section that compares a run with one of the same prompts on another system."""
+    """Return the section that compares a run with a run of the same prompts on another system."""
     runs = (found.run, found.other)
     rows = (
         (
@@ -125,7 +125,7 @@ def document_of(
 ) -> Document:
     """Return the report of a run; `changes` and `elsewhere` compare it with another run.
 
-    predictions: tokens per step that were predicted from the drafts' readings, without a server.
+    predictions: tokens per step, predicted without a server by running the drafts on the outputs.
     """
     result = facts.run.result
     sections = [*search_sections(facts), verdict_section(facts), *repetition_sections(facts)]

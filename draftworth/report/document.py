@@ -10,7 +10,7 @@ from draftworth.terminal import table_lines
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """A table of texts; the first `names` columns are names, the others are numbers."""
+    """A table of texts. The first `names` columns hold names, all other columns hold numbers."""
 
     headings: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -32,8 +32,8 @@ class Section:
 class Card:
     """The summary of one verdict.
 
-    value: the change of the cost of a token.
-    tone: `good`, `bad` or `open`, which gives the colour.
+    value: by how much the cost of a token changes.
+    tone: `good`, `bad` or `open` (undecided); it determines the card's colour.
     """
 
     label: str

@@ -37,7 +37,7 @@ Look = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Plot:
-    """A plot that any theme can render; `title` states the finding, `caption` the sample."""
+    """A plot for any theme. `title` states the finding; `caption` says which data are shown."""
 
     name: str
     title: str
@@ -63,7 +63,7 @@ def themed(colour: Literal["grid.color", "axes.labelcolor", "text.color"]) -> st
 
 
 def short(name: str) -> str:
-    """Shorten a name so that it fits into a plot, without control characters."""
+    """Cut a name to a length that fits into a plot, and replace control characters by `?`."""
     clean = "".join(c if c.isprintable() else "?" for c in name)
     return clean if len(clean) <= LONGEST_NAME else f"{clean[: LONGEST_NAME - 1]}…"
 

@@ -1,4 +1,4 @@
-"""The report's tables of figures, of their cross-checks, and of outputs that differ."""
+"""Tables of a report: figures, their cross-checks, and outputs that differ from the baseline's."""
 
 from collections.abc import Iterator, Mapping, Sequence
 

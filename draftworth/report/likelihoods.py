@@ -1,4 +1,4 @@
-"""Tables of the checks of outputs by their likelihoods, and of predicted tokens per step."""
+"""Tables that show how likely a model finds the outputs, and the predicted tokens per step."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from draftworth.report.words import ABOUT, MISSING, yes_or_no
 
 
 def likelihood_tables(found: Sequence[likelihoods.ModelsCheck]) -> tuple[Table, ...]:
-    """Return one table for each kind of check."""
+    """Return a table for each check: by the target (sampled or greedy outputs), by the draft."""
     by_target = (_sampled_cells(f) for f in found if isinstance(f, likelihoods.Likelihood))
     greedy = (_greedy_cells(f) for f in found if isinstance(f, likelihoods.GreedyLikelihood))
     by_draft = (_draft_cells(f) for f in found if isinstance(f, likelihoods.DraftLikelihood))

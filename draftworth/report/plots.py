@@ -93,7 +93,7 @@ SECONDS_AXIS_LIMIT_S = 300.0
 
 
 def overview_plots(facts: RunFacts) -> Iterator[Plot]:
-    """Yield the plots that show all groups side by side."""
+    """Yield the plots that compare groups; a group is one prompt class at one load."""
     compared = [(v, c, c.cost_ratio) for v in facts.speculative if (c := v.comparison)]
     if known := [(v, c, r) for v, c, r in compared if r]:
         yield _cost_plot(known)
@@ -105,7 +105,7 @@ def overview_plots(facts: RunFacts) -> Iterator[Plot]:
 
 
 def group_plots(facts: RunFacts, number: int, group: GroupFacts) -> Iterator[Plot]:
-    """Yield the plots of one group; `number` makes their names unique."""
+    """Yield the plots of one prompt class at one load; `number` makes the plots' names unique."""
     suffix = f"{number:02d}-{_slug(group.group.label)}"
     # Pooled runs are hours or months apart, so they have no common time axis.
     for metric in () if facts.run.is_pool else definitions.shown_latencies():

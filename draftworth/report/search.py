@@ -30,7 +30,7 @@ _STEPS = (0.5, 0.25, 0.1, 0.05, 0.02, 0.01)
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """A token's cost with `window`, divided by its cost without a draft; its interval's ends."""
+    """A token's cost with `window` relative to no draft; its interval is from `low` to `high`."""
 
     window: float
     cost: float
@@ -145,7 +145,7 @@ def _classes(found: SearchResult) -> Sequence[str]:
 
 
 def _if_several(classes: Sequence[str]) -> Sequence[str]:
-    """Return the classes; none if there is only one, as its cost is that of the whole traffic."""
+    """Return the classes, or none if there is only one: its cost equals the whole traffic's."""
     return classes if len(classes) > 1 else []
 
 
@@ -204,7 +204,7 @@ def _predicted_and_measured(
 
 
 def _agree(predicted: CostInterval, measured: CostInterval) -> bool:
-    """Return whether chance explains the difference of prediction and measurement, at 95%."""
+    """Return whether prediction and measurement differ by no more than chance, at 95%."""
     halves = ((known.high - known.low) / 2 for known in (predicted, measured))
     return abs(predicted.value - measured.value) <= math.hypot(*halves)
 

@@ -36,7 +36,7 @@ _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
 def requests_csv(blocks: Sequence[BlockResult]) -> str:
-    """Return one row for each request: its block's context and its record's fields."""
+    """Return a row for each request: what identifies its block, and what was measured."""
     return _csv(
         REQUEST_COLUMNS,
         (

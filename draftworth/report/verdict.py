@@ -17,7 +17,7 @@ from draftworth.report.plots import overview_plots
 
 
 def repetition_sections(facts: RunFacts) -> Iterator[Section]:
-    """Yield a table of each repetition and of all together; nothing if there is only one."""
+    """Yield a table with the cost in each repetition and in all; nothing for one repetition."""
     if not facts.repetitions:
         return
     rows = [row for c in facts.comparisons for row in _rows(facts, c)]
@@ -45,7 +45,7 @@ def _rows(facts: RunFacts, c: Comparison) -> Iterator[tuple[str, ...]]:
 
 
 def control_tables(facts: RunFacts) -> tuple[Table, ...]:
-    """Return, for every verdict with a control, the baseline's cost compared with itself."""
+    """Return a table of how the costs of two baseline servers differ, if there is a control."""
     rows = (
         (
             *(c.traffic.name, c.traffic.load.label, c.name),
@@ -64,7 +64,7 @@ def compared(facts: RunFacts) -> list[tuple[VariantFacts, Comparison]]:
 
 
 def verdict_section(facts: RunFacts) -> Section:
-    """Return every comparison, what it is based on, and which prompts it applies to."""
+    """Return the section of the verdict: comparisons, their data, and the prompts they cover."""
     of_variants = compared(facts)
     against_shipped = [c for v in facts.speculative if (c := v.against_shipped)]
     sentences = [finding.sentence for finding in findings(facts)]

@@ -78,7 +78,7 @@ def share(value: float | None) -> str:
 
 
 def figure(metric: Metric, value: float | None) -> str:
-    """Return a value in its metric's scale and digits, without a unit except `%`."""
+    """Return a value, scaled and rounded as its metric requires; of all units only `%` is shown."""
     text = number(None if value is None else value * metric.unit.scale, digits=metric.digits)
     return f"{text}%" if metric.unit.name == "%" and value is not None else text
 
@@ -96,7 +96,7 @@ def interval(estimate: Estimate | None, *, scale: float = 1.0, digits: int = 2) 
 
 
 def change(ratio: Estimate | CostInterval | None) -> str:
-    """Return the change that a ratio means, as `-38.2%`."""
+    """Return a ratio as a change in per cent: 0.618 is `-38.2%`."""
     return MISSING if ratio is None else f"{ratio.value - 1:+.1%}"
 
 

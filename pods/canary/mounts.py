@@ -74,7 +74,7 @@ def read_artifacts(
 
 
 def _probe(folder: Path, file: checkpoints.StoredFile) -> None:
-    """Read both ends of a file and check its size; raise OSError if a read or the size is wrong."""
+    """Check a file's size and read both its ends; raise OSError if anything is wrong or missing."""
     with open_file(folder / file.path) as opened:
         size_bytes = os.fstat(opened.fileno()).st_size
         if size_bytes != file.size_bytes:

@@ -49,7 +49,7 @@ _NEXT = (
 
 @dataclass(frozen=True, kw_only=True)
 class Canary:
-    """One test run. arguments: the parsed command line. models: mounted checkpoints, by role."""
+    """One test run. arguments: the command line. models: checkpoints, by role (target, draft)."""
 
     client: S3Client
     arguments: argparse.Namespace
@@ -57,7 +57,7 @@ class Canary:
     log: list[str] = field(default_factory=list)
 
     def run(self) -> bool:
-        """Wait, read and report; return whether all was read. Raise boto3's error in reporting."""
+        """Run the test; return whether all was read. If the report fails, raise boto3's error."""
         try:
             self._wait_until_staged()
             self._patiently(self._read)

@@ -162,7 +162,7 @@ class Store:
         return f"{checkpoints.checkpoint_prefix(self.model, self.revision)}/{path}"
 
     def _read(self, kind: type[R], path: str) -> R | None:
-        """Return a marker, None if missing; raise RecordError or TooLargeError if it is damaged."""
+        """Load a record; None if missing. Raise RecordError or TooLargeError if it is damaged."""
         try:
             with self._failures_of("read", path):
                 answer = self.client.get_object(Bucket=self.bucket, Key=self._key(path))
@@ -173,7 +173,7 @@ class Store:
 
     @contextmanager
     def _failures_of(self, action: str, path: str) -> Iterator[None]:
-        """At an error of boto3 raise MissingError if the object does not exist, else StoreError."""
+        """Turn boto3's error into MissingError if the object does not exist, else StoreError."""
         try:
             yield
         except (ClientError, BotoCoreError, Boto3Error) as error:

@@ -34,8 +34,8 @@ class GivenUpError(Exception):
 class Parent:
     """Starts the server once, watches it until it ends, and says what its end means.
 
-    load_seconds: how long the server may take to become healthy if there are compiled graphs,
-        from `Starts.first_at_seconds` on. compile_seconds: the same if there are none.
+    load_seconds: how long the server may take to become healthy with compiled graphs, counted
+        from `Starts.first_at_seconds`. compile_seconds: the same without compiled graphs.
     max_starts: how often the server may start without becoming healthy.
     max_with_compiler_failure: the same limit if the compiler had an internal error.
     health_period_seconds: the time between two health checks.
@@ -125,7 +125,7 @@ class Parent:
                 return
 
     def _ended(self, code: int) -> int:
-        """Return the exit code, at which the kubelet restarts the server, or raise GivenUpError."""
+        """Return the exit code, so that the kubelet restarts the server; or raise GivenUpError."""
         starts, failed = self.starts, self.reports.tail.compiler_failed
         allowed = self.max_with_compiler_failure if failed else self.max_starts
         if starts.without_health >= allowed and not self._told_to_end:

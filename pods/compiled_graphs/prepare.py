@@ -1,8 +1,8 @@
 """Finds compiled graphs for vLLM, or prepares an empty folder for new graphs.
 
 - If the bucket has the artifact key, its manifest is compared with the wanted inputs and with the
-  sizes of the mounted files. Graphs that match are served. Others are REFUSED with their
-  differences: if a server overwrote them, nobody would learn that they are wrong.
+  sizes of the mounted files. If they match, the graphs are used. Otherwise the start is
+  REFUSED with the differences: new graphs must not silently replace wrong ones.
 - If the bucket lacks the key, vLLM compiles onto the node's disk and serves at once; `upload`
   copies the graphs to the bucket.
 """
@@ -28,13 +28,13 @@ class Order:
     variable: the environment variable that names the root folder of the engine's graphs.
     cache: the engine's cache, a folder below the root. The engine writes and locks it, so graphs
         are copied there. The engine finds a graph by a hash that it computes itself, and compiles
-        a graph that is not found. None: the engine has no cache. Then the root of restored graphs
-        is in the mounted bucket, as it may be read-only. If the engine cannot load a graph, it
+        a graph that is not found. None: the engine has no cache and only reads restored graphs, so
+        their root is in the mounted, read-only bucket. If the engine cannot load a graph, it
         compiles into the root, and ends with an error because the mount refuses the write: no
         graph is overwritten.
     proof: the environment variable with which the engine ends if a graph is not in its cache;
         None: the engine has no such variable.
-    artifacts: the mounted bucket. scratch: on the node's disk. checkpoints: the mounts, by role.
+    artifacts: mount of the bucket. scratch: folder on the node's disk. checkpoints: mounts by role.
     """
 
     key: str
@@ -100,7 +100,7 @@ def prepare(order: Order) -> Prepared:
 
 
 def compiles_after_all(order: Order) -> None:
-    """Record a new start that compiles, because the engine did not find the restored graphs."""
+    """Record a start that compiles; it follows one that did not find the restored graphs."""
     if record := scratch.read_record(order.scratch):
         scratch.write_record(order.scratch, replace(record, **_begun("compiled")))
 

@@ -61,7 +61,7 @@ class Reports:
             self._changed.notify_all()
 
     def flush(self, seconds: float) -> None:
-        """Wait at most `seconds` until the newest state was put into the bucket, or this failed."""
+        """Wait at most `seconds` until one try to put the newest state has succeeded or failed."""
         with self._changed:
             self._changed.wait_for(lambda: self._tried is self._newest, seconds)
 

@@ -168,7 +168,7 @@ def upload_with_retries(
     stop: threading.Event,
     delays_seconds: Sequence[float] = RETRY_DELAYS_SECONDS,
 ) -> bool:
-    """Upload, and retry after each delay until `stop` is set; return whether that succeeded."""
+    """Upload; retry after each delay while `stop` is not set. Return whether it succeeded."""
     for delay in (*delays_seconds, None):
         try:
             _LOG.info(uploader.upload(record))
@@ -186,7 +186,7 @@ def upload_with_retries(
 
 
 def main(argv: Sequence[str]) -> int:
-    """Upload once vLLM is healthy, then wait for SIGTERM; an upload in progress goes on."""
+    """Upload once vLLM is healthy, then wait for SIGTERM, which does not interrupt an upload."""
     logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s")
     arguments = _parser().parse_args(argv)
     stop = threading.Event()

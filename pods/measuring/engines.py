@@ -55,7 +55,7 @@ def open_engine(
 def why_not_llmperf(
     spec: RunSpec, ray_address: str | None, *, find: Callable[[str], object] = find_spec
 ) -> str:
-    """Return why llmperf cannot be used for a run here; empty if it can."""
+    """Return why this machine cannot run llmperf for the run; an empty text if it can."""
     missing = [name for name in _NEEDED_MODULES if find(name) is None]
     if missing:
         return f"not installed: {', '.join(missing)}"

@@ -245,8 +245,8 @@ def _s3() -> S3Client:
 
 
 def _deadline(path: Path | None) -> Callable[[], float | None]:
-    """Return a function that reads the deadline (seconds) at each call, or returns the last one if
-    reading fails. Raises UserInputError if the deadline cannot be read now."""
+    """Return a function that reads the run's time limit, in seconds, at each call. If a read fails,
+    it returns the last limit. Raises UserInputError if the limit cannot be read now."""
     if path is None:
         return lambda: None
     known = _read_deadline(path)

@@ -107,7 +107,7 @@ class RayEngine:
         return replace(outcome, others=[*outcome.others, *late])
 
     def close(self) -> None:
-        """Wait for the threads; actors that still measured have been killed before this call."""
+        """Wait until all threads have ended. The caller must have killed the busy actors before."""
         self._threads.shutdown(wait=True, cancel_futures=True)
 
     def _report_waits(self, waits_seconds: Sequence[float]) -> None:

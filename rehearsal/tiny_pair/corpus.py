@@ -2,8 +2,8 @@
 
 The text is written in `corpus.yaml` or generated from a seed. The target memorizes ONE fixed answer
 to each shipped prompt of the rehearsal's classes, so its greedy output is stable and equal with and
-without speculation. Variations have other values (structured), or other topics and newly drawn
-sentences (open-ended); they teach the general form of such texts.
+without speculation. Variations of the prompts teach the general form of such texts: structured ones
+have other values, open-ended ones have other topics and newly drawn sentences.
 
 By `recipe.yaml` the target is trained on all texts and the draft only on structured ones, so the
 draft predicts the target's answers to structured prompts, but not to open-ended ones.
@@ -30,7 +30,7 @@ SENTENCES: dict[str, list[str]] = DATA["sentences"]
 
 @dataclass(frozen=True, kw_only=True)
 class Example:
-    """A prompt, its answer, its case, and whether its class is open-ended."""
+    """A prompt, its answer, its case (kind of task), and whether its class is open-ended."""
 
     case: str
     prompt: str
@@ -89,7 +89,7 @@ class _Structured:
     other_values: Callable[[random.Random], str]
 
     def find(self, prompt: str) -> re.Match[str]:
-        """Find the values that determine a prompt's answer; raise UnknownPrompt without them."""
+        """Return the values in a prompt that determine its answer; raise UnknownPrompt if none."""
         if found := re.search(self.pattern, prompt):
             return found
         raise UnknownPrompt(f"no {self.pattern!r} in {prompt!r}")
@@ -154,7 +154,7 @@ def _shipped_example(case: str, prompt: str) -> Example:
 
 
 def structured_variations(prompts_dir: Path, rng: random.Random) -> Iterator[Example]:
-    """Yield the folder's structured prompts with other values, in an endless sequence."""
+    """Yield the structured prompts below `prompts_dir` with random new values, endlessly."""
     folder = prompts_dir / "structured"
     prompts = [(case, p) for case in STRUCTURED for p in _prompts(folder / f"{case}.jsonl")]
     while True:
