@@ -104,7 +104,7 @@ def _stored_key(s3: Any, bucket: str, key: str, objects: Sequence[Entry]) -> Sto
 def removals(
     stored: Mapping[str, StoredKey], *, used: Set[str], refused: Set[str], now: datetime
 ) -> tuple[Removal, ...]:
-    """Return what can be deleted: unused keys, `refused` keys, and interrupted uploads."""
+    """Return what can be deleted: objects of unused or `refused` keys, and interrupted uploads."""
     found = []
     for key, entry in sorted(stored.items()):
         first, *others = sorted(entry.objects, key=lambda found: found["Key"] != manifest_key(key))
@@ -214,7 +214,7 @@ def run(arguments: argparse.Namespace) -> int:
 def listings(
     experiments: Sequence[ResolvedNeuron], *, bucket: str | None, now: datetime
 ) -> Iterator[Listing]:
-    """Yield one listing for each bucket; a key that any experiment uses is kept in every bucket."""
+    """Yield a listing per bucket; a key that any experiment uses counts as used in all buckets."""
     by_buckets: dict[Buckets, list[ResolvedNeuron]] = {}
     for experiment in experiments:
         by_buckets.setdefault(_buckets(experiment, bucket), []).append(experiment)

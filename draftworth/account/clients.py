@@ -80,7 +80,7 @@ def client(service: str, region: str = "") -> Any:
 
 @contextmanager
 def explained(doing: str, *, region: str = "") -> Iterator[None]:
-    """Turn botocore's errors in the `with` block into an AwsError: "could not" and then `doing`."""
+    """Turn botocore's errors in the `with` block into an AwsError: "could not" + text `doing`."""
     try:
         yield
     except (ClientError, BotoCoreError) as error:
@@ -116,7 +116,7 @@ def error_code(error: ClientError) -> str:
 
 
 def or_none(call: Callable[..., Any], *missing: str, **asked: Any) -> Any:
-    """Return the answer of a call, or None at an error whose code begins with one of `missing`."""
+    """Return a call's answer, or None if the call's error code begins with one of `missing`."""
     try:
         return call(**asked)
     except ClientError as error:
@@ -126,7 +126,7 @@ def or_none(call: Callable[..., Any], *missing: str, **asked: Any) -> Any:
 
 
 def listed(client: Any, operation: str, result: str, **asked: Any) -> Iterator[Any]:
-    """Yield every entry on all pages of a listing; `result`: the entries' JMESPath in a page."""
+    """Yield the entries of all pages of a listing; `result`: the JMESPath of a page's entries."""
     if client.can_paginate(operation):
         answers = client.get_paginator(operation).paginate(**asked)
     else:
@@ -170,7 +170,7 @@ Clients = Callable[[str, str], Any]
 class Region:
     """A region and its clients, each made once.
 
-    answers_for_all: the region is asked about the whole account; errors do not name the region.
+    answers_for_all: calls are about the whole account, so their errors do not name the region.
     """
 
     name: str
@@ -182,7 +182,7 @@ class Region:
         return cache(lambda service: self.clients(service, self.name))
 
     def ask(self, doing: str, service: str, operation: str, *missing: str, **asked: Any) -> Any:
-        """Return a call's answer, or None at an error whose code begins with one of `missing`."""
+        """Return a call's answer, or None if the call's error code begins with one of `missing`."""
         with explained(doing, region=self._told):
             return or_none(getattr(self.client(service), operation), *missing, **asked)
 

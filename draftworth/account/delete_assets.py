@@ -1,9 +1,9 @@
 """`draftworth delete-assets` deletes an experiment's uploads in CDK's asset bucket.
 
 `cdk bootstrap` makes the bucket with versioning, and CDK never deletes anything from it. The bucket
-holds the prompts of every deploy, which may be personal, with templates and the functions'
-packages; so `make destroy` ends with this command. Exit code 1: the stack that reads the files
-still exists, or a call to AWS failed.
+holds the templates, function packages and prompts of every deploy. The prompts may be personal, so
+`make destroy` ends with this command. Exit code 1: the stack that reads the files still exists, or
+a call to AWS failed.
 """
 
 import argparse

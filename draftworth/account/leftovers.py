@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def look(scope: Scope, rows: Sequence[Kind]) -> Report:
-    """List each kind; a kind that cannot be listed is looked up in AWS's index of tags."""
+    """List the resources of each kind; if a kind cannot be listed, use AWS's index of tags."""
     leftovers: list[Leftover] = []
     unseen: list[tuple[str, str]] = []
 
@@ -169,7 +169,7 @@ def parse_arn(arn: str) -> tuple[str, str]:
 
 
 def find_in_tag_index(scope: Scope, *, known_better: Set[str]) -> Iterator[Leftover]:
-    """Yield resources in AWS's index of tags, without the kinds `known_better` (ARN types)."""
+    """Yield the resources in AWS's index of tags whose ARN type is not in `known_better`."""
     index = scope.client("resourcegroupstaggingapi")
     wanted = [{"Key": EXPERIMENT_TAG, "Values": [scope.experiment.name]}]
     arns = "ResourceTagMappingList[].ResourceARN"

@@ -96,7 +96,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _print_new(source: Source, since_ms: int, seen: dict[str, int]) -> bool:
-    """Print events not in `seen` (their times in ms by id); return whether any was printed."""
+    """Print events not in `seen`, and add them (id: time in ms); return whether any was printed."""
     any_line = False
     for event in source.events(since_ms):
         if event["eventId"] in seen:

@@ -99,7 +99,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def results(situation: Situation) -> Iterator[tuple[str, CheckResult]]:
-    """Yield each check's name and result; AWS is not asked after a gate has failed."""
+    """Yield each check's name and result; after one of `GATES` failed, no check asks AWS."""
     closed = ""
     for one in (*GATES, *CHECKS):
         skip = closed and one.asks_aws

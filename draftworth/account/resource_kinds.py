@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True)
 class Leftover:
-    """A resource that exists.
+    """A resource of the experiment that still exists.
 
     usd_per_month: None if the price is not known.
     kept: the reason why it stays on purpose; empty for what should be gone.
@@ -44,17 +44,17 @@ class Leftover:
 
 
 class Kind(strict.StrictModel):
-    """One kind of resource.
+    """One kind of resource: how its resources are listed, recognised, priced and removed.
 
-    Placeholders in braces stand for the scope's `project`, `assets`, `cluster` and `dashboard`; in
-    `id`, `name` and `remove` also for `aws` (`aws SERVICE --region REGION`) and the keys of the
-    listed entry. A string entry has the keys `Ref` (the string) and `Name` (its last part).
+    Placeholders are `{project}`, `{assets}`, `{cluster}` and `{dashboard}` of the scope; in `id`,
+    `name` and `remove` also `{aws}` (`aws SERVICE --region REGION`) and the keys of the listed
+    entry. An entry that is a string has the keys `Ref` (the string) and `Name` (its last part).
 
     lists: the service, boto3's name of the listing, and the JMESPath of the entries in its answer.
     asks: the arguments of each call. filters: names in `FILTERS`, one call each, replacing `asks`.
     ours: the function that recognises the experiment's entries.
-    tags: the operation that reads a resource's tags, its argument, and the entry's key with the
-    argument's value. `Scope.owns` decides with them. Without `ours` and `tags` all are ours.
+    tags: the operation that reads a resource's tags (for `Scope.owns`), its argument, and the
+    entry's key with the argument's value. Without `ours` and `tags` every entry is recognised.
     name: what is shown beside the id; if it is empty, the tag `Name`.
     created: the entry's key with the time of creation.
     usd: the name of a price in `list_prices.yaml` or `assumptions.yaml`.
@@ -111,7 +111,7 @@ def _prices() -> dict[str, ListPrice]:
 def monthly_usd(what: str, *, amount: float = 1) -> float | None:
     """Return US dollars a month for `amount` resources or GiB; None if no price is known.
 
-    what: a name in `list_prices.yaml`, or in `standing` of `assumptions.yaml` (an instance type).
+    what: a name in `list_prices.yaml` or in `standing` of `assumptions.yaml`.
     """
     if price := _prices().get(what):
         return price.usd * amount * (HOURS_A_MONTH if price.per == "hour" else 1)
@@ -168,7 +168,7 @@ def _reservation_is_ours(scope: Scope, entry: Entry) -> bool:
 
 
 def _log_group_is_ours(scope: Scope, entry: Entry) -> bool:
-    """Recognise a log group by its name, even shortened, because services create it untagged."""
+    """Recognise a log group by its name (perhaps cut), because services create it without tags."""
     name = entry["logGroupName"]
     if not name.startswith(_FUNCTION_LOGS):
         return f"/{scope.names.cluster}/" in name
@@ -235,7 +235,7 @@ def _bucket(scope: Scope, entry: Entry, found: Leftover) -> Leftover:
 
 
 def _why_kept(scope: Scope, name: str) -> str:
-    """Return why a bucket stays; CloudFormation keeps empty buckets too, as it reads no content."""
+    """Return why a bucket stays on purpose, even without runs in it; empty if it should be gone."""
     s3, aws = scope.client("s3"), scope.experiment.spec.aws
     holds = tags_of_bucket(s3, name).get(naming.HOLDS_TAG)
     if holds == naming.CHECKPOINTS and aws.keep_checkpoints:

@@ -31,7 +31,7 @@ _REASON_CHARACTERS = 200
 
 @dataclass(frozen=True, kw_only=True)
 class ListedRun:
-    """A run's folder and its `run.json`; without that file `begun` is the first file's time."""
+    """A run's folder and facts of its `run.json`; without it, `begun` is the first file's time."""
 
     address: str
     begun: datetime
@@ -61,7 +61,7 @@ def lines_of_experiment(path: Path) -> Iterator[str]:
 
 
 def lines_of_address(url: str) -> Iterator[str] | None:
-    """Return lines that list the runs below `s3://BUCKET[/PREFIX]`; None if `url` is of one run."""
+    """Return lines that list the runs below `s3://BUCKET[/PREFIX]`; None if `url` is a run."""
     bucket, prefix = reading.parse_s3_url(url)
     start = f"{prefix.strip('/')}/".lstrip("/")
     s3 = client("s3")

@@ -1,4 +1,4 @@
-"""Downloads runs and checkpoints from S3 into a folder, for the report or a model.
+"""Downloads runs and checkpoints from S3 into a folder, to report a run or to load a model.
 
 A file gets its name only when it is complete; the next call downloads what is still missing.
 """
@@ -69,7 +69,7 @@ def _sizes(s3: Any, bucket: str, start: str) -> Mapping[str, int]:
 
 
 def _listed_names(folder: Path) -> set[str]:
-    """Return the file names that `run.json` lists; none if it is invalid, as `read_run` reports."""
+    """Return the file names that `run.json` lists; none if it is invalid: `read_run` reports it."""
     try:
         stems = read_end(folder).blocks
     except UserInputError:

@@ -48,9 +48,9 @@ class Scope:
         return self.here.list_all(doing, "ec2", "describe_vpcs", result, Filters=[tagged])
 
     def owns(self, name: str, tags: Callable[[], Mapping[str, str]]) -> bool:
-        """Return whether a resource is this experiment's: by its tag, or without one by its name.
+        """Return whether a resource is this experiment's: by its tag; by its name if untagged.
 
-        CloudFormation shortens stack names, so names of two experiments may begin with the same.
+        The tag comes first: CloudFormation cuts long stack names, so two experiments' may be equal.
         """
         if not name.startswith(f"{PROJECT}-"):
             return False
@@ -60,7 +60,7 @@ class Scope:
 
 
 def of_stack(stack: str, name: str) -> bool:
-    """Return whether a name is the stack's, or CloudFormation's form `STACK-LOGICALID-RANDOM`.
+    """Return whether `name` is the stack's, or was made from it as `STACK-LOGICALID-RANDOM`.
 
     `draftworth-x-network-...` is of experiment `x-network`, not `x`: logical ids have no hyphens.
     """

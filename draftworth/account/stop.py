@@ -51,7 +51,7 @@ class Nodes:
 
 @dataclass(frozen=True, kw_only=True)
 class ControllerNotes:
-    """The controller's last decision and ledger as `lines`; `desired`: the node count decided."""
+    """The controller's last decision and spending as `lines`; `desired`: the decided node count."""
 
     desired: int = 0
     lines: tuple[str, ...] = ()
@@ -100,7 +100,7 @@ class Deployment:
         return f"s3://{self.bucket}/{STOP_KEY}"
 
     def ask(self, verb: str, operation: str, **asked: bytes) -> Any:
-        """Call S3 for the object at `stop_url` and return the answer; None without the object."""
+        """Return S3's answer to an operation on the object at `stop_url`; None if it is missing."""
         doing, of_object = f"{verb} {self.stop_url}", {"Bucket": self.bucket, "Key": STOP_KEY}
         return self.region.ask(doing, "s3", operation, "404", "NoSuchKey", **of_object, **asked)
 
@@ -116,7 +116,7 @@ class Deployment:
         return Nodes(desired=desired, instances=_instances(self.region, scaling))
 
     def notes(self) -> ControllerNotes:
-        """Return the controller's notes; if they cannot be read, their line says so."""
+        """Return the controller's notes; if its state cannot be read, `lines` says so."""
         url, asked = f"s3://{self.bucket}/{STATE_KEY}", {"Bucket": self.bucket, "Key": STATE_KEY}
         answer = self.region.ask(f"read {url}", "s3", "get_object", "NoSuchKey", "404", **asked)
         if answer is None:

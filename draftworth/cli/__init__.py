@@ -5,7 +5,7 @@ gets a message, not a traceback. SIGTERM and SIGHUP do the same as Ctrl-C: the c
 process that it started.
 
 Each command is a module with `add_arguments(parser)` and `run(arguments) -> exit code`, which is
-imported when the command is called, so that the domain imports neither charts nor rehearsal.
+imported only when called: `import draftworth.cli` loads neither `charts` nor `rehearsal`.
 """
 
 import argparse

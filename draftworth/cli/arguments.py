@@ -60,7 +60,7 @@ def positive_number(text: str) -> float:
 
 
 def temperature(text: str) -> float:
-    """Parse a sampling temperature: 0, or a value in the range that servers use unchanged."""
+    """Parse a sampling temperature: 0, or a value that servers neither replace nor refuse."""
     try:
         value = float(text)
         results.check_temperature(value)
@@ -73,7 +73,7 @@ def temperature(text: str) -> float:
 
 
 def past_day(text: str) -> date:
-    """Parse an argument that is a day; the day must have begun in some time zone."""
+    """Parse an argument that is a day: today in some time zone, or earlier."""
     try:
         day = date.fromisoformat(text)
     except ValueError:
@@ -104,7 +104,7 @@ def model_name(text: str, *, option: str = "--model") -> str:
 
 
 def name_in_files(text: str) -> str:
-    """Return a variant's name, which file names and metrics contain; raises UserInputError."""
+    """Return a name that file names and metrics can contain; raise UserInputError for another."""
     if not is_plain_name(text):
         raise errors.UserInputError(
             f"--name: given {_shown(text)}, allowed: {PLAIN_NAME_WORDS}, because it is part of "

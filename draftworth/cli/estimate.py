@@ -1,7 +1,7 @@
 """`draftworth estimate`: what a draft would yield and save, without an accelerator.
 
-Each draft model is run on this machine's CPU over the target's outputs of a past run or a log. Its
-predictions (readings) give the tokens per step at every window, and with step costs a token's cost.
+On this machine's CPU, each draft model predicts the target's outputs of a past run or a log. These
+readings give the tokens per step of every window and, with step costs, the cost of a token.
 """
 
 import argparse

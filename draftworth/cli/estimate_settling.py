@@ -18,8 +18,8 @@ from draftworth.records.findings import StepCostCard
 class TokenPrice:
     """The price of decoding a token without a draft; the prefill is not included.
 
-    node_share: the part of a node that the baseline pays for, 0 to 1.
-    step_s: seconds of a step with `requests` in flight.
+    node_share: the part of a node that the baseline's slot takes, 0 to 1.
+    step_s: how many seconds a decoding step takes with `requests` in flight.
     """
 
     usd_per_node_hour: float
@@ -41,9 +41,9 @@ class TokenPrice:
 
 
 def token_prices(experiment: ResolvedExperiment, card: StepCostCard) -> dict[str, TokenPrice]:
-    """Return a token's price by the load's label; raises UserInputError for an invalid card.
+    """Return a token's price by the load's label; raises UserInputError for invalid step costs.
 
-    The result is empty if the node's price is unknown or the card is of other servers.
+    The result is empty if a node's price is unknown or other servers' step costs are in `card`.
     """
     serving, price = checked_serving(card), experiment.price
     ours = run_specification.serving_facts(experiment)
@@ -78,7 +78,7 @@ def settling(
     price: TokenPrice | None,
     tokens_per_day: int | None,
 ) -> Iterator[str]:
-    """Yield what to measure, its cost, and what can be saved; nothing if no window can pay."""
+    """Yield what to measure, its cost, and what can be saved; nothing if no window pays off."""
     if found.to_measure:
         yield _to_measure(experiment, found)
     if found.outcome != "cannot pay":

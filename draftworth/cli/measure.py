@@ -112,7 +112,7 @@ def run(given: argparse.Namespace) -> int:
 
 
 def _cases(paths: Sequence[Path], most_tokens: int) -> tuple[Case, ...]:
-    """Read the cases of all paths; refuse two with one class and name, which a report would mix."""
+    """Read the cases of all paths; refuse two of the same class and name (a report mixes them)."""
     found: dict[tuple[str, str], Case] = {}
     for path in paths:
         for case in find_cases(path, most_tokens=most_tokens):

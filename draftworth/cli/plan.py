@@ -95,7 +95,7 @@ def _first_and_second(
 
 
 def _variants_lines(experiment: resolved.ResolvedExperiment) -> Iterator[str]:
-    """Yield the lines of every variant; candidates of one method show one command for all."""
+    """Yield the lines of every variant; a search's candidates of one method share one command."""
     soonest = sorted(experiment.variants, key=lambda variant: not experiment.starts_up(variant))
     groups: dict[str, list[resolved.ResolvedVariant]] = {}
     for variant in soonest:

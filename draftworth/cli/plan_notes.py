@@ -61,7 +61,7 @@ def _block_advice(run: RunForecast, block: capacity_block.PaidBlock) -> Iterator
 
 
 def _needed(run: RunForecast, needed: assumptions.Bounds) -> Iterator[assumptions.Bounds]:
-    """Yield a run's minutes; those of a search at its shortest, on average, and at its longest."""
+    """Yield the minutes that a run needs; for a search the shortest, an average and the longest."""
     if search := run.search:
         certain = needed.worst - run.others_minutes.worst
         average = certain + search.further_minutes(search.extent.average).worst

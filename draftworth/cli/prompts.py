@@ -1,4 +1,4 @@
-"""`draftworth prompts import`: prompt sets from a service's logs or from public sets."""
+"""`draftworth prompts import`: makes prompt sets from a service's logs or from public sets."""
 
 import argparse
 import re

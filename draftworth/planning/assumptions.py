@@ -100,7 +100,7 @@ class Assumptions(StrictModel):
         return assumption
 
     def replaced(self, texts: Iterable[str]) -> Assumptions:
-        """Replace assumptions by `NAME=NUMBER` or `NAME=LOW..HIGH`; a later text wins.
+        """Return a copy with the values of `NAME=NUMBER` or `NAME=LOW..HIGH`; the last text wins.
 
         It raises UserInputError for a text of another form, an unknown name or an impossible value.
         """

@@ -56,7 +56,7 @@ class PaidBlock:
         return Bounds(max(0.0, 1 - used.best), max(0.0, 1 - used.worst))
 
     def further_runs(self, first: RunForecast, second: RunForecast) -> Bounds:
-        """Count the complete runs, with compiled graphs, that fit into the block after `first`."""
+        """Count the complete runs like `second` that fit into the block after the run `first`."""
         used, each = first.needed_minutes, second.unlimited.bounds(lambda run: run.end)
         left = Bounds(self.usable_minutes - used.best, self.usable_minutes - used.worst)
         return Bounds(max(0, left.best // each.best), max(0, left.worst // each.worst))

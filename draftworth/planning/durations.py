@@ -20,8 +20,8 @@ GBIT_PER_GIB = 8 * 2**30 / 1e9
 class RoundCounts:
     """The number of rounds of a run, by the rules of `measuring.schedule`.
 
-    A run whose intervals are narrow enough at once has the least number; a run whose intervals stay
-    wide spends the whole budget (`max_requests`).
+    A run ends after the least number of rounds if its confidence intervals are narrow enough then.
+    If they stay wide, it uses its whole budget of requests (`max_requests`).
     """
 
     sampling: Sampling
@@ -46,7 +46,7 @@ class RoundCounts:
         return further_rounds(self.sampling, repetition=repetition, **parts)
 
     def needed_further(self, repetition: int) -> int:
-        """Return the number of further rounds that a run needs to have intervals at all.
+        """Return how many rounds beyond `least` a run needs to compute any confidence interval.
 
         One round of a load gives no interval, so each load gets a second round if budget is left.
         """
@@ -89,7 +89,7 @@ class Durations:
     def block_seconds(self, variant: NeuronVariant, load: Load) -> float:
         """Return the time of one block (one case, one variant) with its warm-up.
 
-        Fillers take no time, because they are cancelled after the last measured request.
+        Filler requests add no time: they are cancelled after the last measured request.
         """
         work, serving = self.experiment.spec.workload, self.experiment.spec.serving
         speed = "speculative_ms_per_token" if variant.speculates else "baseline_ms_per_token"
@@ -119,7 +119,7 @@ class Durations:
         return RoundCounts.of(self.experiment).least * self.round_minutes(load)
 
     def further_minutes(self, repetition: int) -> float:
-        """Return the time of a repetition's further rounds.
+        """Return the time of the rounds of a repetition beyond `least`.
 
         Best case: `needed_further` rounds. Worst case: all rounds that the budget allows, at the
         load with the longest rounds.
@@ -131,7 +131,7 @@ class Durations:
         return sum(minutes[: counts.needed_further(repetition)])
 
     def candidate_rounds_minutes(self) -> float:
-        """Return the time of all rounds of a candidate, assumed equal for all candidates."""
+        """Return the time of a candidate's rounds, assumed to be the same for each candidate."""
         (load,) = self.experiment.loads
         return self.least_minutes(load) + self.further_minutes(repetition=1)
 

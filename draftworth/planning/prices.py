@@ -48,7 +48,7 @@ def context_values(path: Path = CONTEXT_FILE) -> dict[str, Any]:
 def with_looked_up_price(
     experiment: ResolvedNeuron, looked_up: Callable[[str], Any] | None = None
 ) -> ResolvedNeuron:
-    """Return the experiment with its own price, else with the looked up price if there is one.
+    """Return the experiment with the price in its file, else with the looked up price, if any.
 
     looked_up: returns a key's value, or None; by default it reads `cdk.context.json`.
     UserInputError is raised if the value is not a price.
@@ -110,7 +110,7 @@ def price_doubt(experiment: ResolvedNeuron, today: date) -> str:
 
 
 def price_renewal(price: Price) -> str:
-    """Return the next step of a user whose price is old."""
+    """Return the text that tells a user how to renew an old price."""
     return (
         f"look it up again ({price.source}) and set aws.price, or, where the experiment leaves it "
         "out, `python -m draftworth price EXPERIMENT --again`"

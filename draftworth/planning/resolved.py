@@ -54,7 +54,7 @@ class ResolvedVariant:
 class NeuronVariant(ResolvedVariant):
     """A variant on Neuron devices: its slots, its server's command, its compiled graph's key.
 
-    slots: the variant's first or only slot, then a second slot if servers swap slots.
+    slots: the variant's first slot, then, if variants swap slots, its slot after the swap.
     checkpoints: the models that the variant's server loads, by role (`target`, `draft`).
     """
 
@@ -169,8 +169,8 @@ class ResolvedNeuron(ResolvedExperiment):
         """Variants that are tried on a CPU node before any accelerator node exists.
 
         In a search only one variant of each draft is tried, preferably the one that is measured
-        first: candidates of one draft differ only in the window, and CPU nodes have no room for 27
-        pods with their mounts.
+        first: candidates of one draft differ only in the window, and CPU nodes have no room for
+        the pods of, say, 27 candidates.
         """
         if self.spec.search is None:
             return self.variants

@@ -14,7 +14,7 @@ from draftworth.serving.command import served_model_name
 
 @dataclass(frozen=True, kw_only=True)
 class Server:
-    """A server of a variant, with fields of `Endpoint`; `name` is called `server` there."""
+    """A server of a variant; its fields are copied to `Endpoint`, where `name` becomes `server`."""
 
     base_url: str
     slot: int | None = None
@@ -28,7 +28,7 @@ def run_spec(
     ready_deadline_seconds: float | None,
     start_allowance_seconds: float | None = None,
 ) -> run_specification.RunSpec:
-    """Return the run specification; `servers`: by variant, the server in its first slot first."""
+    """Return the run specification; `servers`: those of each variant, its first slot's first."""
     work = experiment.spec.workload
     all_weights = sum(c.weight for c in work.classes)
     return run_specification.RunSpec(
@@ -102,7 +102,7 @@ def _decoding(variant: resolved.ResolvedVariant) -> Decoding:
 
 
 def limits(work: Workload) -> Limits:
-    """Return the limits of the service in seconds."""
+    """Return the latency and failure limits of the workload; latencies are in seconds."""
     given = work.limits
     milliseconds = (given.ttft_p95_ms, given.itl_p95_ms, given.e2e_p95_ms)
     ttft, itl, e2e = (None if limit is None else limit / 1e3 for limit in milliseconds)

@@ -1,4 +1,4 @@
-"""Estimates how long a search takes to measure its certain candidates, and all other candidates.
+"""Estimates how long a search takes: for the candidates that it always measures, and for the rest.
 
 Candidates are compiled, loaded and measured one after another, in the slot beside the baseline.
 """
@@ -34,10 +34,10 @@ class SearchTime:
 
     @cached_property
     def candidate_minutes(self) -> Bounds:
-        """Minutes of one candidate that is not certain, from the end of the previous candidate.
+        """Minutes that one of `extent.others` takes, from the end of the previous candidate.
 
-        Each of these candidates is assumed to load as long as the slowest, and to be compiled
-        unless all their graphs exist. The result is 0 if every candidate is certain.
+        Each of them is assumed to load as slowly as the slowest, and to be compiled unless all
+        their graphs exist. The result is 0 if there are none.
         """
         others = self._variants(self.extent.others)
         if not others:
@@ -55,10 +55,10 @@ class SearchTime:
         return self.candidate_minutes.times(candidates - len(self.extent.certain))
 
     def most_further_minutes(self, begun: Bounds) -> float:
-        """Return the most minutes that `search.stop` allows after the certain candidates.
+        """Return the most minutes that candidates after `extent.certain` take, given `search.stop`.
 
-        begun: minutes of the search until the certain candidates are measured. The worst
-        case has a last candidate that begins just before the stop and is measured to its end.
+        begun: minutes from the search's start until all of `extent.certain` are measured. In
+        the worst case, the last candidate begins just before the stop and is measured to its end.
         """
         if begun.best >= self.stop_minutes:
             return 0.0
@@ -67,7 +67,7 @@ class SearchTime:
         return min(self.further_minutes(self.extent.most).worst, room)
 
     def begun_in_all(self, begun: Bounds) -> Bounds:
-        """Count candidates that begin before `search.stop`; begun: as in `most_further_minutes`."""
+        """Count all candidates begun before `search.stop`; `begun`: see `most_further_minutes`."""
         certain, most = len(self.extent.certain), self.extent.most
 
         def count(passed: float, one: float) -> int:
@@ -79,7 +79,7 @@ class SearchTime:
 
     @property
     def stop_minutes(self) -> float:
-        """Minutes after which no further candidate begins, by `stop.hours` and by `stop.usd`."""
+        """Minutes of search after which no candidate begins, by `stop.hours` and `stop.usd`."""
         search, limits = self.experiment.spec.search, [math.inf]
         if search and search.stop.hours is not None:
             limits.append(search.stop.hours * 60)

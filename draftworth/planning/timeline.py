@@ -64,7 +64,7 @@ class Schedule:
 
     @property
     def certain_search_minutes(self) -> float:
-        """Minutes from the end of the node start until the certain candidates are measured."""
+        """Minutes from the end of the node start until all of `Extent.certain` are measured."""
         measured = [span for span in self.spans.values() if span.measured]
         return measured[-1].end - self.spans[NODE_START].end
 
@@ -103,10 +103,10 @@ class Schedules:
 
 @dataclass(frozen=True, kw_only=True)
 class RunForecast:
-    """A run's time line: `limited` ends at the deadline or the budget, `unlimited` does not.
+    """A run's time line, twice: `limited` is cut at the deadline or the budget, `unlimited` is not.
 
-    In a search the best case has only the certain candidates, and the worst case has all candidates
-    that begin before `search.stop`.
+    In a search, the best case has only the candidates of `Extent.certain`, and the worst case has
+    all that begin before `search.stop`.
     """
 
     experiment: ResolvedNeuron
@@ -119,7 +119,7 @@ class RunForecast:
     def billed_minutes(self) -> Bounds:
         """Billed minutes of each node in both cases, the smaller number first.
 
-        If a limit ends both cases, nodes start sooner in the best case, so they are billed longer.
+        If the deadline ends both cases, the best case is billed for longer: its nodes start sooner.
         """
         billed = self.limited.bounds(lambda run: run.billed_minutes)
         return Bounds(min(billed.best, billed.worst), max(billed.best, billed.worst))
@@ -146,7 +146,7 @@ class RunForecast:
 
     @property
     def searched_minutes(self) -> Bounds:
-        """Minutes of a search until its certain candidates are measured."""
+        """Minutes from the end of the node start until a search has measured `Extent.certain`."""
         return self.unlimited.bounds(lambda run: run.certain_search_minutes)
 
     @property
@@ -154,7 +154,7 @@ class RunForecast:
         return self.unlimited.bounds(lambda run: run.minutes_of(OTHERS))
 
     def minutes_of(self, candidates: float) -> Bounds:
-        """Return the `needed_minutes` of a search that measures this number of candidates."""
+        """Return the billed minutes that a search needs to measure this number of candidates."""
         needed, others = self.needed_minutes, self.others_minutes
         further = self.search.further_minutes(candidates) if self.search else others
         return Bounds(
@@ -176,7 +176,7 @@ def forecast(
 
     assumed: by default the shipped assumptions for the experiment's target.
     compiled: variants whose graph is in the bucket. second: the run follows a first run, so the
-    cluster, all checkpoints and all graphs that the first run certainly compiled exist.
+    cluster and all checkpoints exist, and the graphs of all variants that every run measures.
     """
     assumed = assumed or assumption_data().for_target(experiment.spec.target.model)
     extent = experiment.extent
@@ -231,7 +231,7 @@ class _Plan:
             self.add(f"measure {variant.name}", minutes, measured=True)
 
     def start(self, *variants: NeuronVariant) -> None:
-        """Add phases of servers that start together in their slots; missing graphs are compiled."""
+        """Add phases in which servers start together: they compile missing graphs, and load."""
         now = self.end
         for variant in variants:
             ready = now
@@ -280,9 +280,9 @@ class _Plan:
 
     @property
     def limited(self) -> Schedule:
-        """The schedule with the capacity controller's limits.
+        """The schedule, cut at the limits that the capacity controller enforces.
 
-        The deadline counts from the end of the deploy, the spend from the end of the scale-up.
+        The deadline counts from the end of the deploy, the budget from the end of the scale-up.
         Without a price no budget ends the run.
         """
         experiment, aws = self.durations.experiment, self.durations.experiment.spec.aws

@@ -64,7 +64,7 @@ def room(situation: Situation, quota: VcpuQuota, need: int) -> CheckResult:
 
 
 def limit_vcpus(region: Region, quota: VcpuQuota) -> int:
-    """Return the account's quota in vCPUs, or AWS's default if the account has no own value."""
+    """Return the quota in vCPUs: the account's value, or AWS's default if the account has none."""
     doing, service = f"read the quota {quota.name!r}", "service-quotas"
     missing, asked = "NoSuchResourceException", {"ServiceCode": "ec2", "QuotaCode": quota.code}
     answer = region.ask(doing, service, "get_service_quota", missing, **asked)

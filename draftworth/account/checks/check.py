@@ -53,7 +53,7 @@ class Situation(Scope):
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """A check and its name in the table. After a gate has failed, no check asks AWS any more."""
+    """A check and its name in the table. `asks_aws`: skipped after credentials or region failed."""
 
     name: str
     run: Callable[[Situation], CheckResult]
@@ -67,7 +67,7 @@ OPEN = ("opt-in-not-required", "opted-in")
 
 
 def home_region(region: str, clients: Clients) -> Region:
-    """Return an always enabled region, to ask about the whole account; raises AwsError."""
+    """Return a region that is always enabled, for calls about the account; raises AwsError."""
     with explained("read the AWS configuration", region=region):
         session = boto3.Session()
     try:

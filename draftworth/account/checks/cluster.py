@@ -142,7 +142,7 @@ def _major(version: str) -> int:
 
 
 def node_image(situation: check.Situation) -> check.CheckResult:
-    """Check which release of the EKS node images a node group gets today."""
+    """Check that accelerator and CPU nodes get the same release of the EKS node images today."""
     releases = {image: _release(situation, image) for image in NODE_IMAGES}
     told = ", ".join(f"{image} {release or 'unknown'}" for image, release in releases.items())
     if not all(releases.values()):

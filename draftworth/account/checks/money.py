@@ -12,7 +12,7 @@ SPOT_PRICE_TOLERANCE = 0.2
 
 
 def price_date(situation: Situation) -> CheckResult:
-    """Check that there is a price and that it is recent enough."""
+    """Check that the price of a node is known and recent enough."""
     aws = situation.experiment.spec.aws
     if aws.price is None:
         return warned(
@@ -28,7 +28,7 @@ def price_date(situation: Situation) -> CheckResult:
 
 
 def example_values_replaced(situation: Situation) -> CheckResult:
-    """Check that the experiment has no value of a shipped example."""
+    """Check that the user has replaced all placeholder values of a shipped example."""
     if left := list(situation.experiment.spec.aws.example_values()):
         return failed(
             f"still the values of an example: {', '.join(left)}", "replace them with your own"

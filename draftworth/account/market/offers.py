@@ -43,7 +43,7 @@ def merged(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class Need:
-    """The nodes that the plan needs, and for how many minutes in the time line of a first run."""
+    """The nodes that the plan needs, and how many minutes a first run needs them."""
 
     instance_type: str
     vcpus: int
@@ -66,12 +66,12 @@ class Need:
 
 @dataclass(frozen=True, kw_only=True)
 class Offer:
-    """Nodes in a zone at a price by the hour (EC2 may lack capacity), or as a Capacity Block.
+    """Nodes that AWS sells in a zone: by the hour (EC2 may lack capacity), or as a Capacity Block.
 
     usd: what the plan costs with this offer.
     use: how much of the paid time the plan uses, as text.
     purchase: lines that say how to buy the block; empty for nodes that a deploy starts.
-    capacity: further keys of `aws.capacity`.
+    capacity: the keys of `aws.capacity` in an experiment file, without `kind`.
     hindrance: why the offer cannot be bought or used now; empty if no reason is known.
     """
 
@@ -151,7 +151,7 @@ def _hourly(product: str) -> Iterator[tuple[str, float]]:
 
 @dataclass(frozen=True, kw_only=True)
 class SpotPrice:
-    """A Spot price in USD an hour: the current one, and the range of `SPOT_HISTORY_DAYS`."""
+    """A Spot price in USD an hour: now, and the lowest and highest in `SPOT_HISTORY_DAYS` days."""
 
     now: float
     lowest: float
@@ -168,7 +168,7 @@ class SpotPrice:
 def spot_prices(
     region: Region, instance_type: str, now: datetime, **where: str
 ) -> Mapping[str, SpotPrice]:
-    """Return Spot prices by zone, for zones with a price; `where`: more arguments of the call."""
+    """Return the Spot price of each zone that has one; `where`: more arguments of the AWS call."""
     entries = region.list_all(
         f"read the Spot price of {instance_type}",
         "ec2",
@@ -203,7 +203,7 @@ _ID = re.compile(r"[A-Za-z0-9-]{1,100}")
 
 
 def block_offerings(region: Region, need: Need, now: datetime) -> list[Mapping[str, Any]]:
-    """Return offerings for the plan's nodes, with the shortest duration for its worst case."""
+    """Return the Capacity Blocks on offer, of the shortest length that covers the worst case."""
     hours = (need.minutes.worst * 60 + deployment.BLOCK_MARGIN_SECONDS) / 3600
     days = next((days for days in _DAYS if 24 * days >= hours), _DAYS[-1])
     size = next((size for size in _SIZES if size >= need.nodes), need.nodes)
@@ -220,7 +220,7 @@ def block_offerings(region: Region, need: Need, now: datetime) -> list[Mapping[s
 
 
 def block_offer(offering: Mapping[str, Any], region: str, need: Need, now: datetime) -> Offer:
-    """Read one offering; raises LookupError, ValueError or AwsError if it is invalid."""
+    """Return one offering as an `Offer`; raises LookupError, ValueError or AwsError if invalid."""
     start, end, fee = offering["StartDate"], offering["EndDate"], usd(offering["UpfrontFee"])
     # The dates are used, because the offering's own number of hours leaves out minutes.
     hours = (end - start).total_seconds() / 3600
