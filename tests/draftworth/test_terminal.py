@@ -28,10 +28,6 @@ def test_a_table_is_aligned_and_its_lines_end_without_blanks() -> None:
     ]
 
 
-def test_without_headings_a_table_begins_with_its_first_row() -> None:
-    assert list(table_lines([("a", "b")])) == ["a  b"]
-
-
 def test_brackets_are_no_markup_and_long_cells_stay_in_one_line() -> None:
     long = "word " * 400 + "[red]end[/red]"
     assert list(table_lines([("a", long)])) == [f"a  {long}"]

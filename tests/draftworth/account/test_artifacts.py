@@ -19,6 +19,7 @@ from draftworth.records import checkpoints, codec
 from draftworth.records.artifacts import ArtifactManifest, manifest_key
 from tests.draftworth.account.stubs import situation
 from tests.draftworth.conftest import Ran
+from tests.lambdas.capacity_controller.plans import TARGET, make_ready
 from tests.support.experiments import Edit, both, put, write_experiment
 
 pytestmark = pytest.mark.emulator
@@ -161,7 +162,7 @@ def test_a_graph_that_would_be_refused_is_told_with_the_reason_and_can_go(
     s3: Any, tmp_path: Path, ran: Ran, reason: str
 ) -> None:
     path, experiment = a_file(tmp_path)
-    stage_target(s3, experiment, commit="b" * 40 if "commit" in reason else "a" * 40)
+    stage_target(s3, commit="b" * 40 if "commit" in reason else "a" * 40)
     manifest = put_graph(s3, experiment, 0, **DAMAGES[reason])
     text = ran("artifacts", path)
     assert "be refused" in line_with(text, "qwen3-32b   baseline")
@@ -171,18 +172,9 @@ def test_a_graph_that_would_be_refused_is_told_with_the_reason_and_can_go(
     assert not any(name.startswith(manifest.key) for name in names(s3))
 
 
-def stage_target(s3: Any, experiment: ResolvedNeuron, *, commit: str) -> None:
-    target = experiment.spec.target
-    ready = checkpoints.ReadyModel(
-        model=target.model,
-        revision=target.revision,
-        commit=commit,
-        files=(checkpoints.StoredFile(path="config.json", size_bytes=2, sha256="0" * 64),),
-        tokenizer_fingerprint=None,
-        staged_at_unix_s=1.0,
-        staging_seconds=1.0,
-    )
-    key = checkpoints.ready_key(target.model, target.revision)
+def stage_target(s3: Any, *, commit: str) -> None:
+    ready = dataclasses.replace(make_ready(TARGET), commit=commit)
+    key = checkpoints.ready_key(ready.model, ready.revision)
     s3.put_object(Bucket=CHECKPOINTS, Key=key, Body=codec.dump_record(ready))
 
 

@@ -14,6 +14,7 @@ from draftworth.records.reading import read_run
 from draftworth.records.results import RunResult
 from draftworth.records.servers import ServerState
 from tests.draftworth.measuring.test_runner import case, spec
+from tests.lambdas.capacity_controller.plans import make_given_up
 from tests.support.runners import make_runner
 from tests.support.stream_server import plain, stream_server
 
@@ -22,12 +23,7 @@ STARTED_AT = 1_000_000.0
 STEP_SECONDS = 300
 # The runner itself asks for the time, too.
 ABOUT_SECONDS = 10 * STEP_SECONDS
-GIVEN_UP = ServerState(
-    server="vllm-baseline",
-    variant="baseline",
-    pod="vllm-baseline-1",
-    start=3,
-    phase="given_up",
+GIVEN_UP = make_given_up(
     since_unix_s=STARTED_AT + STEP_SECONDS,
     last_lines=("a", "Traceback", "RuntimeError: no\x1b[0m", "the end"),
     reason="its server ended 3 times",

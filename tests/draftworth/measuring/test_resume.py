@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from draftworth.measuring.client import Client, Measured
-from draftworth.measuring.clock import unix_clock
+from draftworth.measuring.clock import WallClock, unix_clock
 from draftworth.measuring.journal import (
     UNRECORDED_END,
     History,
@@ -137,6 +137,7 @@ def runner(
     sink: Sink | None = None,
     engine: FakeEngine | None = None,
     deadline_seconds: Callable[[], float | None] = lambda: None,
+    wall_clock: WallClock = unix_clock,
     **shape: Any,
 ) -> Runner:
     return make_runner(
@@ -146,6 +147,7 @@ def runner(
         history=history(folder),
         engine=engine or FakeEngine(),
         deadline_seconds=deadline_seconds,
+        wall_clock=wall_clock,
         deadline_poll_seconds=0.05,
     )
 
@@ -379,17 +381,13 @@ def test_the_deadline_counts_from_the_first_pod(healthy: StreamServer, tmp_path:
     assert run_pod(runner(healthy.base_url, tmp_path, sink=DyingSink(tmp_path, at=20))) is None
     measured_before = len(history(tmp_path).blocks)
     started = unix_clock()
-    result = run_pod(
-        make_runner(
-            spec(healthy.base_url),
-            FolderSink(tmp_path),
-            run_id=RUN_ID,
-            history=history(tmp_path),
-            engine=FakeEngine(),
-            deadline_seconds=lambda: 600.0,
-            wall_clock=lambda: started + 601.0,
-        )
+    late = runner(
+        healthy.base_url,
+        tmp_path,
+        deadline_seconds=lambda: 600.0,
+        wall_clock=lambda: started + 601.0,
     )
+    result = run_pod(late)
 
     assert measured_before
     assert result

@@ -1,6 +1,5 @@
 """What the programs of a deployment tell each other: the capacity plan, and servers' states."""
 
-import dataclasses
 import json
 from typing import Any
 
@@ -40,19 +39,6 @@ def test_cost_is_hours_times_price() -> None:
     assert spent_usd(8.6, node_seconds=5400, block_node_seconds=7200) == pytest.approx(17.2)
 
 
-STATE = servers.ServerState(
-    server="vllm-k7",
-    variant="k7",
-    pod="vllm-k7-6d5f",
-    start=3,
-    phase="given_up",
-    since_unix_s=1_790_000_000.5,
-    exit_code=1,
-    last_lines=("Traceback", "RuntimeError: no devices"),
-    reason="the third start ended without getting healthy",
-)
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -63,7 +49,7 @@ STATE = servers.ServerState(
 )
 def test_what_contradicts_itself_is_no_state(change: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        dataclasses.replace(STATE, **change)
+        plans.make_given_up(**change)
 
 
 def test_each_server_and_canary_has_a_key_of_its_own() -> None:
