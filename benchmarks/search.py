@@ -197,7 +197,7 @@ SCENARIOS = tuple(
 class SearchOutcome:
     """A search's result.
 
-    regret: the choice's cost divided by the lowest cost, minus 1. for_new: the same for other
+    regret: the chosen cost divided by the lowest cost, minus 1. for_new: the same for other
         prompts of the same kind.
     sureness: as said. true: whether no candidate is cheaper by more than `WITHIN`, as is said.
     near: the number of candidates within `WITHIN` of the best. found: whether one was measured.
