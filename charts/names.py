@@ -61,7 +61,7 @@ _CDK_TOKEN = re.compile(r"\$\{Token\[[^\]]*\]\}")
 
 
 def service_name(variant_name: str) -> str:
-    """Return a variant's name as service account, and as server in its home slot (`PlacedSlot`)."""
+    """Return a variant's service account name, and its server's name in the slot it starts in."""
     return f"vllm-{dns_label(variant_name)}"
 
 

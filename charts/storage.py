@@ -83,7 +83,7 @@ def pod_volumes(
 
 
 def pod_mounts(variant: NeuronVariant, bindings: Bindings) -> list[k8s.VolumeMount]:
-    """Return the mounts of `pod_volumes`; paths are equal in all pods, as graphs contain them."""
+    """Return mounts of `pod_volumes`, at the same paths in all pods: compiled graphs store them."""
     paths = {**asdict(ModelPaths()), "artifacts": ARTIFACTS_PATH}
     return [
         k8s.VolumeMount(name=v.role, mount_path=paths[v.role], read_only=True)

@@ -83,7 +83,7 @@ def throughput_token_per_s(requests: Sequence[RequestTruth]) -> float:
 
 
 class Server:
-    """The prepared events of all plans, and the records of the served requests."""
+    """Serves the prepared timelines (`Plan`) as events, and records the served requests."""
 
     def __init__(self, spec: timeline.TimelineSpec) -> None:
         self.spec = spec

@@ -209,7 +209,7 @@ class StageServers:
         await self._wait(endpoints, self.spec.start_allowance_seconds)
 
     async def again(self, endpoints: Sequence[Endpoint]) -> None:
-        """Run these servers after one was lost; wait as long as the run's deadline allows."""
+        """Run these servers again after one was lost; wait at most until the run's deadline."""
         await self.environment.servers.run_only(endpoints, restart=False)
         await self._wait(endpoints, None)
 

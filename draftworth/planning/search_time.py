@@ -67,7 +67,7 @@ class SearchTime:
         return min(self.further_minutes(self.extent.most).worst, room)
 
     def begun_in_all(self, begun: Bounds) -> Bounds:
-        """Count all candidates begun before `search.stop`; `begun`: see `most_further_minutes`."""
+        """Return how many candidates begin; begun: minutes until `extent.certain` are measured."""
         certain, most = len(self.extent.certain), self.extent.most
 
         def count(passed: float, one: float) -> int:

@@ -140,7 +140,7 @@ class Prediction:
 
 @dataclass(frozen=True, kw_only=True)
 class Predictions:
-    """`predictions.json`: all predictions of tokens a step for one run."""
+    """`predictions.json`: all predictions of tokens per step for one run."""
 
     schema: str = "draftworth.predictions/1"
     run_id: str

@@ -195,7 +195,7 @@ def _failed(observation: Observation) -> Iterator[Decision]:
 
 
 def _server_gave_up(deployment: Deployment, observation: Observation) -> Iterator[Decision]:
-    """Yield zero nodes if a server gave up; asked before `_failed`, because it quotes its log."""
+    """Yield zero nodes if a server gave up; comes before `_failed` to quote the server's log."""
     if deployment.servers.gave_up:
         servers = observation.servers
         lines = () if isinstance(servers, Unknown) else servers.last_lines

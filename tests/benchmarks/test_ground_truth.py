@@ -96,9 +96,9 @@ def test_nothing_is_written_before_it_is_due_or_stamped_before_it_arrives() -> N
 
     assert min(truth.lateness_s) >= 0
     assert truth.arrived_ns <= truth.handled_ns <= truth.written_ns[0]
-    ttft_s = present(ours.record.ttft_s)
-    # The stamp of a write is taken after it: the client may have read it a moment before.
-    assert ttft_s > truth.ttft_s - TOLERANCE_S
+    # Not compared with the stamp of the write: it is taken after it, on a busy machine long
+    # after it, when the client has read the token already.
+    assert present(ours.record.ttft_s) >= SHORT.ttft_seconds
 
 
 @pytest.fixture(scope="module")
