@@ -18,14 +18,14 @@ from dataclasses import dataclass
 
 from draftworth.analysis.clustering import MANY_REPETITIONS
 from draftworth.analysis.pairing import Pair
-from draftworth.analysis.ratios import cost_amounts
+from draftworth.analysis.ratios import LogRatio, cost_amounts
 from draftworth.analysis.statistics import Estimate
 
 # With fewer prompts or starts, the sentences of a verdict say what they may not have shown.
 MANY_DRAWN = 16
 # A request is extreme if it took at least `_LEAST_TIMES` as long for a token as usual for its
-# prompt, and if it deviates by `_DEVIATIONS` robust standard deviations. In simulated runs without
-# stalls, 1 in 200 had such a request (docs/decisions/0015-the-verdict.md).
+# prompt, and if it deviates by `_DEVIATIONS` robust standard deviations. Of 6,600 simulated runs
+# without stalls and outliers, none had such a request (docs/decisions/0015-the-verdict.md).
 _LEAST_TIMES, _DEVIATIONS = 2.0, 8.0
 # By prompt, the (seconds, tokens) of its requests by the number of their pair.
 _ByPrompt = defaultdict[str, dict[int, tuple[float, float]]]
@@ -47,9 +47,9 @@ class Extremes:
     times: float
     others: tuple[Pair, ...]
 
-    def sentence(self, without: Estimate | None) -> str:
-        """Name the extreme requests and the cost without them."""
-        ends = without.interval if without else None
+    def sentence(self, without: LogRatio | None) -> str:
+        """Name the extreme requests, and say the cost ratio `without` them."""
+        ends = without.estimate().interval if without else None
         cost = f"{ends[0] - 1:+.0%} to {ends[1] - 1:+.0%}" if ends else "not known"
         return (
             f" {self.count} of {self.requests} requests of {self.variant} took at least "

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from draftworth.analysis import statistics
-from draftworth.analysis.clustering import Sample, spread
+from draftworth.analysis.clustering import Sample, Spread, spread
 from draftworth.analysis.pairing import Pair, Traffic, paired
 from draftworth.records.results import BlockResult, Price, RequestRecord
 
@@ -62,8 +62,14 @@ class LogRatio:
         return replace(self, value=self.value + math.log(factor))
 
     def estimate(self, *, confidence: float = statistics.CONFIDENCE) -> statistics.Estimate:
+        return self.with_error(spread(self.parts), confidence=confidence)
+
+    def with_error(
+        self, error: Spread | None, *, confidence: float = statistics.CONFIDENCE
+    ) -> statistics.Estimate:
+        """Return the ratio with its interval; error: of `parts`, if it is known already."""
         return statistics.ratio_estimate(
-            self.value, spread(self.parts), samples=len(self.parts), confidence=confidence
+            self.value, error, samples=len(self.parts), confidence=confidence
         )
 
     def beside(self, other: LogRatio) -> LogRatio:

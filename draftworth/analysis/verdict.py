@@ -195,14 +195,12 @@ def compare(
     pairs = counting(sent)
     factor = ratios.share_ratio(price, variant, baseline)
     log_ratio = ratios.log_cost_ratio(sent, traffic, factor=factor)
-    ratio = log_ratio.estimate() if log_ratio else None
+    error = spread(log_ratio.parts) if log_ratio else None
+    ratio = log_ratio.with_error(error) if log_ratio else None
     floor, _ = noise_floor(control, traffic, baseline=baseline, limits=limits)
     judgement, reason = _judged(blocks, traffic, ratio, limits, (baseline, variant))
     extremes = rare.extremes_of(sent, variant=variant, baseline=baseline)
-    without = None
-    if extremes:
-        log_without = ratios.log_cost_ratio(extremes.others, traffic, factor=factor)
-        without = log_without.estimate() if log_without else None
+    without = ratios.log_cost_ratio(extremes.others, traffic, factor=factor) if extremes else None
     sides = [check for check in answers if check.variant in (baseline, variant)]
     strange = [check.words for check in sides if check.is_the_targets is False]
     if strange:
@@ -231,17 +229,13 @@ def compare(
         variant_usd=weighted(blocks, traffic, variant, COST, price=price),
         judgement=judgement,
         reason=reason,
-        error=spread(log_ratio.parts) if log_ratio else None,
-        rare=_rare(judgement, ratio, extremes.sentence(without) if extremes else ""),
+        error=error,
+        rare=(extremes.sentence(without) if extremes else "")
+        + (rare.unseen(ratio) if ratio and judgement in _ON_COST else ""),
         floor=floor,
         reason_has_floor=bool(by_floor),
         likeness=likeness(outputs, output_pairs(equals, transcripts)),
     )
-
-
-def _rare(judgement: Judgement, ratio: Estimate | None, extremes: str) -> str:
-    """Return sentences on extreme requests, and for a decision, on what the sample may not show."""
-    return extremes + (rare.unseen(ratio) if ratio and judgement in _ON_COST else "")
 
 
 def _judged(
