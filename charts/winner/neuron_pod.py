@@ -1,11 +1,11 @@
 """The winner's pod, on Neuron devices or on a CPU.
 
-On Neuron devices it is the measured pod without the program `start` (which compiles, reports the
-server's state, may give up) and without the uploader (docs/decisions/0028-the-winner-elsewhere.md).
+On Neuron devices it is the measured pod without the uploader. Instead of the program `start`, which
+compiles, reports the state and may give up, an init container finds the compiled graphs
+(docs/decisions/0028-the-winner-elsewhere.md).
 
 On a CPU it has the measured flags and environment, but no resources and no node selector, which
-were not measured. The checkpoints, folders on the measuring machine, must be on a volume that the
-user makes.
+were not measured. The user makes the volume with the checkpoints, which were local folders.
 """
 
 import copy

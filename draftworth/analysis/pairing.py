@@ -87,7 +87,7 @@ def counting(pairs: Iterable[Pair]) -> tuple[Pair, ...]:
 def samples_of(
     blocks: Sequence[BlockResult], group: Group, variant: str
 ) -> list[tuple[Sample, RequestRecord]]:
-    """Return every request of a variant in a group, with its clusters as a `Sample` of value 0."""
+    """Return a variant's requests in a group as (`Sample` with clusters and value 0, request)."""
     own = group.blocks(blocks, variant)
     drawn = _are_drawn(block.case for block in own)
     return [

@@ -217,8 +217,8 @@ class Rounds(Plan):
                 yield self._next(stage, load, self._classes)
 
     def _more(self, stage: Stage) -> Iterator[Round]:
-        """Yield rounds, each at the load whose cost ratio has the widest interval. A group (class
-        and load) that is precise enough, or whose class has no budget left, gets no more."""
+        """Yield rounds. Each measures all open groups (class and load) of one load: the load of the
+        group with the widest interval. A group closes when it is precise or has no budget."""
         open_groups = self._groups
         changed = set(self.spec.loads)
         while True:

@@ -39,7 +39,7 @@ class ScratchSpace:
 
     @contextmanager
     def room_for(self, size_bytes: int) -> Iterator[Path]:
-        """Wait until `size_bytes` are free; yield an empty folder, which is deleted afterwards."""
+        """Wait for and reserve `size_bytes` of this space; yield an empty folder, later deleted."""
         with self._changed:
             self._changed.wait_for(lambda: self._free_bytes >= size_bytes)
             self._free_bytes -= size_bytes
