@@ -45,6 +45,7 @@ class Cell:
     """The known truth of planted runs, and the disturbances that are added to it.
 
     name: what is special about this cell, in words.
+    unseen: why a usual run does not show what is special; empty if it does.
     cost_ratio: the variant's cost divided by the baseline's, averaged over prompts.
     gains: (ratio, probability): each prompt's cost ratio is one of these; empty: log-normal.
     prompts: number in each case. drift: relative change of cost over a run. outliers: share of all
@@ -71,6 +72,7 @@ class Cell:
 
     cost_ratio: float
     name: str = ""
+    unseen: str = ""
     cases: int = 1
     prompts: int = 8
     spread: float = 0.2

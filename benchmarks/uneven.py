@@ -10,22 +10,26 @@ _EVEN = Cell(cost_ratio=1.0)
 _FOUR = replace(_EVEN, cases=4)
 # What prompts have in common is most of the error.
 _ALIKE = replace(_EVEN, spread=0.05)
+_FEW_STALLS = "64 to 256 requests meet no stall, or too few"
+_FEW_PROMPTS = "eight prompts often have none of that kind"
+_FEW_STARTS = "four starts often have none of that kind"
 
 
 @dataclass(frozen=True, kw_only=True)
 class World:
-    """A cell with uneven costs. in_data: whether the data of a usual run show the unevenness."""
+    """A cell with uneven costs. unseen: why a usual run does not show it."""
 
     name: str
     cell: Cell
-    in_data: bool = True
+    unseen: str = ""
 
     @property
     def cells(self) -> Iterator[Cell]:
         """`cell` twice: with a true cost ratio of 1 and with one of `BOUNDARY`."""
         for truth in (1.0, BOUNDARY):
             gains = tuple((ratio * truth, share) for ratio, share in self.cell.gains)
-            yield replace(self.cell, name=self.name, cost_ratio=truth, gains=gains)
+            cell = replace(self.cell, name=self.name, cost_ratio=truth, gains=gains)
+            yield replace(cell, unseen=self.unseen)
 
 
 def worlds() -> Iterator[World]:
@@ -92,8 +96,8 @@ def _of_requests() -> Iterator[World]:
 def _not_in_the_data() -> Iterator[World]:
     for share, times in ((0.02, 4), (0.01, 10), (0.005, 20)):
         cell = replace(_FOUR, stalls=(share, times))
-        yield World(name=f"{share:.1%} stall for {times} times", cell=cell, in_data=False)
+        yield World(name=f"{share:.1%} stall for {times} times", cell=cell, unseen=_FEW_STALLS)
     cell = replace(_EVEN, gains=((1 / 1.3, 0.9), (4 / 1.3, 0.1)))
-    yield World(name="10% of 8 prompts cost 4 times", cell=cell, in_data=False)
+    yield World(name="10% of 8 prompts cost 4 times", cell=cell, unseen=_FEW_PROMPTS)
     cell = replace(_ALIKE, cases=4, repetitions=4, slow_starts=(0.25, 1.2))
-    yield World(name="one start in four 20% slower", cell=cell, in_data=False)
+    yield World(name="one start in four 20% slower", cell=cell, unseen=_FEW_STARTS)
