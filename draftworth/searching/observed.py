@@ -79,10 +79,10 @@ def _variance(parts: Sequence[Sample], clusters: Sequence[Hashable]) -> float:
     if visits == len({*groups}):
         groups = [""] * len(parts)
         visits = len({*clusters})
-    own = {
-        name: fmean(p.value for p, g in zip(parts, groups, strict=True) if g == name)
-        for name in groups
-    }
+    values: dict[str, list[float]] = defaultdict(list)
+    for part, group in zip(parts, groups, strict=True):
+        values[group].append(part.value)
+    own = {group: fmean(of_group) for group, of_group in values.items()}
     sums: dict[Hashable, float] = defaultdict(float)
     for part, group, cluster in zip(parts, groups, clusters, strict=True):
         sums[cluster] += part.value - own[group]
