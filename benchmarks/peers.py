@@ -52,7 +52,7 @@ class UnavailableError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """The requests that a tool must send, and folders: for its own files, and of a tokenizer."""
+    """Says which requests a tool must send, and which folders hold its files and a tokenizer."""
 
     url: str
     streams: int

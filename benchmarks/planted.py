@@ -42,7 +42,7 @@ _BASELINE_S_PER_TOKEN, _TTFT_S, _TIMEOUT_S = 0.02, 0.2, 300.0
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """The known truth of planted runs, and the disturbances that are added to it.
+    """Holds the known truth of planted runs and the disturbances that are added to it.
 
     name: what is special about this cell, in words.
     unseen: why a usual run does not show what is special; empty if it does.

@@ -122,7 +122,7 @@ def acceptance_by_position(blocks: Iterable[BlockResult]) -> tuple[float, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class BreakEven:
-    """A variant's tokens per step, and `needed`: how many make it as fast as the baseline.
+    """Compares a variant's tokens per step with `needed`, which make it as fast as the baseline.
 
     step_s: median over requests of the mean step time. most: the most tokens a step can yield.
     """

@@ -131,7 +131,7 @@ def _are_drawn(cases: Iterable[str]) -> bool:
 def _place(
     prompt_class: str, case: str, prompt_id: str, repetition: str, number: int, *, drawn: bool
 ) -> Sample:
-    """Return a request's clusters. drawn: cases, not the prompts in each case, are the sample."""
+    """Return a request's clusters. drawn: the sample consists of cases, not of prompts in cases."""
     return Sample(
         stratum=prompt_class if drawn else f"{prompt_class}/{case}",
         prompt=case if drawn else f"{case}/{prompt_id}",

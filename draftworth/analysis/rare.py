@@ -1,4 +1,4 @@
-"""Rare events: extreme requests on which a verdict may depend, and what a sample cannot show.
+"""Finds the extreme requests of a comparison, and says which rare events a sample may miss.
 
 A server that stalls once in 200 requests for 20 times as long costs a tenth more. An interval from
 100 requests mostly does not reflect that, and no formula can cure it: of something that happens

@@ -110,7 +110,7 @@ def costs_by_load(card: StepCostCard, method: str) -> dict[Load, StepCosts]:
 
 
 def checked_serving(card: StepCostCard) -> ServingFacts:
-    """Return the card's serving facts; raise UserInputError if none, or if a latency is wrong."""
+    """Return the card's serving facts; raise UserInputError if it has none or a wrong latency."""
     if card.serving is None:
         raise UserInputError(
             f"card of run {card.run_id}: it does not say what served it; allowed: a card of a run "

@@ -30,7 +30,7 @@ SENTENCES: dict[str, list[str]] = DATA["sentences"]
 
 @dataclass(frozen=True, kw_only=True)
 class Example:
-    """A prompt, its answer, its case (kind of task), and whether its class is open-ended."""
+    """Holds a prompt, its answer, its case (kind of task) and whether its class is open-ended."""
 
     case: str
     prompt: str

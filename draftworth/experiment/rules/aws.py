@@ -20,7 +20,7 @@ _IMAGE = re.compile(
     r"(?::(?P<tag>[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}))?(?:@(?P<digest>sha256:[0-9a-f]{64}))?"
 )
 _MAX_IMAGE_LENGTH = 512
-# An access token of the model hub is longer than `hf_token`, which may be the name of a secret.
+# This matches access tokens of the model hub. `hf_token` is shorter, so a secret may be named so.
 _HUB_TOKEN = re.compile(r"hf_[A-Za-z0-9]{20,}")
 
 
