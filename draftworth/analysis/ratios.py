@@ -61,16 +61,12 @@ class LogRatio:
     def times(self, factor: float) -> LogRatio:
         return replace(self, value=self.value + math.log(factor))
 
-    def estimate(self, *, confidence: float = statistics.CONFIDENCE) -> statistics.Estimate:
-        return self.with_error(spread(self.parts), confidence=confidence)
+    def estimate(self) -> statistics.Estimate:
+        return self.with_error(spread(self.parts))
 
-    def with_error(
-        self, error: Spread | None, *, confidence: float = statistics.CONFIDENCE
-    ) -> statistics.Estimate:
+    def with_error(self, error: Spread | None) -> statistics.Estimate:
         """Return the ratio with its interval; error: of `parts`, if it is known already."""
-        return statistics.ratio_estimate(
-            self.value, error, samples=len(self.parts), confidence=confidence
-        )
+        return statistics.ratio_estimate(self.value, error, samples=len(self.parts))
 
     def beside(self, other: LogRatio) -> LogRatio:
         """Return this ratio / another ratio of the same run, with the same prompts and blocks."""
@@ -218,9 +214,7 @@ def share_ratio(price: Price | None, variant: str, baseline: str) -> float:
     return own / others if own and others else 1.0
 
 
-def ratio_of_typical(
-    pairs: Sequence[Pair], field: str, *, confidence: float = statistics.CONFIDENCE
-) -> statistics.Estimate | None:
+def ratio_of_typical(pairs: Sequence[Pair], field: str) -> statistics.Estimate | None:
     """Return the geometric mean of variant / baseline of one field, over pairs.
 
     A geometric mean depends less on single requests. None if no pair has the field.
@@ -234,7 +228,7 @@ def ratio_of_typical(
         return None
     mean = math.fsum(value for _, value in found) / len(found)
     parts = tuple(pair.sample((value - mean) / len(found)) for pair, value in found)
-    return LogRatio(value=mean, parts=parts).estimate(confidence=confidence)
+    return LogRatio(value=mean, parts=parts).estimate()
 
 
 def ratio_of_quantiles(
