@@ -154,10 +154,11 @@ Columns = Mapping[str, Callable[[Cell, Sequence[JudgedRun]], str]]
 
 
 def _judged(name: Judgement) -> Callable[[Cell, Sequence[JudgedRun]], str]:
-    def part(_: Cell, found: Sequence[JudgedRun]) -> str:
-        return f"{share([o.comparison.judgement == name for o in found]):.3f}"
+    return lambda _, found: f"{_share_of(name, found):.3f}"
 
-    return part
+
+def _share_of(name: Judgement, found: Sequence[JudgedRun]) -> float:
+    return share([o.comparison.judgement == name for o in found])
 
 
 def _coverage(cell: Cell, found: Sequence[JudgedRun]) -> float:
@@ -277,15 +278,11 @@ def _why_unseen(cell: Cell) -> str:
     return cell.unseen or (starts if few and (cell.between or cell.slots) else "")
 
 
-def _false(found: Sequence[JudgedRun]) -> float:
-    return share([o.comparison.judgement == "cheaper per token" for o in found])
-
-
 def _not_reached(results: Iterable[tuple[Cell, Sequence[JudgedRun]]]) -> Iterator[str]:
     """Yield each cell that does not reach what is asked; cells with a reason in one line."""
     known: Counter[str] = Counter()
     for cell, found in results:
-        covers, false = _coverage(cell, found), _false(found)
+        covers, false = _coverage(cell, found), _share_of("cheaper per token", found)
         if covers >= _LEAST_COVERAGE and false <= _MOST_FALSE.get(cell.cost_ratio, 1.0):
             continue
         if why := _why_unseen(cell):
@@ -300,7 +297,11 @@ def _not_reached(results: Iterable[tuple[Cell, Sequence[JudgedRun]]]) -> Iterato
 def _summary(results: Iterable[tuple[Cell, Sequence[JudgedRun]]]) -> str:
     general = [(cell, found) for cell, found in results if not _why_unseen(cell)]
     least = min(_coverage(cell, found) for cell, found in general)
-    false = [_false(found) for cell, found in general if cell.cost_ratio in _MOST_FALSE]
+    false = [
+        _share_of("cheaper per token", found)
+        for cell, found in general
+        if cell.cost_ratio in _MOST_FALSE
+    ]
     mean = sum(false) / len(false)
     return (
         f"Least coverage {least:.3f}. False `cheaper`: {mean:.3f} on average, {max(false):.3f} at "
