@@ -1,0 +1,45 @@
+"""Whether a Neuron driver and a Neuron runtime work together, by their versions.
+
+The driver comes with the node's image and the runtime with the serving image. If they do not fit,
+`nrt_init()` fails, and no server starts on the node.
+
+Source: AWS Neuron SDK, release notes of the runtime: driver 2.29 needs runtime 2.33 or later.
+"""
+
+import re
+from typing import Final
+
+# A driver from the first version on needs a runtime from the second version on.
+NEEDED_RUNTIMES: Final = (((2, 29), (2, 33)),)
+_VERSION = re.compile(r"(\d{1,4})\.(\d{1,4})(?:\.\d{1,12}){0,3}")
+
+
+def major_and_minor(version: str) -> tuple[int, int]:
+    """Return the first two numbers of a version such as 2.29.0.0.
+
+    Raises:
+        ValueError: the text is no version.
+    """
+    found = _VERSION.fullmatch(version)
+    if found is None:
+        raise ValueError(f"given {version!r}, allowed: a version such as 2.29.0.0")
+    return int(found[1]), int(found[2])
+
+
+def why_unfit(*, driver: str, runtime: str) -> str:
+    """Return why this driver refuses this runtime; empty if no known rule says so.
+
+    It raises ValueError if one of the two is no version.
+    """
+    has = major_and_minor(runtime)
+    for first_driver, first_runtime in NEEDED_RUNTIMES:
+        if major_and_minor(driver) >= first_driver and has < first_runtime:
+            return (
+                f"Neuron driver {driver} needs Neuron runtime {_text(first_runtime)} or later, and "
+                f"the serving image has runtime {runtime}"
+            )
+    return ""
+
+
+def _text(version: tuple[int, int]) -> str:
+    return ".".join(map(str, version))
