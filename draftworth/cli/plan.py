@@ -8,6 +8,7 @@ from pathlib import Path
 
 from draftworth.cli import plan_figures, plan_notes
 from draftworth.errors import UserInputError, counted, suggestion
+from draftworth.experiment.node_images import DriverAndRuntime
 from draftworth.planning import durations, prices, resolved, timeline
 from draftworth.planning.assumptions import OPTION, assumption_data
 from draftworth.serving.command import ModelPaths
@@ -56,6 +57,8 @@ def _plan_lines(
     yield f"release     {experiment.spec.release} (vLLM {release.vllm_version})"
     if release.image:
         yield f"image       {release.image}"
+    if isinstance(experiment, resolved.ResolvedNeuron):
+        yield f"node image  {DriverAndRuntime.of(experiment.spec).words}"
     yield ""
     yield from _variants_lines(experiment)
     yield from _workload_lines(experiment)

@@ -8,6 +8,7 @@ from draftworth.experiment import placement, variants
 from draftworth.experiment.aws import CapacityBlock
 from draftworth.experiment.catalog import catalog
 from draftworth.experiment.model import NeuronExperiment, variants_of
+from draftworth.experiment.node_images import DriverAndRuntime
 from draftworth.planning import assumptions, capacity_block, prices
 from draftworth.planning.resolved import ResolvedExperiment, ResolvedNeuron
 from draftworth.planning.timeline import BUDGET, DEADLINE, NODE_START, RunForecast
@@ -182,6 +183,7 @@ def _output_advice(experiment: ResolvedExperiment) -> Iterator[str]:
 def _aws_advice(spec: NeuronExperiment) -> Iterator[str]:
     for value in spec.aws.example_values():
         yield f"{value} is an example, which no account has: put your own in its place"
+    yield from _driver_advice(DriverAndRuntime.of(spec))
     if not spec.aws.admin_principal_arns:
         yield (
             "aws.admin_principal_arns is empty: nobody may use kubectl on the cluster; a run needs "
@@ -197,6 +199,15 @@ def _aws_advice(spec: NeuronExperiment) -> Iterator[str]:
         yield from _as_shipped_advice(spec)
     for model in spec.unpinned_models:
         yield f"{model} is not pinned to a commit: a branch or tag may move; give a commit"
+
+
+def _driver_advice(pair: DriverAndRuntime) -> Iterator[str]:
+    if pair.why_unfit:
+        fitting = next(pair.fitting_releases(), "one with an older driver")
+        yield (
+            f"aws.pins.node_release {pair.node_release or 'is left out'}: {pair.why_unfit}, so no "
+            f"server starts; pin {fitting}"
+        )
 
 
 def _head_advice(spec: NeuronExperiment) -> Iterator[str]:

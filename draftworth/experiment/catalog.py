@@ -102,6 +102,8 @@ class Release(StrictModel):
 
     platform: Platform
     image: str | None
+    runtime: str | None = None
+    """The version of the Neuron runtime in its image; None: not known, or it has none."""
     vllm_version: str
     dialect: str
     """The name of its command line in `serving/dialects.py`."""
@@ -164,12 +166,21 @@ class Accelerator(StrictModel):
         return devices * self.physical_cores_per_device // lnc
 
 
+class NodeImages(StrictModel):
+    """What is known about the releases of EKS's node images."""
+
+    drivers: dict[str, str]
+    """Release of the node images to the version of its Neuron driver, oldest first."""
+    sources: tuple[str, ...]
+
+
 class Catalog(StrictModel):
     """The content of `catalog.yaml`."""
 
     methods: dict[str, Method]
     unserved_methods: dict[str, UnservedMethod]
     releases: dict[str, Release]
+    node_images: NodeImages
     models: dict[str, ModelFacts]
     instances: dict[str, Accelerator]
 

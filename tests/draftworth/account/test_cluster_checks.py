@@ -13,6 +13,8 @@ from tests.draftworth.account import stubs
 
 pytestmark = [pytest.mark.emulator]
 
+UNPINNED = stubs.experiment(pins={})
+
 
 def running(*types: str) -> stubs.Answer:
     """Instances of four vCPUs each."""
@@ -121,7 +123,7 @@ def test_pins_that_are_pasted_are_pins_that_an_experiment_takes() -> None:
     pasted = offers.merged(
         [
             add_ons(stubs.situation(eks=all_add_ons())).paste,
-            node_image(stubs.situation(ssm=[release("1.35.6-20261112")] * 2)).paste,
+            node_image(stubs.situation(UNPINNED, ssm=[release("1.35.6-20261112")] * 2)).paste,
         ]
     )
     pins = stubs.experiment(pins=pasted["pins"]).spec.aws.pins

@@ -140,7 +140,7 @@ def test_a_stated_price_is_used_without_asking_and_again_says_how_to_have_anothe
 ) -> None:
     monkeypatch.setattr(price, "kept_price", None)
     told = ran("price", QWEN, *options)
-    assert "8.60 USD a node and hour of 2026-03-15" in told
+    assert "15.09 USD a node and hour of 2026-10-01" in told
     assert ("AWS was not asked" in told) is said
     assert ("next: delete aws.price from" in told) is said
 

@@ -241,6 +241,11 @@ LONG_AGO = put("aws", "price", "as_of", value=date(2020, 1, 1))
         ),
         (LONG_AGO, "note: aws.price is of 2020-01-01, which is ", both(LONG_AGO, block_of())),
         (LONG_AGO, "python -m draftworth price EXPERIMENT --again", both(LONG_AGO, block_of())),
+        (
+            put("aws", "pins", value={}),
+            "the serving image has runtime 2.28.23, so no server starts; pin 1.35.6-20260625",
+            both(),
+        ),
         (EXAMPLES, "note: aws.capacity.reservation_id cr-0123456789abcdef0 is an example", OWN),
         (EXAMPLES, "note: aws.admin_principal_arns arn:aws:iam::111122223333:role/Admin is", OWN),
         (EXAMPLES, "note: aws.load_generator_image 111122223333.dkr.ecr.us-east-2", OWN),
@@ -251,8 +256,8 @@ LONG_AGO = put("aws", "price", "as_of", value=date(2020, 1, 1))
         ),
         (
             block_of(hours=336),
-            "is less than the Capacity Block's 2889.60 USD, which are paid in any case",
-            both(block_of(), put("aws", "budget_usd", value=300)),
+            "is less than the Capacity Block's 5070.24 USD, which are paid in any case",
+            both(block_of(), put("aws", "budget_usd", value=400)),
         ),
     ],
 )
@@ -322,8 +327,8 @@ def test_two_small_nodes_are_charged_as_two(planned: Planned) -> None:
 
 
 def test_a_capacity_block_is_charged_whole_and_its_idle_part_told(planned: Planned) -> None:
-    text = planned(block_of(), put("aws", "budget_usd", value=300))
-    assert "206.40 USD for the Capacity Block, whole and in advance: 24 hours x 1 x 8.60" in text
+    text = planned(block_of(), put("aws", "budget_usd", value=400))
+    assert "362.16 USD for the Capacity Block, whole and in advance: 24 hours x 1 x 15.09" in text
     assert "aws.capacity.hours is not given: one day, the shortest" in text
     assert "stays idle" in line(text, "first run")
     assert "more runs on compiled graphs" in line(text, "would fit")
@@ -340,7 +345,7 @@ def test_variants_that_are_loaded_together_are_as_slow_as_the_slower_one(planned
 
 def test_a_limit_that_cuts_the_time_line_is_named_there(planned: Planned) -> None:
     slow = ("--assume", "compile_minutes=10..400")
-    text = planned(path=EXPERIMENTS / "qwen3-32b.yaml", with_=slow)
+    text = planned(put("aws", "budget_usd", value=900.0), with_=slow)
     assert "  aws.deadline_minutes ends the run in the worst case\n" in text
     assert "ends the run in the best case" not in text
     assert line(text, "* load baseline").split()[3:7] == ["48.6", "-", "1.8", "-"]
@@ -419,10 +424,10 @@ ROOM = both(put("aws", "deadline_minutes", value=9_000), put("aws", "budget_usd"
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("budget_usd", 2.5, "ends the search before the certain candidates are measured: even"),
-        ("budget_usd", 17.0, "may end the search with fewer candidates than are certain:"),
-        ("budget_usd", 50.0, "may end the search with fewer candidates than an average search has"),
-        ("budget_usd", 100.0, "may end the search before it ends by itself: the worst case costs"),
+        ("budget_usd", 4.5, "ends the search before the certain candidates are measured: even"),
+        ("budget_usd", 30.0, "may end the search with fewer candidates than are certain:"),
+        ("budget_usd", 90.0, "may end the search with fewer candidates than an average search has"),
+        ("budget_usd", 180.0, "may end the search before it ends by itself: the worst case costs"),
         ("deadline_minutes", 30, "ends the search before the certain candidates are measured"),
         ("deadline_minutes", 140, "may end the search with fewer candidates than are certain:"),
         ("deadline_minutes", 380, "may end the search with fewer candidates than an average"),

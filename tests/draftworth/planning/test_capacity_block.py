@@ -22,9 +22,9 @@ def whole_node_each(experiment: ResolvedNeuron) -> ResolvedNeuron:
 def test_a_block_is_paid_whole_and_a_day_where_the_file_does_not_say() -> None:
     block = PaidBlock.of(QWEN, bought())
     assert (block.hours, block.instances) == (24, 1)
-    assert block.usd == pytest.approx(24 * 8.60)
+    assert block.usd == pytest.approx(24 * 15.09)
     # The rest of a day, as it is sold too: 16:00 to 11:30.
-    assert PaidBlock.of(QWEN, bought(19.5)).usd == pytest.approx(19.5 * 8.60)
+    assert PaidBlock.of(QWEN, bought(19.5)).usd == pytest.approx(19.5 * 15.09)
 
 
 @pytest.mark.parametrize(

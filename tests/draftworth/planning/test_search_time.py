@@ -122,7 +122,7 @@ def test_a_stop_that_is_over_with_the_certain_candidates_lets_no_other_begin() -
 
 @pytest.mark.parametrize(
     ("stop", "minutes"),
-    [({"usd": 8.60 * 3}, 180), ({"usd": 8.60 * 3, "hours": 2}, 120), ({"hours": 4}, 240)],
+    [({"usd": 15.09 * 3}, 180), ({"usd": 15.09 * 3, "hours": 2}, 120), ({"hours": 4}, 240)],
 )
 def test_whichever_stop_is_first_counts(stop: dict[str, float], minutes: float) -> None:
     assert present(run(stopped(**stop)).search).stop_minutes == pytest.approx(minutes)

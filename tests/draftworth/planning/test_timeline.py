@@ -41,7 +41,7 @@ def run(
 
 
 def test_an_example_by_hand() -> None:
-    """Qwen3-32B (61.0 GiB) with a draft of 3.8 GiB, 600 tokens, 4 at once, 8 cases, 8.60 USD/h."""
+    """Qwen3-32B (61.0 GiB) with a draft of 3.8 GiB, 600 tokens, 4 at once, 8 cases, 15.09 USD/h."""
     first = run()
 
     spans = first.limited.best.spans
@@ -64,9 +64,9 @@ def test_an_example_by_hand() -> None:
     # 5 + 4 + 30 + 2.08 + 36 + 5; at most eight rounds: 144 instead of 36.
     assert first.billed_minutes.best == pytest.approx(82.08)
     assert first.billed_minutes.worst == pytest.approx(190.08)
-    assert first.usd(first.billed_minutes).best == pytest.approx(82.08 / 60 * 8.60)
-    assert first.usd(first.billed_minutes).best == pytest.approx(11.7648)
-    assert first.usd(first.billed_minutes).worst == pytest.approx(27.2448)
+    assert first.usd(first.billed_minutes).best == pytest.approx(82.08 / 60 * 15.09)
+    assert first.usd(first.billed_minutes).best == pytest.approx(20.64312)
+    assert first.usd(first.billed_minutes).worst == pytest.approx(47.80512)
 
 
 def test_a_second_run_neither_stages_nor_compiles() -> None:
@@ -97,14 +97,14 @@ def test_the_deadline_counts_from_the_deploy_and_ends_what_is_billed() -> None:
 
 
 def test_the_budget_counts_from_the_launch() -> None:
-    first = run(limited(QWEN, budget_usd=8.60 * 2))
+    first = run(limited(QWEN, budget_usd=15.09 * 2))
 
     # Two hours, and 5 minutes until the node is gone.
     assert first.limited.worst.ended_by == timeline.BUDGET
     assert first.billed_minutes.worst == pytest.approx(120 + 5)
     # It may be noticed late.
     late = BY_HAND.replaced(["budget_delay_minutes=0..3"])
-    first = run(limited(QWEN, budget_usd=8.60 * 2), assumed=late)
+    first = run(limited(QWEN, budget_usd=15.09 * 2), assumed=late)
     assert first.billed_minutes.worst == pytest.approx(120 + 5 + 3)
 
 
@@ -154,14 +154,14 @@ def test_a_control_starts_a_server_and_measures_the_baseline_twice() -> None:
 
 def test_several_nodes_cost_several_times_as_much() -> None:
     whole = QWEN.spec.serving.model_copy(update={"slot_devices": 16})
-    two = changed(QWEN, serving=whole)
+    two = limited(changed(QWEN, serving=whole), budget_usd=100)
     assert two.placement.nodes == 2
 
     assert run(two).billed_minutes == run().billed_minutes
     minutes = Bounds(60, 120)
-    assert run(two).usd(minutes) == Bounds(2 * 8.60, 4 * 8.60)
+    assert run(two).usd(minutes) == Bounds(2 * 15.09, 4 * 15.09)
     # Two hours of two nodes.
-    assert run(limited(two, budget_usd=8.60 * 4)).billed_minutes.worst == pytest.approx(120 + 5)
+    assert run(limited(two, budget_usd=15.09 * 4)).billed_minutes.worst == pytest.approx(120 + 5)
 
 
 @st.composite

@@ -1,0 +1,82 @@
+"""Whether the Neuron driver of a node image works with the Neuron runtime of a serving image."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from draftworth.experiment.catalog import catalog
+from draftworth.experiment.model import NeuronExperiment
+from draftworth.neuron_versions import why_unfit
+
+# Words for whether a driver and a runtime work together.
+FITS: Final = "they fit"
+DOES_NOT_FIT: Final = "they do not fit"
+NOT_KNOWN: Final = "it is not known whether they fit"
+
+
+@dataclass(frozen=True)
+class DriverAndRuntime:
+    """The Neuron driver of a release of the node images, and the runtime of a serving image.
+
+    node_release: None: the newest one, which a deploy takes if none is pinned.
+    runtime: None: not known.
+    """
+
+    node_release: str | None
+    runtime: str | None
+
+    @classmethod
+    def of(cls, spec: NeuronExperiment, node_release: str | None = None) -> "DriverAndRuntime":
+        """Return those of an experiment, by default with the node release that it pins."""
+        return cls(node_release or spec.aws.pins.node_release, spec.release_facts.runtime)
+
+    @property
+    def driver_is_known(self) -> bool:
+        return self.node_release in catalog().node_images.drivers
+
+    @property
+    def least_driver(self) -> str | None:
+        """Return the driver, or for a release that is not known, the oldest that it can have.
+
+        A release has the newest driver of its day, so it is no older than that of earlier releases.
+        """
+        known = [
+            driver
+            for release, driver in catalog().node_images.drivers.items()
+            if self.node_release is None or _day(release) <= _day(self.node_release)
+        ]
+        return known[-1] if known else None
+
+    @property
+    def why_unfit(self) -> str:
+        """Return why no server starts with these versions; empty if no known rule says so."""
+        if self.least_driver is None or self.runtime is None:
+            return ""
+        return why_unfit(driver=self.least_driver, runtime=self.runtime)
+
+    @property
+    def judgement(self) -> str:
+        if self.why_unfit:
+            return DOES_NOT_FIT
+        return FITS if self.driver_is_known and self.runtime else NOT_KNOWN
+
+    @property
+    def words(self) -> str:
+        release = self.node_release or "none pinned, so a deploy takes EKS's newest"
+        later = "" if self.driver_is_known else " or later"
+        driver = f"{self.least_driver}{later}" if self.least_driver else "of an unknown version"
+        return (
+            f"{release}: Neuron driver {driver}; serving image: Neuron runtime "
+            f"{self.runtime or 'of an unknown version'}; {self.judgement}"
+        )
+
+    def fitting_releases(self) -> Iterator[str]:
+        """Yield the known node releases whose driver fits the runtime, newest first."""
+        for release in reversed(catalog().node_images.drivers):
+            if DriverAndRuntime(release, self.runtime).judgement == FITS:
+                yield release
+
+
+def _day(node_release: str) -> str:
+    """Return the day in a release such as 1.35.6-20260714."""
+    return node_release.rpartition("-")[2]
