@@ -136,7 +136,7 @@ def paste_lines(answers: Iterable[tuple[str, CheckResult]]) -> Iterator[str]:
     """Yield, as YAML, the values that can be copied into the experiment file."""
     if paste := offers.merged(result.paste for _, result in answers):
         yield ""
-        yield "# What a deploy gets today. In the experiment, later deploys get the same:"
+        yield "# What a deploy should get today. In the experiment, later deploys get the same:"
         yield from offers.yaml_lines(paste)
 
 

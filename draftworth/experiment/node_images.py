@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Self
 
 from draftworth.experiment.catalog import catalog
 from draftworth.experiment.model import NeuronExperiment
@@ -26,9 +26,12 @@ class DriverAndRuntime:
     runtime: str | None
 
     @classmethod
-    def of(cls, spec: NeuronExperiment, node_release: str | None = None) -> "DriverAndRuntime":
-        """Return those of an experiment, by default with the node release that it pins."""
-        return cls(node_release or spec.aws.pins.node_release, spec.release_facts.runtime)
+    def of(cls, spec: NeuronExperiment, todays: str | None = None) -> Self:
+        """Return those of an experiment.
+
+        todays: the node release that a deploy takes if the experiment pins none.
+        """
+        return cls(spec.aws.pins.node_release or todays, spec.release_facts.runtime)
 
     @property
     def driver_is_known(self) -> bool:

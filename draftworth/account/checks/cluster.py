@@ -15,6 +15,7 @@ from draftworth.experiment.aws import (
     Aws,
     second_zone,
 )
+from draftworth.experiment.node_images import FITS, DriverAndRuntime
 
 # Ids of the zones in which EKS accepts no control-plane subnet; the names of zones differ from
 # account to account (Amazon EKS User Guide, VPC and subnet requirements).
@@ -142,34 +143,67 @@ def _major(version: str) -> int:
 
 
 def node_image(situation: check.Situation) -> check.CheckResult:
-    """Check that accelerator and CPU nodes get the same release of the EKS node images today."""
-    releases = {image: _release(situation, image) for image in NODE_IMAGES}
-    told = ", ".join(f"{image} {release or 'unknown'}" for image, release in releases.items())
-    if not all(releases.values()):
-        return check.warned(
-            f"EKS names no release of Amazon Linux 2023 in {situation.region}: {told}",
-            "nothing, if the region has EKS: a deploy takes what it has",
-        )
+    """Check the release of the EKS node images: its Neuron driver, and that all nodes get it."""
     pinned = situation.experiment.spec.aws.pins.node_release
-    if pinned:
-        return check.passed(f"pinned to {pinned}; today's: {told}")
-    oldest = min(releases.values(), key=_numbers)
-    if len(set(releases.values())) > 1:
-        return check.warned(
-            f"the releases of the accelerator and the CPU nodes differ today: {told}",
-            f"nothing, or pin {oldest}, the older one",
-            paste={"pins": {"node_release": oldest}},
+    releases = {image: _todays_release(situation, image) for image in NODE_IMAGES}
+    todays = min(releases.values(), key=_numbers) if all(releases.values()) else None
+    pair = DriverAndRuntime.of(situation.experiment.spec, todays)
+    told = ", ".join(f"{image} {release or 'unknown'}" for image, release in releases.items())
+    found = f"{pair.words}; today's: {told}"
+    doubt = _pin_doubt(situation, pinned) if pinned else _todays_doubt(situation, releases)
+    if pair.judgement == FITS and not doubt:
+        how = "pinned to" if pinned else "a deploy today gets"
+        return check.passed(f"{how} {found}", paste={} if pinned else _pin(todays))
+    fitting = next((r for r in pair.fitting_releases() if _is_there(situation, r)), None)
+    if pair.why_unfit:
+        return check.failed(
+            f"{found}: {pair.why_unfit}",
+            f"set aws.pins.node_release to {fitting}"
+            if fitting
+            else "choose a later `release`: EKS has no node image that is known to fit this one",
+            paste=_pin(fitting),
         )
-    return check.passed(f"a deploy today gets {oldest}", paste={"pins": {"node_release": oldest}})
+    next_step = f"nothing, or pin {fitting}" if fitting else "nothing: no other is known to fit"
+    return check.warned(f"{doubt}: {found}" if doubt else found, next_step, paste=_pin(fitting))
 
 
-def _release(situation: check.Situation, image: str) -> str:
+def _pin(release: str | None) -> dict[str, Any]:
+    return {"pins": {"node_release": release}} if release else {}
+
+
+def _pin_doubt(situation: check.Situation, pinned: str) -> str:
+    if _is_there(situation, pinned):
+        return ""
+    return "EKS names no image of the pinned release, and may refuse it"
+
+
+def _todays_doubt(situation: check.Situation, releases: Mapping[str, str]) -> str:
+    if not all(releases.values()):
+        return f"EKS does not name every release of Amazon Linux 2023 in {situation.region}"
+    if len(set(releases.values())) > 1:
+        return "the releases of the accelerator and the CPU nodes differ today"
+    return ""
+
+
+def _todays_release(situation: check.Situation, image: str) -> str:
+    value = _parameter(situation, f"{image}/recommended/release_version")
+    return value if _RELEASE.fullmatch(value) else ""
+
+
+def _is_there(situation: check.Situation, release: str) -> bool:
+    """Return whether EKS has the Neuron image of a release.
+
+    Its public parameter has the image's name; Karpenter finds pinned images so (AL2023, alias).
+    """
+    version, day = situation.experiment.spec.aws.kubernetes_version, release.rpartition("-")[2]
+    name = f"amazon-eks-node-al2023-x86_64-neuron-{version}-v{day}"
+    return bool(_parameter(situation, f"neuron/{name}/image_id"))
+
+
+def _parameter(situation: check.Situation, path: str) -> str:
+    """Return a public parameter of the images of Amazon Linux 2023; empty if there is none."""
     version = situation.experiment.spec.aws.kubernetes_version
-    name = (
-        f"/aws/service/eks/optimized-ami/{version}/amazon-linux-2023/x86_64/{image}/recommended/"
-        "release_version"
-    )
+    name = f"/aws/service/eks/optimized-ami/{version}/amazon-linux-2023/x86_64/{path}"
     doing = f"read the SSM parameter {name}"
     answer = situation.here.ask(doing, "ssm", "get_parameter", "ParameterNotFound", Name=name)
-    value = answer["Parameter"]["Value"] if answer else ""
-    return value if _RELEASE.fullmatch(value) else ""
+    return str(answer["Parameter"]["Value"]) if answer else ""

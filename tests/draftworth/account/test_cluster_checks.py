@@ -1,5 +1,7 @@
 """Zones of the control plane, CPU nodes, add-ons and node images."""
 
+import dataclasses
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,8 +14,6 @@ from draftworth.experiment.aws import ADD_ONS, CPU_INSTANCE_TYPE, S3_ADD_ON
 from tests.draftworth.account import stubs
 
 pytestmark = [pytest.mark.emulator]
-
-UNPINNED = stubs.experiment(pins={})
 
 
 def running(*types: str) -> stubs.Answer:
@@ -123,11 +123,13 @@ def test_pins_that_are_pasted_are_pins_that_an_experiment_takes() -> None:
     pasted = offers.merged(
         [
             add_ons(stubs.situation(eks=all_add_ons())).paste,
-            node_image(stubs.situation(UNPINNED, ssm=[release("1.35.6-20261112")] * 2)).paste,
+            node_image(
+                stubs.situation(stubs.experiment(EAGLE3), ssm=[release("1.35.6-20260714")] * 2)
+            ).paste,
         ]
     )
     pins = stubs.experiment(pins=pasted["pins"]).spec.aws.pins
-    assert pins.node_release == "1.35.6-20261112"
+    assert pins.node_release == "1.35.6-20260714"
     assert set(pins.add_ons) == set(ADD_ONS)
 
 
@@ -158,28 +160,65 @@ def test_an_add_on_without_a_default_for_this_kubernetes_fails(none: stubs.Answe
     assert "no default version of kube-proxy" in result.found
 
 
-SAME, LATER, PIN = "1.35.6-20261112", "1.35.10-20261119", "1.35.2-20260901"
-NO_RELEASE = stubs.Answer(method="get_parameter", error="ParameterNotFound")
+# Drivers 2.28.0.0 and 2.29.0.0; those of later releases are not known, but are no older.
+FITTING, NEWER, LATER = "1.35.6-20260625", "1.35.6-20260714", "1.35.10-20261119"
+NO_PARAMETER = stubs.Answer(method="get_parameter", error="ParameterNotFound")
+IMAGE = release("ami-0123")
+EAGLE3 = "llama-3.1-8b-eagle3"  # its runtime is 2.34.10; that of the published experiment 2.28.23
 
 
 @pytest.mark.parametrize(
-    ("second", "pinned", "status", "found", "pin"),
+    ("name", "pinned", "answers", "status", "found", "pin"),
     [
-        (release(SAME), None, "pass", f"a deploy today gets {SAME}", SAME),
-        (release(LATER), None, "warn", "differ today", SAME),
-        (release("ami-0123"), None, "warn", "standard unknown", None),
-        (NO_RELEASE, None, "warn", "standard unknown", None),
-        (release(SAME), PIN, "pass", f"pinned to {PIN}; today's: neuron {SAME}", None),
+        # The published experiment: as it is shipped, without a pin, and with one that does not fit.
+        ("qwen3-32b", FITTING, [LATER, LATER, IMAGE], "pass", f"pinned to {FITTING}", None),
+        ("qwen3-32b", None, [LATER, LATER, IMAGE], "fail", f"{LATER}: Neuron driver 2.29", FITTING),
+        ("qwen3-32b", NEWER, [LATER, LATER, IMAGE, IMAGE], "fail", "needs Neuron runt", FITTING),
+        ("qwen3-32b", None, [None, None, IMAGE], "fail", "neuron unknown", FITTING),
+        # EKS no longer has the newest one that fits, or any.
+        ("qwen3-32b", None, [LATER, LATER, None, IMAGE], "fail", "not fit", "1.35.6-20260618"),
+        ("qwen3-32b", None, [LATER, LATER, *[None] * 3], "fail", "not fit", None),
+        ("qwen3-32b", FITTING, [LATER, LATER, *[None] * 4], "warn", "may refuse it", None),
+        # A runtime that no known driver refuses.
+        (EAGLE3, None, [NEWER, NEWER], "pass", f"a deploy today gets {NEWER}", NEWER),
+        (EAGLE3, None, [LATER, LATER, IMAGE], "warn", "it is not known whether they fit", NEWER),
+        (EAGLE3, None, [LATER, NEWER, IMAGE], "warn", "differ today", NEWER),
+        (EAGLE3, None, [NEWER, "ami-0123", IMAGE], "warn", "standard unknown", NEWER),
+        (EAGLE3, LATER, [LATER, LATER, IMAGE, IMAGE], "warn", "it is not known whether", NEWER),
     ],
 )
-def test_the_node_images_release_comes_as_a_pin_unless_one_is_set(
-    second: stubs.Answer, pinned: str | None, status: str, found: str, pin: str | None
+def test_the_newest_node_release_that_fits_the_image_comes_as_a_pin(
+    name: str,
+    pinned: str | None,
+    answers: list[Any],
+    status: str,
+    found: str,
+    pin: str | None,
 ) -> None:
-    given = stubs.experiment(pins={"node_release": pinned})
-    result = node_image(stubs.situation(given, ssm=[release(SAME), second]))
+    asked = [release(one) if isinstance(one, str) else one or NO_PARAMETER for one in answers]
+    given = stubs.experiment(name, pins={"node_release": pinned})
+    result = node_image(stubs.situation(given, ssm=asked))
     assert result.status == status
     assert found in result.found
     assert result.paste == ({"pins": {"node_release": pin}} if pin else {})
+    assert status == "pass" or not pin or result.next_step.endswith(pin)
+
+
+def test_a_pinned_release_is_asked_for_by_the_name_of_its_image() -> None:
+    asked: list[str] = []
+
+    def answer(**given: str) -> Any:
+        asked.append(given["Name"])
+        return {"Parameter": {"Value": LATER}}
+
+    here: Any = SimpleNamespace(get_parameter=answer)
+    node_image(dataclasses.replace(stubs.situation(), clients=lambda *_: here))
+    images = "/aws/service/eks/optimized-ami/1.35/amazon-linux-2023/x86_64"
+    assert asked == [
+        f"{images}/neuron/recommended/release_version",
+        f"{images}/standard/recommended/release_version",
+        f"{images}/neuron/amazon-eks-node-al2023-x86_64-neuron-1.35-v20260625/image_id",
+    ]
 
 
 def test_pins_of_several_checks_become_one_piece_of_yaml() -> None:

@@ -202,7 +202,7 @@ def test_what_can_be_taken_over_stands_below_the_table_as_yaml() -> None:
     answers = [("a check", passed("it is so", paste={"pins": pin})) for pin in pins]
     assert list(paste_lines(answers)) == [
         "",
-        "# What a deploy gets today. In the experiment, later deploys get the same:",
+        "# What a deploy should get today. In the experiment, later deploys get the same:",
         "aws:",
         "  pins:",
         "    add_ons:",
