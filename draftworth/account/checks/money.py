@@ -9,6 +9,9 @@ from draftworth.planning.timeline import forecast
 
 # The relative difference between the experiment's and the zone's Spot price without a warning.
 SPOT_PRICE_TOLERANCE = 0.2
+# A price that is older than this, and so far below the current one, makes the budget a wrong limit.
+OLD_PRICE_DAYS = 30
+MUCH_HIGHER = 1.25
 
 
 def price_date(situation: Situation) -> CheckResult:
@@ -49,16 +52,24 @@ def spot_price(situation: Situation) -> CheckResult:
             "zones and other capacity",
         )
     price = prices[situation.zone]
-    found = f"{price.now:.2f} USD in {situation.zone} now"
+    today = situation.now.date()
+    found = f"{price.now:.2f} USD in {situation.zone} on {today.isoformat()}"
     if aws.price is None:
         return passed(found)
-    found += f", aws.price {aws.price.usd_per_hour:.2f}"
-    if abs(price.now / aws.price.usd_per_hour - 1) <= SPOT_PRICE_TOLERANCE:
+    found += f", aws.price {aws.price.usd_per_hour:.2f} of {aws.price.as_of.isoformat()}"
+    times = price.now / aws.price.usd_per_hour
+    if abs(times - 1) <= SPOT_PRICE_TOLERANCE:
         return passed(found)
-    today = situation.now.date()
     new = {"usd_per_hour": price.now, "as_of": today, "source": price.source}
     next_step = f"set aws.price to {price.now:.2f} of {today.isoformat()}"
-    return warned(found, next_step, paste={"price": new})
+    if times <= MUCH_HIGHER or (today - aws.price.as_of).days <= OLD_PRICE_DAYS:
+        return warned(found, next_step, paste={"price": new})
+    return failed(
+        f"{found}: with it aws.budget_usd {aws.budget_usd:.2f} ends the nodes after "
+        f"{aws.budget_usd * times:.2f} USD",
+        f"{next_step}, and aws.budget_usd to what you want to spend",
+        paste={"price": new},
+    )
 
 
 def budget(situation: Situation) -> CheckResult:

@@ -93,11 +93,22 @@ def test_an_example_value_fails_until_it_is_replaced() -> None:
 
 
 @pytest.mark.parametrize(
-    ("now", "status"), [("10.00", "pass"), ("11.90", "pass"), ("12.50", "warn"), ("7.50", "warn")]
+    ("now", "days", "status"),
+    [
+        ("10.00", 0, "pass"),
+        ("11.90", 99, "pass"),
+        ("12.50", 99, "warn"),
+        ("7.50", 99, "warn"),
+        ("12.51", 30, "warn"),
+        ("12.51", 31, "fail"),
+    ],
 )
-def test_the_newest_spot_price_of_the_zone_is_near_the_experiments(now: str, status: str) -> None:
+def test_the_newest_spot_price_of_the_zone_is_near_the_experiments(
+    now: str, days: int, status: str
+) -> None:
     answers = [spot(us_east_2c=[now, "99.0"])]
-    assert spot_price(situation(experiment(price=price()), ec2=answers)).status == status
+    dated = price(as_of=NOW.date() - timedelta(days=days))
+    assert spot_price(situation(experiment(price=dated), ec2=answers)).status == status
     assert spot_price(situation(ec2=[spot()])).status == "warn"
     assert spot_price(situation(experiment("llama-3.1-8b-eagle3"))).status == "skip"
 
@@ -108,6 +119,14 @@ def test_a_spot_price_that_moved_comes_ready_to_paste() -> None:
     assert (moved["usd_per_hour"], moved["as_of"]) == (12.5, NOW.date())
     assert "9.00 to 12.50 in 7 days" in moved["source"]
     assert spot_price(situation(given, ec2=[spot(us_east_2c=["10.10"])])).paste == {}
+
+
+def test_an_old_price_that_is_too_low_is_told_with_what_a_budget_would_cost() -> None:
+    given = experiment(price=price(usd_per_hour=8.6, as_of="2026-03-15"), budget_usd=60)
+    result = spot_price(situation(given, ec2=[spot(us_east_2c=["15.09"])]))
+    assert "15.09 USD in us-east-2c on 2026-11-21, aws.price 8.60 of 2026-03-15" in result.found
+    assert result.found.endswith("aws.budget_usd 60.00 ends the nodes after 105.28 USD")
+    assert result.paste["price"]["usd_per_hour"] == 15.09
 
 
 def test_without_a_price_the_checks_say_how_to_get_one_and_the_budget_is_not_judged() -> None:
