@@ -204,10 +204,8 @@ def block(
     } | other
 
 
-def blocks(*offerings: dict[str, Any], next_token: str = "") -> Answer:
-    response: dict[str, Any] = {"CapacityBlockOfferings": list(offerings)}
-    if next_token:
-        response["NextToken"] = next_token
+def blocks(*offerings: dict[str, Any]) -> Answer:
+    response = {"CapacityBlockOfferings": list(offerings)}
     return Answer(method="describe_capacity_block_offerings", response=response)
 
 

@@ -49,23 +49,6 @@ def test_an_error_says_what_was_tried_where_and_what_to_do(
     assert told.exit_code == 1
 
 
-def test_the_original_error_is_the_cause() -> None:
-    with pytest.raises(clients.DeniedError) as caught, clients.explained("list", region=REGION):
-        raise answer("AccessDenied")
-    assert isinstance(caught.value.__cause__, ClientError)
-
-
-def test_what_is_no_error_of_botocore_passes_through() -> None:
-    with pytest.raises(KeyError), clients.explained("list", region=REGION):
-        raise KeyError("a mistake of ours is not AWS's")
-
-
-def test_a_profile_that_does_not_exist_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AWS_PROFILE", "nobody")
-    with pytest.raises(clients.AwsError, match="nobody"):
-        clients.client("s3", REGION)
-
-
 def test_a_missing_thing_is_none_and_other_errors_are_raised() -> None:
     def call(code: str) -> None:
         raise answer(code)

@@ -5,7 +5,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import yaml
 from moto import mock_aws
 
 from draftworth.account.checks.cluster import add_ons, control_plane_zones, cpu_nodes, node_image
@@ -219,17 +218,3 @@ def test_a_pinned_release_is_asked_for_by_the_name_of_its_image() -> None:
         f"{images}/standard/recommended/release_version",
         f"{images}/neuron/amazon-eks-node-al2023-x86_64-neuron-1.35-v20260625/image_id",
     ]
-
-
-def test_pins_of_several_checks_become_one_piece_of_yaml() -> None:
-    parts: list[dict[str, Any]] = [
-        {"pins": {"add_ons": {"vpc-cni": "v1.20.4"}}},
-        {},
-        {"pins": {"node_release": "1.35.6-20261112"}, "region": "us-east-2"},
-    ]
-    lines = list(offers.yaml_lines(offers.merged(parts)))
-    assert lines[:3] == ["aws:", "  pins:", "    add_ons:"]
-    assert yaml.safe_load("\n".join(lines))["aws"] == {
-        "pins": {"add_ons": {"vpc-cni": "v1.20.4"}, "node_release": "1.35.6-20261112"},
-        "region": "us-east-2",
-    }

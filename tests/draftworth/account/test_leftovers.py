@@ -253,15 +253,6 @@ def test_what_costs_by_the_hour_is_told_by_the_month() -> None:
     assert usd["volume"] == pytest.approx(100 * 0.08)
 
 
-def test_standing_prices_have_the_names_that_are_asked_for() -> None:
-    assert resource_kinds.monthly_usd("EKS control plane")
-    assert resource_kinds.monthly_usd("NAT gateway")
-    assert resource_kinds.monthly_usd("m7i.xlarge")
-    assert resource_kinds.monthly_usd("u-12tb1.112xlarge") is None
-    assert resource_kinds.monthly_usd("public_ipv4") == pytest.approx(3.65)
-    assert resource_kinds.oldest_price().year >= 2024
-
-
 def test_interfaces_that_lambda_holds_are_waited_for() -> None:
     lambdas = {"Status": "in-use", "Description": "AWS Lambda VPC ENI-draftworth"}
     interfaces = [

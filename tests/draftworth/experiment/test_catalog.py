@@ -28,11 +28,6 @@ def test_window_semantics_differ_between_releases(
     assert facts.max_tokens_per_step(window) == most
 
 
-@pytest.mark.parametrize(("lnc", "cores"), [(1, 64), (2, 32)])
-def test_eight_devices_have_so_many_logical_cores(lnc: int, cores: int) -> None:
-    assert catalog().instances["trn2.48xlarge"].logical_cores(devices=8, lnc=lnc) == cores
-
-
 def test_every_fact_has_a_source_and_every_neuron_release_an_image() -> None:
     for name, release in catalog().releases.items():
         assert release.sources, name
@@ -42,12 +37,6 @@ def test_every_fact_has_a_source_and_every_neuron_release_an_image() -> None:
         if release.image:
             assert release.vllm_version in release.image
             assert name.removeprefix("neuron-").partition("-")[0] in release.image
-
-
-def test_only_0_29_serves_dflash_and_names_the_backend_whose_traces_are_kept() -> None:
-    serving = {n: r for n, r in catalog().releases.items() if "dflash" in r.methods}
-    assert [*serving] == ["neuron-2.33.0"]
-    assert serving["neuron-2.33.0"].environment == {"VLLM_NEURON_BACKEND": "neuron_native"}
 
 
 def test_vllm_neuron_runs_with_two_physical_cores_in_a_logical_one() -> None:

@@ -41,10 +41,6 @@ def test_what_was_looked_up_is_the_price_with_its_date_and_source(
     assert [v.artifact_key for v in priced.variants] == [v.artifact_key for v in unpriced.variants]
 
 
-def test_the_files_own_price_is_not_replaced() -> None:
-    assert prices.with_looked_up_price(resolved(), {KEY: SPOT}.get) is resolved()
-
-
 def test_a_price_is_of_one_type_zone_and_way_of_buying(unpriced: ResolvedNeuron) -> None:
     assert prices.price_key(unpriced) == KEY
     others = (

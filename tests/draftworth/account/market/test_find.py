@@ -94,15 +94,6 @@ def test_a_block_costs_its_whole_price_and_spot_the_hours_of_the_plan() -> None:
     assert prices["capacity_block"] == pytest.approx(35.76)
 
 
-def test_blocks_of_every_page_are_offered() -> None:
-    pages = (
-        blocks(block("us-east-2b", "858.24"), next_token="more"),
-        blocks(block("us-east-2c", "870.00")),
-    )
-    found = only_ohio(*pages, spot())
-    assert [offer.usd_per_node_hour * 24 for offer in found.offers] == pytest.approx([858.24, 870])
-
-
 def test_a_block_is_asked_for_in_lengths_and_numbers_of_nodes_that_are_sold() -> None:
     """Whole days, then whole weeks; forty minutes of them are not the plan's."""
     said: list[tuple[int, int]] = []
