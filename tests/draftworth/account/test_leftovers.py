@@ -322,13 +322,6 @@ def test_the_table_names_functions_and_prices_that_exist_and_each_of_them() -> N
     assert [usd for usd in named("usd") if resource_kinds.monthly_usd(usd) is None] == []
 
 
-def test_no_two_rows_are_of_one_kind_or_arn_type() -> None:
-    names = [row.kind for row in resource_kinds.kinds()]
-    covered = [row.covers for row in resource_kinds.kinds() if row.covers]
-    assert len(names) == len(set(names))
-    assert len(covered) == len(set(covered))
-
-
 def test_an_arn_is_read_as_kind_and_id() -> None:
     start = "us-east-2:111122223333"
     for arn, parts in {

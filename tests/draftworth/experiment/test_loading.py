@@ -7,9 +7,8 @@ import pytest
 from draftworth.errors import ExperimentError, UserInputError
 from draftworth.experiment.catalog import catalog
 from draftworth.experiment.loading import load_experiment
-from draftworth.experiment.model import LocalExperiment, NeuronExperiment, loads_of
+from draftworth.experiment.model import loads_of
 from draftworth.experiment.rules.aws import is_pinned_image
-from tests.conftest import ROOT
 from tests.support.experiments import both, drop, put, write_experiment
 
 
@@ -79,19 +78,6 @@ def test_a_file_that_is_not_there_is_answered_with_those_that_are(tmp_path: Path
 
     with pytest.raises(UserInputError, match=r"no such experiment file.*mine\.yaml"):
         load_experiment(tmp_path / "other.yaml")
-
-
-def test_every_shipped_experiment_loads() -> None:
-    # By name: a user's own files may lie beside them.
-    shipped = {
-        "llama-3.1-8b-eagle3": NeuronExperiment,
-        "qwen3-32b": NeuronExperiment,
-        "qwen3-32b-search": NeuronExperiment,
-        "rehearsal": LocalExperiment,
-        "rehearsal-search": LocalExperiment,
-    }
-    for name, kind in shipped.items():
-        assert type(load_experiment(ROOT / "experiments" / f"{name}.yaml").spec) is kind
 
 
 @pytest.mark.parametrize(

@@ -43,12 +43,6 @@ def test_nodes_needed(tmp_path: Path, variants: int, slot_devices: int, nodes: i
     assert {placement.node_share(slot) for slot in placement.slots} == {slot_devices / 16}
 
 
-def test_one_device_a_node_is_one_node_a_variant() -> None:
-    placement = experiments.on_small_nodes(experiments.resolved("llama-3.1-8b-eagle3")).placement
-    assert (placement.nodes, placement.slots_a_node) == (2, 1)
-    assert [placement.node_share(slot) for slot in placement.slots] == [1, 1]
-
-
 def numbers(repetitions: int, *, control: bool, variants: int = 2) -> dict[str, list[int]]:
     """The slots of each variant, its home first."""
     experiment = (

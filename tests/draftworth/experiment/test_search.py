@@ -58,16 +58,6 @@ def test_a_search_with_a_method_that_takes_no_draft_is_refused(
         searched(tmp_path)
 
 
-def test_windows_may_be_a_list(tmp_path: Path) -> None:
-    few = searched(tmp_path, experiments.put("search", "windows", value=[12, 3]))
-    assert names(few)[1:] == [
-        "qwen3-1.7b-k12",
-        "qwen3-1.7b-k3",
-        "qwen3-0.6b-k12",
-        "qwen3-0.6b-k3",
-    ]
-
-
 @pytest.mark.parametrize(("given", "within"), [("3%", 0.03), (0.05, 0.05), ("2.5%", 0.025)])
 def test_within_is_a_share_or_a_percentage(
     tmp_path: Path, given: str | float, within: float
@@ -147,12 +137,6 @@ def test_one_candidate_of_each_draft_is_tried_on_a_cpu_node() -> None:
     assert one_by_one.canaries == one_by_one.variants
 
 
-def test_without_a_search_every_server_starts() -> None:
-    experiment = experiments.resolved("llama-3.1-8b-eagle3")
-    assert experiment.first_candidate is None
-    assert all(experiment.starts_up(variant) for variant in experiment.variants)
-
-
 def test_candidates_share_one_slot_beside_the_baseline() -> None:
     experiment = experiments.resolved(SEARCH)
     placement = experiment.placement
@@ -186,8 +170,3 @@ def test_two_drafts_of_a_search_are_told_apart_by_size() -> None:
     assert small.draft_size == pytest.approx(1.4 / 3.8)
     assert found.drafts_read_text
     assert not any(candidate.is_asked_for for candidate in found.candidates)
-
-
-def test_upstream_vllm_checks_every_draft() -> None:
-    found = present(load(ROOT / "experiments/rehearsal-search.yaml").search)
-    assert [c.checked for c in found.candidates] == [c.window for c in found.candidates]
