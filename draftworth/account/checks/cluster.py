@@ -149,7 +149,8 @@ def node_image(situation: check.Situation) -> check.CheckResult:
     todays = min(releases.values(), key=_numbers) if all(releases.values()) else None
     pair = DriverAndRuntime.of(situation.experiment.spec, todays)
     told = ", ".join(f"{image} {release or 'unknown'}" for image, release in releases.items())
-    found = f"{pair.words}; today's: {told}"
+    reason = f" ({pair.why_unfit})" if pair.why_unfit else ""
+    found = f"{pair.words}{reason}; today's: {told}"
     doubt = _pin_doubt(situation, pinned) if pinned else _todays_doubt(situation, releases)
     if pair.judgement == FITS and not doubt:
         how = "pinned to" if pinned else "a deploy today gets"
@@ -157,7 +158,7 @@ def node_image(situation: check.Situation) -> check.CheckResult:
     fitting = next((r for r in pair.fitting_releases() if _is_there(situation, r)), None)
     if pair.why_unfit:
         return check.failed(
-            f"{found}: {pair.why_unfit}",
+            found,
             f"set aws.pins.node_release to {fitting}"
             if fitting
             else "choose a later `release`: EKS has no node image that is known to fit this one",
