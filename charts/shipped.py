@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parents[1]
 _RECORDS = (
     "draftworth/__init__.py",
     "draftworth/errors.py",
+    "draftworth/speculation.py",
     "draftworth/untrusted.py",
     "draftworth/records",
 )
@@ -28,7 +29,6 @@ _FUNCTION = (
 CAPACITY_CONTROLLER = (*_FUNCTION, "lambdas/capacity_controller")
 METRICS_PUBLISHER = (
     *_FUNCTION,
-    "draftworth/speculation.py",
     "draftworth/metrics",
     "lambdas/metrics_publisher",
 )
@@ -50,7 +50,6 @@ SERVING_POD = (
 # One image for the measuring Job, the checkpoint stager and the canary.
 MEASURING_IMAGE = (
     *_RECORDS,
-    "draftworth/speculation.py",
     "draftworth/terminal.py",
     "draftworth/analysis",
     "draftworth/metrics",

@@ -73,6 +73,7 @@ class AcceptanceCheck:
     most: the most tokens that a step can yield (1 without speculation); None: not known.
     by_requests: the rate by the counts that the server sends with each answer.
     tokens_per_chunk: mean tokens of a chunk; the same as tokens per step if no chunks were merged.
+    whole_windows: whether nearly every step has a whole window of drafts; n-gram drafting has not.
     """
 
     counted: float | None
@@ -80,9 +81,12 @@ class AcceptanceCheck:
     most: int | None
     by_requests: float | None = None
     tokens_per_chunk: float | None = None
+    whole_windows: bool = True
 
     @property
     def estimated(self) -> float | None:
+        if not self.whole_windows:
+            return None
         return explained_acceptance(self.tokens_per_step, most=self.most)
 
     @property

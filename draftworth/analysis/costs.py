@@ -22,9 +22,8 @@ from draftworth.metrics import definitions
 from draftworth.records.findings import StepCost, StepCostCard, StepsBy
 from draftworth.records.load import Load
 from draftworth.records.reading import Run
-from draftworth.records.readings import Reading
+from draftworth.records.readings import Reading, Replayed
 from draftworth.records.results import CONTROL, BlockResult, RequestRecord, RunResult
-from draftworth.speculation import steps_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,27 +192,27 @@ def hit_rate(readings: Iterable[Reading]) -> float | None:
     return hits.count("1") / len(hits) if hits else None
 
 
-def yields(readings: Iterable[Reading], checked: Collection[int]) -> dict[str, dict[int, Estimate]]:
+def yields(outputs: Iterable[Replayed], checked: Collection[int]) -> dict[str, dict[int, Estimate]]:
     """Return tokens per step by prompt class and by how many drafted tokens a step checks.
 
     Only prompts are a sample for the interval: reading an output again gives the same steps.
     """
-    classes: defaultdict[str, list[Reading]] = defaultdict(list)
-    for reading in readings:
-        if reading.hits:
-            classes[reading.prompt_class].append(reading)
+    classes: defaultdict[str, list[Replayed]] = defaultdict(list)
+    for output in outputs:
+        if output.tokens_after_first:
+            classes[output.prompt_class].append(output)
     return {
         name: {number: found.estimate() for number in checked if (found := _yield(own, number))}
         for name, own in classes.items()
     }
 
 
-def _yield(readings: Sequence[Reading], checked: int) -> LogRatio | None:
+def _yield(outputs: Sequence[Replayed], checked: int) -> LogRatio | None:
     sums: defaultdict[tuple[str, str], tuple[int, int]] = defaultdict(lambda: (0, 0))
-    for reading in readings:
-        tokens, steps = sums[reading.case, reading.prompt_id]
-        count = sum(1 for _ in steps_of(reading.flags, checked=checked))
-        sums[reading.case, reading.prompt_id] = tokens + len(reading.hits), steps + count
+    for output in outputs:
+        tokens, steps = sums[output.case, output.prompt_id]
+        steps += sum(1 for _ in output.steps(checked))
+        sums[output.case, output.prompt_id] = tokens + output.tokens_after_first, steps
     samples = [
         (Sample(stratum=case, prompt=prompt, block=prompt, value=0.0), both)
         for (case, prompt), both in sums.items()

@@ -227,9 +227,10 @@ def _variant_facts(
     acceptance = checks.AcceptanceCheck(
         counted=summary.value(definitions.ACCEPTANCE_RATE),
         tokens_per_step=summary.value(definitions.TOKENS_PER_STEP),
-        most=run.result.max_tokens_per_step.get(name),
+        most=(most := run.result.max_tokens_per_step.get(name)),
         by_requests=definitions.acceptance_by_requests(blocks),
         tokens_per_chunk=definitions.tokens_per_chunk(blocks),
+        whole_windows=definitions.drafts_whole_windows(blocks, most),
     )
     comparison = shipped = predicted = None
     differing: tuple[Divergence, ...] = ()

@@ -1,7 +1,8 @@
-"""`draftworth estimate`: what a draft would yield and save, without an accelerator.
+"""`draftworth estimate`: what a draft, or n-gram drafting, would yield and save.
 
 On this machine's CPU, each draft model predicts the target's outputs of a past run or a log. These
-readings give the tokens per step of every window and, with step costs, the cost of a token.
+readings give the tokens per step of every window and, with step costs, the cost of a token. N-gram
+drafting needs no model, so it is estimated first: it is what a draft model must beat.
 """
 
 import argparse
@@ -12,15 +13,23 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from draftworth.analysis.costs import hit_rate
 from draftworth.cli.arguments import S3_SCHEME, local_run, whole_number
 from draftworth.cli.estimate_settling import settling, token_prices
 from draftworth.errors import UserInputError
 from draftworth.estimate import forecast, likelihood, outputs, step_costs
 from draftworth.estimate.document import document_of, json_text
 from draftworth.estimate.model_folders import check_model, check_tokenizer, shown
-from draftworth.estimate.predictions import compare, draft_folders, keep_predictions
+from draftworth.estimate.predictions import (
+    compare,
+    compare_ngram,
+    draft_folders,
+    keep_predictions,
+)
+from draftworth.estimate.prompt_lookup import LookupLengths, looked_up, tokens_per_step
 from draftworth.estimate.reader import Reader
-from draftworth.experiment.catalog import catalog
+from draftworth.estimate.tokenizing import TargetTokenizer
+from draftworth.experiment.catalog import NGRAM, catalog
 from draftworth.experiment.model import beside
 from draftworth.experiment.naming import CHECKPOINTS_OUTPUT
 from draftworth.experiment.variants import HubModel
@@ -31,6 +40,9 @@ from draftworth.report.document import document_lines
 from draftworth.report.writing import write_page
 
 WINDOWS = range(1, 16)
+# N-gram drafting is estimated with each of these, and shown with the best at a usual window.
+LOOKUPS = tuple(LookupLengths(shortest, 4) for shortest in range(1, 5))
+LOOKUP_WINDOW = 5
 
 # The domain must import neither boto3 nor the rehearsal: these modules are imported when needed.
 _S3_CHECKPOINT = "draftworth.account.s3"
@@ -119,14 +131,24 @@ def _estimates(
     experiment: ResolvedNeuron | ResolvedLocal, arguments: argparse.Namespace
 ) -> Iterator[forecast.DraftEstimate]:
     """Yield the estimate of each draft at each load; input is checked before a draft is run."""
-    method, windows = _method(experiment)
+    method = _method(experiment)
     card = findings.read_step_costs(arguments.card) if arguments.card else None
-    all_costs = _step_costs(card, method)
     prices = token_prices(experiment, card) if card else {}
     target = _target(experiment, arguments.target, arguments.out)
     given = _given_outputs(experiment, arguments.answers)
     weights = {c.name: c.weight for c in experiment.spec.workload.classes}
     outputs.check_classes(weights, given.outputs)
+    try:
+        ngram = _ngram(experiment, given, TargetTokenizer(target), weights)
+    except UserInputError as error:
+        if method is None:
+            raise
+        _progress(f"n-gram drafting is not estimated: {error}")
+    else:
+        yield ngram
+    if method is None:
+        return
+    windows, all_costs = _windows(experiment, method), _step_costs(card, method)
     # The drafts are found last, because their download may be large.
     drafts = _drafts(experiment, arguments.draft, arguments.out)
     install_engine = importlib.import_module(_ENGINE).install_engine
@@ -145,11 +167,13 @@ def _estimates(
         for costs in all_costs:
             found = forecast.estimate_of(
                 experiment.spec.target.given,
+                method,
                 shown(draft),
                 readings,
                 weights,
                 windows=windows,
                 step_costs=costs,
+                hit_rate=hit_rate(readings),
             )
             sentences = settling(
                 experiment,
@@ -162,8 +186,9 @@ def _estimates(
     likelihood.check_outputs(experiment, given, reader, drafts[0], progress=_progress)
 
 
-def _method(experiment: ResolvedExperiment) -> tuple[str, Mapping[int, int]]:
-    variants = [v.spec for v in experiment.variants if v.speculates]
+def _method(experiment: ResolvedExperiment) -> str | None:
+    """Return the method of the experiment's drafts; None if none of its variants has a draft."""
+    variants = [v.spec for v in experiment.variants if v.draft]
     methods = catalog().methods
     able = ", ".join(name for name, facts in methods.items() if not facts.refuses_estimate)
     for variant in variants:
@@ -172,11 +197,50 @@ def _method(experiment: ResolvedExperiment) -> tuple[str, Mapping[int, int]]:
                 f"{experiment.path}: variants: {variant.name}: method: given {variant.method}, "
                 f"allowed: a draft model ({able}), because {reason}; next: measure it"
             )
-    method = variants[0].method
+    return variants[0].method if variants else None
+
+
+def _windows(experiment: ResolvedExperiment, method: str) -> Mapping[int, int]:
+    """Return how many drafts a step checks, by window."""
     served = experiment.spec.release_facts.methods[method]
-    asked = {*WINDOWS, *(v.window for v in variants if v.window)}
+    asked = {*WINDOWS, *(v.spec.window for v in experiment.variants if v.draft and v.spec.window)}
     windows = sorted(w for w in asked if w >= served.min_window)
-    return method, {w: served.max_tokens_per_step(w) - 1 for w in windows}
+    return {w: served.max_tokens_per_step(w) - 1 for w in windows}
+
+
+def _ngram(
+    experiment: ResolvedExperiment,
+    given: outputs.GivenOutputs,
+    tokenizer: TargetTokenizer,
+    weights: Mapping[str, float],
+) -> forecast.DraftEstimate:
+    """Return the estimate of n-gram drafting with the lookup lengths that yield most."""
+    thinking = experiment.spec.workload.enable_thinking
+    tried = (looked_up(given.outputs, tokenizer, n, enable_thinking=thinking) for n in LOOKUPS)
+    best = max(tried, key=lambda o: tokens_per_step(o, weights, checked=LOOKUP_WINDOW))
+    (costs,) = _step_costs(None, NGRAM)
+    found = forecast.estimate_of(
+        experiment.spec.target.given,
+        NGRAM,
+        f"n-gram drafting, {best[0].lengths} tokens looked up",
+        best,
+        weights,
+        windows={window: window for window in WINDOWS},
+        step_costs=costs,
+        hit_rate=None,
+    )
+    return replace(
+        found,
+        predictions=tuple(compare_ngram(experiment, given, tokenizer)),
+        settling=() if NGRAM in experiment.spec.release_facts.methods else (_not_served(),),
+    )
+
+
+def _not_served() -> str:
+    return (
+        f"No image for Neuron serves it ({catalog().unserved_methods[NGRAM].instead}): it is told "
+        "because a draft model must beat it."
+    )
 
 
 def _step_costs(card: findings.StepCostCard | None, method: str) -> Sequence[step_costs.StepCosts]:

@@ -15,6 +15,7 @@ from draftworth.analysis.statistics import Estimate
 from draftworth.errors import counted
 from draftworth.estimate.forecast import Conclusion, DraftEstimate, WindowForecast
 from draftworth.estimate.step_costs import CostRange
+from draftworth.experiment.catalog import NGRAM
 from draftworth.report import document, drawing, likelihoods
 from draftworth.report.search import Curve, Point, draw_curves
 from draftworth.report.words import INTERVAL, number
@@ -55,10 +56,11 @@ def _card(name: str, found: Conclusion) -> document.Card:
 
 
 def _section(estimate: DraftEstimate, index: int) -> document.Section:
+    rate = estimate.hit_rate
+    said = "" if rate is None else f", of which the draft would have said {rate:.1%}"
     read = (
         f"{counted(estimate.outputs, 'output')}, {counted(estimate.tokens, 'token')} after the "
-        f"first of each, of which the draft would have said {estimate.hit_rate:.1%}. A step: "
-        f"{estimate.step_cost_source}."
+        f"first of each{said}. A step: {estimate.step_cost_source}."
     )
     sentence = estimate.conclusion.sentence
     return document.Section(
@@ -154,8 +156,9 @@ def json_text(estimates: Sequence[DraftEstimate]) -> str:
 def _as_json(estimate: DraftEstimate) -> dict[str, object]:
     return {
         "target": estimate.target,
-        "draft": Path(estimate.draft).name,
-        "draft_folder": estimate.draft,
+        "method": estimate.method,
+        "draft": None if estimate.method == NGRAM else Path(estimate.draft).name,
+        "draft_folder": None if estimate.method == NGRAM else estimate.draft,
         "load": estimate.load,
         "answer": estimate.conclusion.sentence,
         "windows_to_measure": estimate.conclusion.to_measure,

@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from draftworth.analysis.costs import hit_rate, yields
+from draftworth.analysis.costs import yields
 from draftworth.analysis.statistics import Estimate
 from draftworth.analysis.verdict import INDIFFERENCE
 from draftworth.estimate.step_costs import CostRange, StepCosts
 from draftworth.records.likelihoods import Prediction
-from draftworth.records.readings import Reading
+from draftworth.records.readings import Replayed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,19 +154,22 @@ def windows_text(windows: Sequence[int]) -> str:
 class DraftEstimate:
     """The estimate of one draft at one load.
 
-    target: as the experiment names it. draft: the draft's folder.
+    target: as the experiment names it. method: as in the catalogue.
+    draft: the draft's folder, or how n-grams are looked up.
     load: the label of the load at which step costs were measured; None for published step costs.
+    hit_rate: the share of tokens that the draft would have said; None for n-gram drafting.
     predictions: predicted and measured tokens per step; empty unless the outputs are from a run
         that had this draft.
     settling: sentences on what to measure next, what that costs, and what the draft can save.
     """
 
     target: str
+    method: str
     draft: str
     load: str | None
     outputs: int
     tokens: int
-    hit_rate: float
+    hit_rate: float | None
     step_cost_source: str
     forecasts: tuple[WindowForecast, ...]
     predictions: tuple[Prediction, ...] = ()
@@ -183,22 +186,25 @@ class DraftEstimate:
 
 def estimate_of(
     target: str,
+    method: str,
     draft: str,
-    readings: Sequence[Reading],
+    replayed: Sequence[Replayed],
     weights: Mapping[str, float],
     *,
     windows: Mapping[int, int],
     step_costs: StepCosts,
+    hit_rate: float | None,
 ) -> DraftEstimate:
-    """Return a draft's estimate; `readings` are from its pass over outputs; see also `forecast`."""
-    found = yields(readings, windows.values())
+    """Return a draft's estimate from outputs that were replayed with it; see also `forecast`."""
+    found = yields(replayed, windows.values())
     return DraftEstimate(
         target=target,
+        method=method,
         draft=draft,
         load=step_costs.load,
-        outputs=len(readings),
-        tokens=sum(len(reading.hits) for reading in readings),
-        hit_rate=hit_rate(readings) or 0.0,
+        outputs=len(replayed),
+        tokens=sum(output.tokens_after_first for output in replayed),
+        hit_rate=hit_rate,
         step_cost_source=step_costs.source,
         forecasts=tuple(forecast(found, weights, windows=windows, step_costs=step_costs)),
     )

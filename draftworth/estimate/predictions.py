@@ -6,7 +6,9 @@ from pathlib import Path
 
 from draftworth.errors import DraftworthError
 from draftworth.estimate.outputs import GivenOutputs, given_outputs
+from draftworth.estimate.prompt_lookup import LookupLengths, looked_up
 from draftworth.estimate.reader import Reader
+from draftworth.estimate.tokenizing import TargetTokenizer
 from draftworth.experiment.model import beside
 from draftworth.planning.resolved import ResolvedExperiment, ResolvedLocal
 from draftworth.records.codec import dump_record
@@ -17,20 +19,25 @@ from draftworth.records.likelihoods import (
     read_predictions,
 )
 from draftworth.records.reading import Run
-from draftworth.records.readings import Reading
+from draftworth.records.readings import Reading, Replayed
 from draftworth.records.results import RequestRecord
 from draftworth.records.transcripts import Transcripts
-from draftworth.speculation import steps_of
 
 
 def predict(experiment: ResolvedLocal, run_folder: Path, reader: Reader) -> tuple[Prediction, ...]:
-    """Predict tokens per step with each draft, and compare with the run; raises DraftworthError."""
+    """Predict tokens per step of each variant, and compare with the run.
+
+    Raises:
+        DraftworthError: a draft cannot read the outputs, or the run's outputs are not there.
+    """
     given = given_outputs(experiment, run_folder)
-    return tuple(
+    by_ngram = compare_ngram(experiment, given, TargetTokenizer(reader.target))
+    by_draft = (
         found
         for draft in draft_folders(experiment)
         for found in compare(experiment, given, draft, reader.readings(draft, given.outputs))
     )
+    return (*by_ngram, *by_draft)
 
 
 def draft_folders(experiment: ResolvedLocal) -> list[Path]:
@@ -57,16 +64,37 @@ def compare(
     yield from predictions_of(given.run, given.transcripts, readings, checked)
 
 
+def compare_ngram(
+    experiment: ResolvedExperiment, given: GivenOutputs, tokenizer: TargetTokenizer
+) -> Iterator[Prediction]:
+    """Yield predictions for variants with n-gram drafting, as `compare` does for drafts."""
+    if given.run is None or given.run.result.temperature:
+        return
+    for variant in experiment.variants:
+        most = given.run.result.max_tokens_per_step.get(variant.name)
+        lengths = variant.spec.lookup_lengths
+        if lengths and most:
+            replayed = looked_up(
+                given.outputs,
+                tokenizer,
+                LookupLengths(*lengths),
+                enable_thinking=experiment.spec.workload.enable_thinking,
+            )
+            checked = {variant.name: most - 1}
+            yield from predictions_of(given.run, given.transcripts, replayed, checked)
+
+
 def predictions_of(
-    run: Run, transcripts: Transcripts, readings: Sequence[Reading], checked: Mapping[str, int]
+    run: Run, transcripts: Transcripts, outputs: Sequence[Replayed], checked: Mapping[str, int]
 ) -> Iterator[Prediction]:
     """Yield a prediction for each variant in `checked` and each of its prompt classes.
 
     Prompts that were made longer or shorter for a load have other outputs, and are left out.
 
-    checked: how many drafted tokens a step checks, by variant; all have the draft of `readings`.
+    outputs: replayed with what these variants draft with.
+    checked: how many drafted tokens a step checks, by variant.
     """
-    read = {(r.prompt_class, r.case, r.prompt_id): r for r in readings}
+    read = {(o.prompt_class, o.case, o.prompt_id): o for o in outputs}
     for variant, number in checked.items():
         classes = dict.fromkeys(b.prompt_class for b in run.blocks if b.variant == variant)
         for prompt_class in classes:
@@ -83,7 +111,7 @@ def predictions_of(
 
 
 def _prediction(
-    pairs: Sequence[tuple[RequestRecord, Reading]],
+    pairs: Sequence[tuple[RequestRecord, Replayed]],
     transcripts: Transcripts,
     variant: str,
     prompt_class: str,
@@ -92,18 +120,19 @@ def _prediction(
     """Return a class's prediction; steps are counted by the server, or else as streamed chunks."""
     tokens = steps = same = shown = 0
     predicted_steps = 0.0
-    for record, reading in pairs:
+    for record, output in pairs:
         transcript = transcripts.get(record.request_id)
         chunks = transcript.chunk_tokens[1:] if transcript and transcript.chunk_tokens else ()
         counted = record.verification_steps or len(chunks)
-        if not counted or not record.number_output_tokens or not reading.hits:
+        if not counted or not record.number_output_tokens or not output.tokens_after_first:
             continue
-        predicted = tuple(steps_of(reading.flags, checked=checked))
+        predicted = tuple(output.steps(checked))
         # The prefill yields the first token.
         tokens += record.number_output_tokens - 1
         steps += counted
-        # The predicted steps are scaled from the reading's output length to the request's.
-        predicted_steps += len(predicted) * (record.number_output_tokens - 1) / len(reading.hits)
+        # The predicted steps are scaled from the output's length to the request's.
+        scale = (record.number_output_tokens - 1) / output.tokens_after_first
+        predicted_steps += len(predicted) * scale
         if len(chunks) == counted:
             shown += 1
             same += chunks == predicted

@@ -11,6 +11,7 @@ from draftworth.records.deployment import DraftTokenizer
 from draftworth.speculation import most_tokens_per_step
 
 NO_SPECULATION: Final = "none"
+NGRAM: Final = "ngram"
 
 ModelKind = Literal["causal_lm", "eagle3_head", "dflash_head"]
 DraftKind = ModelKind | Literal["any"] | None

@@ -61,7 +61,8 @@ class _Window(_Printed):
 
 class _Draft(_Printed):
     target: str
-    draft_folder: str
+    draft_folder: str | None
+    """None: n-gram drafting, of which a search has no candidate"""
     windows: Annotated[list[_Window], pydantic.FailFast()]
 
 
@@ -105,6 +106,8 @@ def _of_the_candidates(
     names = {PurePath(draft.given).name: draft.given for draft in search.drafts}
     found: dict[str, Mapping[str, float]] = {}
     for draft in drafts:
+        if draft.draft_folder is None:
+            continue
         if draft.target != target:
             return _problem(search, f"it is of the target {draft.target}, and this one is {target}")
         name = _name_in(draft.draft_folder, names)

@@ -10,7 +10,7 @@ from pydantic import Discriminator, Field, Tag
 
 from draftworth.errors import Key, Problem
 from draftworth.experiment import strict
-from draftworth.experiment.catalog import NO_SPECULATION, ModelFacts, catalog
+from draftworth.experiment.catalog import NGRAM, NO_SPECULATION, ModelFacts, catalog
 from draftworth.records.checkpoints import checkpoint_prefix
 from draftworth.records.results import AS_SHIPPED
 
@@ -66,6 +66,15 @@ class _Method(strict.StrictModel):
         """The variant without its name, as JSON: variants with equal text decode equally."""
         return self.model_dump_json(exclude={"name"})
 
+    @property
+    def lookup_lengths(self) -> tuple[int, int] | None:
+        """The fewest and the most last tokens that n-gram drafting looks up; None without it."""
+        return None
+
+    def engine_settings(self, draft: str) -> dict[str, Any]:  # noqa: ARG002 (most need none)
+        """Return what `--speculative-config` says of drafting; `draft` is the draft's folder."""
+        return {}
+
 
 class _WithoutSpeculation(_Method):
     words: ClassVar[str]
@@ -99,10 +108,22 @@ class Speculative(_Method):
     """Decoding with drafts that the target verifies."""
 
     name: strict.Name = Field(description="DNS name, unique in the experiment")
-    method: str = Field(json_schema_extra={"enum": [*catalog().methods]})
-    """how tokens are drafted"""
+    method: str
     window: strict.PositiveInt
     """num_speculative_tokens: tokens drafted for each verification step"""
+
+    @property
+    def given_draft(self) -> str | None:
+        return None
+
+    @property
+    def hub_draft(self) -> HubModel | None:
+        return None
+
+
+class _WithDraft(Speculative):
+    method: str = Field(json_schema_extra={"enum": [*catalog().methods_with_draft]})
+    """how tokens are drafted"""
     draft: HubModel | LocalModel
 
     @property
@@ -117,17 +138,48 @@ class Speculative(_Method):
     def hub_draft(self) -> HubModel | None:
         return self.draft if isinstance(self.draft, HubModel) else None
 
+    def engine_settings(self, draft: str) -> dict[str, Any]:
+        return {"model": draft}
 
-class HubSpeculative(Speculative):
+
+class HubSpeculative(_WithDraft):
     """Speculation with a draft of the model hub."""
 
     draft: HubModel = Field(description="the draft model or EAGLE head")
 
 
-class LocalSpeculative(Speculative):
+class LocalSpeculative(_WithDraft):
     """Speculation with a draft folder on this machine."""
 
     draft: LocalModel = Field(description="the draft model")
+
+
+class NgramSpeculative(Speculative):
+    """Speculation without a second model: drafts are tokens that followed the same n-gram before.
+
+    This is called n-gram drafting or prompt lookup.
+    """
+
+    method: Literal["ngram"] = Field(description="tokens are copied from prompt and output")
+    prompt_lookup_min: strict.PositiveInt = 2
+    """the fewest last tokens that must occur earlier in prompt or output"""
+    prompt_lookup_max: strict.PositiveInt = 4
+    """the most last tokens that are looked up; the longest match is taken"""
+
+    @property
+    def words(self) -> str:
+        looked_up = f"{self.prompt_lookup_min} to {self.prompt_lookup_max} tokens looked up"
+        return f"{self.method}, {looked_up}, window {self.window}"
+
+    @property
+    def lookup_lengths(self) -> tuple[int, int]:
+        return self.prompt_lookup_min, self.prompt_lookup_max
+
+    def engine_settings(self, draft: str) -> dict[str, Any]:  # noqa: ARG002 (it needs no draft)
+        return {
+            "prompt_lookup_min": self.prompt_lookup_min,
+            "prompt_lookup_max": self.prompt_lookup_max,
+        }
 
 
 def variant_tag(value: Any) -> str | None:
@@ -135,7 +187,9 @@ def variant_tag(value: Any) -> str | None:
     method = value.get("method") if isinstance(value, dict) else getattr(value, "method", None)
     if method == NO_SPECULATION:
         return "baseline"
-    return "speculative" if method in [*catalog().methods] else None
+    if method in [*catalog().methods_with_draft]:
+        return "speculative"
+    return "ngram" if method == NGRAM else None
 
 
 HubVariant = Annotated[
@@ -143,10 +197,12 @@ HubVariant = Annotated[
     Discriminator(variant_tag),
 ]
 LocalVariant = Annotated[
-    Annotated[Baseline, Tag("baseline")] | Annotated[LocalSpeculative, Tag("speculative")],
+    Annotated[Baseline, Tag("baseline")]
+    | Annotated[LocalSpeculative, Tag("speculative")]
+    | Annotated[NgramSpeculative, Tag("ngram")],
     Discriminator(variant_tag),
 ]
-Variant = Baseline | AsShipped | HubSpeculative | LocalSpeculative
+Variant = Baseline | AsShipped | HubSpeculative | LocalSpeculative | NgramSpeculative
 
 
 def methods_on(release: str) -> str:

@@ -44,6 +44,17 @@ class Acceptance:
     drafted_tokens: int
     accepted_tokens: int
 
+    def of_answer(self, *, output_tokens: int, chunks: int) -> dict[str, int]:
+        """Return the counts for an answer, by their names in `RequestRecord`.
+
+        vLLM counts only the steps that had drafts, and n-gram drafting often finds none. Each step
+        sends at most one chunk, and adds one token that is no accepted draft. (Accepted drafts
+        include some after the output's end, so the chunks may show steps that the tokens do not.)
+        """
+        own_tokens = output_tokens - self.accepted_tokens
+        steps = max(self.verification_steps, own_tokens - 1, chunks - 1)
+        return {**vars(self), "verification_steps": steps}
+
 
 class BadStreamError(HttpError):
     """The stream is not that of an OpenAI-compatible server, or contains a server's error."""
@@ -255,7 +266,7 @@ def _acceptance(told: Any, most: int) -> Acceptance | None:
     if any(type(count) is not int for count in counts):
         return None
     steps, drafted, accepted = counts
-    if not (0 < steps <= most and 0 <= accepted <= drafted <= steps * most):
+    if not (0 <= steps <= most and 0 <= accepted <= drafted <= steps * most):
         return None
     return Acceptance(verification_steps=steps, drafted_tokens=drafted, accepted_tokens=accepted)
 

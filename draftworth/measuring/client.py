@@ -11,7 +11,7 @@ import asyncio
 import hashlib
 import json
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -269,8 +269,9 @@ def _measured(
     code, message = error or (None, "")
     tokens_in, tokens_out = timeline.input_tokens, timeline.output_tokens
     figures = {} if error else figures_of(timeline, sent_ns)
-    if timeline.acceptance and not error:
-        figures |= asdict(timeline.acceptance)
+    if timeline.acceptance and tokens_out is not None and not error:
+        chunks = len(timeline.chunk_times_ns)
+        figures |= timeline.acceptance.of_answer(output_tokens=tokens_out, chunks=chunks)
     record = RequestRecord(
         error_code=code,
         error_msg=message,

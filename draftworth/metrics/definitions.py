@@ -6,7 +6,7 @@ the report's tables, plots and CSV files then have it. Records have seconds, tok
 """
 
 import tomllib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -16,6 +16,8 @@ from draftworth.records.results import AS_SHIPPED, CONTROL, BlockResult, Price, 
 from draftworth.speculation import explained_acceptance
 
 SECONDS_PER_HOUR = 3600.0
+# The least share of the drafts in whole windows. At the end of an output a window may be cut.
+_WHOLE_WINDOWS = 0.9
 NAMESPACE = "Draftworth"
 DIMENSIONS = ("Experiment", "Variant", "PromptClass", "Load")
 
@@ -189,8 +191,20 @@ def acceptance_by_requests(blocks: Sequence[BlockResult]) -> float | None:
 def _acceptance_estimated(blocks: Sequence[BlockResult], price: Price | None) -> float | None:
     """Return the acceptance that tokens per step imply; None if `max_tokens_per_step` varies."""
     most, *others = {block.max_tokens_per_step for block in blocks} or {None}
-    tokens_per_step = _tokens_per_step(blocks, price)
-    return None if others else explained_acceptance(tokens_per_step, most=most)
+    if others or not drafts_whole_windows(blocks, most):
+        return None
+    return explained_acceptance(_tokens_per_step(blocks, price), most=most)
+
+
+def drafts_whole_windows(blocks: Iterable[BlockResult], most: int | None) -> bool:
+    """Return False if steps have clearly fewer drafts than a window, as with n-gram drafting.
+
+    Tokens per step then say nothing about the share of accepted drafts.
+    """
+    done = [r for b in blocks for r in b.requests if not r.failed and r.drafted_tokens is not None]
+    drafted = sum(r.drafted_tokens or 0 for r in done)
+    steps = sum(r.verification_steps or 0 for r in done)
+    return drafted >= _WHOLE_WINDOWS * steps * ((most or 1) - 1)
 
 
 def _cost(blocks: Sequence[BlockResult], price: Price | None) -> float | None:

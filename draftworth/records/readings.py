@@ -5,11 +5,12 @@ whether the model would have chosen each token, and how likely the tokens were.
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from draftworth.records.codec import dump_record
+from draftworth.speculation import steps_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +28,26 @@ class Output:
     asked: Mapping[str, Any]
     text: str
     token_ids: tuple[int, ...] | None = None
+
+
+class Replayed(Protocol):
+    """One output of the target, for which the steps of a way to draft are known."""
+
+    @property
+    def prompt_class(self) -> str: ...
+    @property
+    def case(self) -> str: ...
+    @property
+    def prompt_id(self) -> str: ...
+    @property
+    def tokens_after_first(self) -> int: ...
+
+    def steps(self, checked: int) -> Iterator[int]:
+        """Yield the output tokens of each step; the prefill yields the first token.
+
+        checked: the most drafted tokens that a step checks.
+        """
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,8 +77,12 @@ class Reading:
             raise ValueError("hits: allowed: the characters 0 and 1")
 
     @property
-    def flags(self) -> tuple[bool, ...]:
-        return tuple(hit == "1" for hit in self.hits)
+    def tokens_after_first(self) -> int:
+        return len(self.hits)
+
+    def steps(self, checked: int) -> Iterator[int]:
+        """Yield the output tokens of each step that checks so many drafts of this model."""
+        return steps_of([hit == "1" for hit in self.hits], checked=checked)
 
 
 @dataclass(frozen=True, kw_only=True)

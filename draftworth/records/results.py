@@ -106,7 +106,8 @@ class RequestRecord:
     excluded: why the timing cannot be trusted; None if it can.
     llmperf_inter_token_latency_s: inter-token latency by llmperf's definition, for comparison only.
     verification_steps, drafted_tokens, accepted_tokens: the server's counts for this request, which
-        include tokens after the output's end; None if the server does not report them.
+        include tokens after the output's end; None if the server does not report them. Steps
+        without drafts, which n-gram drafting has, are added to the server's count.
     seed: the seed of the request, which all variants share for a prompt in a round; None: unknown.
     timed_out_after_s: how long the client waited before it gave up; the end-to-end latency would
         have been longer.

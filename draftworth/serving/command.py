@@ -156,7 +156,11 @@ def speculation_flags(
     """
     if variant.window is None:
         return {}
-    settings = {"model": draft, "num_speculative_tokens": variant.window, **own}
+    settings = {
+        **variant.engine_settings(draft),
+        "num_speculative_tokens": variant.window,
+        **own,
+    }
     counts = experiment.release_facts.per_request_acceptance
     counted = {PER_REQUEST_ACCEPTANCE: "summary"} if counts else {}
     return {SPECULATIVE_CONFIG: json_text(settings), **counted}

@@ -100,6 +100,18 @@ def _window_drafts_something(experiment: Experiment) -> Iterator[Problem]:
             )
 
 
+def _lookup_lengths_in_order(experiment: Experiment) -> Iterator[Problem]:
+    for place, variant in variants_of(experiment, variants.NgramSpeculative):
+        if variant.prompt_lookup_min > variant.prompt_lookup_max:
+            yield Problem(
+                key=place.at("prompt_lookup_min"),
+                given=f"{variant.prompt_lookup_min} with prompt_lookup_max "
+                f"{variant.prompt_lookup_max}",
+                allowed=f"at most {variant.prompt_lookup_max}",
+                reason="no number of tokens lies between them, so nothing could be looked up",
+            )
+
+
 def _window_is_that_of_the_draft(experiment: Experiment) -> Iterator[Problem]:
     for place, variant in variants_of(experiment, variants.HubSpeculative):
         trained = variant.draft.facts.window if variant.draft.facts else None
@@ -175,6 +187,7 @@ COMMON = (
     _reserved_name,
     _methods_the_release_serves,
     _window_drafts_something,
+    _lookup_lengths_in_order,
     _window_is_that_of_the_draft,
     _every_token_accepted_would_pay,
     _window_fits_the_output,

@@ -79,6 +79,7 @@ def test_acceptance_is_recovered_from_simulated_steps(most: int, chance: float) 
     check = checks.AcceptanceCheck(counted=None, tokens_per_step=tokens / steps, most=most)
 
     assert check.estimated == pytest.approx(accepted / (steps * (most - 1)))
+    assert replace(check, whole_windows=False).estimated is None
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,10 @@ REHEARSAL = ROOT / "experiments/rehearsal.yaml"
 CLASSES = ("structured", "open_ended")
 # Of the built run.
 RUN_ID = make_run().run_id
+PLAIN_AND_NGRAM = [
+    {"name": "b", "method": "none"},
+    {"name": "ngram-k5", "method": "ngram", "window": 5},
+]
 DRAFT = {"path": str(ROOT / "rehearsal/tiny_pair/draft")}
 
 
@@ -51,7 +55,7 @@ def test_a_pass_over_the_baselines_outputs_predicts_what_every_window_yields(
         tmp_path,
         both(
             put("target", "path", value=str(ROOT / "rehearsal/tiny_pair/target")),
-            put("variants", value=[{"name": "b", "method": "none"}, variant(3), variant(12)]),
+            put("variants", value=[*PLAIN_AND_NGRAM, variant(3), variant(12)]),
             put("workload", "classes", 0, "cases", value=["count"]),
             put("workload", "classes", 1, "cases", value=["poem"]),
             put("workload", "requests_per_round", value=8),
@@ -63,13 +67,13 @@ def test_a_pass_over_the_baselines_outputs_predicts_what_every_window_yields(
     ran("rehearse", "--experiment", experiment, *engine_option, "--out", runs)
     (run,) = runs.iterdir()
     greedy = likelihoods.read_likelihoods(run, run.name)
-    assert [k.variant for k in greedy] == ["b", "k3", "k12"]
+    assert [k.variant for k in greedy] == ["b", "ngram-k5", "k3", "k12"]
     assert all(judged(k).is_the_targets for k in greedy), greedy
 
     options = ("--answers", run, "--json", *engine_option, "--out", tmp_path / "estimates")
-    (found,) = printed_json(ran("estimate", experiment, *options))
-    predictions = found["predictions"]
-    assert len(predictions) == 4, "two windows in two classes"
+    by_ngram, by_draft = printed_json(ran("estimate", experiment, *options))
+    predictions = [*by_ngram["predictions"], *by_draft["predictions"]]
+    assert len(predictions) == 6, "three variants in two classes"
     for prediction in predictions:
         assert abs(prediction["difference"]) <= 0.01, prediction
         assert prediction["requests"] == 8
@@ -141,7 +145,7 @@ def test_the_shipped_answers_need_no_run(
 
     models = ("--draft", target, "--draft", draft, "--engine", engine)
     options = ("--json", "--out", tmp_path, "--answers", "rehearsal/tiny_pair/answers", *models)
-    by_target, by_draft = printed_json(ran("estimate", "experiments/rehearsal.yaml", *options))
+    _, by_target, by_draft = printed_json(ran("estimate", "experiments/rehearsal.yaml", *options))
     assert (by_target["outputs"], by_draft["outputs"]) == (64, 64)
     assert by_target["hit_rate"] > 0.99, "answers of another target: make them again"
     assert 0.4 < by_draft["hit_rate"] < 0.7
@@ -269,5 +273,40 @@ def test_windows_go_from_the_methods_least_to_15_and_to_the_experiments_own(
     )
     experiment = write_experiment(tmp_path, edit, base="rehearsal")
     run = write_answers(tmp_path / "run", of=experiment, classes=CLASSES)
-    (found,) = printed_json(estimated(run, "--json", experiment=experiment))
+    by_ngram, found = printed_json(estimated(run, "--json", experiment=experiment))
     assert [w["window"] for w in found["windows"]] == [*range(1, 16), 20]
+    assert [w["window"] for w in by_ngram["windows"]] == [*range(1, 16)]
+
+
+def test_ngram_drafting_needs_no_model_and_no_engine(
+    tmp_path: Path, ran: Ran, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(estimate, "Reader", None)
+    edit = both(
+        put("target", "path", value=str(TINY_PAIR / "target")),
+        put("variants", value=PLAIN_AND_NGRAM),
+    )
+    experiment = write_experiment(tmp_path, edit, base="rehearsal")
+    answers = ("--answers", TINY_PAIR / "answers")
+    (found,) = printed_json(ran("estimate", experiment, *answers, "--json"))
+    assert (found["method"], found["draft"], found["hit_rate"]) == ("ngram", None, None)
+    curve = [w["tokens_per_step"]["structured"]["value"] for w in found["windows"]]
+    assert curve == sorted(curve)
+    assert curve[-1] > 2, "lists, code and JSON repeat themselves"
+    assert found["windows"][-1]["tokens_per_step"]["open_ended"]["value"] < 1.5
+    assert "No image for Neuron" not in ran("estimate", experiment, *answers)
+
+
+def test_a_draft_is_estimated_where_the_target_has_no_token_ids(
+    tmp_path: Path, estimated: Ran
+) -> None:
+    target = tmp_path / "target"
+    target.mkdir()
+    for name in ("config.json", "tokenizer_config.json"):
+        shutil.copy(TINY_PAIR / "target" / name, target)
+    (target / "model.safetensors").touch()
+    options = ("--json", "--target", target)
+    output = estimated(write_answers(tmp_path / "run", classes=CLASSES), *options)
+    assert "n-gram drafting is not estimated: " in output
+    (found,) = printed_json(output)
+    assert found["method"] == "draft_model"

@@ -30,7 +30,16 @@ PREDICTED = Prediction(
 def estimate(draft: str, load: str | None, *, outputs: int = 1) -> DraftEstimate:
     readings = [make_reading("110", id=str(n), prompt_id=str(n)) for n in range(outputs)]
     costs = StepCosts(known={3: CostRange(low=1.1, high=1.2)}, source="measured", load=load)
-    found = estimate_of("target", draft, readings, {"chat": 1.0}, windows={3: 3}, step_costs=costs)
+    found = estimate_of(
+        "target",
+        "draft_model",
+        draft,
+        readings,
+        {"chat": 1.0},
+        windows={3: 3},
+        step_costs=costs,
+        hit_rate=2 / 3,
+    )
     return replace(found, predictions=(PREDICTED,))
 
 

@@ -11,6 +11,7 @@ from draftworth.errors import ExperimentError, Problem
 from draftworth.estimate.document import json_text
 from draftworth.estimate.forecast import estimate_of
 from draftworth.estimate.step_costs import CostRange, StepCosts
+from draftworth.experiment.catalog import NGRAM
 from draftworth.experiment.forecast import LIMIT_BYTES, MAX_CLASSES
 from draftworth.experiment.loading import load_experiment
 from draftworth.planning.resolved import load
@@ -69,13 +70,16 @@ def test_what_an_estimate_prints_is_read(tmp_path: Path) -> None:
     ]
     estimate = estimate_of(
         TARGET,
+        "fused_draft",
         LARGE,
         readings,
         dict.fromkeys(CLASSES, 1.0),
         windows={window: window - 1 for window in range(2, 16)},
         step_costs=StepCosts(known={3: CostRange(low=1, high=2)}, source="card", load="c4"),
+        hit_rate=0.75,
     )
-    (tmp_path / "forecast.json").write_text(json_text([estimate]))
+    by_ngram = replace(estimate, method=NGRAM, hit_rate=None)
+    (tmp_path / "forecast.json").write_text(json_text([by_ngram, estimate]))
     found = load_experiment(searched(tmp_path)).forecast
     assert found["qwen3-1.7b-k4"] == dict.fromkeys(CLASSES, 4.0)
 

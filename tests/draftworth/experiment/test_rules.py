@@ -32,6 +32,7 @@ SPECULATIVE = {
     "draft": {"model": "Qwen/Qwen3-1.7B"},
     "window": 5,
 }
+NGRAM = {"name": "ngram-k5", "method": "ngram", "window": 5}
 BY_HAND = {**SPECULATIVE, "name": "as-published", "window": 7}
 DFLASH_ON_QWEN = both(
     sets("release", "neuron-2.33.0"),
@@ -98,7 +99,6 @@ NEURON: Rows = {
     "union-tag-not-found": [
         at("variants[1].method", "guesswork"),
         at("variants[1].method", "medusa"),
-        at("variants[1].method", "ngram"),
         at("variants[1].method", "fused_drafts"),
         ("workload.load.kind", sets("workload.load", {"knd": "concurrency", "concurrency": 4})),
         ("workload.load.kind", sets("workload.load", {"concurrency": 4})),
@@ -256,6 +256,7 @@ NEURON: Rows = {
         ),
     ],
     "union-tag-invalid": [
+        at("variants[1].method", "ngram"),
         ("aws.capacity.kind", sets("aws.capacity", {"kind": "spott"})),
         ("workload.load.kind", sets("workload.load", {"kind": "concurency", "concurrency": 4})),
         ("workload.load.kind", sets("workload.load", {"kind": "burst"})),
@@ -467,6 +468,9 @@ HERE = both(
     sets("variants[1].draft.path", str(TINY_PAIR / "draft")),
 )
 LOCAL: Rows = {
+    "lookup-lengths-in-order": [
+        at("variants[1].prompt_lookup_min", 5, HERE, sets("variants[1]", NGRAM)),
+    ],
     "load-generator-can-send": [at("workload.load_generator", "llmperf", HERE)],
     "local-models-are-there": [at("target.path", "prompts", HERE)],
     "local-tokenizers-are-equal": [at("variants[1].draft.path", "another-tokenizer", HERE)],

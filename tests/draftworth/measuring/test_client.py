@@ -138,6 +138,18 @@ def test_what_the_server_says_of_a_requests_drafts_is_in_its_record() -> None:
     assert record.tokens_per_step == 8.0, "by chunks, which came merged"
 
 
+@pytest.mark.parametrize(("drafted", "accepted", "steps"), [(5, 3, 5), (0, 0, 8), (10, 8, 2)])
+def test_steps_without_drafts_are_counted_too(drafted: int, accepted: int, steps: int) -> None:
+    """N-gram drafting: vLLM counts only the steps that had drafts."""
+    told = {
+        "num_spec_steps": drafted // 5,
+        "num_draft_tokens": drafted,
+        "num_accepted_draft_tokens": accepted,
+    }
+    record = measure(telling({"speculative_decoding": told}))[0].record
+    assert (record.verification_steps, record.accepted_tokens) == (steps, accepted)
+
+
 WRONG: list[dict[str, object]] = [
     {"num_spec_steps": 0},
     {"num_spec_steps": 10**400},

@@ -1,0 +1,124 @@
+"""Replays n-gram drafting (prompt lookup) over known outputs; it needs token ids and no model.
+
+At the start of a step the drafter takes the longest of the last tokens, `shortest` to `longest` of
+them, that occur earlier in prompt and output. It proposes the tokens that followed their earliest
+occurrence. So for a greedy target, token ids alone decide the steps of every window.
+
+Source: vLLM 0.32, `v1/spec_decode/ngram_proposer.py`; a test compares both on random token ids.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import fsum
+
+from draftworth.analysis.costs import yields
+from draftworth.estimate.tokenizing import TargetTokenizer
+from draftworth.records.readings import Output
+
+
+@dataclass(frozen=True, order=True)
+class LookupLengths:
+    """How many of the last tokens are looked up: vLLM's prompt_lookup_min and prompt_lookup_max."""
+
+    shortest: int
+    longest: int
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.shortest <= self.longest:
+            raise ValueError(
+                f"lookup lengths: given {self.shortest} to {self.longest}, allowed: 1 or more, the "
+                "shorter first"
+            )
+
+    def __str__(self) -> str:
+        same = self.shortest == self.longest
+        return f"{self.shortest}" if same else f"{self.shortest} to {self.longest}"
+
+
+def match_ends(tokens: Sequence[int], lengths: LookupLengths) -> list[int | None]:
+    """Return, for every n, where the proposal after the first n tokens begins in `tokens`.
+
+    None: the end of the first n tokens occurs nowhere earlier, so nothing is proposed.
+    """
+    found: list[int | None] = [None]
+    earliest: dict[tuple[int, ...], int] = {}
+    for count in range(1, len(tokens) + 1):
+        end = None
+        for length in range(lengths.shortest, min(lengths.longest, count) + 1):
+            # A longer n-gram that occurred earlier replaces the end of a shorter one.
+            before = earliest.setdefault(tuple(tokens[count - length : count]), count)
+            end = before if before < count else end
+        found.append(end)
+    return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class LookedUp:
+    """One output of the target, with its prompt, as n-gram drafting sees it."""
+
+    prompt_class: str
+    case: str
+    prompt_id: str
+    prompt_ids: Sequence[int]
+    output_ids: Sequence[int]
+    lengths: LookupLengths
+
+    @property
+    def tokens_after_first(self) -> int:
+        return max(0, len(self.output_ids) - 1)
+
+    def steps(self, checked: int) -> Iterator[int]:
+        """Yield the output tokens of each step; the prefill yields the first token.
+
+        checked: the most drafted tokens that a step checks.
+        """
+        tokens, ends = self._tokens, self._ends
+        position = len(self.prompt_ids) + 1
+        while position < len(tokens):
+            accepted, end = 0, ends[position]
+            most = 0 if end is None else min(checked, position - end, len(tokens) - position)
+            while accepted < most and tokens[(end or 0) + accepted] == tokens[position + accepted]:
+                accepted += 1
+            step = min(accepted + 1, len(tokens) - position)
+            yield step
+            position += step
+
+    @cached_property
+    def _tokens(self) -> tuple[int, ...]:
+        return (*self.prompt_ids, *self.output_ids)
+
+    @cached_property
+    def _ends(self) -> list[int | None]:
+        return match_ends(self._tokens, self.lengths)
+
+
+def looked_up(
+    outputs: Iterable[Output],
+    tokenizer: TargetTokenizer,
+    lengths: LookupLengths,
+    *,
+    enable_thinking: bool,
+) -> list[LookedUp]:
+    """Return the outputs as n-gram drafting with these lengths sees them."""
+    return [
+        LookedUp(
+            prompt_class=output.prompt_class,
+            case=output.case,
+            prompt_id=output.prompt_id,
+            prompt_ids=tokenizer.prompt_ids(output, enable_thinking=enable_thinking),
+            output_ids=tokenizer.output_ids(output),
+            lengths=lengths,
+        )
+        for output in outputs
+    ]
+
+
+def tokens_per_step(
+    outputs: Sequence[LookedUp], weights: Mapping[str, float], *, checked: int
+) -> float:
+    """Return the traffic's tokens per step; `weights`: the classes' shares of the tokens."""
+    found = yields(outputs, [checked])
+    own = {name: curve[checked].value for name, curve in found.items() if name in weights}
+    total = fsum(weights[name] for name in own)
+    return total / fsum(weights[name] / tokens for name, tokens in own.items())
