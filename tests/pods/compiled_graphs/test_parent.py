@@ -193,11 +193,6 @@ def test_the_time_of_all_starts_counts_together(
     assert lives[0].started == []
 
 
-def test_graphs_of_the_bucket_have_the_shorter_time(live: LiveOnce, order: Order) -> None:
-    pods.put_graphs(order.artifacts, {"model.pt": b"graph"})
-    assert "not healthy 0.001 minutes" in str(live("hang", load_seconds=0.06))
-
-
 def test_a_server_that_was_healthy_is_started_again_as_if_it_were_new(
     live: LiveOnce, lives: list[Life], order: Order
 ) -> None:
@@ -235,6 +230,9 @@ def test_a_restored_cache_that_is_not_hit_is_followed_by_the_ordinary_start(
     assert live("unhit", order) == 137
     assert [PROOF in environment for environment in lives[0].started] == [True, False]
     assert "the restored graphs were not hit (exit code 6)" in lives[0].reports.tail.lines()[1]
+    record = read_record(order.scratch)
+    assert record
+    assert record.origin == "compiled", "once healthy, its graphs are this pod's to keep"
     # And is not tried again in this pod.
     assert live("unhit", order) == 137
     assert [PROOF in environment for environment in lives[1].started] == [False]
