@@ -1,5 +1,6 @@
 """What is prepared for a start; the inputs and the commits of the checkpoints are compared."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -109,6 +110,21 @@ def test_a_copy_that_is_not_what_was_uploaded_is_refused(order: Order) -> None:
     assert prepare(order).compiles is False
     with pytest.raises(RefusedGraphsError, match="its content is not what was uploaded"):
         prepare(replace(order, cache="cache"))
+
+
+def test_a_copy_that_was_spoilt_on_its_way_is_made_again(
+    order: Order, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_graphs(order)
+    copy, spoilt = shutil.copyfile, iter([b"spoil"])
+
+    def copyfile(source: Path, target: Path) -> None:
+        copy(source, target)
+        target.write_bytes(next(spoilt, b"graph"))
+
+    monkeypatch.setattr(shutil, "copyfile", copyfile)
+    root = Path(prepare(replace(order, cache="cache")).environment["GRAPHS"])
+    assert (root / "cache" / "model.pt").read_bytes() == b"graph"
 
 
 @pytest.mark.parametrize(
