@@ -28,6 +28,7 @@ try:
     from draftworth.planning.prices import with_looked_up_price
     from draftworth.planning.resolved import load_neuron
     from stacks.application import build_priced_application
+    from stacks.constructs.add_ons import NEURON_CHART_CONTEXT
 except ImportError as error:
     sys.stderr.write(
         f"{error}: cdk.json starts {sys.executable} (Python {sys.version.split()[0]}); next: "
@@ -67,13 +68,14 @@ def named_experiment(context: Mapping[str, object]) -> str:
     """Return the experiment file that the context names, else `DEFAULT_EXPERIMENT`.
 
     Raises:
-        UserInputError: the key `experiment` is misspelt, or its value is empty.
+        UserInputError: a key of ours is misspelt, or `experiment` has no value.
     """
-    nearly = set(get_close_matches("experiment", context, n=9, cutoff=0.8)) - {"experiment"}
-    if nearly:
-        raise UserInputError(
-            f"-c {min(nearly)}=...: an unknown key; did you mean -c experiment=FILE?"
-        )
+    for key, value in (("experiment", "FILE"), (NEURON_CHART_CONTEXT, "FOLDER")):
+        nearly = set(get_close_matches(key, context, n=9, cutoff=0.8)) - {key}
+        if nearly:
+            raise UserInputError(
+                f"-c {min(nearly)}=...: an unknown key; did you mean -c {key}={value}?"
+            )
     if "experiment" not in context:
         sys.stderr.write(f"no -c experiment=FILE is given: {DEFAULT_EXPERIMENT}\n")
         return DEFAULT_EXPERIMENT

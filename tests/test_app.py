@@ -60,6 +60,7 @@ def test_a_cli_of_todays_schema_and_a_later_one_are_taken() -> None:
     [
         ({"experiments": "x.yaml"}, "-c experiments=...: an unknown key; did you mean"),
         ({"Experiment": "x.yaml"}, "-c Experiment=...: an unknown key; did you mean"),
+        ({"neuron_chart": "x"}, "-c neuron_chart=...: an unknown key; did you mean"),
         ({"experiment": ""}, "-c experiment=: no file is named"),
     ],
 )
@@ -103,6 +104,22 @@ def synthesized(file: Path, folder: Path, **looked_up: Any) -> Path:
 def test_local_experiment_is_refused_with_the_command_that_runs_it(tmp_path: Path) -> None:
     with pytest.raises(UserInputError, match="make rehearse"):
         synthesized(ROOT / "experiments/rehearsal.yaml", tmp_path)
+
+
+def test_a_copy_of_the_drivers_chart_is_an_asset_and_of_the_version_that_is_pinned(
+    tmp_path: Path,
+) -> None:
+    chart = tmp_path / "neuron-helm-chart"
+    chart.mkdir()
+    (chart / "Chart.yaml").write_text("name: neuron-helm-chart\nversion: 1.9.0\n")
+    file = ROOT / "experiments/llama-3.1-8b-eagle3.yaml"
+    for given, found in ((chart, "given neuron-helm-chart 1.9.0,"), (tmp_path, "FileNotFound")):
+        with pytest.raises(UserInputError, match=f"{found}.*1.10.0.*helm pull oci://public.ecr"):
+            synthesized(file, tmp_path, **{"neuron-chart": str(given)})
+    (chart / "Chart.yaml").write_text("name: neuron-helm-chart\nversion: 1.10.0\n")
+    text = templates(synthesized(file, tmp_path, **{"neuron-chart": str(chart)}))
+    assert '"ChartAssetURL":' in text
+    assert "oci://" not in text
 
 
 def report(folder: Path) -> str:

@@ -35,6 +35,7 @@ CHECKS: Sequence[Check] = (
     Check(name="cpu nodes", run=cluster.cpu_nodes),
     Check(name="add-ons", run=cluster.add_ons),
     Check(name="node image", run=cluster.node_image),
+    Check(name="driver chart", run=cluster.neuron_chart, asks_aws=False),
     Check(name="bootstrap", run=deployment.bootstrap),
     Check(name="stacks", run=deployment.existing_stacks),
     Check(name="stopped", run=deployment.not_stopped),

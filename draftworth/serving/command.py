@@ -12,6 +12,7 @@ from typing import Any
 
 from draftworth.experiment.model import Experiment, NeuronExperiment
 from draftworth.experiment.variants import Variant
+from draftworth.records.servers import COMPILE_LIMIT_MINUTES
 
 SERVING_PORT = 8000
 # Values by flag, in the order of the command line; None: the flag takes no value.
@@ -25,6 +26,12 @@ REQUESTS_NOT_LOGGED = "--no-enable-log-requests"
 NO_GENERATION_DEFAULTS: Flags = {"--generation-config": "vllm"}
 SPECULATIVE_CONFIG = "--speculative-config"
 PER_REQUEST_ACCEPTANCE = "--per-request-spec-decode-metrics"
+# vLLM from 0.13 on waits 600 s for its engine by default. While the engine starts, that limit does
+# not count yet; with an open change (vllm-project/vllm, pull request 50039) it would, and end a
+# compilation. vLLM 0.9.1 does not know the variable and ignores it.
+ENGINE_READY_TIMEOUT: Mapping[str, str] = {
+    "VLLM_ENGINE_READY_TIMEOUT_S": str(60 * COMPILE_LIMIT_MINUTES)
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,17 +140,11 @@ class NeuronDialect:
             environment={
                 "NEURON_LOGICAL_NC_CONFIG": lnc,
                 "NEURON_RT_VIRTUAL_CORE_SIZE": lnc,
+                **ENGINE_READY_TIMEOUT,
                 **experiment.release_facts.environment,
-                **_without_efa(experiment),
                 **self.ENVIRONMENT,
             },
         )
-
-
-def _without_efa(experiment: NeuronExperiment) -> dict[str, str]:
-    """Return a variable for instances without EFA: vLLM Neuron's workers bind to an EFA device by
-    default, and end with FileNotFoundError if there is none (vllm_neuron, neuron_worker.py)."""
-    return {} if experiment.accelerator.efa_interfaces else {"NEURON_SKIP_EFA_AFFINITY": "1"}
 
 
 def speculation_flags(

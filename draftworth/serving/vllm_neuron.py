@@ -34,9 +34,13 @@ class VllmNeuron(vllm.NeuronDialect):
         "--block-size",
         "--num-gpu-blocks-override",
     )
+    # The first variable: by default a worker looks for the EFA adapter beside its device at
+    # hard-coded PCI addresses, and ends where there is none. A server has one node and no use for
+    # an adapter (decision record 11).
     # A compilation can last longer than the 600 s that other processes wait for it by default.
-    # Older images read the second variable instead of the first.
+    # Older images read the third variable instead of the second.
     ENVIRONMENT: Mapping[str, str] = {
+        "NEURON_SKIP_EFA_AFFINITY": "1",
         "VLLM_NEURON_COMPILATION_TIMEOUT": "3600",
         "NEURON_LIBTORCH_COMPILATION_TIMEOUT": "3600",
         "VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS": "3600",

@@ -46,9 +46,9 @@ Reason = Literal[
 # A node is ready some minutes after its start, and a measuring pod writes a file at once. If there
 # is no such file after this much paid time, the pod lacks its image or memory.
 BEGIN_WITHIN_NODE_SECONDS = 45 * 60
-# A canary takes a minute after its image is pulled, and reports every error. If a mount fails, its
-# container does not start, and nothing is reported.
-CANARY_SILENT_AFTER_SECONDS = 10 * 60
+# A canary, a stager and the measuring Job report within a minute after their image is pulled. If a
+# mount or the pull fails, no container starts, and nothing is reported.
+SILENT_AFTER_SECONDS = 10 * 60
 # For these reasons, nodes of a paid Capacity Block stay: another deploy can solve the problem.
 _HELD_IN_A_BLOCK: frozenset[Reason] = frozenset(
     {
@@ -305,7 +305,7 @@ def canary_is_silent(deployment: Deployment, observation: Observation, now: floa
     # Another program writes `staged_at_unix_s`, so a time in the future is ignored.
     times = (deployment.deployed_at_unix_s, models.staged_at_unix_s)
     since = max((at for at in times if at <= now), default=now)
-    return now - since >= CANARY_SILENT_AFTER_SECONDS
+    return now - since >= SILENT_AFTER_SECONDS
 
 
 def _zero(reason: Reason, text: str) -> Decision:

@@ -8,7 +8,8 @@ from draftworth.records.deployment import STATE_KEY, CapacityPlan, size_command
 from draftworth.records.findings import REPORT_FOLDER, REPORT_PAGE
 from draftworth.untrusted import one_line
 from lambdas.capacity_controller.decision import (
-    CANARY_SILENT_AFTER_SECONDS,
+    BEGIN_WITHIN_NODE_SECONDS,
+    SILENT_AFTER_SECONDS,
     Decision,
     Reason,
     deadline_unix_s,
@@ -34,6 +35,8 @@ class Subject(StrEnum):
     LOST_NODES = "{number} accelerator node(s) lost"
     REFUSED_SIZE = "size {number} could not be set"
     SILENT_CANARY = "canary is silent"
+    SILENT_STAGING = "staging is silent"
+    SILENT_JOB = "measuring Job is silent"
     MORE_NODES = "more nodes than desired"
     REMAINING_NODES = "nodes are still there"
     NODES_NOT_SEEN = "the node group cannot be read"
@@ -57,10 +60,24 @@ It is tried again every two minutes. Until then what runs is paid for. By hand:
 """,
     Subject.SILENT_CANARY: f"""\
 Canaries of {{experiment}} are silent: {{silent}}.
-{CANARY_SILENT_AFTER_SECONDS // 60} minutes after there was something to try they have
+{SILENT_AFTER_SECONDS // 60} minutes after there was something to try they have
 reported nothing. Where a volume cannot be mounted or an image cannot be pulled, no
 container starts that could. No accelerator starts before they report that all is well.
 Next: `make logs`; where it says nothing of a canary, {_KUBECTL}
+""",
+    Subject.SILENT_STAGING: f"""\
+Staging Jobs of {{experiment}} are silent: {{unstaged}}.
+{SILENT_AFTER_SECONDS // 60} minutes after the deploy the bucket has nothing of them. Where an
+image cannot be pulled, no container starts that could say so; or the model hub does
+not answer. No accelerator starts before everything is staged.
+Next: `make logs`; where it says nothing of a staging Job, {_KUBECTL}
+""",
+    Subject.SILENT_JOB: f"""\
+Job {{job}} of {{experiment}} is silent: a server started
+{SILENT_AFTER_SECONDS // 60} minutes ago, and no run has begun. Where an image cannot be pulled, or
+the CPU nodes have no room for the pod, no container starts that could say so. The
+nodes are paid for meanwhile: {BEGIN_WITHIN_NODE_SECONDS // 60} minutes without a run end them.
+Next: `make logs`; where it says nothing of the Job, {_KUBECTL}
 """,
     Subject.MORE_NODES: """\
 {instances} accelerator nodes of {experiment} exist and are paid for,
@@ -178,8 +195,13 @@ def of_subject(
     if observation is not None:
         deadline = deadline_unix_s(deployment, observation)
         canaries, seen = observation.canaries, observation.nodes
-        silent = "" if isinstance(canaries, Unknown) else canaries.text
-        values = {"instances": seen.instances, "group": seen.auto_scaling_group, "silent": silent}
+        models = observation.models
+        values = {
+            "instances": seen.instances,
+            "group": seen.auto_scaling_group,
+            "silent": "" if isinstance(canaries, Unknown) else canaries.text,
+            "unstaged": "" if isinstance(models, Unknown) else models.silent,
+        }
     command = size_command(
         region=plan.availability_zone[:-1],
         cluster=plan.cluster_name,
@@ -189,6 +211,7 @@ def of_subject(
     text = TEXTS[subject].format(
         experiment=plan.experiment,
         nodes=plan.nodes,
+        job=plan.job_name,
         number=number,
         error=one_line(error),
         command=command,

@@ -27,11 +27,13 @@ class Models:
 
     failed: a staging Job has given up since the deploy. mismatch: a draft's tokenizer differs.
     unreadable: a `_READY.json` is not valid; then no node is started and no run is ended.
+    silent: the missing checkpoints of which the bucket has nothing: their stagers have not begun.
     staged_at_unix_s: when the last checkpoint was staged; 0 if `staging` is not `ready`.
     """
 
     staging: Literal["ready", "missing", "failed", "mismatch", "unreadable"]
     text: str = ""
+    silent: str = ""
     staged_at_unix_s: float = 0.0
 
 
@@ -54,11 +56,13 @@ class Servers:
 
     gave_up: why a server was given up, empty if none was; `last_lines`: the end of its log.
     healthy_since_unix_s: when a server last became healthy; None: no server is healthy.
+    said_at_unix_s: the time of the oldest of these states; None: no server has reported.
     """
 
     gave_up: str = ""
     last_lines: tuple[str, ...] = ()
     healthy_since_unix_s: float | None = None
+    said_at_unix_s: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

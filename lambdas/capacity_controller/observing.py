@@ -68,8 +68,12 @@ def models_of(s3: S3Client, bucket: str, plan: CapacityPlan, *, since: float) ->
             text = one_line(f"{_name(model)} is not staged: {failed.reason}")
             return observation.Models(staging="failed", text=text)
     if missing:
-        names = ", ".join(_name(model) for model in missing)
-        return observation.Models(staging="missing", text=names)
+        silent = [model for model in missing if not _has_begun(s3, bucket, model)]
+        return observation.Models(
+            staging="missing",
+            text=", ".join(map(_name, missing)),
+            silent=", ".join(map(_name, silent)),
+        )
     for draft in plan.drafts:
         mismatch = tokenizer_mismatch(ready[plan.target], ready[draft.checkpoint], draft.vocabulary)
         if mismatch:
@@ -109,6 +113,11 @@ def _name(model: ModelRef) -> str:
     return f"{model.model} at {model.revision}"
 
 
+def _has_begun(s3: S3Client, bucket: str, model: ModelRef) -> bool:
+    folder = f"{checkpoints.checkpoint_prefix(model.model, model.revision)}/"
+    return any(page.get("Contents") for page in _pages(s3, bucket, folder))
+
+
 def canaries_of(
     s3: S3Client, bucket: str, plan: CapacityPlan, *, since: float
 ) -> observation.Canaries:
@@ -146,14 +155,16 @@ def servers_of(
     newest = {s.variant: s for s in sorted(states, key=lambda state: state.since_unix_s)}
     healthy = [state.since_unix_s for state in newest.values() if state.phase == "healthy"]
     healthy_since = max(healthy, default=None)
+    said_at = min((state.since_unix_s for state in states), default=None)
     for state in states:
         if state.phase == "given_up":
             return observation.Servers(
                 gave_up=one_line(f"the server of {state.variant} was given up: {state.reason}"),
                 last_lines=_quoted(state.last_lines),
                 healthy_since_unix_s=healthy_since,
+                said_at_unix_s=said_at,
             )
-    return observation.Servers(healthy_since_unix_s=healthy_since)
+    return observation.Servers(healthy_since_unix_s=healthy_since, said_at_unix_s=said_at)
 
 
 def read_record(record_type: type[R], s3: S3Client, bucket: str, key: str) -> R | None:

@@ -3,7 +3,13 @@
 import math
 from dataclasses import dataclass, replace
 
-from lambdas.capacity_controller.decision import Decision, canary_is_silent, deadline_unix_s, decide
+from lambdas.capacity_controller.decision import (
+    SILENT_AFTER_SECONDS,
+    Decision,
+    canary_is_silent,
+    deadline_unix_s,
+    decide,
+)
 from lambdas.capacity_controller.notifications import Subject, of_decision, of_problem, of_subject
 from lambdas.capacity_controller.observation import CapacityBlock, Observation, Unknown
 from lambdas.capacity_controller.state import Deployment, LastDecision, Notification, State
@@ -15,10 +21,14 @@ NODES_NOT_SEEN = "nodes_not_seen"
 NODES_REMAIN = "nodes_remain"
 MORE_NODES = "more_nodes"
 CANARY_SILENT = "canary_silent"
+STAGING_SILENT = "staging_silent"
+JOB_SILENT = "job_silent"
 _SUBJECTS = {
     NODES_REMAIN: Subject.REMAINING_NODES,
     MORE_NODES: Subject.MORE_NODES,
     CANARY_SILENT: Subject.SILENT_CANARY,
+    STAGING_SILENT: Subject.SILENT_STAGING,
+    JOB_SILENT: Subject.SILENT_JOB,
 }
 # Longer than EKS drains a node, which is a quarter of an hour if nobody ends the drain.
 REMAIN_AFTER_SECONDS = 30 * 60
@@ -162,9 +172,31 @@ def _problems(
             NODES_REMAIN: nodes.instances and zero_seconds >= REMAIN_AFTER_SECONDS,
             MORE_NODES: desired and nodes.instances > desired,
             CANARY_SILENT: waiting and canary_is_silent(deployment, observation, now),
+            STAGING_SILENT: decision.reason == "waiting_for_models"
+            and _staging_is_silent(deployment, observation, now),
+            JOB_SILENT: desired and _job_is_silent(observation, now),
         }
         return tuple(kind for kind, holds in kinds.items() if holds)
     return tuple(dict.fromkeys((*state.problems, *(p.kind for p in nodes.problems))))
+
+
+def _staging_is_silent(deployment: Deployment, observation: Observation, now: float) -> bool:
+    models = observation.models
+    if isinstance(models, Unknown) or not models.silent:
+        return False
+    return now - deployment.deployed_at_unix_s >= SILENT_AFTER_SECONDS
+
+
+def _job_is_silent(observation: Observation, now: float) -> bool:
+    """Return whether no run has begun although a server's container started minutes ago.
+
+    The Job's pod is pending until a server's pod is on a node (`charts/measuring.py`).
+    """
+    run, servers = observation.run, observation.servers
+    if isinstance(run, Unknown) or isinstance(servers, Unknown) or run.state != "none":
+        return False
+    said_at = servers.said_at_unix_s
+    return said_at is not None and now - said_at >= SILENT_AFTER_SECONDS
 
 
 def _schedule(

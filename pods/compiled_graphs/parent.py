@@ -80,7 +80,10 @@ class Parent:
         environment = {**os.environ, **prepared.environment}
         if prepared.proof and not self.starts.cache_missed:
             code = self._attempt({**environment, **prepared.proof}, compiles=False)
-            if self._told_to_end or not self.starts.without_health:
+            # A driver, a mount, memory, EFA or a deadline says nothing about the graphs: they are
+            # only given up for an error that names them.
+            never_healthy = self.starts.without_health and not self._told_to_end
+            if not (never_healthy and self.reports.tail.graph_missed):
                 return self._ended(code)
             self.reports.say(
                 f"the restored graphs were not hit (exit code {code}): the ordinary start follows "

@@ -119,14 +119,22 @@ def _take_over(order: Order, manifest: artifacts.ArtifactManifest, root: Path) -
     for file in manifest.files:
         copy = partial / file.path
         copy.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(mounted / file.path, copy)
-        if sha256_of(copy) != file.sha256:
+        # One wrong copy may be the fault of the mount or the disk, so a second one decides.
+        hashes = (_copied(mounted / file.path, copy) for _ in range(2))
+        if file.sha256 not in hashes:
             raise artifacts.RefusedGraphsError(
                 f"{manifest.folder}: {file.path}: its content is not what was uploaded "
-                f"(SHA-256). {artifacts.NEXT}"
+                f"(SHA-256, of two copies). Next: delete {manifest.key}/ in the artifacts bucket; "
+                "the next start compiles"
             )
     partial.rename(graphs)
     return root
+
+
+def _copied(source: Path, target: Path) -> str:
+    """Copy a file, and return the SHA-256 of the copy."""
+    shutil.copyfile(source, target)
+    return sha256_of(target)
 
 
 def _begun(origin: scratch.Origin) -> dict[str, Any]:

@@ -37,16 +37,23 @@ _COMPILER_FAILED = re.compile(
     rb"neuronx-cc\b[^\n]{0,2000}?"
     rb"(?:failed with|exit(?:ed with)?(?: status| code)?)(?: code)?[ :=]+70\b"
 )
+# vLLM Neuron's error at a graph that is not in its cache, if a variable makes that an error:
+# "RuntimeError: VLLM_NEURON_DISABLE_WARMUP_COMPILE: local compile cache miss for key ...".
+_GRAPH_MISSED = re.compile(
+    rb"Error\b[^\n]{0,2000}?(?:DISABLE_WARMUP_COMPILE|compil\w{0,9} cache miss)"
+)
 
 
 class LogTail:
     """The last lines of a log that arrives in pieces.
 
     compiler_failed: whether the log says that the compiler ended with exit code 70.
+    graph_missed: whether the log says that a graph was not in the engine's cache.
     """
 
     def __init__(self) -> None:
         self.compiler_failed = False
+        self.graph_missed = False
         self._lines: deque[bytes] = deque(maxlen=LAST_LINES)
         self._rest = b""
         self._lock = threading.Lock()
@@ -56,6 +63,8 @@ class LogTail:
         text = self._rest + data
         if not self.compiler_failed and b"neuronx-cc" in text:
             self.compiler_failed = _COMPILER_FAILED.search(text) is not None
+        if not self.graph_missed and b"Error" in text:
+            self.graph_missed = _GRAPH_MISSED.search(text) is not None
         *ended, rest = text.split(b"\n")
         self._rest = rest[-_LINE_BYTES:]
         with self._lock:

@@ -76,10 +76,12 @@ class AcceleratorNodes(Construct):
 
     def _buying(self) -> dict[str, Any]:
         # A Capacity Block already places its instances together and must get no placement group.
-        # Other instances with EFA should be in a cluster placement group. Without EFA a group has
-        # no use and makes it harder for EC2 to find capacity.
+        # Other instances that reach each other by EFA should be in a cluster placement group. One
+        # instance, or one without EFA, has no use for a group, which makes it harder for EC2 to
+        # find capacity.
         if not isinstance(self._capacity, CapacityBlock):
-            if not self._experiment.spec.accelerator.efa_interfaces:
+            reach_each_other = self._experiment.spec.accelerator.efa_interfaces
+            if not reach_each_other or self._experiment.placement.nodes == 1:
                 return {}
             group = aws_ec2.CfnPlacementGroup(self, "PlacementGroup", strategy="cluster")
             placement = aws_ec2.CfnLaunchTemplate.PlacementProperty(group_name=group.ref)

@@ -5,13 +5,21 @@ If the experiment pins no version, EKS installs its default for the cluster's Ku
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+import yaml
 from aws_cdk import aws_eks_v2 as eks
-from aws_cdk import aws_iam
+from aws_cdk import aws_iam, aws_s3_assets
 from constructs import Construct
 
-from draftworth.experiment.aws import S3_ADD_ON
+from draftworth.errors import UserInputError
+from draftworth.experiment.aws import (
+    NEURON_CHART,
+    NEURON_CHART_REGISTRY,
+    NEURON_CHART_VERSION,
+    S3_ADD_ON,
+)
 from stacks.constructs.functions import owned_log_group
 from stacks.constructs.roles import accept_managed_policies, pod_role
 
@@ -25,7 +33,8 @@ INSIGHTS_METRICS = {"enhanced_container_insights": True, "accelerated_compute_me
 INSIGHTS_CONFIGURATION = {
     "agent": {"config": {"logs": {"metrics_collected": {"kubernetes": INSIGHTS_METRICS}}}}
 }
-NEURON_CHART = "oci://public.ecr.aws/neuron/neuron-helm-chart"
+# The key of the CDK context that names a folder with a copy of the chart.
+NEURON_CHART_CONTEXT = "neuron-chart"
 # The chart enables the device plugin and the node problem detector by default. A device plugin and
 # a DRA driver on the same node would allocate the same devices twice.
 NEURON_VALUES = {
@@ -109,19 +118,45 @@ def pod_add_ons(
 
 
 def neuron_driver(scope: Construct, id_: str, *, cluster: eks.ICluster) -> eks.HelmChart:
-    """Install the Neuron DRA driver; its pods run on accelerator nodes only."""
+    """Install the Neuron DRA driver; its pods run on accelerator nodes only.
+
+    Helm pulls the chart by its tag in the middle of a deploy, unless the CDK context names a copy,
+    which is then uploaded before the deploy (decision record 12).
+    """
+    name = NEURON_CHART.rpartition("/")[2]
+    source: dict[str, Any] = {
+        "repository": f"oci://{NEURON_CHART_REGISTRY}/{NEURON_CHART}",
+        "chart": name,
+        "version": NEURON_CHART_VERSION,
+    }
+    if copy := scope.node.try_get_context(NEURON_CHART_CONTEXT):
+        _check_chart(Path(copy), name)
+        source = {"chart_asset": aws_s3_assets.Asset(scope, "NeuronChart", path=str(copy))}
     return eks.HelmChart(
         scope,
         id_,
         cluster=cluster,
-        repository=NEURON_CHART,
-        chart="neuron-helm-chart",
-        version="1.10.0",
         release="neuron",
         namespace="neuron-dra-driver",
         create_namespace=True,
         values=NEURON_VALUES,
+        **source,
     )
+
+
+def _check_chart(folder: Path, name: str) -> None:
+    file = folder / "Chart.yaml"
+    try:
+        chart = yaml.safe_load(file.read_text(encoding="utf-8"))
+        found = f"{chart['name']} {chart['version']}"
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, TypeError, KeyError) as error:
+        found = f"{type(error).__name__}: {error}"
+    if found != (wanted := f"{name} {NEURON_CHART_VERSION}"):
+        raise UserInputError(
+            f"-c {NEURON_CHART_CONTEXT}={folder}: given {found}, allowed: a folder whose "
+            f"Chart.yaml is of {wanted}; next: `helm pull oci://{NEURON_CHART_REGISTRY}/"
+            f"{NEURON_CHART} --version {NEURON_CHART_VERSION} --untar`, and name what it makes"
+        )
 
 
 def _add_on(

@@ -14,11 +14,13 @@ from stacks.constructs.roles import accept_managed_policies
 
 # The policies that a kubelet needs. The CNI policy is not among them: vpc-cni has its own role.
 # The third policy is for the images in ECR Public, which throttles pulls without a token; nodeadm
-# configures the kubelet to get one (`public.ecr.aws` in its image credential provider).
+# configures the kubelet to get one (`public.ecr.aws` in its image credential provider). The fourth
+# lets a person open a shell through Session Manager: the node's agent calls out, nothing listens.
 NODE_POLICIES = (
     "AmazonEKSWorkerNodePolicy",
     "AmazonEC2ContainerRegistryPullOnly",
     "AmazonElasticContainerRegistryPublicReadOnly",
+    "AmazonSSMManagedInstanceCore",
 )
 # With 2 hops, agents in pods reach the instance metadata service, where they read their region.
 METADATA_HOP_LIMIT = 2
@@ -56,7 +58,7 @@ def node_role(scope: Construct, id_: str) -> aws_iam.Role:
     accept_managed_policies(
         role,
         *NODE_POLICIES,
-        reason="What EKS asks of every node's role, and reading public images.",
+        reason="What EKS asks of every node's role, public images, and shells by Session Manager.",
     )
     return role
 

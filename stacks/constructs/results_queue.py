@@ -1,7 +1,9 @@
 """The queue of result files that are not yet published as metrics.
 
 It is in the same part of the stack as the results bucket, not as the publisher function: result
-files that arrive while the function is replaced or fails wait in the queue.
+files that arrive while the function is replaced or fails wait in the queue. No deploy replaces the
+queue, with what waits in it: CloudFormation does so only for another name or kind (FIFO), and both
+are left to it. Nothing of an experiment is a property of the queue.
 """
 
 from typing import Any, cast

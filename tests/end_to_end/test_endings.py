@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import pytest
 
 from draftworth.account import delete_assets, stop
-from draftworth.errors import DraftworthError, UserInputError
+from draftworth.errors import DraftworthError
 from draftworth.measuring.run_specification import EXIT_INTERRUPTED
 from draftworth.metrics.definitions import NAMESPACE
 from draftworth.records.findings import VERDICT_FILE
@@ -21,7 +21,7 @@ from pods.canary.program import EXIT_OK as CANARY_WELL
 from pods.compiled_graphs.start import MAX_STARTS
 from tests.end_to_end import programs, test_first_hour
 from tests.end_to_end.cloud import Template
-from tests.end_to_end.conftest import DEADLINE_MINUTES, DRAFT, TARGET, Environment, FirstRun
+from tests.end_to_end.conftest import DEADLINE_MINUTES, DRAFT, Environment, FirstRun
 
 pytestmark = [pytest.mark.synth, pytest.mark.emulator]
 
@@ -232,20 +232,3 @@ def test_a_canary_that_fails_costs_nothing_until_a_later_try_is_well(
     env.put("checkpoints", staged)
     programs.reports_of_canaries(env)
     assert env.cloud.desired_nodes == 1
-
-
-def test_a_canary_that_is_silent_costs_nothing(env: Environment, first_run: FirstRun) -> None:
-    test_first_hour.put_checkpoints(env, first_run.contents["checkpoints"])
-    for _ in range(6):
-        env.cloud.heartbeat(after_minutes=2)
-    told = test_first_hour.check_nothing_paid(env)
-    assert all(words in told for words in ("canary is silent", "describe pods", *env.ports))
-
-
-def test_a_stager_that_gives_up_costs_nothing(env: Environment) -> None:
-    env.hub.repos[TARGET].gated = True
-    assert env.stagers()[0].run("checkpoint-stager") == UserInputError.exit_code
-    env.cloud.notifications()
-    assert "no token was given" in programs.hear_of_stager(env, TARGET).reason
-    told = test_first_hour.check_nothing_paid(env)
-    assert all(words in told for words in ("staging failed", TARGET, "no token was given"))

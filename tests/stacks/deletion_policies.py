@@ -12,6 +12,7 @@ from tests.stacks.rendering import collapsed
 from tests.stacks.synthesis import Resource, Template, of_type
 
 MAX_RETENTION_DAYS = 31
+MAX_QUEUE_RETENTION_SECONDS = 14 * 24 * 3600
 INSIGHTS_LOGS = ("application", "dataplane", "host", "performance")
 
 
@@ -86,6 +87,19 @@ def like_its_bucket(case: Case) -> Iterator[str]:
         yield f"its bucket's policy is {theirs}"
 
 
+def queue(case: Case) -> Iterator[str]:
+    """Deleted with its stack, and by no deploy before: messages wait in it."""
+    yield from deleted_by_statement(case)
+    # By CloudFormation's reference, a change of one of these replaces a queue, and of no other
+    # property. A name that CloudFormation makes does not change while the logical id stays.
+    for name in ("QueueName", "FifoQueue"):
+        if name in case.properties:
+            yield f"{name}: another value replaces the queue, without its messages"
+    # SQS drops at once what is older than a shorter retention.
+    if case.properties.get("MessageRetentionPeriod") != MAX_QUEUE_RETENTION_SECONDS:
+        yield "MessageRetentionPeriod: not SQS's longest"
+
+
 def log_group(case: Case) -> Iterator[str]:
     """Expires, and is deleted with its stack."""
     yield from deleted_by_statement(case)
@@ -144,7 +158,7 @@ def custom(case: Case) -> Iterator[str]:
 RULES: Mapping[str, Rule] = {
     "AWS::S3::Bucket": bucket,
     "AWS::S3::BucketPolicy": like_its_bucket,
-    "AWS::SQS::Queue": deleted_by_statement,
+    "AWS::SQS::Queue": queue,
     "AWS::Logs::LogGroup": log_group,
     "AWS::Lambda::Function": logs_to_an_owned_group,
     "AWS::EC2::FlowLog": flow_log,

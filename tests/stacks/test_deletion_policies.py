@@ -62,6 +62,8 @@ def planted(part: str, kind: str, fragment: str, **changes: Any) -> Template:
         ("network", "AWS::EC2::EIP", "", {"DeletionPolicy": "Retain"}, "outlive its stack"),
         ("network", "AWS::EC2::FlowLog", "", {"LogGroupName": "elsewhere"}, "no LogGroupName"),
         ("storage", "AWS::SQS::Queue", "Dead", {"DeletionPolicy": None}, "no DeletionPolicy"),
+        ("storage", "AWS::SQS::Queue", "Dead", {"QueueName": "mine"}, "replaces the queue"),
+        ("storage", "AWS::SQS::Queue", "Dead", {"MessageRetentionPeriod": 60}, "not SQS's longest"),
         ("storage", "AWS::S3::Bucket", "Artifacts", {"DeletionPolicy": "Retain"}, "outlive"),
         ("storage", "AWS::S3::Bucket", "Results", {"DeletionPolicy": "Delete"}, "not retained"),
         ("storage", "AWS::S3::Bucket", "Results", {"UpdateReplacePolicy": None}, "replaces it"),

@@ -185,6 +185,11 @@ def test_log_groups_go_after_what_writes_them(name: str) -> None:
             properties = templates_of(name)[part]["Resources"][function[1]]["Properties"]
             group = {(part, properties["LoggingConfig"]["LogGroup"]["Ref"])}
             assert too_early(graph(name), {function}, group) == set()
+    agents = nodes(name, "cluster", "AWS::EKS::Nodegroup")
+    agents |= add_ons(name, ("amazon-cloudwatch-observability",))
+    insights = nodes(name, "cluster", "AWS::Logs::LogGroup", "InsightsLogs")
+    assert len(insights) == 4
+    assert too_early(graph(name), agents, insights) == set()
     flow = nodes(name, "network", "AWS::EC2::FlowLog")
     assert too_early(graph(name), flow, nodes(name, "network", "AWS::Logs::LogGroup")) == set()
 

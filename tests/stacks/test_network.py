@@ -30,3 +30,14 @@ def test_every_node_is_in_the_private_subnet_of_the_accelerators_zone(name: str)
     for group in groups:
         (subnet,) = group["Properties"]["Subnets"]
         assert "VpcPrivateSubnet1" in subnet["Ref"]
+
+
+def test_nodes_call_out_through_the_nat_gateway_and_have_no_public_address() -> None:
+    """As the agent of Session Manager does, which nothing calls."""
+    template = synthesis().template("qwen3-32b", "network")
+    routes = of_type(template, "AWS::EC2::Route")
+    (route,) = (r["Properties"] for k, r in routes.items() if "VpcPrivateSubnet1" in k)
+    assert route["DestinationCidrBlock"] == "0.0.0.0/0"
+    assert "NatGatewayId" in route
+    subnets = of_type(template, "AWS::EC2::Subnet").values()
+    assert not any(s["Properties"]["MapPublicIpOnLaunch"] for s in subnets)

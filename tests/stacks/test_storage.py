@@ -64,3 +64,19 @@ def test_a_bucket_that_stays_is_not_excused_as_one_that_goes() -> None:
         assert len(reasons) == 3
         stays = {bucket for bucket, reason in reasons.items() if "outlives" in reason}
         assert stays == kept_by(name)
+
+
+@pytest.mark.parametrize("name", tuple(experiments()))
+def test_an_update_of_a_deployed_stack_keeps_its_queues_and_their_source(name: str) -> None:
+    """Another logical id is another resource: what waits in the old queue is deleted with it.
+
+    A version that has to change one is deployed while the queue is empty.
+    """
+    kept = {"ResultsQueue20F4ED43", "ResultsQueueDeadLettersBE7931F6"}
+    assert set(of_type(storage(name), "AWS::SQS::Queue")) == kept
+    assert "Results37EC7789" in of_type(storage(name), BUCKET)
+    # A mapping that is deleted and created again in the same deploy reads the same queue.
+    (mapping,) = of_type(
+        synthesis().template(name, "benchmark"), "AWS::Lambda::EventSourceMapping"
+    ).values()
+    assert mapping["Properties"]["EventSourceArn"]["Fn::GetAtt"][0] in kept

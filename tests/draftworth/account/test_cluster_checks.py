@@ -1,12 +1,15 @@
 """Zones of the control plane, CPU nodes, add-ons and node images."""
 
 import dataclasses
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from moto import mock_aws
 
+from draftworth.account.checks import cluster
 from draftworth.account.checks.cluster import add_ons, control_plane_zones, cpu_nodes, node_image
 from draftworth.account.market import offers
 from draftworth.experiment.aws import ADD_ONS, CPU_INSTANCE_TYPE, S3_ADD_ON
@@ -218,3 +221,52 @@ def test_a_pinned_release_is_asked_for_by_the_name_of_its_image() -> None:
         f"{images}/standard/recommended/release_version",
         f"{images}/neuron/amazon-eks-node-al2023-x86_64-neuron-1.35-v20260625/image_id",
     ]
+
+
+class Registry(BaseHTTPRequestHandler):
+    """Gives a token to everybody, and says of a manifest what `status` and `token` have."""
+
+    status, token = 200, b'{"token": "anonymous"}'
+
+    def do_GET(self) -> None:
+        self.answer(200, self.token)
+
+    def do_HEAD(self) -> None:
+        known = self.headers["Authorization"] == "Bearer anonymous"
+        ours = self.path == "/v2/neuron/neuron-helm-chart/manifests/1.10.0"
+        self.answer(self.status if known and ours else 401)
+
+    def answer(self, status: int, body: bytes = b"") -> None:
+        self.send_response(status)
+        self.send_header("Docker-Content-Digest", "sha256:0123")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("answers", "status", "found"),
+    [
+        ({}, "pass", "1.10.0 by its tag; today it is sha256:0123"),
+        ({"status": 404}, "fail", "public.ecr.aws has no neuron/neuron-helm-chart 1.10.0"),
+        ({"status": 503}, "warn", "answers 503"),
+        ({"token": b"{}"}, "warn", "cannot be asked"),
+        ({"token": b"[" * 10_000_000}, "warn", "cannot be asked"),
+    ],
+)
+def test_the_drivers_chart_is_looked_up_where_a_deploy_pulls_it(
+    monkeypatch: pytest.MonkeyPatch, answers: dict[str, Any], status: str, found: str
+) -> None:
+    with HTTPServer(("127.0.0.1", 0), type("Handler", (Registry,), answers)) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setattr(cluster, "REGISTRY_URL", f"http://127.0.0.1:{server.server_port}")
+        result = cluster.neuron_chart(stubs.situation())
+        server.shutdown()
+    assert result.status == status
+    assert found in result.found
+    assert ("-c neuron-chart=FOLDER" in result.next_step) == (status != "pass")
+    # Nobody answers any more.
+    assert cluster.neuron_chart(stubs.situation()).status == "warn"

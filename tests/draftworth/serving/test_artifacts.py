@@ -217,6 +217,8 @@ WITHOUT_EFFECT = (
     "--disable-log-requests",
     "--no-enable-log-requests",
     "--generation-config=",
+    "NEURON_SKIP_EFA_AFFINITY=",
+    "VLLM_ENGINE_READY_TIMEOUT_S=",
 )
 FLAGS_FILE = Path(__file__).parent / "snapshots" / "graph-flags.yaml"
 
@@ -235,9 +237,12 @@ def flags_by_dialect(folder: Path) -> dict[str, Any]:
         entry = found.setdefault(dialect, {"version": version(dialect), "flags": {}})
         for variant in experiment.variants:
             command = dialects.serving_command(experiment, variant)
-            arguments = [a for a in command.arguments if not a.startswith(WITHOUT_EFFECT)]
             environment = [f"{k}={v}" for k, v in sorted(command.environment.items())]
-            entry["flags"][f"{name}, {variant.method}"] = [*environment, *arguments]
+            entry["flags"][f"{name}, {variant.method}"] = [
+                each
+                for each in (*environment, *command.arguments)
+                if not each.startswith(WITHOUT_EFFECT)
+            ]
     return found
 
 

@@ -10,15 +10,15 @@ import pytest
 
 from draftworth.experiment.model import Experiment, NeuronExperiment
 from draftworth.experiment.variants import AsShipped
+from draftworth.records.servers import COMPILE_LIMIT_MINUTES
 from draftworth.serving.command import (
     PER_REQUEST_ACCEPTANCE,
     ServingCommand,
     served_model_name,
 )
-from draftworth.serving.dialects import neuron_dialect, serving_command
+from draftworth.serving.dialects import artifact_inputs, neuron_dialect, serving_command
 from draftworth.serving.vllm_neuron import VllmNeuron
 from tests.conftest import ROOT
-from tests.support import experiments
 from tests.support.experiments import DFLASH_HEAD, Edit, both, load_spec, put, write_experiment
 
 # vLLM refuses to start with the second one alone, so the baseline cannot have it.
@@ -244,10 +244,15 @@ def test_a_parser_of_tool_calls_is_given_to_every_variant(tmp_path: Path) -> Non
             assert {*command.arguments} - {*plain.arguments} == own
 
 
-@pytest.mark.parametrize("index", [0, 1])
-def test_only_nodes_without_efa_are_told_not_to_look_for_it(index: int) -> None:
-    large = experiments.resolved("llama-3.1-8b-eagle3")
-    small = experiments.on_small_nodes(large)
-    name = "NEURON_SKIP_EFA_AFFINITY"
-    assert small.variants[index].command.environment[name] == "1"
-    assert name not in large.variants[index].command.environment
+@pytest.mark.parametrize("name", SERVED)
+def test_a_server_outlasts_a_compilation_and_looks_for_no_efa_adapter(name: str) -> None:
+    experiment = served(name)
+    inputs = artifact_inputs(experiment, experiment.variants[0])
+    for command in commands(experiment):
+        seconds = int(command.environment["VLLM_ENGINE_READY_TIMEOUT_S"])
+        assert seconds >= 60 * COMPILE_LIMIT_MINUTES
+        # NxD Inference has no such check: its servers get no such variable.
+        skips = command.environment.get("NEURON_SKIP_EFA_AFFINITY") == "1"
+        assert skips == (experiment.release_facts.dialect == "vllm_neuron")
+        # Neither changes a graph, so neither may change its key.
+        assert not {*command.environment} & {*inputs}

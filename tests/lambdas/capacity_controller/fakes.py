@@ -315,6 +315,10 @@ class FakeAws:
             body = dump_record(plans.make_report(job, variant, **fields))
             self.write(RESULTS, canary_key(job, variant), body)
 
+    def begin_staging(self, *models: ModelRef) -> None:
+        for model in models:
+            self.write(CHECKPOINTS, f"{model.model}/{model.revision}/_STAGING.json", b"{}")
+
     def say(self, state: ServerState) -> None:
         """A server's wrapper writes what has changed."""
         self.write(RESULTS, server_state_key(state.server), dump_record(state))

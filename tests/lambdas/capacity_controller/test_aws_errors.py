@@ -76,6 +76,7 @@ def test_a_schedule_that_another_invocation_makes_at_this_moment_is_no_error(
 
 def test_a_notification_that_could_not_be_sent_is_sent_later(account: Account) -> None:
     account.fail("Publish", "InternalErrorException")
+    account.begin_staging(plans.TARGET, plans.DRAFT)
     account.deploy()
     assert account.mail() == []
     account.heartbeat(after=plans.MINUTE)

@@ -5,7 +5,8 @@ import dataclasses
 import pytest
 
 from draftworth.records.checkpoints import ReadyModel
-from lambdas.capacity_controller.decision import CANARY_SILENT_AFTER_SECONDS
+from draftworth.records.deployment import ModelRef
+from lambdas.capacity_controller.decision import SILENT_AFTER_SECONDS
 from lambdas.capacity_controller.observing import tokenizer_mismatch
 from tests.lambdas.capacity_controller import plans
 from tests.lambdas.capacity_controller.conftest import Account, s3_event
@@ -76,7 +77,7 @@ def test_a_silent_canary_is_told_once_ten_minutes_after_there_was_something_to_t
     account.stage(staged_at_unix_s=plans.NOW + staged_after)
     account.heartbeat()
     account.mail()
-    account.heartbeat(after=CANARY_SILENT_AFTER_SECONDS - 1)
+    account.heartbeat(after=SILENT_AFTER_SECONDS - 1)
     assert account.mail() == []
     account.heartbeat(after=1)
     account.heartbeat(after=2 * plans.MINUTE)
@@ -117,7 +118,7 @@ def test_nodes_that_are_up_wait_some_minutes_for_a_new_jobs_canary(
     assert account.outcome == (1, "waiting_for_canary")
     if not silent:
         account.report(job=plans.OTHER_JOB)
-    account.heartbeat(after=CANARY_SILENT_AFTER_SECONDS - 2 * plans.MINUTE)
+    account.heartbeat(after=SILENT_AFTER_SECONDS - 2 * plans.MINUTE)
     assert account.outcome == ((0, "waiting_for_canary") if silent else (1, "ready"))
     assert (SILENT in account.subjects()) is silent
     assert len(account.called("UpdateNodegroupConfig")) == 1 + silent
@@ -143,6 +144,25 @@ def test_a_staging_that_was_given_up_is_told_at_once_and_costs_nothing(account: 
     account.stage()
     account.heartbeat()
     assert account.desired == 1, "a model that is staged was not given up"
+
+
+@pytest.mark.parametrize("begun", [(), (plans.DRAFT,), (plans.TARGET, plans.DRAFT)])
+def test_stagers_that_have_not_begun_are_told_once_ten_minutes_after_the_deploy(
+    account: Account, begun: tuple[ModelRef, ...]
+) -> None:
+    account.begin_staging(*begun)
+    account.deploy()
+    account.mail()
+    account.heartbeat(after=SILENT_AFTER_SECONDS - 1)
+    assert account.mail() == []
+    account.heartbeat(after=1)
+    account.heartbeat(after=2 * plans.MINUTE)
+    mails, silent = account.mail(), {plans.TARGET, plans.DRAFT} - {*begun}
+    assert len(mails) == bool(silent)
+    for mail in mails:
+        assert mail["subject"] == "draftworth qwen3-32b: staging is silent"
+        assert {m for m in (plans.TARGET, plans.DRAFT) if m.model in mail["text"]} == silent
+    assert account.outcome == (0, "waiting_for_models")
 
 
 def test_a_marker_that_is_none_gives_nothing_up(account: Account) -> None:

@@ -8,8 +8,6 @@ from lambdas.capacity_controller.decision import Decision, deadline_unix_s, deci
 from lambdas.capacity_controller.observation import (
     Canaries,
     CapacityBlock,
-    Models,
-    NoCapacityBlock,
     Observation,
     ObservedRun,
     Unknown,
@@ -69,41 +67,9 @@ def in_block(now: float = NOW + MINUTE, **overrides: Any) -> tuple[int | None, s
     return outcome(make_observation(block=block(**overrides)), deployment, now=now)
 
 
-def test_nothing_comes_up_before_every_model_is_staged() -> None:
-    observation = make_observation(models=Models(staging="missing", text="Qwen/Qwen3-1.7B at main"))
-    assert outcome(observation) == (0, "waiting_for_models")
-    assert "Qwen/Qwen3-1.7B at main" in decided(observation).text
-
-
-@pytest.mark.parametrize(
-    ("reason", "seen"),
-    [
-        ("tokenizer_mismatch", {"models": Models(staging="mismatch", text="why")}),
-        ("staging_failed", {"models": Models(staging="failed", text="why")}),
-        ("canary_failed", {"canaries": Canaries(state="failed", text="why", last_lines=("403",))}),
-        ("no_block", {"block": NoCapacityBlock(why="why")}),
-    ],
-)
-def test_what_keeps_the_nodes_away_is_told_in_its_own_words(
-    reason: Any, seen: dict[str, Any]
-) -> None:
-    lines = ("403",) if reason == "canary_failed" else ()
-    expected = Decision(desired_size=0, reason=reason, text="why", last_lines=lines)
-    assert decided(make_observation(**seen)) == expected
-
-
-@pytest.mark.parametrize("state", ["missing", "unreadable"])
-def test_nothing_comes_up_before_every_canary_is_well(state: Any) -> None:
-    observation = make_observation(canaries=Canaries(state=state, text="of baseline"))
-    assert outcome(observation) == (0, "waiting_for_canary")
-    assert "of baseline" in decided(observation).text
-
-
 @pytest.mark.parametrize(
     ("state", "minutes", "expected"),
     [
-        ("missing", 9, (None, "waiting_for_canary")),
-        ("missing", 10, (0, "waiting_for_canary")),
         ("unreadable", 60, (None, "unknown")),
         ("failed", 1, (0, "canary_failed")),
     ],
@@ -166,11 +132,6 @@ def test_whether_a_run_has_begun_must_be_known_before_its_nodes_go() -> None:
     assert outcome(observation, make_deployment(node_time=node_time)) == (None, "unknown")
 
 
-def test_the_stop_object_and_a_deletion_take_the_nodes_to_zero() -> None:
-    assert outcome(make_observation(stopped=True)) == (0, "stopped")
-    assert outcome(status="ended") == (0, "ended")
-
-
 @pytest.mark.parametrize(("ownership", "word"), [("foreign", "tags"), ("missing", "no node group")])
 @pytest.mark.parametrize("against", [{}, {"stopped": True}, {"run": ObservedRun(state="complete")}])
 def test_a_node_group_that_is_not_ours_is_given_no_size_whatever_else_holds(
@@ -215,13 +176,6 @@ def test_only_an_active_block_that_has_started_has_nodes(
     state: str, started: bool, expected: tuple[int, str]
 ) -> None:
     assert in_block(state=state, starts_at_unix_s=NOW - HOUR if started else NOW + HOUR) == expected
-
-
-@pytest.mark.parametrize(("minutes", "size"), [(41, 1), (40, 0), (10, 0)])
-def test_the_nodes_go_forty_minutes_before_the_block_ends(minutes: int, size: int) -> None:
-    ends = NOW + HOUR
-    got = in_block(ends_at_unix_s=ends, now=ends - minutes * MINUTE)
-    assert got == ((1, "ready") if size else (0, "block_over"))
 
 
 def test_the_sooner_of_both_ends_is_the_deadline() -> None:

@@ -126,8 +126,16 @@ def test_nodes_without_a_run_go_and_come_back_when_one_begins(
     account.start()
     account.instances = [("i-0", "InService")]
     account.heartbeat(after=2 * plans.MINUTE)
-    for _ in range(21):
+    account.say(plans.make_server(phase="starting", since_unix_s=account.now))
+    account.mail()
+    for _ in range(4):
         account.heartbeat(after=2 * plans.MINUTE)
+    assert account.mail() == []
+    for _ in range(17):
+        account.heartbeat(after=2 * plans.MINUTE)
+    (mail,) = account.mail()
+    assert mail["subject"] == "draftworth qwen3-32b: measuring Job is silent"
+    assert all(words in mail["text"] for words in (plans.JOB, "10 minutes ago", "45 minutes"))
     assert account.desired == 1
     account.heartbeat(after=2 * plans.MINUTE)
     assert account.outcome == (0, "not_begun")
@@ -253,6 +261,7 @@ def test_an_unchanged_observation_logs_and_notifies_nothing_whatever_the_event(
 
 
 def test_without_nodes_the_state_is_not_written_each_time(account: Account) -> None:
+    account.begin_staging(plans.TARGET, plans.DRAFT)
     account.deploy()
     account.calls.clear()
     account.heartbeat(after=plans.HOUR)

@@ -15,7 +15,7 @@ from draftworth.records.servers import LAST_LINES, ServerState
 from pods.compiled_graphs import parent
 from pods.compiled_graphs.prepare import Order
 from pods.compiled_graphs.reports import Reports
-from pods.compiled_graphs.scratch import STARTS_NAME, Starts, begin, keep
+from pods.compiled_graphs.scratch import STARTS_NAME, Starts, begin, keep, read_record
 from pods.compiled_graphs.server_process import LogTail, ServerProcess
 from tests.pods.compiled_graphs import pods
 from tests.support.waiting import HANGS_AFTER_SECONDS
@@ -29,13 +29,24 @@ LIMITS = {
 }
 PROOF = "MISSES_ARE_FATAL"
 COMPILER = b"RuntimeError: neuronx-cc compilation failed with 70. Check compiler logs.\n"
+MISS = b"RuntimeError: VLLM_NEURON_DISABLE_WARMUP_COMPILE: local compile cache miss for key 0f.\n"
+# What says nothing about a graph: the log's last line and the exit code.
+FAULTS = {
+    "driver": (b"RuntimeError: nrt_init failed: NRT_FAILURE (driver 2.29 refuses runtime)", 1),
+    "mount": (b"OSError: [Errno 107] Transport endpoint is not connected: '/artifacts'", 1),
+    "memory": (b"", 137),
+    "device memory": (b"RuntimeError: Failed to allocate: NRT_RESOURCE", 1),
+    "EFA": (b"FileNotFoundError: '/sys/bus/pci/devices/0000:c9:00.0/infiniband'", 1),
+    "variable": (b"WARNING: Unknown variable detected: VLLM_NEURON_DISABLE_WARMUP_COMPILE", 1),
+}
 
 
 class Life:
     """One life of a container, whose server is a stand-in in this process.
 
     The server does what its command says, up to its exit code: `crash`, `compiler`, `hang` until it
-    is told to end, `sigterm` to its container, `serve` until it was healthy and is killed, `unhit`.
+    is told to end, `sigterm` to its container, `serve` until it was healthy and is killed, `unhit`,
+    or one of `FAULTS`.
     """
 
     def __init__(self, scratch: Path) -> None:
@@ -70,7 +81,11 @@ class Life:
         return self
 
     def wait(self) -> int:
-        code = getattr(self, f"_{self.does}")()
+        if self.does in FAULTS:
+            line, code = FAULTS[self.does]
+            self.tail.feed(line + b"\n")
+        else:
+            code = getattr(self, f"_{self.does}")()
         self.serves = False
         self.ended.set()
         return int(code)
@@ -107,7 +122,10 @@ class Life:
         return 137
 
     def _unhit(self) -> int:
-        return 6 if PROOF in self.environment else self._serve()
+        if PROOF not in self.environment:
+            return self._serve()
+        self.tail.feed(MISS)
+        return 6
 
 
 LiveOnce = Callable[..., int | str]
@@ -175,11 +193,6 @@ def test_the_time_of_all_starts_counts_together(
     assert lives[0].started == []
 
 
-def test_graphs_of_the_bucket_have_the_shorter_time(live: LiveOnce, order: Order) -> None:
-    pods.put_graphs(order.artifacts, {"model.pt": b"graph"})
-    assert "not healthy 0.001 minutes" in str(live("hang", load_seconds=0.06))
-
-
 def test_a_server_that_was_healthy_is_started_again_as_if_it_were_new(
     live: LiveOnce, lives: list[Life], order: Order
 ) -> None:
@@ -216,10 +229,40 @@ def test_a_restored_cache_that_is_not_hit_is_followed_by_the_ordinary_start(
     order = cached(order)
     assert live("unhit", order) == 137
     assert [PROOF in environment for environment in lives[0].started] == [True, False]
-    assert "the restored graphs were not hit (exit code 6)" in lives[0].reports.tail.lines()[0]
+    assert "the restored graphs were not hit (exit code 6)" in lives[0].reports.tail.lines()[1]
+    record = read_record(order.scratch)
+    assert record
+    assert record.origin == "compiled", "once healthy, its graphs are this pod's to keep"
     # And is not tried again in this pod.
     assert live("unhit", order) == 137
     assert [PROOF in environment for environment in lives[1].started] == [False]
+
+
+@pytest.mark.parametrize("cache", [True, False], ids=["copied", "mounted"])
+@pytest.mark.parametrize("fault", [*FAULTS, "hang"])
+def test_a_fault_that_is_not_the_graphs_leaves_no_mark_on_them(
+    live: LiveOnce, lives: list[Life], order: Order, fault: str, cache: bool
+) -> None:
+    """Neither in the bucket nor in the pod: it loads the same graphs at its next start."""
+    order = cached(order) if cache else replace(cached(order), cache=None, proof=None)
+    stored = contents(order.artifacts)
+    if fault == "hang":
+        assert "was not healthy" in str(live(fault, order, load_seconds=0.06))
+    else:
+        code = FAULTS[fault][1]
+        assert [live(fault, order), live(fault, order)] == [code, code]
+        assert f"never healthy, the last time with exit code {code}" in str(live(fault, order))
+    assert [PROOF in life.environment for life in lives] == [cache] * len(lives)
+    assert [len(life.started) for life in lives] == [1] * len(lives)
+    assert contents(order.artifacts) == stored
+    record = read_record(order.scratch)
+    assert record
+    assert record.origin == "bucket"
+    assert not lives[-1].parent.starts.cache_missed
+
+
+def contents(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def test_a_restored_cache_that_is_hit_serves_with_what_proved_it(
