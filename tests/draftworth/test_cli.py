@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -81,6 +82,23 @@ def test_measure_of_a_broken_server_exits_with_one_and_keeps_the_files(
     assert "the run failed: every request failed in 1 of 1 blocks" in text
     assert "500: boom" in text
     assert (next(tmp_path.iterdir()) / "run.json").exists()
+
+
+def test_a_dead_address_is_told_at_once_and_the_run_says_why_it_has_no_verdict(
+    tmp_path: Path, ran: Ran
+) -> None:
+    prompts = ROOT / "prompts" / "structured" / "count.jsonl"
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{nobody.getsockname()[1]}"
+        to = ("--base-url", url, "--model", "m", "--prompts", prompts, "--out", tmp_path)
+        told = ran("measure", *to, code=1)
+    assert told.startswith("measure: how fast is this server?\n")
+    assert f"The run failed, so it has no verdict: measured: given {url}/health: Connection" in told
+    assert "refused ('127.0.0.1'" in told
+    assert "next: start it, or correct the address" in told
+    assert "was not ready" not in told, "nobody starts it while this waits"
+    assert "beside its baseline" not in told
 
 
 @pytest.mark.parametrize(
