@@ -56,6 +56,10 @@ def _plan_lines(
     yield f"release     {experiment.spec.release} (vLLM {release.vllm_version})"
     if release.image:
         yield f"image       {release.image}"
+    classes = experiment.spec.workload.classes
+    percent = 100 / sum(c.weight for c in classes)
+    mix = ", ".join(f"{percent * c.weight:.3g}% {c.name}" for c in classes)
+    yield f"traffic     {mix} of the output tokens"
     yield ""
     yield from _variants_lines(experiment)
     yield from _workload_lines(experiment)

@@ -304,6 +304,7 @@ NEURON: Rows = {
         ("workload.classes[0].cases", asked("empty")),
     ],
     "classes-once": [("workload.classes[1]", sets("workload.classes[1].name", "structured"))],
+    "weights-of-all-or-of-none": [("workload.classes[1]", sets("workload.classes[0].weight", 70))],
     "all-variants-sample-alike": [
         at("workload.temperature", 0.7),
         at(
