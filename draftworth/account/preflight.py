@@ -122,10 +122,18 @@ def result_of(one: Check, situation: Situation) -> CheckResult:
 def table_lines(answers: Iterable[tuple[str, CheckResult]]) -> Iterator[str]:
     """Yield the table of results, and how many have each status."""
     answers = list(answers)
-    steps = (f"\nnext: {o.next_step}" if o.next_step else "" for _, o in answers)
-    yield from terminal.table_lines(
-        (name, o.status, o.found + step) for (name, o), step in zip(answers, steps, strict=True)
-    )
+    rows = [
+        (name, one.status, one.found + (f"\nnext: {one.next_step}" if one.next_step else ""))
+        for name, one in answers
+        if one.status != "skip"
+    ]
+    skipped_checks = [(one.found, name) for name, one in answers if one.status == "skip"]
+    for why in dict.fromkeys(found for found, _ in skipped_checks):
+        names = [name for found, name in skipped_checks if found == why]
+        others = f" ({', '.join(names)})" if len(names) > 1 else ""
+        label = names[0] if len(names) == 1 else f"{len(names)} checks"
+        rows.append((label, "skip", f"{why}{others}"))
+    yield from terminal.table_lines(rows)
     statuses = [result.status for _, result in answers]
     counts = (f"{statuses.count(s)} {s}" for s in ("pass", "warn", "fail", "skip"))
     yield ""

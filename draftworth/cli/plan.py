@@ -68,6 +68,7 @@ def _plan_lines(
     if isinstance(experiment, resolved.ResolvedNeuron):
         yield from _placement_lines(experiment)
         first, second = _first_and_second(experiment, assume, compiled)
+        plan_notes.refuse_hopeless_limits(first)
         yield from plan_figures.time_lines(first)
         yield from plan_figures.cost_lines(first, second)
     elif assume or compiled:
