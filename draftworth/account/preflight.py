@@ -122,18 +122,17 @@ def result_of(one: Check, situation: Situation) -> CheckResult:
 def table_lines(answers: Iterable[tuple[str, CheckResult]]) -> Iterator[str]:
     """Yield the table of results, and how many have each status."""
     answers = list(answers)
-    rows = [
-        (name, one.status, one.found + (f"\nnext: {one.next_step}" if one.next_step else ""))
-        for name, one in answers
-        if one.status != "skip"
-    ]
-    skipped_checks = [(one.found, name) for name, one in answers if one.status == "skip"]
-    for why in dict.fromkeys(found for found, _ in skipped_checks):
-        names = [name for found, name in skipped_checks if found == why]
-        others = f" ({', '.join(names)})" if len(names) > 1 else ""
-        label = names[0] if len(names) == 1 else f"{len(names)} checks"
-        rows.append((label, "skip", f"{why}{others}"))
-    yield from terminal.table_lines(rows)
+    reasons = [one.found for _, one in answers if one.status == "skip"]
+    rows: dict[str, Sequence[str]] = {}  # by name; by reason for the checks skipped for it
+    for name, one in answers:
+        alike = reasons.count(one.found) if one.status == "skip" else 1
+        if alike > 1:
+            names = [n for n, other in answers if other.found == one.found]
+            rows[one.found] = (f"{alike} checks", "skip", f"{one.found}: {', '.join(names)}")
+        else:
+            step = f"\nnext: {one.next_step}" if one.next_step else ""
+            rows[name] = (name, one.status, one.found + step)
+    yield from terminal.table_lines(rows.values())
     statuses = [result.status for _, result in answers]
     counts = (f"{statuses.count(s)} {s}" for s in ("pass", "warn", "fail", "skip"))
     yield ""

@@ -33,10 +33,11 @@ def notes(
 def refuse_hopeless_limits(run: RunForecast) -> None:
     """Raise UserInputError if the deadline or the budget is less than the best case needs."""
     aws = run.experiment.spec.aws
-    needs = [(DEADLINE, aws.deadline_minutes, run.released_minutes.best, "minutes")]
-    if aws.price is not None:
-        needs.append((BUDGET, aws.budget_usd, run.usd(run.needed_minutes).best, "USD"))
-    for key, given, best, unit in needs:
+    usd = 0.0 if aws.price is None else run.usd(run.needed_minutes).best
+    for key, given, best, unit in (
+        (DEADLINE, float(aws.deadline_minutes), run.released_minutes.best, "minutes"),
+        (BUDGET, aws.budget_usd, usd, "USD"),
+    ):
         if best > given:
             raise UserInputError(
                 f"{run.experiment.path}: {key}: given {given:g}, allowed: {math.ceil(best)} or "
