@@ -166,10 +166,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _minutes(text: str) -> int:
-    minutes = int(text)
-    if not 0 <= minutes <= MOST_WAIT_MINUTES:
-        raise argparse.ArgumentTypeError(f"given {minutes}, allowed: 0 to {MOST_WAIT_MINUTES}")
-    return minutes
+    if not (text.isdecimal() and int(text) <= MOST_WAIT_MINUTES):
+        allowed = f"a whole number, 0 to {MOST_WAIT_MINUTES}"
+        raise argparse.ArgumentTypeError(f"given {text!r}, allowed: {allowed}")
+    return int(text)
 
 
 def _resume(deployed: Deployment) -> int:

@@ -11,7 +11,7 @@ from draftworth.analysis.statistics import interval_of
 from draftworth.analysis.verdict import Comparison, best_of_many
 from draftworth.metrics.definitions import COST
 from draftworth.records.findings import Finding, Judgement, Verdict
-from draftworth.records.results import AS_SHIPPED
+from draftworth.records.results import AS_SHIPPED, RunResult
 from draftworth.records.search import CostInterval, SearchResult
 from draftworth.untrusted import one_line
 
@@ -114,6 +114,15 @@ def _candidates(count: int) -> str:
 
 
 NO_COMPARISON = "The run has no speculative variant beside its baseline: no verdict."
+
+
+def why_no_comparison(result: RunResult) -> str:
+    """Say why a run without a comparison has none."""
+    if result.status == "complete":
+        return NO_COMPARISON
+    return f"The run failed, so it has no verdict: {one_line(result.reason).rstrip('.')}."
+
+
 # The headline's first words, by judgement. The headline is about a comparison whose judgement is
 # first in this order: the user may choose the best variant, and an undecided one may be the best.
 _ANSWERS: dict[Judgement, str] = {
@@ -159,7 +168,7 @@ def choices_of(facts: RunFacts) -> list[Comparison]:
 
 def _verdict_sentence(facts: RunFacts, asked: Sequence[Comparison]) -> str:
     if not asked:
-        return NO_COMPARISON
+        return why_no_comparison(facts.run.result)
     rates = list(rate_sentences(facts))
     if rates and not any(c.traffic.load.has_cost_per_token for c in asked):
         return " ".join(rates)

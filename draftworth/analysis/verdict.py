@@ -9,6 +9,7 @@ Where a control was measured, a verdict has to clear its noise floor (`control`)
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 from draftworth.analysis import rare, ratios
 from draftworth.analysis.clustering import MANY_REPETITIONS, MIN_PROMPTS, Spread, spread
@@ -155,14 +156,19 @@ def judge(cost_ratio: Estimate | None, check: LimitCheck) -> tuple[Judgement, st
         )
     (low, high), where = ends, spoken_of(cost_ratio)
     if low > 1 + INDIFFERENCE:
-        return "more expensive", f"a token costs at least {low - 1:.0%} more{where}"
+        return "more expensive", f"a token costs at least {_sure(low)} more{where}"
     if check.kept is None:
         return "inconclusive", check.reason
     if high < 1 / (1 + INDIFFERENCE):
-        return "cheaper per token", f"a token costs at least {1 - high:.0%} less{where}"
+        return "cheaper per token", f"a token costs at least {_sure(high)} less{where}"
     if low >= 1 / (1 + INDIFFERENCE) and high <= 1 + INDIFFERENCE:
         return "no difference", f"a token costs the same to {INDIFFERENCE:.0%} either way{where}"
     return "inconclusive", f"{low - 1:+.0%} to {high - 1:+.0%}{where} does not decide it"
+
+
+def _sure(end: float) -> str:
+    """Return a ratio's distance from 1 in whole per cent, towards zero: `at least` holds for it."""
+    return f"{abs(math.trunc(100 * (Fraction(end) - 1)))}%"
 
 
 def spoken_of(ratio: Estimate) -> str:

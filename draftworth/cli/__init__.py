@@ -101,15 +101,17 @@ def _run(argv: Sequence[str]) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     outer.add_argument("--version", action="version", version=f"draftworth {__version__}")
-    outer.add_argument(
-        "command", choices=COMMANDS, metavar="COMMAND", help="one of those below, each with --help"
-    )
+    outer.add_argument("command", metavar="COMMAND", help="one of those below, each with --help")
     if not argv:  # exit code 2, as from argparse if the command is missing
         outer.print_help(sys.stderr)
         return EXIT_MISUSE
     # Only the command is parsed here; its module parses the other arguments.
     chosen = outer.parse_args(argv[:1])
-    command, summary = chosen.command, COMMANDS[chosen.command]
+    command = chosen.command
+    if command not in COMMANDS:
+        near = errors.suggestion(command, COMMANDS)
+        outer.error(f"COMMAND: given {command!r}, allowed: {', '.join(COMMANDS)}{near}")
+    summary = COMMANDS[command]
     # With this PATH, cdk8s finds Node.js in the virtual environment even if that is not activated.
     tools = Path(sys.executable).parent
     os.environ["PATH"] = f"{tools}{os.pathsep}{os.environ.get('PATH', '')}"

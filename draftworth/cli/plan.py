@@ -59,6 +59,10 @@ def _plan_lines(
         yield f"image       {release.image}"
     if isinstance(experiment, resolved.ResolvedNeuron):
         yield f"node image  {DriverAndRuntime.of(experiment.spec).words}"
+    classes = experiment.spec.workload.classes
+    percent = 100 / sum(c.weight for c in classes)
+    mix = ", ".join(f"{percent * c.weight:.3g}% {c.name}" for c in classes)
+    yield f"traffic     {mix} of the output tokens"
     yield ""
     yield from _variants_lines(experiment)
     yield from _workload_lines(experiment)
@@ -67,6 +71,7 @@ def _plan_lines(
     if isinstance(experiment, resolved.ResolvedNeuron):
         yield from _placement_lines(experiment)
         first, second = _first_and_second(experiment, assume, compiled)
+        plan_notes.refuse_hopeless_limits(first)
         yield from plan_figures.time_lines(first)
         yield from plan_figures.cost_lines(first, second)
     elif assume or compiled:

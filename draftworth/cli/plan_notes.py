@@ -1,9 +1,10 @@
 """Settings that are allowed, but probably not intended: `plan`'s notes and CDK's warnings."""
 
+import math
 from collections.abc import Iterator, Sequence
 from datetime import date
 
-from draftworth.errors import counted
+from draftworth.errors import UserInputError, counted
 from draftworth.experiment import placement, variants
 from draftworth.experiment.aws import CapacityBlock
 from draftworth.experiment.catalog import catalog
@@ -28,6 +29,22 @@ def notes(
         )
     if run is not None:
         yield from time_advice(run)
+
+
+def refuse_hopeless_limits(run: RunForecast) -> None:
+    """Raise UserInputError if the deadline or the budget is less than the best case needs."""
+    aws = run.experiment.spec.aws
+    usd = 0.0 if aws.price is None else run.usd(run.needed_minutes).best
+    for key, given, best, unit in (
+        (DEADLINE, float(aws.deadline_minutes), run.released_minutes.best, "minutes"),
+        (BUDGET, aws.budget_usd, usd, "USD"),
+    ):
+        if best > given:
+            raise UserInputError(
+                f"{run.experiment.path}: {key}: given {given:g}, allowed: {math.ceil(best)} or "
+                f"more, because even the best case needs {best:.0f} {unit}; next: raise it, or ask "
+                "for less (workload.max_requests, load, cases, output_tokens, or repetitions)"
+            )
 
 
 def time_advice(run: RunForecast) -> Iterator[str]:
@@ -181,6 +198,12 @@ def _output_advice(experiment: ResolvedExperiment) -> Iterator[str]:
 
 
 def _aws_advice(spec: NeuronExperiment) -> Iterator[str]:
+    if spec.aws.region not in spec.accelerator.seen_in:
+        yield (
+            f"aws.region {spec.aws.region}: {spec.instance_type} has been seen in "
+            f"{' and '.join(spec.accelerator.seen_in)}, not there; next: `python -m draftworth "
+            "preflight EXPERIMENT --find`, which asks every region"
+        )
     for value in spec.aws.example_values():
         yield f"{value} is an example, which no account has: put your own in its place"
     yield from _driver_advice(DriverAndRuntime.of(spec))

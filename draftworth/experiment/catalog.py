@@ -161,6 +161,8 @@ class Accelerator(StrictModel):
     memory_gib: int
     nvme_gib: int
     """Size of the local disks; 0: no local disk is known, so the root disk is larger."""
+    seen_in: tuple[str, ...]
+    """Regions in which it has been on offer; there may be more."""
     sources: tuple[str, ...]
 
     def logical_cores(self, *, devices: int, lnc: int) -> int:

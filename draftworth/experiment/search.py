@@ -17,8 +17,6 @@ from draftworth.experiment import strict, variants
 from draftworth.experiment.catalog import Method, catalog
 
 Draft = variants.HubModel | variants.LocalModel
-# Twice the largest window for which anybody has published measurements.
-MAX_WINDOW = 31
 # One CloudFormation template (1 MB at most) has room for this many servers and their IAM roles.
 MAX_CANDIDATES = 32
 
@@ -39,13 +37,13 @@ def _windows(given: Any) -> Any:
         return given
     if re.fullmatch(strict.WINDOWS_PATTERN, given):
         first, last = map(int, given.split(".."))
-        if 1 <= first <= last <= MAX_WINDOW:
+        if 1 <= first <= last <= variants.MAX_WINDOW:
             return tuple(range(first, last + 1))
     words = (
         "FIRST..LAST, as in 3..15 (FIRST not above LAST), or a list of whole numbers: each from 1 "
         "to {most}"
     )
-    raise PydanticCustomError("windows", words, {"most": MAX_WINDOW})
+    raise PydanticCustomError("windows", words, {"most": variants.MAX_WINDOW})
 
 
 def _share(given: Any) -> Any:
@@ -56,9 +54,8 @@ def _share(given: Any) -> Any:
     return float(given.removesuffix("%")) / 100
 
 
-Window = Annotated[int, Field(ge=1, le=MAX_WINDOW)]
 WindowsText = Annotated[str, Field(pattern=strict.WINDOWS_PATTERN)]
-WindowList = Annotated[tuple[Window, ...], Field(min_length=1)]
+WindowList = Annotated[tuple[variants.Window, ...], Field(min_length=1)]
 Windows = Annotated[
     WindowList,
     strict.EachOnce,
@@ -169,4 +166,4 @@ def name_stem(draft: str) -> str:
     stem = re.sub(r"[^a-z0-9.-]+", "-", PurePosixPath(draft).name.lower()).strip(".-")
     if not re.match(r"[a-z]", stem):
         stem = f"draft-{stem}"
-    return stem[: strict.MAX_NAME_LENGTH - len(f"-k{MAX_WINDOW}")].rstrip(".-")
+    return stem[: strict.MAX_NAME_LENGTH - len(f"-k{variants.MAX_WINDOW}")].rstrip(".-")

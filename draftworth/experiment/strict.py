@@ -33,7 +33,10 @@ EXAMPLE_ACCOUNT = "111122223333"
 NODE_RELEASE_PATTERN = r"^1\.[0-9]{2}\.[0-9]{1,3}-20[0-9]{6}$"
 ADD_ON_VERSION_PATTERN = r"^v[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}-eksbuild\.[0-9]{1,3}$"
 ADMIN_ARN_PATTERN = r"^arn:aws[a-z-]{0,20}:iam::[0-9]{12}:(role|user)/[A-Za-z0-9+=,.@_/-]{1,512}$"
-REGION_PATTERN = r"^[a-z]{2}(-[a-z]{1,16}){1,3}-[0-9]$"
+# Each name ends with a direction and a digit; new regions keep to that.
+REGION_PATTERN = (
+    r"^[a-z]{2}(-[a-z]{1,16}){0,2}-(north|south|central|(north|south)?(east|west))-[0-9]$"
+)
 EMAIL_PATTERN = r"^[^@\s]{1,64}@[^@\s]{1,200}\.[^@\s]{1,60}$"
 WINDOWS_PATTERN = r"^[0-9]{1,3}\.\.[0-9]{1,3}$"
 PERCENT_PATTERN = r"^[0-9]{1,2}(\.[0-9]{1,3})?%$"
@@ -51,7 +54,7 @@ PATTERN_WORDS = {
     NODE_RELEASE_PATTERN: "a release of EKS's node images, as in 1.35.2-20261102",
     ADD_ON_VERSION_PATTERN: "an add-on's version, as in v1.21.1-eksbuild.3",
     ADMIN_ARN_PATTERN: f"an IAM role or user ARN, as in arn:aws:iam::{EXAMPLE_ACCOUNT}:role/Admin",
-    REGION_PATTERN: "a region such as us-east-2",
+    REGION_PATTERN: "a region such as us-east-2: its direction is a word such as east or southeast",
     EMAIL_PATTERN: "an e-mail address",
     WINDOWS_PATTERN: "FIRST..LAST, as in 3..15",
     PERCENT_PATTERN: "a percentage, as in 3%",

@@ -104,12 +104,17 @@ class AsShipped(_WithoutSpeculation):
     method: Literal["none"] = NO_SPECULATION
 
 
+# Twice the largest window for which anybody has published measurements.
+MAX_WINDOW = 31
+Window = Annotated[int, Field(ge=1, le=MAX_WINDOW)]
+
+
 class Speculative(_Method):
     """Decoding with drafts that the target verifies."""
 
     name: strict.Name = Field(description="DNS name, unique in the experiment")
     method: str
-    window: strict.PositiveInt
+    window: Window
     """num_speculative_tokens: tokens drafted for each verification step"""
 
     @property

@@ -30,7 +30,7 @@ class PromptClass(strict.StrictModel):
     cases: Annotated[tuple[str, ...], Field(min_length=1), strict.EachOnce] | None = None
     """names of files in the folder, without `.jsonl`; left out: all files"""
     weight: strict.PositiveFloat = 1.0
-    """this class's part of your output tokens, relative to the others'"""
+    """this class's part of your output tokens, relative to the others'; of each class or none"""
 
 
 class _Load(strict.StrictModel):

@@ -7,6 +7,7 @@ is refused before a value is built.
 import dataclasses
 import json
 import math
+import os
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -255,6 +256,11 @@ def _printable(problem: Problem, line: int | None) -> Problem:
 
 def _read(path: Path) -> str:
     shown = one_line(str(path))
+    if os.path.isfile(path) and path.suffix not in (".yaml", ".yml"):
+        raise UserInputError(
+            f"{shown}: given a file whose name ends with {path.suffix or 'no suffix'!r}, allowed: "
+            f"an experiment, which ends with .yaml; next: copy {_EXAMPLE} and edit it"
+        )
     try:
         return read_file(path, MAX_FILE_BYTES).decode("utf-8-sig")
     except FileNotFoundError as error:

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 Clock = Callable[[], int]
 
@@ -30,6 +30,8 @@ _NANOSECONDS = 1_000_000_000
 _CLOCKS_APART_NS = 100_000
 # The longest wait for the kernel's first timestamp; a busy machine needed 17 ms.
 _STAMPING_DEADLINE_SECONDS = 1.0
+# How long an address of a name may take before the next is tried too (RFC 8305, section 8).
+_HEAD_START_SECONDS = 0.25
 
 
 class Receiver(Protocol):
@@ -157,13 +159,16 @@ async def connect(
     receiver: Receiver, host: str, port: int, *, secure: bool, clock: Clock
 ) -> Connection:
     """Connect without a proxy, whatever the environment says; raises OSError or ValueError."""
+    connected = await _first_to_answer(host, port)
     if secure:
-        loop = asyncio.get_running_loop()
-        _, tls = await loop.create_connection(
-            lambda: _TlsConnection(receiver, clock), host, port, ssl=tls_context()
+        _, tls = await asyncio.get_running_loop().create_connection(
+            lambda: _TlsConnection(receiver, clock),
+            sock=connected,
+            ssl=tls_context(),
+            server_hostname=host,
         )
         return tls
-    return _PlainConnection(await _plain_socket(host, port), receiver, clock)
+    return _PlainConnection(connected, receiver, clock)
 
 
 @cache
@@ -199,25 +204,52 @@ def keep_stamping() -> socket.socket:
     return keeper
 
 
-async def _plain_socket(host: str, port: int) -> socket.socket:
+async def _first_to_answer(host: str, port: int) -> socket.socket:
+    """Connect to the addresses of a name in turn, each with a head start before the next one.
+
+    The `happy_eyeballs_delay` of asyncio does the same, but leaks a socket if it is cancelled.
+    """
     loop = asyncio.get_running_loop()
     if sys.platform == "linux":
         keep_stamping()
-    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    failure: OSError = OSError("the name has no address")
-    for family, kind, protocol, _, address in found:
-        connecting = socket.socket(family, kind, protocol)
-        try:
-            connecting.setblocking(False)  # noqa: FBT003 (its only form)
-            connecting.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            if sys.platform == "linux":
-                _stamped(connecting)
-            await loop.sock_connect(connecting, address)
-        except BaseException as error:
-            connecting.close()
-            if not isinstance(error, OSError):
-                raise
-            failure = error
-        else:
-            return connecting
-    raise failure
+    addresses = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    tries: set[asyncio.Task[socket.socket]] = set()
+    failure: BaseException = OSError("the name has no address")
+    try:
+        while addresses or tries:
+            if addresses:
+                family, kind, protocol, _, address = addresses.pop(0)
+                tries.add(loop.create_task(_opened(family, kind, protocol, address)))
+            wait_seconds = _HEAD_START_SECONDS if addresses else None
+            done, _ = await asyncio.wait(
+                tries, timeout=wait_seconds, return_when=asyncio.FIRST_COMPLETED
+            )
+            for one in done:
+                tries.remove(one)
+                if not (error := one.exception()):
+                    return one.result()
+                failure = error
+        raise failure
+    finally:
+        for one in tries:
+            one.add_done_callback(_close)
+            one.cancel()
+
+
+def _close(opening: asyncio.Task[socket.socket]) -> None:
+    if not opening.cancelled() and not opening.exception():
+        opening.result().close()
+
+
+async def _opened(family: int, kind: int, protocol: int, address: tuple[Any, ...]) -> socket.socket:
+    connecting = socket.socket(family, kind, protocol)
+    try:
+        connecting.setblocking(False)  # noqa: FBT003 (its only form)
+        connecting.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if sys.platform == "linux":
+            _stamped(connecting)
+        await asyncio.get_running_loop().sock_connect(connecting, address)
+    except BaseException:
+        connecting.close()
+        raise
+    return connecting

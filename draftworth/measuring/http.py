@@ -6,6 +6,7 @@ a handshake. A server may send anything, so an answer's bytes and headers are li
 """
 
 import asyncio
+import os
 import re
 import ssl
 import time
@@ -24,6 +25,8 @@ CONNECT_TIMEOUT_SECONDS = 10.0
 MAX_HEADER_BYTES = 64 * 1024
 _HEADERS = (b"content-type", b"content-encoding", b"location", b"retry-after")
 _LENGTH_HEADERS = (b"content-length", b"transfer-encoding")
+# asyncio says this in place of the system's words, such as `Connection refused`.
+_ERROR_NUMBER = re.compile(r"\[Errno (\d+)\] Connect call failed")
 _USER_INFO = re.compile("//[^/]*@")
 
 
@@ -207,7 +210,8 @@ async def _connected(response: _Exchange, url: str, clock: Clock) -> Connection:
             "of its certificate authority in SSL_CERT_FILE"
         ) from error
     except (OSError, TimeoutError, ValueError) as error:
-        reason = one_line(str(error)) or f"no answer within {CONNECT_TIMEOUT_SECONDS:g} s"
+        why = _ERROR_NUMBER.sub(lambda found: os.strerror(int(found[1])), str(error))
+        reason = one_line(why) or f"no answer within {CONNECT_TIMEOUT_SECONDS:g} s"
         raise ConnectError(f"{place}: {reason}") from error
 
 

@@ -110,8 +110,12 @@ def change_sentence(change_: Change) -> str:
     return f"{change_.label}: {said[change_.is_shown]}."
 
 
-_QUESTION = "does speculation pay?"
-_WHICH = "does speculation pay, with which draft and window?"
+def _question(facts: RunFacts) -> str:
+    if facts.run.search:
+        return "does speculation pay, with which draft and window?"
+    # `measure` has one endpoint, and no experiment that asks for another.
+    alone = len(facts.run.result.variants) == 1
+    return "how fast is this server?" if alone else "does speculation pay?"
 
 
 def document_of(
@@ -139,7 +143,7 @@ def document_of(
     if facts.speculative or facts.run.search:
         sections.append(handover_section(facts))
     return Document(
-        title=f"{result.experiment}: {_QUESTION if facts.run.search is None else _WHICH}",
+        title=f"{result.experiment}: {_question(facts)}",
         facts=tuple(_header(facts)),
         attention=(*_unlisted(facts.run.unlisted), *attention_of(facts)),
         cards=tuple(_cards(facts)),

@@ -167,15 +167,11 @@ def _break_evens(found: Handover) -> tuple[Table, ...]:
         )
         for at in found.break_evens
     )
-    headings = (
-        "load",
-        "verdict",
-        "tokens a step to break even",
-        words.INTERVAL,
-        "measured",
-        "may fall by",
-    )
-    return table((*headings, *(f"measured, {name}" for name in several)), rows, names=2)
+    # Not the tokens a step of the figures: a server counts the last step of an output whole.
+    source = "by its counters" if found.has_counters else "measured"
+    needed = ("load", "verdict", "tokens a step to break even", words.INTERVAL)
+    headings = (*needed, source, "may fall by", *(f"{source}, {name}" for name in several))
+    return table(headings, rows, names=2)
 
 
 def _margin(at: BreakEvenAt) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -42,10 +43,21 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str], ran: Ran) 
         assert all(f"  {name} " in said for name in COMMANDS)
 
 
-@pytest.mark.parametrize("argv", [["plann"], ["plan"], ["measure", "--base-url", "x"]])
-def test_wrong_usage_exits_with_two(argv: list[str], ran: Ran) -> None:
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["reprot"], "COMMAND: given 'reprot', allowed: plan, preflight, "),
+        (["reprot"], "schema; did you mean 'report'?"),
+        (["plan"], "the following arguments are required: experiment"),
+        (["measure", "--base-url", "x"], "required: --model, --prompts, --out"),
+    ],
+)
+def test_wrong_usage_exits_with_two_and_says_what_is_allowed(
+    argv: list[str], message: str, ran: Ran, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit, match="2"):
         ran(*argv)
+    assert message in capsys.readouterr().err
 
 
 def test_plan_of_a_wrong_file_says_what_is_allowed(tmp_path: Path, ran: Ran) -> None:
@@ -83,11 +95,29 @@ def test_measure_of_a_broken_server_exits_with_one_and_keeps_the_files(
     assert (next(tmp_path.iterdir()) / "run.json").exists()
 
 
+def test_a_dead_address_is_told_at_once_and_the_run_says_why_it_has_no_verdict(
+    tmp_path: Path, ran: Ran
+) -> None:
+    prompts = ROOT / "prompts" / "structured" / "count.jsonl"
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{nobody.getsockname()[1]}"
+        to = ("--base-url", url, "--model", "m", "--prompts", prompts, "--out", tmp_path)
+        told = ran("measure", *to, code=1)
+    assert told.startswith("measure: how fast is this server?\n")
+    assert f"The run failed, so it has no verdict: measured: given {url}/health: Connection" in told
+    assert "refused ('127.0.0.1'" in told
+    assert "next: start it, or correct the address" in told
+    assert "was not ready" not in told, "nobody starts it while this waits"
+    assert "beside its baseline" not in told
+
+
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
         (["report", "/nonexistent"], "no run.json there"),
         (["plan", "/nonexistent.yaml"], "no such experiment file"),
+        (["plan", ROOT / "README.md"], "given a file whose name ends with '.md', allowed: an exp"),
         (["plan", "/"], "a folder. Give the path of a YAML file"),
         (["rehearse", "--base-url", "http://h"], "--speculative-url, --model missing"),
         (
@@ -97,7 +127,7 @@ def test_measure_of_a_broken_server_exits_with_one_and_keeps_the_files(
     ],
 )
 def test_a_users_mistake_is_a_sentence_and_exit_code_two(
-    argv: list[str], message: str, ran: Ran
+    argv: list[object], message: str, ran: Ran
 ) -> None:
     assert message in ran(*argv, code=2)
 

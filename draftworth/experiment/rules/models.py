@@ -19,12 +19,15 @@ def _tokenizer_family_is_known(experiment: NeuronExperiment) -> Iterator[Problem
     for key, model in ((("target",), experiment.target), *drafts):
         stated = model.tokenizer_family
         if model.facts is None and stated is None:
+            family = experiment.target.known_tokenizer_family
+            fit = (n for n, f in catalog().models.items() if family in (None, f.tokenizer_family))
             yield Problem(
-                key=(*key, "tokenizer_family"),
-                given="nothing",
-                allowed="the family's name, e.g. qwen3",
-                reason=f"the catalogue does not know {model.model}, nor whether target and draft "
-                f"share token ids{suggestion(model.model, catalog().models)}",
+                key=(*key, "model"),
+                given=f'"{model.model}" without tokenizer_family beside it',
+                allowed="a model with tokenizer_family: its tokenizer's family, e.g. qwen3; or one "
+                f"of the catalogue: {', '.join(fit)}",
+                reason="the catalogue does not know this model, so it cannot tell whether target "
+                f"and draft share token ids{suggestion(model.model, catalog().models)}",
             )
         elif model.facts and stated is not None and stated != model.facts.tokenizer_family:
             yield Problem(

@@ -117,7 +117,7 @@ def test_the_verdict_on_the_mix_comes_first_with_its_weights_and_cost() -> None:
     of_mix, *_ = findings(facts)
     assert of_mix.sentence == (
         "traffic mix (80% structured, 20% open_ended) at c4, k7: more expensive; a token costs at "
-        "least 7% more in this run. A million output tokens cost 1.97 USD instead of 1.77."
+        "least 6% more in this run. A million output tokens cost 1.97 USD instead of 1.77."
         " A run of this size may miss an event in fewer than 1 of 10 requests."
     )
     document = document_of(facts)

@@ -2,12 +2,16 @@
 
 import hashlib
 import math
+import re
 import statistics
 from collections.abc import Callable
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from draftworth.analysis import ratios
 from draftworth.analysis.limits import LimitCheck
@@ -52,6 +56,21 @@ def test_judgements(low: float, high: float, judgement: str) -> None:
     verdict, reason = judge(known((low + high) / 2, low, high), KEPT)
     assert verdict == judgement
     assert reason
+
+
+@given(low=st.floats(0.01, 4.0), factor=st.floats(1.0, 1.5))
+@example(low=1.157, factor=1.052)  # +15.7% to +21.7% was told as `at least 16% more`
+@example(low=1.06, factor=1.0)
+def test_a_bound_is_told_towards_zero_to_the_whole_per_cent(low: float, factor: float) -> None:
+    high = low * factor
+    reason = judge(known(low, low, high), KEPT)[1]
+    told = re.search(r"at least (\d+)% (less|more)", reason)
+    if told:
+        bound = 1 - Fraction(high) if told[2] == "less" else Fraction(low) - 1
+        assert 0 <= 100 * bound - int(told[1]) < 1
+    else:
+        assert low <= 1.05
+        assert high >= 1 / 1.05
 
 
 @pytest.mark.parametrize("ratio", [None, known(2.0, None, None)])

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from draftworth.cli import main
-from draftworth.planning.resolved import NeuronVariant
+from draftworth.cli.plan_notes import time_advice
+from draftworth.planning.resolved import NeuronVariant, load_neuron
+from draftworth.planning.timeline import forecast
 from tests.conftest import ROOT
 from tests.support.experiments import (
     DFLASH,
@@ -136,6 +138,27 @@ def test_the_baseline_as_shipped_is_a_variant_with_a_slot_of_its_own(planned: Pl
     assert "on a slot of its own: 1 device, 6.2% of a node" in planned(AS_SHIPPED, ONE_DEVICE)
 
 
+def test_a_region_in_which_nobody_saw_such_a_node_is_noted(planned: Planned) -> None:
+    elsewhere = both(
+        put("aws", "region", value="eu-central-1"),
+        put("aws", "availability_zone", value="eu-central-1c"),
+    )
+    seen = "note: aws.region eu-central-1: trn2.48xlarge has been seen in us-east-2 and ap-south-2"
+    assert seen in planned(elsewhere)
+    assert "aws.region" not in planned()
+
+
+@pytest.fixture
+def advised(tmp_path: Path) -> Callable[..., str]:
+    """What a synthesis warns of first: it refuses no limit, or a stack could not be destroyed."""
+
+    def advice(*edits: Edit, base: str = "qwen3-32b") -> str:
+        experiment = load_neuron(write_experiment(tmp_path, both(*edits), base=base))
+        return next(time_advice(forecast(experiment)))
+
+    return advice
+
+
 ENOUGH = both(put("aws", "deadline_minutes", value=600), put("aws", "budget_usd", value=1000))
 
 
@@ -149,9 +172,29 @@ ENOUGH = both(put("aws", "deadline_minutes", value=600), put("aws", "budget_usd"
     ],
 )
 def test_a_limit_that_cuts_the_run_is_noted(
-    planned: Planned, key: str, value: float, message: str
+    advised: Callable[..., str], key: str, value: float, message: str
 ) -> None:
-    assert f"note: {message}" in planned(ENOUGH, put("aws", key, value=value))
+    assert advised(ENOUGH, put("aws", key, value=value)).startswith(message)
+
+
+@pytest.mark.parametrize("base", ["qwen3-32b", SEARCH])
+@pytest.mark.parametrize(("key", "value"), [("budget_usd", 1), ("deadline_minutes", 15)])
+def test_a_limit_below_the_best_case_is_refused_with_the_best_case(
+    planned: Planned,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    base: str,
+    key: str,
+    value: int,
+) -> None:
+    edits = (NO_STOP, ROOM) if base == SEARCH else (ROOM,)
+    limited = write_experiment(tmp_path, both(*edits, put("aws", key, value=value)), base=base)
+    assert main(["plan", str(limited)]) == 2
+    told = capsys.readouterr()
+    assert f"aws.{key}: given {value}, allowed: " in told.err
+    assert "because even the best case needs" in told.err
+    least = int(told.err.partition("allowed: ")[2].split()[0])
+    assert f"aws.{key}" in planned(*edits, put("aws", key, value=least), base=base)
 
 
 def test_a_limit_of_what_the_note_says_is_enough(planned: Planned) -> None:
@@ -433,10 +476,10 @@ ROOM = both(put("aws", "deadline_minutes", value=9_000), put("aws", "budget_usd"
     ],
 )
 def test_a_limit_that_cuts_a_search_says_what_it_cuts(
-    planned: Planned, key: str, value: float, message: str
+    advised: Callable[..., str], key: str, value: float, message: str
 ) -> None:
-    text = planned(NO_STOP, ROOM, put("aws", key, value=value), base=SEARCH)
-    assert f"note: aws.{key} {value:{'.2f' if key == 'budget_usd' else 'g'}} {message}" in text
+    told = advised(NO_STOP, ROOM, put("aws", key, value=value), base=SEARCH)
+    assert told.startswith(f"aws.{key} {value:{'.2f' if key == 'budget_usd' else 'g'}} {message}")
 
 
 def test_no_note_where_a_whole_run_or_search_fits(planned: Planned) -> None:

@@ -177,6 +177,8 @@ NEURON: Rows = {
             sets("aws.capacity", {"kind": "capacity_block", "reservation_id": "i-123"}),
         ),
         at("aws.region", "Ohio"),
+        at("aws.region", "us-est-2"),
+        at("aws.region", "us-est-2", sets("aws.availability_zone", "us-est-2c")),
         at("target.model", "Qwen/.."),
         at("target.model", "acme/モデル"),
         at("target.revision", ".."),
@@ -195,9 +197,9 @@ NEURON: Rows = {
         at("variants[1].draft.model", "meta-llama/Llama-3.2-1B-Instruct")
     ],
     "tokenizer-family-is-known": [
-        ("variants[1].draft.tokenizer_family", sets("variants[1].draft.model", "acme/Draft-1B")),
+        ("variants[1].draft.model", sets("variants[1].draft.model", "acme/Draft-1B")),
         at("target.tokenizer_family", "llama3"),
-        ("variants[1].draft.tokenizer_family", sets("variants[1].draft.model", "Qwen/Qwen3-1.7b")),
+        ("variants[1].draft.model", sets("variants[1].draft.model", "Qwen/Qwen3-1.7b")),
     ],
     "target-is-a-model": [at("target.model", "RedHatAI/Llama-3.1-8B-Instruct-speculator.eagle3")],
     "window-drafts-something": [at("variants[1].window", 1)],
@@ -208,7 +210,7 @@ NEURON: Rows = {
         at("workload.classes[0].weight", 1e-320),
         at("workload.requests_per_round", 0),
     ],
-    "window-fits-the-output": [at("variants[1].window", 600)],
+    "window-fits-the-output": [at("variants[1].window", 31, sets("workload.output_tokens", 31))],
     "missing": [
         ("variants[1].window", drop("variants", 1, "window")),
         ("aws.capacity.reservation_id", sets("aws.capacity", {"kind": "capacity_block"})),
@@ -305,6 +307,7 @@ NEURON: Rows = {
         ("workload.classes[0].cases", asked("empty")),
     ],
     "classes-once": [("workload.classes[1]", sets("workload.classes[1].name", "structured"))],
+    "weights-of-all-or-of-none": [("workload.classes[1]", sets("workload.classes[0].weight", 70))],
     "all-variants-sample-alike": [
         at("workload.temperature", 0.7),
         at(
@@ -319,6 +322,7 @@ NEURON: Rows = {
     "temperature-is-taken-as-it-is": [at("workload.temperature", 0.001)],
     "less-than-equal": [
         at("workload.temperature", 2.5),
+        at("variants[1].window", 50),
         at("workload.requests_per_round", 10001),
         at("aws.deadline_minutes", 525600),
         at("workload.warmup_requests", 1001),

@@ -7,9 +7,9 @@ import pytest
 from draftworth.errors import UserInputError
 from draftworth.experiment.catalog import catalog
 from draftworth.experiment.model import Experiment, placed_variants
-from draftworth.experiment.search import MAX_WINDOW, Place, name_stem
+from draftworth.experiment.search import Place, name_stem
 from draftworth.experiment.strict import MAX_NAME_LENGTH
-from draftworth.experiment.variants import Speculative
+from draftworth.experiment.variants import MAX_WINDOW, Speculative
 from draftworth.planning.resolved import load
 from tests.conftest import ROOT
 from tests.support import experiments

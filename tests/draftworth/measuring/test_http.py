@@ -7,8 +7,8 @@ import ssl
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -157,18 +157,53 @@ def test_a_request_larger_than_the_sockets_buffer_is_sent_whole() -> None:
     assert server.requests[0].body == body
 
 
-def test_the_next_address_is_tried_when_the_first_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
-    with stream_server(lambda _: plain("200 OK", b"ok")) as server:
-        port = int(server.base_url.rpartition(":")[2])
-        with socket.create_server(("127.0.0.1", 0)) as closed:
-            nobody = closed.getsockname()
-        addresses = [nobody, ("127.0.0.1", port)]
-        found = [(socket.AF_INET, socket.SOCK_STREAM, 0, "", address) for address in addresses]
-        monkeypatch.setattr(socket, "getaddrinfo", lambda *_: found)
+@contextmanager
+def no_room() -> Iterator[tuple[str, int]]:
+    """An address that takes no connection and refuses none: its queue is full."""
+    with socket.create_server(("127.0.0.1", 0), backlog=1) as listener, ExitStack() as waiting:
+        for _ in range(4):
+            one = waiting.enter_context(socket.socket())
+            one.setblocking(False)
+            one.connect_ex(listener.getsockname())
+        yield listener.getsockname()
 
-        response, _ = fetch(f"http://name.example:{port}")
+
+@contextmanager
+def nobody() -> Iterator[tuple[str, int]]:
+    """An address that refuses connections."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield bound.getsockname()
+
+
+@pytest.mark.parametrize("dead", [no_room, nobody])
+@pytest.mark.parametrize("secure", [False, True])
+def test_the_next_address_is_tried_when_the_first_is_dead(
+    own_tls: tuple[Path, ssl.SSLContext],
+    monkeypatch: pytest.MonkeyPatch,
+    dead: Callable[[], AbstractContextManager[tuple[str, int]]],
+    secure: bool,
+) -> None:
+    """Within the time for all addresses, which the system would spend on the first one alone."""
+    authority, context = own_tls
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority))
+    monkeypatch.setattr(http, "CONNECT_TIMEOUT_SECONDS", 60.0)
+    tls = context if secure else None
+    with dead() as first, stream_server(lambda _: plain("200 OK", b"ok"), tls=tls) as server:
+        port = int(server.base_url.rpartition(":")[2])
+        found = [
+            (socket.AF_INET, socket.SOCK_STREAM, 0, "", at) for at in (first, ("127.0.0.1", port))
+        ]
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_: list(found))
+        response, _ = fetch(f"{'https' if secure else 'http'}://127.0.0.1:{port}")
 
     assert response.head.status == 200
+
+
+def test_a_refused_connection_is_told_with_its_address() -> None:
+    with nobody() as (host, port), pytest.raises(ConnectError) as told:
+        fetch(f"http://{host}:{port}")
+    assert str(told.value) == (f"http://{host}:{port}: Connection refused ('{host}', {port})")
 
 
 @pytest.fixture
@@ -223,15 +258,11 @@ def test_a_server_that_takes_no_connection_is_a_connect_error(
 ) -> None:
     """It accepts nothing: a TLS handshake waits, and so does one connection too many."""
     monkeypatch.setattr(http, "CONNECT_TIMEOUT_SECONDS", 0.2)
-    with socket.create_server(("127.0.0.1", 0), backlog=1) as listener:
-        address = listener.getsockname()
-        with ExitStack() as waiting:
-            for _ in range(4):
-                one = waiting.enter_context(socket.socket())
-                one.setblocking(False)
-                one.connect_ex(address)
-            with pytest.raises(ConnectError, match=r":[0-9]+: no answer within 0.2 s"):
-                fetch(f"{scheme}://127.0.0.1:{address[1]}")
+    with (
+        no_room() as (_, port),
+        pytest.raises(ConnectError, match=r":[0-9]+: no answer within 0.2"),
+    ):
+        fetch(f"{scheme}://127.0.0.1:{port}")
 
 
 def test_proxies_are_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:

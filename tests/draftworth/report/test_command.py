@@ -291,10 +291,14 @@ def test_a_run_without_a_comparison_says_so(
     blocks = tuple(block for block in make_run().blocks if block.variant == BASELINE)
     alone = make_run(blocks=blocks, variants=(BASELINE,), temperature=0.7)
     failed = make_run(blocks=(), status="failed", reason="no server started")
-    for name, run, has_figures in (("alone", alone, True), ("failed", failed, False)):
+    why = "The run failed, so it has no verdict: no server started."
+    for name, run, words, has_figures in (
+        ("alone", alone, NO_COMPARISON, True),
+        ("failed", failed, why, False),
+    ):
         assert main(["report", str(write_run(run, tmp_path / name))]) == 0
         lines = capsys.readouterr().out.splitlines()
-        assert NO_COMPARISON in lines
+        assert words in lines
         assert ("Figures" in lines) is has_figures
         assert not [line for line in lines if "outputs" in line.lower() and "sampled" in line]
         assert "Greedy outputs" not in lines

@@ -213,3 +213,12 @@ def test_tokens_a_step_of_a_mix_are_all_tokens_by_all_steps() -> None:
     (at,) = handover_of(runs.make_facts(runs.make_run())).break_evens
     assert at.by_class == pytest.approx(runs.TOKENS_PER_STEP)
     assert at.measured == pytest.approx(1 / (0.5 / 6.0 + 0.5 / 2.0))
+
+
+def test_tokens_a_step_of_two_formulas_have_two_names() -> None:
+    """Counters count the last step of an output whole; the chunks of the figures do not."""
+    run = runs.make_run()
+    uncounted = tuple(replace(block, speculation=None) for block in run.blocks)
+    for found, name in ((run, "by its counters"), (replace(run, blocks=uncounted), "measured")):
+        headings = [h for table in page(found).tables for h in table.headings]
+        assert [h for h in headings if h.endswith(", structured")] == [f"{name}, structured"]
