@@ -29,6 +29,7 @@ COMMANDS: Mapping[str, str] = {
     "price": "what a node costs, asked of AWS once where the experiment leaves it out",
     "manifests": "every Kubernetes object as YAML, for a cluster you have; --winner RUN: the "
     "winner alone",
+    "compare": "compare OpenAI-compatible servers of your own: does speculation pay on them?",
     "measure": "measure one OpenAI-compatible endpoint with the client that the Job uses",
     "prompts": "prompt sets from logs (OpenAI, SageMaker, ShareGPT) and public sets: prompts "
     "import",

@@ -89,11 +89,6 @@ def test_measure_of_a_broken_server_exits_with_one_and_keeps_the_files(
         (["report", "/nonexistent"], "no run.json there"),
         (["plan", "/nonexistent.yaml"], "no such experiment file"),
         (["plan", "/"], "a folder. Give the path of a YAML file"),
-        (["rehearse", "--base-url", "http://h"], "--speculative-url, --model missing"),
-        (
-            ["rehearse", "--base-url=http://h", "--model=m", "--speculative-url=127.0.0.1:8001"],
-            "--speculative-url: given '127.0.0.1:8001'",
-        ),
     ],
 )
 def test_a_users_mistake_is_a_sentence_and_exit_code_two(

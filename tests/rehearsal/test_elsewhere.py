@@ -1,4 +1,4 @@
-"""Or on something else: a rehearsal's run beside a server that `measure` asked the same."""
+"""Or on something else: a run of `compare` beside a server that `measure` asked the same."""
 
 from contextlib import chdir
 from pathlib import Path
@@ -12,19 +12,22 @@ from draftworth.planning.resolved import load
 from draftworth.records.reading import read_run
 from tests.conftest import ROOT
 from tests.rehearsal.engines import engine_server, serve_together
-from tests.rehearsal.test_rehearsal import short_rehearsal
 
 PROMPTS = ("prompts/structured/count.jsonl", "prompts/open_ended/poem.jsonl")
 USD_PER_HOUR = {"cpu": 0.05, "cpu-with-draft": 0.20}
 
 
+ASKED = (
+    *("--model", "rehearsal", "--prompts", *(str(ROOT / path) for path in PROMPTS)),
+    *("--requests-per-case", "4", "--rounds", "2", "--output-tokens", "150", "--fixed-length"),
+)
+
+
 def measured(base_url: str, name: str, out: Path) -> Path:
     code = main(
         [
-            *("measure", "--base-url", base_url, "--model", "rehearsal", "--name", name),
-            *("--prompts", *(str(ROOT / path) for path in PROMPTS), "--out", str(out)),
-            *("--requests-per-case", "4", "--rounds", "2", "--output-tokens", "150"),
-            *("--fixed-length", "--usd-per-hour", str(USD_PER_HOUR[name])),
+            *("measure", "--base-url", base_url, "--name", name, *ASKED, "--out", str(out)),
+            *("--usd-per-hour", str(USD_PER_HOUR[name])),
             *("--price-source", "a price list", "--price-as-of", "2026-06-01"),
         ]
     )
@@ -45,21 +48,23 @@ def ratio(row: Across) -> float:
 
 
 @pytest.mark.engine
-def test_a_rehearsal_stands_beside_the_same_engine_measured_alone(
+def test_two_engines_in_turn_stand_beside_the_same_engines_measured_alone(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The lesson of the tiny pair, of factors of two, is in what `--against` says as well."""
     experiment = load(ROOT / "experiments/rehearsal.yaml")
     plain, drafted = (engine_server(tmp_path, experiment, v) for v in experiment.variants)
     with serve_together([plain, drafted]), chdir(ROOT):
-        code = main(
-            [
-                *("rehearse", "--experiment", str(short_rehearsal(tmp_path, requests=8, rounds=2))),
-                *("--base-url", plain.base_url, "--speculative-url", drafted.base_url),
-                *("--model", "rehearsal", "--out", str(tmp_path / "runs")),
-            ]
+        variant = f"tiny-draft-k7={drafted.base_url},window=7"
+        given = (
+            "--baseline",
+            plain.base_url,
+            "--variant",
+            variant,
+            "--out",
+            str(tmp_path / "runs"),
         )
-        assert code == 0
+        assert main(["compare", *given, *ASKED]) == 0
         cpu = measured(plain.base_url, "cpu", tmp_path / "cpu")
         other = measured(drafted.base_url, "cpu-with-draft", tmp_path / "other")
     (run,) = (tmp_path / "runs").iterdir()

@@ -130,7 +130,7 @@ def test_server_that_dies_early_is_reported_with_its_last_lines(make_server: Mak
     assert "ended before it was ready" in message
     assert "RuntimeError: no such model" in message
     assert "exited with code 3" in message
-    assert "--base-url" in message
+    assert "draftworth compare --baseline URL" in message
 
 
 def test_missing_interpreter_is_reported(make_server: MakeServer, tmp_path: Path) -> None:
