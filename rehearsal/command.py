@@ -152,11 +152,9 @@ class _Rehearsal:
         The function does nothing if outputs are not greedy, if a draft cannot run on a given text,
         or if loads change the prompts' length, because changed prompts are not stored.
         """
-        local = self.experiment
-        if local.search is None:
-            return reads_nothing
+        local, search = self.experiment, self.experiment.search
         as_they_are = all(load.input_tokens is None for load in local.loads)
-        if not (local.search.drafts_read_text and local.reads_outputs and as_they_are):
+        if not (search and search.drafts_read_text and local.reads_outputs and as_they_are):
             return reads_nothing
         baseline = next(v.name for v in local.variants if v.is_baseline)
         drafts = dict.fromkeys(variant.draft for variant in local.variants if variant.draft)

@@ -5,8 +5,7 @@ the user does not say is not known. The requests are those of `measure`.
 """
 
 import argparse
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -22,29 +21,6 @@ _SETTINGS = "[,window=K][,usd_per_hour=X]"
 _EXAMPLE = "fast=http://localhost:8001,window=5,usd_per_hour=1.20"
 # More rounds than this only narrow an interval, and end when it is as narrow as an experiment's.
 _LEAST_ROUNDS, _INTERVAL_WIDTH = 2, 0.1
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Side:
-    """A server as it is given. window: the drafted tokens that a step checks; None: not given."""
-
-    name: str
-    option: str
-    url: str
-    window: int | None
-    usd_per_hour: float | None
-
-    @property
-    def endpoint(self) -> Endpoint:
-        most = 1 if self.name == BASELINE else None
-        if self.window is not None:
-            most = most_tokens_per_step(self.window, checks_all=True)
-        return Endpoint(
-            variant=self.name,
-            base_url=self.url,
-            max_tokens_per_step=most,
-            is_baseline=self.name == BASELINE,
-        )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -73,50 +49,70 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Measure all servers in turn and print the verdict."""
-    sides = (_side("--baseline", BASELINE, given.baseline), *map(_variant, given.variant))
-    _check_names([side.name for side in sides[1:]])
-    price = measure.price_of(given, _prices(sides), next_step="add ,usd_per_hour=X to each server")
+    usd_per_hour: dict[str, float | None] = {}
+    endpoints = [_endpoint(BASELINE, "--baseline", given.baseline, usd_per_hour)]
+    for text in given.variant:
+        name = _name(text, usd_per_hour)
+        url = text.partition("=")[2]
+        endpoints.append(_endpoint(name, f"--variant {name}", url, usd_per_hour))
+    price = measure.price_of(
+        given, _prices(usd_per_hour), next_step="add ,usd_per_hour=X to each server"
+    )
     spec = measure.run_spec(
         given,
         "compare",
-        tuple(side.endpoint for side in sides),
+        tuple(endpoints),
         price,
         least_rounds=_LEAST_ROUNDS,
         target_interval_width=_INTERVAL_WIDTH,
     )
-    options = {side.name: side.option for side in sides}
+    options = {e.variant: f"--variant {e.variant}" for e in endpoints} | {BASELINE: "--baseline"}
     return measure.measure_and_print(given.out, spec, options)
 
 
-def _variant(text: str) -> _Side:
-    name, equals, rest = text.partition("=")
+def _name(text: str, taken: Collection[str]) -> str:
+    """Return the name in NAME=URL; raise UserInputError if it is missing, wrong or taken."""
+    name, equals, _ = text.partition("=")
     if not equals or "/" in name:
+        # A password could be anywhere in what is not understood.
+        shown = "an address with a password" if "@" in text else repr(one_line(text))
         raise UserInputError(
-            f"--variant: given {_shown(text)}, allowed: NAME=URL{_SETTINGS}; next: give the server "
-            f"a name, for example {_EXAMPLE}"
+            f"--variant: given {shown}, allowed: NAME=URL{_SETTINGS}; next: give the server a "
+            f"name, for example {_EXAMPLE}"
         )
-    return _side(f"--variant {one_line(name)}", name, rest)
+    arguments.name_in_files(name, option="--variant")
+    if name in (*taken, AS_SHIPPED, CONTROL) or len(taken) == MAX_VARIANTS:
+        raise UserInputError(
+            f"--variant: given the name {name!r}, allowed: a name that no other server has, and "
+            f"none of {BASELINE}, {AS_SHIPPED}, {CONTROL}; up to {MAX_VARIANTS} servers"
+        )
+    return name
 
 
-def _side(option: str, name: str, text: str) -> _Side:
+def _endpoint(name: str, option: str, text: str, usd_per_hour: dict[str, float | None]) -> Endpoint:
+    """Return the server in `text`; put what it costs, or None, into `usd_per_hour`."""
     url, *settings = text.split(",")
-    found: dict[str, str] = {}
+    found: dict[str, float] = {}
     for setting in settings:
         key, _, value = setting.partition("=")
         if key not in _PARSE or key in found:
             raise UserInputError(
-                f"{option}: given {_shown(setting)}, allowed after the address: "
+                f"{option}: given {one_line(setting)!r}, allowed after the address: "
                 f"{', '.join(f'{key}=...' for key in _PARSE)}, each once, for example {_EXAMPLE}"
             )
-        found[key] = value
-    values = {key: _value(f"{option}: {key}", key, found[key]) for key in found}
-    window = values.get("window")
-    return _Side(
-        name=name,
-        option=option,
-        url=arguments.base_url(url, option=option),
-        window=None if window is None else int(window),
-        usd_per_hour=values.get("usd_per_hour"),
+        try:
+            found[key] = _PARSE[key](value)
+        except argparse.ArgumentTypeError as error:
+            raise UserInputError(f"{option}: {key}: {error}") from None
+    usd_per_hour[name] = found.get("usd_per_hour")
+    most = 1 if name == BASELINE else None
+    if "window" in found:
+        most = most_tokens_per_step(int(found["window"]), checks_all=True)
+    return Endpoint(
+        variant=name,
+        base_url=arguments.base_url(url, option=option),
+        max_tokens_per_step=most,
+        is_baseline=name == BASELINE,
     )
 
 
@@ -126,41 +122,12 @@ _PARSE: Mapping[str, Callable[[str], float]] = {
 }
 
 
-def _value(where: str, key: str, text: str) -> float:
-    try:
-        return float(_PARSE[key](text))
-    except argparse.ArgumentTypeError as error:
-        raise UserInputError(f"{where}: {error}") from None
-
-
-def _check_names(names: list[str]) -> None:
-    if len(names) >= MAX_VARIANTS:
+def _prices(usd_per_hour: Mapping[str, float | None]) -> Mapping[str, float]:
+    prices = {name: usd for name, usd in usd_per_hour.items() if usd is not None}
+    if prices and (missing := ", ".join(n for n in usd_per_hour if n not in prices)):
         raise UserInputError(
-            f"--variant: given {len(names)} times, allowed: at most {MAX_VARIANTS - 1} times"
-        )
-    taken = {BASELINE, AS_SHIPPED, CONTROL}
-    for name in names:
-        arguments.name_in_files(name, option="--variant")
-        if name in taken:
-            raise UserInputError(
-                f"--variant: given the name {name!r}, allowed: a name that no other server has, "
-                f"and none of {BASELINE}, {AS_SHIPPED}, {CONTROL}, which reports use"
-            )
-        taken.add(name)
-
-
-def _prices(sides: tuple[_Side, ...]) -> Mapping[str, float]:
-    prices = {s.name: s.usd_per_hour for s in sides if s.usd_per_hour is not None}
-    if missing := [s.name for s in sides if s.name not in prices and prices]:
-        raise UserInputError(
-            f"usd_per_hour: given for {', '.join(prices)} and not for {', '.join(missing)}, "
-            "allowed: for every server, or for none, which takes them to cost the same; next: add "
-            f",usd_per_hour=X to {', '.join(missing)}"
+            f"usd_per_hour: given for {', '.join(prices)} and not for {missing}, allowed: for "
+            "every server, or for none, which takes them to cost the same; next: add "
+            f",usd_per_hour=X to {missing}"
         )
     return prices
-
-
-def _shown(text: str) -> str:
-    if "@" in text:  # a password could be anywhere in what is not understood
-        return "an address with a user name or password (not shown)"
-    return repr(one_line(text, characters=80))

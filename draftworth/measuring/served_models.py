@@ -1,8 +1,6 @@
 """Reads the names of the models that a server serves."""
 
 import os
-from collections.abc import Iterator
-from typing import Any
 
 from draftworth.measuring.http import API_KEY_VARIABLE, ConnectError, HttpError, ask
 from draftworth.records.codec import RecordError, load_object
@@ -24,15 +22,8 @@ async def served_models(base_url: str) -> tuple[str, ...]:
             limit_bytes=MIB,
             api_key=os.environ.get(API_KEY_VARIABLE),
         )
-        return tuple(_names(load_object(text).get("data")))
+        return tuple(str(model["id"]) for model in load_object(text)["data"])
     except ConnectError:
         raise
-    except (HttpError, TimeoutError, RecordError):
+    except (HttpError, TimeoutError, RecordError, LookupError, TypeError):
         return ()
-
-
-def _names(models: Any) -> Iterator[str]:
-    for model in models if isinstance(models, list) else ():
-        name = model.get("id") if isinstance(model, dict) else None
-        if isinstance(name, str):
-            yield name

@@ -143,7 +143,7 @@ def test_windows_names_and_prices_are_the_users(compared: Compared) -> None:
         (["{}", "ä={}"], "--variant: given 'ä', allowed: 1 to 64 letters"),
         (["h:1", "a={}"], "--baseline: given 'h:1'"),
         (["http://u:secret@h", "a={}"], "--baseline: given an address with a user name or passw"),
-        (["{}", "http://u:secret@h"], "--variant: given an address with a user name or password"),
+        (["{}", "http://u:secret@h"], "--variant: given an address with a password"),
         (["{}", "a=http://127.0.0.1:1"], "--variant a: given http://127.0.0.1:1/v1/models: "),
     ],
 )
