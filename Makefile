@@ -41,7 +41,7 @@ node_modules/.bin/cdk: package.json $(DEPLOYER)
 	$(RUN) npm install --loglevel=error
 	@touch $@
 
-rehearse: $(REHEARSAL) ## a whole experiment on this machine, with a verdict (ARGS="--base-url ...")
+rehearse: $(REHEARSAL) ## a whole experiment on this machine, with a verdict (ARGS="--control")
 	@$(RUN) python -m draftworth rehearse $(ARGS)
 
 ELSEWHERE := not engine and not slow and not llmperf and not cluster and not scenarios

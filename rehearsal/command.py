@@ -1,8 +1,8 @@
 """`draftworth rehearse` runs a whole experiment on this machine.
 
-It measures real vLLM servers on CPU (or the user's own endpoints) with the client, files, publisher
-function and verdict of the deployed app, and an embedded AWS. If the engine cannot be installed, it
-fails with a message that names the endpoints' options.
+It measures real vLLM servers on CPU with the client, files, publisher function and verdict of the
+deployed app, and an embedded AWS. If the engine cannot be installed, it fails with a message that
+names `compare`, which measures servers that run already.
 """
 
 import argparse
@@ -62,15 +62,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="measure the baseline against itself too, as `control: true` in the file",
     )
-    parser.add_argument("--base-url", help="your own server without speculation, http://HOST:PORT")
-    parser.add_argument("--speculative-url", help="your own server with speculation")
-    parser.add_argument("--model", help="the model name that your own servers serve")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Rehearse and print the verdict; return 1 if the run is not complete."""
-    experiment = _asked(arguments, load(arguments.experiment))
-    _check_endpoint_arguments(arguments)
+    experiment = _asked(arguments, _local(load(arguments.experiment)))
+    check_api_key()
     folder = FolderSink(arguments.out)
     folder.check()
     # `readings` caches what drafts have read during a search, for `read_outputs` after the run.
@@ -103,24 +100,14 @@ class _Rehearsal:
     """One rehearsal; `readings` is a folder that caches what the drafts predict for outputs."""
 
     arguments: argparse.Namespace
-    experiment: ResolvedNeuron | ResolvedLocal
+    experiment: ResolvedLocal
     folder: FolderSink
     readings: Path
     progress: Progress
 
     def measure(self) -> RunResult:
         given, experiment, progress = self.arguments, self.experiment, self.progress
-        servers = (
-            endpoints.own_endpoints(
-                experiment,
-                base_url=given.base_url,
-                speculative_url=given.speculative_url,
-                model=given.model,
-                progress=progress,
-            )
-            if given.base_url
-            else endpoints.local_engines(experiment, given.engine, progress=progress)
-        )
+        servers = endpoints.local_engines(experiment, given.engine, progress=progress)
         with embedded_aws() as emulator, servers as (spec, manager):
             bucket = S3Sink(emulator.s3, bucket=RESULTS_BUCKET, prefix=RUNS_FOLDER)
             result = measure_here(
@@ -138,10 +125,8 @@ class _Rehearsal:
 
         The target shows whether it would give these outputs; a draft shows what it would propose.
         """
-        local = self._local_experiment()
-        if local is None:
-            return ()
-        run_folder, reader = self.arguments.out / run_id, self._reader(local)
+        local, reader = self.experiment, self._reader()
+        run_folder = self.arguments.out / run_id
         try:
             run = reading.read_run(run_folder)
             checks = checks_by_target(local, run, read_transcripts(run_folder, run.blocks), reader)
@@ -167,15 +152,13 @@ class _Rehearsal:
         The function does nothing if outputs are not greedy, if a draft cannot run on a given text,
         or if loads change the prompts' length, because changed prompts are not stored.
         """
-        local = self._local_experiment()
-        if local is None or local.search is None:
-            return reads_nothing
+        local, search = self.experiment, self.experiment.search
         as_they_are = all(load.input_tokens is None for load in local.loads)
-        if not (local.search.drafts_read_text and local.reads_outputs and as_they_are):
+        if not (search and search.drafts_read_text and local.reads_outputs and as_they_are):
             return reads_nothing
         baseline = next(v.name for v in local.variants if v.is_baseline)
         drafts = dict.fromkeys(variant.draft for variant in local.variants if variant.draft)
-        reader = self._reader(local)
+        reader = self._reader()
 
         def read(run_id: str, blocks: Sequence[BlockResult]) -> Mapping[str, Sequence[Reading]]:
             try:
@@ -188,23 +171,27 @@ class _Rehearsal:
 
         return read
 
-    def _local_experiment(self) -> ResolvedLocal | None:
-        if self.arguments.base_url or not isinstance(self.experiment, ResolvedLocal):
-            return None
-        return self.experiment
-
-    def _reader(self, local: ResolvedLocal) -> Reader:
+    def _reader(self) -> Reader:
+        path, spec = self.experiment.path, self.experiment.spec
         return Reader(
             python=install.install_engine(self.arguments.engine, progress=self.progress),
-            target=beside(local.path, local.spec.target.path),
+            target=beside(path, spec.target.path),
             folder=self.readings,
-            enable_thinking=local.spec.workload.enable_thinking,
+            enable_thinking=spec.workload.enable_thinking,
         )
 
 
-def _asked(
-    arguments: argparse.Namespace, experiment: ResolvedNeuron | ResolvedLocal
-) -> ResolvedNeuron | ResolvedLocal:
+def _local(experiment: ResolvedNeuron | ResolvedLocal) -> ResolvedLocal:
+    if not isinstance(experiment, ResolvedLocal):
+        raise UserInputError(
+            f"{experiment.path}: release {experiment.spec.release} runs on AWS; a rehearsal takes "
+            "an experiment with a local release (experiments/rehearsal.yaml); servers that run "
+            "already are measured by `python -m draftworth compare`"
+        )
+    return experiment
+
+
+def _asked(arguments: argparse.Namespace, experiment: ResolvedLocal) -> ResolvedLocal:
     # Request counts are per run; `times` as many give each repetition the file's counts.
     spec, times = experiment.spec, arguments.repetitions
     if spec.search and (arguments.control or times is not None):
@@ -219,7 +206,7 @@ def _asked(
         counts = {name: getattr(spec.workload, name) * times for name in of_a_run}
         work = spec.workload.model_copy(update=counts)
         spec = spec.model_copy(update={"repetitions": times, "workload": work})
-    return replace(experiment, spec=spec)  # type: ignore[arg-type]  # of the same type
+    return replace(experiment, spec=spec)
 
 
 def _progress() -> Progress:
@@ -230,24 +217,3 @@ def _progress() -> Progress:
         print(f"[{elapsed_seconds:5.0f} s] {line}", file=sys.stderr, flush=True)  # noqa: T201
 
     return progress
-
-
-def _check_endpoint_arguments(arguments: argparse.Namespace) -> None:
-    given = {
-        "--base-url": arguments.base_url,
-        "--speculative-url": arguments.speculative_url,
-        "--model": arguments.model,
-    }
-    missing = [name for name, value in given.items() if not value]
-    if missing and len(missing) < len(given):
-        raise UserInputError(
-            f"{', '.join(missing)} missing: your own endpoints take all of {', '.join(given)}; "
-            "without any of them the local engine is used"
-        )
-    if arguments.base_url and (arguments.control or arguments.repetitions is not None):
-        raise UserInputError(
-            "--repetitions and --control: allowed: without --base-url, because your own servers "
-            "cannot be started again from here; next: measure several times, then "
-            "`python -m draftworth report RUN1 RUN2 ...`"
-        )
-    check_api_key()

@@ -1,17 +1,14 @@
-"""The two servers of a rehearsal: local engines, or the user's own endpoints."""
+"""The servers of a rehearsal: a local engine for each variant and slot."""
 
-import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from draftworth.cli import arguments
-from draftworth.errors import UserInputError
 from draftworth.experiment.model import beside
 from draftworth.measuring.run_specification import RunSpec
-from draftworth.measuring.servers import FixedServers, Progress, Servers
-from draftworth.planning.resolved import ResolvedExperiment, ResolvedLocal, ResolvedVariant
+from draftworth.measuring.servers import Progress, Servers
+from draftworth.planning.resolved import ResolvedLocal, ResolvedVariant
 from draftworth.planning.run_specification import Server, run_spec
 from draftworth.serving.command import ModelPaths
 from draftworth.serving.dialects import serving_command
@@ -22,54 +19,10 @@ READY_DEADLINE_SECONDS = 60.0
 
 
 @contextmanager
-def own_endpoints(
-    experiment: ResolvedExperiment,
-    *,
-    base_url: str,
-    speculative_url: str,
-    model: str,
-    progress: Progress,
-) -> Iterator[tuple[RunSpec, Servers]]:
-    """Yield the run specification for two servers that the user has started.
-
-    The run has one repetition, because we cannot restart the servers, and no facts about them.
-    """
-    if experiment.spec.changes_servers:
-        progress(
-            f"{experiment.path}: repetitions and control are left out: your own servers cannot be "
-            "started or stopped from here, and are measured once, as they are"
-        )
-    changes = {"repetitions": 1, "control": False, "search": None}
-    once = dataclasses.replace(experiment, spec=experiment.spec.model_copy(update=changes))
-    plain = [variant for variant in experiment.variants if variant.is_baseline]
-    speculating = [variant for variant in experiment.variants if not variant.is_baseline]
-    if len(speculating) != 1:
-        raise UserInputError(
-            f"{experiment.path}: {len(speculating)} speculative variants, but --speculative-url is "
-            "one server; keep one of them"
-        )
-    urls = {
-        plain[0].name: arguments.base_url(base_url),
-        speculating[0].name: arguments.base_url(speculative_url, option="--speculative-url"),
-    }
-    name = arguments.model_name(model)
-    servers = {variant: [Server(base_url=url)] for variant, url in urls.items()}
-    spec = run_spec(once, servers=servers, ready_deadline_seconds=READY_DEADLINE_SECONDS)
-    shape = dataclasses.replace(spec.shape, model=name)
-    yield dataclasses.replace(spec, shape=shape, serving=None), FixedServers()
-
-
-@contextmanager
 def local_engines(
-    experiment: ResolvedExperiment, engine_dir: Path, *, progress: Progress
+    experiment: ResolvedLocal, engine_dir: Path, *, progress: Progress
 ) -> Iterator[tuple[RunSpec, Servers]]:
     """Install the engine if needed; run the variants' servers. Raises DraftworthError."""
-    if not isinstance(experiment, ResolvedLocal):
-        raise UserInputError(
-            f"{experiment.path}: release {experiment.spec.release} runs on AWS; a rehearsal takes "
-            "an experiment with a local release (experiments/rehearsal.yaml), or your own "
-            "endpoints (--base-url, --speculative-url, --model)"
-        )
     python = install_engine(engine_dir, progress=progress)
     places = list(_places(experiment))
     servers = {

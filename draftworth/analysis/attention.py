@@ -20,7 +20,8 @@ def attention_of(facts: RunFacts) -> tuple[str, ...]:
         for variant in facts.variants
         for line in _attention(variant, read=variant.name in read)
     )
-    of_run = (*_answers(facts), *_shortened(facts.run.result), *_no_floor(facts))
+    result = facts.run.result
+    of_run = (*_answers(facts), *_shortened(result), *_no_floor(facts), *_no_price(result))
     return (*of_run, *of_variants)
 
 
@@ -74,6 +75,15 @@ def _shortened(result: RunResult) -> Iterator[str]:
         yield (
             f"The run was to have {several if result.repetitions > 1 else one}: "
             f"{result.shortened}. What it says is of what it has."
+        )
+
+
+def _no_price(result: RunResult) -> Iterator[str]:
+    # An experiment's servers have equal slots, so only a user's own servers may differ in price.
+    if result.of_own_servers and result.price is None and len(result.variants) > 1:
+        yield (
+            "No prices were given, so all servers are taken to cost the same an hour (`compare` "
+            "takes `usd_per_hour` for each)."
         )
 
 

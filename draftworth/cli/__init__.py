@@ -1,4 +1,4 @@
-"""The command line: `python -m draftworth COMMAND ...`.
+"""The command line: `draftworth COMMAND ...`, or `python -m draftworth COMMAND ...`.
 
 Exit codes: 0 done, 1 the command failed or was interrupted, 2 the input is wrong. A user's mistake
 gets a message, not a traceback. SIGTERM and SIGHUP do the same as Ctrl-C: the command ends every
@@ -29,6 +29,7 @@ COMMANDS: Mapping[str, str] = {
     "price": "what a node costs, asked of AWS once where the experiment leaves it out",
     "manifests": "every Kubernetes object as YAML, for a cluster you have; --winner RUN: the "
     "winner alone",
+    "compare": "compare OpenAI-compatible servers of your own: does speculation pay on them?",
     "measure": "measure one OpenAI-compatible endpoint with the client that the Job uses",
     "prompts": "prompt sets from logs (OpenAI, SageMaker, ShareGPT) and public sets: prompts "
     "import",
@@ -45,6 +46,15 @@ COMMANDS: Mapping[str, str] = {
 # The module of a command has the command's name and is in this package, except for these commands.
 _OF_ACCOUNT = ("preflight", "price", "stop", "logs", "artifacts", "leftovers", "delete-assets")
 _ELSEWHERE = {"manifests": "charts.command", "rehearse": "rehearsal.command"}
+# The extras of the package (`pyproject.toml`) by the libraries that they install.
+_EXTRAS = {"boto3": "aws", "botocore": "aws", "jmespath": "aws", "matplotlib": "plots"}
+_ONLY_IN_A_CHECKOUT = ("charts", "rehearsal")
+_ROOT = Path(__file__).resolve().parents[2]
+
+
+def command() -> None:
+    """Run the installed package's command `draftworth`."""
+    sys.exit(main(sys.argv[1:]))
 
 
 def main(argv: Sequence[str]) -> int:
@@ -92,9 +102,15 @@ def _interrupted_by(*numbers: signal.Signals) -> Iterator[None]:
             signal.signal(number, old)
 
 
+def _program() -> str:
+    """Return the words by which this program was started, for usage lines."""
+    is_command = Path(sys.argv[0]).name == "draftworth"
+    return "draftworth" if is_command else "python -m draftworth"
+
+
 def _run(argv: Sequence[str]) -> int:
     outer = argparse.ArgumentParser(
-        prog="python -m draftworth",
+        prog=_program(),
         description="Does speculative decoding pay for your prompts on AWS Trainium2?",
         epilog="commands:\n"
         + "\n".join(f"  {name:<13} {summary}" for name, summary in COMMANDS.items()),
@@ -115,23 +131,36 @@ def _run(argv: Sequence[str]) -> int:
     # With this PATH, cdk8s finds Node.js in the virtual environment even if that is not activated.
     tools = Path(sys.executable).parent
     os.environ["PATH"] = f"{tools}{os.pathsep}{os.environ.get('PATH', '')}"
-    module = _module(command)
-    parser = argparse.ArgumentParser(prog=f"python -m draftworth {command}", description=summary)
-    module.add_arguments(parser)
-    return int(module.run(parser.parse_args(argv[1:])))
+    try:
+        module = _module(command)
+        parser = argparse.ArgumentParser(prog=f"{_program()} {command}", description=summary)
+        module.add_arguments(parser)
+        return int(module.run(parser.parse_args(argv[1:])))
+    except ModuleNotFoundError as error:
+        if str(error.name).startswith("draftworth"):
+            raise
+        raise _not_installed(command, error) from error
 
 
 def _module(command: str) -> ModuleType:
     package = "draftworth.account" if command in _OF_ACCOUNT else "draftworth.cli"
     name = _ELSEWHERE.get(command, f"{package}.{command.replace('-', '_')}")
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        missing = str(error.name).partition(".")[0]
-        if missing == name.partition(".")[0]:
-            raise
-        raise errors.DraftworthError(
-            f"`{command}` needs the Python package {missing}, which is not installed for "
-            f"{sys.executable}; next: `pip install -r requirements/rehearsal.txt`, which has what "
-            "every command needs"
-        ) from error
+    return importlib.import_module(name)
+
+
+def _not_installed(command: str, error: ModuleNotFoundError) -> errors.DraftworthError:
+    """Return the error about a missing library, or about a part that only a checkout has."""
+    missing = str(error.name).partition(".")[0]
+    if missing in _ONLY_IN_A_CHECKOUT:
+        return errors.DraftworthError(
+            f"`{command}` needs a checkout of draftworth: {missing}/ is not in the package; next: "
+            f"clone the repository, and there `make setup` and `.venv/bin/python -m draftworth "
+            f"{command} ...`"
+        )
+    next_step = "`pip install -r requirements/rehearsal.txt`, which has what every command needs"
+    if missing in _EXTRAS and not (_ROOT / "requirements").is_dir():
+        next_step = f"`pip install 'draftworth[{_EXTRAS[missing]}]'`"
+    return errors.DraftworthError(
+        f"`{command}` needs the Python package {missing}, which is not installed for "
+        f"{sys.executable}; next: {next_step}"
+    )

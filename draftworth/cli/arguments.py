@@ -103,11 +103,11 @@ def model_name(text: str, *, option: str = "--model") -> str:
     return text
 
 
-def name_in_files(text: str) -> str:
+def name_in_files(text: str, *, option: str = "--name") -> str:
     """Return a name that file names and metrics can contain; raise UserInputError for another."""
     if not is_plain_name(text):
         raise errors.UserInputError(
-            f"--name: given {_shown(text)}, allowed: {PLAIN_NAME_WORDS}, because it is part of "
+            f"{option}: given {_shown(text)}, allowed: {PLAIN_NAME_WORDS}, because it is part of "
             "file names and of metrics"
         )
     return text

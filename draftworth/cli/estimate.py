@@ -151,9 +151,8 @@ def _estimates(
     windows, all_costs = _windows(experiment, method), _step_costs(card, method)
     # The drafts are found last, because their download may be large.
     drafts = _drafts(experiment, arguments.draft, arguments.out)
-    install_engine = importlib.import_module(_ENGINE).install_engine
     reader = Reader(
-        python=install_engine(arguments.engine, progress=_progress),
+        python=_engine(arguments.engine),
         target=target,
         folder=arguments.out,
         enable_thinking=experiment.spec.workload.enable_thinking,
@@ -301,6 +300,25 @@ def _model_folder(place: str, out: Path, *, needs_weights: bool) -> Path:
         place, out / "checkpoints", needs_weights=needs_weights, say=_progress
     )
     return folder
+
+
+def _engine(folder: Path) -> Path:
+    """Return the engine's interpreter; only a checkout installs the engine."""
+    try:
+        installing = importlib.import_module(_ENGINE)
+    except ModuleNotFoundError as error:
+        if error.name != _ENGINE.partition(".")[0]:
+            raise
+        given = folder / "bin" / "python"
+        if not given.is_file():
+            raise UserInputError(
+                f"--engine: given {folder}, allowed outside of a checkout: a virtual environment "
+                f"with torch and transformers; next: `python -m venv {folder}`, and "
+                f"`{folder}/bin/pip install torch transformers`"
+            ) from error
+        return given
+    python: Path = installing.install_engine(folder, progress=_progress)
+    return python
 
 
 def _staged(model: HubModel) -> str:

@@ -1,8 +1,10 @@
 """`draftworth measure`: measures one OpenAI-compatible endpoint with the measuring Job's client."""
 
 import argparse
+import asyncio
+import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -10,17 +12,47 @@ from pathlib import Path
 from draftworth.cli import arguments, report
 from draftworth.errors import DraftworthError, UserInputError
 from draftworth.measuring import result_files, run_specification
+from draftworth.measuring.http import ConnectError
+from draftworth.measuring.run_specification import RunSpec
 from draftworth.measuring.runner import measure_here
+from draftworth.measuring.served_models import served_models
 from draftworth.records import reading, results
 from draftworth.records.load import ConcurrencyLoad, Load, PoissonLoad
 from draftworth.records.prompts import CASE_SUFFIX, Case, load_case
+from draftworth.untrusted import one_line
 
 _NO_SOURCE = "given by hand, source not named"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the endpoint, the prompts, the output folder and the options of the requests."""
+    """Add the endpoint, its name and price, and the options of the requests."""
     parser.add_argument("--base-url", required=True, help="e.g. http://localhost:8000")
+    parser.add_argument("--out", required=True, type=Path, help="folder for the run's files")
+    parser.add_argument("--name", default="measured", help="the variant's name in the files")
+    load = parser.add_mutually_exclusive_group()
+    load.add_argument(
+        "--requests-per-second",
+        type=arguments.positive_number,
+        help="Poisson load instead: requests at random times, at this mean rate",
+    )
+    parser.add_argument(
+        "--usd-per-hour",
+        type=arguments.positive_number,
+        help="price of the server, for the cost of its tokens and `report RUN --against` this run",
+    )
+    add_request_arguments(parser, load, rounds=(1, "of all prompt files; an interval takes two"))
+
+
+def add_request_arguments(
+    parser: argparse.ArgumentParser,
+    load: argparse.ArgumentParser | argparse._MutuallyExclusiveGroup,
+    *,
+    rounds: tuple[int, str],
+) -> None:
+    """Add what `compare` has too: model, prompts, requests and the source of prices.
+
+    load: gets `--concurrency`. rounds: the default of `--rounds`, and what it means.
+    """
     parser.add_argument("--model", required=True, help="the name the server serves")
     parser.add_argument(
         "--prompts",
@@ -30,17 +62,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PATH",
         help="a .jsonl file, a class folder, or its parent; or several, as those of an experiment",
     )
-    parser.add_argument("--out", required=True, type=Path, help="folder for the run's files")
-    parser.add_argument("--name", default="measured", help="the variant's name in the files")
-    load = parser.add_mutually_exclusive_group()
     requests = partial(arguments.positive_int, at_most=results.MAX_REQUESTS_PER_BLOCK)
     load.add_argument(
         "--concurrency", type=requests, default=1, help="requests in flight (%(default)s)"
-    )
-    load.add_argument(
-        "--requests-per-second",
-        type=arguments.positive_number,
-        help="Poisson load instead: requests at random times, at this mean rate",
     )
     for option, type_, default, about in (
         (
@@ -50,7 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             "most tokens of an output; a prompt's max_tokens is no more",
         ),
         ("--requests-per-case", requests, 8, "measured requests of each prompt file in a round"),
-        ("--rounds", arguments.positive_int, 1, "of all prompt files; an interval takes two"),
+        ("--rounds", arguments.positive_int, *rounds),
         (
             "--warmup-requests",
             arguments.whole_number,
@@ -68,21 +92,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     ):
         parser.add_argument(option, type=type_, default=default, help=f"{about} (%(default)s)")
     parser.add_argument(
-        "--usd-per-hour",
-        type=arguments.positive_number,
-        help="price of the server, for the cost of its tokens and `report RUN --against` this run",
-    )
-    parser.add_argument(
         "--price-source",
         metavar="TEXT",
         type=arguments.short_text,
-        help=f"where that price was looked up, for the report (default: {_NO_SOURCE!r})",
+        help=f"where prices were looked up, for the report (default: {_NO_SOURCE!r})",
     )
     parser.add_argument(
         "--price-as-of",
         metavar="YYYY-MM-DD",
         type=arguments.past_day,
-        help="the day on which it was looked up (default: today)",
+        help="the day on which they were looked up (default: today)",
     )
     parser.add_argument(
         "--fixed-length",
@@ -97,18 +116,50 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(given: argparse.Namespace) -> int:
-    """Measure and print the figures."""
+    """Measure one endpoint and print the figures."""
+    endpoint = run_specification.Endpoint(
+        variant=arguments.name_in_files(given.name),
+        base_url=arguments.base_url(given.base_url),
+        max_tokens_per_step=None,
+        is_baseline=True,
+    )
+    prices = {} if given.usd_per_hour is None else {endpoint.variant: given.usd_per_hour}
+    price = price_of(given, prices, next_step="add --usd-per-hour PRICE")
+    spec = run_spec(given, "measure", (endpoint,), price)
+    return measure_and_print(given.out, spec, {endpoint.variant: "--base-url"})
+
+
+def measure_and_print(out: Path, spec: RunSpec, options: Mapping[str, str]) -> int:
+    """Measure into a folder of `out`, and print the report; `options`: where a server was given."""
     arguments.check_api_key()
-    spec = _run_spec(given)
-    sink = result_files.FolderSink(given.out)
+    sink = result_files.FolderSink(out)
     sink.check()
+    _check_servers(spec, options)
     result = measure_here(spec, sink, lambda line: print(line, file=sys.stderr, flush=True))
-    folder = given.out / result.run_id
+    folder = out / result.run_id
     report.print_verdict(reading.read_run(folder), (), {})
     print(f"\nfiles: {folder}")
     if result.status == "failed":
         raise DraftworthError(f"the run failed: {result.reason}")
     return 0
+
+
+def _check_servers(spec: RunSpec, options: Mapping[str, str]) -> None:
+    """Raise UserInputError if no server is at an address, or one that serves other models."""
+    for endpoint in spec.endpoints:
+        option, model = options[endpoint.variant], spec.shape.model
+        try:
+            served = asyncio.run(served_models(endpoint.base_url))
+        except ConnectError as error:
+            raise UserInputError(
+                f"{option}: given {error}; allowed: the address of a server that runs; next: start "
+                "it, or correct the address"
+            ) from error
+        if served and model not in served:
+            raise UserInputError(
+                f"--model: given {one_line(model)!r}, which {option} ({endpoint.base_url}) does "
+                f"not serve, allowed there: {one_line(', '.join(served), characters=500)}"
+            )
 
 
 def _cases(paths: Sequence[Path], most_tokens: int) -> tuple[Case, ...]:
@@ -158,35 +209,47 @@ def load_of(given: argparse.Namespace) -> Load:
     return ConcurrencyLoad(concurrency=concurrency)
 
 
-def _price(given: argparse.Namespace, variant: str) -> results.Price | None:
-    if given.usd_per_hour is None:
+def price_of(
+    given: argparse.Namespace, usd_per_hour: Mapping[str, float], *, next_step: str
+) -> results.Price | None:
+    """Return the price of the variants' servers; None if none is given."""
+    if not usd_per_hour:
         for option in ("price_source", "price_as_of"):
             if getattr(given, option) is not None:
                 raise UserInputError(
-                    f"--{option.replace('_', '-')}: given without --usd-per-hour, allowed: "
-                    "with it; next: add --usd-per-hour PRICE"
+                    f"--{option.replace('_', '-')}: given without a price, allowed: with one; "
+                    f"next: {next_step}"
                 )
         return None
     day = given.price_as_of or datetime.now(UTC).date()
+    # A node is all servers together, because the run pays for all of them.
+    total = math.fsum(usd_per_hour.values())
     return results.Price(
-        usd_per_node_hour=given.usd_per_hour,
+        usd_per_node_hour=total,
         as_of=day.isoformat(),
         source=given.price_source or _NO_SOURCE,
-        node_shares={variant: 1.0},
+        node_shares={name: usd / total for name, usd in usd_per_hour.items()},
         nodes=1,
     )
 
 
-def _run_spec(given: argparse.Namespace) -> run_specification.RunSpec:
-    endpoint = run_specification.Endpoint(
-        variant=arguments.name_in_files(given.name),
-        base_url=arguments.base_url(given.base_url),
-        max_tokens_per_step=None,
-        is_baseline=True,
-    )
-    return run_specification.RunSpec(
-        experiment="measure",
-        endpoints=(endpoint,),
+def run_spec(
+    given: argparse.Namespace,
+    name: str,
+    endpoints: tuple[run_specification.Endpoint, ...],
+    price: results.Price | None,
+    *,
+    least_rounds: int | None = None,
+    target_interval_width: float = 1.0,
+) -> RunSpec:
+    """Return the run specification; `name`: of the command, which the run's id begins with.
+
+    least_rounds: further rounds, up to `--rounds`, only narrow intervals; None: always `--rounds`.
+    """
+    requests = given.requests_per_case
+    return RunSpec(
+        experiment=name,
+        endpoints=endpoints,
         shape=run_specification.RequestShape(
             model=arguments.model_name(given.model),
             output_tokens=given.output_tokens,
@@ -201,14 +264,14 @@ def _run_spec(given: argparse.Namespace) -> run_specification.RunSpec:
         loads=(load_of(given),),
         load_generator="asyncio",
         sampling=run_specification.Sampling(
-            requests_per_round=given.requests_per_case,
-            min_requests=given.requests_per_case * given.rounds,
-            max_requests=given.requests_per_case * given.rounds,
-            target_interval_width=1.0,
+            requests_per_round=requests,
+            min_requests=requests * min(least_rounds or given.rounds, given.rounds),
+            max_requests=requests * given.rounds,
+            target_interval_width=target_interval_width,
             warmup_requests=given.warmup_requests,
         ),
         parallel=False,
         class_weights={},
-        price=_price(given, endpoint.variant),
+        price=price,
         ready_deadline_seconds=30.0,
     )

@@ -11,7 +11,12 @@ from draftworth.errors import DraftworthError, UserInputError
 from draftworth.records.codec import RecordError, dump_record, load_record
 from draftworth.records.readings import Output, Reading
 
-_ROOT = Path(__file__).resolve().parents[2]
+# The engine's interpreter finds this package last: in an installed environment there are other
+# packages beside it, which are not the engine's.
+_RUN = (
+    f"import runpy, sys; sys.path.append({str(Path(__file__).resolve().parents[2])!r}); "
+    "runpy.run_module('draftworth.estimate.teacher_forcing', run_name='__main__')"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,12 +64,12 @@ class Reader:
     def _run(self, model: Path, outputs: Path, options: Sequence[str]) -> Path:
         done = subprocess.run(  # noqa: S603 (our own command line)
             [
-                *(str(self.python), "-m", "draftworth.estimate.teacher_forcing"),
+                *(str(self.python.absolute()), "-c", _RUN),
                 *("--model", str(model.resolve()), "--target", str(self.target.resolve())),
                 *("--outputs", str(outputs.resolve()), "--readings", str(self.folder.resolve())),
                 *options,
             ],
-            cwd=_ROOT,
+            cwd=self.folder,
             env={**os.environ, "HF_HUB_OFFLINE": "1"},
             stdout=subprocess.PIPE,
             check=False,

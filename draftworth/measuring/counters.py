@@ -1,10 +1,12 @@
 """The server's own counters, read from its Prometheus endpoint before and after a block.
 
 vLLM V1 publishes speculation counters (`vllm:spec_decode_num_*_total`) and histograms of TTFT and
-of the time per output token; the V0 Neuron fork may not have them. vLLM Neuron has gauges of its
-own start: the whole time, each graph's compilation, and loading the weights onto the devices. A
-metric that a server does not have is None. So is a metric with a line that cannot be read, because
-its sum would be wrong.
+of the time per output token; the V0 Neuron fork may not have them. llama.cpp (August 2026) has the
+same speculation counters under its own prefix. SGLang has none of drafted or accepted tokens, only
+means over a window of its own, so nothing of it is read. vLLM Neuron has gauges of its own start:
+the whole time, each graph's compilation, and loading the weights onto the devices. A metric that a
+server does not have is None. So is a metric with a line that cannot be read, because its sum would
+be wrong.
 """
 
 import math
@@ -42,6 +44,7 @@ _COUNTERS = (DRAFTS, _DRAFT_TOKENS, ACCEPTED)
 _TIMINGS = tuple(f"{name}_{part}" for name in (_TPOT, _TTFT) for part in ("sum", "count"))
 _NAMES = frozenset((*_COUNTERS, *_TIMINGS, *_GAUGES, _ACCEPTED_AT))
 
+_PREFIXES = ("vllm", "llamacpp:")
 # `name{labels} value timestamp`; the timestamp is optional (Prometheus text format 0.0.4).
 _REST = re.compile(r"(?:\{.*\})?[ \t]+([0-9.eE+-]+)(?:[ \t]+-?[0-9]+)?[ \t]*")
 _POSITION = re.compile(r'[{,][ \t]*position="([0-9]{1,2})"')
@@ -52,10 +55,13 @@ def parse_metrics(text: str) -> ServerMetrics:
     totals: defaultdict[str, float] = defaultdict(float)
     unreadable = set()
     for line in text.split("\n"):
-        name = line.partition("{")[0].partition(" ")[0] if line.startswith("vllm") else ""
+        if not line.startswith(_PREFIXES):
+            continue
+        given = line.partition("{")[0].partition(" ")[0]
+        name = given.replace("llamacpp:", "vllm:", 1)
         if name not in _NAMES:
             continue
-        key, value = _key(name, line), _value(line[len(name) :])
+        key, value = _key(name, line), _value(line[len(given) :])
         if key is None or value is None:
             unreadable.add(name)
         else:

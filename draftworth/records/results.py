@@ -486,6 +486,11 @@ class RunResult:
     serving: ServingFacts | None = None
     draftworth_version: str = ""
 
+    @property
+    def of_own_servers(self) -> bool:
+        """Whether it is of `measure` or `compare`: no experiment says what serves, or the mix."""
+        return not self.class_weights
+
     def __post_init__(self) -> None:
         _check_times(self)
         _check("target_interval_width", self.target_interval_width, least=_ROUNDING, most=_MOST)

@@ -91,13 +91,11 @@ def _usd_cells(usd: Estimate | None) -> tuple[str, str]:
 
 def _prices(runs: tuple[Run, Run]) -> Iterator[str]:
     for name, run in zip(("this run", "the other"), runs, strict=True):
-        price = run.result.price
-        if price is None:
-            yield f"{name}, none is known"
-            continue
-        parts = (f"{n} {share:g}" for n, share in price.node_shares.items() if share != 1)
+        price = None if run.result.of_own_servers else run.result.price
+        parts = (f"{n} {s:g}" for n, s in price.node_shares.items() if s != 1) if price else ()
         shares = ", ".join(parts)
-        yield f"{name}, {words.price_words(price)}" + (f", of a node: {shares}" if shares else "")
+        of_a_node = f", of a node: {shares}" if shares else ""
+        yield f"{name}, {words.price_words(run.result)}{of_a_node}"
 
 
 def change_sentence(change_: Change) -> str:
@@ -200,7 +198,7 @@ def _header(facts: RunFacts) -> Iterator[tuple[str, str]]:
     yield "load generator", result.load_generator or MISSING
     yield "client scheduling", result.scheduling
     if result.price:
-        yield "price", words.price_words(result.price)
+        yield "price", words.price_words(result)
 
 
 def _control(facts: RunFacts) -> str:

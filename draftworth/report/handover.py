@@ -1,6 +1,7 @@
 """The handover: one page for the people who take a run's decision into production."""
 
 import re
+import shlex
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
@@ -11,7 +12,7 @@ from draftworth.analysis.summary import Lengths
 from draftworth.analysis.verdict import Comparison
 from draftworth.metrics.definitions import TOKENS_PER_STEP
 from draftworth.records.load import Load
-from draftworth.records.results import Limits
+from draftworth.records.results import Limits, RunResult
 from draftworth.records.servers import ServingFacts
 from draftworth.report import words
 from draftworth.report.document import Section, Table, table
@@ -26,6 +27,7 @@ _PLACES = {
     "URL": "a server's address",
     "NAME": "the model's name there",
     "PROMPTS": "the prompt files that were measured",
+    "X": "that server's price",
 }
 
 
@@ -108,7 +110,7 @@ def _measured(facts: RunFacts, found: Handover) -> Iterator[tuple[str, str]]:
     several = f", {result.repetitions} repetitions" if result.repetitions > 1 else ""
     yield "run", f"{result.run_id}, {started:%Y-%m-%d}{several}"
     if result.price:
-        yield "price", words.price_words(result.price)
+        yield "price", words.price_words(result)
 
 
 def _serving(serving: ServingFacts, found: Handover) -> Iterator[tuple[str, str]]:
@@ -199,12 +201,10 @@ def _commands(facts: RunFacts, found: Handover) -> Iterator[tuple[str, str]]:
     if on_aws:
         once_more += ", with a higher rerun in FILE"
         again = "make deploy EXPERIMENT=FILE"
-    elif facts.run.blocks and not facts.run.result.class_weights:
-        # Only a run of `measure` has no class weights.
-        again = _probe(facts, facts.run.blocks[0].load)
+    elif facts.run.blocks and facts.run.result.of_own_servers:
+        again = _probe(facts, facts.run.blocks[0].load, _own_servers(facts.run.result))
     else:
-        urls = "" if serving else " --base-url URL --speculative-url URL --model NAME"
-        again = f'make rehearse ARGS="--experiment FILE{urls}"'
+        again = 'make rehearse ARGS="--experiment FILE"'
     yield once_more, again
     yield "read both as one run", f"{draftworth} report RUN OTHER"
     yield "see whether it changed", f"{draftworth} report OTHER --against RUN"
@@ -214,8 +214,25 @@ def _commands(facts: RunFacts, found: Handover) -> Iterator[tuple[str, str]]:
         yield f"ask a live server {alike}", _probe(facts, load)
 
 
-def _probe(facts: RunFacts, load: Load) -> str:
-    """Return a `measure` command with this run's load, requests, output lengths and temperature."""
+def _own_servers(result: RunResult) -> str:
+    """Return the command and the servers of a run of `compare`; of one server, of `measure`."""
+    sides = {}
+    for name in result.variants:
+        most = result.max_tokens_per_step.get(name) or 1
+        window = f",window={most - 1}" if most > 1 else ""
+        sides[name] = f"URL{window}{',usd_per_hour=X' if result.price else ''}"
+    if len(sides) < 2:
+        return _MEASURE
+    baseline = sides.pop(result.baseline)
+    others = (f"--variant {shlex.quote(name)}={side}" for name, side in sides.items())
+    return f"compare --baseline {baseline} {' '.join(others)}"
+
+
+_MEASURE = "measure --base-url URL"
+
+
+def _probe(facts: RunFacts, load: Load, command: str = _MEASURE) -> str:
+    """Return a command with this run's load, requests, output lengths and temperature."""
     blocks = facts.run.blocks
     measured = [len(b.requests) for b in blocks if b.load == load]
     requests = max([*measured, load.in_flight or 1])
@@ -226,7 +243,8 @@ def _probe(facts: RunFacts, load: Load) -> str:
     fixed = " --fixed-length" if {r.finish_reason for r in done} == {"length"} else ""
     sampled = facts.run.result.temperature
     temperature = f" --temperature {sampled:g}" if sampled else ""
+    rounds = " --rounds 2" if command == _MEASURE else ""
     return (
-        f"python -m draftworth measure --base-url URL --model NAME --prompts PROMPTS {load.option} "
-        f"--requests-per-case {requests}{tokens}{fixed}{temperature} --rounds 2 --out runs"
+        f"python -m draftworth {command} --model NAME --prompts PROMPTS {load.option} "
+        f"--requests-per-case {requests}{tokens}{fixed}{temperature}{rounds} --out runs"
     )

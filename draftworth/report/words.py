@@ -7,7 +7,7 @@ from pathlib import Path
 from draftworth.analysis.statistics import CONFIDENCE, Estimate
 from draftworth.metrics.definitions import Metric
 from draftworth.records.findings import Judgement
-from draftworth.records.results import Price
+from draftworth.records.results import RunResult
 from draftworth.records.search import CostInterval
 
 
@@ -52,9 +52,22 @@ TONES: Mapping[Judgement, str] = {
 }
 
 
-def price_words(price: Price) -> str:
-    """Return a price as `8.60 USD a node hour (Spot price history, 2026-03-15)`."""
-    return f"{dollars(price.usd_per_node_hour)} USD a node hour ({price.source}, {price.as_of})"
+def price_words(run: RunResult) -> str:
+    """Return a run's price as `8.60 USD a node hour (Spot price history, 2026-03-15)`.
+
+    Servers of the user's own have a price each.
+    """
+    price = run.price
+    if price is None:
+        return "none is known"
+    amount = f"{dollars(price.usd_per_node_hour)} USD a node hour"
+    if run.of_own_servers and len(price.node_shares) > 1:
+        each = (
+            f"{name} {dollars(share * price.usd_per_node_hour)}"
+            for name, share in price.node_shares.items()
+        )
+        amount = f"{', '.join(each)} USD an hour"
+    return f"{amount} ({price.source}, {price.as_of})"
 
 
 def dollars(amount: float) -> str:

@@ -119,11 +119,6 @@ def test_a_dead_address_is_told_at_once_and_the_run_says_why_it_has_no_verdict(
         (["plan", "/nonexistent.yaml"], "no such experiment file"),
         (["plan", ROOT / "README.md"], "given a file whose name ends with '.md', allowed: an exp"),
         (["plan", "/"], "a folder. Give the path of a YAML file"),
-        (["rehearse", "--base-url", "http://h"], "--speculative-url, --model missing"),
-        (
-            ["rehearse", "--base-url=http://h", "--model=m", "--speculative-url=127.0.0.1:8001"],
-            "--speculative-url: given '127.0.0.1:8001'",
-        ),
     ],
 )
 def test_a_users_mistake_is_a_sentence_and_exit_code_two(

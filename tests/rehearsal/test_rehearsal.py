@@ -1,6 +1,7 @@
 """The whole rehearsal: against servers of our own making, and with the real engine."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,10 @@ from draftworth.analysis.pairing import Traffic
 from draftworth.analysis.summary import groups_of, summarize
 from draftworth.analysis.verdict import compare
 from draftworth.cli import main
+from draftworth.measuring.servers import FixedServers
 from draftworth.metrics.definitions import ACCEPTANCE_RATE, TOKENS_PER_STEP
+from draftworth.planning.resolved import ResolvedLocal
+from draftworth.planning.run_specification import Server, run_spec
 from draftworth.records.findings import Judgement
 from draftworth.records.reading import read_run
 from draftworth.records.results import BlockResult
@@ -54,32 +58,39 @@ def short_rehearsal(folder: Path, *, requests: int = 1, rounds: int = 1) -> Path
     )
 
 
-def rehearse_own(folder: Path, experiment: Path) -> int:
-    """Rehearse against a server of single tokens and one of four tokens a step."""
-    with (
-        stream_server(server(*[1] * 8)) as slow,  # type: ignore[arg-type]
-        stream_server(server(4, 4)) as fast,  # type: ignore[arg-type]
-    ):
-        return main(
-            [
-                *("rehearse", "--experiment", str(experiment), "--out", str(folder / "runs")),
-                *("--base-url", slow.base_url, "--speculative-url", fast.base_url, "--model", "m"),
-            ]
-        )
+def rehearse_with_stand_ins(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    read_outputs: Callable[..., object],
+    *,
+    requests: int,
+) -> int:
+    """Rehearse with a server of single tokens and one of four tokens a step as engines."""
+
+    @contextmanager
+    def stand_ins(experiment: ResolvedLocal, *_: object, **__: object) -> Iterator[object]:
+        with (
+            stream_server(server(*[1] * 8)) as slow,  # type: ignore[arg-type]
+            stream_server(server(4, 4)) as fast,  # type: ignore[arg-type]
+        ):
+            urls = zip(experiment.variants, (slow.base_url, fast.base_url), strict=True)
+            servers = {variant.name: [Server(base_url=url)] for variant, url in urls}
+            yield run_spec(experiment, servers=servers, ready_deadline_seconds=60), FixedServers()
+
+    monkeypatch.setattr("rehearsal.endpoints.local_engines", stand_ins)
+    monkeypatch.setattr("rehearsal.command._Rehearsal.read_outputs", read_outputs)
+    experiment = short_rehearsal(folder, requests=requests)
+    return main(["rehearse", "--experiment", str(experiment), "--out", str(folder / "runs")])
 
 
 @pytest.mark.emulator
-def test_own_endpoints_go_through_files_queue_publisher_and_metrics(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_run_goes_through_files_queue_publisher_and_metrics(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    experiment = short_rehearsal(tmp_path, requests=6)
-    experiment.write_text(f"control: true\n{experiment.read_text()}")
-    code = rehearse_own(tmp_path, experiment)
+    code = rehearse_with_stand_ins(tmp_path, monkeypatch, lambda *_: (), requests=6)
 
     output = capsys.readouterr()
     assert code == 0, output.err
-    # They are measured once, whatever the file repeats.
-    assert "repetitions and control are left out" in output.err
     assert "publisher: 4 result files and the verdict into CloudWatch" in output.err
     assert "CloudWatch: TTFT of structured/c1/baseline" in output.err
     assert "does speculation pay?" in output.out
@@ -96,8 +107,7 @@ def test_an_interrupt_while_outputs_are_read_loses_no_verdict(
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("rehearsal.command._Rehearsal.read_outputs", interrupted)
-    code = rehearse_own(tmp_path, short_rehearsal(tmp_path, requests=1))
+    code = rehearse_with_stand_ins(tmp_path, monkeypatch, interrupted, requests=1)
 
     output = capsys.readouterr()
     assert code == 1
@@ -122,7 +132,7 @@ def test_an_engine_that_cannot_be_installed_offers_the_endpoints(
     output = capsys.readouterr()
     assert code == 1
     assert "No matching distribution found for torch" in output.err
-    assert "--base-url, --speculative-url and --model" in output.err
+    assert "draftworth compare --baseline URL" in output.err
     assert output.out == ""
     assert list((tmp_path / "runs").iterdir()) == [], "a run without an engine"
 

@@ -48,6 +48,8 @@ def test_bootstrap_is_judged_by_its_version(account: None) -> None:
 
 
 def test_a_qualifier_of_ones_own_has_a_parameter_of_its_own(account: None, tmp_path: Path) -> None:
+    default = f"/cdk-bootstrap/{deployment.DEFAULT_QUALIFIER}/version"
+    assert default in deployment.bootstrap(situation(root=tmp_path)).found, "no checkout"
     context = {"@aws-cdk/core:bootstrapQualifier": "mine"}
     (tmp_path / "cdk.json").write_text(json.dumps({"context": context}))
     shutil.copy(ROOT / "package.json", tmp_path)
@@ -162,7 +164,9 @@ def test_node_is_judged_by_its_major_version() -> None:
     ("installed", "status"), [("2.1148.1", "pass"), ("3.0.0", "fail"), (None, "warn")]
 )
 def test_the_cdk_cli_is_the_pinned_one(tmp_path: Path, installed: str | None, status: str) -> None:
-    shutil.copy(ROOT / "package.json", tmp_path)
+    assert deployment.cdk_cli(situation(root=tmp_path)).status == "skip", "no checkout"
+    for name in ("package.json", "cdk.json"):
+        shutil.copy(ROOT / name, tmp_path)
     if installed:
         package = tmp_path / "node_modules/aws-cdk/package.json"
         package.parent.mkdir(parents=True)

@@ -98,12 +98,6 @@ def test_wrong_input_ends_with_two_and_says_nothing_of_a_text(
     assert not (tmp_path / "out").exists()
 
 
-def test_a_log_of_one_record_is_one_record(tmp_path: Path, ran: Ran) -> None:
-    log = write_log(tmp_path)
-    log.write_text(log.read_text().splitlines(keepends=True)[0])
-    assert "\n1 record read with seed 0\n" in ran(*command(log))
-
-
 def test_progress_is_told_of_a_long_log(
     tmp_path: Path, ran: Ran, monkeypatch: pytest.MonkeyPatch
 ) -> None:

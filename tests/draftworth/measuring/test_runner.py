@@ -12,14 +12,19 @@ import pytest
 
 from draftworth.analysis.checks import server_check
 from draftworth.measuring.client import Client
-from draftworth.measuring.counters import parse_metrics, restarted, server_start
+from draftworth.measuring.counters import (
+    parse_metrics,
+    restarted,
+    server_start,
+    speculation_between,
+)
 from draftworth.measuring.result_files import FolderSink, Sink, SinkError, llmperf_summary
 from draftworth.measuring.run_specification import Endpoint, RunSpec
 from draftworth.measuring.runner import new_run_id
 from draftworth.records.load import ConcurrencyLoad, Load, PoissonLoad
 from draftworth.records.prompts import Case, Prompt
 from draftworth.records.reading import Run, read_run
-from draftworth.records.results import RESULT_SUFFIX, RunResult, ServerStart
+from draftworth.records.results import RESULT_SUFFIX, RunResult, ServerStart, SpeculationCounters
 from tests.draftworth.measuring.specifications import sampling, shape, specification
 from tests.support.blocks import make_block, make_record
 from tests.support.runners import make_runner
@@ -282,6 +287,16 @@ def test_the_servers_histogram_has_the_requests_that_we_have(tmp_path: Path, loa
     assert check.requests == len(block.requests) + block.others.inter_token_latency_count
     # A busy machine moves both sides; how close they are is for the benchmarks to say.
     assert abs(check.difference) < 0.5
+
+
+@pytest.mark.parametrize(("prefix", "known"), [("vllm", True), ("llamacpp", True), ("x", False)])
+def test_counters_are_read_under_the_prefix_of_each_engine(prefix: str, known: bool) -> None:
+    texts = (COUNTERS.format(drafts=n, drafted=8 * n, accepted=4 * n) for n in (1, 3))
+    before, after = (parse_metrics(text.replace("vllm:", f"{prefix}:")) for text in texts)
+    added = SpeculationCounters(
+        drafts=2, draft_tokens=16, accepted_tokens=8, accepted_per_position=(0,)
+    )
+    assert speculation_between(before, after) == (added if known else None)
 
 
 def test_speculation_counters_are_the_difference_over_the_block(

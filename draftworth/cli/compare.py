@@ -1,0 +1,133 @@
+"""`draftworth compare` measures OpenAI-compatible servers in turn, and says which token costs less.
+
+The servers are the user's own: their names, windows and prices are what the user says, and what
+the user does not say is not known. The requests are those of `measure`.
+"""
+
+import argparse
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
+from pathlib import Path
+
+from draftworth.cli import arguments, measure
+from draftworth.errors import UserInputError
+from draftworth.measuring.run_specification import Endpoint
+from draftworth.records.results import AS_SHIPPED, CONTROL, MAX_VARIANTS
+from draftworth.speculation import most_tokens_per_step
+from draftworth.untrusted import one_line
+
+BASELINE = "baseline"
+_SETTINGS = "[,window=K][,usd_per_hour=X]"
+_EXAMPLE = "fast=http://localhost:8001,window=5,usd_per_hour=1.20"
+# More rounds than this only narrow an interval, and end when it is as narrow as an experiment's.
+_LEAST_ROUNDS, _INTERVAL_WIDTH = 2, 0.1
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the servers, the output folder and the options of the requests."""
+    parser.add_argument(
+        "--baseline",
+        required=True,
+        metavar=f"URL{_SETTINGS}",
+        help="the server without speculation, with what it costs an hour",
+    )
+    parser.add_argument(
+        "--variant",
+        required=True,
+        action="append",
+        metavar=f"NAME=URL{_SETTINGS}",
+        help="a server with speculation; may be repeated. K: drafted tokens that a step checks; "
+        f"without it, acceptance is told only where the server counts it. E.g. {_EXAMPLE}",
+    )
+    parser.add_argument(
+        "--out", type=Path, default=Path("runs"), help="folder for the run's files (%(default)s)"
+    )
+    parser.set_defaults(requests_per_second=None)  # `measure` has it: no cost a token, no verdict
+    rounds = 8, "at most, of all prompt files; fewer once the intervals are narrow"
+    measure.add_request_arguments(parser, parser, rounds=rounds)
+
+
+def run(given: argparse.Namespace) -> int:
+    """Measure all servers in turn and print the verdict."""
+    usd_per_hour: dict[str, float | None] = {}
+    endpoints = [_endpoint(BASELINE, "--baseline", given.baseline, usd_per_hour)]
+    for text in given.variant:
+        name = _name(text, usd_per_hour)
+        url = text.partition("=")[2]
+        endpoints.append(_endpoint(name, f"--variant {name}", url, usd_per_hour))
+    price = measure.price_of(
+        given, _prices(usd_per_hour), next_step="add ,usd_per_hour=X to each server"
+    )
+    spec = measure.run_spec(
+        given,
+        "compare",
+        tuple(endpoints),
+        price,
+        least_rounds=_LEAST_ROUNDS,
+        target_interval_width=_INTERVAL_WIDTH,
+    )
+    options = {e.variant: f"--variant {e.variant}" for e in endpoints} | {BASELINE: "--baseline"}
+    return measure.measure_and_print(given.out, spec, options)
+
+
+def _name(text: str, taken: Collection[str]) -> str:
+    """Return the name in NAME=URL; raise UserInputError if it is missing, wrong or taken."""
+    name, equals, _ = text.partition("=")
+    if not equals or "/" in name:
+        # A password could be anywhere in what is not understood.
+        shown = "an address with a password" if "@" in text else repr(one_line(text))
+        raise UserInputError(
+            f"--variant: given {shown}, allowed: NAME=URL{_SETTINGS}; next: give the server a "
+            f"name, for example {_EXAMPLE}"
+        )
+    arguments.name_in_files(name, option="--variant")
+    if name in (*taken, AS_SHIPPED, CONTROL) or len(taken) == MAX_VARIANTS:
+        raise UserInputError(
+            f"--variant: given the name {name!r}, allowed: a name that no other server has, and "
+            f"none of {BASELINE}, {AS_SHIPPED}, {CONTROL}; up to {MAX_VARIANTS} servers"
+        )
+    return name
+
+
+def _endpoint(name: str, option: str, text: str, usd_per_hour: dict[str, float | None]) -> Endpoint:
+    """Return the server in `text`; put what it costs, or None, into `usd_per_hour`."""
+    url, *settings = text.split(",")
+    found: dict[str, float] = {}
+    for setting in settings:
+        key, _, value = setting.partition("=")
+        if key not in _PARSE or key in found:
+            raise UserInputError(
+                f"{option}: given {one_line(setting)!r}, allowed after the address: "
+                f"{', '.join(f'{key}=...' for key in _PARSE)}, each once, for example {_EXAMPLE}"
+            )
+        try:
+            found[key] = _PARSE[key](value)
+        except argparse.ArgumentTypeError as error:
+            raise UserInputError(f"{option}: {key}: {error}") from None
+    usd_per_hour[name] = found.get("usd_per_hour")
+    most = 1 if name == BASELINE else None
+    if "window" in found:
+        most = most_tokens_per_step(int(found["window"]), checks_all=True)
+    return Endpoint(
+        variant=name,
+        base_url=arguments.base_url(url, option=option),
+        max_tokens_per_step=most,
+        is_baseline=name == BASELINE,
+    )
+
+
+_PARSE: Mapping[str, Callable[[str], float]] = {
+    "window": partial(arguments.positive_int, at_most=1_000),
+    "usd_per_hour": arguments.positive_number,
+}
+
+
+def _prices(usd_per_hour: Mapping[str, float | None]) -> Mapping[str, float]:
+    prices = {name: usd for name, usd in usd_per_hour.items() if usd is not None}
+    if prices and (missing := ", ".join(n for n in usd_per_hour if n not in prices)):
+        raise UserInputError(
+            f"usd_per_hour: given for {', '.join(prices)} and not for {missing}, allowed: for "
+            "every server, or for none, which takes them to cost the same; next: add "
+            f",usd_per_hour=X to {missing}"
+        )
+    return prices

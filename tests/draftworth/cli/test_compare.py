@@ -1,0 +1,166 @@
+"""`compare`: servers of the user's own, in turn, with what the user says of them and no more."""
+
+import json
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from draftworth.analysis.facts import RunFacts, facts_of
+from draftworth.analysis.verdict import compare
+from draftworth.metrics.definitions import ACCEPTANCE_RATE, ACCEPTANCE_RATE_ESTIMATED
+from draftworth.records.codec import load_record
+from draftworth.records.findings import STEP_COSTS_FILE, StepCostCard, Verdict
+from draftworth.records.reading import read_run
+from tests.draftworth.conftest import Ran
+from tests.support.stream_server import (
+    Request,
+    Step,
+    StreamServer,
+    completion,
+    plain,
+    stream_server,
+)
+
+PROMPTS = [{"id": f"mail-{n}", "prompt": f"Answer mail {n}."} for n in range(8)]
+
+
+def answers(*chunk_tokens: int) -> Callable[[Request], Sequence[Step]]:
+    """A server of the model m, which sends its tokens in these chunks."""
+
+    def script(request: Request) -> Sequence[Step]:
+        if request.path == "/v1/models":
+            return plain("200 OK", json.dumps({"data": [{"id": "m"}, {"id": "lora"}]}).encode())
+        if request.method == "GET":
+            return plain("200 OK" if request.path == "/health" else "404 Not Found", b"")
+        return completion(*chunk_tokens, gap_seconds=0.01)
+
+    return script
+
+
+@dataclass
+class Compared:
+    """Runs `compare` against servers, `{}` in an argument is the next server's address."""
+
+    ran: Ran
+    folder: Path
+    servers: Sequence[StreamServer]
+
+    def __call__(self, *words: str, code: int = 0, model: str = "m") -> str:
+        urls = iter([server.base_url for server in self.servers])
+        given = [word.format(next(urls)) if "{}" in word else word for word in words]
+        prompts = self.folder / "mails" / "inbox.jsonl"
+        asked = ("--model", model, "--prompts", prompts, "--out", self.folder / "runs")
+        return self.ran("compare", *given, *asked, "--rounds", 3, code=code)
+
+    @property
+    def facts(self) -> RunFacts:
+        (run,) = (self.folder / "runs").iterdir()
+        return facts_of(read_run(run), {})
+
+
+@pytest.fixture
+def compared(ran: Ran, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Compared]:
+    # On a busy machine a request whose client waited for a core is excluded.
+    monkeypatch.setattr("draftworth.measuring.clock.MAX_WAIT_SHARE", math.inf)
+    (tmp_path / "mails").mkdir()
+    lines = "".join(json.dumps(prompt) + "\n" for prompt in PROMPTS)
+    (tmp_path / "mails" / "inbox.jsonl").write_text(lines)
+    with ExitStack() as stack:
+        chunks = ([1] * 8, [4, 4], [1, 4, 3])
+        servers = [stack.enter_context(stream_server(answers(*tokens))) for tokens in chunks]
+        yield Compared(ran, tmp_path, servers)
+
+
+def test_two_addresses_are_enough_for_a_verdict(compared: Compared) -> None:
+    told = compared("--baseline", "{}", "--variant", "fast={}")
+
+    verdict = (next((compared.folder / "runs").iterdir()) / "verdict.json").read_bytes()
+    found = load_record(Verdict, verdict)
+    (finding,) = found.findings
+    assert (finding.traffic, finding.variant, finding.baseline) == ("mails", "fast", "baseline")
+    assert finding.cost_ratio is not None
+    assert finding.cost_ratio < 1
+    assert "mails at c1, fast: " in found.headline
+    assert any("all servers are taken to cost the same" in note for note in found.notes)
+    assert "No prices were given" in told
+    # Each round has both, in an order that changes.
+    order = [b.variant for b in compared.facts.run.blocks]
+    assert sorted(order[:2]) == sorted(order[2:4]) == ["baseline", "fast"]
+    assert [len(b.requests) for b in compared.facts.run.blocks] == [8] * len(order)
+    # What the user did not say is not known, and nothing of this project's is in its place.
+    (variant,) = compared.facts.speculative
+    assert variant.acceptance.most is None
+    assert variant.summary.value(ACCEPTANCE_RATE) is None
+    assert variant.summary.value(ACCEPTANCE_RATE_ESTIMATED) is None
+    assert compared.facts.run.result.serving is None
+    folder = next((compared.folder / "runs").iterdir())
+    assert load_record(StepCostCard, (folder / STEP_COSTS_FILE).read_bytes()).serving is None
+    assert "endpoints of your own" in told
+    assert "compare --baseline URL --variant fast=URL --model NAME --prompts PROMPTS" in told
+    assert "rehearse" not in told
+
+
+def test_windows_names_and_prices_are_the_users(compared: Compared) -> None:
+    told = compared(
+        *("--baseline", "{},usd_per_hour=1", "--variant", "k 4={},window=4,usd_per_hour=100"),
+        *("--variant", "other={},usd_per_hour=1", "--price-source", "our bill"),
+    )
+
+    facts = compared.facts
+    assert facts.run.result.price is not None
+    for c in facts.comparisons:
+        unpriced = compare(facts.run.blocks, c.traffic, variant=c.variant, baseline="baseline")
+        assert c.cost_ratio is not None
+        assert unpriced.cost_ratio is not None
+        times = 100 if c.variant == "k 4" else 1
+        assert c.cost_ratio.value == pytest.approx(times * unpriced.cost_ratio.value)
+    estimated = {v.name: v.acceptance.estimated for v in facts.speculative}
+    assert estimated == {"k 4": pytest.approx(3 / 4), "other": None}
+    assert "price: baseline 1.00, k 4 100.00, other 1.00 USD an hour (our bill, " in told
+    assert "--variant 'k 4'=URL,window=4,usd_per_hour=X --variant other=URL" in told
+    assert "No prices were given" not in told
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["{}", "{}"], "--variant: given 'http://127.0.0.1:"),
+        (
+            ["{}", "a={},windw=4"],
+            "--variant a: given 'windw=4', allowed after the address: window=",
+        ),
+        (["{}", "a={},window=4,window=5"], "--variant a: given 'window=5', allowed after the addr"),
+        (["{}", "a={},window=many"], "--variant a: window: given 'many', allowed: a whole number"),
+        (["{}", "a={},usd_per_hour=0"], "--variant a: usd_per_hour: given '0', allowed: a number"),
+        (["{},usd_per_hour=1", "a={}"], "given for baseline and not for a, allowed: for every"),
+        (["{}", "baseline={}"], "--variant: given the name 'baseline', allowed: a name that no"),
+        (["{}", "a={}", "a={}"], "--variant: given the name 'a', allowed: a name that no other"),
+        (["{}", "a/b={}"], "allowed: NAME=URL"),
+        (["{}", "ä={}"], "--variant: given 'ä', allowed: 1 to 64 letters"),
+        (["h:1", "a={}"], "--baseline: given 'h:1'"),
+        (["http://u:secret@h", "a={}"], "--baseline: given an address with a user name or passw"),
+        (["{}", "http://u:secret@h"], "--variant: given an address with a password"),
+        (["{}", "a=http://127.0.0.1:1"], "--variant a: given http://127.0.0.1:1/v1/models: "),
+    ],
+)
+def test_a_mistake_is_told_before_anything_is_measured(
+    compared: Compared, words: list[str], message: str
+) -> None:
+    variants = [part for word in words[1:] for part in ("--variant", word)]
+    told = compared("--baseline", words[0], *variants, code=2)
+
+    assert message in told
+    assert "secret" not in told
+    assert not any(r.method == "POST" for server in compared.servers for r in server.requests)
+
+
+def test_a_model_that_a_server_does_not_serve_is_told_with_those_that_it_does(
+    compared: Compared,
+) -> None:
+    told = compared("--baseline", "{}", "--variant", "a={}", model="n", code=2)
+    assert "--model: given 'n', which --baseline (http://127.0.0.1:" in told
+    assert "does not serve, allowed there: m, lora" in told

@@ -1,0 +1,164 @@
+"""The package that `pip install .` makes: what is in it, what it needs, and that it works alone."""
+
+import json
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from collections.abc import Sequence
+from importlib.metadata import distribution
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from tests.conftest import ROOT
+from tests.support.stream_server import Request, Script, Step, completion, plain, stream_server
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+PIP = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check")
+ALONE = ("--no-deps", "--no-index")
+# What is imported where torch is, and what is imported with the extra `aws`.
+ELSEWHERE = ("draftworth.estimate.forward_pass", "draftworth.account", "draftworth.__main__")
+
+
+def needed(requirements: Sequence[str]) -> set[str]:
+    """Names of the distributions that these requirements bring, with all that those need."""
+    found: set[str] = set()
+    waiting = [*requirements]
+    while waiting:
+        requirement = Requirement(waiting.pop())
+        name = canonicalize_name(requirement.name)
+        wanted = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
+        if wanted and name not in found:
+            found.add(name)
+            waiting += distribution(name).requires or ()
+    return found
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, built from this checkout without a network."""
+    folder = tmp_path_factory.mktemp("wheel")
+    command = (*PIP, "wheel", *ALONE, "--no-build-isolation", "--wheel-dir", folder, ROOT)
+    subprocess.run(command, check=True)
+    (found,) = folder.iterdir()
+    return found
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment with the wheel, what it says that it needs, and nothing else."""
+    folder = tmp_path_factory.mktemp("environment")
+    python = folder / "bin" / "python"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+    subprocess.run([*PIP, "--python", python, "install", *ALONE, wheel], check=True)
+    (packages,) = folder.glob("lib/python*/site-packages")
+    for name in needed(PROJECT["dependencies"]):
+        files = distribution(name).files or ()
+        for top in {file.parts[0] for file in files} - {"..", "__pycache__"}:
+            (packages / top).symlink_to(str(distribution(name).locate_file(top)))
+    return folder
+
+
+def run(installed: Path, program: str, *words: object, cwd: Path, code: int = 0) -> str:
+    """Run a program of the environment in a folder that is no checkout; return what it says."""
+    done = subprocess.run(
+        [str(installed / "bin" / program), *map(str, words)],
+        cwd=cwd,
+        env={"PATH": "/usr/bin:/bin", "HOME": str(cwd)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, "Traceback" in done.stderr) == (code, False), done.stderr
+    return done.stdout + done.stderr
+
+
+def test_the_wheel_has_the_domain_with_its_data_files_and_nothing_else(wheel: Path) -> None:
+    names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
+    files = (ROOT / "draftworth").rglob("*.*")
+    assert {str(f.relative_to(ROOT)) for f in files if f.suffix != ".pyc"} <= names
+    assert {name.split("/")[0] for name in names} == {"draftworth"}
+
+
+def test_every_module_is_imported_with_what_the_wheel_needs(
+    installed: Path, tmp_path: Path
+) -> None:
+    paths = (p.relative_to(ROOT).with_suffix("") for p in (ROOT / "draftworth").rglob("*.py"))
+    modules = [".".join(path.parts).removesuffix(".__init__") for path in paths]
+    code = f"import {', '.join(m for m in modules if not m.startswith(ELSEWHERE))}"
+    run(installed, "python", "-c", code, cwd=tmp_path)
+
+
+def server(*chunk_tokens: int) -> Script:
+    def script(request: Request) -> Sequence[Step]:
+        if request.method == "GET":
+            return plain("200 OK" if request.path == "/health" else "404 Not Found", b"")
+        return completion(*chunk_tokens, gap_seconds=0.01)
+
+    return script
+
+
+def test_two_servers_are_compared_and_the_run_is_read_again(
+    installed: Path, tmp_path: Path
+) -> None:
+    mails = tmp_path / "mails" / "inbox.jsonl"
+    mails.parent.mkdir()
+    mails.write_text("".join(json.dumps({"id": f"{n}", "prompt": "?"}) + "\n" for n in range(8)))
+    asked = ("--model", "m", "--prompts", mails, "--rounds", 2)
+    with stream_server(server(*[1] * 8)) as slow, stream_server(server(4, 4)) as fast:
+        given = ("--baseline", slow.base_url, "--variant", f"fast={fast.base_url},window=4")
+        told = run(installed, "draftworth", "compare", *given, *asked, cwd=tmp_path)
+    assert "mails at c1, fast: " in told
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert "mails at c1, fast: " in run(installed, "draftworth", "report", folder, cwd=tmp_path)
+    # The plots are an extra.
+    words = ("report", folder, "--out", tmp_path / "page")
+    told = run(installed, "draftworth", *words, cwd=tmp_path, code=1)
+    assert "`report` needs the Python package matplotlib" in told
+    assert "`pip install 'draftworth[plots]'`" in told
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["rehearse"], "`rehearse` needs a checkout of draftworth: rehearsal/ is not in the pack"),
+        (["manifests", "x"], "`manifests` needs a checkout of draftworth: charts/ is not in the"),
+        (["preflight", "x"], "next: `pip install 'draftworth[aws]'`"),
+        (["report", "s3://bucket/runs/r"], "next: `pip install 'draftworth[aws]'`"),
+    ],
+)
+def test_a_command_that_needs_more_says_what(
+    installed: Path, tmp_path: Path, words: list[str], told: str
+) -> None:
+    assert told in run(installed, "draftworth", *words, cwd=tmp_path, code=1)
+
+
+def test_an_estimate_takes_an_engine_that_is_there(installed: Path, tmp_path: Path) -> None:
+    given = (ROOT / "experiments/rehearsal.yaml", "--answers", ROOT / "rehearsal/tiny_pair/answers")
+    told = run(installed, "draftworth", "estimate", *given, cwd=tmp_path, code=2)
+    assert "--engine: given .engine-venv, allowed outside of a checkout: a virtual env" in told
+
+
+def test_it_is_called_by_its_name_and_plans_an_experiment(installed: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "experiments"
+    folder.mkdir()
+    shutil.copy(ROOT / "experiments/qwen3-32b.yaml", folder)
+    shutil.copytree(ROOT / "prompts", tmp_path / "prompts")
+    assert "fused_draft" in run(installed, "draftworth", "plan", "qwen3-32b.yaml", cwd=folder)
+    assert "usage: draftworth plan " in run(installed, "draftworth", "plan", "-h", cwd=folder)
+
+
+@pytest.mark.parametrize("extra", ["", *PROJECT["optional-dependencies"]])
+def test_ranges_begin_with_what_is_tested_and_end_before_the_next_major_version(
+    extra: str,
+) -> None:
+    locked = (ROOT / "requirements.txt").read_text().splitlines()[1:]
+    pins = {canonicalize_name(n): v for n, v in (line.split("==") for line in locked)}
+    ranges = PROJECT["optional-dependencies"][extra] if extra else PROJECT["dependencies"]
+    for requirement in map(Requirement, ranges):
+        major_minor = ".".join(pins[canonicalize_name(requirement.name)].split(".")[:2])
+        assert str(requirement.specifier) == f"~={major_minor}", requirement.name
