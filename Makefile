@@ -45,13 +45,15 @@ rehearse: $(REHEARSAL) ## a whole experiment on this machine, with a verdict (AR
 	@$(RUN) python -m draftworth rehearse $(ARGS)
 
 ELSEWHERE := not engine and not slow and not llmperf and not cluster and not scenarios
+# The tests start many processes, and each would compile what it imports where no bytecode is kept.
+BYTECODE := PYTHONDONTWRITEBYTECODE=
 TESTS := python -m pytest -n 2 --dist loadfile -q -m "$(ELSEWHERE)"
 
 test: $(STAMP) node_modules/.bin/cdk ## the tests that need no engine and no account
-	$(RUN) $(TESTS)
+	$(RUN) $(BYTECODE) $(TESTS)
 
 test-cost: $(STAMP) node_modules/.bin/cdk ## the same, and their CPU time as a multiple of a loop of 20 million additions
-	$(RUN) python -m tests.cost $(TESTS)
+	$(RUN) $(BYTECODE) python -m tests.cost $(TESTS)
 
 test-unit: $(STAMP) ## those of them that need neither synthesis nor an emulated AWS: the quick ones
 	$(RUN) python -m pytest -n 2 --dist loadfile -q -m "$(ELSEWHERE) and not synth and not emulator" --ignore tests/hostile

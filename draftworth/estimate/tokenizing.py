@@ -78,7 +78,7 @@ class TargetTokenizer:
         except ImportError as error:
             raise UserInputError(
                 "token ids need the package `tokenizers`, which is not installed; next: "
-                "`make setup`, or `pip install -r requirements/rehearsal.txt`"
+                "`pip install draftworth[estimate]`, or in a checkout `make rehearse`, which installs it"
             ) from error
         try:
             return Tokenizer.from_file(str(path))

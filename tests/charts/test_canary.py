@@ -9,7 +9,7 @@ from charts.canary import RETRIES
 from pods.canary.program import ROLES, _parser
 from tests.charts import rendering
 from tests.charts.test_checkpoint_stager import container_of, pod_of, what_would_cost
-from tests.support.experiments import changed, changed_in, resolved
+from tests.support.experiments import changed, resolved
 
 pytestmark = pytest.mark.synth
 
@@ -143,8 +143,3 @@ def test_another_results_bucket_is_another_canary() -> None:
         resolved(), dataclasses.replace(rendering.BINDINGS, results_bucket="another")
     )["canary"]
     assert {j["metadata"]["name"] for j in other}.isdisjoint(j["metadata"]["name"] for j in jobs())
-
-
-def test_a_revision_that_changed_is_what_the_canary_asks_for() -> None:
-    other = rendering.render(changed_in(resolved(), "target", revision="v2"))["canary"]
-    assert all("/models/target=Qwen/Qwen3-32B@v2" in container_of(job)["args"] for job in other)

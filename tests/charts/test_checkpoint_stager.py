@@ -22,7 +22,6 @@ from tests.charts.rendering import (
     charts_of,
     render,
     rendered,
-    tokens,
 )
 from tests.support.experiments import changed, changed_aws, changed_in, resolved, with_third_variant
 
@@ -196,11 +195,6 @@ def test_what_lets_a_failed_job_try_again_changes_its_name(experiment: ResolvedN
 def test_another_revision_is_another_job_of_that_model_alone() -> None:
     other = changed_in(resolved(), "target", revision="v2")
     assert len(set(names(other)) & set(names())) == 1
-
-
-def test_another_image_is_another_job_and_the_numbers_of_cdk_tokens_are_not() -> None:
-    assert names(bindings=tokens(1, "a")) == names(bindings=tokens(80, "a"))
-    assert not set(names(bindings=tokens(1, "a"))) & set(names(bindings=tokens(1, "b")))
 
 
 def test_pickled_weights_are_allowed_where_the_experiment_says_so_and_nowhere_else() -> None:

@@ -81,25 +81,6 @@ def test_a_server_starts_from_the_files_of_its_config_map_alone(name: str, tmp_p
     assert python_path == "", "vllm would find our modules"
 
 
-@pytest.mark.parametrize(
-    ("name", "flags"),
-    [
-        ("qwen3-32b", ["--artifact-folder=NEURON_COMPILED_ARTIFACTS"]),
-        (
-            "llama-3.1-8b-eagle3",
-            [
-                *("--compiler-cache", "VLLM_CACHE_ROOT", "neuron/compile_cache"),
-                "--proof=VLLM_NEURON_DISABLE_WARMUP_COMPILE",
-            ],
-        ),
-    ],
-)
-def test_a_server_is_told_of_graphs_in_its_releases_way(name: str, flags: list[str]) -> None:
-    for deployment in rendering.of_kind("Deployment", name):
-        command = deployment["spec"]["template"]["spec"]["containers"][0]["command"]
-        assert command[command.index("--") - len(flags) : command.index("--")] == flags
-
-
 @pytest.mark.parametrize("name", rendering.EXPERIMENTS)
 def test_a_server_is_told_the_key_and_what_it_is_the_address_of(name: str) -> None:
     experiment = resolved(name)

@@ -9,7 +9,7 @@ from charts.app import benchmark_charts, in_steps
 from charts.names import server_name
 from charts.serving import CandidateChart
 from stacks.constructs.applied_charts import EARLIER_MAX_EVENT_BYTES, update_event_bytes
-from tests.charts.rendering import BINDINGS, Object, homes, of_kind, rendered
+from tests.charts.rendering import BINDINGS, Object, of_kind, rendered
 from tests.support.experiments import resolved
 from tests.support.snapshot import assert_snapshot
 
@@ -38,23 +38,8 @@ def test_servers_are_the_reviewed_ones() -> None:
     assert_snapshot("\n".join([*lines, ""]), SNAPSHOTS / f"{NAME}.servers.txt")
 
 
-def test_the_baseline_and_the_first_candidate_run_from_the_start() -> None:
-    experiment = resolved(NAME)
-    first = experiment.first_candidate
-    assert first is not None
-    up = [server["metadata"]["labels"]["draftworth/variant"] for server in homes(of_all())]
-    assert up == ["baseline", first.name]
-
-
 def of_all() -> list[Object]:
     return of_kind("Deployment", NAME)
-
-
-def test_the_load_generator_may_scale_every_candidate() -> None:
-    (role,) = of_kind("Role", NAME)
-    (rule,) = role["rules"]
-    assert rule["resourceNames"] == [server["metadata"]["name"] for server in of_all()]
-    assert len(rule["resourceNames"]) == 27
 
 
 def test_a_candidates_server_is_called_by_its_slot() -> None:

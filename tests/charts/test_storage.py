@@ -8,37 +8,6 @@ from tests.support.experiments import resolved, with_third_variant
 pytestmark = pytest.mark.synth
 
 
-def buckets(name: str) -> dict[str, tuple[str, list[str]]]:
-    """Bucket and mount options by the volume's role."""
-    return {
-        volume["metadata"]["name"].split("-")[-2]: (
-            volume["spec"]["csi"]["volumeAttributes"]["bucketName"],
-            volume["spec"]["mountOptions"],
-        )
-        for volume in rendering.of_kind("PersistentVolume", name)
-    }
-
-
-@pytest.mark.parametrize(
-    ("name", "target", "draft"),
-    [
-        ("qwen3-32b", "Qwen/Qwen3-32B", "Qwen/Qwen3-1.7B"),
-        (
-            "llama-3.1-8b-eagle3",
-            "meta-llama/Llama-3.1-8B-Instruct",
-            "RedHatAI/Llama-3.1-8B-Instruct-speculator.eagle3",
-        ),
-    ],
-)
-def test_checkpoints_are_mounted_by_model_and_revision(name: str, target: str, draft: str) -> None:
-    common = ["read-only", "allow-other", "region us-east-2", "maximum-throughput-gbps 100"]
-    assert buckets(name) == {
-        "target": (rendering.BINDINGS.checkpoints_bucket, [*common, f"prefix {target}/main/"]),
-        "draft": (rendering.BINDINGS.checkpoints_bucket, [*common, f"prefix {draft}/main/"]),
-        "artifacts": (rendering.BINDINGS.artifacts_bucket, common),
-    }
-
-
 def test_variants_with_the_same_draft_share_its_volume() -> None:
     more = rendering.render(with_third_variant(resolved()))
     assert len(more["serving"]) == len(rendering.rendered()["serving"]) + 4

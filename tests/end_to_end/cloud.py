@@ -10,7 +10,6 @@ The functions are the deployed ones, with the environment that the template give
 controller gets CloudFormation's requests, and the S3 events that the template's rules let through.
 """
 
-import fnmatch
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -27,6 +26,7 @@ from lambdas.capacity_controller.state import load_settings
 from lambdas.metrics_publisher.handler import handle_batch
 from lambdas.metrics_publisher.publisher import Publisher
 from tests.lambdas.capacity_controller.conftest import CloudFormation
+from tests.support.event_patterns import matches
 
 ACCOUNT = "123456789012"
 DEPLOYED = frozenset(
@@ -525,20 +525,3 @@ class Cloud:
         for page in s3.get_paginator("list_object_versions").paginate(Bucket=bucket):
             for version in (*page.get("Versions", ()), *page.get("DeleteMarkers", ())):
                 s3.delete_object(Bucket=bucket, Key=version["Key"], VersionId=version["VersionId"])
-
-
-def matches(pattern: Any, value: Any) -> bool:
-    """EventBridge's pattern language, as far as the templates use it: names, prefixes, suffixes."""
-    if isinstance(pattern, Mapping):
-        return isinstance(value, Mapping) and all(
-            key in value and matches(wanted, value[key]) for key, wanted in pattern.items()
-        )
-    return any(_is_wanted(wanted, value) for wanted in pattern)
-
-
-def _is_wanted(wanted: Any, value: Any) -> bool:
-    if not isinstance(wanted, Mapping):
-        return bool(wanted == value)
-    ((kind, text),) = wanted.items()
-    shapes = {"prefix": f"{text}*", "suffix": f"*{text}", "wildcard": text}
-    return fnmatch.fnmatchcase(str(value), shapes[kind])

@@ -11,10 +11,8 @@ from typing import Any
 import pytest
 
 from charts import names
-from charts.shipped import METRICS_PUBLISHER
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
 from stacks.constructs.applied_charts import PRUNED_KINDS
-from tests.stacks.function_assets import check_function_asset
 from tests.stacks.graph import before
 from tests.stacks.rendering import Granted, granted_in, kubernetes_objects, may, rights, without
 from tests.stacks.synthesis import Template, benchmark, experiments, of_type, synthesis
@@ -90,17 +88,6 @@ def test_whatever_kubectl_does_not_prune_is_a_resource_of_its_own(name: str) -> 
         item["kind"] for item in found
     }
     assert not PRUNED_KINDS & {item["kind"] for item in found}
-
-
-def test_pods_read_the_buckets_of_this_experiment() -> None:
-    volumes = [
-        o["spec"]["csi"]["volumeAttributes"]["bucketName"]
-        for m in of_type(benchmark(), MANIFEST).values()
-        for o in kubernetes_objects(m)
-        if o["kind"] == "PersistentVolume"
-    ]
-    assert volumes
-    assert all(bucket.startswith(("${Checkpoints", "${Artifacts")) for bucket in volumes)
 
 
 def test_given_image_replaces_the_built_one() -> None:
@@ -195,14 +182,6 @@ def test_servers_report_their_state_and_know_neither_results_nor_prompts(name: s
 )
 def test_a_report_too_many_or_too_few_is_found(old: str, new: str) -> None:
     assert wrong_about_reports(replaced(old, new), experiments()["qwen3-32b"])
-
-
-def test_canaries_start_once_the_controller_knows_of_the_deploy() -> None:
-    """A report of an earlier life of the stack is then older than the deploy."""
-    template = benchmark()
-    (canary,) = (k for k in of_type(template, MANIFEST) if "Chartcanary" in k)
-    (deployment,) = of_type(template, "Custom::DraftworthDeployment")
-    assert deployment in before(template, canary)
 
 
 WRITING = ("s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload")
@@ -359,7 +338,3 @@ def test_servers_may_list_so_that_what_is_missing_is_not_called_denied() -> None
     for variant in experiments()["qwen3-32b"].variants:
         for bucket in ("${Artifacts.Arn}", "${Checkpoints.Arn}"):
             assert may(granted, server_role(variant), "s3:ListBucket", bucket)
-
-
-def test_publisher_asset_is_its_own_files_and_works_alone() -> None:
-    check_function_asset("metrics_publisher", METRICS_PUBLISHER)

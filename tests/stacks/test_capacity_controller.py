@@ -1,22 +1,20 @@
 """The capacity controller's function, rights, events and deployment."""
 
-import copy
 import json
 from typing import Any
 
 import pytest
 
 from charts.names import server_name
-from charts.shipped import CAPACITY_CONTROLLER
 from draftworth.experiment.aws import CapacityBlock
 from draftworth.records.codec import load_record
 from draftworth.records.deployment import STATE_KEY, STOP_KEY, TOLD_KEY, CapacityPlan
 from draftworth.records.servers import COMPILE_LIMIT_MINUTES
 from stacks.constructs.capacity_controller import ANSWER_TIMEOUT_MINUTES, TIMEOUT_MINUTES
-from tests.stacks.function_assets import check_function_asset
 from tests.stacks.graph import needs_in, reached
 from tests.stacks.rendering import collapsed, granted_in, may, rights
-from tests.stacks.synthesis import Template, benchmark, experiments, of_type, only, synthesis
+from tests.stacks.synthesis import benchmark, experiments, of_type, only, synthesis
+from tests.support.event_patterns import matches
 
 pytestmark = [pytest.mark.synth]
 NAMES = tuple(experiments())
@@ -80,34 +78,6 @@ def test_every_model_must_be_staged_and_a_draft_model_brings_its_own_tokenizer()
     assert len(plan("on-demand").drafts) == 1, "two variants with one draft wait for it once"
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_the_deployment_is_told_after_the_charts_and_so_ends_before_them(name: str) -> None:
-    deployment = only(benchmark(name), DEPLOYMENT)
-    charts = [k for k in benchmark(name)["Resources"] if k.startswith("Chart")]
-    (measuring,) = (k for k in charts if k.startswith("Chartloadgenerator"))
-    assert measuring in deployment["DependsOn"]
-
-
-def what_its_end_needs(template: Template) -> set[str]:
-    """Resources of the controller that could be gone before its last decision."""
-    deployment = only(template, DEPLOYMENT)
-    kinds = {"AWS::IAM::Policy", "AWS::SNS::Subscription", "AWS::SNS::TopicPolicy"}
-    needed = {k for k, r in template["Resources"].items() if FRAGMENT in k and r["Type"] in kinds}
-    function = only(template, "AWS::Lambda::Function", FRAGMENT)
-    return needed - set(deployment["DependsOn"]) - set(function["DependsOn"])
-
-
-def test_rights_and_subscribers_outlive_the_last_decision() -> None:
-    assert what_its_end_needs(benchmark("small-nodes")) == set()
-
-
-def test_a_right_that_goes_too_early_is_found() -> None:
-    template = copy.deepcopy(benchmark("small-nodes"))
-    only(template, DEPLOYMENT)["DependsOn"] = []
-    kinds = {template["Resources"][k]["Type"] for k in what_its_end_needs(template)}
-    assert kinds == {"AWS::IAM::Policy", "AWS::SNS::Subscription", "AWS::SNS::TopicPolicy"}
-
-
 def test_a_lost_answer_costs_minutes_and_not_an_hour() -> None:
     told = properties(DEPLOYMENT)
     assert told["ServiceTimeout"] == str(ANSWER_TIMEOUT_MINUTES * 60)
@@ -115,11 +85,6 @@ def test_a_lost_answer_costs_minutes_and_not_an_hour() -> None:
 
 
 # The function
-
-
-def test_the_asset_is_its_own_files_and_works_alone() -> None:
-    check_function_asset("capacity_controller", CAPACITY_CONTROLLER)
-
 
 _EKS = "arn:aws:eks:us-east-2:${AWS::AccountId}:nodegroup/draftworth-qwen3-32b"
 _GROUP = f"{_EKS}/draftworth-qwen3-32b-accelerator-spot/0a1b"
@@ -198,18 +163,6 @@ def test_only_an_experiment_with_a_capacity_block_looks_it_up() -> None:
 # The events that invoke it
 
 
-def test_the_heartbeat_is_a_schedule_of_the_stacks_own_group() -> None:
-    heartbeat = properties("AWS::Scheduler::Schedule", "Heartbeat")
-    (group,) = of_type(benchmark(), "AWS::Scheduler::ScheduleGroup")
-    assert heartbeat["GroupName"] == {"Ref": group}
-    assert heartbeat["ScheduleExpression"] == "rate(2 minutes)"
-    assert heartbeat["FlexibleTimeWindow"] == {"Mode": "OFF"}
-    assert json.loads(heartbeat["Target"]["Input"]) == {
-        "trigger": "heartbeat",
-        "plan": properties(DEPLOYMENT)["Plan"],
-    }
-
-
 @pytest.mark.parametrize("name", tuple(experiments()))
 def test_the_heartbeat_is_made_long_after_its_role_and_before_the_first_decision(name: str) -> None:
     """EventBridge Scheduler tries the role at once, and refuses one that IAM does not know yet."""
@@ -223,30 +176,6 @@ def test_the_heartbeat_is_made_long_after_its_role_and_before_the_first_decision
     assert role in reached(needs, function), "the role is made before the function, not beside it"
     assert {role, function, *charts} <= reached(needs, heartbeat)
     assert heartbeat in needs[deployment]
-
-
-def matches(rule: str, event: dict[str, Any]) -> bool:
-    """EventBridge's matching, as far as these rules use it."""
-    return _matches(pattern(rule), event)
-
-
-def _matches(wanted: dict[str, Any], given: Any) -> bool:
-    if not isinstance(given, dict):
-        return False
-    return all(
-        _matches(want, given.get(key))
-        if isinstance(want, dict)
-        else any(_fits(option, given.get(key)) for option in want)
-        for key, want in wanted.items()
-    )
-
-
-def _fits(option: Any, value: Any) -> bool:
-    if not isinstance(option, dict):
-        return bool(option == value)
-    if not isinstance(value, str):
-        return False
-    return value.endswith(option.get("suffix", "")) and value.startswith(option.get("prefix", ""))
 
 
 def s3_event(bucket: str, key: str, kind: str = "Object Created") -> dict[str, Any]:
@@ -272,7 +201,7 @@ def s3_event(bucket: str, key: str, kind: str = "Object Created") -> dict[str, A
     ],
 )
 def test_the_function_is_woken_by_what_matters(rule: str, event: tuple[str, ...]) -> None:
-    assert matches(rule, s3_event(*event))
+    assert matches(pattern(rule), s3_event(*event))
 
 
 @pytest.mark.parametrize(
@@ -290,7 +219,7 @@ def test_the_function_is_woken_by_what_matters(rule: str, event: tuple[str, ...]
 )
 def test_the_function_sleeps_through_the_rest(event: tuple[str, ...]) -> None:
     rules = ("Staged", "Reported", "RunOver", "Stopped")
-    assert not any(matches(rule, s3_event(*event)) for rule in rules)
+    assert not any(matches(pattern(rule), s3_event(*event)) for rule in rules)
 
 
 @pytest.mark.parametrize(
@@ -303,7 +232,7 @@ def test_its_own_node_groups_instances_wake_it(group: str, woken: bool) -> None:
         "detail-type": "EC2 Instance Launch Unsuccessful",
         "detail": {"AutoScalingGroupName": group},
     }
-    assert matches("NodesChanged", event) is woken
+    assert matches(pattern("NodesChanged"), event) is woken
 
 
 def test_no_function_may_change_the_notifications_of_buckets() -> None:

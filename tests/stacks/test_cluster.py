@@ -1,17 +1,13 @@
 """Control plane, add-ons and nodes."""
 
-from email import message_from_string
 from typing import Any, get_args
 
 import pytest
-import yaml
 
-from charts import names
 from charts.vllm_pod import UPLOADER_EPHEMERAL_STORAGE_GIB, slot_resources
 from draftworth.experiment.aws import ADD_ONS, CapacityBlock
 from draftworth.experiment.naming import Names
 from draftworth.records.deployment import CapacityKind
-from stacks.constructs.accelerator_nodes import NODE_CONFIG
 from tests.stacks.synthesis import Resource, Template, experiments, of_type, only, synthesis
 
 pytestmark = [pytest.mark.synth]
@@ -92,17 +88,6 @@ def test_another_way_of_buying_is_another_node_group() -> None:
     assert group["NodegroupName"] == "draftworth-qwen3-32b-accelerator-spot"
 
 
-def test_node_groups_carry_the_labels_and_taints_that_the_charts_expect() -> None:
-    accelerator = properties(cluster(), "AWS::EKS::Nodegroup", "Accelerator")
-    cpu = properties(cluster(), "AWS::EKS::Nodegroup", "Cpu")
-    assert accelerator["Labels"] == dict(names.ACCELERATOR_NODE_LABELS)
-    assert [(t["Key"], t["Effect"]) for t in accelerator["Taints"]] == [
-        (names.ACCELERATOR_TAINT_KEY, "NO_SCHEDULE")
-    ]
-    assert cpu["Labels"] == dict(names.CPU_NODE_LABELS)
-    assert "Taints" not in cpu
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_capacity_block_names_its_reservation_and_several_nodes_with_efa_a_group(name: str) -> None:
     data, capacity = launch_data(name), experiments()[name].spec.aws.capacity
@@ -149,18 +134,6 @@ def test_every_network_card_has_an_efa_interface(name: str) -> None:
         assert not {"SubnetId", "AssociatePublicIpAddress"} & set(interface)
 
 
-def test_efa_group_lets_its_members_reach_each_other_and_nobody_else() -> None:
-    template = cluster()
-    (group_id,) = (k for k in of_type(template, "AWS::EC2::SecurityGroup") if "Efa" in k)
-    own = {"Fn::GetAtt": [group_id, "GroupId"]}
-    inward = properties(template, "AWS::EC2::SecurityGroupIngress", "Efa")
-    outward = properties(template, "AWS::EC2::SecurityGroupEgress", "Efa")
-    assert (inward["GroupId"], inward["SourceSecurityGroupId"]) == (own, own)
-    assert (outward["GroupId"], outward["DestinationSecurityGroupId"]) == (own, own)
-    assert inward["IpProtocol"] == outward["IpProtocol"] == "-1"
-    assert "SecurityGroupIngress" not in template["Resources"][group_id]["Properties"]
-
-
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("fragment", ["Accelerator", "Cpu"])
 def test_nodes_want_metadata_tokens_and_encrypt_their_disk(name: str, fragment: str) -> None:
@@ -169,16 +142,3 @@ def test_nodes_want_metadata_tokens_and_encrypt_their_disk(name: str, fragment: 
     (disk,) = data["BlockDeviceMappings"]
     assert disk["Ebs"]["Encrypted"] is True
     assert disk["Ebs"]["VolumeType"] == "gp3"
-
-
-def test_user_data_joins_the_local_disks_through_nodeadm() -> None:
-    assert launch_data("qwen3-32b")["UserData"] == {"Fn::Base64": NODE_CONFIG}
-    whole, part = message_from_string(NODE_CONFIG).walk()
-    assert whole.get_content_type() == "multipart/mixed"
-    assert part.get_content_type() == "application/node.eks.aws"
-    config = yaml.safe_load(str(part.get_payload()))
-    assert config["kind"] == "NodeConfig"
-    assert config["spec"] == {
-        "featureGates": {"FastImagePull": True},
-        "instance": {"localStorage": {"strategy": "RAID0"}},
-    }

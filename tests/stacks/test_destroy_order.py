@@ -156,6 +156,13 @@ def test_functions_that_hold_the_clusters_security_group_go_before_it(
     assert too_early(graph(name), functions, nodes(name, "cluster", "AWS::EKS::Cluster")) == set()
 
 
+def subscribed(name: str) -> set[Node]:
+    """What brings the controller's mails to people, where there are any."""
+    kinds = ("AWS::SNS::Subscription", "AWS::SNS::TopicPolicy")
+    template = templates_of(name)["benchmark"]
+    return {("benchmark", k) for kind in kinds for k in of_type(template, kind)}
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_the_capacity_controller_is_told_first_and_can_act_on_it(name: str) -> None:
     """It sizes the nodes to zero and deletes its schedule: before the charts go, so that no pod is
@@ -166,6 +173,7 @@ def test_the_capacity_controller_is_told_first_and_can_act_on_it(name: str) -> N
     assert too_early(graph(name), canary, told) == set()
     needed = (
         (nodes(name, "benchmark", MANIFEST) - canary)
+        | subscribed(name)
         | nodes(name, "benchmark", "AWS::Lambda::Function", "CapacityController")
         | nodes(name, "benchmark", "AWS::IAM::Policy", "CapacityController")
         | nodes(name, "benchmark", "AWS::Logs::LogGroup", "CapacityController")
@@ -252,6 +260,12 @@ def test_parts_are_removed_benchmark_first_and_network_last(name: str) -> None:
         ("cluster", "network"),
     ):
         assert too_early(graph(name), everything[first], everything[later]) == set()
+
+
+def test_a_subscription_that_may_go_before_the_last_mail_is_found() -> None:
+    told = nodes("small-nodes", "benchmark", "Custom::DraftworthDeployment")
+    broken = without("benchmark", "CapacityController", of="small-nodes")
+    assert len(too_early(broken, told, subscribed("small-nodes"))) == 2
 
 
 def test_parts_without_an_order_are_found() -> None:

@@ -8,6 +8,7 @@ import aws_cdk as cdk
 import pytest
 from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER
 
+from charts.shipped import CAPACITY_CONTROLLER, METRICS_PUBLISHER, source_files
 from draftworth.account.checks.deployment import BOOTSTRAP_VERSION, DEFAULT_QUALIFIER
 from draftworth.experiment.naming import EXPERIMENT_TAG, PART_TAG, PARTS
 from draftworth.experiment.search import MAX_CANDIDATES
@@ -153,6 +154,19 @@ def test_no_role_of_ours_may_take_actions_by_wildcard() -> None:
         if "*" in line.split(" | ")[1] and "DENY" not in line
     }
     assert by_wildcard == {"${CustomS3AutoDeleteObjectsCustomResourceProviderRole.Arn}"}
+
+
+@pytest.mark.parametrize(
+    ("function", "shipped"),
+    [("metrics_publisher", METRICS_PUBLISHER), ("capacity_controller", CAPACITY_CONTROLLER)],
+)
+def test_the_package_of_a_function_holds_what_ships_with_it(
+    function: str, shipped: tuple[str, ...]
+) -> None:
+    """That it works from there alone is a matter of imports (tests/test_dependency_rule.py)."""
+    (folder,) = (f for f in synthesis().folder.iterdir() if (f / "lambdas" / function).is_dir())
+    files = (p for p in folder.rglob("*") if p.is_file() and p.suffix != ".pyc")
+    assert {p.relative_to(folder).as_posix() for p in files} == {*source_files(shipped)}
 
 
 def test_nothing_listens_on_the_internet() -> None:

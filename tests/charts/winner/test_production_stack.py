@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from charts.winner.measured import Export
-from charts.winner.production_stack import DEVICE_RESOURCE, production_stack_values
+from charts.winner.production_stack import production_stack_values
 from tests.charts.winner.runs import HEADS, IMAGE, LOCAL, NEURON, as_read, exported
 
 pytestmark = pytest.mark.synth
@@ -85,29 +85,6 @@ def test_the_charts_command_is_the_measured_one_and_its_host(name: str) -> None:
     assert set(export.server["args"]) <= set(made)
     # The chart has no way not to say the second; nothing of ours caches prefixes.
     assert added <= {"--host=0.0.0.0", "--no-enable-prefix-caching"}
-
-
-def test_devices_are_asked_of_the_plugin_because_the_chart_takes_no_claim() -> None:
-    export = exported()
-    model = model_of(export)
-    assert export.pod["resourceClaims"]
-    for kind in ("requests", "limits"):
-        assert model["resources"][kind][DEVICE_RESOURCE] == "8"
-        assert model["resources"][kind]["memory"] == export.server["resources"][kind]["memory"]
-
-
-@pytest.mark.parametrize("name", [NEURON, HEADS, LOCAL])
-def test_no_pod_asks_for_the_runtime_class_of_another_accelerator(name: str) -> None:
-    assert values_of(exported(name))["servingEngineSpec"]["runtimeClassName"] == ""
-
-
-def test_shared_memory_is_the_charts_own_and_as_large() -> None:
-    export = exported()
-    model = model_of(export)
-    (shared,) = [v for v in export.pod["volumes"] if v["name"] == "shared-memory"]
-    assert model["shmSize"] == shared["emptyDir"]["sizeLimit"]
-    assert "shared-memory" not in {v["name"] for v in model["extraVolumes"]}
-    assert "/dev/shm" not in {m["mountPath"] for m in model["extraVolumeMounts"]}  # noqa: S108
 
 
 @pytest.mark.parametrize("image", [IMAGE, f"{IMAGE.partition(':')[0]}@sha256:{'0' * 64}"])
