@@ -49,6 +49,7 @@ ROOMS: dict[str, set[str]] = {
     "errors": set(),
     "untrusted": {"errors"},
     "speculation": set(),
+    "neuron_versions": set(),
     "terminal": {"untrusted"},
     "records": _GROUND,
     "importing": {*_GROUND, "records"},

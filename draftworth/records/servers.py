@@ -70,9 +70,34 @@ START_ALLOWANCE_MINUTES = COMPILE_LIMIT_MINUTES + 10
 # This many last lines of a log contain the traceback of the error that ended the server.
 LAST_LINES = 50
 
-# starting: vLLM runs and has not answered yet. healthy: vLLM has answered. ended: the process has
-# ended and is started again. given_up: it is not started again, and the nodes may be released.
-ServerPhase = Literal["starting", "healthy", "ended", "given_up"]
+# testing: the pod tests its devices, before vLLM. starting: vLLM runs and has not answered yet.
+# healthy: vLLM has answered. ended: the process has ended and is started again. given_up: it is not
+# started again, and the nodes may be released.
+ServerPhase = Literal["testing", "starting", "healthy", "ended", "given_up"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelfTest:
+    """What a pod found out before its server started; empty or None: this is not known.
+
+    driver, runtime: versions of the Neuron driver and of the runtime library.
+    devices: the numbers of the devices that the container has, as in /dev/neuron8.
+    init_s: how long `nrt_init` took. logical_cores: how many cores the runtime then shows.
+    read_mib_per_s: the speed at which a file of the target's checkpoint was read.
+    memory_gib, disk_gib: what was free for the container and on the disk of its scratch folder.
+    seconds: how long the test took. failed: why the server must not start; empty if it may.
+    """
+
+    driver: str = ""
+    runtime: str = ""
+    devices: tuple[int, ...] = ()
+    init_s: float | None = None
+    logical_cores: int | None = None
+    read_mib_per_s: float | None = None
+    memory_gib: float | None = None
+    disk_gib: float | None = None
+    seconds: float
+    failed: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +112,7 @@ class ServerState:
     exit_code: 128 + the number of a signal if a signal ended the process; None while it runs.
     last_lines: the end of the server's log, the newest line last.
     reason: why the phase is `given_up`; empty in every other phase.
+    self_test: of this pod; None until it has ended.
     """
 
     schema: str = "draftworth.server-state/3"
@@ -99,6 +125,7 @@ class ServerState:
     exit_code: int | None = None
     last_lines: tuple[str, ...] = ()
     reason: str = ""
+    self_test: SelfTest | None = None
 
     def __post_init__(self) -> None:
         if self.start < 1:
