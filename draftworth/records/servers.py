@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from draftworth.untrusted import one_line
+from draftworth.untrusted import REASON_CHARACTERS, one_line
 
 # A folder of the results bucket, beside the runs.
 CONTROL_PREFIX = "control/"
@@ -67,6 +67,9 @@ COMPILE_LIMIT_MINUTES = 120
 # joins the cluster and pulls the image.
 START_ALLOWANCE_MINUTES = COMPILE_LIMIT_MINUTES + 10
 
+# More than any instance has.
+MAX_DEVICES = 1000
+
 # This many last lines of a log contain the traceback of the error that ended the server.
 LAST_LINES = 50
 
@@ -98,6 +101,17 @@ class SelfTest:
     disk_gib: float | None = None
     seconds: float
     failed: str = ""
+
+    def __post_init__(self) -> None:
+        # `run.json` takes this from a pod, and its size is limited.
+        texts = max(map(len, (self.driver, self.runtime, self.failed)))
+        if len(self.devices) > MAX_DEVICES or texts > REASON_CHARACTERS:
+            raise ValueError(
+                f"allowed: at most {MAX_DEVICES} devices, texts of {REASON_CHARACTERS} characters"
+            )
+        for name in ("init_s", "read_mib_per_s", "memory_gib", "disk_gib", "seconds"):
+            if not 0 <= (value := getattr(self, name) or 0) <= 1e9:
+                raise ValueError(f"{name}: given {value}, allowed: 0 to 1e9")
 
 
 @dataclass(frozen=True, kw_only=True)
