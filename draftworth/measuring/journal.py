@@ -24,6 +24,7 @@ from draftworth.measuring.result_files import Store
 from draftworth.records import results
 from draftworth.records.codec import RecordError, load_record
 from draftworth.records.load import Load
+from draftworth.records.servers import SelfTest
 
 JOURNAL_SCHEMA = "draftworth.journal/2"
 JOURNAL_FOLDER = "journal"
@@ -40,6 +41,7 @@ class Entry:
     """What a pod did in one period. reason: why blocks were lost, or why the pod ended.
 
     blocks: stems of file names. starts: what the blocks' servers reported of a start, by variant.
+    self_tests: what the servers' pods found on their nodes, by the server's name.
     """
 
     schema: str = JOURNAL_SCHEMA
@@ -51,6 +53,7 @@ class Entry:
     blocks: tuple[str, ...] = ()
     reason: str = ""
     starts: Mapping[str, results.ServerStart] = field(default_factory=dict)
+    self_tests: Mapping[str, SelfTest] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -83,6 +86,7 @@ class Journal:
         blocks: tuple[str, ...] = (),
         reason: str = "",
         starts: Mapping[str, results.ServerStart] | None = None,
+        self_tests: Mapping[str, SelfTest] | None = None,
     ) -> None:
         """Add an entry that ends now and began at `started_at_unix_s` (None: it has no length)."""
         now = self.clock()
@@ -95,6 +99,7 @@ class Journal:
             blocks=blocks,
             reason=reason,
             starts=starts or {},
+            self_tests=self_tests or {},
         )
         self.entries.append(entry)
         self.write(entry)
@@ -120,6 +125,11 @@ def subject_of(stem: str) -> str:
 def server_starts(entries: Sequence[Entry]) -> dict[str, results.ServerStart]:
     """Return what the server of each variant reported of its last start, by variant."""
     return {variant: start for entry in entries for variant, start in entry.starts.items()}
+
+
+def self_tests(entries: Sequence[Entry]) -> dict[str, SelfTest]:
+    """Return what the newest pod of each server found on its node, by the server's name."""
+    return {name: test for entry in entries for name, test in entry.self_tests.items()}
 
 
 def account(entries: Sequence[Entry], *, ended_at_unix_s: float) -> results.TimeAccount:

@@ -156,6 +156,7 @@ def servers_of(
     healthy = [state.since_unix_s for state in newest.values() if state.phase == "healthy"]
     healthy_since = max(healthy, default=None)
     said_at = min((state.since_unix_s for state in states), default=None)
+    tested = any(state.phase != "testing" for state in states)
     for state in states:
         if state.phase == "given_up":
             return observation.Servers(
@@ -163,8 +164,11 @@ def servers_of(
                 last_lines=_quoted(state.last_lines),
                 healthy_since_unix_s=healthy_since,
                 said_at_unix_s=said_at,
+                is_tested=tested,
             )
-    return observation.Servers(healthy_since_unix_s=healthy_since, said_at_unix_s=said_at)
+    return observation.Servers(
+        healthy_since_unix_s=healthy_since, said_at_unix_s=said_at, is_tested=tested
+    )
 
 
 def read_record(record_type: type[R], s3: S3Client, bucket: str, key: str) -> R | None:

@@ -64,7 +64,7 @@ def test_an_update_of_a_deployed_stack_keeps_its_queues_and_their_source(name: s
     """
     kept = {"ResultsQueue20F4ED43", "ResultsQueueDeadLettersBE7931F6"}
     assert set(of_type(storage(name), "AWS::SQS::Queue")) == kept
-    assert "Results37EC7789" in of_type(storage(name), BUCKET)
+    assert "Results37EC7789" in of_type(storage(name), "AWS::S3::Bucket")
     # A mapping that is deleted and created again in the same deploy reads the same queue.
     (mapping,) = of_type(
         synthesis().template(name, "benchmark"), "AWS::Lambda::EventSourceMapping"
