@@ -5,12 +5,13 @@ from pathlib import Path
 import pytest
 
 from draftworth.errors import ExperimentError, UserInputError
+from draftworth.experiment.aws import ADD_ONS
 from draftworth.experiment.catalog import catalog
 from draftworth.experiment.loading import load_experiment
 from draftworth.experiment.model import LocalExperiment, NeuronExperiment, loads_of
 from draftworth.experiment.rules.aws import is_pinned_image
 from tests.conftest import ROOT
-from tests.support.experiments import both, drop, put, write_experiment
+from tests.support.experiments import both, drop, put, resolved, write_experiment
 
 
 @pytest.mark.parametrize("path", ["a" * 300, "/".join(["a"] * 400), "loop"])
@@ -87,11 +88,22 @@ def test_every_shipped_experiment_loads() -> None:
         "llama-3.1-8b-eagle3": NeuronExperiment,
         "qwen3-32b": NeuronExperiment,
         "qwen3-32b-search": NeuronExperiment,
+        "smoke": NeuronExperiment,
         "rehearsal": LocalExperiment,
         "rehearsal-search": LocalExperiment,
     }
     for name, kind in shipped.items():
         assert type(load_experiment(ROOT / "experiments" / f"{name}.yaml").spec) is kind
+
+
+def test_the_first_deploy_has_the_published_servers_and_pins_everything() -> None:
+    smoke, published = resolved("smoke"), resolved("qwen3-32b")
+    commands = [[variant.command for variant in e.variants] for e in (smoke, published)]
+    assert commands[0] == commands[1]
+    assert smoke.spec.aws.pins.add_ons.keys() == {*ADD_ONS}
+    assert smoke.spec.aws.pins.node_release
+    assert [*smoke.spec.unpinned_models] == []
+    assert [*published.spec.unpinned_models] != []
 
 
 @pytest.mark.parametrize(
