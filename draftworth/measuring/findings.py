@@ -93,6 +93,7 @@ def run_result(
         server_starts={v: s for v, s in server_starts(entries).items() if v in variants},
         self_tests=self_tests(entries),
         serving=spec.serving,
+        gates=tuple(gate for entry in entries for gate in entry.gates),
         draftworth_version=__version__,
     )
 

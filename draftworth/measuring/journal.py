@@ -29,8 +29,9 @@ from draftworth.records.servers import SelfTest
 JOURNAL_SCHEMA = "draftworth.journal/2"
 JOURNAL_FOLDER = "journal"
 
-# started: the pod began. waited: it waited for servers. measured: it sent blocks that count.
-# lost: blocks whose servers were lost. ended: the pod was terminated before the run was over.
+# started: the pod began. waited: it waited for servers, or passed a gate. measured: it sent blocks
+# that count. lost: blocks whose servers were lost. ended: the pod was terminated before the run was
+# over.
 EntryKind = Literal["started", "waited", "measured", "lost", "ended"]
 
 UNRECORDED_END = "its pod ended and recorded no reason: killed, out of memory, or its node was lost"
@@ -42,6 +43,7 @@ class Entry:
 
     blocks: stems of file names. starts: what the blocks' servers reported of a start, by variant.
     self_tests: what the servers' pods found on their nodes, by the server's name.
+    gates: the gates that were passed.
     """
 
     schema: str = JOURNAL_SCHEMA
@@ -54,6 +56,7 @@ class Entry:
     reason: str = ""
     starts: Mapping[str, results.ServerStart] = field(default_factory=dict)
     self_tests: Mapping[str, SelfTest] = field(default_factory=dict)
+    gates: tuple[results.PassedGate, ...] = ()
 
     @property
     def name(self) -> str:
@@ -87,6 +90,7 @@ class Journal:
         reason: str = "",
         starts: Mapping[str, results.ServerStart] | None = None,
         self_tests: Mapping[str, SelfTest] | None = None,
+        gates: tuple[results.PassedGate, ...] = (),
     ) -> None:
         """Add an entry that ends now and began at `started_at_unix_s` (None: it has no length)."""
         now = self.clock()
@@ -100,6 +104,7 @@ class Journal:
             reason=reason,
             starts=starts or {},
             self_tests=self_tests or {},
+            gates=gates,
         )
         self.entries.append(entry)
         self.write(entry)
