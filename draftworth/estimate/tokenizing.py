@@ -77,8 +77,8 @@ class TargetTokenizer:
             from tokenizers import Tokenizer
         except ImportError as error:
             raise UserInputError(
-                "token ids need the package `tokenizers`, which is not installed; next: "
-                "`pip install draftworth[estimate]`, or in a checkout `make rehearse`, which installs it"
+                "token ids need the package `tokenizers`, which is not installed; next: `pip "
+                "install 'draftworth[estimate]'`, or in a checkout `make setup`"
             ) from error
         try:
             return Tokenizer.from_file(str(path))

@@ -10,7 +10,6 @@ from draftworth.experiment.catalog import catalog
 from draftworth.experiment.loading import load_experiment
 from draftworth.experiment.model import loads_of
 from draftworth.experiment.rules.aws import is_pinned_image
-from tests.conftest import ROOT
 from tests.support.experiments import both, drop, put, resolved, write_experiment
 
 
