@@ -39,7 +39,7 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str], ran: Ran) 
     with pytest.raises(SystemExit, match="0"):
         ran("--help")
     for said in (capsys.readouterr().out, ran(code=2)):
-        assert all(f"  {name} " in said for name in COMMANDS)
+        assert {*COMMANDS} <= {*said.split()}
 
 
 @pytest.mark.parametrize("argv", [["plann"], ["plan"], ["measure", "--base-url", "x"]])
