@@ -10,8 +10,7 @@ from draftworth import cli
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the shell."""
-    use = "e.g. for bash: source <(draftworth completion bash)"
-    parser.add_argument("shell", choices=shtab.SUPPORTED_SHELLS, help=use)
+    parser.add_argument("shell", choices=shtab.SUPPORTED_SHELLS)
 
 
 def run(given: argparse.Namespace) -> int:
