@@ -66,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Rehearse and print the verdict; return 1 if the run is not complete."""
-    experiment = _asked(arguments, _local(load(arguments.experiment)))
+    experiment = _asked(arguments, load(arguments.experiment))
     check_api_key()
     folder = FolderSink(arguments.out)
     folder.check()
@@ -181,17 +181,15 @@ class _Rehearsal:
         )
 
 
-def _local(experiment: ResolvedNeuron | ResolvedLocal) -> ResolvedLocal:
+def _asked(
+    arguments: argparse.Namespace, experiment: ResolvedNeuron | ResolvedLocal
+) -> ResolvedLocal:
     if not isinstance(experiment, ResolvedLocal):
         raise UserInputError(
             f"{experiment.path}: release {experiment.spec.release} runs on AWS; a rehearsal takes "
             "an experiment with a local release (experiments/rehearsal.yaml); servers that run "
             "already are measured by `python -m draftworth compare`"
         )
-    return experiment
-
-
-def _asked(arguments: argparse.Namespace, experiment: ResolvedLocal) -> ResolvedLocal:
     # Request counts are per run; `times` as many give each repetition the file's counts.
     spec, times = experiment.spec, arguments.repetitions
     if spec.search and (arguments.control or times is not None):

@@ -152,11 +152,29 @@ def test_it_is_called_by_its_name_and_plans_an_experiment(installed: Path, tmp_p
     assert "usage: draftworth plan " in run(installed, "draftworth", "plan", "-h", cwd=folder)
 
 
+@pytest.mark.parametrize(
+    ("typed", "completed"),
+    [("comp", "compare completion"), ("compare --ba", "--baseline"), ("mani", "manifests")],
+)
+def test_a_shell_completes_it(installed: Path, tmp_path: Path, typed: str, completed: str) -> None:
+    script = run(installed, "draftworth", "completion", "bash", cwd=tmp_path)
+    words = f"draftworth {typed}"
+    asked = f"COMP_WORDS=({words}); COMP_CWORD={words.count(' ')}; _shtab_draftworth"
+    done = subprocess.run(
+        ["bash", "-c", f'{script}\n{asked}; echo "${{COMPREPLY[*]}}"'],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == completed.split()
+
+
 @pytest.mark.parametrize("extra", ["", *PROJECT["optional-dependencies"]])
 def test_ranges_begin_with_what_is_tested_and_end_before_the_next_major_version(
     extra: str,
 ) -> None:
-    locked = (ROOT / "requirements.txt").read_text().splitlines()[1:]
+    files = ("requirements.txt", "requirements/rehearsal.txt")
+    locked = [line for f in files for line in (ROOT / f).read_text().splitlines() if "==" in line]
     pins = {canonicalize_name(n): v for n, v in (line.split("==") for line in locked)}
     ranges = PROJECT["optional-dependencies"][extra] if extra else PROJECT["dependencies"]
     for requirement in map(Requirement, ranges):

@@ -42,6 +42,7 @@ COMMANDS: Mapping[str, str] = {
     "rehearse": "run a whole experiment on this machine: real engines, emulated AWS, a verdict",
     "estimate": "what a draft would yield and save, from outputs that exist; needs no device",
     "schema": "the JSON Schema of experiment files, for editors",
+    "completion": "a shell's completion of these commands and their options",
 }
 # The module of a command has the command's name and is in this package, except for these commands.
 _OF_ACCOUNT = ("preflight", "price", "stop", "logs", "artifacts", "leftovers", "delete-assets")
@@ -102,47 +103,44 @@ def _interrupted_by(*numbers: signal.Signals) -> Iterator[None]:
             signal.signal(number, old)
 
 
-def _program() -> str:
-    """Return the words by which this program was started, for usage lines."""
-    is_command = Path(sys.argv[0]).name == "draftworth"
-    return "draftworth" if is_command else "python -m draftworth"
+def parser_of(*commands: str) -> argparse.ArgumentParser:
+    """Return the parser of all commands, with the arguments of these ones."""
+    is_program = Path(sys.argv[0]).name == "draftworth"
+    parser = argparse.ArgumentParser(
+        prog="draftworth" if is_program else "python -m draftworth",
+        description="Does speculative decoding pay for your prompts on AWS Trainium2?",
+    )
+    parser.add_argument("--version", action="version", version=f"draftworth {__version__}")
+    several = parser.add_subparsers(metavar="COMMAND", required=True)
+    for name, summary in COMMANDS.items():
+        own = several.add_parser(name, description=summary, help=summary)
+        if name in commands:
+            module_of(name).add_arguments(own)
+    return parser
 
 
 def _run(argv: Sequence[str]) -> int:
-    outer = argparse.ArgumentParser(
-        prog=_program(),
-        description="Does speculative decoding pay for your prompts on AWS Trainium2?",
-        epilog="commands:\n"
-        + "\n".join(f"  {name:<13} {summary}" for name, summary in COMMANDS.items()),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    outer.add_argument("--version", action="version", version=f"draftworth {__version__}")
-    outer.add_argument("command", metavar="COMMAND", help="one of those below, each with --help")
     if not argv:  # exit code 2, as from argparse if the command is missing
-        outer.print_help(sys.stderr)
+        parser_of().print_help(sys.stderr)
         return EXIT_MISUSE
-    # Only the command is parsed here; its module parses the other arguments.
-    chosen = outer.parse_args(argv[:1])
-    command = chosen.command
-    if command not in COMMANDS:
-        near = errors.suggestion(command, COMMANDS)
-        outer.error(f"COMMAND: given {command!r}, allowed: {', '.join(COMMANDS)}{near}")
-    summary = COMMANDS[command]
     # With this PATH, cdk8s finds Node.js in the virtual environment even if that is not activated.
     tools = Path(sys.executable).parent
     os.environ["PATH"] = f"{tools}{os.pathsep}{os.environ.get('PATH', '')}"
+    command = argv[0]
+    if command not in COMMANDS and not command.startswith("-"):
+        near = errors.suggestion(command, COMMANDS)
+        parser_of().error(f"COMMAND: given {command!r}, allowed: {', '.join(COMMANDS)}{near}")
     try:
-        module = _module(command)
-        parser = argparse.ArgumentParser(prog=f"{_program()} {command}", description=summary)
-        module.add_arguments(parser)
-        return int(module.run(parser.parse_args(argv[1:])))
+        given = parser_of(command).parse_args(argv)
+        return int(module_of(command).run(given))
     except ModuleNotFoundError as error:
         if str(error.name).startswith("draftworth"):
             raise
         raise _not_installed(command, error) from error
 
 
-def _module(command: str) -> ModuleType:
+def module_of(command: str) -> ModuleType:
+    """Import the module of a command."""
     package = "draftworth.account" if command in _OF_ACCOUNT else "draftworth.cli"
     name = _ELSEWHERE.get(command, f"{package}.{command.replace('-', '_')}")
     return importlib.import_module(name)
@@ -151,16 +149,11 @@ def _module(command: str) -> ModuleType:
 def _not_installed(command: str, error: ModuleNotFoundError) -> errors.DraftworthError:
     """Return the error about a missing library, or about a part that only a checkout has."""
     missing = str(error.name).partition(".")[0]
-    if missing in _ONLY_IN_A_CHECKOUT:
-        return errors.DraftworthError(
-            f"`{command}` needs a checkout of draftworth: {missing}/ is not in the package; next: "
-            f"clone the repository, and there `make setup` and `.venv/bin/python -m draftworth "
-            f"{command} ...`"
-        )
+    needs = f"the Python package {missing}, which is not installed for {sys.executable}"
     next_step = "`pip install -r requirements/rehearsal.txt`, which has what every command needs"
-    if missing in _EXTRAS and not (_ROOT / "requirements").is_dir():
+    if missing in _ONLY_IN_A_CHECKOUT:
+        needs = f"a checkout of draftworth: {missing}/ is not in the package"
+        next_step = "clone the repository, and there `make setup`; it has everything in .venv"
+    elif missing in _EXTRAS and not (_ROOT / "requirements").is_dir():
         next_step = f"`pip install 'draftworth[{_EXTRAS[missing]}]'`"
-    return errors.DraftworthError(
-        f"`{command}` needs the Python package {missing}, which is not installed for "
-        f"{sys.executable}; next: {next_step}"
-    )
+    return errors.DraftworthError(f"`{command}` needs {needs}; next: {next_step}")

@@ -19,8 +19,6 @@ from draftworth.untrusted import one_line
 BASELINE = "baseline"
 _SETTINGS = "[,window=K][,usd_per_hour=X]"
 _EXAMPLE = "fast=http://localhost:8001,window=5,usd_per_hour=1.20"
-# More rounds than this only narrow an interval, and end when it is as narrow as an experiment's.
-_LEAST_ROUNDS, _INTERVAL_WIDTH = 2, 0.1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,20 +50,12 @@ def run(given: argparse.Namespace) -> int:
     usd_per_hour: dict[str, float | None] = {}
     endpoints = [_endpoint(BASELINE, "--baseline", given.baseline, usd_per_hour)]
     for text in given.variant:
-        name = _name(text, usd_per_hour)
-        url = text.partition("=")[2]
+        name, url = _name(text, usd_per_hour), text.partition("=")[2]
         endpoints.append(_endpoint(name, f"--variant {name}", url, usd_per_hour))
     price = measure.price_of(
         given, _prices(usd_per_hour), next_step="add ,usd_per_hour=X to each server"
     )
-    spec = measure.run_spec(
-        given,
-        "compare",
-        tuple(endpoints),
-        price,
-        least_rounds=_LEAST_ROUNDS,
-        target_interval_width=_INTERVAL_WIDTH,
-    )
+    spec = measure.run_spec(given, "compare", tuple(endpoints), price, may_end_early=True)
     options = {e.variant: f"--variant {e.variant}" for e in endpoints} | {BASELINE: "--baseline"}
     return measure.measure_and_print(given.out, spec, options)
 

@@ -305,10 +305,8 @@ def _model_folder(place: str, out: Path, *, needs_weights: bool) -> Path:
 def _engine(folder: Path) -> Path:
     """Return the engine's interpreter; only a checkout installs the engine."""
     try:
-        installing = importlib.import_module(_ENGINE)
+        install_engine = importlib.import_module(_ENGINE).install_engine
     except ModuleNotFoundError as error:
-        if error.name != _ENGINE.partition(".")[0]:
-            raise
         given = folder / "bin" / "python"
         if not given.is_file():
             raise UserInputError(
@@ -317,7 +315,7 @@ def _engine(folder: Path) -> Path:
                 f"`{folder}/bin/pip install torch transformers`"
             ) from error
         return given
-    python: Path = installing.install_engine(folder, progress=_progress)
+    python: Path = install_engine(folder, progress=_progress)
     return python
 
 

@@ -239,14 +239,14 @@ def run_spec(
     endpoints: tuple[run_specification.Endpoint, ...],
     price: results.Price | None,
     *,
-    least_rounds: int | None = None,
-    target_interval_width: float = 1.0,
+    may_end_early: bool = False,
 ) -> RunSpec:
     """Return the run specification; `name`: of the command, which the run's id begins with.
 
-    least_rounds: further rounds, up to `--rounds`, only narrow intervals; None: always `--rounds`.
+    may_end_early: after two rounds, further ones only narrow intervals, as in an experiment.
     """
     requests = given.requests_per_case
+    least_rounds = min(2, given.rounds) if may_end_early else given.rounds
     return RunSpec(
         experiment=name,
         endpoints=endpoints,
@@ -265,9 +265,9 @@ def run_spec(
         load_generator="asyncio",
         sampling=run_specification.Sampling(
             requests_per_round=requests,
-            min_requests=requests * min(least_rounds or given.rounds, given.rounds),
+            min_requests=requests * least_rounds,
             max_requests=requests * given.rounds,
-            target_interval_width=target_interval_width,
+            target_interval_width=0.1 if may_end_early else 1.0,
             warmup_requests=given.warmup_requests,
         ),
         parallel=False,

@@ -4,26 +4,22 @@ A chat template is rendered in Jinja's sandbox, with the settings and names that
 to templates (transformers, `utils/chat_template_utils.py`).
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from jinja2 import Template, TemplateError
 from jinja2.ext import loopcontrols
 from jinja2.sandbox import ImmutableSandboxedEnvironment
+from tokenizers import Tokenizer
 
 from draftworth.errors import UserInputError
 from draftworth.records.readings import Output
 from draftworth.untrusted import one_line
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
 
 TOKENIZER_FILE = "tokenizer.json"
 _TEMPLATE_FILE = "chat_template.jinja"
@@ -72,14 +68,6 @@ class TargetTokenizer:
     @cached_property
     def _tokenizer(self) -> Tokenizer:
         path = self.folder / TOKENIZER_FILE
-        # Imported here, because who only deploys has not installed it.
-        try:
-            from tokenizers import Tokenizer
-        except ImportError as error:
-            raise UserInputError(
-                "token ids need the package `tokenizers`, which is not installed; next: `pip "
-                "install 'draftworth[estimate]'`, or in a checkout `make setup`"
-            ) from error
         try:
             return Tokenizer.from_file(str(path))
         except Exception as error:  # the library raises Exception itself

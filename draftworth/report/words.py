@@ -62,11 +62,9 @@ def price_words(run: RunResult) -> str:
         return "none is known"
     amount = f"{dollars(price.usd_per_node_hour)} USD a node hour"
     if run.of_own_servers and len(price.node_shares) > 1:
-        each = (
-            f"{name} {dollars(share * price.usd_per_node_hour)}"
-            for name, share in price.node_shares.items()
-        )
-        amount = f"{', '.join(each)} USD an hour"
+        usd_per_hour = {n: s * price.usd_per_node_hour for n, s in price.node_shares.items()}
+        each = ", ".join(f"{name} {dollars(usd)}" for name, usd in usd_per_hour.items())
+        amount = f"{each} USD an hour"
     return f"{amount} ({price.source}, {price.as_of})"
 
 

@@ -29,13 +29,9 @@ def pinned_cdk_version(root: Path) -> str:
     return str(package["devDependencies"]["aws-cdk"])
 
 
-def _is_checkout(root: Path) -> bool:
-    return (root / "cdk.json").is_file()
-
-
 def cdk_cli(situation: Situation) -> CheckResult:
     """Check that node_modules has the pinned CDK CLI; another may refuse the cloud assembly."""
-    if not _is_checkout(situation.root):
+    if not (situation.root / "package.json").is_file():
         return skipped("a deploy takes a checkout of draftworth, and this is an installed package")
     pinned = pinned_cdk_version(situation.root)
     package = situation.root / "node_modules/aws-cdk/package.json"
@@ -98,7 +94,7 @@ _SECRETS = "secretsmanager"
 def bootstrap(situation: Situation) -> CheckResult:
     """Check that CDK's bootstrap of the account and region has `BOOTSTRAP_VERSION` or later."""
     root, qualifier, cli = situation.root, DEFAULT_QUALIFIER, "aws-cdk@2"
-    if _is_checkout(root):
+    if (root / "cdk.json").is_file():
         context = json.loads((root / "cdk.json").read_text(encoding="utf-8"))["context"]
         qualifier = context.get("@aws-cdk/core:bootstrapQualifier", DEFAULT_QUALIFIER)
         cli = f"aws-cdk@{pinned_cdk_version(root)}"

@@ -1,0 +1,26 @@
+"""`draftworth completion` prints a shell's completion of the commands that can run here."""
+
+import argparse
+from contextlib import suppress
+
+import shtab
+
+from draftworth import cli
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the shell."""
+    parser.add_argument("shell", choices=shtab.SUPPORTED_SHELLS)
+
+
+def run(given: argparse.Namespace) -> int:
+    """Print the completion; a command whose libraries are missing has no options in it."""
+    found = []
+    for command in cli.COMMANDS:
+        with suppress(ModuleNotFoundError):
+            cli.module_of(command)
+            found.append(command)
+    parser = cli.parser_of(*found)
+    parser.prog = "draftworth"
+    print(shtab.complete(parser, shell=given.shell))
+    return 0
