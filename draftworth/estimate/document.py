@@ -17,7 +17,7 @@ from draftworth.estimate.forecast import Conclusion, DraftEstimate, WindowForeca
 from draftworth.estimate.step_costs import CostRange
 from draftworth.report import document, drawing, likelihoods
 from draftworth.report.search import Curve, Point, draw_curves
-from draftworth.report.words import INTERVAL, number
+from draftworth.report.words import INTERVAL, Prose, number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -63,7 +63,7 @@ def _section(estimate: DraftEstimate, index: int) -> document.Section:
     sentence = estimate.conclusion.sentence
     return document.Section(
         title=estimate.name,
-        paragraphs=(f"{sentence[0].upper()}{sentence[1:]}.", *estimate.settling, read),
+        paragraphs=(f"{sentence[0].upper()}{sentence[1:]}.", *map(Prose, estimate.settling), read),
         tables=(*_cost_table(estimate.forecasts), *_yield_table(estimate.forecasts)),
         plots=(_plot(estimate, index),),
         brief=True,

@@ -243,7 +243,8 @@ def test_a_card_and_a_price_say_what_an_hour_settles_and_what_a_day_can_save(
     path = tmp_path / "step_costs.json"
     path.write_bytes(dump_record(card(plain(), drafted())))
     pair = ("--draft", TINY_PAIR / "draft", "--target", TINY_PAIR / "target")
-    options = (*pair, "--card", path, "--tokens-per-day", "1000000")
+    page = tmp_path / "estimate.html"
+    options = (*pair, "--card", path, "--tokens-per-day", "1000000", "--html", page)
     output = estimated(run, *options, experiment=HUB_EXPERIMENT)
     for told in (
         "What would settle it: a run that measures window",
@@ -253,6 +254,8 @@ def test_a_card_and_a_price_say_what_an_hour_settles_and_what_a_day_can_save(
         "x 0.04 s a step /",
     ):
         assert told in output
+    assert "the assumptions of <code>plan</code>: " in page.read_text()
+    assert "`" not in page.read_text()
 
 
 def test_steps_of_sampled_outputs_are_not_compared(tmp_path: Path, estimated: Ran) -> None:
