@@ -34,9 +34,11 @@ def document_of(experiment: str, estimates: Sequence[DraftEstimate]) -> document
         sections += [_section(estimate, index) for index, estimate in own]
         for section in likelihoods.predicted_sections(own[0][1].predictions):
             sections.append(replace(section, title=f"{section.title}: {draft}"))
+    measured = any(estimate.load for estimate in estimates)
+    steps = "measured on servers with a draft" if measured else "published, not measured"
     return document.Document(
         title=f"{experiment}: would speculation pay?",
-        facts=(("status", "a forecast: no server with a draft was measured for it"),),
+        facts=(("status", f"a forecast by the drafts' readings; step costs are {steps}"),),
         attention=(),
         cards=tuple(_card(estimate.name, estimate.conclusion) for estimate in estimates),
         sections=tuple(sections),
