@@ -14,6 +14,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from draftworth.analysis.answer import headline
+from draftworth.analysis.facts import facts_of
 from draftworth.cli.arguments import check_api_key, whole_number
 from draftworth.cli.report import print_verdict
 from draftworth.errors import DraftworthError, UserInputError
@@ -82,6 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
         result = rehearsal.measure()
         run_folder = arguments.out / result.run_id
         predictions: tuple[likelihoods.Prediction, ...] = ()
+        rehearsal.tell_answer(reading.read_run(run_folder))
         try:
             predictions = rehearsal.read_outputs(result.run_id)
         except KeyboardInterrupt:
@@ -119,6 +122,12 @@ class _Rehearsal:
             )
             publishing.publish(emulator, reading.read_run(given.out / result.run_id), progress)
         return result
+
+    def tell_answer(self, run: reading.Run) -> None:
+        """Say the answer before the models read the outputs, which may take minutes."""
+        if run.result.status == "complete" and self._local_experiment() is not None:
+            self.progress(headline(facts_of(run, {})))
+            self.progress("the models read the outputs now: the report follows, in minutes at most")
 
     def read_outputs(self, run_id: str) -> tuple[likelihoods.Prediction, ...]:
         """Run the local models on the run's outputs; write the results into the run's folder.

@@ -191,7 +191,8 @@ def _next_steps(
             f"--service-account {export.name} --role-arn ROLE_ARN"
         )
     else:
-        yield "Make a PersistentVolumeClaim with the checkpoints, in folders target and draft:"
+        folders = "folders target and draft" if measured.winner.speculates else "a folder target"
+        yield f"Make a PersistentVolumeClaim with the checkpoints, in {folders}:"
         yield f"  {export.namespace}/{checkpoints_claim(export.name)}"
     yield "Then one of:"
     yield f"  kubectl apply -f {common} -f {plain}"

@@ -46,7 +46,8 @@ class Nodes:
     def line(self) -> str:
         if self.desired is None:
             return "there is no node group"
-        return f"{self.desired} nodes desired, {self.instances} instances exist"
+        exist = errors.counted(self.instances, "existing instance")
+        return f"{errors.counted(self.desired, 'desired node')}, {exist}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +63,7 @@ def _read_notes(state: Mapping[str, Any]) -> ControllerNotes:
     if said := state.get("last_decision"):
         since = printing.utc_text(datetime.fromtimestamp(float(said["since_unix_s"]), UTC))
         desired = int(said["desired_size"] or 0)
-        size = "as it is" if said["desired_size"] is None else f"{desired} nodes"
+        size = "as it is" if said["desired_size"] is None else errors.counted(desired, "node")
         reason = untrusted.one_line(str(said["reason"]))
         lines.append(f"{_LAST_DECISION}: {size}, {reason}, since {since}")
     if (current := state.get("current")) is not None:

@@ -48,7 +48,13 @@ COMMANDS: Mapping[str, str] = {
 _OF_ACCOUNT = ("preflight", "price", "stop", "logs", "artifacts", "leftovers", "delete-assets")
 _ELSEWHERE = {"manifests": "charts.command", "rehearse": "rehearsal.command"}
 # The extras of the package (`pyproject.toml`) by the libraries that they install.
-_EXTRAS = {"boto3": "aws", "botocore": "aws", "jmespath": "aws", "matplotlib": "plots"}
+_EXTRAS = {
+    "boto3": "aws",
+    "botocore": "aws",
+    "jmespath": "aws",
+    "matplotlib": "plots",
+    "tokenizers": "estimate",
+}
 _ONLY_IN_A_CHECKOUT = ("charts", "rehearsal")
 _ROOT = Path(__file__).resolve().parents[2]
 

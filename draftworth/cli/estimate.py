@@ -85,8 +85,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--card",
         metavar="PATH",
         type=Path,
-        help="step-cost card of any run: step_costs.json or the run's folder (default: the range "
-        "that is published for the method)",
+        help="step-cost card of any run: step_costs.json or the run's folder (default: that of the "
+        "run given with --answers; else the range that is published for the method)",
     )
     parser.add_argument(
         "--tokens-per-day",
@@ -133,9 +133,10 @@ def _estimates(
     """Yield the estimate of each draft at each load; input is checked before a draft is run."""
     method = _method(experiment)
     card = findings.read_step_costs(arguments.card) if arguments.card else None
-    prices = token_prices(experiment, card) if card else {}
     target = _target(experiment, arguments.target, arguments.out)
-    given = _given_outputs(experiment, arguments.answers)
+    given, own_card = _given_outputs(experiment, arguments.answers, method)
+    card = card or own_card
+    prices = token_prices(experiment, card) if card else {}
     weights = {c.name: c.weight for c in experiment.spec.workload.classes}
     outputs.check_classes(weights, given.outputs)
     try:
@@ -250,11 +251,26 @@ def _step_costs(card: findings.StepCostCard | None, method: str) -> Sequence[ste
     return [step_costs.published_costs(low, high, source)]
 
 
-def _given_outputs(experiment: ResolvedExperiment, place: str | None) -> outputs.GivenOutputs:
-    if place is None or not place.startswith(S3_SCHEME):
-        return outputs.given_outputs(experiment, None if place is None else Path(place))
+def _given_outputs(
+    experiment: ResolvedExperiment, place: str | None, method: str
+) -> tuple[outputs.GivenOutputs, findings.StepCostCard | None]:
+    """Return the outputs, and the step costs that their run measured with a draft."""
+    if place is None:
+        return outputs.given_outputs(experiment, None), None
     with local_run(place) as folder:
-        return replace(outputs.given_outputs(experiment, folder), folder=None)
+        given = outputs.given_outputs(experiment, folder)
+        card = _own_card(folder, method) if given.run else None
+        return replace(given, folder=None) if place.startswith(S3_SCHEME) else given, card
+
+
+def _own_card(run: Path, method: str) -> findings.StepCostCard | None:
+    try:
+        card = findings.read_step_costs(run)
+        step_costs.costs_by_load(card, method)
+    except UserInputError as error:
+        _progress(f"the run's own step costs are not used: {error}")
+        return None
+    return card
 
 
 def _target(experiment: ResolvedNeuron | ResolvedLocal, place: str | None, out: Path) -> Path:

@@ -78,13 +78,13 @@ def settling(
     price: TokenPrice | None,
     tokens_per_day: int | None,
 ) -> Iterator[str]:
-    """Yield what to measure, its cost, and what can be saved; nothing if no window pays off."""
+    """Yield what to measure, its cost, and what can be saved."""
     if found.to_measure:
         yield _to_measure(experiment, found)
     if found.outcome != "cannot pay":
-        # In a local experiment tokens have no price.
-        is_paid = isinstance(experiment, ResolvedNeuron)
-        yield _saving(found, price, tokens_per_day if is_paid else None)
+        yield _saving(experiment, found, price, tokens_per_day)
+    elif tokens_per_day is not None:
+        yield "What it can save: nothing, however many tokens a day, because no window pays."
 
 
 def _to_measure(experiment: ResolvedExperiment, found: Conclusion) -> str:
@@ -114,7 +114,12 @@ def _run_cost(experiment: ResolvedNeuron) -> str:
     return f"A first run, {by}: {billed_text(run)} ({at})."
 
 
-def _saving(found: Conclusion, price: TokenPrice | None, tokens_per_day: int | None) -> str:
+def _saving(
+    experiment: ResolvedExperiment,
+    found: Conclusion,
+    price: TokenPrice | None,
+    tokens_per_day: int | None,
+) -> str:
     ratio = found.about.cost_ratio
     # There is no loss, because a draft that proves more expensive is not deployed.
     low, high = (max(0.0, 1 - end) for end in (ratio.high, ratio.low))
@@ -123,10 +128,13 @@ def _saving(found: Conclusion, price: TokenPrice | None, tokens_per_day: int | N
     if tokens_per_day is None:
         return f"{what}."
     if price is None:
-        return (
-            f"{what}; in USD it is not known, because that takes a price of the experiment's nodes "
-            "and a baseline that was measured on such servers at so many requests at once (--card)."
+        takes = (
+            "that takes a price of the experiment's nodes and a baseline that was measured on such "
+            "servers at so many requests at once (--card)"
+            if isinstance(experiment, ResolvedNeuron)
+            else "a local experiment has no node with a price"
         )
+        return f"{what}; in USD it is not known, because {takes}."
     usd_per_day = tokens_per_day / 1e6 * price.usd_per_million
     return (
         f"{what}: {tokens_per_day:,} tokens a day x {price.usd_per_million:.4g} USD a million "

@@ -18,7 +18,7 @@ from draftworth.estimate.step_costs import CostRange
 from draftworth.experiment.catalog import NGRAM
 from draftworth.report import document, drawing, likelihoods
 from draftworth.report.search import Curve, Point, draw_curves
-from draftworth.report.words import INTERVAL, number
+from draftworth.report.words import INTERVAL, Prose, number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,9 +35,11 @@ def document_of(experiment: str, estimates: Sequence[DraftEstimate]) -> document
         sections += [_section(estimate, index) for index, estimate in own]
         for section in likelihoods.predicted_sections(own[0][1].predictions):
             sections.append(replace(section, title=f"{section.title}: {draft}"))
+    measured = any(estimate.load for estimate in estimates)
+    steps = "measured on servers with a draft" if measured else "published, not measured"
     return document.Document(
         title=f"{experiment}: would speculation pay?",
-        facts=(("status", "a forecast: no server with a draft was measured for it"),),
+        facts=(("status", f"a forecast by the drafts' readings; step costs are {steps}"),),
         attention=(),
         cards=tuple(_card(estimate.name, estimate.conclusion) for estimate in estimates),
         sections=tuple(sections),
@@ -65,7 +67,7 @@ def _section(estimate: DraftEstimate, index: int) -> document.Section:
     sentence = estimate.conclusion.sentence
     return document.Section(
         title=estimate.name,
-        paragraphs=(f"{sentence[0].upper()}{sentence[1:]}.", *estimate.settling, read),
+        paragraphs=(f"{sentence[0].upper()}{sentence[1:]}.", *map(Prose, estimate.settling), read),
         tables=(*_cost_table(estimate.forecasts), *_yield_table(estimate.forecasts)),
         plots=(_plot(estimate, index),),
         brief=True,

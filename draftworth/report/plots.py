@@ -169,8 +169,7 @@ def _over_time_plot(facts: RunFacts, group: GroupFacts, metric: Metric, suffix: 
             if median is not None:
                 axes.axhline(median, **look(index) | {"marker": ""}, linewidth=1.5)
         axes.set_ylim(bottom=0)
-        better = f", {metric.better} is better" if metric.better else ""
-        axis = f"{metric.label} ({metric.unit.name}{better})"
+        axis = f"{metric.label} ({metric.unit.name})"
         axes.set(xlabel=f"since the run started ({unit})", ylabel=axis)
         names = [
             short(v.name) + (f", median {median:.2f} ms" if median is not None else "")
@@ -179,12 +178,13 @@ def _over_time_plot(facts: RunFacts, group: GroupFacts, metric: Metric, suffix: 
         legend(axes, ((name, look(i)) for i, name in enumerate(names)))
 
     listed = _each(group, medians, digits=1)
+    better = f"; {metric.better} is better" if metric.better else ""
     return Plot(
         name=f"{_slug(metric.label)}-over-time-{suffix}",
         title=_finding(group)
         if metric is INTER_TOKEN_LATENCY
         else f"{group.group.label}: median {metric.label} {listed}",
-        caption=f"{metric.label} of each request over time, lines at the medians. "
+        caption=f"{metric.label} of each request over time, lines at the medians{better}. "
         f"{sample(group.variants)}",
         draw=draw,
     )

@@ -115,8 +115,8 @@ def test_stop_takes_the_node_away_and_resume_brings_it_back(
     assert stop.run(arguments) == 0
     assert (cloud.desired_nodes, cloud.instances) == (0, 0)
     said = capsys.readouterr().out
-    assert "1 nodes desired, 1 instances exist" in said
-    assert "0 nodes desired, 0 instances exist" in said
+    assert "1 desired node, 1 existing instance" in said
+    assert "0 desired nodes, 0 existing instances" in said
     assert "0 nodes, stopped, since" in said
     assert "USD by the controller's ledger" in said
     (told,) = cloud.notifications()

@@ -1,23 +1,28 @@
 """The whole rehearsal: against servers of our own making, and with the real engine."""
 
+from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from draftworth.analysis.answer import headline
 from draftworth.analysis.pairing import Traffic
 from draftworth.analysis.summary import groups_of, summarize
 from draftworth.analysis.verdict import compare
 from draftworth.cli import main
+from draftworth.measuring.result_files import FolderSink
 from draftworth.measuring.servers import FixedServers
 from draftworth.metrics.definitions import ACCEPTANCE_RATE, TOKENS_PER_STEP
-from draftworth.planning.resolved import ResolvedLocal
+from draftworth.planning.resolved import ResolvedLocal, load
 from draftworth.planning.run_specification import Server, run_spec
 from draftworth.records.findings import Judgement
 from draftworth.records.reading import read_run
 from draftworth.records.results import BlockResult
+from rehearsal.command import _Rehearsal
 from tests.conftest import ROOT
+from tests.draftworth.report.runs import make_facts, make_run
 from tests.rehearsal.engines import engine_python, stand_in_pip
 from tests.support.experiments import both, put, write_experiment
 from tests.support.stream_server import Request, Step, completion, plain, stream_server
@@ -115,6 +120,24 @@ def test_an_interrupt_while_outputs_are_read_loses_no_verdict(
     assert output.err.endswith("draftworth: interrupted\n")
     assert "does speculation pay?" in output.out
     assert f"files: {tmp_path / 'runs'}" in output.out
+
+
+@pytest.mark.parametrize("base_url", [None, "http://h"])
+def test_the_answer_is_told_before_the_models_read_outputs(
+    tmp_path: Path, base_url: str | None
+) -> None:
+    """Own endpoints have no models here: the report follows at once."""
+    told: list[str] = []
+    rehearsal = _Rehearsal(
+        arguments=Namespace(base_url=base_url),
+        experiment=load(ROOT / "experiments/rehearsal.yaml"),
+        folder=FolderSink(tmp_path),
+        readings=tmp_path,
+        progress=told.append,
+    )
+    rehearsal.tell_answer(make_run())
+    assert told == ([] if base_url else [headline(make_facts(make_run())), told[-1]])
+    assert all("the models read the outputs now" in line for line in told[1:])
 
 
 def test_an_engine_that_cannot_be_installed_offers_the_endpoints(

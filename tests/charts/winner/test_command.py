@@ -112,6 +112,18 @@ def test_the_device_claim_is_in_the_files_whose_pods_make_it(tmp_path: Path) -> 
     assert {*kinds[FORMS[0]]} == {"ServiceAccount", "PersistentVolume", "PersistentVolumeClaim"}
 
 
+@pytest.mark.parametrize(
+    ("pays", "folders"), [(True, "folders target and draft"), (False, "a folder target")]
+)
+def test_a_local_winner_asks_for_the_folders_that_it_reads(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], pays: bool, folders: str
+) -> None:
+    run = written_run(tmp_path, LOCAL, pays=pays)
+    assert manifests(LOCAL, run, tmp_path / "out", f"--image={IMAGE}") == 0
+    wanted = f"Make a PersistentVolumeClaim with the checkpoints, in {folders}:"
+    assert wanted in capsys.readouterr().out.splitlines()
+
+
 def test_where_nothing_is_cheaper_the_baseline_is_exported_and_says_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

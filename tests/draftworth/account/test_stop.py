@@ -93,7 +93,7 @@ def test_a_controller_that_does_not_act_ends_in_the_command_that_does(
     put_state(json.dumps(state).encode())
     said = ran("stop", QWEN, "--wait-minutes", "2", code=1)
     assert sum(slept) == pytest.approx(120, abs=stop.LOOK_SECONDS)
-    assert said.count("1 nodes desired") == 1
+    assert said.count("1 desired node") == 1
     assert "ready, since 2026-" in said
     assert f"{spent} USD" in said
     assert "the controller has not acted" in said
@@ -108,7 +108,7 @@ def test_nodes_that_only_drain_are_not_set_by_hand(
     node_group(0)
     monkeypatch.setattr("draftworth.account.stop._instances", lambda *_: 1)
     said = ran("stop", QWEN, "--wait-minutes", "0", code=1)
-    assert "0 nodes desired, 1 instances exist" in said
+    assert "0 desired nodes, 1 existing instance" in said
     assert "EKS drains them" in said
 
 

@@ -232,31 +232,38 @@ def test_answers_of_nowhere_are_refused_with_what_may_be_given(
 def test_the_page_says_what_the_terminal_does(tmp_path: Path, estimated: Ran) -> None:
     page = tmp_path / "estimate.html"
     output = estimated(write_answers(tmp_path / "run", classes=CLASSES), "--html", page)
-    assert "step cost" in output
+    assert "step costs are published, not measured" in output
+    assert "the run's own step costs are not used: " in output
     text = page.read_text()
     assert "<h2>Predicted without a server" in text
     assert "step cost = tokens a step to break even" in text
     assert "cost of a token, traffic mix" in text
 
 
+@pytest.mark.parametrize("own", [False, True], ids=["--card", "the run's own card"])
 def test_a_card_and_a_price_say_what_an_hour_settles_and_what_a_day_can_save(
-    tmp_path: Path, estimated: Ran
+    tmp_path: Path, estimated: Ran, own: bool
 ) -> None:
     classes = [c.name for c in resolved().spec.workload.classes]
     run = write_answers(tmp_path / "run", "Qwen/Qwen3-32B", of=HUB_EXPERIMENT, classes=classes)
-    path = tmp_path / "step_costs.json"
+    path = (run if own else tmp_path) / "step_costs.json"
     path.write_bytes(dump_record(card(plain(), drafted())))
     pair = ("--draft", TINY_PAIR / "draft", "--target", TINY_PAIR / "target")
-    options = (*pair, "--card", path, "--tokens-per-day", "1000000")
-    output = estimated(run, *options, experiment=HUB_EXPERIMENT)
+    page = tmp_path / "estimate.html"
+    options = (*pair, "--tokens-per-day", "1000000", "--html", page)
+    card_option = () if own else ("--card", path)
+    output = estimated(run, *options, *card_option, experiment=HUB_EXPERIMENT)
     for told in (
         "What would settle it: a run that measures window",
         "by the assumptions of `plan`: ",
         " billed minutes x 1 node",
         "1,000,000 tokens a day x",
         "x 0.04 s a step /",
+        "status: a forecast by the drafts' readings; step costs are measured on servers with a",
     ):
         assert told in output
+    assert "the assumptions of <code>plan</code>: " in page.read_text()
+    assert "`" not in page.read_text()
 
 
 def test_steps_of_sampled_outputs_are_not_compared(tmp_path: Path, estimated: Ran) -> None:

@@ -140,12 +140,14 @@ def test_without_a_price_minutes_are_told_and_how_to_get_one(tmp_path: Path) -> 
     assert "USD" not in first
 
 
-def test_a_local_experiment_says_nothing_of_usd() -> None:
-    lines = told(load(ROOT / "experiments/rehearsal.yaml"))
+def test_a_local_experiment_says_why_it_has_no_usd() -> None:
+    local = load(ROOT / "experiments/rehearsal.yaml")
+    settled, saved = told(local)
 
-    assert lines[0].startswith("What would settle it: a run of the experiment that measures windo")
-    assert lines[1:] == told(load(ROOT / "experiments/rehearsal.yaml"), tokens_per_day=10)[1:]
-    assert "USD" not in "".join(lines)
+    assert settled.startswith("What would settle it: a run of the experiment that measures windo")
+    assert "USD" not in saved
+    why = "; in USD it is not known, because a local experiment has no node with a price."
+    assert told(local, tokens_per_day=10) == [settled, f"{saved.rstrip('.')}{why}"]
 
 
 def test_what_is_saved_is_a_part_of_what_tokens_cost_and_never_below_nothing() -> None:
@@ -162,4 +164,8 @@ def test_what_is_saved_is_a_part_of_what_tokens_cost_and_never_below_nothing() -
 def test_what_pays_by_measured_steps_or_cannot_pay_has_nothing_to_settle() -> None:
     (saved,) = told(found=answer(0.5, 0.8, outcome="pays"))
     assert "20.0% to 50.0%" in saved
-    assert told(found=answer(1.2, 1.5, outcome="cannot pay")) == []
+    never = answer(1.2, 1.5, outcome="cannot pay")
+    assert told(found=never) == []
+    assert told(found=never, tokens_per_day=10) == [
+        "What it can save: nothing, however many tokens a day, because no window pays."
+    ]

@@ -1,15 +1,19 @@
 """Folders that cannot hold a model are refused; a model has to fit into memory."""
 
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
 
 from draftworth.cli import main
 from draftworth.errors import UserInputError
-from draftworth.estimate import model_folders
+from draftworth.estimate import model_folders, teacher_forcing
 from draftworth.estimate.model_folders import check_model, check_tokenizer, shown
+from draftworth.records.codec import dump_record
+from draftworth.records.readings import Pass
 from tests.conftest import ROOT
+from tests.support.readings import make_output, make_reading
 
 DRAFT = ROOT / "rehearsal/tiny_pair/draft"
 
@@ -56,6 +60,28 @@ def test_a_card_is_read_before_any_pass(tmp_path: Path, capsys: pytest.CaptureFi
     assert main(["estimate", experiment, "--card", str(tmp_path / "none")]) == 2
 
     assert "no step-cost card there" in capsys.readouterr().err
+
+
+def test_what_is_read_already_is_there_without_torch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """This interpreter has none, and loading it would take longer than all the rest."""
+    output = make_output()
+    (tmp_path / "outputs").write_bytes(dump_record(output))
+    argv = [
+        *("--model", str(DRAFT), "--target", str(DRAFT)),
+        *("--outputs", str(tmp_path / "outputs"), "--readings", str(tmp_path)),
+    ]
+
+    def pass_of(_: object, __: object, this: Pass, path: Path) -> None:
+        path.write_bytes(dump_record(this) + dump_record(make_reading("11", of=output)))
+
+    with monkeypatch.context() as earlier:
+        earlier.setattr(teacher_forcing, "_read", pass_of)
+        assert teacher_forcing.main(argv) == 0
+    monkeypatch.setitem(sys.modules, "torch", None)
+    assert teacher_forcing.main(argv) == 0
+    assert "draft: 1 output: read already" in capsys.readouterr().err
 
 
 def test_a_folder_is_shown_from_where_the_reader_is(monkeypatch: pytest.MonkeyPatch) -> None:

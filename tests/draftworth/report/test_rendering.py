@@ -6,6 +6,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from matplotlib.figure import Figure
 
 from draftworth.analysis.facts import facts_of
 from draftworth.analysis.run_comparison import changes
@@ -18,6 +19,7 @@ from draftworth.report.words import Code, Prose
 from draftworth.report.writing import escape, html_of, markdown_of, write_handover
 from tests.draftworth.report import runs
 from tests.support.blocks import each_request, make_price
+from tests.support.present import present
 from tests.support.snapshot import assert_snapshot
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
@@ -172,6 +174,19 @@ def test_plots_of_any_name_render_in_both_themes_and_have_safe_file_names() -> N
     dark = [render(plot, "dark") for plot in hostile.plots[-1:]]
     assert all(image.startswith(PNG_SIGNATURE) for image in (*light, *dark))
     assert len({*light, *dark}) == len(hostile.plots) + 3
+
+
+def test_no_label_of_an_axis_runs_into_the_title(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[Figure] = []
+    monkeypatch.setattr(Figure, "savefig", lambda figure, *_, **__: drawn.append(figure))
+    for plot in document_of(runs.make_facts(runs.make_run())).plots:
+        render(replace(plot, title=" ".join(["finding"] * 30)), "light")  # of five lines
+    for figure in drawn:
+        figure.draw_without_rendering()
+        title = present(figure._suptitle).get_window_extent()  # type: ignore[attr-defined]
+        labels = [axes.yaxis.label.get_window_extent() for axes in figure.axes]
+        assert not [label for label in labels if label.y1 > title.y0]
+    assert len(drawn) > 5
 
 
 def test_a_long_name_is_cut_and_control_characters_are_shown() -> None:
