@@ -343,7 +343,7 @@ def test_a_limit_that_cuts_the_time_line_is_named_there(planned: Planned) -> Non
     text = planned(path=EXPERIMENTS / "qwen3-32b.yaml", with_=slow)
     assert "  aws.deadline_minutes ends the run in the worst case\n" in text
     assert "ends the run in the best case" not in text
-    assert line(text, "* load baseline").split()[3:7] == ["48.6", "-", "1.8", "-"]
+    assert line(text, "* load baseline").split()[3:7] == ["48.6", "-", "2.3", "-"]
 
 
 def test_a_control_is_counted(planned: Planned) -> None:
@@ -405,7 +405,7 @@ def test_a_search_on_this_machine_has_candidates_and_no_time_line(planned: Plann
 
 def test_a_search_without_a_price_has_hours_and_no_usd(planned: Planned) -> None:
     text = planned(drop("aws", "price"), base=SEARCH)
-    assert line(text, "certainly measured  ").split()[2:7] == ["2", "0.9", "to", "3.8", "-"]
+    assert line(text, "certainly measured  ").split()[2:7] == ["2", "0.9", "to", "3.9", "-"]
     assert "search.stop: no candidate begins later than 360.0 minutes after" in text
     note = "search.stop.usd: without aws.price the cost of a candidate is not known"
     assert note in text
