@@ -22,12 +22,12 @@ def put_node(
 ) -> Path:
     """Lay out `sys`, `dev` and `lib` (the runtime, if there is a compiler); return the folder.
 
-    driver: empty for a node without one.
+    driver: empty for a node without one; a version that is there stays.
     """
     module = folder / "sys" / "module" / "neuron"
     for path in (module, folder / "dev", folder / "lib"):
         path.mkdir(parents=True, exist_ok=True)
-    if driver:
+    if driver and not (module / "version").exists():
         (module / "version").write_text(f"{driver}\n")
     for number in range(first, first + devices):
         (folder / "dev" / f"neuron{number}").touch()
