@@ -173,16 +173,13 @@ class Cloud:
         )
         self.invoke_controller(json.loads(schedule["Target"]["Input"]))
 
-    def publish(self, *, refusals: int = 0) -> list[Mapping[str, Any]]:
-        """Give the results queue to the publisher until it is empty; its log.
-
-        CloudWatch refuses the first calls.
-        """
+    def publish(self) -> list[Mapping[str, Any]]:
+        """Give the results queue to the publisher until it is empty; its log."""
         log: list[Mapping[str, Any]] = []
         sqs, queue = self.client("sqs"), self._results_queue
         publisher = Publisher(
             s3=self.client("s3"),
-            cloudwatch=self._refusing_cloudwatch(refusals),
+            cloudwatch=self.client("cloudwatch"),
             bucket=self._environment("metrics_publisher")["RESULTS_BUCKET"],
         )
         while messages := sqs.receive_message(
@@ -199,19 +196,6 @@ class Cloud:
                     sqs.delete_message(QueueUrl=queue, ReceiptHandle=message["ReceiptHandle"])
         return log
 
-    def _refusing_cloudwatch(self, refusals: int) -> Any:
-        cloudwatch, left = self.client("cloudwatch"), [None] * refusals
-
-        def refuse(**_: Any) -> Any:
-            if not left:
-                return None
-            left.pop()
-            error = {"Error": {"Code": "AccessDenied", "Message": "not now"}}
-            return SimpleNamespace(status_code=403), error
-
-        cloudwatch.meta.events.register("before-call.cloudwatch.PutMetricData", refuse)
-        return cloudwatch
-
     def _environment(self, function: str) -> dict[str, str]:
         (found,) = (
             r["Properties"]
@@ -223,13 +207,12 @@ class Cloud:
 
     # What S3 and EventBridge do
 
-    def events(self, *, repeated: int = 1) -> int:
-        """Have EventBridge tell of every new object that a rule of the template lets through; how
-        many there were. Each is told `repeated` times, the last ones first."""
+    def events(self) -> int:
+        """Have EventBridge tell of every new object that a rule of the template lets through, the
+        last ones first; how many there were."""
         found = [event for event in self._object_events() if self._is_let_through(event)]
         for event in reversed(found):
-            for _ in range(repeated):
-                self.invoke_controller(event)
+            self.invoke_controller(event)
         return len(found)
 
     def _object_events(self) -> Iterator[dict[str, Any]]:

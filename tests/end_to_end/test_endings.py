@@ -1,6 +1,7 @@
-"""One scenario of a whole experiment for each way in which a run ends, or never begins.
+"""One scenario of a whole experiment for each way in which programs end a run, or never begin it.
 
-`make test` runs these; the others of this folder are in `make test-scenarios`.
+`make test` runs these; the others of this folder are in `make test-scenarios`. Ends that the
+controller alone brings about are in its own tests (tests/lambdas/capacity_controller).
 """
 
 import re
@@ -127,19 +128,6 @@ def test_stop_takes_the_node_away_and_resume_brings_it_back(
     assert cloud.desired_nodes == 1
 
 
-def test_a_heartbeat_sees_the_end_of_a_run_whose_event_was_lost(
-    env: Environment, first_run: FirstRun
-) -> None:
-    cloud = env.cloud
-    env.stage(first_run.contents)
-    env.put("results", runs_in(first_run))
-    cloud.heartbeat(after_minutes=2)
-    assert cloud.desired_nodes == 0
-    cloud.nodes_follow()
-    assert cloud.events(repeated=2) == 1
-    assert cloud.desired_nodes == 0
-
-
 def test_a_rerun_that_reaches_its_deadline_keeps_no_node(
     env: Environment, first_run: FirstRun, repeated_templates: Mapping[str, Template]
 ) -> None:
@@ -197,25 +185,6 @@ def test_a_server_that_ends_at_every_start(env: Environment, first_run: FirstRun
     assert all(words in told for words in ("server gave up", CRASHED, broken, "ended 3 times"))
 
 
-def test_a_first_compilation_that_hangs_and_nobody_says_so(
-    env: Environment, first_run: FirstRun
-) -> None:
-    """No wrapper gives up, and the Job waits: the controller's own limit ends it."""
-    env.stage(first_run.contents)
-    env.put("results", {f"runs/{env.job_name}-1/journal/1.json": b""})  # its run has begun
-    for wrapper in programs.wrappers(env):
-        wrapper.says("starting")
-    minutes = 0
-    while env.cloud.desired_nodes:
-        # Closer looks where its end is near.
-        passed = 20 if minutes < 120 else 2
-        minutes += passed
-        assert minutes < test_first_hour.COMPILATION_MINUTES
-        env.cloud.heartbeat(after_minutes=passed)
-    told = test_first_hour.check_ended(env, at_most_minutes=test_first_hour.COMPILATION_MINUTES)
-    assert "no server ready" in told
-
-
 def test_a_canary_that_fails_costs_nothing_until_a_later_try_is_well(
     env: Environment, first_run: FirstRun
 ) -> None:
@@ -232,14 +201,6 @@ def test_a_canary_that_fails_costs_nothing_until_a_later_try_is_well(
     env.put("checkpoints", staged)
     programs.reports_of_canaries(env)
     assert env.cloud.desired_nodes == 1
-
-
-def test_a_canary_that_is_silent_costs_nothing(env: Environment, first_run: FirstRun) -> None:
-    test_first_hour.put_checkpoints(env, first_run.contents["checkpoints"])
-    for _ in range(6):
-        env.cloud.heartbeat(after_minutes=2)
-    told = test_first_hour.check_nothing_paid(env)
-    assert all(words in told for words in ("canary is silent", "describe pods", *env.ports))
 
 
 def test_a_stager_that_gives_up_costs_nothing(env: Environment) -> None:
