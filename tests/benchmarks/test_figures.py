@@ -225,8 +225,7 @@ def test_a_plan_is_the_same_whenever_it_is_drawn() -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    ['{"gap": 1}', '{"chunk_tokens": [3, 2]}', '{"chunk_tokens": [0, 2]}', '{"jitter": 1}'],
+    "text", ['{"gap": 1}', '{"chunk_tokens": [3, 2]}', '{"chunk_tokens": [0, 2]}', '{"jitter": 1}']
 )
 def test_a_timeline_that_makes_no_sense_is_refused(text: str) -> None:
     with pytest.raises((TypeError, ValueError), match=r"need|unexpected"):

@@ -344,9 +344,7 @@ def first_run(
 
 @pytest.fixture
 def env(
-    experiment_path: Path,
-    templates: Mapping[str, Template],
-    tmp_path: Path,
+    experiment_path: Path, templates: Mapping[str, Template], tmp_path: Path
 ) -> Iterator[Environment]:
     """Yield an environment that is deployed in an account of its own, with nothing staged."""
     with new_environment(experiment_path, templates, tmp_path) as made:

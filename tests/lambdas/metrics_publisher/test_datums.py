@@ -62,10 +62,7 @@ EXPECTED: dict[str, tuple[str, ExpectedValue]] = {
         "Milliseconds",
         lambda r: None if r.end_to_end_latency_s is None else r.end_to_end_latency_s * 1000,
     ),
-    "RequestOutputThroughput": (
-        "Count/Second",
-        lambda r: r.request_output_throughput_token_per_s,
-    ),
+    "RequestOutputThroughput": ("Count/Second", lambda r: r.request_output_throughput_token_per_s),
     "InputTokens": ("Count", lambda r: r.number_input_tokens),
     "OutputTokens": ("Count", lambda r: r.number_output_tokens),
     "TokensPerStep": ("Count", lambda r: r.tokens_per_step),
