@@ -20,10 +20,10 @@ from draftworth.measuring.run_specification import EXIT_COMPLETE, EXIT_INTERRUPT
 from draftworth.records.codec import load_record
 from draftworth.records.results import RESULT_SUFFIX, BlockResult
 from tests.end_to_end import conftest
-from tests.end_to_end.cloud import Template
 from tests.end_to_end.conftest import DRAFT, TARGET, Environment, FirstRun
 from tests.end_to_end.programs import run_canaries
 from tests.pods.compiled_graphs.pods import eventually
+from tests.stacks.synthesis import Template
 
 pytestmark = [pytest.mark.synth, pytest.mark.emulator, pytest.mark.scenarios]
 
