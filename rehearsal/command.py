@@ -125,7 +125,7 @@ class _Rehearsal:
 
     def tell_answer(self, run: reading.Run) -> None:
         """Say the answer before the models read the outputs, which may take minutes."""
-        if run.result.status == "complete" and self._local_experiment() is not None:
+        if run.result.status == "complete":
             self.progress(headline(facts_of(run, {})))
             self.progress("the models read the outputs now: the report follows, in minutes at most")
 

@@ -169,7 +169,7 @@ def test_an_experiment_without_notes_gives_no_warning(
     commit = put("target", "revision", value="a" * 40)
     draft = put("variants", 1, "draft", "revision", value="b" * 40)
     admin = put("aws", "admin_principal_arns", value=["arn:aws:iam::123456789012:role/Admin"])
-    cidrs = put("aws", "public_access_cidrs", value=["192.0.2.1/32"])
+    cidrs = put("aws", "public_access_cidrs", value=["52.94.76.1/32"])
     bought = put("aws", "capacity", value={"kind": "on_demand"})
     price = put("aws", "price", "as_of", value=datetime.now(UTC).date())
     budget = put("aws", "budget_usd", value=1000.0)

@@ -66,9 +66,7 @@ ROOMS: dict[str, set[str]] = {
         "searching",
     },
     "estimate": {*_GROUND, "records", "experiment", "analysis", "report", "planning"},
-    "account": {
-        *(*_GROUND, "terminal", "records", "experiment", "serving", "planning"),
-    },
+    "account": {*(*_GROUND, "terminal", "records", "experiment", "serving", "planning")},
     "cli": {
         *(*_GROUND, "terminal", "records", "experiment", "analysis", "serving", "measuring"),
         "metrics",

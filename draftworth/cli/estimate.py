@@ -134,14 +134,14 @@ def _estimates(
     method = _method(experiment)
     card = findings.read_step_costs(arguments.card) if arguments.card else None
     target = _target(experiment, arguments.target, arguments.out)
-    given, own_card = _given_outputs(experiment, arguments.answers, method)
+    given, own_card = _given_outputs(experiment, arguments.answers, method or NGRAM)
     card = card or own_card
     prices = token_prices(experiment, card) if card else {}
     weights = {c.name: c.weight for c in experiment.spec.workload.classes}
     outputs.check_classes(weights, given.outputs)
     try:
-        ngram = _ngram(experiment, given, TargetTokenizer(target), weights)
-    except UserInputError as error:
+        ngram = _ngram(experiment, given, TargetTokenizer(target), weights, card)
+    except (UserInputError, ModuleNotFoundError) as error:
         if method is None:
             raise
         _progress(f"n-gram drafting is not estimated: {error}")
@@ -213,12 +213,16 @@ def _ngram(
     given: outputs.GivenOutputs,
     tokenizer: TargetTokenizer,
     weights: Mapping[str, float],
+    card: findings.StepCostCard | None,
 ) -> forecast.DraftEstimate:
-    """Return the estimate of n-gram drafting with the lookup lengths that yield most."""
+    """Return the estimate of n-gram drafting with the lookup lengths that yield most.
+
+    card: step costs, of which those at its first load are taken; None: the published range.
+    """
     thinking = experiment.spec.workload.enable_thinking
     tried = (looked_up(given.outputs, tokenizer, n, enable_thinking=thinking) for n in LOOKUPS)
     best = max(tried, key=lambda o: tokens_per_step(o, weights, checked=LOOKUP_WINDOW))
-    (costs,) = _step_costs(None, NGRAM)
+    costs, *_ = _step_costs(card if _has(card, NGRAM) else None, NGRAM)
     found = forecast.estimate_of(
         experiment.spec.target.given,
         NGRAM,
@@ -234,6 +238,11 @@ def _ngram(
         predictions=tuple(compare_ngram(experiment, given, tokenizer)),
         settling=() if NGRAM in experiment.spec.release_facts.methods else (_not_served(),),
     )
+
+
+def _has(card: findings.StepCostCard | None, method: str) -> bool:
+    known = card.serving.decoding.values() if card and card.serving else ()
+    return any(decoding.method == method for decoding in known)
 
 
 def _not_served() -> str:

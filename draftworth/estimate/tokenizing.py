@@ -4,22 +4,26 @@ A chat template is rendered in Jinja's sandbox, with the settings and names that
 to templates (transformers, `utils/chat_template_utils.py`).
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from jinja2 import Template, TemplateError
 from jinja2.ext import loopcontrols
 from jinja2.sandbox import ImmutableSandboxedEnvironment
-from tokenizers import Tokenizer
 
 from draftworth.errors import UserInputError
 from draftworth.records.readings import Output
 from draftworth.untrusted import one_line
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 TOKENIZER_FILE = "tokenizer.json"
 _TEMPLATE_FILE = "chat_template.jinja"
@@ -67,6 +71,9 @@ class TargetTokenizer:
 
     @cached_property
     def _tokenizer(self) -> Tokenizer:
+        # Imported here, because not everybody who reads readings has installed it.
+        from tokenizers import Tokenizer
+
         path = self.folder / TOKENIZER_FILE
         try:
             return Tokenizer.from_file(str(path))

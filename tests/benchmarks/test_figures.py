@@ -6,7 +6,7 @@ takes part in it.
 
 import itertools
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -15,7 +15,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from benchmarks.ground_truth.timeline import (
-    DONE,
     Chunk,
     Plan,
     TimelineSpec,
@@ -93,6 +92,7 @@ def expected(plan: Plan, usage: Usage) -> Expected:
 
 @given(plans(), st.sampled_from(MODES))
 def test_figures_are_those_of_the_timeline(plan: Plan, usage: Usage) -> None:
+    """Neither a role-only first chunk nor reasoning has a part in what is expected."""
     timeline, figures = measured(plan, usage)
 
     for name, value in vars(expected(plan, usage)).items():
@@ -104,26 +104,6 @@ def test_figures_are_those_of_the_timeline(plan: Plan, usage: Usage) -> None:
     assert timeline.chunk_times_ns == [SENT_NS + chunk.offset_ns for chunk in plan.chunks]
     if usage == "every_chunk":
         assert timeline.chunk_tokens == [chunk.tokens for chunk in plan.chunks]
-
-
-@given(plans(), st.sampled_from(MODES))
-def test_a_role_only_first_chunk_moves_no_figure(plan: Plan, usage: Usage) -> None:
-    _, without = measured(replace(plan, role_chunk=False), usage)
-    _, with_role = measured(replace(plan, role_chunk=True), usage)
-
-    # llmperf's figure counts every event, which is what is wrong with it.
-    for figures in (with_role, without):
-        del figures["llmperf_inter_token_latency_s"]
-    assert with_role == without
-
-
-@given(plans())
-def test_reasoning_moves_no_figure(plan: Plan) -> None:
-    as_content = Plan(
-        chunks=tuple(replace(chunk, reasoning=False) for chunk in plan.chunks),
-        role_chunk=plan.role_chunk,
-    )
-    assert measured(plan, "every_chunk")[1] == measured(as_content, "every_chunk")[1]
 
 
 LINE_ENDS = (b"\n", b"\r\n", b"\r")
@@ -225,15 +205,8 @@ def test_a_plan_is_the_same_whenever_it_is_drawn() -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    ['{"gap": 1}', '{"chunk_tokens": [3, 2]}', '{"chunk_tokens": [0, 2]}', '{"jitter": 1}'],
+    "text", ['{"gap": 1}', '{"chunk_tokens": [3, 2]}', '{"chunk_tokens": [0, 2]}', '{"jitter": 1}']
 )
 def test_a_timeline_that_makes_no_sense_is_refused(text: str) -> None:
     with pytest.raises((TypeError, ValueError), match=r"need|unexpected"):
         TimelineSpec.from_json(text)
-
-
-def test_done_ends_every_stream() -> None:
-    for usage in MODES:
-        *_, last = events_of(plan_of(TimelineSpec(), 0), api="completion", usage=usage)
-        assert last.data == DONE

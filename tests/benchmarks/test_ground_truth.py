@@ -15,8 +15,8 @@ from benchmarks.ground_truth.server import RequestTruth
 from benchmarks.ground_truth.timeline import TimelineSpec, plan_of
 from benchmarks.peers import PEERS, UnavailableError, environment_of
 from draftworth.measuring.client import Client, Measured
-from draftworth.measuring.run_specification import RequestShape
 from draftworth.records.prompts import Prompt
+from tests.draftworth.measuring.specifications import shape
 from tests.support.present import present
 from tests.support.waiting import HANGS_AFTER_SECONDS
 
@@ -26,15 +26,7 @@ from tests.support.waiting import HANGS_AFTER_SECONDS
 TOLERANCE_S = 0.005
 TRIES = 6
 
-SHAPE = RequestShape(
-    model="ground-truth",
-    output_tokens=24,
-    fixed_output_length=True,
-    temperature=0.0,
-    seed=3,
-    enable_thinking=False,
-    timeout_seconds=10.0,
-)
+SHAPE = shape(output_tokens=24, timeout_seconds=10.0)
 SHORT = TimelineSpec(output_tokens=24, ttft_seconds=0.05, gap_seconds=0.008)
 SPECS = [
     pytest.param(SHORT, id="a token a chunk"),

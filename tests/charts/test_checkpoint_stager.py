@@ -182,10 +182,7 @@ def test_the_hub_token_is_in_no_object_and_its_secret_is_named_to_the_stagers_al
 
 @pytest.mark.parametrize(
     "experiment",
-    [
-        with_aws(hub_token_secret="another"),
-        changed(resolved(), rerun=2),
-    ],
+    [with_aws(hub_token_secret="another"), changed(resolved(), rerun=2)],
     ids=["another secret", "the same once more"],
 )
 def test_what_lets_a_failed_job_try_again_changes_its_name(experiment: ResolvedNeuron) -> None:

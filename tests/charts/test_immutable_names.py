@@ -140,13 +140,7 @@ def test_another_zlib_makes_other_bytes_of_the_same_programs_and_replaces_no_pod
     assert not changed.get("immutable"), "Kubernetes would refuse the other bytes"
 
 
-NETWORK_POLICIES = {
-    "default-deny",
-    "stager",
-    "canary",
-    "serving",
-    "load-generator",
-}
+NETWORK_POLICIES = {"default-deny", "stager", "canary", "serving", "load-generator"}
 
 
 def all_names(charts: Mapping[str, list[rendering.Object]]) -> list[tuple[str, str]]:

@@ -228,10 +228,7 @@ def test_the_deadline_starts_when_a_server_has_its_devices(name: str) -> None:
             lambda job: job["template"]["spec"].pop("activeDeadlineSeconds"),
             "a pod that hangs is never replaced",
         ),
-        (
-            lambda job: job["template"]["spec"]["containers"][0]["args"].clear(),
-            "no deadline",
-        ),
+        (lambda job: job["template"]["spec"]["containers"][0]["args"].clear(), "no deadline"),
         (lambda job: job.update(suspend=True), "suspended, which an apply would do again"),
         (lambda job: _terms(job).clear(), "waits for nothing"),
         (

@@ -27,9 +27,9 @@ from tests.cluster.control_plane import ControlPlane
 from tests.cluster.living import living
 from tests.cluster.sandbox import PodNetwork
 from tests.cluster.world import TURN_SECONDS, World, new_world
-from tests.end_to_end.cloud import Template
 from tests.end_to_end.conftest import COMMITS, DRAFT, TARGET, synthesis_of
 from tests.pods.compiled_graphs.pods import eventually
+from tests.stacks.synthesis import Template
 from tests.support.neuron import compiled
 
 pytestmark = [pytest.mark.synth, pytest.mark.emulator]

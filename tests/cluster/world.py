@@ -26,10 +26,10 @@ from tests.cluster.nodes import NodeKind, Nodes, node_kinds, nodes_of
 from tests.cluster.sandbox import HOST, Mount, PodNetwork
 from tests.cluster.stand_in_kubelet import Image, StandInKubelet, working
 from tests.cluster.volumes import Volumes
-from tests.end_to_end.cloud import Cloud, Template
+from tests.end_to_end.cloud import Cloud
 from tests.end_to_end.conftest import COMMITS, repository, write_vllm
 from tests.lambdas.capacity_controller.conftest import CloudFormation
-from tests.stacks.synthesis import of_type
+from tests.stacks.synthesis import Template, of_type
 from tests.support.emulator import emulated_account, one_signing_key
 from tests.support.local_hub import LocalHub, local_hub
 from tests.support.neuron import compiled, put_node

@@ -26,6 +26,7 @@ from lambdas.capacity_controller.state import load_settings
 from lambdas.metrics_publisher.handler import handle_batch
 from lambdas.metrics_publisher.publisher import Publisher
 from tests.lambdas.capacity_controller.conftest import CloudFormation
+from tests.stacks.synthesis import Resource, Template, of_type, only
 from tests.support.event_patterns import matches
 
 ACCOUNT = "123456789012"
@@ -38,9 +39,6 @@ DEPLOYED = frozenset(
         "AWS::SQS::Queue",
     }
 )
-
-Template = Mapping[str, Any]
-Resource = Mapping[str, Any]
 
 
 @dataclass(kw_only=True)
@@ -116,11 +114,7 @@ class Cloud:
         self.client("cloudformation").delete_stack(StackName=self.names.stack)
 
     def _request(self, kind: str) -> None:
-        (deployment,) = (
-            r
-            for r in self.templates["benchmark"]["Resources"].values()
-            if r["Type"] == "Custom::DraftworthDeployment"
-        )
+        deployment = only(self.templates["benchmark"], "Custom::DraftworthDeployment")
         answered = len(self.cloudformation.answers)
         self.invoke_controller(
             {
@@ -166,23 +160,16 @@ class Cloud:
 
     def heartbeat(self, *, after_minutes: float = 0.0) -> None:
         self.now_unix_s += 60 * after_minutes
-        (schedule,) = (
-            r["Properties"]
-            for r in self.templates["benchmark"]["Resources"].values()
-            if r["Type"] == "AWS::Scheduler::Schedule"
-        )
-        self.invoke_controller(json.loads(schedule["Target"]["Input"]))
+        schedule = only(self.templates["benchmark"], "AWS::Scheduler::Schedule")
+        self.invoke_controller(json.loads(schedule["Properties"]["Target"]["Input"]))
 
-    def publish(self, *, refusals: int = 0) -> list[Mapping[str, Any]]:
-        """Give the results queue to the publisher until it is empty; its log.
-
-        CloudWatch refuses the first calls.
-        """
+    def publish(self) -> list[Mapping[str, Any]]:
+        """Give the results queue to the publisher until it is empty; its log."""
         log: list[Mapping[str, Any]] = []
         sqs, queue = self.client("sqs"), self._results_queue
         publisher = Publisher(
             s3=self.client("s3"),
-            cloudwatch=self._refusing_cloudwatch(refusals),
+            cloudwatch=self.client("cloudwatch"),
             bucket=self._environment("metrics_publisher")["RESULTS_BUCKET"],
         )
         while messages := sqs.receive_message(
@@ -199,37 +186,20 @@ class Cloud:
                     sqs.delete_message(QueueUrl=queue, ReceiptHandle=message["ReceiptHandle"])
         return log
 
-    def _refusing_cloudwatch(self, refusals: int) -> Any:
-        cloudwatch, left = self.client("cloudwatch"), [None] * refusals
-
-        def refuse(**_: Any) -> Any:
-            if not left:
-                return None
-            left.pop()
-            error = {"Error": {"Code": "AccessDenied", "Message": "not now"}}
-            return SimpleNamespace(status_code=403), error
-
-        cloudwatch.meta.events.register("before-call.cloudwatch.PutMetricData", refuse)
-        return cloudwatch
-
     def _environment(self, function: str) -> dict[str, str]:
-        (found,) = (
-            r["Properties"]
-            for r in self.templates["benchmark"]["Resources"].values()
-            if r["Type"] == "AWS::Lambda::Function" and function in str(r["Properties"]["Handler"])
-        )
+        functions = of_type(self.templates["benchmark"], "AWS::Lambda::Function").values()
+        (found,) = (f["Properties"] for f in functions if function in f["Properties"]["Handler"])
         variables: dict[str, str] = self.resolved("benchmark", found["Environment"]["Variables"])
         return variables
 
     # What S3 and EventBridge do
 
-    def events(self, *, repeated: int = 1) -> int:
-        """Have EventBridge tell of every new object that a rule of the template lets through; how
-        many there were. Each is told `repeated` times, the last ones first."""
+    def events(self) -> int:
+        """Have EventBridge tell of every new object that a rule of the template lets through, the
+        last ones first; how many there were."""
         found = [event for event in self._object_events() if self._is_let_through(event)]
         for event in reversed(found):
-            for _ in range(repeated):
-                self.invoke_controller(event)
+            self.invoke_controller(event)
         return len(found)
 
     def _object_events(self) -> Iterator[dict[str, Any]]:
@@ -246,12 +216,9 @@ class Cloud:
                     }
 
     def _is_let_through(self, event: Mapping[str, Any]) -> bool:
-        rules = (
-            r["Properties"]["EventPattern"]
-            for r in self.templates["benchmark"]["Resources"].values()
-            if r["Type"] == "AWS::Events::Rule"
-        )
-        return any(matches(self.resolved("benchmark", rule), event) for rule in rules)
+        rules = of_type(self.templates["benchmark"], "AWS::Events::Rule").values()
+        patterns = (self.resolved("benchmark", r["Properties"]["EventPattern"]) for r in rules)
+        return any(matches(pattern, event) for pattern in patterns)
 
     @property
     def bucket(self) -> SimpleNamespace:
@@ -306,12 +273,10 @@ class Cloud:
 
     @property
     def objects(self) -> list[dict[str, Any]]:
-        return [
-            made
-            for resource in self.templates["benchmark"]["Resources"].values()
-            if resource["Type"] == "Custom::AWSCDK-EKS-KubernetesResource"
-            for made in json.loads(self.resolved("benchmark", resource["Properties"]["Manifest"]))
-        ]
+        kind = "Custom::AWSCDK-EKS-KubernetesResource"
+        manifests = of_type(self.templates["benchmark"], kind).values()
+        texts = (self.resolved("benchmark", m["Properties"]["Manifest"]) for m in manifests)
+        return [made for text in texts for made in json.loads(text)]
 
     @property
     def desired_nodes(self) -> int:
@@ -451,8 +416,7 @@ class Cloud:
         return self.physical(part, logical)
 
     def _of_type(self, part: str, kind: str) -> list[str]:
-        resources = self.templates[part]["Resources"]
-        return [k for k, r in resources.items() if r["Type"] == kind]
+        return list(of_type(self.templates[part], kind))
 
     def resolved(self, part: str, value: Any) -> Any:
         """A template's value as CloudFormation would resolve it; names for what is not made."""

@@ -28,13 +28,13 @@ from draftworth.records.reading import parse_s3_url
 from stacks.application import build_application
 from tests.conftest import ROOT
 from tests.draftworth.account.stubs import EmulatedClient
-from tests.end_to_end.cloud import Cloud, Template
+from tests.end_to_end.cloud import Cloud
 from tests.end_to_end.pods import Cluster, Object, Pod, Process
 from tests.end_to_end.programs import reports_of_canaries
 from tests.lambdas.capacity_controller.conftest import CloudFormation
 from tests.pods.compiled_graphs import stand_in_trouble
 from tests.pods.compiled_graphs.pods import eventually, free_port
-from tests.stacks.synthesis import cdk_context, parts_of
+from tests.stacks.synthesis import Template, cdk_context, parts_of
 from tests.support.emulator import emulated_account, one_signing_key
 from tests.support.experiments import shipped
 from tests.support.local_hub import LocalHub, Repo, local_hub
@@ -174,7 +174,8 @@ class Environment:
 
     def measurer(self, number: int = 1) -> Pod:
         (job,) = self._jobs("llmperf")
-        return self.cluster.pod(job, number, self.upload_run_spec(job))
+        module = {"pods.measuring": "tests.end_to_end.measuring_job"}
+        return self.cluster.pod(job, number, {**self.upload_run_spec(job), **module})
 
     def upload_run_spec(self, job: Object) -> Mapping[str, str]:
         """Upload the run specification where the Job reads it, with server URLs on this machine.
@@ -331,7 +332,6 @@ def new_environment(
 class FirstRun:
     run_id: str
     contents: Contents
-    said: Mapping[str, str]
 
 
 @pytest.fixture(scope="session")
@@ -349,15 +349,13 @@ def first_run(
         assert env.cloud.desired_nodes == 1
         env.serve()
         env.wait_for("artifacts", "_ARTIFACTS.json", len(env.ports))
-        said = {variant: env.said(variant) for variant in env.ports}
-        return FirstRun(run_id=env.measure(), contents=env.contents(), said=said)
+        assert all(env.said(variant).startswith("compiled ") for variant in env.ports)
+        return FirstRun(run_id=env.measure(), contents=env.contents())
 
 
 @pytest.fixture
 def env(
-    experiment_path: Path,
-    templates: Mapping[str, Template],
-    tmp_path: Path,
+    experiment_path: Path, templates: Mapping[str, Template], tmp_path: Path
 ) -> Iterator[Environment]:
     """Yield an environment that is deployed in an account of its own, with nothing staged."""
     with new_environment(experiment_path, templates, tmp_path) as made:

@@ -1,6 +1,7 @@
-"""One scenario of a whole experiment for each way in which a run ends, or never begins.
+"""One scenario of a whole experiment for each way in which programs end a run, or never begin it.
 
-`make test` runs these; the others of this folder are in `make test-scenarios`.
+`make test` runs these; the others of this folder are in `make test-scenarios`. Ends that the
+controller alone brings about are in its own tests (tests/lambdas/capacity_controller).
 """
 
 import re
@@ -11,7 +12,7 @@ from collections.abc import Mapping
 import pytest
 
 from draftworth.account import delete_assets, stop
-from draftworth.errors import DraftworthError
+from draftworth.errors import DraftworthError, UserInputError
 from draftworth.measuring.run_specification import EXIT_INTERRUPTED
 from draftworth.metrics.definitions import NAMESPACE
 from draftworth.records.findings import VERDICT_FILE
@@ -20,8 +21,8 @@ from pods.canary.program import EXIT_FAILED as CANARY_FAILED
 from pods.canary.program import EXIT_OK as CANARY_WELL
 from pods.compiled_graphs.start import MAX_STARTS
 from tests.end_to_end import programs, test_first_hour
-from tests.end_to_end.cloud import Template
-from tests.end_to_end.conftest import DEADLINE_MINUTES, DRAFT, Environment, FirstRun
+from tests.end_to_end.conftest import DEADLINE_MINUTES, DRAFT, TARGET, Environment, FirstRun
+from tests.stacks.synthesis import Template
 
 pytestmark = [pytest.mark.synth, pytest.mark.emulator]
 
@@ -127,19 +128,6 @@ def test_stop_takes_the_node_away_and_resume_brings_it_back(
     assert cloud.desired_nodes == 1
 
 
-def test_a_heartbeat_sees_the_end_of_a_run_whose_event_was_lost(
-    env: Environment, first_run: FirstRun
-) -> None:
-    cloud = env.cloud
-    env.stage(first_run.contents)
-    env.put("results", runs_in(first_run))
-    cloud.heartbeat(after_minutes=2)
-    assert cloud.desired_nodes == 0
-    cloud.nodes_follow()
-    assert cloud.events(repeated=2) == 1
-    assert cloud.desired_nodes == 0
-
-
 def test_a_rerun_that_reaches_its_deadline_keeps_no_node(
     env: Environment, first_run: FirstRun, repeated_templates: Mapping[str, Template]
 ) -> None:
@@ -197,25 +185,6 @@ def test_a_server_that_ends_at_every_start(env: Environment, first_run: FirstRun
     assert all(words in told for words in ("server gave up", CRASHED, broken, "ended 3 times"))
 
 
-def test_a_first_compilation_that_hangs_and_nobody_says_so(
-    env: Environment, first_run: FirstRun
-) -> None:
-    """No wrapper gives up, and the Job waits: the controller's own limit ends it."""
-    env.stage(first_run.contents)
-    env.put("results", {f"runs/{env.job_name}-1/journal/1.json": b""})  # its run has begun
-    for wrapper in programs.wrappers(env):
-        wrapper.says("starting")
-    minutes = 0
-    while env.cloud.desired_nodes:
-        # Closer looks where its end is near.
-        passed = 20 if minutes < 120 else 2
-        minutes += passed
-        assert minutes < test_first_hour.COMPILATION_MINUTES
-        env.cloud.heartbeat(after_minutes=passed)
-    told = test_first_hour.check_ended(env, at_most_minutes=test_first_hour.COMPILATION_MINUTES)
-    assert "no server ready" in told
-
-
 def test_a_canary_that_fails_costs_nothing_until_a_later_try_is_well(
     env: Environment, first_run: FirstRun
 ) -> None:
@@ -232,3 +201,12 @@ def test_a_canary_that_fails_costs_nothing_until_a_later_try_is_well(
     env.put("checkpoints", staged)
     programs.reports_of_canaries(env)
     assert env.cloud.desired_nodes == 1
+
+
+def test_a_stager_that_gives_up_costs_nothing(env: Environment) -> None:
+    env.hub.repos[TARGET].gated = True
+    assert env.stagers()[0].run("checkpoint-stager") == UserInputError.exit_code
+    env.cloud.notifications()
+    assert "no token was given" in programs.hear_of_stager(env, TARGET).reason
+    told = test_first_hour.check_nothing_paid(env)
+    assert all(words in told for words in ("staging failed", TARGET, "no token was given"))

@@ -7,11 +7,9 @@ something take it from one undisturbed run (`first_run`).
 import json
 import re
 import signal
-import threading
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -19,18 +17,16 @@ import pytest
 from draftworth.account import artifacts
 from draftworth.cli import main
 from draftworth.measuring.run_specification import EXIT_COMPLETE, EXIT_INTERRUPTED
-from draftworth.metrics.definitions import NAMESPACE, TTFT
 from draftworth.records.codec import load_record
 from draftworth.records.results import RESULT_SUFFIX, BlockResult
 from tests.end_to_end import conftest
-from tests.end_to_end.cloud import Template
 from tests.end_to_end.conftest import DRAFT, TARGET, Environment, FirstRun
 from tests.end_to_end.programs import run_canaries
 from tests.pods.compiled_graphs.pods import eventually
+from tests.stacks.synthesis import Template
 
 pytestmark = [pytest.mark.synth, pytest.mark.emulator, pytest.mark.scenarios]
 
-DRAFTED = "qwen3-1.7b-k7"
 LONG_BLOCKS = 2 * 2 * 4  # cases, variants, rounds
 
 
@@ -57,12 +53,6 @@ def test_the_node_comes_up_when_models_are_staged_and_canaries_are_well(
     assert cloud.desired_nodes == 1
     cloud.nodes_follow()
     assert cloud.instances == 1
-
-
-def test_servers_without_graphs_compile_and_upload_them(first_run: FirstRun) -> None:
-    assert all(said.startswith("compiled ") for said in first_run.said.values())
-    manifests = [k for k in first_run.contents["artifacts"] if k.endswith("_ARTIFACTS.json")]
-    assert len(manifests) == len(first_run.said)
 
 
 def test_the_report_of_the_run_in_s3_has_a_verdict(
@@ -131,39 +121,6 @@ def test_another_deploy_has_a_results_bucket_of_its_own_and_both_stay(
 # What goes wrong
 
 
-def test_staging_goes_on_after_it_was_killed_within_a_file(env: Environment) -> None:
-    target, draft = env.stagers()
-    env.hub.trouble.held["model.safetensors"] = threading.Event()
-    process = env.start(target, "checkpoint-stager")
-    eventually(lambda: env.hub.downloads("model.safetensors") == 1)
-    process.signal(signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL
-    env.hub.trouble.held.pop("model.safetensors").set()
-    assert draft.run("checkpoint-stager") == 0
-    assert env.keys("checkpoints", "_READY.json") == ["Qwen/Qwen3-1.7B/main/_READY.json"]
-    env.cloud.events()
-    assert env.cloud.desired_nodes == 0
-    assert target.run("checkpoint-stager") == 0
-    run_canaries(env)
-    assert env.cloud.desired_nodes == 1
-
-
-def test_an_uploader_killed_before_the_server_is_healthy_uploads_all_later(
-    env: Environment, first_run: FirstRun
-) -> None:
-    env.stage(first_run.contents)
-    pod = env.server(DRAFTED)
-    env.start(pod, "vllm", SAID=str(pod.folder / "said"), SECONDS_A_FILE="0.3")
-    first = env.start(pod, "graph-uploader")
-    first.signal(signal.SIGKILL)
-    first.wait()
-    assert env.keys("artifacts") == []
-    env.start(pod, "graph-uploader")
-    env.wait_for("artifacts", "_ARTIFACTS.json")
-    (manifest,) = env.keys("artifacts", "_ARTIFACTS.json")
-    assert manifest in first_run.contents["artifacts"]
-
-
 @pytest.fixture
 def long(tmp_path: Path) -> Iterator[Environment]:
     """The same with four rounds, which do not end while a slow machine looks for the first."""
@@ -202,26 +159,3 @@ def test_a_run_that_loses_its_pod_and_its_servers_has_every_block_once(
     assert not any(r.failed for b in blocks(env) for r in b.requests)
     (run,) = (json.loads(env.get("results", key)) for key in env.keys("results", "/run.json"))
     assert (run["status"], bool(run["interruptions"])) == ("complete", True)
-
-
-def test_metrics_are_counted_once_although_cloudwatch_refuses_at_first(
-    env: Environment, first_run: FirstRun
-) -> None:
-    env.put("results", first_run.contents["results"])
-    log = env.cloud.publish(refusals=3)
-    assert any(entry["event"] != "published" for entry in log)
-    samples = 0.0
-    for variant in env.ports:
-        names = {"Experiment": "qwen3-32b", "Variant": variant}
-        dimensions = {**names, "PromptClass": "structured", "Load": "c2"}
-        told = env.cloud.client("cloudwatch").get_metric_statistics(
-            Namespace=NAMESPACE,
-            MetricName=TTFT.name,
-            Dimensions=[{"Name": k, "Value": v} for k, v in dimensions.items()],
-            StartTime=datetime(2020, 1, 1, tzinfo=UTC),
-            EndTime=datetime(2100, 1, 1, tzinfo=UTC),
-            Period=60,
-            Statistics=["SampleCount"],
-        )
-        samples += sum(point["SampleCount"] for point in told["Datapoints"])
-    assert samples == sum(r.counts for b in blocks(env) for r in b.requests) > 0

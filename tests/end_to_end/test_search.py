@@ -109,12 +109,9 @@ def slots(env: conftest.Environment, tmp_path: Path) -> Iterator[Slots]:
 
 
 def measure(env: conftest.Environment, slots: Slots, number: int) -> Process:
-    pod = env.measurer(number)
-    module = {"pods.measuring": "tests.end_to_end.llmperf_with_kubernetes"}
-    pod.replaced = {**pod.replaced, **module}
     at = urlsplit(slots.url)
     return env.start(
-        pod,
+        env.measurer(number),
         "llmperf",
         KUBERNETES_SERVICE_HOST=str(at.hostname),
         KUBERNETES_SERVICE_PORT=str(at.port),

@@ -121,9 +121,7 @@ def test_accelerator_nodes_go_before_the_group_of_their_efa_interfaces(name: str
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_deletes_from_the_cluster_keeps_its_rights_until_the_last(
-    name: str,
-) -> None:
+def test_what_deletes_from_the_cluster_keeps_its_rights_until_the_last(name: str) -> None:
     """Without its access entry, role or log group CDK's kubectl could no longer delete: CDK's
     handler only logs that (`delete error`), and CloudFormation goes on as if it had."""
     provider = (
@@ -141,9 +139,7 @@ def test_what_deletes_from_the_cluster_keeps_its_rights_until_the_last(
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_functions_that_hold_the_clusters_security_group_go_before_it(
-    name: str,
-) -> None:
+def test_functions_that_hold_the_clusters_security_group_go_before_it(name: str) -> None:
     """CloudFormation waits for the interfaces of a function that it deletes (coverage roadmap,
     issue 392: 25 to 40 minutes). While it does, the cluster must still be there: EKS tries to
     delete the cluster's security group once, and one that is held stays, and holds the VPC."""
@@ -203,9 +199,7 @@ def test_log_groups_go_after_what_writes_them(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_buckets_are_emptied_before_they_and_their_policies_go(
-    name: str,
-) -> None:
+def test_buckets_are_emptied_before_they_and_their_policies_go(name: str) -> None:
     storage = templates_of(name)["storage"]
     for logical_id, resource in of_type(storage, "Custom::S3AutoDeleteObjects").items():
         bucket = resource["Properties"]["BucketName"]["Ref"]

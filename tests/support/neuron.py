@@ -50,6 +50,15 @@ def compiled(name: str) -> bytes:
         pytest.skip("no C compiler `cc` here, and the stand-in is a shared library")
     with TemporaryDirectory() as folder:
         library = Path(folder, "library.so")
-        command = ["cc", "-shared", "-fPIC", "-Wall", "-Werror", "-o", library, _SOURCES / name]
+        command = [
+            "cc",
+            "-shared",
+            "-fPIC",
+            "-Wall",
+            "-Werror",
+            "-o",
+            str(library),
+            str(_SOURCES / name),
+        ]
         subprocess.run([*command, "-ldl"], check=True)
         return library.read_bytes()

@@ -7,34 +7,9 @@ from pathlib import Path
 import pytest
 
 from charts.winner import find_graphs
-from draftworth.records.artifacts import ArtifactManifest, manifest_key
-from draftworth.records.checkpoints import StoredFile
-from draftworth.records.codec import dump_record
+from tests.pods.compiled_graphs.pods import KEY, put_graphs
 
-KEY = "0123456789abcdef01234567"
-
-
-def bucket(folder: Path) -> Path:
-    """A bucket as the uploader leaves it, with one graph of two files."""
-    files = {"model.pt": b"graph", "nested/weights.bin": b"weights"}
-    for name, data in files.items():
-        path = folder / KEY / "upload-1" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
-    manifest = ArtifactManifest(
-        key=KEY,
-        inputs={},
-        checkpoints={},
-        folder=f"{KEY}/upload-1",
-        files=tuple(
-            StoredFile(path=name, size_bytes=len(data), sha256="0" * 64)
-            for name, data in files.items()
-        ),
-        compile_seconds=1.0,
-        uploaded_at_unix_s=1.0,
-    )
-    (folder / manifest_key(KEY)).write_bytes(dump_record(manifest))
-    return folder
+FILES = {"model.pt": b"graph", "nested/weights.bin": b"weights"}
 
 
 def run(artifacts: Path, target: Path, way: str) -> subprocess.CompletedProcess[str]:
@@ -48,7 +23,8 @@ def run(artifacts: Path, target: Path, way: str) -> subprocess.CompletedProcess[
 def test_the_engine_finds_the_graphs_that_the_manifest_names_also_at_a_second_start(
     tmp_path: Path, way: str
 ) -> None:
-    artifacts, target = bucket(tmp_path / "artifacts"), tmp_path / "scratch/graphs"
+    artifacts, target = tmp_path / "artifacts", tmp_path / "scratch/graphs"
+    put_graphs(artifacts, FILES)
     for _ in range(2):
         done = run(artifacts, target, way)
         assert done.returncode == 0, done.stderr
@@ -68,8 +44,9 @@ def test_a_bucket_without_the_key_ends_the_start_with_what_to_do(tmp_path: Path)
 
 @pytest.mark.parametrize("damage", ["missing", "short"])
 def test_graphs_that_are_not_whole_are_not_served(tmp_path: Path, damage: str) -> None:
-    artifacts = bucket(tmp_path / "artifacts")
-    file = artifacts / KEY / "upload-1/nested/weights.bin"
+    artifacts = tmp_path / "artifacts"
+    folder = put_graphs(artifacts, FILES).folder
+    file = artifacts / folder / "nested/weights.bin"
     file.unlink() if damage == "missing" else file.write_bytes(b"w")
     done = run(artifacts, tmp_path / "graphs", "copy")
     assert done.returncode == 1

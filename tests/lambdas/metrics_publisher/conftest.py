@@ -102,10 +102,7 @@ class Aws:
     def handle(self, event: dict[str, Any], *, seconds: float = 60.0) -> BatchResponse:
         context = SimpleNamespace(get_remaining_time_in_millis=lambda: int(seconds * 1000))
         return handle_batch(
-            event,
-            context,
-            publisher=self.publisher,
-            log=lambda entry: self.log.append(dict(entry)),
+            event, context, publisher=self.publisher, log=lambda entry: self.log.append(dict(entry))
         )
 
     def messages(self, url: str) -> list[Any]:

@@ -62,10 +62,7 @@ EXPECTED: dict[str, tuple[str, ExpectedValue]] = {
         "Milliseconds",
         lambda r: None if r.end_to_end_latency_s is None else r.end_to_end_latency_s * 1000,
     ),
-    "RequestOutputThroughput": (
-        "Count/Second",
-        lambda r: r.request_output_throughput_token_per_s,
-    ),
+    "RequestOutputThroughput": ("Count/Second", lambda r: r.request_output_throughput_token_per_s),
     "InputTokens": ("Count", lambda r: r.number_input_tokens),
     "OutputTokens": ("Count", lambda r: r.number_output_tokens),
     "TokensPerStep": ("Count", lambda r: r.tokens_per_step),
@@ -154,20 +151,6 @@ def test_equal_values_are_stored_once_with_their_count() -> None:
     (call,) = plan_block(make_block(requests=requests)).calls
     (ttft,) = [datum for datum in call if datum["MetricName"] == "TTFT"]
     assert (ttft["Values"], ttft["Counts"]) == ([100.0, 200.0], [2.0, 1.0])
-
-
-def test_excluded_requests_are_no_errors_and_in_no_figure_but_the_throughput() -> None:
-    """The server was busy with them, whenever the client read their ends."""
-    requests = (make_record(excluded="run-queue wait 0.6 s"),)
-    plan = plan_block(make_block(requests=requests, speculation=None))
-    assert {name for name, _ in stored_values(plan)} == {"Errors", "OutputThroughput"}
-    assert values_of_metric(plan, "Errors") == {minute(0): [0.0]}
-
-
-def test_a_minute_without_errors_still_has_a_point() -> None:
-    requests = (make_failed_record(0), make_record(1), make_record(45))
-    plan = plan_block(make_block(requests=requests))
-    assert values_of_metric(plan, "Errors") == {minute(0): [0.0, 1.0], minute(1): [0.0]}
 
 
 @pytest.mark.parametrize(

@@ -77,10 +77,7 @@ class Place:
         return subprocess.Popen(
             [sys.executable, "-m", "pods.canary", *self._arguments(*more)],
             cwd=self.root / "app",
-            env={
-                **{k: v for k, v in os.environ.items() if k != "PYTHONPATH"},
-                **self._environment,
-            },
+            env={**{k: v for k, v in os.environ.items() if k != "PYTHONPATH"}, **self._environment},
             stderr=subprocess.PIPE,
             text=True,
         )

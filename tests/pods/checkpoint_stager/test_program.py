@@ -244,7 +244,7 @@ def test_settings_of_the_hubs_client_are_ones_that_it_reads() -> None:
 def test_tests_and_image_use_the_same_version_of_the_hubs_client() -> None:
     pins = [
         line.split()[0]
-        for file in (ROOT / "pods/measuring/requirements.txt", ROOT / "requirements/dev.txt")
+        for file in (ROOT / "pods/measuring/requirements.txt", ROOT / "requirements/rehearsal.txt")
         for line in file.read_text().splitlines()
         if line.startswith("huggingface_hub==")
     ]

@@ -120,18 +120,14 @@ def test_a_branch_that_moved_is_resumed_at_the_commit_it_began_with(bench: Bench
     assert bench.objects()["config.json"] == model_files()["config.json"]
 
 
-def test_of_two_stagers_with_other_commits_the_first_plan_is_followed(
-    bench: Bench,
-) -> None:
+def test_of_two_stagers_with_other_commits_the_first_plan_is_followed(bench: Bench) -> None:
     """Both found no plan; the branch moved between their questions to the hub."""
     assert bench.store().plan(COMMIT) == COMMIT
     assert bench.store().plan(NEWER_COMMIT) == COMMIT
     assert load_record(StagingPlan, bench.objects()["_STAGING.json"]).commit == COMMIT
 
 
-def test_a_commit_that_the_hub_dropped_is_told_with_the_file_that_asks_for_it(
-    bench: Bench,
-) -> None:
+def test_a_commit_that_the_hub_dropped_is_told_with_the_file_that_asks_for_it(bench: Bench) -> None:
     bench.hub.trouble.corrupt[SMALL] = 99
     with pytest.raises(CorruptFileError):
         bench.staging().run()

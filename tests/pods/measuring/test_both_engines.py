@@ -23,9 +23,9 @@ from draftworth.measuring.client import (
     ERROR_LOST_ACTOR,
     ERROR_TIMEOUT,
 )
-from draftworth.measuring.run_specification import RequestShape
 from draftworth.records.load import ConcurrencyLoad, Load, PoissonLoad
 from tests.conftest import ROOT
+from tests.draftworth.measuring.specifications import shape
 from tests.support.stream_server import (
     HEADERS,
     Request,
@@ -46,15 +46,7 @@ pytestmark = [
     pytest.mark.skipif(not PYTHON, reason="DRAFTWORTH_LLMPERF_PYTHON names no interpreter"),
 ]
 
-SHAPE = RequestShape(
-    model="tiny",
-    output_tokens=48,
-    fixed_output_length=True,
-    temperature=0.0,
-    seed=0,
-    enable_thinking=False,
-    timeout_seconds=2.0,
-)
+SHAPE = shape(output_tokens=48, timeout_seconds=2.0)
 ONE = ConcurrencyLoad(concurrency=1)
 FOUR = ConcurrencyLoad(concurrency=4)
 POISSON = PoissonLoad(requests_per_second=20.0)

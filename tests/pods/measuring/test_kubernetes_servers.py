@@ -183,9 +183,7 @@ def test_nobody_who_listens_is_said() -> None:
         KubernetesApi(url="https://127.0.0.1:9", folder=Path("/nowhere")).scale("vllm-k7", 1)
 
 
-def test_a_run_that_is_cancelled_leaves_the_servers_started(
-    kubernetes: StandInKubernetes,
-) -> None:
+def test_a_run_that_is_cancelled_leaves_the_servers_started(kubernetes: StandInKubernetes) -> None:
     """Without any server there would be no place for the next pod of the Job."""
     kubernetes.slow = 20
 

@@ -33,13 +33,7 @@ from tests.draftworth.measuring.specifications import endpoint, sampling, shape,
 from tests.lambdas.capacity_controller.plans import make_given_up
 from tests.support.emulator import emulated_account
 from tests.support.shipped import lay_out
-from tests.support.stream_server import (
-    Request,
-    Step,
-    completion,
-    plain,
-    stream_server,
-)
+from tests.support.stream_server import Request, Step, completion, plain, stream_server
 from tests.support.waiting import HANGS_AFTER_SECONDS
 
 DOCKERFILE = ROOT / "pods" / "measuring" / "Dockerfile"

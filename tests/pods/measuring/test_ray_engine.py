@@ -113,10 +113,7 @@ class FakeActor:
 
 
 def send_batch(
-    actors: Sequence[FakeActor],
-    batch: Batch,
-    load: Load,
-    told: Callable[[str], None] = print,
+    actors: Sequence[FakeActor], batch: Batch, load: Load, told: Callable[[str], None] = print
 ) -> SentBatch:
     engine = RayEngine(actors, told)
     try:
@@ -302,10 +299,7 @@ def test_a_load_generator_that_cannot_be_had_is_refused(
 ) -> None:
     monkeypatch.setattr(engines, "why_not_llmperf", lambda run, address: "not installed: ray")
     run = spec(concurrency(1), load_generator=load_generator)
-    with (
-        pytest.raises(UserInputError, match=re.escape(message)),
-        open_engine(address, run, print),
-    ):
+    with pytest.raises(UserInputError, match=re.escape(message)), open_engine(address, run, print):
         pass
 
 
