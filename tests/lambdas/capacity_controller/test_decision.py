@@ -8,9 +8,10 @@ from lambdas.capacity_controller.decision import Decision, deadline_unix_s, deci
 from lambdas.capacity_controller.observation import (
     Canaries,
     CapacityBlock,
+    Models,
+    NoCapacityBlock,
     Observation,
     ObservedRun,
-    Servers,
     Unknown,
 )
 from lambdas.capacity_controller.state import Deployment, NodeTime, ServerWait
@@ -84,6 +85,23 @@ def test_nodes_that_are_up_go_for_a_canary_that_fails_or_stays_silent(
     assert outcome(observation, now=NOW + minutes * MINUTE) == expected
 
 
+@pytest.mark.parametrize(
+    ("reason", "seen"),
+    [
+        ("tokenizer_mismatch", {"models": Models(staging="mismatch", text="why")}),
+        ("staging_failed", {"models": Models(staging="failed", text="why")}),
+        ("canary_failed", {"canaries": Canaries(state="failed", text="why", last_lines=("403",))}),
+        ("no_block", {"block": NoCapacityBlock(why="why")}),
+    ],
+)
+def test_what_keeps_the_nodes_away_is_told_in_its_own_words(
+    reason: Any, seen: dict[str, Any]
+) -> None:
+    lines = ("403",) if reason == "canary_failed" else ()
+    expected = Decision(desired_size=0, reason=reason, text="why", last_lines=lines)
+    assert decided(make_observation(**seen)) == expected
+
+
 @pytest.mark.parametrize("state", ["complete", "failed"])
 @pytest.mark.parametrize("seen", [{}, {"models": UNKNOWN}])
 def test_a_run_that_is_over_ends_the_nodes_whatever_is_not_known(
@@ -105,27 +123,6 @@ def test_the_deadline_ends_the_nodes_to_the_second(seconds: float, size: int) ->
 @pytest.mark.parametrize(("usd", "size"), [(59.99, 1), (60.0, 0), (75.0, 0)])
 def test_a_spent_budget_ends_the_nodes(usd: float, size: int) -> None:
     assert decided(deployment=spent(usd)).desired_size == size
-
-
-@pytest.mark.parametrize(
-    ("state", "minutes", "nodes", "size"),
-    [
-        ("none", 44, 1, 1),
-        ("none", 45, 1, 0),
-        ("none", 89, 2, 2),
-        ("none", 90, 2, 0),
-        ("begun", 120, 1, 1),
-    ],
-)
-def test_nodes_on_which_no_run_begins_are_not_desired(
-    state: Any, minutes: float, nodes: int, size: int
-) -> None:
-    node_time = NodeTime(node_seconds=minutes * MINUTE, instances=nodes, observed_at_unix_s=NOW)
-    deployment = make_deployment(make_plan(nodes=nodes), node_time=node_time)
-    servers = Servers(is_tested=True)
-    decision = decided(make_observation(run=ObservedRun(state=state), servers=servers), deployment)
-    assert decision.desired_size == size
-    assert (decision.reason == "not_begun") is (size == 0)
 
 
 def test_whether_a_run_has_begun_must_be_known_before_its_nodes_go() -> None:
