@@ -126,14 +126,13 @@ def _run(argv: Sequence[str]) -> int:
     # With this PATH, cdk8s finds Node.js in the virtual environment even if that is not activated.
     tools = Path(sys.executable).parent
     os.environ["PATH"] = f"{tools}{os.pathsep}{os.environ.get('PATH', '')}"
-    command = argv[0]
     try:
-        given = parser_of(command).parse_args(argv)
-        return int(module_of(command).run(given))
+        given = parser_of(argv[0]).parse_args(argv)
+        return int(module_of(argv[0]).run(given))
     except ModuleNotFoundError as error:
         if str(error.name).startswith("draftworth"):
             raise
-        raise _not_installed(command, error) from error
+        raise _not_installed(argv[0], error) from error
 
 
 def module_of(command: str) -> ModuleType:
