@@ -41,8 +41,8 @@ COMMANDS: Mapping[str, str] = {
     "delete-assets": "delete what deploys uploaded, prompts above all, once the stack is gone",
     "rehearse": "run a whole experiment on this machine: real engines, emulated AWS, a verdict",
     "estimate": "what a draft would yield and save, from outputs that exist; needs no device",
-    "schema": "the JSON Schema of experiment files, for editors",
     "completion": "a shell's completion of these commands and their options",
+    "schema": "the JSON Schema of experiment files, for editors",
 }
 # The module of a command has the command's name and is in this package, except for these commands.
 _OF_ACCOUNT = ("preflight", "price", "stop", "logs", "artifacts", "leftovers", "delete-assets")
@@ -129,20 +129,19 @@ def _run(argv: Sequence[str]) -> int:
     if not argv:  # exit code 2, as from argparse if the command is missing
         parser_of().print_help(sys.stderr)
         return EXIT_MISUSE
+    if argv[0] not in COMMANDS and not argv[0].startswith("-"):
+        near = errors.suggestion(argv[0], COMMANDS)
+        parser_of().error(f"COMMAND: given {argv[0]!r}, allowed: {', '.join(COMMANDS)}{near}")
     # With this PATH, cdk8s finds Node.js in the virtual environment even if that is not activated.
     tools = Path(sys.executable).parent
     os.environ["PATH"] = f"{tools}{os.pathsep}{os.environ.get('PATH', '')}"
-    command = argv[0]
-    if command not in COMMANDS and not command.startswith("-"):
-        near = errors.suggestion(command, COMMANDS)
-        parser_of().error(f"COMMAND: given {command!r}, allowed: {', '.join(COMMANDS)}{near}")
     try:
-        given = parser_of(command).parse_args(argv)
-        return int(module_of(command).run(given))
+        given = parser_of(argv[0]).parse_args(argv)
+        return int(module_of(argv[0]).run(given))
     except ModuleNotFoundError as error:
         if str(error.name).startswith("draftworth"):
             raise
-        raise _not_installed(command, error) from error
+        raise _not_installed(argv[0], error) from error
 
 
 def module_of(command: str) -> ModuleType:

@@ -27,20 +27,20 @@ _NO_SOURCE = "given by hand, source not named"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the endpoint, its name and price, and the options of the requests."""
     parser.add_argument("--base-url", required=True, help="e.g. http://localhost:8000")
-    parser.add_argument("--out", required=True, type=Path, help="folder for the run's files")
-    parser.add_argument("--name", default="measured", help="the variant's name in the files")
     load = parser.add_mutually_exclusive_group()
     load.add_argument(
         "--requests-per-second",
         type=arguments.positive_number,
         help="Poisson load instead: requests at random times, at this mean rate",
     )
+    add_request_arguments(parser, load, rounds=(1, "of all prompt files; an interval takes two"))
+    parser.add_argument("--out", required=True, type=Path, help="folder for the run's files")
+    parser.add_argument("--name", default="measured", help="the variant's name in the files")
     parser.add_argument(
         "--usd-per-hour",
         type=arguments.positive_number,
         help="price of the server, for the cost of its tokens and `report RUN --against` this run",
     )
-    add_request_arguments(parser, load, rounds=(1, "of all prompt files; an interval takes two"))
 
 
 def add_request_arguments(
@@ -145,12 +145,14 @@ def measure_and_print(out: Path, spec: RunSpec, options: Mapping[str, str]) -> i
 
 
 def _check_servers(spec: RunSpec, options: Mapping[str, str]) -> None:
-    """Raise UserInputError if no server is at an address, or one that serves other models."""
+    """Raise UserInputError if one of several servers is not there, or one serves other models."""
     for endpoint in spec.endpoints:
         option, model = options[endpoint.variant], spec.shape.model
         try:
             served = asyncio.run(served_models(endpoint.base_url))
         except ConnectError as error:
+            if len(options) == 1:
+                continue  # the run waits for it, and says if it does not come
             raise UserInputError(
                 f"{option}: given {error}; allowed: the address of a server that runs; next: start "
                 "it, or correct the address"

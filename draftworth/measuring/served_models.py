@@ -6,8 +6,6 @@ from draftworth.measuring.http import API_KEY_VARIABLE, ConnectError, HttpError,
 from draftworth.records.codec import RecordError, load_object
 from draftworth.untrusted import MIB
 
-_TIMEOUT_SECONDS = 5.0
-
 
 async def served_models(base_url: str) -> tuple[str, ...]:
     """Return the names in `/v1/models`; empty if the server does not say them.
@@ -18,7 +16,7 @@ async def served_models(base_url: str) -> tuple[str, ...]:
     try:
         _, text = await ask(
             f"{base_url}/v1/models",
-            timeout_seconds=_TIMEOUT_SECONDS,
+            timeout_seconds=5.0,
             limit_bytes=MIB,
             api_key=os.environ.get(API_KEY_VARIABLE),
         )

@@ -28,7 +28,8 @@ def spending_section(run: RunResult) -> Section:
     paid = ""
     if run.price:
         hourly = f"{run.price.usd_per_node_hour:.2f} USD an hour"
-        paid = f" on {counted(run.price.nodes, 'node')} at {hourly}: {everything.usd:.2f} USD"
+        servers = "its servers" if run.of_own_servers else counted(run.price.nodes, "node")
+        paid = f" on {servers} at {hourly}: {everything.usd:.2f} USD"
     sentences = [f"The run took {everything.seconds / 60:.1f} min{paid}."]
     if run.interruptions:
         lost = "nothing of what was lost is in any figure"

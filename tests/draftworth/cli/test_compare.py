@@ -122,6 +122,7 @@ def test_windows_names_and_prices_are_the_users(compared: Compared) -> None:
     assert estimated == {"k 4": pytest.approx(3 / 4), "other": None}
     assert "price: baseline 1.00, k 4 100.00, other 1.00 USD an hour (our bill, " in told
     assert "--variant 'k 4'=URL,window=4,usd_per_hour=X --variant other=URL" in told
+    assert " min on its servers at 102.00 USD an hour: " in told
     assert "No prices were given" not in told
 
 
