@@ -114,7 +114,7 @@ def _unpriced_stop(experiment: ResolvedNeuron) -> Iterator[str]:
     if experiment.spec.search is None or experiment.spec.aws.price is not None:
         return
     stop = experiment.spec.search.stop
-    given = {"usd": stop.usd, "tokens_per_day": stop.tokens_per_day}
+    given = {"last_start_usd": stop.last_start_usd, "tokens_per_day": stop.tokens_per_day}
     if names := [f"search.stop.{name}" for name, value in given.items() if value is not None]:
         yield (
             f"{' and '.join(names)}: without aws.price the cost of a candidate is not known, so no "

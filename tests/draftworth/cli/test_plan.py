@@ -450,7 +450,7 @@ def test_a_search_without_a_price_has_hours_and_no_usd(planned: Planned) -> None
     text = planned(drop("aws", "price"), base=SEARCH)
     assert line(text, "certainly measured  ").split()[2:7] == ["2", "0.9", "to", "3.8", "-"]
     assert "search.stop: no candidate begins later than 360.0 minutes after" in text
-    note = "search.stop.usd: without aws.price the cost of a candidate is not known"
+    note = "search.stop.last_start_usd: without aws.price the cost of a candidate is not known"
     assert note in text
     assert note not in planned(base=SEARCH)
 
@@ -502,6 +502,6 @@ ONE_DRAFT = put("search", "drafts", value=[{"model": "Qwen/Qwen3-1.7B"}])
 def test_a_stop_that_may_leave_out_what_is_certain_is_noted(
     planned: Planned, edit: Edit, hours: float, told: bool
 ) -> None:
-    text = planned(edit, put("search", "stop", value={"hours": hours}), base=SEARCH)
+    text = planned(edit, put("search", "stop", value={"last_start_hours": hours}), base=SEARCH)
     assert ("note: search.stop may leave out qwen3-0.6b-k8" in text) is told
     assert ("note: search.stop" in text) is told
