@@ -15,17 +15,26 @@ from draftworth.planning.timeline import BUDGET, DEADLINE, NODE_START, RunForeca
 from draftworth.records.results import AS_SHIPPED
 from draftworth.serving.dialects import neuron_dialect
 
+_MORE = (
+    "raise it, or ask for less (workload.max_requests, load, cases, output_tokens, or repetitions)"
+)
+
 
 def notes(
     experiment: ResolvedExperiment, *, run: RunForecast | None = None, today: date
 ) -> Iterator[str]:
     """Yield all notes of an experiment; `run` is its forecast if it runs on AWS."""
-    yield from advice_lines(experiment)
-    if isinstance(experiment, ResolvedNeuron) and (doubt := prices.price_doubt(experiment, today)):
-        yield (
-            f"aws.price is of {experiment.node_price.as_of.isoformat()}, which is {doubt}: cost "
-            f"and budget are calculated with it; {prices.price_renewal(experiment.node_price)}"
-        )
+    yield from _request_advice(experiment)
+    yield from _output_advice(experiment)
+    if isinstance(experiment, ResolvedNeuron):
+        yield from _aws_advice(experiment.spec)
+        yield from _unpriced_stop(experiment)
+        if doubt := prices.price_doubt(experiment, today):
+            yield (
+                f"aws.price is of {experiment.node_price.as_of.isoformat()}, which is {doubt}: "
+                "cost and budget are calculated with it; "
+                f"{prices.price_renewal(experiment.node_price)}"
+            )
     if run is not None:
         yield from time_advice(run)
 
@@ -41,8 +50,7 @@ def refuse_hopeless_limits(run: RunForecast) -> None:
         if best > given:
             raise UserInputError(
                 f"{run.experiment.path}: {key}: given {given:g}, allowed: {math.ceil(best)} or "
-                f"more, because even the best case needs {best:.0f} {unit}; next: raise it, or ask "
-                "for less (workload.max_requests, load, cases, output_tokens, or repetitions)"
+                f"more, because even the best case needs {best:.0f} {unit}; next: {_MORE}"
             )
 
 
@@ -92,12 +100,7 @@ def _search_limit_advice(
 ) -> Iterator[str]:
     certain, average, most = needed
     worst, usual = needs.format(most.worst), needs.format(average.worst)
-    if certain.best > limit:
-        yield (
-            f"{given} ends the search before the certain candidates are measured: even the best "
-            f"case {needs.format(certain.best)}, an average search up to {usual}"
-        )
-    elif average.worst > limit:
+    if average.worst > limit:
         amount = "an average search has" if certain.worst <= limit else "are certain"
         yield (
             f"{given} may end the search with fewer candidates than {amount}: raise it; in the "
@@ -141,23 +144,10 @@ def _limit_advice(
     given: str, limit: float, all_needed: Sequence[assumptions.Bounds], needs: str
 ) -> Iterator[str]:
     (needed,) = all_needed
-    best, worst = needs.format(needed.best), needs.format(needed.worst)
-    if needed.best > limit:
-        yield f"{given} ends the run unfinished: even the best case {best}, the worst case {worst}"
-    elif needed.worst > limit:
-        yield (
-            f"{given} may end the run unfinished: the worst case {worst}; raise it, or ask for "
-            "less (workload.max_requests, load, cases, output_tokens, or repetitions)"
-        )
-
-
-def advice_lines(experiment: ResolvedExperiment) -> Iterator[str]:
-    """Yield the notes on settings, without those on time and cost."""
-    yield from _request_advice(experiment)
-    yield from _output_advice(experiment)
-    if isinstance(experiment, ResolvedNeuron):
-        yield from _aws_advice(experiment.spec)
-        yield from _unpriced_stop(experiment)
+    if needed.worst > limit:
+        may = "ends" if needed.best > limit else "may end"
+        worst = needs.format(needed.worst)
+        yield f"{given} {may} the run unfinished: the worst case {worst}; {_MORE}"
 
 
 def _request_advice(experiment: ResolvedExperiment) -> Iterator[str]:
