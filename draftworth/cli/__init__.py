@@ -106,8 +106,7 @@ def _run(argv: Sequence[str]) -> int:
         outer.print_help(sys.stderr)
         return EXIT_MISUSE
     # Only the command is parsed here; its module parses the other arguments.
-    chosen = outer.parse_args(argv[:1])
-    command = chosen.command
+    command = outer.parse_args(argv[:1]).command
     if command not in COMMANDS:
         near = errors.suggestion(command, COMMANDS)
         outer.error(f"COMMAND: given {command!r}, allowed: {', '.join(COMMANDS)}{near}")
