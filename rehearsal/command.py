@@ -127,7 +127,9 @@ class _Rehearsal:
         """Say the answer before the models read the outputs, which may take minutes."""
         if run.result.status == "complete":
             self.progress(headline(facts_of(run, {})))
-            self.progress("the models read the outputs now: the report follows, in minutes at most")
+            self.progress(
+                "the models read the outputs now, which may take minutes; then the report"
+            )
 
     def read_outputs(self, run_id: str) -> tuple[likelihoods.Prediction, ...]:
         """Run the local models on the run's outputs; write the results into the run's folder.

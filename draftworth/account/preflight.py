@@ -123,17 +123,14 @@ def result_of(one: Check, situation: Situation) -> CheckResult:
 def table_lines(answers: Iterable[tuple[str, CheckResult]]) -> Iterator[str]:
     """Yield the table of results, and how many have each status."""
     answers = list(answers)
-    reasons = [one.found for _, one in answers if one.status == "skip"]
-    rows: dict[str, Sequence[str]] = {}  # by name; by reason for the checks skipped for it
+    alike: dict[tuple[str, str], list[str]] = {}  # as checks that are skipped for one reason
     for name, one in answers:
-        alike = reasons.count(one.found) if one.status == "skip" else 1
-        if alike > 1:
-            names = [n for n, other in answers if other.found == one.found]
-            rows[one.found] = (f"{alike} checks", "skip", f"{one.found}: {', '.join(names)}")
-        else:
-            step = f"\nnext: {one.next_step}" if one.next_step else ""
-            rows[name] = (name, one.status, one.found + step)
-    yield from terminal.table_lines(rows.values())
+        step = f"\nnext: {one.next_step}" if one.next_step else ""
+        alike.setdefault((one.status, one.found + step), []).append(name)
+    yield from terminal.table_lines(
+        (names[0] + (f" and {len(names) - 1} more" if names[1:] else ""), *cells)
+        for cells, names in alike.items()
+    )
     statuses = [result.status for _, result in answers]
     counts = (f"{statuses.count(s)} {s}" for s in ("pass", "warn", "fail", "skip"))
     yield ""

@@ -113,14 +113,11 @@ def _candidates(count: int) -> str:
     return "1 candidate" if count == 1 else f"{count} candidates"
 
 
-NO_COMPARISON = "The run has no speculative variant beside its baseline: no verdict."
-
-
-def why_no_comparison(result: RunResult) -> str:
+def why_no_verdict(result: RunResult) -> str:
     """Say why a run without a comparison has none."""
-    if result.status == "complete":
-        return NO_COMPARISON
-    return f"The run failed, so it has no verdict: {one_line(result.reason).rstrip('.')}."
+    if result.status == "failed":
+        return f"The run failed, so it has no verdict: {one_line(result.reason).rstrip('.')}."
+    return "The run has no speculative variant beside its baseline: no verdict."
 
 
 # The headline's first words, by judgement. The headline is about a comparison whose judgement is
@@ -168,7 +165,7 @@ def choices_of(facts: RunFacts) -> list[Comparison]:
 
 def _verdict_sentence(facts: RunFacts, asked: Sequence[Comparison]) -> str:
     if not asked:
-        return why_no_comparison(facts.run.result)
+        return why_no_verdict(facts.run.result)
     rates = list(rate_sentences(facts))
     if rates and not any(c.traffic.load.has_cost_per_token for c in asked):
         return " ".join(rates)

@@ -16,6 +16,10 @@ from draftworth.planning.timeline import BUDGET, DEADLINE, NODE_START, RunForeca
 from draftworth.records.results import AS_SHIPPED
 from draftworth.serving.dialects import neuron_dialect
 
+_MORE = (
+    "raise it, or ask for less (workload.max_requests, load, cases, output_tokens, or repetitions)"
+)
+
 
 def notes(
     experiment: ResolvedExperiment, *, run: RunForecast | None = None, today: date
@@ -42,8 +46,7 @@ def refuse_hopeless_limits(run: RunForecast) -> None:
         if best > given:
             raise UserInputError(
                 f"{run.experiment.path}: {key}: given {given:g}, allowed: {math.ceil(best)} or "
-                f"more, because even the best case needs {best:.0f} {unit}; next: raise it, or ask "
-                "for less (workload.max_requests, load, cases, output_tokens, or repetitions)"
+                f"more, because even the best case needs {best:.0f} {unit}; next: {_MORE}"
             )
 
 
@@ -93,12 +96,7 @@ def _search_limit_advice(
 ) -> Iterator[str]:
     certain, average, most = needed
     worst, usual = needs.format(most.worst), needs.format(average.worst)
-    if certain.best > limit:
-        yield (
-            f"{given} ends the search before the certain candidates are measured: even the best "
-            f"case {needs.format(certain.best)}, an average search up to {usual}"
-        )
-    elif average.worst > limit:
+    if average.worst > limit:
         amount = "an average search has" if certain.worst <= limit else "are certain"
         yield (
             f"{given} may end the search with fewer candidates than {amount}: raise it; in the "
@@ -115,7 +113,7 @@ def _unpriced_stop(experiment: ResolvedNeuron) -> Iterator[str]:
     if experiment.spec.search is None or experiment.spec.aws.price is not None:
         return
     stop = experiment.spec.search.stop
-    given = {"usd": stop.usd, "tokens_per_day": stop.tokens_per_day}
+    given = {"last_start_usd": stop.last_start_usd, "tokens_per_day": stop.tokens_per_day}
     if names := [f"search.stop.{name}" for name, value in given.items() if value is not None]:
         yield (
             f"{' and '.join(names)}: without aws.price the cost of a candidate is not known, so no "

@@ -35,7 +35,7 @@ def document_of(experiment: str, estimates: Sequence[DraftEstimate]) -> document
         sections += [_section(estimate, index) for index, estimate in own]
         for section in likelihoods.predicted_sections(own[0][1].predictions):
             sections.append(replace(section, title=f"{section.title}: {draft}"))
-    measured = any(estimate.load for estimate in estimates)
+    measured = any(e.load for e in estimates)
     steps = "measured on servers with a draft" if measured else "published, not measured"
     return document.Document(
         title=f"{experiment}: would speculation pay?",

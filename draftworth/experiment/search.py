@@ -69,10 +69,11 @@ ShareText = Annotated[str, Field(pattern=strict.PERCENT_PATTERN)]
 class Stop(strict.StrictModel):
     """Conditions of which the first one ends a search."""
 
-    usd: strict.PositiveFloat | None = None
-    """US dollars that accelerator nodes have cost since the search began"""
-    hours: strict.PositiveFloat | None = None
-    """hours that the search has lasted"""
+    last_start_usd: strict.PositiveFloat | None = None
+    """no candidate begins once accelerator nodes have cost this many US dollars; the bill is higher
+    by what the last one takes: aws.budget_usd bounds it"""
+    last_start_hours: strict.PositiveFloat | None = None
+    """no candidate begins once the search has lasted this many hours"""
     within: Annotated[Share, BeforeValidator(_share, json_schema_input_type=ShareText | Share)] = (
         0.03
     )

@@ -218,12 +218,9 @@ async def _first_to_answer(host: str, port: int) -> socket.socket:
     try:
         while addresses or tries:
             if addresses:
-                family, kind, protocol, _, address = addresses.pop(0)
-                tries.add(loop.create_task(_opened(family, kind, protocol, address)))
-            wait_seconds = _HEAD_START_SECONDS if addresses else None
-            done, _ = await asyncio.wait(
-                tries, timeout=wait_seconds, return_when=asyncio.FIRST_COMPLETED
-            )
+                tries.add(loop.create_task(_opened(*addresses.pop(0))))
+            seconds = _HEAD_START_SECONDS if addresses else None
+            done, _ = await asyncio.wait(tries, timeout=seconds, return_when="FIRST_COMPLETED")
             for one in done:
                 tries.remove(one)
                 if not (error := one.exception()):
@@ -241,7 +238,7 @@ def _close(opening: asyncio.Task[socket.socket]) -> None:
         opening.result().close()
 
 
-async def _opened(family: int, kind: int, protocol: int, address: tuple[Any, ...]) -> socket.socket:
+async def _opened(family: int, kind: int, protocol: int, _: str, address: Any) -> socket.socket:
     connecting = socket.socket(family, kind, protocol)
     try:
         connecting.setblocking(False)  # noqa: FBT003 (its only form)

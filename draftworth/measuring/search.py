@@ -38,11 +38,11 @@ def why_over(
     """
     hours, limit = elapsed_s / definitions.SECONDS_PER_HOUR, state.search
     if limit.hours is not None and hours >= limit.hours:
-        return f"it has lasted {hours:.2f} hours; search.stop.hours is {limit.hours:g}"
+        return f"it has lasted {hours:.2f} hours; search.stop.last_start_hours is {limit.hours:g}"
     usd_per_second = definitions.nodes_usd_per_second(spec.price) or 0.0
     spent_usd = elapsed_s * usd_per_second
     if limit.usd is not None and spent_usd >= limit.usd:
-        return f"it has cost {spent_usd:.2f} USD; search.stop.usd is {limit.usd:g}"
+        return f"it has cost {spent_usd:.2f} USD; search.stop.last_start_usd is {limit.usd:g}"
     traffic_usd = _traffic_usd(spec, state)
     if expected is None or traffic_usd is None or not state.measured:
         return ""

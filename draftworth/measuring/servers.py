@@ -13,14 +13,7 @@ from typing import Protocol
 from draftworth.errors import DraftworthError
 from draftworth.measuring.client import Client
 from draftworth.measuring.clock import WallClock, unix_clock
-from draftworth.measuring.http import (
-    API_KEY_VARIABLE,
-    CONNECT_TIMEOUT_SECONDS,
-    ConnectError,
-    HttpError,
-    ask,
-    refusal,
-)
+from draftworth.measuring.http import API_KEY_VARIABLE, ConnectError, HttpError, ask, refusal
 from draftworth.measuring.journal import Journal, elapsed_seconds
 from draftworth.measuring.load import AsyncioEngine, LoadEngine
 from draftworth.measuring.run_specification import Endpoint, RunSpec
@@ -216,9 +209,9 @@ class StageServers:
 
     async def _must_listen(self, endpoints: Sequence[Endpoint]) -> None:
         for endpoint in endpoints:
-            url, seconds = f"{endpoint.base_url}/health", 2 * CONNECT_TIMEOUT_SECONDS
+            url = f"{endpoint.base_url}/health"
             try:
-                await ask(url, timeout_seconds=seconds, limit_bytes=_LIMIT_BYTES)
+                await ask(url, timeout_seconds=_TIMEOUT_SECONDS, limit_bytes=_LIMIT_BYTES)
             except ConnectError as error:
                 raise ServersError(
                     f"{endpoint.variant}: given {error}; allowed: the address of a server that "

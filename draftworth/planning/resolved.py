@@ -112,8 +112,8 @@ class ResolvedExperiment(LoadedExperiment):
             step_cost_per_draft=facts.step_cost_per_draft or _UNKNOWN_STEP_COST,
             forecast=self.forecast,
             within=stop.within,
-            hours=stop.hours,
-            usd=stop.usd,
+            hours=stop.last_start_hours,
+            usd=stop.last_start_usd,
             tokens_per_day=stop.tokens_per_day,
             days=stop.days,
         )

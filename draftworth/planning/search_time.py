@@ -79,12 +79,13 @@ class SearchTime:
 
     @property
     def stop_minutes(self) -> float:
-        """Minutes of search after which no candidate begins, by `stop.hours` and `stop.usd`."""
+        """Minutes of search after which no candidate begins, by `search.stop`."""
         search, limits = self.experiment.spec.search, [math.inf]
-        if search and search.stop.hours is not None:
-            limits.append(search.stop.hours * 60)
-        if search and search.stop.usd is not None and self.experiment.spec.aws.price is not None:
-            limits.append(search.stop.usd / self.experiment.usd_per_hour * 60)
+        if search and search.stop.last_start_hours is not None:
+            limits.append(search.stop.last_start_hours * 60)
+        usd = search.stop.last_start_usd if search else None
+        if usd is not None and self.experiment.spec.aws.price is not None:
+            limits.append(usd / self.experiment.usd_per_hour * 60)
         return min(limits)
 
     def _variants(self, candidates: Iterable[Candidate]) -> list[NeuronVariant]:

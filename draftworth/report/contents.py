@@ -112,8 +112,7 @@ def change_sentence(change_: Change) -> str:
 def _question(facts: RunFacts) -> str:
     if facts.run.search:
         return "does speculation pay, with which draft and window?"
-    # `measure` has one endpoint, and no experiment that asks for another.
-    alone = len(facts.run.result.variants) == 1
+    alone = len(facts.run.result.variants) == 1  # as in every run of `measure`
     return "how fast is this server?" if alone else "does speculation pay?"
 
 

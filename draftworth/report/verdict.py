@@ -2,12 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from draftworth.analysis.answer import (
-    findings,
-    rate_sentences,
-    reach_sentences,
-    why_no_comparison,
-)
+from draftworth.analysis.answer import findings, rate_sentences, reach_sentences, why_no_verdict
 from draftworth.analysis.clustering import MANY_REPETITIONS
 from draftworth.analysis.facts import RunFacts, VariantFacts
 from draftworth.analysis.ladder import Ladder
@@ -76,7 +71,7 @@ def verdict_section(facts: RunFacts) -> Section:
     if against_shipped:
         sentences.append(words.ABOUT["as_shipped"].format(name=AS_SHIPPED))
     if not of_variants:
-        sentences = [why_no_comparison(facts.run.result)]
+        sentences = [why_no_verdict(facts.run.result)]
     else:
         sentences += [*reach_sentences(facts), *rate_sentences(facts), *_about_the_intervals(facts)]
     return Section(

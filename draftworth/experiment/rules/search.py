@@ -116,17 +116,17 @@ def _it_stops_before_the_guards(experiment: Experiment, search: Search) -> Itera
     if isinstance(experiment, LocalExperiment):
         return
     stop, aws = search.stop, experiment.aws
-    if stop.usd is not None and stop.usd > aws.budget_usd:
+    if stop.last_start_usd is not None and stop.last_start_usd > aws.budget_usd:
         yield Problem(
-            key=("search", "stop", "usd"),
-            given=f"{stop.usd:g} with aws.budget_usd {aws.budget_usd:g}",
+            key=("search", "stop", "last_start_usd"),
+            given=f"{stop.last_start_usd:g} with aws.budget_usd {aws.budget_usd:g}",
             allowed=f"at most {aws.budget_usd:g}",
             reason="the nodes would go at the budget, in the middle of a measurement",
         )
-    if stop.hours is not None and stop.hours * 60 > aws.deadline_minutes:
+    if stop.last_start_hours is not None and stop.last_start_hours * 60 > aws.deadline_minutes:
         yield Problem(
-            key=("search", "stop", "hours"),
-            given=f"{stop.hours:g} with aws.deadline_minutes {aws.deadline_minutes}",
+            key=("search", "stop", "last_start_hours"),
+            given=f"{stop.last_start_hours:g} with aws.deadline_minutes {aws.deadline_minutes}",
             allowed=f"at most {aws.deadline_minutes / 60:g}",
             reason="the nodes would go at the deadline, in the middle of a measurement",
         )
@@ -135,12 +135,12 @@ def _it_stops_before_the_guards(experiment: Experiment, search: Search) -> Itera
 def _money_where_something_is_rented(experiment: Experiment, search: Search) -> Iterator[Problem]:
     if isinstance(experiment, NeuronExperiment):
         return
-    for name in ("usd", "tokens_per_day"):
+    for name in ("last_start_usd", "tokens_per_day"):
         if (given := getattr(search.stop, name)) is not None:
             yield Problem(
                 key=("search", "stop", name),
                 given=f"{given:g}",
-                allowed="leave the key out; hours and within stop a search on this machine",
+                allowed="leave the key out; last_start_hours and within stop a search here",
                 reason="nothing is rented here, so nothing has a price",
             )
 

@@ -156,16 +156,14 @@ def _classes_once(experiment: Experiment) -> Iterator[Problem]:
 
 def _weights_of_all_or_of_none(experiment: Experiment) -> Iterator[Problem]:
     classes = experiment.workload.classes
-    given = [c.name for c in classes if "weight" in c.model_fields_set]
-    for index, prompt_class in enumerate(classes):
-        if given and prompt_class.name not in given:
-            yield Problem(
-                key=("workload", "classes", index),
-                given=f'"{prompt_class.name}" without a weight beside {", ".join(given)} with one',
-                allowed="weight: its part of your output tokens; or no weight on any class: all "
-                "count alike",
-                reason="the parts add up to the whole: 70 beside 1 is a mix of 98.6% to 1.4%",
-            )
+    without = [i for i, one in enumerate(classes) if "weight" not in one.model_fields_set]
+    for index in without if len(without) < len(classes) else ():
+        yield Problem(
+            key=("workload", "classes", index),
+            given=f'"{classes[index].name}" without a weight, beside classes with one',
+            allowed="weight: its part of your output tokens; or no weight: all classes count alike",
+            reason="the parts add up to the whole: 70 beside 1 is a mix of 98.6% to 1.4%",
+        )
 
 
 COMMON = (

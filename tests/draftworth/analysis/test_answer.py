@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from draftworth.analysis.answer import (
-    NO_COMPARISON,
     findings,
     headline,
     missing_requests,
@@ -87,7 +86,10 @@ def test_where_requests_come_at_rates_the_answer_is_the_highest_rate() -> None:
 def test_without_a_second_variant_there_is_no_verdict() -> None:
     run = make_run(blocks=(make_plain_block(1, "structured"),), variants=(BASELINE,))
     verdict = verdict_of(make_facts(run))
-    assert (verdict.headline, verdict.findings) == (NO_COMPARISON, ())
+    assert (verdict.headline, verdict.findings) == (
+        "The run has no speculative variant beside its baseline: no verdict.",
+        (),
+    )
 
 
 def test_each_finding_has_its_judgement_and_its_ratio_with_the_interval() -> None:

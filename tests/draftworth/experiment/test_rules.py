@@ -463,7 +463,10 @@ SEARCH: Rows = {
         ("search.forecast", both(FORECAST, sets("workload.input_tokens", [64, 128]))),
         ("search.forecast", both(FORECAST, sets("search.method", "eagle"))),
     ],
-    "it-stops-before-the-guards": [at("search.stop.usd", 1000), at("search.stop.hours", 10)],
+    "it-stops-before-the-guards": [
+        at("search.stop.last_start_usd", 1000),
+        at("search.stop.last_start_hours", 10),
+    ],
     "share": [at("search.stop.within", "three")],
     "exactly-one-baseline": [("variants", sets("variants[0]", BY_HAND))],
 }
@@ -482,7 +485,7 @@ LOCAL: Rows = {
 LOCAL_SEARCH: Rows = {
     "money-where-something-is-rented": [
         at(
-            "search.stop.usd",
+            "search.stop.last_start_usd",
             1,
             sets("target.path", str(TINY_PAIR / "target")),
             sets("search.drafts[0].path", str(TINY_PAIR / "draft")),

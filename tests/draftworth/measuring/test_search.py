@@ -327,7 +327,7 @@ def test_it_begins_no_candidate_after_its_time(healthy: StreamServer, tmp_path: 
     assert result
     assert result.status == "complete"
     assert found.order == ("draft-k7",)
-    assert "search.stop.hours is 1e-09" in found.ended
+    assert "search.stop.last_start_hours is 1e-09" in found.ended
 
 
 def test_it_measures_no_candidate_that_costs_more_than_it_may_save(

@@ -39,9 +39,12 @@ def why(
 
 
 def test_hours_and_dollars_end_it() -> None:
-    assert why(7200.0, known(hours=2.0)) == "it has lasted 2.00 hours; search.stop.hours is 2"
+    assert (
+        why(7200.0, known(hours=2.0))
+        == "it has lasted 2.00 hours; search.stop.last_start_hours is 2"
+    )
     assert why(7199.0, known(hours=2.0)) == ""
-    assert why(7200.0, known(usd=72.0)) == "it has cost 72.00 USD; search.stop.usd is 72"
+    assert why(7200.0, known(usd=72.0)) == "it has cost 72.00 USD; search.stop.last_start_usd is 72"
     assert why(7199.0, known(usd=72.0)) == ""
     assert why(1e9, known()) == ""
 

@@ -104,7 +104,7 @@ def test_one_candidate_of_each_draft_is_certain_but_with_a_forecast_the_first_al
 
 def test_a_stop_lets_the_last_candidate_be_measured_to_its_end() -> None:
     """Two hours; by 60.08 minutes of them the first candidate is known, by 116.12 the second."""
-    first = run(stopped(hours=2))
+    first = run(stopped(last_start_hours=2))
     # At 92.12 or 116.12 minutes one more begins, and no other.
     assert present(first.search).begun_in_all(first.searched_minutes) == Bounds(3, 3)
     assert first.unlimited.worst.spans[OTHERS].minutes == pytest.approx(120 + 56.08 - 116.12)
@@ -115,14 +115,18 @@ def test_a_stop_lets_the_last_candidate_be_measured_to_its_end() -> None:
 
 def test_a_stop_that_is_over_with_the_certain_candidates_lets_no_other_begin() -> None:
     """The first is known after 60.08 minutes at best, the second after 92.12."""
-    first = run(stopped(hours=1.5))
+    first = run(stopped(last_start_hours=1.5))
     assert present(first.search).begun_in_all(first.searched_minutes).best == 2
     assert first.needed_minutes.worst == pytest.approx(126.12)
 
 
 @pytest.mark.parametrize(
     ("stop", "minutes"),
-    [({"usd": 15.09 * 3}, 180), ({"usd": 15.09 * 3, "hours": 2}, 120), ({"hours": 4}, 240)],
+    [
+        ({"last_start_usd": 15.09 * 3}, 180),
+        ({"last_start_usd": 15.09 * 3, "last_start_hours": 2}, 120),
+        ({"last_start_hours": 4}, 240),
+    ],
 )
 def test_whichever_stop_is_first_counts(stop: dict[str, float], minutes: float) -> None:
     assert present(run(stopped(**stop)).search).stop_minutes == pytest.approx(minutes)
@@ -142,7 +146,11 @@ def test_without_a_stop_all_are_measured_and_graphs_that_are_there_are_not_compi
 
 
 stops = st.fixed_dictionaries(
-    {}, optional={"usd": st.floats(1, 80), "hours": st.floats(min_value=0.1, max_value=9)}
+    {},
+    optional={
+        "last_start_usd": st.floats(1, 80),
+        "last_start_hours": st.floats(min_value=0.1, max_value=9),
+    },
 )
 
 

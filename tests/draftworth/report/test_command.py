@@ -11,7 +11,6 @@ from typing import Any
 import boto3
 import pytest
 
-from draftworth.analysis.answer import NO_COMPARISON
 from draftworth.analysis.run_comparison import elsewhere
 from draftworth.cli import main
 from draftworth.errors import UserInputError
@@ -277,9 +276,10 @@ def test_a_run_without_a_comparison_says_so(
     blocks = tuple(block for block in make_run().blocks if block.variant == BASELINE)
     alone = make_run(blocks=blocks, variants=(BASELINE,), temperature=0.7)
     failed = make_run(blocks=(), status="failed", reason="no server started")
+    none = "The run has no speculative variant beside its baseline: no verdict."
     why = "The run failed, so it has no verdict: no server started."
     for name, run, words, has_figures in (
-        ("alone", alone, NO_COMPARISON, True),
+        ("alone", alone, none, True),
         ("failed", failed, why, False),
     ):
         assert main(["report", str(write_run(run, tmp_path / name))]) == 0

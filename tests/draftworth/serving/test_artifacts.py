@@ -74,7 +74,10 @@ ADDS_VARIANTS = {
     "search.forecast",
     "search.method",
     "search.windows",
-    *(f"search.stop.{name}" for name in ("usd", "hours", "within", "tokens_per_day", "days")),
+    *(
+        f"search.stop.{name}"
+        for name in ("last_start_usd", "last_start_hours", "within", "tokens_per_day", "days")
+    ),
     *(
         f"search.drafts[].{name}"
         for name in ("model", "revision", "tokenizer_family", "allow_pickle_weights")
