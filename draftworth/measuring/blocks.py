@@ -13,6 +13,7 @@ from draftworth.measuring import counters
 from draftworth.measuring.client import Measured, max_tokens_of, request_seed
 from draftworth.measuring.clock import EventLoopLag
 from draftworth.measuring.context import ContextCases
+from draftworth.measuring.gates import LOAD, AnswerGates, gate_error
 from draftworth.measuring.journal import BlockKey, Journal, subject_of, times_lost
 from draftworth.measuring.load import Batch, Planned
 from draftworth.measuring.result_files import RunFiles, in_thread
@@ -97,6 +98,7 @@ class Measurer:
     files: RunFiles
     journal: Journal
     servers: StageServers
+    gates: AnswerGates
     context: ContextCases
     earlier: Mapping[BlockKey, BlockResult]
     numbers: itertools.count[int]
@@ -140,6 +142,8 @@ class Measurer:
             await self.servers.find(stage.running)
         else:
             await self.servers.change(stage.running, restart=restart)
+        self.doing = "while a server answered its first prompt"
+        await self.gates.pass_all(stage.running, wait=lambda: self.servers.again(stage.running))
 
     async def _measure_together(self, case_round: CaseRound, endpoints: Sequence[Endpoint]) -> None:
         """Send a case to all `endpoints` at the same time, unless earlier pods have measured this;
@@ -171,6 +175,17 @@ class Measurer:
         stems = tuple(s.block.stem for s in new)
         starts = {s.block.variant: s.start for s in new if s.start}
         self.journal.note("measured", started_at_unix_s, blocks=stems, starts=starts)
+        if not stage.is_control:
+            for s in new:
+                self._pass_load_gate(s.block)
+
+    def _pass_load_gate(self, block: BlockResult) -> None:
+        of_variant = (b for b in self.blocks if (b.variant, b.load) == (block.variant, block.load))
+        if all(r.failed for other in of_variant for r in other.requests):
+            raise gate_error(
+                f"gate `{LOAD.name}`: every request failed in {block.stem}: {first_error(block)}",
+                is_baseline=block.variant == self.spec.baseline,
+            )
 
     async def _case(self, case_round: CaseRound) -> Case:
         running = case_round.turn.stage.running

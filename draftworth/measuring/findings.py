@@ -86,6 +86,7 @@ def run_result(
         interruptions=interruptions(entries),
         server_starts={v: s for v, s in server_starts(entries).items() if v in variants},
         serving=spec.serving,
+        gates=tuple(gate for entry in entries for gate in entry.gates),
         draftworth_version=__version__,
     )
 

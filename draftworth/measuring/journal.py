@@ -28,8 +28,9 @@ from draftworth.records.load import Load
 JOURNAL_SCHEMA = "draftworth.journal/2"
 JOURNAL_FOLDER = "journal"
 
-# started: the pod began. waited: it waited for servers. measured: it sent blocks that count.
-# lost: blocks whose servers were lost. ended: the pod was terminated before the run was over.
+# started: the pod began. waited: it waited for servers, or passed a gate. measured: it sent blocks
+# that count. lost: blocks whose servers were lost. ended: the pod was terminated before the run was
+# over.
 EntryKind = Literal["started", "waited", "measured", "lost", "ended"]
 
 UNRECORDED_END = "its pod ended and recorded no reason: killed, out of memory, or its node was lost"
@@ -40,6 +41,7 @@ class Entry:
     """What a pod did in one period. reason: why blocks were lost, or why the pod ended.
 
     blocks: stems of file names. starts: what the blocks' servers reported of a start, by variant.
+    gates: the gates that were passed.
     """
 
     schema: str = JOURNAL_SCHEMA
@@ -51,6 +53,7 @@ class Entry:
     blocks: tuple[str, ...] = ()
     reason: str = ""
     starts: Mapping[str, results.ServerStart] = field(default_factory=dict)
+    gates: tuple[results.PassedGate, ...] = ()
 
     @property
     def name(self) -> str:
@@ -83,6 +86,7 @@ class Journal:
         blocks: tuple[str, ...] = (),
         reason: str = "",
         starts: Mapping[str, results.ServerStart] | None = None,
+        gates: tuple[results.PassedGate, ...] = (),
     ) -> None:
         """Add an entry that ends now and began at `started_at_unix_s` (None: it has no length)."""
         now = self.clock()
@@ -95,6 +99,7 @@ class Journal:
             blocks=blocks,
             reason=reason,
             starts=starts or {},
+            gates=gates,
         )
         self.entries.append(entry)
         self.write(entry)

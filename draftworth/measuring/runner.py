@@ -19,6 +19,7 @@ from draftworth.measuring import findings
 from draftworth.measuring.blocks import Measurer
 from draftworth.measuring.clock import raise_scheduling_class
 from draftworth.measuring.context import ContextCases
+from draftworth.measuring.gates import AnswerGates, BaselineGateError
 from draftworth.measuring.http import API_KEY_VARIABLE
 from draftworth.measuring.journal import BlockKey, Entry, History, Journal
 from draftworth.measuring.result_files import RunFiles, Sink, SinkError, in_thread
@@ -92,6 +93,9 @@ class Runner:
             files=self.files,
             journal=self.journal,
             servers=self.servers,
+            gates=AnswerGates(
+                spec=spec, environment=environment, journal=self.journal, run_id=run_id
+            ),
             context=ContextCases(spec=spec, environment=environment),
             earlier={BlockKey.of(block): block for block in known.blocks},
             numbers=itertools.count(known.next_block),
@@ -198,7 +202,7 @@ class Runner:
         while turn := await in_thread(next, rounds, None):
             try:
                 await self.measurer.measure(turn)
-            except SinkError:
+            except (SinkError, BaselineGateError):
                 raise
             except DraftworthError as error:
                 if not self.plan.leave_out(turn.stage, str(error)):

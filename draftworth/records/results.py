@@ -443,6 +443,25 @@ class ServerStart:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PassedGate:
+    """A gate that a run passed (`draftworth/measuring/gates.py`).
+
+    seconds: how long the answer took. tokens: output tokens of the answer; None if not counted.
+    """
+
+    gate: str
+    variant: str
+    at_unix_s: float
+    seconds: float
+    tokens: int | None = None
+
+    def __post_init__(self) -> None:
+        check_unix_s("at_unix_s", self.at_unix_s)
+        _check_fields(self, "seconds", most=MAX_SECONDS)
+        _check_fields(self, "tokens")
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunResult:
     """`run.json`: written last, so its presence means that the run is over.
 
@@ -456,6 +475,7 @@ class RunResult:
     started_at_unix_s: the start of the first pod, if several pods measured the run.
     server_starts: by variant; a server that does not report its start is missing.
     serving: None if the servers behind the endpoints are not known.
+    gates: in the order of time; a gate is passed again after servers were changed.
     draftworth_version: the version that wrote the file, for the error if `schema` is not known.
     """
 
@@ -483,6 +503,7 @@ class RunResult:
     interruptions: tuple[Interruption, ...] = ()
     server_starts: Mapping[str, ServerStart] = field(default_factory=dict)
     serving: ServingFacts | None = None
+    gates: tuple[PassedGate, ...] = ()
     draftworth_version: str = ""
 
     def __post_init__(self) -> None:

@@ -78,7 +78,7 @@ def test_measure_of_a_broken_server_exits_with_one_and_keeps_the_files(
         return plain("200 OK", b"") if ok else plain("500 Internal Server Error", b"boom")
 
     text = measured(broken, code=1)
-    assert "the run failed: every request failed in 1 of 1 blocks" in text
+    assert "the run failed: gate `baseline answers`: measured at http" in text
     assert "500: boom" in text
     assert (next(tmp_path.iterdir()) / "run.json").exists()
 

@@ -72,7 +72,9 @@ class PlantedEngine(FakeEngine):
             end_to_end_latency_s=0.05 + (TOKENS - 1) * itl_s,
             number_output_tokens=TOKENS,
         )
-        return Measured(record=record, transcript=Transcript(request_id=record.request_id))
+        return Measured(
+            record=record, transcript=Transcript(request_id=record.request_id, text="x")
+        )
 
 
 def search_spec(url: str, **limits: Any) -> RunSpec:

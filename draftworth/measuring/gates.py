@@ -1,0 +1,189 @@
+"""The gates of a run: what must work before requests are measured, in this order.
+
+`GATES` is the table of all gates; each of them can end the run. The self-test runs in the serving
+pods before their servers start (`pods/compiled_graphs`), and the first blocks are the last gate
+(`blocks`). This module holds the two gates between them: after all servers are ready, the baseline
+answers one prompt, and then each variant does. So a wrong model name ends a run after one request.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+
+from draftworth.errors import DraftworthError
+from draftworth.measuring import client
+from draftworth.measuring.client import Measured, max_tokens_of, request_seed
+from draftworth.measuring.http import API_KEY_VARIABLE, HttpError, ask
+from draftworth.measuring.journal import Journal
+from draftworth.measuring.load import Batch, Planned
+from draftworth.measuring.run_specification import Endpoint, RunSpec
+from draftworth.measuring.servers import Environment
+from draftworth.records.codec import RecordError, load_object
+from draftworth.records.load import ConcurrencyLoad
+from draftworth.records.results import PassedGate
+from draftworth.untrusted import one_line
+
+ANSWER_TOKENS = 8
+TRIES = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gate:
+    """A gate of a run. ended_by: what ends the run at this gate."""
+
+    name: str
+    waits_for: str
+    until: str
+    ended_by: str
+
+
+SELF_TEST = Gate(
+    name="self-test",
+    waits_for="each server's pod finds its driver, runtime, devices and models, before its server "
+    "starts",
+    until="the self-test's own time limit",
+    ended_by="a server that is given up with a reason that begins `self-test:`",
+)
+BASELINE_ANSWERS = Gate(
+    name="baseline answers",
+    waits_for=f"all servers are ready; then the baseline answers one prompt with {ANSWER_TOKENS} "
+    "tokens",
+    until="ready: 20 minutes with compiled graphs, 120 without; the answer: "
+    f"`workload.request_timeout_seconds`, at most {TRIES} tries",
+    ended_by="a server that is given up or not ready in time; a request that fails, or an answer "
+    "without text",
+)
+VARIANT_ANSWERS = Gate(
+    name="variant answers",
+    waits_for="each other server answers the same prompt",
+    until=f"`workload.request_timeout_seconds`, at most {TRIES} tries",
+    ended_by="a request that fails, or an answer without text; in a search the candidate is left "
+    "out",
+)
+LOAD = Gate(
+    name="load",
+    waits_for="each variant answers a request of its first block at each load",
+    until="the end of that block; a request ends after `workload.request_timeout_seconds`",
+    ended_by="a first block whose requests all fail; in a search the candidate is left out",
+)
+GATES = (SELF_TEST, BASELINE_ANSWERS, VARIANT_ANSWERS, LOAD)
+
+# Failures that may pass. A timeout is not tried again, because it has lasted long already.
+_PASSING = (client.ERROR_CONNECT, client.ERROR_BROKEN_STREAM, client.ERROR_LOST_ACTOR, 429)
+_ALONE = ConcurrencyLoad(concurrency=1)
+_MODELS_TIMEOUT_SECONDS = 5.0
+_MODELS_LIMIT_BYTES = 256 * 1024
+_MODELS_SHOWN = 5
+
+
+class GateError(DraftworthError):
+    """A run cannot pass a gate."""
+
+
+class BaselineGateError(GateError):
+    """The baseline cannot pass a gate, so that no variant can be compared with it."""
+
+
+def gate_error(why: str, *, is_baseline: bool) -> GateError:
+    """Return the error of a run that cannot pass a gate."""
+    return BaselineGateError(why) if is_baseline else GateError(why)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnswerGates:
+    """Asks each server for one short answer to a real prompt, and notes the answers."""
+
+    spec: RunSpec
+    environment: Environment
+    journal: Journal
+    run_id: str
+
+    async def pass_all(
+        self, endpoints: Sequence[Endpoint], *, wait: Callable[[], Awaitable[None]]
+    ) -> None:
+        """Ask the baseline first, and then the others; `wait` waits until servers are ready again.
+
+        Raises:
+            GateError: a server cannot answer; a BaselineGateError if it is the baseline.
+        """
+        for endpoint in sorted(endpoints, key=lambda e: not e.is_baseline):
+            await self._pass(endpoint, wait)
+
+    async def _pass(self, endpoint: Endpoint, wait: Callable[[], Awaitable[None]]) -> None:
+        gate = BASELINE_ANSWERS if endpoint.is_baseline else VARIANT_ANSWERS
+        started_at_unix_s = self.environment.wall_clock()
+        for tries_left in range(TRIES - 1, -1, -1):
+            answer = await self._answer(endpoint)
+            record = answer.record
+            if not record.failed and answer.transcript.text:
+                passed = PassedGate(
+                    gate=gate.name,
+                    variant=endpoint.variant,
+                    at_unix_s=self.environment.wall_clock(),
+                    seconds=record.took_s,
+                    tokens=record.number_output_tokens,
+                )
+                self.journal.note("waited", started_at_unix_s, gates=(passed,))
+                self.environment.progress(f"{endpoint.variant} answers: {record.took_s:.2f} s")
+                return
+            said = f"{record.error_code}: {record.error_msg}" if record.failed else "an empty text"
+            if not tries_left or not _may_pass(record.error_code):
+                break
+            self.environment.progress(f"{gate.name}: {endpoint.variant} answered {said}; again")
+            await asyncio.sleep(self.environment.ready_poll_seconds)
+            await wait()
+        why = await self._why(gate, endpoint, said)
+        raise gate_error(why, is_baseline=endpoint.is_baseline)
+
+    async def _answer(self, endpoint: Endpoint) -> Measured:
+        # A warm-up begins with the last prompts too, so no measured prompt gets into a cache here.
+        shape, (first, *_) = self.spec.shape, self.spec.cases
+        prompt, place = first.prompts[-1], len(first.prompts) - 1
+        tokens = min(ANSWER_TOKENS, max_tokens_of(shape, prompt))
+        request = Planned(
+            request_id=f"{self.run_id}/{endpoint.variant}-gate",
+            prompt=replace(prompt, max_tokens=tokens),
+            seed=request_seed(shape, place),
+        )
+        sender = self.environment.make_client(
+            base_url=endpoint.base_url, shape=shape, api_key=self.environment.api_key
+        )
+        batch = Batch(measured=[request])
+        sent = await self.environment.engine.send(sender, batch, _ALONE, seed=shape.seed)
+        return sent.measured[0]
+
+    async def _why(self, gate: Gate, endpoint: Endpoint, said: str) -> str:
+        first, model = self.spec.cases[0], self.spec.shape.model
+        served = await self._served_models(endpoint)
+        some = one_line(", ".join(served[:_MODELS_SHOWN]))
+        known = f"; {endpoint.base_url}/v1/models lists: {some}" if served else ""
+        following = "read the server's log (`make logs` on AWS)"
+        if said.startswith(("401", "403")):
+            following = f"set the environment variable {API_KEY_VARIABLE} to its key"
+        elif served and model not in served:
+            following = "ask for a model that is listed"
+        return (
+            f"gate `{gate.name}`: {endpoint.variant} at {endpoint.base_url} answered {said}; asked "
+            f"for: up to {ANSWER_TOKENS} tokens of {one_line(model)} to a prompt of "
+            f"{first.prompt_class}/{first.name}{known}; next: {following}"
+        )
+
+    async def _served_models(self, endpoint: Endpoint) -> list[str]:
+        """Return the names of the models that a server serves; empty if it does not tell."""
+        try:
+            head, text = await ask(
+                f"{endpoint.base_url}/v1/models",
+                timeout_seconds=_MODELS_TIMEOUT_SECONDS,
+                limit_bytes=_MODELS_LIMIT_BYTES,
+                api_key=self.environment.api_key,
+            )
+            data = load_object(text).get("data") if head.status == 200 else None
+        except (HttpError, TimeoutError, RecordError):
+            return []
+        listed = data if isinstance(data, list) else []
+        names = (one.get("id") for one in listed if isinstance(one, dict))
+        return [name for name in names if isinstance(name, str)]
+
+
+def _may_pass(code: int | None) -> bool:
+    return code in _PASSING or (code is not None and code >= 500)

@@ -1,0 +1,127 @@
+"""The gates between the servers' start and the first block: one short answer of each server."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import pytest
+
+from draftworth.measuring.gates import ANSWER_TOKENS, GATES, TRIES
+from draftworth.records.reading import read_run
+from tests.conftest import ROOT
+from tests.draftworth.measuring.test_runner import case, run, server, spec
+from tests.support.documents import assert_block
+from tests.support.stream_server import (
+    DONE,
+    HEADERS,
+    Request,
+    Script,
+    Step,
+    Write,
+    completion,
+    event,
+    plain,
+    stream_server,
+    usage_event,
+)
+
+MODELS = plain("200 OK", b'{"data": [{"id": "other"}, {"id": "another"}, {}, 3]}')
+NO_MODEL = plain("404 Not Found", b"The model `tiny` does not exist.")
+EMPTY = [Write(HEADERS), Write(event("", tokens=8, finish="length")), Write(DONE)]
+NO_TOKEN = [Write(HEADERS), Write(usage_event(0)), Write(DONE)]
+
+
+def answering(*posts: Sequence[Step]) -> Script:
+    """A healthy server that answers its first requests like this, and all others well."""
+    left = [*posts]
+
+    def script(request: Request) -> Iterable[Step]:
+        if request.method == "POST":
+            return left.pop(0) if left else completion(1, 1)
+        return MODELS if request.path == "/v1/models" else plain("200 OK", b"")
+
+    return script
+
+
+def asked(requests: Sequence[Request]) -> int:
+    return sum(request.method == "POST" for request in requests)
+
+
+def test_the_baseline_and_then_the_variant_answer_one_prompt(tmp_path: Path) -> None:
+    with stream_server(server(1, 1, 1)) as a, stream_server(server(2, 1)) as b:
+        given = spec(a.base_url, b.base_url, cases=[case("count"), case("repeat")])
+        result = run(given, tmp_path)
+        first = [next(r.json for r in s.requests if r.method == "POST") for s in (a, b)]
+
+    assert result.status == "complete"
+    assert [(g.gate, g.variant, g.tokens) for g in result.gates] == [
+        ("baseline answers", "baseline", 3),
+        ("variant answers", "k7", 3),
+    ]
+    assert all(g.seconds > 0 and g.at_unix_s >= result.started_at_unix_s for g in result.gates)
+    assert read_run(tmp_path / "test-1").result.gates == result.gates
+    # The last prompt of the first case, which a warm-up gets too: no measured one is in a cache.
+    assert first[0] == first[1]
+    assert first[0]["messages"][0]["content"] == "count 2"
+    assert first[0]["max_tokens"] == ANSWER_TOKENS
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (NO_MODEL, "answered 404: The model `tiny` does not exist."),
+        (EMPTY, "answered an empty text"),
+        (NO_TOKEN, "answered -5: the server sent no output token"),
+    ],
+)
+@pytest.mark.parametrize("failing", ["baseline", "k7"])
+def test_a_server_without_an_answer_ends_the_run_after_one_request(
+    tmp_path: Path, failing: str, answer: Sequence[Step], said: str
+) -> None:
+    good, bad = answering(), answering(*[answer] * 9)
+    scripts = (bad, good) if failing == "baseline" else (good, bad)
+    with stream_server(scripts[0]) as a, stream_server(scripts[1]) as b:
+        result = run(spec(a.base_url, b.base_url, cases=[case("count")]), tmp_path)
+        broken = a if failing == "baseline" else b
+
+    gate = "baseline answers" if failing == "baseline" else "variant answers"
+    assert result.status == "failed"
+    assert result.reason == (
+        f"gate `{gate}`: {failing} at {broken.base_url} {said}; asked for: up to 8 tokens of tiny "
+        f"to a prompt of structured/count; {broken.base_url}/v1/models lists: other, another; "
+        "next: ask for a model that is listed"
+    )
+    assert (asked(a.requests), asked(b.requests)) == (1, int(failing == "k7"))
+    assert result.blocks == ()
+    assert len(result.gates) == int(failing == "k7")
+
+
+@pytest.mark.parametrize(("failures", "status"), [(TRIES - 1, "complete"), (TRIES, "failed")])
+def test_a_fault_that_may_pass_is_tried_again(tmp_path: Path, failures: int, status: str) -> None:
+    fault = plain("502 Bad Gateway", b"no upstream")
+    with stream_server(answering(*[fault] * failures)) as flaky:
+        result = run(spec(flaky.base_url, cases=[case("count")]), tmp_path)
+
+    assert result.status == status
+    assert ("502: no upstream" in result.reason) == (status == "failed")
+
+
+@pytest.mark.parametrize("failing", ["baseline", "k7"])
+def test_a_first_block_without_one_good_request_ends_the_run(tmp_path: Path, failing: str) -> None:
+    boom = plain("500 Internal Server Error", b"boom")
+    good, bad = answering(), answering(completion(1), *[boom] * 99)
+    scripts = (bad, good) if failing == "baseline" else (good, bad)
+    with stream_server(scripts[0]) as a, stream_server(scripts[1]) as b:
+        result = run(spec(a.base_url, b.base_url, cases=[case("count"), case("repeat")]), tmp_path)
+
+    assert result.status == "failed"
+    (stem,) = [stem for stem in result.blocks if failing in stem]
+    assert result.reason == f"gate `load`: every request failed in {stem}: 500: boom"
+    blocks = read_run(tmp_path / "test-1").blocks
+    assert {r.error_code for b in blocks for r in b.requests if b.variant == failing} == {500}
+
+
+def test_operations_show_the_gates() -> None:
+    rows = [f"| {g.name} | {g.waits_for} | {g.until} | {g.ended_by} |" for g in GATES]
+    head = ["| gate | waits until | at most | what ends the run |", "|---|---|---|---|"]
+    page = ROOT / "docs" / "operations.md"
+    assert_block(page, "gates", "\n" + "\n".join([*head, *rows]) + "\n\n")
