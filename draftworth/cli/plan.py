@@ -15,6 +15,7 @@ from draftworth.serving.command import ModelPaths
 from draftworth.serving.dialects import serving_command
 
 COMPILED_OPTION = "--compiled"
+DETAILS_OPTION = "--details"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,6 +36,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="VARIANT",
         help="this variant's compiled graph is in the bucket already; may be given several times",
     )
+    parser.add_argument(
+        DETAILS_OPTION,
+        action="store_true",
+        help="also show the image, each server's artifact key, environment and command, the "
+        "assumptions of the time line, and the metrics",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -51,29 +58,30 @@ def run(arguments: argparse.Namespace) -> int:
 def _plan_lines(
     experiment: resolved.ResolvedExperiment, arguments: argparse.Namespace
 ) -> Iterator[str]:
-    assume, compiled = arguments.assume, arguments.compiled
+    assume, compiled, details = arguments.assume, arguments.compiled, arguments.details
     release = experiment.spec.release_facts
-    yield f"experiment  {experiment.name}"
-    yield f"release     {experiment.spec.release} (vLLM {release.vllm_version})"
-    if release.image:
-        yield f"image       {release.image}"
-    if isinstance(experiment, resolved.ResolvedNeuron):
-        yield f"node image  {DriverAndRuntime.of(experiment.spec).words}"
-    yield ""
-    yield from _variants_lines(experiment)
-    yield from _workload_lines(experiment)
-    yield from plan_figures.candidate_lines(experiment)
     first = None
     if isinstance(experiment, resolved.ResolvedNeuron):
-        yield from _placement_lines(experiment)
         first, second = _first_and_second(experiment, assume, compiled)
-        yield from plan_figures.time_lines(first)
-        yield from plan_figures.cost_lines(first, second)
+        yield from plan_figures.cost_lines(first, second, details=details)
+        yield ""
     elif assume or compiled:
         raise UserInputError(
             f"{OPTION}, {COMPILED_OPTION}: given for release {experiment.spec.release}, allowed "
             "with a Neuron release: a local experiment uses no AWS nodes and has no time line"
         )
+    engine = f"{experiment.spec.release} (vLLM {release.vllm_version})"
+    yield f"experiment  {experiment.name} on {engine}"
+    if release.image and details:
+        yield f"image       {release.image}"
+    if isinstance(experiment, resolved.ResolvedNeuron):
+        yield f"node image  {DriverAndRuntime.of(experiment.spec).words}"
+    yield from _variants_lines(experiment, details=details)
+    yield from _workload_lines(experiment)
+    yield from plan_figures.candidate_lines(experiment)
+    if isinstance(experiment, resolved.ResolvedNeuron) and first:
+        yield from _placement_lines(experiment)
+        yield from plan_figures.time_lines(first, details=details)
     if told := list(plan_notes.notes(experiment, run=first, today=datetime.now(UTC).date())):
         yield ""
         yield from (f"note: {line}" for line in told)
@@ -97,7 +105,7 @@ def _first_and_second(
     return first, timeline.forecast(experiment, assumed, second=True)
 
 
-def _variants_lines(experiment: resolved.ResolvedExperiment) -> Iterator[str]:
+def _variants_lines(experiment: resolved.ResolvedExperiment, *, details: bool) -> Iterator[str]:
     """Yield the lines of every variant; a search's candidates of one method share one command."""
     soonest = sorted(experiment.variants, key=lambda variant: not experiment.starts_up(variant))
     groups: dict[str, list[resolved.ResolvedVariant]] = {}
@@ -105,17 +113,15 @@ def _variants_lines(experiment: resolved.ResolvedExperiment) -> Iterator[str]:
         kind = variant.spec.method if experiment.search else variant.name
         groups.setdefault(kind, []).append(variant)
     for shown, *alike in groups.values():
-        yield from _variant_lines(experiment, shown)
-        for variant in alike:
+        yield from _variant_lines(experiment, shown, details=details)
+        if not alike:
+            continue
+        for variant in alike if details else ():
             yield _decoding_line(variant)
-            if isinstance(variant, resolved.NeuronVariant):
-                yield f"  artifact key  {variant.artifact_key}"
-        if alike:
-            yield (
-                f"  environment and command of {shown.name}, with another draft or window: "
-                f"{counted(len(alike), 'variant')}"
-            )
-            yield ""
+            yield from _key_lines(variant)
+        yield (
+            f"  like {shown.name}, with another draft or window: {counted(len(alike), 'variant')}"
+        )
 
 
 def _decoding_line(variant: resolved.ResolvedVariant) -> str:
@@ -123,18 +129,24 @@ def _decoding_line(variant: resolved.ResolvedVariant) -> str:
     return f"variant     {variant.name}: {variant.spec.words}{most}"
 
 
-def _variant_lines(
-    experiment: resolved.ResolvedExperiment, variant: resolved.ResolvedVariant
-) -> Iterator[str]:
-    yield _decoding_line(variant)
+def _key_lines(variant: resolved.ResolvedVariant) -> Iterator[str]:
     if isinstance(variant, resolved.NeuronVariant):
         yield f"  artifact key  {variant.artifact_key}"
+
+
+def _variant_lines(
+    experiment: resolved.ResolvedExperiment, variant: resolved.ResolvedVariant, *, details: bool
+) -> Iterator[str]:
+    yield _decoding_line(variant)
+    if not details:
+        return
+    yield from _key_lines(variant)
+    if isinstance(variant, resolved.NeuronVariant):
         command = variant.command
     else:
         command = serving_command(experiment.spec, variant.spec, ModelPaths())
     yield f"  environment   {' '.join(f'{k}={v}' for k, v in sorted(command.environment.items()))}"
     yield f"  command       vllm serve {shlex.join(command.arguments)}"
-    yield ""
 
 
 def _workload_lines(experiment: resolved.ResolvedExperiment) -> Iterator[str]:
@@ -152,13 +164,12 @@ def _workload_lines(experiment: resolved.ResolvedExperiment) -> Iterator[str]:
         f"{at_once} variants x {_range(*requests)} requests at "
         f"{', '.join(one.label for one in loads)}{repeated} = "
         f"{_range(*(blocks * n for n in requests))} "
-        f"requests of {work.output_tokens} output tokens{each}, sent by {work.load_generator}"
+        f"requests of {work.output_tokens} output tokens{each}, by {work.load_generator}"
     )
     if experiment.spec.control:
         sent = 2 * len(cases) * counts.all_least * work.requests_per_round
         yield f"  control: {sent} requests more, to the baseline in both its slots"
-    for case in cases:
-        yield f"  {case.prompt_class}/{case.name}"
+    yield f"  {', '.join(f'{case.prompt_class}/{case.name}' for case in cases)}"
 
 
 def _range(least: int, most: int) -> str:
@@ -167,11 +178,11 @@ def _range(least: int, most: int) -> str:
 
 def _placement_lines(experiment: resolved.ResolvedNeuron) -> Iterator[str]:
     placement, aws = experiment.placement, experiment.spec.aws
-    yield ""
     yield (
         f"placement   {placement.nodes} x {experiment.spec.instance_type} in "
         f"{aws.availability_zone}, {aws.capacity.kind}"
     )
+    by_node: dict[int, list[str]] = {}
     for variant in filter(experiment.starts_up, experiment.variants):
         slot, *others = variant.slots
         share = placement.node_share(slot)
@@ -180,4 +191,8 @@ def _placement_lines(experiment: resolved.ResolvedNeuron) -> Iterator[str]:
         if search and not variant.is_baseline and len(search.candidates) > 1:
             also = ", then other candidates in its place"
         devices = counted(slot.devices, "device")
-        yield f"  node {slot.node}: {variant.name}, {devices}, {share:.1%} of the node{also}"
+        by_node.setdefault(slot.node, []).append(
+            f"{variant.name}, {devices}, {share:.1%} of the node{also}"
+        )
+    for node, slots in by_node.items():
+        yield f"  node {node}: {'; '.join(slots)}"

@@ -8,33 +8,32 @@ from draftworth.metrics.definitions import FINDING_METRICS, charged
 from draftworth.planning import resolved, search_time
 from draftworth.planning.assumptions import HOURS_A_MONTH, OPTION, Bounds, assumption_data
 from draftworth.planning.capacity_block import PaidBlock, free_slots
-from draftworth.planning.timeline import BUDGET, NODE_START, TEARDOWN, RunForecast
+from draftworth.planning.timeline import BUDGET, NODE_START, RunForecast
 from draftworth.records.deployment import BLOCK_MARGIN_SECONDS
 from draftworth.searching.extent import STUDY, Extent
 from draftworth.terminal import table_lines
 
 
-def time_lines(run: RunForecast) -> Iterator[str]:
+def time_lines(run: RunForecast, *, details: bool) -> Iterator[str]:
     """Yield the time line of a run."""
     yield ""
     yield (
-        "time line   minutes from the start of `cdk deploy` in the best and in the worst case "
-        f"(docs/timeline.md; {OPTION} replaces an assumption)"
+        "time line   minutes from the start of `cdk deploy`, best and worst case (docs/timeline.md)"
     )
-    headings = ("", "starts\nbest", "\nworst", "takes\nbest", "\nworst")
+    headings = ("* nodes are billed", "starts best", "worst", "takes best", "worst")
     phases = (_phase_row(run, name) for name in run.unlimited.best.spans)
     yield from table_lines(phases, headings, numbers=range(1, 5), ruled=True)
-    yield "  * accelerator nodes are billed; waiting for capacity is in none of this"
     for case, schedule in (("best", run.limited.best), ("worst", run.limited.worst)):
         if schedule.ended_by:
             yield f"  {schedule.ended_by} ends the run in the {case} case"
     certain = " the candidates that are certain" if run.search else ""
     yield (
-        f"  everything is measured after {run.over_minutes:.0f} minutes if no limit ends the run; "
-        f"{run.measured_minutes:.0f} of them are spent measuring{certain}"
+        f"  without a limit or a wait for capacity: {run.over_minutes:.0f} minutes, "
+        f"{run.measured_minutes:.0f} of them measuring{certain}"
     )
-    rows = (f"{name} {Bounds(row.low, row.high):g}" for name, row in run.assumed)
-    yield f"  assumed: {', '.join(rows)}"
+    if details:
+        rows = (f"{name} {Bounds(row.low, row.high):g}" for name, row in run.assumed)
+        yield f"  assumed ({OPTION} replaces one): {', '.join(rows)}"
     if run.search:
         yield from _search_lines(run, run.search)
 
@@ -55,7 +54,6 @@ def candidate_lines(experiment: resolved.ResolvedExperiment) -> Iterator[str]:
     by_draft: dict[str, list[int]] = {}
     for candidate in search.candidates:
         by_draft.setdefault(candidate.draft, []).append(candidate.window)
-    yield ""
     yield f"search      {counted(extent.most, 'candidate')}, one at a time beside the baseline"
     for draft, windows in by_draft.items():
         yield f"  {draft}: {len(windows)}, with window {_windows(windows)}"
@@ -120,20 +118,20 @@ def _stop_lines(run: RunForecast, search: search_time.SearchTime) -> Iterator[st
     )
 
 
-def cost_lines(first: RunForecast, second: RunForecast) -> Iterator[str]:
+def cost_lines(first: RunForecast, second: RunForecast, *, details: bool) -> Iterator[str]:
     """Yield the cost of a first run, of a second run, and of what is billed beside the nodes."""
-    aws = first.experiment.spec.aws
-    yield ""
-    if aws.price is None:
-        yield f"cost        {no_price_text(first.experiment)}"
-        yield f"  first run   {billed_text(first)}"
-        yield f"  second run  {billed_text(second)}"
-    elif isinstance(aws.capacity, CapacityBlock):
+    experiment, aws = first.experiment, first.experiment.spec.aws
+    if isinstance(aws.capacity, CapacityBlock) and aws.price:
         yield from _block_lines(first, second, aws.capacity)
     else:
-        yield from _hourly_lines(first, second)
+        graphs = "the certain candidates' graphs" if second.search else "compiled graphs"
+        limit = f"; {BUDGET} {aws.budget_usd:.2f}" if aws.price else ""
+        yield f"first run   {billed_text(first)}{limit}"
+        yield f"second run  {billed_text(second)}, on {graphs}"
+        yield f"price       {_hourly_text(experiment) if aws.price else no_price_text(experiment)}"
     yield _standing_line()
-    yield _metrics_line(first.experiment)
+    if details:
+        yield _metrics_line(experiment)
 
 
 def no_price_text(experiment: resolved.ResolvedNeuron) -> str:
@@ -164,16 +162,12 @@ def block_text(experiment: resolved.ResolvedNeuron, capacity: CapacityBlock) -> 
     )
 
 
-def _hourly_lines(first: RunForecast, second: RunForecast) -> Iterator[str]:
-    experiment, price = first.experiment, first.experiment.node_price
-    yield (
-        f"cost        {experiment.usd_per_hour:.2f} USD an hour while the accelerator nodes are up "
-        f"({experiment.placement.nodes} x {price.usd_per_hour:.2f}; {price.source}, "
-        f"{price.as_of.isoformat()}), from `{NODE_START}` to the end of `{TEARDOWN}`"
+def _hourly_text(experiment: resolved.ResolvedNeuron) -> str:
+    price = experiment.node_price
+    return (
+        f"{experiment.usd_per_hour:.2f} USD an hour ({experiment.placement.nodes} x "
+        f"{price.usd_per_hour:.2f}; {price.source}, {price.as_of.isoformat()})"
     )
-    yield f"  first run   {billed_text(first)}; {BUDGET} {experiment.spec.aws.budget_usd:.2f}"
-    graphs = "the certain candidates' graphs" if second.search else "compiled graphs"
-    yield f"  second run  {billed_text(second)}: the cluster, checkpoints and {graphs} are there"
 
 
 def _block_lines(first: RunForecast, second: RunForecast, capacity: CapacityBlock) -> Iterator[str]:
@@ -183,25 +177,22 @@ def _block_lines(first: RunForecast, second: RunForecast, capacity: CapacityBloc
     for name, run in (("first run ", first), ("second run", second)):
         idle = block.idle_share(run.billed_minutes).times(100)
         yield (
-            f"  {name}  {run.billed_minutes:.0f} minutes of {nodes}: "
+            f"{name}  {run.billed_minutes:.0f} minutes of {nodes}: "
             f"{idle:.0f}% of the block stays idle"
         )
     more, room = block.further_runs(first, second), free_slots(first.experiment, block.instances)
     yield (
-        f"  would fit   {more:g} more runs on compiled graphs, one after the other (raise `rerun`, "
+        f"would fit   {more:g} more runs on compiled graphs, one after the other (raise `rerun`, "
         f"or change the workload), and {room} more variants at the same time; the nodes go "
         f"{BLOCK_MARGIN_SECONDS // 60} minutes before the block ends"
     )
 
 
 def _standing_line() -> str:
-    items = assumption_data().standing
-    total_usd = sum(item.count * item.usd_per_hour for item in items)
-    parts = " + ".join(f"{item.count} x {item.what} {item.usd_per_hour:g}" for item in items)
-    dates = sorted(item.as_of for item in items)
+    total_usd = sum(item.count * item.usd_per_hour for item in assumption_data().standing)
     return (
-        f"  beside it   about {total_usd:.2f} USD an hour from deploy to destroy ({parts}; "
-        f"{dates[0].isoformat()} to {dates[-1].isoformat()}); storage, logs and traffic on top"
+        f"beside it   about {total_usd:.2f} USD an hour from deploy to destroy; storage, logs and "
+        "traffic on top"
     )
 
 
@@ -215,7 +206,7 @@ def _metrics_line(experiment: resolved.ResolvedNeuron) -> str:
     price = assumption_data().custom_metric
     usd_per_month = count * price.usd_per_month
     return (
-        f"  metrics     {count} in CloudWatch: at most {usd_per_month / HOURS_A_MONTH:.3f} USD an "
+        f"metrics     {count} in CloudWatch: at most {usd_per_month / HOURS_A_MONTH:.3f} USD an "
         f"hour while results come in, {usd_per_month:.2f} USD in a month that measures all the "
         f"time ({price.usd_per_month:.2f} each a month, {price.as_of.isoformat()})"
     )

@@ -23,8 +23,8 @@ def notes(
     yield from advice_lines(experiment)
     if isinstance(experiment, ResolvedNeuron) and (doubt := prices.price_doubt(experiment, today)):
         yield (
-            f"aws.price is of {experiment.node_price.as_of.isoformat()}, which is {doubt}: cost "
-            f"and budget are calculated with it; {prices.price_renewal(experiment.node_price)}"
+            f"aws.price is of {experiment.node_price.as_of.isoformat()}, which is {doubt}: "
+            f"{prices.PRICE_RENEWAL}"
         )
     if run is not None:
         yield from time_advice(run)
@@ -34,7 +34,7 @@ def time_advice(run: RunForecast) -> Iterator[str]:
     """Yield warnings if the worst case, or even the best case, exceeds the experiment's limits."""
     aws = run.experiment.spec.aws
     deadline, budget = f"{DEADLINE} {aws.deadline_minutes}", f"{BUDGET} {aws.budget_usd:.2f}"
-    needs, costs = "needs {:.0f} minutes after the deploy", "costs {:.2f} USD"
+    needs, costs = "needs {:.0f} minutes", "costs {:.2f} USD"
     advice = _search_limit_advice if run.search else _limit_advice
     yield from advice(deadline, aws.deadline_minutes, [*_needed(run, run.released_minutes)], needs)
     if aws.price is not None:
@@ -129,10 +129,7 @@ def _limit_advice(
     if needed.best > limit:
         yield f"{given} ends the run unfinished: even the best case {best}, the worst case {worst}"
     elif needed.worst > limit:
-        yield (
-            f"{given} may end the run unfinished: the worst case {worst}; raise it, or ask for "
-            "less (workload.max_requests, load, cases, output_tokens, or repetitions)"
-        )
+        yield f"{given} may end the run unfinished: the worst case {worst}; raise it"
 
 
 def advice_lines(experiment: ResolvedExperiment) -> Iterator[str]:
@@ -166,8 +163,8 @@ def _output_advice(experiment: ResolvedExperiment) -> Iterator[str]:
     spec, work = experiment.spec, experiment.spec.workload
     if work.fixed_output_length:
         yield (
-            "workload.fixed_output_length makes the model write past its own end, where it often "
-            "repeats itself and drafts are accepted more or less often than in your traffic"
+            "workload.fixed_output_length: past its own end a model repeats itself, unlike in your "
+            "traffic"
         )
     if work.temperature:
         yield (
@@ -185,10 +182,9 @@ def _aws_advice(spec: NeuronExperiment) -> Iterator[str]:
         yield f"{value} is an example, which no account has: put your own in its place"
     yield from _driver_advice(DriverAndRuntime.of(spec))
     if not spec.aws.admin_principal_arns:
-        yield (
-            "aws.admin_principal_arns is empty: nobody may use kubectl on the cluster; a run needs "
-            "no kubectl, and can be watched (`make logs`) and stopped (`make stop`) without it"
-        )
+        yield "aws.admin_principal_arns is empty: kubectl is refused; `make logs` needs none"
+    if not spec.aws.public_access_cidrs:
+        yield "aws.public_access_cidrs is empty: the Kubernetes API is private to the VPC"
     for model in spec.gated_models if spec.aws.hub_token_secret is None else ():
         yield (
             f"{model} is gated and aws.hub_token_secret names no secret: staging it fails, and no "

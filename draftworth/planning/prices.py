@@ -109,9 +109,7 @@ def price_doubt(experiment: ResolvedNeuron, today: date) -> str:
     return ""
 
 
-def price_renewal(price: Price) -> str:
-    """Return the text that tells a user how to renew an old price."""
-    return (
-        f"look it up again ({price.source}) and set aws.price, or, where the experiment leaves it "
-        "out, `python -m draftworth price EXPERIMENT --again`"
-    )
+PRICE_RENEWAL = (
+    "look it up again and set it; if it is left out: "
+    "`python -m draftworth price EXPERIMENT --again`"
+)

@@ -4,7 +4,7 @@ from draftworth.account.checks.check import CheckResult, Situation, failed, pass
 from draftworth.account.market.offers import spot_prices
 from draftworth.errors import counted
 from draftworth.experiment.aws import Spot
-from draftworth.planning.prices import price_doubt, price_renewal
+from draftworth.planning.prices import PRICE_RENEWAL, price_doubt
 from draftworth.planning.timeline import forecast
 
 # The relative difference between the experiment's and the zone's Spot price without a warning.
@@ -26,7 +26,7 @@ def price_date(situation: Situation) -> CheckResult:
     today = situation.now.date()
     found = f"{aws.price.usd_per_hour:.2f} USD a node and hour of {aws.price.as_of.isoformat()}"
     if doubt := price_doubt(situation.experiment, today):
-        return warned(f"{found}, which is {doubt}", price_renewal(aws.price))
+        return warned(f"{found}, which is {doubt}", PRICE_RENEWAL)
     return passed(f"{found}, {(today - aws.price.as_of).days} days old")
 
 

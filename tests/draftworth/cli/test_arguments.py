@@ -212,7 +212,7 @@ def test_the_longest_names_that_are_allowed_make_files(measure: Measured, tmp_pa
 def test_an_endpoint_is_sampled_as_it_is_asked_to_be(measure: Measured, tmp_path: Path) -> None:
     assert measure(out=tmp_path / "greedy") == 0
     assert measure(temperature=0.7, seed=3) == 0
-    greedy, sampled = (r.json for r in measure.requests if r.method == "POST")
+    _, greedy, _, sampled = (r.json for r in measure.requests if r.method == "POST")
     assert (greedy["temperature"], sampled["temperature"]) == (0.0, 0.7)
     assert greedy["seed"] != sampled["seed"]
     assert measure.run.result.temperature == 0.7

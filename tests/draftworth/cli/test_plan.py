@@ -1,5 +1,6 @@
 """`plan`: golden time lines, its options, what it says of a search, and what it warns of."""
 
+import re
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from datetime import date
@@ -58,13 +59,27 @@ def test_the_plan_of_a_shipped_experiment(
 ) -> None:
     for variable, value in {"COLUMNS": "40", "FORCE_COLOR": "1", "TERM": "xterm-256color"}.items():
         monkeypatch.setenv(variable, value)  # the table is plain text of its own width
-    text = planned(path=EXPERIMENTS / f"{name}.yaml")
+    details = ("--details",) if name == "qwen3-32b" else ()
+    text = planned(path=EXPERIMENTS / f"{name}.yaml", with_=details)
     assert_snapshot(text, SNAPSHOTS / f"plan-{name}.txt")
+
+
+def test_the_plan_of_the_first_deploy_fits_one_screen_and_begins_with_its_cost(
+    planned: Planned,
+) -> None:
+    text = planned(path=EXPERIMENTS / "smoke.yaml")
+    rows = text.splitlines()
+    assert sum(max(1, -(-len(row) // 100)) for row in rows) <= 40
+    assert re.match(r"first run   [\d.]+ to [\d.]+ USD .* aws\.budget_usd 25\.00$", rows[0])
+    assert "note: aws.admin_principal_arns is empty: kubectl is refused" in text
+    assert "note: aws.public_access_cidrs is empty: the Kubernetes API is private" in "\n".join(
+        rows
+    )
 
 
 def test_without_a_price_the_plan_tells_minutes_and_how_to_get_one(planned: Planned) -> None:
     text = planned(drop("aws", "price"))
-    assert "python -m draftworth price" in line(text, "cost ")
+    assert "python -m draftworth price" in line(text, "price ")
     assert "billed minutes x 1 node" in line(text, "first run")
     assert "USD" not in line(text, "second run")
     assert "aws.budget_usd" not in text
@@ -309,8 +324,8 @@ def test_the_window_of_an_unknown_dflash_head_is_noted_and_a_known_one_is_not(
 def test_every_load_class_and_variant_has_metrics_that_cost(
     planned: Planned, edit: Edit, count: int, most: str
 ) -> None:
-    told = f"  metrics     {count} in CloudWatch: at most {most} USD an hour"
-    assert told in planned(edit)
+    told = f"\nmetrics     {count} in CloudWatch: at most {most} USD an hour"
+    assert told in planned(edit, with_=("--details",))
 
 
 def test_two_small_nodes_are_charged_as_two(planned: Planned) -> None:
@@ -318,10 +333,11 @@ def test_two_small_nodes_are_charged_as_two(planned: Planned) -> None:
         ONE_DEVICE,
         put("aws", "instance_type", value="trn2.3xlarge"),
         put("aws", "price", "usd_per_hour", value=2.24),
+        with_=("--details",),
     )
     assert "placement   2 x trn2.3xlarge in us-east-2c, spot" in text
     assert "node 1: qwen3-1.7b-k7, 1 device, 100.0% of the node" in text
-    assert "cost        4.48 USD an hour while the accelerator nodes are up (2 x 2.24" in text
+    assert "price       4.48 USD an hour (2 x 2.24" in text
     assert text.count("NEURON_SKIP_EFA_AFFINITY=1") == 2
 
 
@@ -331,7 +347,7 @@ def test_a_capacity_block_is_charged_whole_and_its_idle_part_told(planned: Plann
     assert "aws.capacity.hours is not given: one day, the shortest" in text
     assert "stays idle" in line(text, "first run")
     assert "more runs on compiled graphs" in line(text, "would fit")
-    assert "an hour while the accelerator nodes are up" not in text
+    assert "\nprice " not in text
     assert "note: a Capacity Block" not in text
     assert "aws.capacity.hours is not given" not in planned(block_of(hours=2))
     assert "Capacity Block" not in planned()
@@ -356,12 +372,13 @@ def test_a_control_is_counted(planned: Planned) -> None:
 
 
 def test_candidates_are_shown_once_and_what_they_share_is_not_repeated(planned: Planned) -> None:
-    text = planned(base=SEARCH)
+    assert planned(base=SEARCH).count("\nvariant ") == 2
+    text = planned(base=SEARCH, with_=("--details",))
     keys = [row.split()[-1] for row in text.splitlines() if row.startswith("  artifact key")]
     assert len(set(keys)) == len(keys) == 27
     assert text.count("  command ") == 2
-    assert "environment and command of qwen3-1.7b-k8, with another draft or window: 25" in text
-    assert text.count("  node 0: ") == 2
+    assert "like qwen3-1.7b-k8, with another draft or window: 25 variants" in text
+    assert line(text, "node 0: ").count("8 devices") == 2
 
 
 def test_candidates_of_a_search_differ_in_draft_and_window_alone() -> None:
@@ -379,11 +396,15 @@ def test_candidates_of_a_search_differ_in_draft_and_window_alone() -> None:
 def test_a_candidate_by_hand_of_another_method_has_its_own_command(planned: Planned) -> None:
     head = {"method": "eagle", "draft": {"model": "acme/eagle", "tokenizer_family": "qwen3"}}
     pair = [{**deepcopy(head), "name": f"head-k{n}", "window": n} for n in (3, 4)]
-    text = planned(lambda data: data["variants"].extend(pair), base=SEARCH)
+
+    def extended(data: dict[str, Any]) -> None:
+        data["variants"].extend(pair)
+
+    text = planned(extended, base=SEARCH, with_=("--details",))
     # Of the baseline, of the first head, and of the first of the search's own method.
     assert text.count("  command ") == 3
-    assert "of head-k3, with another draft or window: 1 variant\n" in text
-    assert "of qwen3-1.7b-k3, with another draft or window: 25 variants" in text
+    assert "like head-k3, with another draft or window: 1 variant\n" in text
+    assert "like qwen3-1.7b-k3, with another draft or window: 25 variants" in text
     certain = line(text, "certainly measured: ").partition(": ")[2]
     assert certain == "head-k3, head-k4, qwen3-1.7b-k8, qwen3-0.6b-k8"
 

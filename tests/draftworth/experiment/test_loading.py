@@ -5,11 +5,12 @@ from pathlib import Path
 import pytest
 
 from draftworth.errors import ExperimentError, UserInputError
+from draftworth.experiment.aws import ADD_ONS
 from draftworth.experiment.catalog import catalog
 from draftworth.experiment.loading import load_experiment
 from draftworth.experiment.model import loads_of
 from draftworth.experiment.rules.aws import is_pinned_image
-from tests.support.experiments import both, drop, put, write_experiment
+from tests.support.experiments import both, drop, put, resolved, write_experiment
 
 
 @pytest.mark.parametrize("path", ["a" * 300, "/".join(["a"] * 400), "loop"])
@@ -78,6 +79,16 @@ def test_a_file_that_is_not_there_is_answered_with_those_that_are(tmp_path: Path
 
     with pytest.raises(UserInputError, match=r"no such experiment file.*mine\.yaml"):
         load_experiment(tmp_path / "other.yaml")
+
+
+def test_the_first_deploy_has_the_published_servers_and_pins_everything() -> None:
+    smoke, published = resolved("smoke"), resolved("qwen3-32b")
+    commands = [[variant.command for variant in e.variants] for e in (smoke, published)]
+    assert commands[0] == commands[1]
+    assert smoke.spec.aws.pins.add_ons.keys() == {*ADD_ONS}
+    assert smoke.spec.aws.pins.node_release
+    assert [*smoke.spec.unpinned_models] == []
+    assert [*published.spec.unpinned_models] != []
 
 
 @pytest.mark.parametrize(
