@@ -20,7 +20,7 @@ from draftworth.measuring.run_specification import Endpoint, RunSpec
 from draftworth.measuring.servers import Environment
 from draftworth.records.codec import RecordError, load_object
 from draftworth.records.load import ConcurrencyLoad
-from draftworth.records.results import PassedGate
+from draftworth.records.results import PassedGate, RequestRecord
 from draftworth.untrusted import one_line
 
 ANSWER_TOKENS = 8
@@ -126,10 +126,10 @@ class AnswerGates:
                 self.journal.note("waited", started_at_unix_s, gates=(passed,))
                 self.environment.progress(f"{endpoint.variant} answers: {record.took_s:.2f} s")
                 return
-            said = f"{record.error_code}: {record.error_msg}" if record.failed else "an empty text"
+            said = _words(record)
             if not tries_left or not _may_pass(record.error_code):
                 break
-            self.environment.progress(f"{gate.name}: {endpoint.variant} answered {said}; again")
+            self.environment.progress(f"{gate.name}: {endpoint.variant}: {said}; again")
             await asyncio.sleep(self.environment.ready_poll_seconds)
             await wait()
         why = await self._why(gate, endpoint, said)
@@ -163,7 +163,7 @@ class AnswerGates:
         elif served and model not in served:
             following = "ask for a model that is listed"
         return (
-            f"gate `{gate.name}`: {endpoint.variant} at {endpoint.base_url} answered {said}; asked "
+            f"gate `{gate.name}`: {endpoint.variant} at {endpoint.base_url}, answer: {said}; asked "
             f"for: up to {ANSWER_TOKENS} tokens of {one_line(model)} to a prompt of "
             f"{first.prompt_class}/{first.name}{known}; next: {following}"
         )
@@ -183,6 +183,14 @@ class AnswerGates:
         listed = data if isinstance(data, list) else []
         names = (one.get("id") for one in listed if isinstance(one, dict))
         return [name for name in names if isinstance(name, str)]
+
+
+def _words(record: RequestRecord) -> str:
+    if not record.failed:
+        return "an empty text"
+    # Only an HTTP status means anything to a user.
+    is_status = (record.error_code or 0) > 0
+    return f"{record.error_code}: {record.error_msg}" if is_status else record.error_msg
 
 
 def _may_pass(code: int | None) -> bool:

@@ -27,6 +27,7 @@ from draftworth.report.search import search_sections
 from draftworth.report.spending import interruption_count, spending_section
 from draftworth.report.verdict import repetition_sections, verdict_section
 from draftworth.report.words import ABOUT, INTERVAL, MISSING
+from draftworth.report.worked import worked_sections
 from draftworth.untrusted import one_line
 
 
@@ -128,7 +129,10 @@ def document_of(
     predictions: tokens per step, predicted without a server by running the drafts on the outputs.
     """
     result = facts.run.result
-    sections = [*search_sections(facts), verdict_section(facts), *repetition_sections(facts)]
+    sections = [
+        *(*search_sections(facts), verdict_section(facts), *worked_sections(facts.run)),
+        *repetition_sections(facts),
+    ]
     if changes:
         sections.append(against_section(changes, result.run_id, other_run))
     if elsewhere:

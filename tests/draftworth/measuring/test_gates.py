@@ -68,9 +68,9 @@ def test_the_baseline_and_then_the_variant_answer_one_prompt(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        (NO_MODEL, "answered 404: The model `tiny` does not exist."),
-        (EMPTY, "answered an empty text"),
-        (NO_TOKEN, "answered -5: the server sent no output token"),
+        (NO_MODEL, "answer: 404: The model `tiny` does not exist."),
+        (EMPTY, "answer: an empty text"),
+        (NO_TOKEN, "answer: the server sent no output token"),
     ],
 )
 @pytest.mark.parametrize("failing", ["baseline", "k7"])
@@ -86,7 +86,7 @@ def test_a_server_without_an_answer_ends_the_run_after_one_request(
     gate = "baseline answers" if failing == "baseline" else "variant answers"
     assert result.status == "failed"
     assert result.reason == (
-        f"gate `{gate}`: {failing} at {broken.base_url} {said}; asked for: up to 8 tokens of tiny "
+        f"gate `{gate}`: {failing} at {broken.base_url}, {said}; asked for: up to 8 tokens of tiny "
         f"to a prompt of structured/count; {broken.base_url}/v1/models lists: other, another; "
         "next: ask for a model that is listed"
     )

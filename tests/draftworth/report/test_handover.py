@@ -96,7 +96,9 @@ def test_measure_takes_the_command_that_asks_a_live_server(tmp_path: Path) -> No
 
 
 def _answer(request: Request) -> Sequence[Step]:
-    return completion(50, 50) if request.method == "POST" else plain("200 OK", b"")
+    if request.method != "POST":
+        return plain("200 OK", b"")
+    return completion(50, 50) if request.json["max_tokens"] == 100 else completion(8)
 
 
 def test_outputs_that_ended_by_themselves_may_do_so_again() -> None:

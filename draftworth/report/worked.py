@@ -1,0 +1,62 @@
+"""Lists what worked in a run: software, gates that were passed, and when.
+
+For the first run in an account this is the answer: it shows how far the run came.
+"""
+
+from collections.abc import Iterator
+
+from draftworth.records.reading import Run
+from draftworth.records.results import BlockResult
+from draftworth.records.servers import ServingFacts
+from draftworth.report import words
+from draftworth.report.document import Section, table
+
+TITLE = "What worked"
+
+
+def worked_sections(run: Run) -> tuple[Section, ...]:
+    """Return the section of what worked; none for several runs, or if nothing is recorded."""
+    rows = [] if run.is_pool else [*_answer_rows(run), *_load_rows(run)]
+    if not rows:
+        return ()
+    serving = run.result.serving
+    return (
+        Section(
+            title=TITLE,
+            paragraphs=(_software(serving),) if serving else (),
+            tables=table(("gate", "of", "worked", "after min", "took s"), rows, names=3),
+            brief=True,
+        ),
+    )
+
+
+def _software(serving: ServingFacts) -> str:
+    image = f", image {serving.image}" if serving.image else ""
+    nodes = f", on {serving.instance_type}" if serving.instance_type else ""
+    return f"Release {serving.release}: vLLM {serving.vllm_version}{image}{nodes}."
+
+
+def _answer_rows(run: Run) -> Iterator[tuple[str, ...]]:
+    first = {(gate.gate, gate.variant): gate for gate in reversed(run.result.gates)}
+    for gate in sorted(first.values(), key=lambda gate: gate.at_unix_s):
+        tokens = f"{gate.tokens} tokens" if gate.tokens else "an answer"
+        yield _row(run, gate.gate, gate.variant, tokens, gate.at_unix_s, gate.seconds)
+
+
+def _load_rows(run: Run) -> Iterator[tuple[str, ...]]:
+    """Yield a row for each variant that answered a measured request, of its first such block."""
+    answered: dict[str, list[BlockResult]] = {}
+    for block in run.blocks:
+        if not all(request.failed for request in block.requests):
+            answered.setdefault(block.variant, []).append(block)
+    for variant, blocks in answered.items():
+        loads = ", ".join(dict.fromkeys(block.load.label for block in blocks))
+        begun, ended = blocks[0].started_at_unix_s, blocks[0].ended_at_unix_s
+        yield _row(run, "load", variant, loads, ended, ended - begun)
+
+
+def _row(
+    run: Run, gate: str, variant: str, worked: str, at_unix_s: float, seconds: float
+) -> tuple[str, ...]:
+    after_minutes = (at_unix_s - run.result.started_at_unix_s) / 60
+    return gate, variant, worked, words.number(after_minutes), words.number(seconds)

@@ -1,0 +1,49 @@
+"""What worked, beside the verdict: which gates were passed, when, and with which software."""
+
+from dataclasses import replace
+
+import pytest
+
+from draftworth.records.results import PassedGate
+from draftworth.report.contents import document_of
+from draftworth.report.document import document_lines
+from draftworth.report.worked import TITLE, worked_sections
+from tests.draftworth.report import runs
+from tests.support.blocks import START_UNIX_S, make_failed_record
+
+ANSWERED = PassedGate(
+    gate="baseline answers",
+    variant="baseline",
+    at_unix_s=START_UNIX_S + 600,
+    seconds=0.5,
+    tokens=8,
+)
+AGAIN = replace(ANSWERED, at_unix_s=START_UNIX_S + 6000)
+
+
+def test_the_gates_that_were_passed_are_listed_once_with_times_and_versions() -> None:
+    run = runs.make_run(gates=(ANSWERED, AGAIN), serving=runs.SERVING)
+    (section,) = worked_sections(run)
+    assert section.paragraphs[0].startswith("Release neuron-2.26.1: vLLM 0.9.0, image registry")
+    assert section.paragraphs[0].endswith(", on trn2.48xlarge.")
+    assert section.tables[0].rows[0] == ("baseline answers", "baseline", "8 tokens", "10.0", "0.5")
+    assert [row[:3] for row in section.tables[0].rows[1:]] == [
+        ("load", "baseline", "c4"),
+        ("load", "k7", "c4"),
+    ]
+    assert TITLE in [*map(str.strip, document_lines(document_of(runs.make_facts(run))))]
+
+
+@pytest.mark.parametrize("failing", ["baseline", "k7"])
+def test_a_variant_that_answered_nothing_is_not_among_what_worked(failing: str) -> None:
+    run = runs.make_run()
+    blocks = tuple(
+        replace(b, requests=(make_failed_record(),)) if b.variant == failing else b
+        for b in run.blocks
+    )
+    (section,) = worked_sections(replace(run, blocks=blocks))
+    assert failing not in {row[1] for row in section.tables[0].rows}
+
+
+def test_a_run_in_which_nothing_worked_has_no_list() -> None:
+    assert worked_sections(replace(runs.make_run(), blocks=())) == ()
