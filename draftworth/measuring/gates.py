@@ -21,6 +21,7 @@ from draftworth.measuring.servers import Environment
 from draftworth.records.codec import RecordError, load_object
 from draftworth.records.load import ConcurrencyLoad
 from draftworth.records.results import PassedGate, RequestRecord
+from draftworth.records.servers import COMPILE_LIMIT_MINUTES, LOAD_LIMIT_MINUTES
 from draftworth.untrusted import one_line
 
 ANSWER_TOKENS = 8
@@ -48,7 +49,8 @@ BASELINE_ANSWERS = Gate(
     name="baseline answers",
     waits_for=f"all servers are ready; then the baseline answers one prompt with {ANSWER_TOKENS} "
     "tokens",
-    until="ready: 20 minutes with compiled graphs, 120 without; the answer: "
+    until=f"ready: {LOAD_LIMIT_MINUTES} minutes with compiled graphs, {COMPILE_LIMIT_MINUTES} "
+    "without, of a pod's first start; the answer: "
     f"`workload.request_timeout_seconds`, at most {TRIES} tries",
     ended_by="a server that is given up or not ready in time; a request that fails, or an answer "
     "without text",
