@@ -53,13 +53,15 @@ class PlantedEngine(FakeEngine):
     """Latencies of the variant that a request goes to.
 
     failing: the variant that answers every second request with an error.
+    mute: the variant that does not answer the first prompt.
     """
 
-    failing = ""
+    failing = mute = ""
 
     def answer(self, client: Client, request: Planned, load: Load) -> Measured:
         variant = re.findall(r"/(\w[^/]*)/\.\.", client.base_url)[0]
-        if variant == self.failing and request.request_id.endswith(("1", "3")):
+        is_mute = request.request_id.endswith(f"/{self.mute}-gate")
+        if is_mute or (variant == self.failing and request.request_id.endswith(("1", "3"))):
             failed = make_failed_record(request_id=request.request_id, prompt_id=request.prompt.id)
             return Measured(record=failed, transcript=Transcript(request_id=failed.request_id))
         noise = hashlib.sha256(f"{request.request_id} {variant}".encode()).digest()[0] / 255 - 0.5
@@ -116,11 +118,12 @@ def run(
     happen: Callable[[], object] | None = None,
     at: int = 0,
     failing: str = "",
+    mute: str = "",
     read_outputs: ReadRunsOutputs = readings,
 ) -> RunResult | None:
     """One pod of a run; None when it was terminated."""
     engine = PlantedEngine(happen, at=at)
-    engine.failing = failing
+    engine.failing, engine.mute = failing, mute
     made = make_runner(
         spec,
         FolderSink(folder),
@@ -245,6 +248,23 @@ def test_a_candidate_that_does_not_start_is_left_out(healthy: StreamServer, tmp_
     assert list(found.failed.values()) == ["the API server answers HTTP 403"]
     assert found.failed.keys().isdisjoint({found.best, *found.order})
     assert len(found.order) >= 2
+
+
+def test_a_candidate_that_answers_nothing_is_left_out_and_a_baseline_ends_the_search(
+    healthy: StreamServer, tmp_path: Path
+) -> None:
+    result = run(search_spec(healthy.base_url), tmp_path / "candidate", mute="draft-k7")
+    assert result
+    assert result.status == "complete"
+    reason = found_in(tmp_path / "candidate").failed["draft-k7"]
+    assert reason.startswith("gate `variant answers`: draft-k7 at ")
+
+    servers = RecordingServers()
+    result = run(search_spec(healthy.base_url), tmp_path / "base", servers, mute="baseline")
+    assert result
+    assert result.status == "failed"
+    assert result.reason.startswith("gate `baseline answers`: baseline at ")
+    assert {names for names, _ in servers.calls} == {("baseline-0", "draft-k7-1")}
 
 
 def test_a_candidate_whose_requests_fail_is_not_the_best(
