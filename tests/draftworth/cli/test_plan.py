@@ -121,21 +121,6 @@ def test_an_experiment_of_this_machine_has_no_time_line(
     assert "uses no AWS nodes and has no time line" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("least", "most", "said"),
-    [
-        (8, 8, "x 8 requests at c4 = 128 requests"),
-        (8, 9, "x 8 requests at c4 = 128 requests"),
-        (8, 12, "x 8 to 12 requests at c4 = 128 to 192 req"),
-    ],
-)
-def test_a_range_that_is_none_is_one_number(
-    planned: Planned, least: int, most: int, said: str
-) -> None:
-    work = {"min_requests": least, "max_requests": most, "requests_per_round": 4}
-    assert said in planned(*(put("workload", key, value=value) for key, value in work.items()))
-
-
 AS_SHIPPED = put("baseline_as_shipped", value=True)
 ONE_DEVICE = both(
     put("serving", "slot_devices", value=1), put("serving", "tensor_parallel_size", value=4)
@@ -351,19 +336,6 @@ def test_a_capacity_block_is_charged_whole_and_its_idle_part_told(planned: Plann
     assert "note: a Capacity Block" not in text
     assert "aws.capacity.hours is not given" not in planned(block_of(hours=2))
     assert "Capacity Block" not in planned()
-
-
-def test_variants_that_are_loaded_together_are_as_slow_as_the_slower_one(planned: Planned) -> None:
-    text = planned(put("workload", "parallel", value=True))
-    assert line(text, "* measure c4").split()[5] == "21.8"  # 2 rounds x 8 cases x 81.8 s / 60
-
-
-def test_a_limit_that_cuts_the_time_line_is_named_there(planned: Planned) -> None:
-    slow = ("--assume", "compile_minutes=10..400")
-    text = planned(put("aws", "budget_usd", value=900.0), with_=slow)
-    assert "  aws.deadline_minutes ends the run in the worst case\n" in text
-    assert "ends the run in the best case" not in text
-    assert line(text, "* load baseline").split()[3:7] == ["48.6", "-", "1.8", "-"]
 
 
 def test_a_control_is_counted(planned: Planned) -> None:

@@ -86,6 +86,7 @@ def test_it_lasts_as_long_as_a_start_may_take_from_the_start_of_the_first_pod(
         result = run(tmp_path, late.base_url, allowance_seconds=7800.0, history=history)
     assert result.status == "failed"
     assert "was not ready within" in result.reason
+    assert result.reason.endswith("last answer: HTTP 503")
     waited_seconds = result.ended_at_unix_s - STARTED_AT
     assert waited_seconds == pytest.approx(left_seconds, abs=ABOUT_SECONDS)
 

@@ -15,7 +15,6 @@ from draftworth.measuring.client import Client
 from draftworth.measuring.counters import parse_metrics, restarted, server_start
 from draftworth.measuring.result_files import FolderSink, Sink, SinkError, llmperf_summary
 from draftworth.measuring.run_specification import Endpoint, RunSpec
-from draftworth.measuring.runner import new_run_id
 from draftworth.records.load import ConcurrencyLoad, Load, PoissonLoad
 from draftworth.records.prompts import Case, Prompt
 from draftworth.records.reading import Run, read_run
@@ -211,25 +210,6 @@ def test_every_case_is_run_against_every_variant(
         assert numbers == ["0", "1", "2", "0"]
 
 
-def test_rounds_measure_every_variant_and_go_on_with_the_prompts(tmp_path: Path) -> None:
-    with stream_server(server(1, 1)) as a, stream_server(server(2)) as b:
-        run(
-            spec(
-                a.base_url, b.base_url, cases=[case("count", 8)], max_rounds=4, target_width=0.0001
-            ),
-            tmp_path,
-        )
-
-    blocks = read_run(tmp_path / "test-1").blocks
-    assert {(b.round, b.variant) for b in blocks} == {
-        (n, v) for n in (1, 2, 3, 4) for v in ("baseline", "k7")
-    }
-    assert [b.round for b in blocks] == [1, 1, 2, 2, 3, 3, 4, 4]
-    prompts = [[r.prompt_id for r in b.requests] for b in blocks]
-    assert prompts[0] == prompts[1] == [f"count-{i}" for i in range(4)]
-    assert prompts[2] == prompts[3] == [f"count-{i}" for i in range(4, 8)]
-
-
 def test_a_ladder_is_measured_rung_by_rung(tmp_path: Path) -> None:
     rungs = (ALONE, ConcurrencyLoad(concurrency=3), PoissonLoad(requests_per_second=50.0))
     with stream_server(server(1, 1)) as plain_server:
@@ -345,17 +325,6 @@ def test_failures_do_not_reduce_the_load_and_are_all_recorded(tmp_path: Path) ->
     assert result.status == "complete"
 
 
-def test_a_server_that_is_not_ready_in_time_fails_the_run_with_its_answer(
-    tmp_path: Path,
-) -> None:
-    with stream_server(lambda _: plain("503 Service Unavailable", b"loading")) as loading:
-        result = run(spec(loading.base_url, cases=[case("count")], deadline_s=0.2), tmp_path)
-
-    assert result.status == "failed"
-    assert "was not ready within 0.2 s; last answer: HTTP 503" in result.reason
-    assert read_run(tmp_path / "test-1").result == result
-
-
 class FlakySink:
     """Refuses the first writes."""
 
@@ -380,26 +349,3 @@ def test_a_file_that_could_not_be_written_is_tried_again_and_then_named(tmp_path
     assert len(read_run(tmp_path / "a" / "test-1").blocks) == 1
     assert never.status == "failed"
     assert "0001-structured-count-c2-baseline-r1.result.json" in never.reason
-
-
-def test_a_cancelled_run_still_says_that_it_is_over(tmp_path: Path) -> None:
-    async def cancel_soon(run_spec: RunSpec) -> None:
-        task = asyncio.ensure_future(make_runner(run_spec, FolderSink(tmp_path)).run())
-        await asyncio.sleep(0.3)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    def slow(request: Request) -> Sequence[Step]:
-        if request.path == "/health":
-            return plain("200 OK", b"")
-        return completion(1, 1, gap_seconds=2)
-
-    with stream_server(slow) as stalled:
-        asyncio.run(cancel_soon(spec(stalled.base_url, cases=[case("count")])))
-
-    assert read_run(tmp_path / "test-1").result.status == "failed"
-
-
-def test_run_ids_do_not_collide() -> None:
-    assert len({new_run_id("x") for _ in range(100)}) == 100
