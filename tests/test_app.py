@@ -152,12 +152,13 @@ def test_an_experiment_without_notes_gives_no_warning(
     commit = put("target", "revision", value="a" * 40)
     draft = put("variants", 1, "draft", "revision", value="b" * 40)
     admin = put("aws", "admin_principal_arns", value=["arn:aws:iam::123456789012:role/Admin"])
+    reach = put("aws", "public_access_cidrs", value=["52.94.76.1/32"])
     bought = put("aws", "capacity", value={"kind": "on_demand"})
     price = put("aws", "price", "as_of", value=datetime.now(UTC).date())
     budget = put("aws", "budget_usd", value=1000.0)
     deadline = put("aws", "deadline_minutes", value=600)
     unforced = put("workload", "fixed_output_length", value=False)
-    edits = both(commit, draft, admin, bought, price, budget, deadline, unforced)
+    edits = both(commit, draft, admin, reach, bought, price, budget, deadline, unforced)
     file = write_experiment(tmp_path, edits)
     assert noted(file, capsys) == []
     assert warnings(synthesized(file, tmp_path)) == []
