@@ -1,6 +1,5 @@
 """Control plane, add-ons and nodes."""
 
-import copy
 from typing import Any, get_args
 
 import pytest
@@ -9,7 +8,6 @@ from charts.vllm_pod import UPLOADER_EPHEMERAL_STORAGE_GIB, slot_resources
 from draftworth.experiment.aws import ADD_ONS, CapacityBlock
 from draftworth.experiment.naming import Names
 from draftworth.records.deployment import CapacityKind
-from tests.stacks.graph import before
 from tests.stacks.synthesis import Resource, Template, experiments, of_type, only, synthesis
 
 pytestmark = [pytest.mark.synth]
@@ -68,50 +66,6 @@ def test_versions_are_those_pinned_and_else_left_to_eks(name: str) -> None:
     assert {g["Properties"].get("ReleaseVersion") for g in groups} == {pins.node_release}
 
 
-def test_nodes_come_after_the_network_plugin_and_before_what_runs_on_them() -> None:
-    template = cluster()
-    nodes = of_type(template, "AWS::EKS::Nodegroup")
-    by_add_on = {
-        r["Properties"]["AddonName"]: k for k, r in of_type(template, "AWS::EKS::Addon").items()
-    }
-    for group in nodes:
-        assert by_add_on["vpc-cni"] in before(template, group)
-        assert by_add_on["coredns"] not in before(template, group)
-    (cpu,) = (k for k in nodes if "Cpu" in k)
-    (driver,) = of_type(template, "Custom::AWSCDK-EKS-HelmChart")
-    pods = ("coredns", "metrics-server", "aws-mountpoint-s3-csi-driver")
-    for dependant in (*(by_add_on[name] for name in pods), driver):
-        assert cpu in before(template, dependant)
-
-
-def logs_that_could_come_back(template: Template) -> set[tuple[str, str]]:
-    """Node groups and the Insights log groups that would be gone before their agents are."""
-    groups = of_type(template, "AWS::Logs::LogGroup").items()
-    written = {
-        k for k, r in groups if "/containerinsights/" in r["Properties"].get("LogGroupName", "")
-    }
-    (agent,) = (r for n, r in add_ons(template).items() if "cloudwatch" in n)
-    (agent_id,) = (k for k, r in template["Resources"].items() if r is agent)
-    writers = [agent_id, *of_type(template, "AWS::EKS::Nodegroup")]
-    assert len(written) == 4
-    assert len(writers) >= 3
-    return {(w, log) for w in writers for log in written - before(template, w)}
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_logs_of_the_nodes_go_after_every_node_that_writes_them(name: str) -> None:
-    assert logs_that_could_come_back(cluster(name)) == set()
-
-
-@pytest.mark.parametrize("fragment", ["Cpu", "Accelerator"])
-def test_a_node_group_that_outlives_its_logs_is_found(fragment: str) -> None:
-    template = copy.deepcopy(cluster())
-    (group,) = (k for k in of_type(template, "AWS::EKS::Nodegroup") if fragment in k)
-    for logical_id in (k for k in template["Resources"] if fragment in k):
-        template["Resources"][logical_id].pop("DependsOn", None)
-    assert {writer for writer, _ in logs_that_could_come_back(template)} >= {group}
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_accelerators_are_bought_as_the_experiment_says_and_none_with_the_deploy(name: str) -> None:
     """The sizes are the same for all: a deploy that changes none leaves a run's nodes alone."""
@@ -166,19 +120,6 @@ def test_without_local_disks_the_root_disk_is_large_and_fast_enough_for_image_an
     assert asked + UNPACKED_IMAGES_GIB < (disk["Ebs"]["VolumeSize"] - 1) * 0.9
     assert disk["Ebs"]["Throughput"] >= 600, "a fast image pull would be a slow one"
     assert disk["Ebs"]["Iops"] >= 4 * disk["Ebs"]["Throughput"], "gp3 gives 0.25 MiB/s each"
-
-
-@pytest.mark.parametrize("name", [n for n in NAMES if n != SMALL])
-def test_every_network_card_has_an_efa_interface(name: str) -> None:
-    interfaces = launch_data(name)["NetworkInterfaces"]
-    places = [(i["NetworkCardIndex"], i["DeviceIndex"]) for i in interfaces]
-    assert places == [(0, 0), *((card, 1) for card in range(1, 16))]
-    assert {i["InterfaceType"] for i in interfaces} == {"efa"}
-    for interface in interfaces:
-        groups = [g["Fn::GetAtt"] for g in interface["Groups"]]
-        assert [g[1] for g in groups] == ["ClusterSecurityGroupId", "GroupId"]
-        # What EKS forbids in a node group's template.
-        assert not {"SubnetId", "AssociatePublicIpAddress"} & set(interface)
 
 
 @pytest.mark.parametrize("name", NAMES)
