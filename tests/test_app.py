@@ -189,12 +189,6 @@ def test_with_a_price_that_was_looked_up_nothing_is_refused(tmp_path: Path) -> N
     assert '\\"price_usd_per_node_hour\\":15.09' in templates(folder)
 
 
-def test_a_looked_up_price_that_is_none_is_refused(tmp_path: Path) -> None:
-    file = write_experiment(tmp_path, drop("aws", "price"))
-    with pytest.raises(UserInputError, match="cdk context --reset"):
-        synthesized(file, tmp_path, **{PRICE_KEY: {"usd_per_hour": "cheap"}})
-
-
 def test_cdk_json_differs_from_the_librarys_advice_in_three_flags_and_validates() -> None:
     """Exports, should there be a second stack again; log groups that are there before their
     functions (`stacks/constructs/functions.py`); no usage data in templates."""

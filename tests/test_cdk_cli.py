@@ -12,8 +12,6 @@ from typing import Any
 
 import boto3
 import pytest
-from moto.cloudformation.responses import CloudFormationResponse
-from moto.core.responses import EmptyResult
 
 from draftworth.account.checks.deployment import BOOTSTRAP_VERSION, DEFAULT_QUALIFIER
 from draftworth.experiment.naming import EXPERIMENT_TAG
@@ -71,6 +69,10 @@ def listed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Done, Path]:
 @pytest.fixture
 def executed(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """The change sets that were executed, by their request; their stacks exist afterwards."""
+    # Not at the top: both take a second, and every worker imports the modules of all tests.
+    from moto.cloudformation.responses import CloudFormationResponse
+    from moto.core.responses import EmptyResult
+
     requests: list[dict[str, Any]] = []
 
     def execute_change_set(response: CloudFormationResponse) -> EmptyResult:

@@ -17,6 +17,7 @@ from draftworth.records.codec import load_record
 from draftworth.records.prompts import Case
 from tests.charts.rendering import all_objects
 from tests.conftest import ROOT
+from tests.rehearsal.test_rehearsal import short_rehearsal
 from tests.support.experiments import put, resolved, write_experiment
 
 pytestmark = pytest.mark.synth
@@ -113,27 +114,13 @@ def test_only_values_that_the_experiment_uses_are_asked_for(
 
 
 def test_a_local_experiment_has_no_manifests(
-    experiments: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["manifests", str(_local(experiments, tmp_path)), "--out", str(tmp_path)]) == 2
+    assert main(["manifests", str(short_rehearsal(tmp_path)), "--out", str(tmp_path)]) == 2
     message = capsys.readouterr().err
     for part in ("given:   cpu-vllm-", "allowed: a release for Neuron devices"):
         assert part in message
     assert not (tmp_path / FILES[0]).exists()
-
-
-def _local(experiments: Path, folder: Path) -> Path:
-    """The rehearsal's experiment, with models that need not be made first."""
-    for model in ("target", "draft"):
-        (folder / model).mkdir()
-        for file in ("config.json", "tokenizer.json"):
-            (folder / model / file).write_text("{}", encoding="utf-8")
-    text = (experiments / "rehearsal.yaml").read_text(encoding="utf-8")
-    prompts = str(experiments.parent / "prompts")
-    text = text.replace("../rehearsal/tiny_pair/", "").replace("../prompts", prompts)
-    path = folder / "rehearsal.yaml"
-    path.write_text(text, encoding="utf-8")
-    return path
 
 
 def test_a_folder_that_cannot_be_written_is_named(experiments: Path, tmp_path: Path) -> None:

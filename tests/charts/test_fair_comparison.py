@@ -106,22 +106,10 @@ def _claim(deployment: Object) -> str:
     return str(claim["resourceClaimTemplateName"])
 
 
-def deployments_with_dflash(folder: Path, *, as_shipped: bool) -> list[Object]:
-    edit = both(DFLASH, put("baseline_as_shipped", value=as_shipped))
-    path = write_experiment(folder, edit, base="llama-3.1-8b-eagle3")
-    charts = render(load_neuron(path))
-    return homes(charts["serving"])
-
-
-def test_what_dflash_needs_is_on_both_sides(tmp_path: Path) -> None:
-    baseline, drafted = deployments_with_dflash(tmp_path, as_shipped=False)
-    assert what_must_be_equal(drafted) == what_must_be_equal(baseline)
-    assert _speculates(drafted)
-    assert not _speculates(baseline)
-
-
 def test_the_baseline_as_shipped_is_exempt_by_name_and_in_flags_alone(tmp_path: Path) -> None:
-    baseline, _, shipped = deployments_with_dflash(tmp_path, as_shipped=True)
+    edit = both(DFLASH, put("baseline_as_shipped", value=True))
+    path = write_experiment(tmp_path, edit, base="llama-3.1-8b-eagle3")
+    baseline, _, shipped = homes(render(load_neuron(path))["serving"])
     assert shipped["metadata"]["name"] == f"vllm-{AS_SHIPPED}"
     found = [what_must_be_equal(item) for item in (baseline, shipped)]
     assert found[0] != found[1]

@@ -26,7 +26,8 @@ from lambdas.capacity_controller.state import load_settings
 from lambdas.metrics_publisher.handler import handle_batch
 from lambdas.metrics_publisher.publisher import Publisher
 from tests.lambdas.capacity_controller.conftest import CloudFormation
-from tests.stacks.synthesis import Resource, Template, of_type, only
+from tests.stacks import synthesis
+from tests.stacks.synthesis import Resource, of_type, only
 from tests.support.event_patterns import matches
 
 ACCOUNT = "123456789012"
@@ -39,6 +40,8 @@ DEPLOYED = frozenset(
         "AWS::SQS::Queue",
     }
 )
+
+Template = synthesis.Template
 
 
 @dataclass(kw_only=True)

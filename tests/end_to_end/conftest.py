@@ -28,13 +28,13 @@ from draftworth.records.reading import parse_s3_url
 from stacks.application import build_application
 from tests.conftest import ROOT
 from tests.draftworth.account.stubs import EmulatedClient
-from tests.end_to_end.cloud import Cloud
+from tests.end_to_end.cloud import Cloud, Template
 from tests.end_to_end.pods import Cluster, Object, Pod, Process
 from tests.end_to_end.programs import reports_of_canaries
 from tests.lambdas.capacity_controller.conftest import CloudFormation
 from tests.pods.compiled_graphs import stand_in_trouble
 from tests.pods.compiled_graphs.pods import eventually, free_port
-from tests.stacks.synthesis import Template, cdk_context, parts_of
+from tests.stacks.synthesis import cdk_context, parts_of
 from tests.support.emulator import emulated_account, one_signing_key
 from tests.support.experiments import shipped
 from tests.support.local_hub import LocalHub, Repo, local_hub

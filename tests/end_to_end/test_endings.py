@@ -21,8 +21,8 @@ from pods.canary.program import EXIT_FAILED as CANARY_FAILED
 from pods.canary.program import EXIT_OK as CANARY_WELL
 from pods.compiled_graphs.start import MAX_STARTS
 from tests.end_to_end import programs, test_first_hour
+from tests.end_to_end.cloud import Template
 from tests.end_to_end.conftest import DEADLINE_MINUTES, DRAFT, TARGET, Environment, FirstRun
-from tests.stacks.synthesis import Template
 
 pytestmark = [pytest.mark.synth, pytest.mark.emulator]
 

@@ -20,10 +20,10 @@ from draftworth.measuring.run_specification import EXIT_COMPLETE, EXIT_INTERRUPT
 from draftworth.records.codec import load_record
 from draftworth.records.results import RESULT_SUFFIX, BlockResult
 from tests.end_to_end import conftest
+from tests.end_to_end.cloud import Template
 from tests.end_to_end.conftest import DRAFT, TARGET, Environment, FirstRun
 from tests.end_to_end.programs import run_canaries
 from tests.pods.compiled_graphs.pods import eventually
-from tests.stacks.synthesis import Template
 
 pytestmark = [pytest.mark.synth, pytest.mark.emulator, pytest.mark.scenarios]
 
@@ -93,29 +93,6 @@ def test_a_rerun_downloads_nothing_and_compiles_nothing(
     assert all(env.said(variant).startswith("loaded ") for variant in env.ports)
     assert not first_run.run_id.startswith(env.measurer().owner["metadata"]["name"])
     assert env.keys("artifacts") == list(first_run.contents["artifacts"])
-
-
-def test_another_deploy_has_a_results_bucket_of_its_own_and_both_stay(
-    env: Environment,
-    first_run: FirstRun,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    cloud = env.cloud
-    env.put("results", first_run.contents["results"])
-    first = cloud.bucket.results
-    cloud.destroy()
-    cloud.deploy()
-    second = cloud.bucket.results
-    assert first != second
-    assert not [key for key in env.keys("results") if key.startswith("runs/")]
-    cloud.destroy()
-    capsys.readouterr()
-    assert env.leftovers(monkeypatch) == 0
-    said = capsys.readouterr().out
-    assert f"report s3://{first}" in said
-    assert f"s3://{second}" in said
-    assert "it holds no run: of no use once its stack is gone" in said
 
 
 # What goes wrong

@@ -200,9 +200,10 @@ def granted_in(template: Template, *, conditional: bool = False) -> Granted:
 
 def may(granted: Granted, role: str, action: str, resource: str) -> bool:
     """Whether a role has a right among these."""
+    assert granted.get(role), f"{role} has no right at all: the test would prove nothing"
     return any(
         fnmatchcase(action, allowed) and fnmatchcase(resource, pattern)
-        for allowed, pattern in granted.get(role, ())
+        for allowed, pattern in granted[role]
     )
 
 

@@ -274,22 +274,6 @@ def test_a_server_reads_the_models_that_it_loads_and_no_other() -> None:
 
 
 PUBLISHER = "MetricsPublisherRole"
-# What the publisher reads, what it claims, and what says "not found" instead of "denied".
-PUBLISHER_NEEDS = (
-    ("s3:GetObject", "${Results.Arn}/runs/RUN/case.result.json", "/runs/*.result"),
-    ("s3:GetObject", "${Results.Arn}/published/runs/RUN/case.result.json.json", "/published"),
-    ("s3:PutObject", "${Results.Arn}/published/runs/RUN/case.result.json.json", "/published"),
-    ("s3:ListBucket", "${Results.Arn}", "Results"),
-)
-
-
-@pytest.mark.parametrize(("action", "resource", "fragment"), PUBLISHER_NEEDS)
-def test_publisher_may_do_what_publishing_takes_and_a_right_that_it_lacks_is_found(
-    action: str, resource: str, fragment: str
-) -> None:
-    assert may(granted_in(benchmark()), PUBLISHER, action, resource)
-    narrower = granted_in(without(benchmark(), action, fragment))
-    assert not may(narrower, PUBLISHER, action, resource)
 
 
 @pytest.mark.parametrize(

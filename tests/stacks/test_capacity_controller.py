@@ -91,38 +91,6 @@ _GROUP = f"{_EKS}/draftworth-qwen3-32b-accelerator-spot/0a1b"
 _SCALING = (
     "arn:aws:autoscaling:us-east-2:${AWS::AccountId}:autoScalingGroup:0a1b:autoScalingGroupName"
 )
-_SCHEDULES = "arn:aws:scheduler:us-east-2:${AWS::AccountId}:schedule"
-_DEADLINE = f"{_SCHEDULES}/draftworth-qwen3-32b-capacity/deadline"
-NEEDS = (
-    ("s3:GetObject", "${Checkpoints.Arn}/Qwen/Qwen3-32B/main/_READY.json"),
-    ("s3:GetObject", "${Checkpoints.Arn}/Qwen/Qwen3-1.7B/main/_READY.json"),
-    ("s3:GetObject", "${Checkpoints.Arn}/Qwen/Qwen3-32B/main/_FAILED.json"),
-    ("s3:GetObject", "${Results.Arn}/control/canary/JOB/baseline.json"),
-    ("s3:GetObject", "${Results.Arn}/control/serving/baseline.json"),
-    ("s3:GetObject", "${Results.Arn}/runs/JOB-89abcdef/run.json"),
-    ("s3:GetObject", "${Results.Arn}/runs/JOB-89abcdef/verdict.json"),
-    ("s3:GetObject", f"${{Results.Arn}}/{STOP_KEY}"),
-    ("s3:GetObject", f"${{Results.Arn}}/{STATE_KEY}"),
-    ("s3:GetObject", f"${{Results.Arn}}/{TOLD_KEY}"),
-    ("s3:PutObject", f"${{Results.Arn}}/{STATE_KEY}"),
-    ("s3:PutObject", f"${{Results.Arn}}/{TOLD_KEY}"),
-    ("s3:ListBucket", "${Checkpoints.Arn}"),
-    ("s3:ListBucket", "${Results.Arn}"),
-    ("eks:DescribeNodegroup", _GROUP),
-    ("eks:UpdateNodegroupConfig", _GROUP),
-    ("eks:UpdateNodegroupConfig", _GROUP.replace("-spot/", "-od/")),
-    ("autoscaling:DescribeAutoScalingGroups", "*"),
-    ("autoscaling:DescribeScalingActivities", "*"),
-    (
-        "autoscaling:CompleteLifecycleAction",
-        f"{_SCALING}/eks-draftworth-qwen3-32b-accelerator-spot-0a1b",
-    ),
-    ("scheduler:CreateSchedule", _DEADLINE),
-    ("scheduler:UpdateSchedule", _DEADLINE),
-    ("scheduler:DeleteSchedule", _DEADLINE),
-    ("iam:PassRole", "${CapacityControllerSchedulerRole.Arn}"),
-    ("sns:Publish", "${CapacityControllerNotifications}"),
-)
 MUST_NOT = (
     ("s3:GetObject", "${Checkpoints.Arn}/Qwen/Qwen3-32B/main/model.safetensors"),
     ("s3:GetObject", "${Results.Arn}/runs/JOB/blocks/1.transcript.jsonl.gz"),
@@ -144,14 +112,10 @@ MUST_NOT = (
 )
 
 
-@pytest.mark.parametrize(
-    ("action", "resource", "allowed"),
-    [*((*need, True) for need in NEEDS), *((*other, False) for other in MUST_NOT)],
-)
-def test_the_function_may_do_what_its_work_takes_and_no_more(
-    action: str, resource: str, *, allowed: bool
-) -> None:
-    assert may(granted_in(benchmark(), conditional=True), ROLE, action, resource) is allowed
+@pytest.mark.parametrize(("action", "resource"), MUST_NOT)
+def test_the_function_may_do_no_more_than_its_work_takes(action: str, resource: str) -> None:
+    """What it may do is in the rights that are reviewed (snapshots/qwen3-32b/rights.txt)."""
+    assert not may(granted_in(benchmark(), conditional=True), ROLE, action, resource)
 
 
 def test_only_an_experiment_with_a_capacity_block_looks_it_up() -> None:

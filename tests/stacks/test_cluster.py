@@ -121,19 +121,6 @@ def test_without_local_disks_the_root_disk_is_large_and_fast_enough_for_image_an
     assert disk["Ebs"]["Iops"] >= 4 * disk["Ebs"]["Throughput"], "gp3 gives 0.25 MiB/s each"
 
 
-@pytest.mark.parametrize("name", [n for n in NAMES if n != SMALL])
-def test_every_network_card_has_an_efa_interface(name: str) -> None:
-    interfaces = launch_data(name)["NetworkInterfaces"]
-    places = [(i["NetworkCardIndex"], i["DeviceIndex"]) for i in interfaces]
-    assert places == [(0, 0), *((card, 1) for card in range(1, 16))]
-    assert {i["InterfaceType"] for i in interfaces} == {"efa"}
-    for interface in interfaces:
-        groups = [g["Fn::GetAtt"] for g in interface["Groups"]]
-        assert [g[1] for g in groups] == ["ClusterSecurityGroupId", "GroupId"]
-        # What EKS forbids in a node group's template.
-        assert not {"SubnetId", "AssociatePublicIpAddress"} & set(interface)
-
-
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("fragment", ["Accelerator", "Cpu"])
 def test_nodes_want_metadata_tokens_and_encrypt_their_disk(name: str, fragment: str) -> None:

@@ -184,6 +184,10 @@ def test_log_groups_go_after_what_writes_them(name: str) -> None:
     """Else the writer makes the group again, without retention and without an owner."""
     written = nodes(name, "cluster", "AWS::Logs::LogGroup", "ControlPlaneLogGroup")
     assert too_early(graph(name), nodes(name, "cluster", "AWS::EKS::Cluster"), written) == set()
+    agents = add_ons(name, ("amazon-cloudwatch-observability",))
+    agents |= nodes(name, "cluster", "AWS::EKS::Nodegroup")
+    insights = nodes(name, "cluster", "AWS::Logs::LogGroup", "InsightsLogs")
+    assert too_early(graph(name), agents, insights) == set()
     for part in ("storage", "cluster", "benchmark"):
         for function in nodes(name, part, "AWS::Lambda::Function"):
             properties = templates_of(name)[part]["Resources"][function[1]]["Properties"]
@@ -233,6 +237,13 @@ def test_a_driver_that_may_outlive_the_last_node_is_found() -> None:
     driver = nodes("qwen3-32b", "cluster", "Custom::AWSCDK-EKS-HelmChart")
     cpu = nodes("qwen3-32b", "cluster", "AWS::EKS::Nodegroup", "Cpu")
     assert too_early(without("cluster", "NeuronDriver"), driver, cpu)
+
+
+@pytest.mark.parametrize("fragment", ["Cpu", "Accelerator"])
+def test_nodes_that_may_outlive_the_logs_they_write_are_found(fragment: str) -> None:
+    groups = nodes("qwen3-32b", "cluster", "AWS::EKS::Nodegroup", fragment)
+    insights = nodes("qwen3-32b", "cluster", "AWS::Logs::LogGroup", "InsightsLogs")
+    assert too_early(without("cluster", fragment), groups, insights)
 
 
 def test_nodes_that_may_outlive_their_network_plugin_are_found() -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import aws_cdk as cdk
 import pytest
-from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER
 
 from charts.shipped import CAPACITY_CONTROLLER, METRICS_PUBLISHER, source_files
 from draftworth.account.checks.deployment import BOOTSTRAP_VERSION, DEFAULT_QUALIFIER
@@ -24,6 +23,9 @@ BARRIER = "AWS::CloudFormation::WaitConditionHandle"
 
 def taggable(kind: str) -> bool:
     """Whether CloudFormation takes tags for a type, by the schema that cfn-lint brings."""
+    # Not at the top: it takes a third of a second, and every worker imports all modules.
+    from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER
+
     schema = PROVIDER_SCHEMA_MANAGER.get_resource_schema("us-east-2", kind).schema
     return bool(schema.get("tagging", {}).get("taggable", schema.get("taggable", True)))
 
