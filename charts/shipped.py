@@ -37,6 +37,7 @@ METRICS_PUBLISHER = (
 SERVING_POD = (
     "draftworth/__init__.py",
     "draftworth/errors.py",
+    "draftworth/neuron_versions.py",
     "draftworth/untrusted.py",
     "draftworth/records/__init__.py",
     "draftworth/records/artifacts.py",
@@ -62,7 +63,6 @@ MEASURING_IMAGE = (
     "pods/termination.py",
     "pods/canary",
     "pods/checkpoint_stager",
-    "pods/compiled_graphs",
     "pods/measuring",
 )
 

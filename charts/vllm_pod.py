@@ -71,8 +71,8 @@ HEALTH_URL = f"http://127.0.0.1:{SERVING_PORT}/health"
 SCRATCH_PATH = "/scratch"
 SHARED_MEMORY_PATH = "/dev/shm"  # noqa: S108 (the container's own, mounted by this pod)
 
-# The limit of the startup probe. The program `start` ends a slow server itself, five minutes
-# earlier; the probe is for a `start` that hangs.
+# The limit of the startup probe. The program `start` ends a slow server itself, three minutes
+# earlier, after a self-test of two; the probe is for a `start` that hangs.
 STARTUP_ALLOWANCE_MINUTES = servers.COMPILE_LIMIT_MINUTES + 5
 STARTUP_PERIOD_SECONDS = 10
 # How often `start` starts a server on the same node if the compiler fails. After two starts another
@@ -198,6 +198,7 @@ def _start_command(experiment: ResolvedNeuron, bindings: names.Bindings) -> list
         f"--scratch={SCRATCH_PATH}",
         f"--checkpoint=target={paths.target}",
         f"--checkpoint=draft={paths.draft}",
+        f"--slot-devices={experiment.spec.serving.slot_devices}",
         f"--health-url={HEALTH_URL}",
         # These are arguments and not variables, so that they are not in vLLM's environment.
         f"--results={bindings.results_bucket}",

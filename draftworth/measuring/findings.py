@@ -14,7 +14,13 @@ from draftworth.analysis.control import without_control
 from draftworth.analysis.costs import step_costs_of
 from draftworth.analysis.facts import facts_of
 from draftworth.measuring.blocks import first_error
-from draftworth.measuring.journal import Entry, account, interruptions, server_starts
+from draftworth.measuring.journal import (
+    Entry,
+    account,
+    interruptions,
+    self_tests,
+    server_starts,
+)
 from draftworth.measuring.result_files import RunFiles
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.records.codec import dump_record
@@ -85,6 +91,7 @@ def run_result(
         time=account(entries, ended_at_unix_s=ended_at_unix_s),
         interruptions=interruptions(entries),
         server_starts={v: s for v, s in server_starts(entries).items() if v in variants},
+        self_tests=self_tests(entries),
         serving=spec.serving,
         gates=tuple(gate for entry in entries for gate in entry.gates),
         draftworth_version=__version__,

@@ -24,6 +24,7 @@ from draftworth.measuring.result_files import Store
 from draftworth.records import results
 from draftworth.records.codec import RecordError, load_record
 from draftworth.records.load import Load
+from draftworth.records.servers import SelfTest
 
 JOURNAL_SCHEMA = "draftworth.journal/2"
 JOURNAL_FOLDER = "journal"
@@ -42,6 +43,7 @@ class Entry:
 
     blocks: stems of file names. starts: what the blocks' servers reported of a start, by variant.
     gates: the gates that were passed.
+    self_tests: what the servers' pods found on their nodes, by the server's name.
     """
 
     schema: str = JOURNAL_SCHEMA
@@ -54,6 +56,7 @@ class Entry:
     reason: str = ""
     starts: Mapping[str, results.ServerStart] = field(default_factory=dict)
     gates: tuple[results.PassedGate, ...] = ()
+    self_tests: Mapping[str, SelfTest] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -87,6 +90,7 @@ class Journal:
         reason: str = "",
         starts: Mapping[str, results.ServerStart] | None = None,
         gates: tuple[results.PassedGate, ...] = (),
+        self_tests: Mapping[str, SelfTest] | None = None,
     ) -> None:
         """Add an entry that ends now and began at `started_at_unix_s` (None: it has no length)."""
         now = self.clock()
@@ -100,6 +104,7 @@ class Journal:
             reason=reason,
             starts=starts or {},
             gates=gates,
+            self_tests=self_tests or {},
         )
         self.entries.append(entry)
         self.write(entry)
@@ -125,6 +130,11 @@ def subject_of(stem: str) -> str:
 def server_starts(entries: Sequence[Entry]) -> dict[str, results.ServerStart]:
     """Return what the server of each variant reported of its last start, by variant."""
     return {variant: start for entry in entries for variant, start in entry.starts.items()}
+
+
+def self_tests(entries: Sequence[Entry]) -> dict[str, SelfTest]:
+    """Return what the newest pod of each server found on its node, by the server's name."""
+    return {name: test for entry in entries for name, test in entry.self_tests.items()}
 
 
 def account(entries: Sequence[Entry], *, ended_at_unix_s: float) -> results.TimeAccount:

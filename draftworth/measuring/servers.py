@@ -19,7 +19,7 @@ from draftworth.measuring.load import AsyncioEngine, LoadEngine
 from draftworth.measuring.run_specification import Endpoint, RunSpec
 from draftworth.records.readings import Reading
 from draftworth.records.results import BlockResult
-from draftworth.records.servers import ServerState
+from draftworth.records.servers import SelfTest, ServerState
 from draftworth.untrusted import one_line
 
 READY = "ready"
@@ -222,6 +222,7 @@ class StageServers:
     async def _wait(self, endpoints: Sequence[Endpoint], allowance_seconds: float | None) -> None:
         deadline_seconds = self.spec.ready_deadline_seconds
         started_at_unix_s = self.environment.wall_clock()
+        tests: dict[str, SelfTest] = {}
         try:
             await wait_until_ready(
                 endpoints,
@@ -229,5 +230,20 @@ class StageServers:
                 at_most_seconds=allowance_seconds if deadline_seconds is None else deadline_seconds,
                 since_unix_s=self.journal.started_at_unix_s,
             )
+            tests = await self._self_tests(endpoints, since_unix_s=0.0)
+        except ServersError:
+            tests = await self._self_tests(endpoints, since_unix_s=self.journal.started_at_unix_s)
+            raise
         finally:
-            self.journal.note("waited", started_at_unix_s)
+            self.journal.note("waited", started_at_unix_s, self_tests=tests)
+
+    async def _self_tests(
+        self, endpoints: Sequence[Endpoint], *, since_unix_s: float
+    ) -> dict[str, SelfTest]:
+        """Return what the servers' pods found on their nodes, in states since this time."""
+        found = {}
+        for endpoint in endpoints:
+            state = await asyncio.to_thread(self.environment.server_state, endpoint.server)
+            if state and state.self_test and state.since_unix_s >= since_unix_s:
+                found[endpoint.server] = state.self_test
+        return found

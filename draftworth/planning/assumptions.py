@@ -85,6 +85,7 @@ class Assumptions(StrictModel):
     scale_up_minutes: Assumption
     node_start_minutes: Assumption
     image_pull_minutes: Assumption
+    self_test_minutes: Assumption
     compile_minutes: Assumption
     load_gbit_per_s: Assumption
     warm_up_minutes: Assumption

@@ -78,8 +78,9 @@ class Durations:
         return transfer + self.assumption("stager_start_minutes")
 
     def load_minutes(self, variant: NeuronVariant) -> float:
+        """Return the time of a pod's start, with its self-test, if there are compiled graphs."""
         loading = self.transfer_minutes(variant.checkpoints.values(), "load_gbit_per_s")
-        return loading + self.assumption("warm_up_minutes")
+        return self.assumption("self_test_minutes") + loading + self.assumption("warm_up_minutes")
 
     def transfer_minutes(self, models: Iterable[HubModel], speed: str) -> float:
         unknown = self.assumption("unknown_checkpoint_gib")

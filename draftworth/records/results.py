@@ -32,7 +32,7 @@ from typing import Any, Final, Literal
 from draftworth.records.findings import RUNS_FOLDER as RUNS_FOLDER
 from draftworth.records.findings import VERDICT_FILE
 from draftworth.records.load import Load, LoadGenerator
-from draftworth.records.servers import ServingFacts
+from draftworth.records.servers import SelfTest, ServingFacts
 from draftworth.untrusted import MIB
 
 RESULT_SCHEMA = "draftworth.result/6"
@@ -474,6 +474,7 @@ class RunResult:
         repetition was complete; empty if it did not.
     started_at_unix_s: the start of the first pod, if several pods measured the run.
     server_starts: by variant; a server that does not report its start is missing.
+    self_tests: what each server's newest pod found on its node, by the server's name.
     serving: None if the servers behind the endpoints are not known.
     gates: in the order of time; a gate is passed again after servers were changed.
     draftworth_version: the version that wrote the file, for the error if `schema` is not known.
@@ -502,6 +503,7 @@ class RunResult:
     time: TimeAccount = TimeAccount()
     interruptions: tuple[Interruption, ...] = ()
     server_starts: Mapping[str, ServerStart] = field(default_factory=dict)
+    self_tests: Mapping[str, SelfTest] = field(default_factory=dict)
     serving: ServingFacts | None = None
     gates: tuple[PassedGate, ...] = ()
     draftworth_version: str = ""

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from draftworth.untrusted import one_line
+from draftworth.untrusted import REASON_CHARACTERS, one_line
 
 # A folder of the results bucket, beside the runs.
 CONTROL_PREFIX = "control/"
@@ -67,12 +67,51 @@ COMPILE_LIMIT_MINUTES = 120
 # joins the cluster and pulls the image.
 START_ALLOWANCE_MINUTES = COMPILE_LIMIT_MINUTES + 10
 
+# More than any instance has.
+MAX_DEVICES = 1000
+
 # This many last lines of a log contain the traceback of the error that ended the server.
 LAST_LINES = 50
 
-# starting: vLLM runs and has not answered yet. healthy: vLLM has answered. ended: the process has
-# ended and is started again. given_up: it is not started again, and the nodes may be released.
-ServerPhase = Literal["starting", "healthy", "ended", "given_up"]
+# testing: the pod tests its devices, before vLLM. starting: vLLM runs and has not answered yet.
+# healthy: vLLM has answered. ended: the process has ended and is started again. given_up: it is not
+# started again, and the nodes may be released.
+ServerPhase = Literal["testing", "starting", "healthy", "ended", "given_up"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelfTest:
+    """What a pod found out before its server started; empty or None: this is not known.
+
+    driver, runtime: versions of the Neuron driver and of the runtime library.
+    devices: the numbers of the devices that the container has, as in /dev/neuron8.
+    init_s: how long `nrt_init` took. logical_cores: how many cores the runtime then shows.
+    read_mib_per_s: the speed at which a file of the target's checkpoint was read.
+    memory_gib, disk_gib: what was free for the container and on the disk of its scratch folder.
+    seconds: how long the test took. failed: why the server must not start; empty if it may.
+    """
+
+    driver: str = ""
+    runtime: str = ""
+    devices: tuple[int, ...] = ()
+    init_s: float | None = None
+    logical_cores: int | None = None
+    read_mib_per_s: float | None = None
+    memory_gib: float | None = None
+    disk_gib: float | None = None
+    seconds: float
+    failed: str = ""
+
+    def __post_init__(self) -> None:
+        # `run.json` takes this from a pod, and its size is limited.
+        texts = max(map(len, (self.driver, self.runtime, self.failed)))
+        if len(self.devices) > MAX_DEVICES or texts > REASON_CHARACTERS:
+            raise ValueError(
+                f"allowed: at most {MAX_DEVICES} devices, texts of {REASON_CHARACTERS} characters"
+            )
+        for name in ("init_s", "read_mib_per_s", "memory_gib", "disk_gib", "seconds"):
+            if not 0 <= (value := getattr(self, name) or 0) <= 1e9:
+                raise ValueError(f"{name}: given {value}, allowed: 0 to 1e9")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +126,7 @@ class ServerState:
     exit_code: 128 + the number of a signal if a signal ended the process; None while it runs.
     last_lines: the end of the server's log, the newest line last.
     reason: why the phase is `given_up`; empty in every other phase.
+    self_test: of this pod; None until it has ended.
     """
 
     schema: str = "draftworth.server-state/3"
@@ -99,6 +139,7 @@ class ServerState:
     exit_code: int | None = None
     last_lines: tuple[str, ...] = ()
     reason: str = ""
+    self_test: SelfTest | None = None
 
     def __post_init__(self) -> None:
         if self.start < 1:

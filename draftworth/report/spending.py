@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from draftworth.analysis.costs import run_parts, total
 from draftworth.errors import counted
 from draftworth.records.results import Interruption, RunResult, ServerStart
+from draftworth.records.servers import SelfTest
 from draftworth.report import words
 from draftworth.report.document import Section, table
 from draftworth.report.words import ABOUT, MISSING
@@ -16,9 +17,12 @@ PART_NAMES = {
     "idle": "idle between blocks",
 }
 
+# Of a self-test, after its names and numbers.
+_MEASURED = ("nrt_init s", "read MiB/s", "free memory GiB", "free disk GiB", "self-test s")
+
 
 def spending_section(run: RunResult) -> Section:
-    """Return the run's time and cost by use, its interruptions and its server starts."""
+    """Return the run's time and cost by use, its interruptions, server starts and devices."""
     parts = run_parts(run)
     everything = total(parts)
     paid = ""
@@ -55,6 +59,11 @@ def spending_section(run: RunResult) -> Section:
                 (_start_cells(name, start) for name, start in run.server_starts.items()),
                 names=1,
             ),
+            *table(
+                ("devices of", "/dev/neuron", "driver", "runtime", "cores", *_MEASURED),
+                (_test_cells(name, test) for name, test in run.self_tests.items()),
+                names=4,
+            ),
         ),
         brief=bool(run.price or run.interruptions),
     )
@@ -66,6 +75,16 @@ def _start_cells(variant: str, start: ServerStart) -> tuple[str, ...]:
     graphs = words.number(start.graphs, digits=0)
     weights = words.number(start.load_s), words.number(gib)
     return variant, words.number(startup), graphs, words.number(compiling), *weights
+
+
+def _test_cells(server: str, test: SelfTest) -> tuple[str, ...]:
+    devices = " ".join(map(str, test.devices))
+    measured = (test.init_s, test.read_mib_per_s, test.memory_gib, test.disk_gib, test.seconds)
+    return (
+        *(server, devices or MISSING, test.driver or MISSING, test.runtime or MISSING),
+        words.number(test.logical_cores, digits=0),
+        *map(words.number, measured),
+    )
 
 
 def interruption_count(run: RunResult) -> str:

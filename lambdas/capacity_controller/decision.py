@@ -27,6 +27,7 @@ Reason = Literal[
     "complete",
     "failed",
     "server_gave_up",
+    "self_test_silent",
     "no_server_ready",
     "not_begun",
     "deadline",
@@ -46,6 +47,10 @@ Reason = Literal[
 # A node is ready some minutes after its start, and a measuring pod writes a file at once. If there
 # is no such file after this much paid time, the pod lacks its image or memory.
 BEGIN_WITHIN_NODE_SECONDS = 45 * 60
+# A pod tests its devices in at most two minutes. Before that, `plan` assumes, a node starts within
+# 10 minutes and pulls the image within 8; five more are for what takes longer than assumed. A pod
+# that says nothing by then has no container: a device, a volume or the image cannot be had.
+SELF_TEST_WITHIN_NODE_SECONDS = 25 * 60
 # A canary takes a minute after its image is pulled, and reports every error. If a mount fails, its
 # container does not start, and nothing is reported.
 CANARY_SILENT_AFTER_SECONDS = 10 * 60
@@ -54,6 +59,7 @@ _HELD_IN_A_BLOCK: frozenset[Reason] = frozenset(
     {
         "server_gave_up",
         "failed",
+        "self_test_silent",
         "not_begun",
         "no_server_ready",
         "waiting_for_models",
@@ -141,6 +147,7 @@ def _reasons_against(
     yield from _server_gave_up(deployment, observation)
     yield from _failed(observation)
     yield from limits_reached(deployment, now)
+    yield from _self_test_silent(deployment, observation)
     yield from _not_begun(deployment, observation)
     yield from _no_server_ready(deployment, observation)
     yield from _no_block_now(observation, now)
@@ -218,6 +225,26 @@ def limits_reached(deployment: Deployment, now: float) -> Iterator[Decision]:
             "budget",
             f"the nodes have cost {deployment.spent_usd:.2f} USD of a budget of "
             f"{plan.budget_usd:.2f} USD",
+        )
+
+
+def _self_test_silent(deployment: Deployment, observation: Observation) -> Iterator[Decision]:
+    """Yield zero nodes if no pod of a server has ended its self-test since the deploy.
+
+    A result is evidence too, of a server that cannot report its states. Later nodes have the longer
+    time of `_no_server_ready`: one of two may wait for capacity while the other one is paid for.
+    """
+    plan, waited = deployment.plan, deployment.without_server_seconds
+    servers, run = observation.servers, observation.run
+    if isinstance(servers, Unknown) or isinstance(run, Unknown):
+        return
+    if servers.is_tested or run.measured_at_unix_s is not None:
+        return
+    if waited >= SELF_TEST_WITHIN_NODE_SECONDS * plan.nodes:
+        yield _zero(
+            "self_test_silent",
+            f"{waited / 60:.0f} node minutes are paid for and no server's pod has ended its "
+            "self-test, which takes two minutes once its container runs",
         )
 
 

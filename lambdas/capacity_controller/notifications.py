@@ -93,6 +93,8 @@ NEXT: Mapping[Reason, str] = {
     "server_gave_up": "what the lines above name; `make logs` has the rest. Refused graphs: "
     "`python -m draftworth artifacts EXPERIMENT --run`. A compiler that ended with exit code 70 "
     f"failed on this node: another may do. {_RUN_AGAIN}",
+    "self_test_silent": "`make logs`; where it says nothing of a server, no container starts "
+    f"(devices, a volume, the image): {_KUBECTL} has the events. {_RUN_AGAIN}",
     "no_server_ready": f"`make logs`: what the servers wait for. {_RUN_AGAIN}",
     "not_begun": "`make logs` says why the Job's pod ends at once; where it says nothing of it, no "
     f"container starts: {_KUBECTL} has the events. {_RUN_AGAIN}",

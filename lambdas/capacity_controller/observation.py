@@ -54,11 +54,13 @@ class Servers:
 
     gave_up: why a server was given up, empty if none was; `last_lines`: the end of its log.
     healthy_since_unix_s: when a server last became healthy; None: no server is healthy.
+    is_tested: a server's pod has ended its self-test.
     """
 
     gave_up: str = ""
     last_lines: tuple[str, ...] = ()
     healthy_since_unix_s: float | None = None
+    is_tested: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -146,14 +146,16 @@ def servers_of(
     newest = {s.variant: s for s in sorted(states, key=lambda state: state.since_unix_s)}
     healthy = [state.since_unix_s for state in newest.values() if state.phase == "healthy"]
     healthy_since = max(healthy, default=None)
+    tested = any(state.phase != "testing" for state in states)
     for state in states:
         if state.phase == "given_up":
             return observation.Servers(
                 gave_up=one_line(f"the server of {state.variant} was given up: {state.reason}"),
                 last_lines=_quoted(state.last_lines),
                 healthy_since_unix_s=healthy_since,
+                is_tested=tested,
             )
-    return observation.Servers(healthy_since_unix_s=healthy_since)
+    return observation.Servers(healthy_since_unix_s=healthy_since, is_tested=tested)
 
 
 def read_record(record_type: type[R], s3: S3Client, bucket: str, key: str) -> R | None:

@@ -1,9 +1,9 @@
-"""Runs the program that the first argument names: `start` or `upload`."""
+"""Runs the program that the first argument names: `start`, `upload` or `runtime`."""
 
 import sys
 
-from pods.compiled_graphs import start, upload
+from pods.compiled_graphs import runtime, start, upload
 
 if __name__ == "__main__":
-    programs = {"start": start.main, "upload": upload.main}
+    programs = {"runtime": runtime.main, "start": start.main, "upload": upload.main}
     sys.exit(programs[sys.argv[1]](sys.argv[2:]))

@@ -1,10 +1,10 @@
-"""The parent of vLLM in its container prepares graphs, runs vLLM and reports its state.
+"""The parent of vLLM in its container tests the node, prepares graphs and runs vLLM.
 
 Each new state is put into the results bucket (`draftworth/records/servers.py`), with the last lines
-of the log. A server is given up if its graphs are refused, if it ended too often without being
-healthy, or if a start takes too long: the container then waits without a server until the capacity
-controller ends its node. If a server ends after it was healthy, the kubelet starts it again,
-without a limit; the measuring Job counts what is lost.
+of the log. A server is given up if its pod's self-test failed, if its graphs are refused, if it
+ended too often without being healthy, or if a start takes too long: the container then waits
+without a server until the capacity controller ends its node. If a server ends after it was healthy,
+the kubelet starts it again, without a limit; the measuring Job counts what is lost.
 """
 
 import os
@@ -12,11 +12,12 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from draftworth.records.artifacts import RefusedGraphsError
+from draftworth.records.servers import SelfTest
 from pods.compiled_graphs.prepare import Order, Prepared, compiles_after_all, prepare
 from pods.compiled_graphs.reports import Reports
 from pods.compiled_graphs.scratch import Starts, begin, keep
@@ -34,6 +35,7 @@ class GivenUpError(Exception):
 class Parent:
     """Starts the server once, watches it until it ends, and says what its end means.
 
+    self_test: tests what the server needs; called once in the life of a pod.
     load_seconds: how long the server may take to become healthy with compiled graphs, counted
         from `Starts.first_at_seconds`. compile_seconds: the same without compiled graphs.
     max_starts: how often the server may start without becoming healthy.
@@ -42,6 +44,7 @@ class Parent:
     """
 
     command: Sequence[str]
+    self_test: Callable[[], SelfTest]
     url: str
     load_seconds: float
     compile_seconds: float
@@ -60,6 +63,8 @@ class Parent:
     def run(self, order: Order) -> int:
         if self.starts.without_health > self.max_starts:
             raise GivenUpError(self._too_often("without a word, as when it has no memory left"))
+        if self.starts.self_test is None:
+            self._test()
         try:
             prepared = prepare(order)
         except RefusedGraphsError as refused:
@@ -75,6 +80,14 @@ class Parent:
             sys.exit(128 + number)
         self._told_to_end |= number in (signal.SIGTERM, signal.SIGINT)
         self._server.signal(number)
+
+    def _test(self) -> None:
+        self.reports.report("testing", self.starts)
+        test = self.self_test()
+        # The server's own time begins after the test.
+        self._keep(replace(self.starts, self_test=test, first_at_seconds=time.monotonic()))
+        if test.failed:
+            raise GivenUpError(f"self-test: {test.failed}")
 
     def _serve(self, order: Order, prepared: Prepared) -> int:
         environment = {**os.environ, **prepared.environment}

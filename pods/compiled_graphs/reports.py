@@ -57,6 +57,7 @@ class Reports:
                 exit_code=exit_code,
                 last_lines=self.tail.lines(),
                 reason=one_line(reason, characters=REASON_CHARACTERS),
+                self_test=starts.self_test,
             )
             self._changed.notify_all()
 

@@ -18,6 +18,7 @@ from typing import Any, Literal, TypeVar
 
 from draftworth.records.checkpoints import replace_file
 from draftworth.records.codec import RecordError, dump_record, load_record
+from draftworth.records.servers import SelfTest
 from draftworth.untrusted import TooLargeError, read_file
 
 R = TypeVar("R")
@@ -39,6 +40,7 @@ class Starts:
     first_at_seconds: when the first of the starts in `without_health` began.
     cache_missed: the engine did not find the restored graphs; later starts do not try them again.
     given_up: why the server was given up; empty if it was not.
+    self_test: what this pod's self-test found; None until it has ended.
     """
 
     number: int
@@ -46,6 +48,7 @@ class Starts:
     first_at_seconds: float
     cache_missed: bool = False
     given_up: str = ""
+    self_test: SelfTest | None = None
 
 
 def begin(scratch: Path, clock: Callable[[], float] = time.monotonic) -> Starts:

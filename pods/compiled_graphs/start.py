@@ -12,6 +12,7 @@ from draftworth.records import servers
 from pods.compiled_graphs.parent import GivenUpError, Parent
 from pods.compiled_graphs.prepare import Order, say
 from pods.compiled_graphs.reports import Reports, put_state
+from pods.compiled_graphs.self_test import SelfTester
 from pods.compiled_graphs.server_process import HEALTH_PERIOD_SECONDS, adopt_orphans
 
 # The server is given up if it was not healthy in this many starts.
@@ -35,8 +36,17 @@ def main(argv: list[str]) -> int:
         pod=os.environ[servers.POD_VARIABLE],
         put=partial(put_state, arguments.results, arguments.region),
     )
+    order = _order(arguments)
+    tester = SelfTester(
+        devices=arguments.slot_devices,
+        checkpoint=order.checkpoints["target"],
+        scratch=arguments.scratch,
+        root=arguments.root,
+        say=reports.say,
+    )
     parent = Parent(
         command=argv[split + 1 :],
+        self_test=tester.run,
         url=arguments.health_url,
         load_seconds=60 * arguments.load_minutes,
         compile_seconds=60 * arguments.compile_minutes,
@@ -53,7 +63,7 @@ def main(argv: list[str]) -> int:
         say(f"given up by an earlier container of this pod: {earlier}")
         _stay()
     try:
-        code = parent.run(_order(arguments))
+        code = parent.run(order)
     except GivenUpError as given_up:
         parent.give_up(str(given_up))
         _stay()
@@ -74,9 +84,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--checkpoint",
         action="append",
-        default=[],
+        required=True,
         metavar="ROLE=FOLDER",
-        help="a mounted checkpoint, whose commit is compared where it says one",
+        help="a mounted checkpoint, `target` at least; its commit is compared where it says one",
+    )
+    parser.add_argument("--slot-devices", required=True, type=int, help="of the pod's claim")
+    parser.add_argument(
+        "--root", default="/", type=Path, help="where sys and dev are (%(default)s)"
     )
     way = parser.add_mutually_exclusive_group(required=True)
     way.add_argument("--artifact-folder", metavar="VARIABLE", help="the engine reads a folder")

@@ -12,9 +12,12 @@ import pytest
 from charts.graph_scripts import zipped
 from charts.names import server_name
 from draftworth.experiment.naming import content_hash
+from draftworth.records.codec import load_record
 from draftworth.serving.dialects import KEY_LENGTH
+from pods.compiled_graphs.scratch import Starts
 from tests.charts import rendering
 from tests.support.experiments import changed, changed_aws, resolved
+from tests.support.neuron import RUNTIME, has_compiler, put_node
 from tests.support.waiting import HANGS_AFTER_SECONDS
 
 pytestmark = pytest.mark.synth
@@ -37,11 +40,18 @@ def start(name: str, root: Path) -> tuple[int, list[str]]:
     program.write_text(FAKE_VLLM, encoding="utf-8")
     program.chmod(0o755)
     server = pod["containers"][0]
+    command = [re.sub(r"(^|=)/", rf"\1{root}/", part) for part in server["command"]]
+    put_node(root, devices=resolved(name).spec.serving.slot_devices)
+    target = root / "models" / "target"
+    target.mkdir(parents=True)
+    (target / "model.safetensors").write_bytes(b"weights")
+    command.insert(command.index("start") + 1, f"--root={root}")
     process = subprocess.Popen(
-        [re.sub(r"(^|=)/", rf"\1{root}/", part) for part in server["command"]] + server["args"],
+        [*command, *server["args"]],
         env={
             **{e["name"]: e.get("value", "from the pod") for e in server["env"]},
             "AWS_ENDPOINT_URL": "http://127.0.0.1:9",  # nobody listens
+            "LD_LIBRARY_PATH": str(root / "lib"),
             "PATH": f"{root}:{Path(sys.executable).parent}:/usr/bin:/bin",
         },
         cwd=root,
@@ -79,6 +89,9 @@ def test_a_server_starts_from_the_files_of_its_config_map_alone(name: str, tmp_p
     assert any(json.loads(a.partition("=")[2])["model"] for a in arguments if "specul" in a)
     assert int(pid) != started, "nobody stays to say what becomes of it"
     assert python_path == "", "vllm would find our modules"
+    starts = load_record(Starts, (tmp_path / "scratch" / "starts.json").read_bytes())
+    assert starts.self_test
+    assert starts.self_test.runtime == (RUNTIME if has_compiler() else "")
 
 
 @pytest.mark.parametrize(

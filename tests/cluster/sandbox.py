@@ -134,8 +134,13 @@ def _script(program: Program, box: Path) -> Iterator[str]:
     yield f"mkdir -p {box} && mount -t tmpfs tmpfs {box}"
     yield f"mkdir {root} {layer} {box}/work"
     yield f"mount -t overlay overlay -o lowerdir=/,upperdir={layer},workdir={box}/work {root}"
-    for folder in ("/proc", "/sys", "/dev"):
+    for folder in ("/proc", "/sys"):
         yield f"mount --rbind {folder} {root}{folder}"
+    # As in a container: only devices that every container has, and those of its mounts.
+    yield f"mount -t tmpfs tmpfs {root}/dev && mkdir -m 1777 {root}/dev/shm"  # noqa: S108
+    for name in ("full", "null", "random", "tty", "urandom", "zero"):
+        yield f"touch {root}/dev/{name} && mount --bind /dev/{name} {root}/dev/{name}"
+    yield f"ln -s /proc/self/fd {root}/dev/fd"
     # An interpreter below somebody's home folder is there for every user.
     for parent in Path(sys.executable).resolve().parents:
         yield f"chmod a+x {root}{parent}"
@@ -152,8 +157,7 @@ def _script(program: Program, box: Path) -> Iterator[str]:
 
 def _mount(mount: Mount, target: str) -> Iterator[str]:
     source, place = shlex.quote(str(mount.source)), shlex.quote(target)
-    if mount.source.is_dir():
-        yield f"mkdir -p {place}"
+    yield f"mkdir -p {place}" if mount.source.is_dir() else f"[ -e {place} ] || touch {place}"
     yield f"mount --bind {source} {place}"
     if mount.read_only:
         yield f"mount -o remount,bind,ro {place}"

@@ -39,6 +39,7 @@ class StandInKubelet:
     """All nodes' kubelets, in one thread.
 
     images: by the name that a pod gives, or a part of it.
+    hidden_devices: how many devices of its claim a container does not get.
     """
 
     api: Api
@@ -47,6 +48,7 @@ class StandInKubelet:
     volumes: Volumes
     images: Mapping[str, Image]
     folder: Path
+    hidden_devices: int = 0
     running: dict[str, RunningPod] = field(default_factory=dict)
     trouble: list[str] = field(default_factory=list)
     _stop: threading.Event = field(default_factory=threading.Event)
@@ -116,7 +118,11 @@ class StandInKubelet:
                 **dict(self._environment(pod, container)),
             },
             working_folder=container.get("workingDir", image.working_folder),
-            mounts=[*image.mounts, hosts, *self._mounts(pod, container)],
+            mounts=[
+                *(*image.mounts, hosts),
+                *self._devices(pod, container),
+                *self._mounts(pod, container),
+            ],
             user=security.get("runAsUser"),
             read_only_root=security.get("readOnlyRootFilesystem", False),
         )
@@ -140,6 +146,24 @@ class StandInKubelet:
                 yield entry["name"], _field(pod, entry["valueFrom"]["fieldRef"]["fieldPath"])
             else:
                 yield entry["name"], entry.get("value", "")
+
+    def _devices(self, pod: Object, container: Object) -> Iterator[Mount]:
+        """What the driver of the claim's devices puts into the container, under their own names."""
+        if not container["resources"].get("claims"):
+            return
+        claims = [
+            claim
+            for claim in self.api.all("ResourceClaim")
+            if claim["metadata"]["ownerReferences"][0]["uid"] == pod["metadata"]["uid"]
+        ]
+        names = [
+            result["device"]
+            for claim in claims
+            for result in claim["status"]["allocation"]["devices"]["results"]
+        ]
+        for name in names[self.hidden_devices :]:
+            number = name.rpartition("-")[2]
+            yield Mount(source=self.folder / "hosts", target=f"/dev/neuron{number}")
 
     def _mounts(self, pod: Object, container: Object) -> Iterator[Mount]:
         folders = self.volumes.of_pod(pod)

@@ -6,7 +6,7 @@ name is replaced: what a chart says wrongly fails here.
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -20,15 +20,17 @@ from draftworth.records.checkpoints import READY_MARKER
 from draftworth.records.codec import load_record
 from draftworth.records.results import RESULT_SUFFIX, BlockResult, RunResult
 from draftworth.records.search import SEARCH_FILE, SearchResult
+from lambdas.capacity_controller.state import State
 from pods.compiled_graphs.start import MAX_STARTS
 from tests.cluster.api import Api, Object, path_of
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.living import living
 from tests.cluster.sandbox import PodNetwork
-from tests.cluster.world import World, new_world
+from tests.cluster.world import TURN_SECONDS, World, new_world
 from tests.end_to_end.cloud import Template
 from tests.end_to_end.conftest import COMMITS, DRAFT, TARGET, synthesis_of
 from tests.pods.compiled_graphs.pods import eventually
+from tests.support.neuron import compiled
 
 pytestmark = [pytest.mark.synth, pytest.mark.emulator]
 
@@ -274,6 +276,55 @@ def test_servers_that_never_get_healthy_hold_no_run_and_no_node(world: World) ->
     assert world.keys("results", RESULT_SUFFIX) == []
     assert was_told(world, "server gave up")
     destroy(world)
+
+
+def no_driver(world: World) -> None:
+    world.spoil_driver("")
+    world.kubelet.hidden_devices = 8
+
+
+def old_runtime(world: World) -> None:
+    world.spoil_driver("2.29.0.0")
+
+
+def wrong_devices(world: World) -> None:
+    world.kubelet.hidden_devices = 3
+
+
+def slow_mount(world: World) -> None:
+    world.spoil_mount("slow")
+
+
+def no_mount(world: World) -> None:
+    world.spoil_mount("gone")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (no_driver, "no Neuron device, and its claim is for 8; the node has no Neuron driver"),
+        (old_runtime, "Neuron driver 2.29.0.0 needs Neuron runtime 2.33 or later"),
+        (wrong_devices, "5 Neuron device(s), /dev/neuron{"),
+        (slow_mount, "even 4 reads at once need"),
+        (no_mount, "/models/target: cannot be read: [Errno 107]"),
+    ],
+    ids=lambda value: value.__name__ if callable(value) else "",
+)
+def test_a_slot_that_cannot_work_costs_ten_minutes_at_most(
+    spoil: Callable[[World], None], said: str, world: World
+) -> None:
+    """By the controller's ledger, whose clock goes no faster than the pods' own."""
+    compiled("neuron.c")
+    spoil(world)
+    world.deploy()
+    world.until(lambda: world.names_of("accelerator"))
+    world.minutes_a_turn = TURN_SECONDS / 60
+    world.until(partial(was_told, world, "server gave up", "self-test: ", said))
+    assert world.cloud.desired_nodes == 0
+    deployment = load_record(State, world.get("results", "control/capacity.json")).deployment
+    assert deployment
+    assert 0 < deployment.node_time.node_seconds / 60 <= 10
+    assert not world.kubelet.says("vllm-", ENGINE, "is not in the bucket: compiling")
 
 
 def test_a_stager_that_gives_up_brings_no_node(world: World) -> None:

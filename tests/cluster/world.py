@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -32,11 +32,13 @@ from tests.lambdas.capacity_controller.conftest import CloudFormation
 from tests.stacks.synthesis import of_type
 from tests.support.emulator import emulated_account, one_signing_key
 from tests.support.local_hub import LocalHub, local_hub
+from tests.support.neuron import compiled, put_node
 from tests.support.waiting import HANGS_AFTER_SECONDS
 
 TURN_SECONDS = 0.3
 # Of the controller's clock, at each turn: a life takes minutes here and hours there.
 MINUTES_A_TURN = 0.2
+NEURON = "vllm-neuronx"
 PROGRAMS = f"{Path(sys.executable).parent}:/usr/bin:/bin"
 
 
@@ -45,6 +47,7 @@ class World:
     """Everything around one experiment.
 
     nodes_linger: instances that are no longer wanted are still there, as they are for a while.
+    minutes_a_turn: how far the controller's clock goes at each turn.
     """
 
     experiment: ResolvedNeuron
@@ -56,6 +59,7 @@ class World:
     kinds: Mapping[str, NodeKind]
     kubelet: StandInKubelet
     nodes_linger: bool = False
+    minutes_a_turn: float = MINUTES_A_TURN
     _names: Iterator[int] = field(default_factory=lambda: count(10))
 
     def deploy(self) -> None:
@@ -77,6 +81,22 @@ class World:
     def break_engine(self, script: str) -> None:
         (self.kubelet.folder / "neuron-image" / "vllm").write_text(f"#!/bin/sh\n{script}\n")
 
+    def spoil_driver(self, version: str) -> None:
+        (self.kubelet.folder / "node" / "sys/module/neuron/version").write_text(version)
+
+    def spoil_mount(self, how: str) -> None:
+        """Preload what makes the checkpoint's mount `slow` or `gone` into the servers' image."""
+        image = self.kubelet.images[NEURON]
+        library = self.kubelet.folder / "bad_mount.so"
+        library.write_bytes(compiled("bad_mount.c"))
+        bad = {"LD_PRELOAD": "/bad_mount.so", "MOUNT": how}
+        spoilt = replace(
+            image,
+            mounts=(*image.mounts, Mount(source=library, target="/bad_mount.so")),
+            environment={**image.environment, **bad},
+        )
+        self.kubelet.images = {**self.kubelet.images, NEURON: spoilt}
+
     def hold(self, fragment: str) -> None:
         """Stop every process of the pods with this text in their names, where it stands."""
         for run in self.kubelet.running.values():
@@ -96,7 +116,7 @@ class World:
     def turn(self) -> None:
         """What AWS does meanwhile: events, a heartbeat, instances that come and go."""
         self.cloud.events()
-        self.cloud.heartbeat(after_minutes=MINUTES_A_TURN)
+        self.cloud.heartbeat(after_minutes=self.minutes_a_turn)
         self.cloud.nodes_follow()
         found = self.names_of("accelerator")
         for _ in range(self.cloud.instances - len(found)):
@@ -231,6 +251,7 @@ def _images(folder: Path, aws: str, hub: LocalHub) -> Mapping[str, Image]:
         (measuring / file).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(ROOT / file, measuring / file)
     write_vllm(neuron)
+    node = put_node(folder / "node", devices=0)  # the claim's devices come with its pod
     here = {
         "AWS_EC2_METADATA_DISABLED": "true",
         "AWS_ENDPOINT_URL": aws,
@@ -248,8 +269,12 @@ def _images(folder: Path, aws: str, hub: LocalHub) -> Mapping[str, Image]:
             },
             working_folder="/app",
         ),
-        "vllm-neuronx": Image(
-            mounts=(Mount(source=neuron, target="/image/bin", read_only=True),),
+        NEURON: Image(
+            mounts=(
+                Mount(source=neuron, target="/image/bin", read_only=True),
+                Mount(source=node / "sys" / "module", target="/sys/module"),
+                Mount(source=node / "lib", target="/opt/aws/neuron/lib", read_only=True),
+            ),
             environment={
                 **here,
                 "PATH": f"/image/bin:{PROGRAMS}",

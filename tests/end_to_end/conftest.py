@@ -9,6 +9,7 @@ import time
 from argparse import Namespace
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,7 @@ from tests.stacks.synthesis import cdk_context, parts_of
 from tests.support.emulator import emulated_account, one_signing_key
 from tests.support.experiments import shipped
 from tests.support.local_hub import LocalHub, Repo, local_hub
+from tests.support.neuron import put_node
 
 TARGET, DRAFT = "Qwen/Qwen3-32B", "Qwen/Qwen3-1.7B"
 COMMITS = {TARGET: "a" * 40, DRAFT: "b" * 40}
@@ -135,6 +137,7 @@ class Environment:
         environment = {
             "AWS_ENDPOINT_URL": self.endpoint,
             "HF_ENDPOINT": self.hub.url,
+            "LD_LIBRARY_PATH": str(self.folder / "node" / "lib"),
             "PATH": f"{self.folder / 'bin'}{os.pathsep}{os.environ['PATH']}",
         }
         return Cluster(
@@ -157,9 +160,17 @@ class Environment:
 
     def server(self, variant: str, number: int = 1) -> Pod:
         port = str(self.ports[variant])
-        owner = self.cluster.named("Deployment", self._server_of(variant))
+        owner = deepcopy(self.cluster.named("Deployment", self._server_of(variant)))
+        pod = owner["spec"]["template"]["spec"]
+        (server,) = (c for c in pod["containers"] if c["name"] == "vllm")
+        server["command"].insert(server["command"].index("start") + 1, f"--root={self.node}")
         replaced = {"--port=8000": f"--port={port}", "127.0.0.1:8000": f"127.0.0.1:{port}"}
         return self.cluster.pod(owner, number, replaced)
+
+    @property
+    def node(self) -> Path:
+        """What a container of the accelerator node sees of it."""
+        return put_node(self.folder / "node", devices=self.experiment.spec.serving.slot_devices)
 
     def measurer(self, number: int = 1) -> Pod:
         (job,) = self._jobs("llmperf")

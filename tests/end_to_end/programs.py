@@ -7,7 +7,6 @@ to the scenario's once the program has written it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -66,7 +65,6 @@ def hear_of_stager(env: Environment, model: str) -> FailedModel:
 def start_server(env: Environment, variant: str, *, trouble: str = "", **limits: str) -> Process:
     """A container of a variant's first pod, with another limit where one is named."""
     pod = env.server(variant)
-    pod.owner = deepcopy(pod.owner)
     (found,) = (c for c in pod.spec["containers"] if c["name"] == "vllm")
     options = [f"--{name.replace('_', '-')}={value}" for name, value in limits.items()]
     after = found["command"].index("start") + 1

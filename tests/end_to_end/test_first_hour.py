@@ -20,12 +20,15 @@ from pods.canary.program import EXIT_FAILED as CANARY_FAILED
 from pods.canary.program import EXIT_OK as CANARY_WELL
 from tests.end_to_end import programs
 from tests.end_to_end.conftest import TARGET, Environment, FirstRun
+from tests.support.neuron import RUNTIME, compiled
 
 pytestmark = [pytest.mark.synth, pytest.mark.emulator, pytest.mark.scenarios]
 
 # The best case of `plan`: node_start_minutes and image_pull_minutes of its assumptions.
 BOOT_MINUTES = 6
 REFUSED_LOAD_MINUTES, COMPILATION_MINUTES = 30, 130
+# The longest self-test, and what a device that cannot work may cost.
+SELF_TEST_MINUTES, DEVICE_MINUTES = 2, 10
 # Of `start`, where its own limit is waited for.
 SHORT_MINUTES = "0.01"
 
@@ -90,6 +93,25 @@ def test_a_compiled_graph_that_does_not_load(env: Environment, first_run: FirstR
     env.cloud.events()
     env.cloud.heartbeat(after_minutes=2)
     assert env.cloud.notifications() == []
+
+
+def test_a_driver_that_refuses_the_images_runtime(env: Environment, first_run: FirstRun) -> None:
+    """The other server, on devices of its own, is not waited for."""
+    compiled("neuron.c")
+    begun(env, first_run)
+    _, broken = env.ports
+    (env.node / "sys" / "module" / "neuron" / "version").write_text("2.29.0.0\n")
+    programs.start_server(env, broken)
+    programs.wait_for_server(env, broken, "given_up")
+    env.cloud.now_unix_s += 60 * SELF_TEST_MINUTES
+    programs.hear_of_server(env, broken)
+    told = check_ended(env, at_most_minutes=DEVICE_MINUTES)
+    why = "self-test: Neuron driver 2.29.0.0 needs Neuron runtime 2.33 or later"
+    assert all(words in told for words in ("server gave up", broken, why, "self-test: FAILED"))
+    assert why in end_run(env)
+    (run,) = (json.loads(env.get("results", key)) for key in env.keys("results", f"/{RUN_FILE}"))
+    (found,) = run["self_tests"].values()
+    assert (found["runtime"], found["devices"]) == (RUNTIME, list(range(8)))
 
 
 def test_a_first_compilation_that_hangs(env: Environment, first_run: FirstRun) -> None:

@@ -17,6 +17,7 @@ BY_HAND = assumption_data().assumptions.replaced(
         "scale_up_minutes=1",
         "node_start_minutes=5",
         "image_pull_minutes=4",
+        "self_test_minutes=0",
         "compile_minutes=30",
         f"load_gbit_per_s={GIB_A_SECOND}",
         "warm_up_minutes=1",

@@ -402,7 +402,7 @@ def test_a_search_on_this_machine_has_candidates_and_no_time_line(planned: Plann
 
 def test_a_search_without_a_price_has_hours_and_no_usd(planned: Planned) -> None:
     text = planned(drop("aws", "price"), base=SEARCH)
-    assert line(text, "certainly measured  ").split()[2:7] == ["2", "0.9", "to", "3.8", "-"]
+    assert line(text, "certainly measured  ").split()[2:7] == ["2", "0.9", "to", "3.9", "-"]
     assert "search.stop: no candidate begins later than 360.0 minutes after" in text
     note = "search.stop.usd: without aws.price the cost of a candidate is not known"
     assert note in text

@@ -12,9 +12,9 @@ from draftworth.measuring.journal import Entry, History
 from draftworth.measuring.result_files import FolderSink
 from draftworth.records.reading import read_run
 from draftworth.records.results import RunResult
-from draftworth.records.servers import ServerState
-from tests.draftworth.measuring.test_runner import case, spec
-from tests.lambdas.capacity_controller.plans import make_given_up
+from draftworth.records.servers import SelfTest, ServerState
+from tests.draftworth.measuring.test_runner import case, server, spec
+from tests.lambdas.capacity_controller.plans import make_given_up, make_server
 from tests.support.runners import make_runner
 from tests.support.stream_server import plain, stream_server
 
@@ -23,7 +23,9 @@ STARTED_AT = 1_000_000.0
 STEP_SECONDS = 300
 # The runner itself asks for the time, too.
 ABOUT_SECONDS = 10 * STEP_SECONDS
+TEST = SelfTest(devices=(8,), seconds=9.0, failed="nrt_init returned 4")
 GIVEN_UP = make_given_up(
+    self_test=TEST,
     since_unix_s=STARTED_AT + STEP_SECONDS,
     last_lines=("a", "Traceback", "RuntimeError: no\x1b[0m", "the end"),
     reason="its server ended 3 times",
@@ -98,6 +100,7 @@ def test_a_server_that_was_given_up_ends_the_run_at_once_with_its_reason(tmp_pat
     assert "baseline was given up at its start 3: its server ended 3 times" in result.reason
     assert "Traceback | RuntimeError: no" in result.reason
     assert result.reason.isprintable()
+    assert result.self_tests == {"vllm-baseline": TEST}
     assert result.ended_at_unix_s - result.started_at_unix_s < ABOUT_SECONDS
     assert read_run(tmp_path / "test-1").result == result
 
@@ -118,6 +121,16 @@ def test_what_says_nothing_of_this_run_does_not_end_it(
     with stream_server(lambda _: LOADING) as late:
         result = run(tmp_path, late.base_url, state=lambda _: state, allowance_seconds=7800.0)
     assert "was not ready within" in result.reason
+    is_of_earlier = state is None or state.since_unix_s < STARTED_AT
+    assert bool(result.self_tests) != is_of_earlier
+
+
+def test_what_the_pods_of_servers_found_on_their_nodes_is_in_the_run(tmp_path: Path) -> None:
+    """A server that is ready said it before the run began."""
+    state = make_server(self_test=TEST, since_unix_s=STARTED_AT - 600)
+    with stream_server(server(1, 1)) as ready:
+        result = run(tmp_path, ready.base_url, state=lambda _: state)
+    assert (result.status, result.self_tests) == ("complete", {"vllm-baseline": TEST})
 
 
 def test_a_server_that_is_given_up_later_is_noticed(

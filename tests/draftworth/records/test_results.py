@@ -132,6 +132,8 @@ def test_no_time_and_no_tokens_are_figures() -> None:
             {"server_starts": {"baseline": asdict(results.ServerStart()) | {"startup_s": 1e18}}},
             r"server_starts.baseline.startup_s: given 1e\+18",
         ),
+        ({"self_tests": {"vllm": {"seconds": -1.0}}}, "seconds: given -1.0, allowed: 0 to 1e9"),
+        ({"self_tests": {"vllm": {"seconds": 1.0, "driver": "2" * 501}}}, "texts of 500 char"),
         ({"variants": [str(i) for i in range(101)]}, "variants: allowed: at most 100"),
         ({"class_weights": {"a": 0.0}}, "class_weights: given .* allowed: parts that add up to 1"),
         ({"class_weights": {"a": 2.0, "b": -1.0}}, "parts that add up to 1"),

@@ -6,6 +6,7 @@ import pytest
 
 from draftworth.analysis.facts import RunFacts
 from draftworth.records.results import AS_SHIPPED, BlockResult, ServerStart
+from draftworth.records.servers import SelfTest
 from draftworth.report.contents import document_of
 from draftworth.report.tables import figures_csv
 from tests.draftworth.report import runs
@@ -90,11 +91,17 @@ def test_what_servers_say_of_their_start_has_a_table() -> None:
         startup_s=900.0, compilation_s=600.0, graphs=2, load_s=20.0, load_bytes=2.0**34
     )
     starts = {"baseline": start, runs.VARIANT: ServerStart(startup_s=60.0)}
+    test = SelfTest(devices=(8, 9), driver="2.28.0.0", init_s=4.25, logical_cores=8, seconds=9.5)
     sections = {
         s.title: s
-        for s in document_of(runs.make_facts(runs.make_run(server_starts=starts))).sections
+        for s in document_of(
+            runs.make_facts(runs.make_run(server_starts=starts, self_tests={"vllm-baseline": test}))
+        ).sections
     }
-    assert [table.rows for table in sections["Time and cost of the run"].tables][-1] == (
+    *_, of_starts, of_devices = sections["Time and cost of the run"].tables
+    assert of_starts.rows == (
         ("baseline", "15.0", "2", "10.0", "20.0", "16.0"),
         (runs.VARIANT, "1.0", "-", "-", "-", "-"),
     )
+    found = ("vllm-baseline", "8 9", "2.28.0.0", "-", "8", "4.2", "-", "-", "-", "9.5")
+    assert of_devices.rows == (found,)

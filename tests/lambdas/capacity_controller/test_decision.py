@@ -12,6 +12,7 @@ from lambdas.capacity_controller.observation import (
     NoCapacityBlock,
     Observation,
     ObservedRun,
+    Servers,
     Unknown,
 )
 from lambdas.capacity_controller.state import Deployment, NodeTime, ServerWait
@@ -155,7 +156,8 @@ def test_nodes_on_which_no_run_begins_are_not_desired(
 ) -> None:
     node_time = NodeTime(node_seconds=minutes * MINUTE, instances=nodes, observed_at_unix_s=NOW)
     deployment = make_deployment(make_plan(nodes=nodes), node_time=node_time)
-    decision = decided(make_observation(run=ObservedRun(state=state)), deployment)
+    servers = Servers(is_tested=True)
+    decision = decided(make_observation(run=ObservedRun(state=state), servers=servers), deployment)
     assert decision.desired_size == size
     assert (decision.reason == "not_begun") is (size == 0)
 

@@ -137,6 +137,7 @@ CHANGES: dict[str, Callable[[FakeAws], Any]] = {
     "a canary of long ago": _report(reported_at_unix_s=plans.NOW - plans.HOUR),
     "canaries are silent": _forget_reports,
     "a server is healthy": _say(plans.make_server),
+    "a server tests": _say(plans.make_server, phase="testing"),
     "a server starts": _say(plans.make_server, phase="starting"),
     "a server gives up": _say(plans.make_given_up),
     "a server gave up long ago": _say(plans.make_given_up, since_unix_s=plans.NOW - plans.HOUR),
@@ -181,16 +182,21 @@ def canaries(aws: FakeAws, deployment: Deployment) -> list[bool]:
     return [report["ok"] for report in reports if report["reported_at_unix_s"] >= since]
 
 
+def states_of(aws: FakeAws, deployment: Deployment) -> list[dict[str, Any]]:
+    """What servers have said since the deploy."""
+    states = [json.loads(b[0]) for k, b in aws.objects.items() if "/serving/" in k[1]]
+    return [s for s in states if s["since_unix_s"] >= deployment.deployed_at_unix_s]
+
+
 def gave_up(aws: FakeAws, deployment: Deployment) -> bool:
     """One server did since the deploy; that another pod says something else now is no matter."""
-    states = [json.loads(b[0]) for k, b in aws.objects.items() if "/serving/" in k[1]]
-    since = deployment.deployed_at_unix_s
-    now = any(s["phase"] == "given_up" and s["since_unix_s"] >= since for s in states)
+    now = any(s["phase"] == "given_up" for s in states_of(aws, deployment))
     return now or bool(deployment.servers.gave_up)
 
 
 # Nodes that are up stay: in a Capacity Block, and while a new Job's canary may still say something.
-HELD = {"failed", "not begun", "no server", "gave up", "not staged", "tokenizers", "canary"}
+HELD = {"failed", "not begun", "no server", "silent", "gave up", "not staged"}
+HELD |= {"tokenizers", "canary"}
 
 
 def may_stay(aws: FakeAws, reasons: list[str]) -> bool:
@@ -217,6 +223,9 @@ def against(aws: FakeAws) -> list[str]:
         aws.objects.get((CHECKPOINTS, f"{m.model}/{m.revision}/_READY.json"))
         for m in (plans.TARGET, plans.DRAFT)
     ]
+    waited = paid - deployment.servers.from_node_seconds
+    known = any(s["phase"] != "testing" for s in states_of(aws, deployment))
+    known = known or any(f"runs/{plan.job_name}-89abcdef/blocks/" in key for _, key in aws.objects)
     rules = {
         "deleted": status == "ended",
         "complete": b'"complete"' in run,
@@ -224,7 +233,8 @@ def against(aws: FakeAws) -> list[str]:
         "gave up": gave_up(aws, deployment),
         "deadline": aws.now >= deadline,
         "budget": spent >= plan.budget_usd and plan.capacity != "capacity_block",
-        "no server": paid - deployment.servers.from_node_seconds >= 130 * plans.MINUTE * plan.nodes,
+        "no server": waited >= 130 * plans.MINUTE * plan.nodes,
+        "silent": waited >= 25 * plans.MINUTE * plan.nodes and not known,
         "not begun": paid >= 45 * plans.MINUTE * plan.nodes
         and not any(key.startswith(f"runs/{plan.job_name}-") for _, key in aws.objects),
         "stopped": (RESULTS, STOP_KEY) in aws.objects,
@@ -396,8 +406,14 @@ def test_what_is_paid_without_a_server_is_bounded(operations: list[str]) -> None
 LONG_AFTER = ["heartbeat", "half an hour later"] * 5
 RULES = {
     "limits_reached": ["begin", "hours later", "hours later", "heartbeat"],
-    "_not_begun": ["nodes follow", *["heartbeat", "half an hour later"] * 2, "heartbeat"],
-    "_no_server_ready": ["nodes follow", "begin", *LONG_AFTER, "heartbeat"],
+    "_self_test_silent": ["nodes follow", "begin", "a server tests", *LONG_AFTER[:4], "heartbeat"],
+    "_not_begun": [
+        "nodes follow",
+        "a server starts",
+        *["heartbeat", "half an hour later"] * 2,
+        "heartbeat",
+    ],
+    "_no_server_ready": ["nodes follow", "begin", "a server starts", *LONG_AFTER, "heartbeat"],
     "_server_gave_up": ["a server gives up", "heartbeat"],
     "_complete": ["complete", "run event"],
     "_failed": ["fail", "run event"],

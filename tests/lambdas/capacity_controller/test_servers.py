@@ -102,6 +102,25 @@ def test_a_start_that_hangs_ends_the_nodes_when_the_allowance_of_each_is_paid_fo
     assert (account.desired, account.mail()) == (0, []), "its nodes that go are no loss"
 
 
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_nodes_on_which_no_pod_ends_its_self_test_go_after_25_minutes_of_each(
+    account: Account, nodes: int
+) -> None:
+    account.start(make_plan(nodes=nodes, budget_usd=1e6))
+    account.nodes_follow()
+    account.heartbeat()
+    account.say(make_server(phase="given_up", reason="x", since_unix_s=NOW - 1))
+    account.say(make_server(VARIANTS[1], phase="testing", since_unix_s=account.now))
+    account.mail()
+    pass_minutes(account, 24)
+    assert (account.desired, account.mail()) == (nodes, [])
+    pass_minutes(account, 2)
+    assert account.outcome == (0, "self_test_silent")
+    (mail,) = account.mail()
+    assert f"{26 * nodes} node minutes" in mail["text"]
+    assert "no container starts" in mail["text"]
+
+
 def test_results_are_evidence_of_a_server_that_cannot_say_so(account: Account) -> None:
     """As long as they come: one that was written before says nothing of the server of now."""
     begun = ("nodes follow", "begin", "measure")

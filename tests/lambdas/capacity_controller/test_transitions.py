@@ -125,6 +125,7 @@ def test_nodes_without_a_run_go_and_come_back_when_one_begins(
     """The Job's pod has no image, or dies at once, and no `run.json` will ever say so."""
     account.start()
     account.instances = [("i-0", "InService")]
+    account.say(plans.make_server(phase="starting"))
     account.heartbeat(after=2 * plans.MINUTE)
     for _ in range(21):
         account.heartbeat(after=2 * plans.MINUTE)

@@ -20,6 +20,7 @@ from draftworth.records.codec import dump_record, load_record
 from draftworth.records.servers import ServerState, server_state_key
 from pods.compiled_graphs.prepare import Order
 from tests.conftest import ROOT
+from tests.support.neuron import put_node
 from tests.support.processes import end_family
 from tests.support.waiting import HANGS_AFTER_SECONDS
 
@@ -64,8 +65,11 @@ class Pod:
         self.said = self.root / "said"
         self.log = self.root / "log"
         self.vllm = self.root / "bin" / "vllm"
-        for folder in (self.mounted, self.scratch, self.vllm.parent):
+        self.target = self.root / "target"
+        for folder in (self.mounted, self.scratch, self.vllm.parent, self.target):
             folder.mkdir(parents=True)
+        (self.target / "model.safetensors").write_bytes(b"weights")
+        self.node = put_node(self.root / "node", devices=1)
         self.aws = self.aws or {
             "PYTHONPATH": str(HERE / "stand_in_aws"),
             "OBJECTS": str(self.root / "objects"),
@@ -83,12 +87,14 @@ class Pod:
                 f"--artifacts={self.mounted}",
                 "--artifact-folder=NEURON_COMPILED_ARTIFACTS",
             ),
+            *(f"--checkpoint=target={self.target}", "--slot-devices=1", f"--root={self.node}"),
             *(f"--results={RESULTS}", "--region=us-east-2", *self._flags),
             *("--", "vllm", *COMMAND, str(self.port)),
         ]
         order = {"ARTIFACT_KEY": KEY, "ARTIFACT_INPUTS": json.dumps(INPUTS)}
         order |= {"DRAFTWORTH_VARIANT": VARIANT, "DRAFTWORTH_SERVER": SERVER}
         order |= {"DRAFTWORTH_POD": self.root.name, "SAID": str(self.said)}
+        order |= {"LD_LIBRARY_PATH": str(self.node / "lib")}
         self.said.unlink(missing_ok=True)
         with self._process(command, {**order, **environment}) as process:
             yield process

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from draftworth.records.codec import RecordError, dump_record, load_record
-from draftworth.records.servers import LAST_LINES, ServerState
+from draftworth.records.servers import LAST_LINES, SelfTest, ServerState
 from pods.compiled_graphs import parent
 from pods.compiled_graphs.prepare import Order
 from pods.compiled_graphs.reports import Reports
@@ -27,6 +27,7 @@ LIMITS = {
     "max_with_compiler_failure": 3,
     "health_period_seconds": 0.001,
 }
+EACH = ["starting", "ended"]
 PROOF = "MISSES_ARE_FATAL"
 COMPILER = b"RuntimeError: neuronx-cc compilation failed with 70. Check compiler logs.\n"
 
@@ -40,6 +41,7 @@ class Life:
 
     def __init__(self, scratch: Path) -> None:
         self.scratch = scratch
+        self.tests = [SelfTest(seconds=1.0)]
         self.phases: list[str] = []
         self.started: list[Mapping[str, str]] = []
         self.serves = False
@@ -52,6 +54,7 @@ class Life:
         """Its exit code, or why it was given up."""
         self.parent = parent.Parent(
             command=[does],
+            self_test=lambda: self.tests.pop(),
             url="",
             **{**LIMITS, **limits},
             scratch=self.scratch,
@@ -139,7 +142,7 @@ def live(order: Order, lives: list[Life], monkeypatch: pytest.MonkeyPatch) -> Li
 
 def test_the_third_start_without_health_is_given_up(live: LiveOnce, lives: list[Life]) -> None:
     assert [live("crash"), live("crash")] == [3, 3]
-    assert lives[-1].phases == ["starting", "ended"]
+    assert [life.phases for life in lives] == [["testing", *EACH], EACH]
     reason = str(live("crash"))
     assert "ended 3 times and was never healthy, the last time with exit code 3; next:" in reason
 
@@ -170,7 +173,9 @@ def test_a_server_that_hangs_is_ended_and_given_up_after_its_time(live: LiveOnce
 def test_the_time_of_all_starts_counts_together(
     live: LiveOnce, lives: list[Life], order: Order
 ) -> None:
-    keep(order.scratch, Starts(number=1, without_health=1, first_at_seconds=0.0))
+    tested = SelfTest(seconds=1.0)
+    earlier = Starts(number=1, without_health=1, first_at_seconds=0.0, self_test=tested)
+    keep(order.scratch, earlier)
     assert "not healthy 0.001 minutes" in str(live("crash", compile_seconds=0.06))
     assert lives[0].started == []
 
@@ -185,7 +190,7 @@ def test_a_server_that_was_healthy_is_started_again_as_if_it_were_new(
 ) -> None:
     keep(order.scratch, Starts(number=2, without_health=2, first_at_seconds=0.0))
     assert live("serve") == 137
-    assert lives[0].phases == ["starting", "healthy", "ended"]
+    assert lives[0].phases == ["testing", "starting", "healthy", "ended"]
     assert [live("crash"), live("crash")] == [3, 3]
     assert "never healthy" in str(live("crash"))
     assert begin(order.scratch).number == 7

@@ -90,7 +90,9 @@ def test_a_crash_is_reported_and_what_it_left_half_compiled_is_not_loaded(pod: p
     assert (pod.scratch / "graphs" / pods.KEY / "neuron_config.json").exists()
     with pod.server():
         assert pod.what_vllm_did().startswith("compiled ")
-        assert pod.phase("healthy").start == 2
+        assert (again := pod.phase("healthy")).start == 2
+        assert again.self_test == found.self_test, "of the pod's first start"
+        assert pod.log.read_text().count("self-test: passed") == 1
 
 
 def test_a_server_that_is_given_up_leaves_its_container_waiting(pod: pods.Pod) -> None:
@@ -107,6 +109,17 @@ def test_a_server_that_is_given_up_leaves_its_container_waiting(pod: pods.Pod) -
         pod.says("given up by an earlier container")
         assert process.poll() is None
     assert pod.state() == found
+
+
+def test_a_pod_whose_self_test_fails_starts_no_server(pod: pods.Pod) -> None:
+    (pod.node / "dev" / "neuron0").unlink()
+    with pod.server(TROUBLE="serve") as process:
+        found = pod.phase("given_up")
+        assert found.reason.startswith("self-test: the container has no Neuron device, and its cl")
+        assert found.self_test
+        assert f"self-test: {found.self_test.failed}" == found.reason
+        assert any("self-test: FAILED after" in line for line in found.last_lines)
+        assert (process.poll(), children(process)) == (None, [])
 
 
 def vllm_of(process: subprocess.Popen[str]) -> int:

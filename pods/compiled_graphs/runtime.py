@@ -1,0 +1,112 @@
+"""Starts the Neuron runtime once, in a process of its own, and writes what it found to a file.
+
+`self_test` runs this program, because a runtime that hangs or crashes must not take the parent of
+vLLM with it, and because the devices are free again once a process has ended.
+
+The C API is that of AWS Neuron SDK (API reference, `nrt.h` and `nrt_version.h`): `nrt_init` takes a
+framework (1: no framework) and two version texts, and returns 0 if it succeeds; `nrt_get_version`
+fills a structure that begins with four 64-bit numbers; the counts of visible cores are logical
+ones, and the newer of their two names is not in every version. The library's real file has the
+version of its package in its name (libnrt.so.2.31.24.0), which is more than the header promises of
+`nrt_get_version`; so the name is preferred.
+"""
+
+import ctypes
+import re
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from draftworth.neuron_versions import why_unfit
+from draftworth.records.checkpoints import replace_file
+from draftworth.records.codec import dump_record
+
+LIBRARY = "libnrt.so.1"
+# Where the package aws-neuronx-runtime-lib puts the library, if the search path does not have it.
+_FOLDER = "/opt/aws/neuron/lib"
+_NO_FRAMEWORK = 1
+# The packages count from 2.1; what looks else, such as libnrt.so.1, is no package's version.
+_VERSION = r"(2\.[1-9]\d*\.\d+(?:\.\d+)?)"
+_COUNTS = ("nrt_get_visible_vnc_count", "nrt_get_visible_nc_count")
+
+
+class _Version(ctypes.Structure):
+    _fields_ = (
+        ("numbers", ctypes.c_uint64 * 4),
+        ("detail", ctypes.c_char * 128),
+        ("git_hash", ctypes.c_char * 64),
+        ("more", ctypes.c_char * 1024),  # for a version of the library that writes more
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """What is known so far; the file is replaced after each step, as the next one may hang.
+
+    missing: why there is no library. unfit: why driver and runtime do not fit; both empty if well.
+    has_begun: `nrt_init` was called. status: what it returned. init_s: how long it took.
+    """
+
+    missing: str = ""
+    version: str = ""
+    unfit: str = ""
+    has_begun: bool = False
+    status: int | None = None
+    init_s: float | None = None
+    logical_cores: int | None = None
+
+
+def main(argv: list[str]) -> int:
+    """Write `Found` to the file of the first argument; the second is the driver's version."""
+    path, driver = Path(argv[0]), argv[1]
+
+    def keep(found: Found) -> Found:
+        replace_file(path, dump_record(found))
+        return found
+
+    try:
+        library = _library()
+    except OSError as error:
+        keep(Found(missing=str(error)))
+        return 0
+    found = keep(Found(version=_version(library)))
+    try:
+        unfit = why_unfit(driver=driver, runtime=found.version)
+    except ValueError:  # One of the two versions is not known.
+        unfit = ""
+    found = keep(replace(found, unfit=unfit, has_begun=not unfit))
+    if unfit:
+        return 0
+    began = time.monotonic()
+    status = int(library.nrt_init(_NO_FRAMEWORK, b"", b""))
+    found = keep(replace(found, status=status, init_s=time.monotonic() - began))
+    if status == 0:
+        keep(replace(found, logical_cores=_logical_cores(library)))
+        library.nrt_close()
+    return 0
+
+
+def _library() -> ctypes.CDLL:
+    try:
+        return ctypes.CDLL(LIBRARY)
+    except OSError:
+        return ctypes.CDLL(f"{_FOLDER}/{LIBRARY}")
+
+
+def _version(library: ctypes.CDLL) -> str:
+    maps = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")
+    if found := re.search(rf"/libnrt\.so\.{_VERSION}\n", maps):
+        return found[1]
+    version, size = _Version(), ctypes.c_size_t(_Version.more.offset)
+    if library.nrt_get_version(ctypes.byref(version), size):
+        return ""
+    numbers = ".".join(map(str, version.numbers))
+    return numbers if re.fullmatch(_VERSION, numbers) else ""
+
+
+def _logical_cores(library: ctypes.CDLL) -> int | None:
+    for name in _COUNTS:
+        count = ctypes.c_uint32()
+        if hasattr(library, name) and getattr(library, name)(ctypes.byref(count)) == 0:
+            return count.value
+    return None

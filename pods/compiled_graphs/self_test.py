@@ -1,0 +1,227 @@
+"""Tests what a server needs on its node, in the server's own container, before the server starts.
+
+Driver, runtime, devices and the mounted checkpoint are looked at in that order, in two minutes at
+most. Each way to fail ends the run (docs/operations.md has them). What cannot be told is left out
+of the record and fails nothing: it may cost minutes, and never an answer.
+"""
+
+import contextlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from draftworth.records.checkpoints import READY_MARKER, ReadyModel
+from draftworth.records.codec import RecordError, load_record
+from draftworth.records.servers import LOAD_LIMIT_MINUTES, SelfTest, last_lines
+from draftworth.untrusted import MIB, TooLargeError, one_line, open_file, read_file
+from pods.compiled_graphs.runtime import Found
+
+# The longest time of `nrt_init`, of reading, and of each of them with its end. A process or a mount
+# that hangs in the kernel cannot be ended, so nothing waits for it longer than that.
+INIT_SECONDS = 60.0
+READ_SECONDS = 20.0
+MOST_READ_BYTES = 4 * 1024 * MIB
+_GRACE_SECONDS = 10.0
+_PIECE_BYTES = 8 * MIB
+# A server may read several files at once. A mount is too slow only if this many reads, each as fast
+# as this one, would not load the checkpoint in time.
+READS_AT_ONCE = 4
+_GIB = 1024 * MIB
+_PROGRAMS = str(Path(__file__).parents[2])  # a folder, or the zip file
+
+
+class FailedError(Exception):
+    """The server must not start, for the reason that this error says."""
+
+
+@dataclass(kw_only=True)
+class SelfTester:
+    """The self-test of one pod.
+
+    devices: how many devices the pod's claim has. checkpoint: the target's mount.
+    scratch: a folder on the node's disk. root: the folder of `sys` and `dev`.
+    """
+
+    devices: int
+    checkpoint: Path
+    scratch: Path
+    root: Path
+    say: Callable[[str], None]
+    _found: dict[str, Any] = field(default_factory=dict)
+
+    def run(self) -> SelfTest:
+        began, failed = time.monotonic(), ""
+        steps = (
+            (self._look, 0.0),
+            (self._start_runtime, INIT_SECONDS),
+            (self._read_checkpoint, READ_SECONDS),
+        )
+        for step, seconds in steps:
+            try:
+                _within(seconds + _GRACE_SECONDS, step)
+            except FailedError as error:
+                failed = one_line(str(error))
+                break
+            except Exception as error:  # noqa: BLE001 (what is not known fails nothing)
+                self.say(f"self-test: something is not known: {type(error).__name__}: {error}")
+        test = SelfTest(**self._found, seconds=time.monotonic() - began, failed=failed)
+        for line in lines_of(test):
+            self.say(f"self-test: {line}")
+        return test
+
+    def _look(self) -> None:
+        """Look at disk, memory, driver and devices."""
+        with contextlib.suppress(OSError):
+            self._found["disk_gib"] = shutil.disk_usage(self.scratch).free / _GIB
+        if (memory := _free_memory_bytes(self.root)) is not None:
+            self._found["memory_gib"] = memory / _GIB
+        with contextlib.suppress(OSError, ValueError):
+            driver = (self.root / "sys/module/neuron/version").read_text(encoding="utf-8")
+            self._found["driver"] = one_line(driver, characters=50)
+        names = os.listdir(self.root / "dev")
+        numbers = sorted(int(f[1]) for f in map(re.compile(r"neuron(\d+)").fullmatch, names) if f)
+        self._found["devices"] = tuple(numbers)
+        if len(numbers) == self.devices:
+            return
+        version = self._found.get("driver", "")
+        raise FailedError(
+            f"the container has {_named(numbers)}, and its claim is for {self.devices}; "
+            + (f"the node has driver {version}" if version else "the node has no Neuron driver")
+        )
+
+    def _start_runtime(self) -> None:
+        answer, driver = self.scratch / "runtime.json", self._found.get("driver", "")
+        answer.unlink(missing_ok=True)
+        process = subprocess.Popen(  # noqa: S603 (our own program)
+            [sys.executable, "-m", "pods.compiled_graphs", "runtime", str(answer), driver],
+            env={**os.environ, "PYTHONPATH": _PROGRAMS},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+        hangs = False
+        try:
+            log, _ = process.communicate(timeout=INIT_SECONDS)
+        except subprocess.TimeoutExpired:
+            hangs = True
+            process.kill()
+            log, _ = process.communicate()
+        for line in last_lines(tuple(log.decode("utf-8", "replace").splitlines())):
+            self.say(f"self-test: runtime: {line}")
+        ended = f"ended its process with exit code {process.returncode}"
+        found = load_record(Found, read_file(answer)) if answer.exists() else Found(missing=ended)
+        self._found |= {"runtime": one_line(found.version, characters=50)}
+        self._found |= {"init_s": found.init_s, "logical_cores": found.logical_cores}
+        if hangs:
+            raise FailedError(f"nrt_init did not return within {INIT_SECONDS:g} s")
+        if found.missing:
+            self.say(f"self-test: the runtime's library is not found: {found.missing}")
+        if found.unfit:
+            raise FailedError(found.unfit)
+        if found.status:
+            raise FailedError(
+                f"nrt_init returned {found.status}, where 0 is success; what the runtime wrote "
+                "into the log may say why"
+            )
+        if found.has_begun and found.status is None:
+            raise FailedError(f"nrt_init {ended}")
+
+    def _read_checkpoint(self) -> None:
+        """Read the largest file of the checkpoint from its begin."""
+        try:
+            sizes = _file_sizes(self.checkpoint)
+            path = max(sizes, key=lambda path: sizes[path])
+            with open_file(path) as file:
+                began, size = time.monotonic(), 0
+                while piece := os.read(file.fileno(), _PIECE_BYTES):
+                    size, seconds = size + len(piece), time.monotonic() - began
+                    if size >= MOST_READ_BYTES or seconds >= READ_SECONDS:
+                        break
+        except OSError as error:
+            raise FailedError(f"{self.checkpoint}: cannot be read: {error}") from error
+        mib_per_s = size / MIB / max(time.monotonic() - began, 1e-6)
+        self._found["read_mib_per_s"] = mib_per_s
+        whole_mib = sum(sizes.values()) / MIB
+        minutes = whole_mib / max(mib_per_s, 1e-9) / READS_AT_ONCE / 60
+        if minutes > LOAD_LIMIT_MINUTES:
+            raise FailedError(
+                f"{path}: read at {mib_per_s:.3g} MiB/s: even {READS_AT_ONCE} reads at once need "
+                f"{minutes:.0f} minutes for the checkpoint of {whole_mib / 1024:.1f} GiB; allowed: "
+                f"{LOAD_LIMIT_MINUTES}"
+            )
+
+
+def lines_of(test: SelfTest) -> Iterator[str]:
+    """Yield the record as lines for the container's log."""
+    unknown = "not known"
+    yield f"driver {test.driver or unknown}, runtime {test.runtime or unknown}"
+    yield _named(test.devices)
+    if test.init_s is not None:
+        yield f"nrt_init took {test.init_s:.1f} s; logical cores: {test.logical_cores or unknown}"
+    if test.read_mib_per_s is not None:
+        yield f"the checkpoint is read at {test.read_mib_per_s:.3g} MiB/s"
+    free = {"memory": test.memory_gib, "disk": test.disk_gib}
+    yield ", ".join(
+        f"free {name}: {unknown if gib is None else f'{gib:.0f} GiB'}" for name, gib in free.items()
+    )
+    yield f"{'FAILED' if test.failed else 'passed'} after {test.seconds:.1f} s"
+
+
+def _named(devices: Any) -> str:
+    if not devices:
+        return "no Neuron device"
+    return f"{len(devices)} Neuron device(s), /dev/neuron{{{','.join(map(str, devices))}}}"
+
+
+def _within(seconds: float, step: Callable[[], None]) -> None:
+    """Run the step in a thread of its own; raise its error, or FailedError if it does not end."""
+    ends: list[Exception | None] = []
+
+    def work() -> None:
+        try:
+            step()
+        except Exception as error:  # noqa: BLE001 (it is raised below)
+            ends.append(error)
+        else:
+            ends.append(None)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if not ends:
+        what = step.__name__.strip("_").replace("_", " ")
+        raise FailedError(f"it hangs: `{what}` has not ended after {seconds:g} s")
+    if ends[0] is not None:
+        raise ends[0]
+
+
+def _file_sizes(checkpoint: Path) -> dict[Path, int]:
+    """Return the checkpoint's files with their sizes; raise OSError if there is none."""
+    try:
+        ready = load_record(ReadyModel, read_file(checkpoint / READY_MARKER))
+        return {checkpoint / file.path: file.size_bytes for file in ready.files}
+    except (FileNotFoundError, RecordError, TooLargeError):
+        sizes = {path: path.stat().st_size for path in checkpoint.glob("*.safetensors")}
+    if not sizes:
+        raise FileNotFoundError(f"it has no {READY_MARKER} and no file *.safetensors")
+    return sizes
+
+
+def _free_memory_bytes(root: Path) -> int | None:
+    """Return what the node or the container's limit leaves, whichever is less."""
+    free = []
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        text = (root / "proc/meminfo").read_text(encoding="utf-8")
+        free.append(int(text.split("MemAvailable:")[1].split()[0]) * 1024)
+    with contextlib.suppress(OSError, ValueError):
+        limit, used = (root / f"sys/fs/cgroup/memory.{name}" for name in ("max", "current"))
+        free.append(int(limit.read_text()) - int(used.read_text()))
+    return min(free, default=None)

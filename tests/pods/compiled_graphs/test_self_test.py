@@ -1,0 +1,166 @@
+"""The self-test: a real library, real processes and files, and each way to fail."""
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from draftworth.records.checkpoints import READY_MARKER, ReadyModel, StoredFile
+from draftworth.records.codec import dump_record
+from draftworth.records.servers import LOAD_LIMIT_MINUTES, SelfTest
+from draftworth.untrusted import MIB
+from pods.compiled_graphs import self_test
+from pods.compiled_graphs.self_test import READS_AT_ONCE, SelfTester
+from tests.support.neuron import FITTING_DRIVER, RUNTIME, compiled, put_node
+
+DEVICES = 8
+NEW_DRIVER = "2.29.0.0"
+
+
+@pytest.fixture(autouse=True)
+def logical_cores_of_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NEURON_LOGICAL_NC_CONFIG", "2")
+
+
+def examine(folder: Path, monkeypatch: pytest.MonkeyPatch, **node: Any) -> tuple[SelfTest, str]:
+    """What the self-test of a pod finds, and what it writes into the log."""
+    compiled("neuron.c")
+    root = put_node(folder / "node", **{"devices": DEVICES, **node})
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(root / "lib"))
+    (folder / "scratch").mkdir(exist_ok=True)
+    lines: list[str] = []
+    tester = SelfTester(
+        devices=DEVICES,
+        checkpoint=folder / "target",
+        scratch=folder / "scratch",
+        root=root,
+        say=lines.append,
+    )
+    return tester.run(), "\n".join(lines)
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Path:
+    """A checkpoint without the marker of the stager."""
+    folder = tmp_path / "target"
+    folder.mkdir()
+    (folder / "model-1.safetensors").write_bytes(b"1" * MIB)
+    (folder / "config.json").write_bytes(b"{}")
+    return folder
+
+
+def put_marker(target: Path, size_bytes: int) -> None:
+    file = StoredFile(path="model-1.safetensors", size_bytes=size_bytes, sha256="0" * 64)
+    ready = ReadyModel(
+        model="a/b",
+        revision="main",
+        commit="c",
+        files=(file,),
+        tokenizer_fingerprint=None,
+        staged_at_unix_s=1.0,
+        staging_seconds=1.0,
+    )
+    (target / READY_MARKER).write_bytes(dump_record(ready))
+
+
+def test_a_slot_that_is_well_says_what_it_has(
+    tmp_path: Path, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_marker(target, MIB)
+    test, log = examine(tmp_path, monkeypatch, first=8)
+    assert (test.driver, test.runtime, test.failed) == (FITTING_DRIVER, RUNTIME, "")
+    assert (test.devices, test.logical_cores) == (tuple(range(8, 16)), 32)
+    assert min(test.init_s or 0, test.read_mib_per_s or 0, test.disk_gib or 0) > 0
+    for words in (
+        f"driver {FITTING_DRIVER}, runtime {RUNTIME}",
+        "8 Neuron device(s), /dev/neuron{8,9,10,11,12,13,14,15}",
+        "logical cores: 32",
+        "free memory: not known",
+        "passed after",
+    ):
+        assert words in log
+
+
+def test_a_runtime_whose_file_has_no_version_says_it_itself(
+    tmp_path: Path, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    test, _ = examine(tmp_path, monkeypatch, driver=NEW_DRIVER, runtime="")
+    assert (test.runtime, test.failed) == ("2.33.10.0", "")
+
+
+@pytest.mark.parametrize(
+    ("node", "environment", "said"),
+    [
+        ({"devices": 0, "driver": ""}, {}, "no Neuron device, and its claim is for 8; the node ha"),
+        ({"devices": 4}, {}, r"4 Neuron device\(s\), .*0,1,2,3}, and .* has driver 2.28.0.0"),
+        ({"driver": NEW_DRIVER}, {}, "Neuron driver 2.29.0.0 needs Neuron runtime 2.33 or later"),
+        ({}, {"STAND_IN_NRT_INIT": "4"}, "nrt_init returned 4, where 0 is success"),
+        ({}, {"STAND_IN_NRT_INIT": "crash"}, "nrt_init ended its process with exit code -6"),
+        ({}, {"STAND_IN_NRT_INIT": "hang"}, "nrt_init did not return within 1 s"),
+    ],
+)
+def test_a_device_that_cannot_work_fails(
+    node: dict[str, Any],
+    environment: dict[str, str],
+    said: str,
+    tmp_path: Path,
+    target: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if "hang" in environment.values():
+        monkeypatch.setattr(self_test, "INIT_SECONDS", 1.0)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    test, log = examine(tmp_path, monkeypatch, **node)
+    with pytest.raises(AssertionError, match=said):
+        raise AssertionError(test.failed)
+    assert "FAILED after" in log
+    assert test.read_mib_per_s is None, "it ends at the first that fails"
+    for value in {*environment.values()} - {"hang"}:
+        assert f"NRT: stand-in: {value}" in log
+
+
+def test_what_is_not_known_fails_nothing(
+    tmp_path: Path, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A module without a version, and a file that is no library."""
+    (tmp_path / "node" / "lib").mkdir(parents=True)
+    (tmp_path / "node" / "lib" / "libnrt.so.1").write_bytes(b"")
+    test, log = examine(tmp_path, monkeypatch, driver="", runtime="")
+    assert (test.driver, test.runtime, test.init_s, test.failed) == ("", "", None, "")
+    assert "library is not found" in log
+
+
+@pytest.mark.parametrize("times", [1.0, 1e9])
+def test_a_mount_that_is_too_slow_for_any_start_fails_and_a_poor_one_does_not(
+    times: float, tmp_path: Path, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size = MIB * READS_AT_ONCE * LOAD_LIMIT_MINUTES * times
+    put_marker(target, int(size))
+    test, _ = examine(tmp_path, monkeypatch)
+    assert ("even 4 reads at once need" in test.failed) == (times > 1)
+    assert test.read_mib_per_s
+
+
+def test_a_read_that_hangs_is_not_waited_for(
+    tmp_path: Path, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(self_test, "READ_SECONDS", 1 - self_test._GRACE_SECONDS)
+    hang = threading.Event()
+    monkeypatch.setattr(self_test, "_file_sizes", lambda _: hang.wait())
+    test, _ = examine(tmp_path, monkeypatch)
+    hang.set()
+    assert "`read checkpoint` has not ended" in test.failed
+
+
+def test_a_mount_that_is_gone_fails(
+    tmp_path: Path, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_marker(target, MIB)
+    (target / "model-1.safetensors").unlink()
+    test, _ = examine(tmp_path, monkeypatch)
+    assert "target: cannot be read: [Errno 2]" in test.failed
+    (target / READY_MARKER).unlink()
+    test, _ = examine(tmp_path, monkeypatch)
+    assert "target: cannot be read: it has no _READY.json and no file *.safe" in test.failed

@@ -1,0 +1,41 @@
+/* Preloaded, it makes a mounted checkpoint bad as MOUNT says: `slow` gives a byte a second of its
+   weights, `gone` refuses its files as a FUSE mount does whose process has ended. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int weights = -1;
+
+static int is_trouble(const char *wanted) {
+    const char *mount = getenv("MOUNT");
+    return mount && !strcmp(mount, wanted);
+}
+
+int open64(const char *path, int flags, ...) {
+    va_list more;
+    va_start(more, flags);
+    const int mode = flags & O_CREAT ? va_arg(more, int) : 0;
+    va_end(more);
+    if (is_trouble("gone") && strstr(path, "/target/")) {
+        errno = ENOTCONN;
+        return -1;
+    }
+    int (*next)(const char *, int, ...) = dlsym(RTLD_NEXT, "open64");
+    const int opened = next(path, flags, mode);
+    if (is_trouble("slow") && strstr(path, ".safetensors")) weights = opened;
+    return opened;
+}
+
+int open(const char *path, int flags, ...) __attribute__((alias("open64")));
+
+ssize_t read(int file, void *buffer, size_t count) {
+    ssize_t (*next)(int, void *, size_t) = dlsym(RTLD_NEXT, "read");
+    if (file < 0 || file != weights) return next(file, buffer, count);
+    sleep(1);
+    return next(file, buffer, 1);
+}
