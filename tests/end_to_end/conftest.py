@@ -42,7 +42,7 @@ from tests.support.neuron import put_node
 
 TARGET, DRAFT = "Qwen/Qwen3-32B", "Qwen/Qwen3-1.7B"
 COMMITS = {TARGET: "a" * 40, DRAFT: "b" * 40}
-BUDGET_USD, DEADLINE_MINUTES = 60, 300
+BUDGET_USD, DEADLINE_MINUTES = 105, 300
 # Long enough for a busy machine; a wait ends as soon as its condition is true.
 LONGEST_WAIT_SECONDS = 180
 BUCKETS = ("checkpoints", "artifacts", "results")
