@@ -27,6 +27,7 @@ LEFT_OUT = "core/ReplaceBinaryOperator_BitOr_%", "core/RemoveDecorator"
 
 ANALYSIS = "tests/draftworth/analysis"
 CONTROLLER = "tests/lambdas/capacity_controller"
+CONTROLLER_TESTS = "before_a_node", "capacity_block", "decision", "servers", "transitions"
 # By name: a file with decision logic, and the tests that should catch a defect in it.
 SUBJECTS = {
     "verdict": ("draftworth/analysis/verdict.py", (f"{ANALYSIS}/test_verdict.py",)),
@@ -42,7 +43,7 @@ SUBJECTS = {
     "untrusted": ("draftworth/untrusted.py", ("tests/draftworth/test_untrusted.py",)),
     "decision": (
         "lambdas/capacity_controller/decision.py",
-        tuple(f"{CONTROLLER}/test_{n}.py" for n in ("decision", "transitions", "capacity_block")),
+        tuple(f"{CONTROLLER}/test_{name}.py" for name in CONTROLLER_TESTS),
     ),
     "chunks": (
         "draftworth/measuring/chunks.py",

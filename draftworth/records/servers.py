@@ -58,7 +58,7 @@ SERVERS_FOLDER = f"{CONTROL_PREFIX}serving/"
 VARIANT_VARIABLE = "DRAFTWORTH_VARIANT"
 SERVER_VARIABLE = "DRAFTWORTH_SERVER"
 POD_VARIABLE = "DRAFTWORTH_POD"
-# Limits of the time from a pod's first start until its server is healthy, with compiled graphs and
+# Limits of the time from a pod's self-test until its server is healthy, with compiled graphs and
 # without. Later it is not started again. `plan` assumes at most 10 minutes for loading; with 10
 # minutes for the node's start, a server that never becomes healthy costs half an hour.
 LOAD_LIMIT_MINUTES = 20

@@ -90,7 +90,8 @@ NEXT: Mapping[Reason, str] = {
     "stopped": "python -m draftworth stop EXPERIMENT --resume, to go on.",
     "complete": f"read the report. {_RUN_AGAIN}",
     "failed": f"read run.json and the Job's log. {_RUN_AGAIN}",
-    "server_gave_up": "what the lines above name; `make logs` has the rest. Refused graphs: "
+    "server_gave_up": "what the lines above name; `make logs` has the rest. A self-test: "
+    "docs/operations.md has each of its reasons. Refused graphs: "
     "`python -m draftworth artifacts EXPERIMENT --run`. A compiler that ended with exit code 70 "
     f"failed on this node: another may do. {_RUN_AGAIN}",
     "self_test_silent": "`make logs`; where it says nothing of a server, no container starts "

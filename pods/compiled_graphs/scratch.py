@@ -37,7 +37,7 @@ class Starts:
     number: the number of the current start, from 1.
     without_health: starts since the server was last healthy, including the current one. A start
         counts when it begins, so a start that was killed counts too.
-    first_at_seconds: when the first of the starts in `without_health` began.
+    first_at_seconds: when the first of the starts in `without_health` began, after its self-test.
     cache_missed: the engine did not find the restored graphs; later starts do not try them again.
     given_up: why the server was given up; empty if it was not.
     self_test: what this pod's self-test found; None until it has ended.

@@ -15,7 +15,7 @@ from charts.checkpoint_stager import RETRIES
 from draftworth.measuring.run_specification import EXIT_FAILED, EXIT_INTERRUPTED
 from draftworth.records.checkpoints import FAILED_MARKER
 from draftworth.records.results import RUN_FILE
-from draftworth.records.servers import COMPILE_LIMIT_MINUTES, LOAD_LIMIT_MINUTES
+from draftworth.records.servers import LOAD_LIMIT_MINUTES
 from pods.canary.program import EXIT_FAILED as CANARY_FAILED
 from pods.canary.program import EXIT_OK as CANARY_WELL
 from tests.end_to_end import programs
@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.synth, pytest.mark.emulator, pytest.mark.scenarios]
 
 # The best case of `plan`: node_start_minutes and image_pull_minutes of its assumptions.
 BOOT_MINUTES = 6
-REFUSED_LOAD_MINUTES, COMPILATION_MINUTES = 30, 130
+REFUSED_LOAD_MINUTES = 30
 # The longest self-test, and what a device that cannot work may cost.
 SELF_TEST_MINUTES, DEVICE_MINUTES = 2, 10
 # Of `start`, where its own limit is waited for.
@@ -112,17 +112,6 @@ def test_a_driver_that_refuses_the_images_runtime(env: Environment, first_run: F
     (run,) = (json.loads(env.get("results", key)) for key in env.keys("results", f"/{RUN_FILE}"))
     (found,) = run["self_tests"].values()
     assert (found["runtime"], found["devices"]) == (RUNTIME, list(range(8)))
-
-
-def test_a_first_compilation_that_hangs(env: Environment, first_run: FirstRun) -> None:
-    begun(env, first_run)
-    _, broken = env.ports
-    programs.start_server(env, broken, trouble="hang", compile_minutes=SHORT_MINUTES)
-    programs.wait_for_server(env, broken, "given_up")
-    env.cloud.now_unix_s += 60 * COMPILE_LIMIT_MINUTES
-    programs.hear_of_server(env, broken)
-    told = check_ended(env, at_most_minutes=COMPILATION_MINUTES)
-    assert all(words in told for words in ("server gave up", broken))
 
 
 def test_a_slow_compilation_is_left_its_time(env: Environment, first_run: FirstRun) -> None:

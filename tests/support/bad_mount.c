@@ -1,5 +1,5 @@
-/* Preloaded, it makes a mounted checkpoint bad as MOUNT says: `slow` gives a byte a second of its
-   weights, `gone` refuses its files as a FUSE mount does whose process has ended. */
+/* Preloaded, it makes a mounted checkpoint bad as MOUNT says: `slow` gives a byte a second of a
+   file, `gone` refuses its files as a FUSE mount does whose process has ended. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static int weights = -1;
+static int slow_file = -1;
 
 static int is_trouble(const char *wanted) {
     const char *mount = getenv("MOUNT");
@@ -27,7 +27,8 @@ int open64(const char *path, int flags, ...) {
     }
     int (*next)(const char *, int, ...) = dlsym(RTLD_NEXT, "open64");
     const int opened = next(path, flags, mode);
-    if (is_trouble("slow") && strstr(path, ".safetensors")) weights = opened;
+    const int is_file = strstr(path, "/target/") && !strstr(path, "_READY");
+    if (is_trouble("slow") && is_file) slow_file = opened;
     return opened;
 }
 
@@ -35,7 +36,7 @@ int open(const char *path, int flags, ...) __attribute__((alias("open64")));
 
 ssize_t read(int file, void *buffer, size_t count) {
     ssize_t (*next)(int, void *, size_t) = dlsym(RTLD_NEXT, "read");
-    if (file < 0 || file != weights) return next(file, buffer, count);
+    if (file < 0 || file != slow_file) return next(file, buffer, count);
     sleep(1);
     return next(file, buffer, 1);
 }

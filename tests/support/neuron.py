@@ -50,6 +50,6 @@ def compiled(name: str) -> bytes:
         pytest.skip("no C compiler `cc` here, and the stand-in is a shared library")
     with TemporaryDirectory() as folder:
         library = Path(folder, "library.so")
-        command = ["cc", "-shared", "-fPIC", "-Wall", "-Werror", "-o", library, _SOURCES / name]
-        subprocess.run([*command, "-ldl"], check=True)
+        flags = ("-shared", "-fPIC", "-Wall", "-Werror")
+        subprocess.run(["cc", *flags, "-o", library, _SOURCES / name, "-ldl"], check=True)
         return library.read_bytes()

@@ -21,6 +21,7 @@ from draftworth.records.load import ConcurrencyLoad, PoissonLoad
 from draftworth.records.reading import Run
 from draftworth.records.readings import Output, Pass, Reading
 from draftworth.records.results import BlockResult, Interruption, RunResult, ServerStart
+from draftworth.records.servers import SelfTest
 from draftworth.records.transcripts import Transcript, dump_transcripts
 from lambdas.capacity_controller.state import LastDecision, Notification, State
 from lambdas.metrics_publisher.publisher import Claim
@@ -33,6 +34,18 @@ from tests.support.serving_facts import make_serving_facts
 GOLDEN = Path(__file__).parent / "golden"
 RUN_ID = make_run().run_id
 START = ServerStart(startup_s=300.0, compilation_s=200.0, graphs=8, load_s=40.0, load_bytes=6e10)
+SELF_TEST = SelfTest(
+    driver="2.28.0.0",
+    runtime="2.30.51.0",
+    devices=(0, 1),
+    init_s=4.5,
+    logical_cores=8,
+    read_mib_per_s=900.0,
+    memory_gib=200.0,
+    disk_gib=100.0,
+    seconds=25.0,
+    failed="nrt_init returned 1",
+)
 READING = Reading(
     id="o-1",
     prompt_class="structured",
@@ -76,6 +89,7 @@ def run_result() -> RunResult:
         price=make_price(node_shares=dict.fromkeys(plans.VARIANTS, 0.25)),
         interruptions=(lost,),
         server_starts=dict.fromkeys(plans.VARIANTS, START),
+        self_tests={plans.SERVERS[0]: SELF_TEST},
         serving=make_serving_facts(),
         draftworth_version=__version__,
     )
@@ -91,6 +105,7 @@ def entry() -> Entry:
         ended_at_unix_s=plans.NOW + 60,
         blocks=tuple(block.stem for block in blocks()),
         starts={plans.VARIANTS[0]: START},
+        self_tests={plans.SERVERS[0]: SELF_TEST},
     )
 
 
@@ -203,7 +218,7 @@ def in_the_account() -> Mapping[str, bytes]:
         "staging.json": dump_record(plan),
         "staging-failed.json": dump_record(plans.make_failed_model()),
         "canary.json": dump_record(plans.make_report()),
-        "server-state.json": dump_record(plans.make_given_up()),
+        "server-state.json": dump_record(plans.make_given_up(self_test=SELF_TEST)),
         "readings.jsonl": dump_record(read_by) + dump_record(READING),
     }
 

@@ -12,7 +12,6 @@ from lambdas.capacity_controller.observation import (
     NoCapacityBlock,
     Observation,
     ObservedRun,
-    Servers,
     Unknown,
 )
 from lambdas.capacity_controller.state import Deployment, NodeTime, ServerWait
@@ -70,12 +69,6 @@ def in_block(now: float = NOW + MINUTE, **overrides: Any) -> tuple[int | None, s
     return outcome(make_observation(block=block(**overrides)), deployment, now=now)
 
 
-def test_nothing_comes_up_before_every_model_is_staged() -> None:
-    observation = make_observation(models=Models(staging="missing", text="Qwen/Qwen3-1.7B at main"))
-    assert outcome(observation) == (0, "waiting_for_models")
-    assert "Qwen/Qwen3-1.7B at main" in decided(observation).text
-
-
 @pytest.mark.parametrize(
     ("reason", "seen"),
     [
@@ -91,31 +84,6 @@ def test_what_keeps_the_nodes_away_is_told_in_its_own_words(
     lines = ("403",) if reason == "canary_failed" else ()
     expected = Decision(desired_size=0, reason=reason, text="why", last_lines=lines)
     assert decided(make_observation(**seen)) == expected
-
-
-@pytest.mark.parametrize("state", ["missing", "unreadable"])
-def test_nothing_comes_up_before_every_canary_is_well(state: Any) -> None:
-    observation = make_observation(canaries=Canaries(state=state, text="of baseline"))
-    assert outcome(observation) == (0, "waiting_for_canary")
-    assert "of baseline" in decided(observation).text
-
-
-@pytest.mark.parametrize(
-    ("state", "minutes", "expected"),
-    [
-        ("missing", 9, (None, "waiting_for_canary")),
-        ("missing", 10, (0, "waiting_for_canary")),
-        ("unreadable", 60, (None, "unknown")),
-        ("failed", 1, (0, "canary_failed")),
-    ],
-)
-def test_nodes_that_are_up_go_for_a_canary_that_fails_or_stays_silent(
-    state: Any, minutes: float, expected: tuple[int | None, str]
-) -> None:
-    observation = make_observation(
-        canaries=Canaries(state=state), nodes=make_nodes(desired_size=1, instances=1)
-    )
-    assert outcome(observation, now=NOW + minutes * MINUTE) == expected
 
 
 @pytest.mark.parametrize("state", ["complete", "failed"])
@@ -141,36 +109,10 @@ def test_a_spent_budget_ends_the_nodes(usd: float, size: int) -> None:
     assert decided(deployment=spent(usd)).desired_size == size
 
 
-@pytest.mark.parametrize(
-    ("state", "minutes", "nodes", "size"),
-    [
-        ("none", 44, 1, 1),
-        ("none", 45, 1, 0),
-        ("none", 89, 2, 2),
-        ("none", 90, 2, 0),
-        ("begun", 120, 1, 1),
-    ],
-)
-def test_nodes_on_which_no_run_begins_are_not_desired(
-    state: Any, minutes: float, nodes: int, size: int
-) -> None:
-    node_time = NodeTime(node_seconds=minutes * MINUTE, instances=nodes, observed_at_unix_s=NOW)
-    deployment = make_deployment(make_plan(nodes=nodes), node_time=node_time)
-    servers = Servers(is_tested=True)
-    decision = decided(make_observation(run=ObservedRun(state=state), servers=servers), deployment)
-    assert decision.desired_size == size
-    assert (decision.reason == "not_begun") is (size == 0)
-
-
 def test_whether_a_run_has_begun_must_be_known_before_its_nodes_go() -> None:
     node_time = NodeTime(node_seconds=2 * HOUR, instances=1, observed_at_unix_s=NOW)
     observation = make_observation(run=UNKNOWN)
     assert outcome(observation, make_deployment(node_time=node_time)) == (None, "unknown")
-
-
-def test_the_stop_object_and_a_deletion_take_the_nodes_to_zero() -> None:
-    assert outcome(make_observation(stopped=True)) == (0, "stopped")
-    assert outcome(status="ended") == (0, "ended")
 
 
 @pytest.mark.parametrize(("ownership", "word"), [("foreign", "tags"), ("missing", "no node group")])
@@ -217,13 +159,6 @@ def test_only_an_active_block_that_has_started_has_nodes(
     state: str, started: bool, expected: tuple[int, str]
 ) -> None:
     assert in_block(state=state, starts_at_unix_s=NOW - HOUR if started else NOW + HOUR) == expected
-
-
-@pytest.mark.parametrize(("minutes", "size"), [(41, 1), (40, 0), (10, 0)])
-def test_the_nodes_go_forty_minutes_before_the_block_ends(minutes: int, size: int) -> None:
-    ends = NOW + HOUR
-    got = in_block(ends_at_unix_s=ends, now=ends - minutes * MINUTE)
-    assert got == ((1, "ready") if size else (0, "block_over"))
 
 
 def test_the_sooner_of_both_ends_is_the_deadline() -> None:
