@@ -42,8 +42,9 @@ SELF_TEST = Gate(
     name="self-test",
     waits_for="each server's pod finds its driver, runtime, devices and models, before its server "
     "starts",
-    until="the self-test's own time limit",
-    ended_by="a server that is given up with a reason that begins `self-test:`",
+    until="two minutes of a pod; 25 paid minutes of each node without a pod that has ended it",
+    ended_by="a server that is given up with a reason that begins `self-test:`; or `self test "
+    "silent`",
 )
 BASELINE_ANSWERS = Gate(
     name="baseline answers",

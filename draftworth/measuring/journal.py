@@ -42,8 +42,8 @@ class Entry:
     """What a pod did in one period. reason: why blocks were lost, or why the pod ended.
 
     blocks: stems of file names. starts: what the blocks' servers reported of a start, by variant.
-    self_tests: what the servers' pods found on their nodes, by the server's name.
     gates: the gates that were passed.
+    self_tests: what the servers' pods found on their nodes, by the server's name.
     """
 
     schema: str = JOURNAL_SCHEMA
@@ -55,8 +55,8 @@ class Entry:
     blocks: tuple[str, ...] = ()
     reason: str = ""
     starts: Mapping[str, results.ServerStart] = field(default_factory=dict)
-    self_tests: Mapping[str, SelfTest] = field(default_factory=dict)
     gates: tuple[results.PassedGate, ...] = ()
+    self_tests: Mapping[str, SelfTest] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -89,8 +89,8 @@ class Journal:
         blocks: tuple[str, ...] = (),
         reason: str = "",
         starts: Mapping[str, results.ServerStart] | None = None,
-        self_tests: Mapping[str, SelfTest] | None = None,
         gates: tuple[results.PassedGate, ...] = (),
+        self_tests: Mapping[str, SelfTest] | None = None,
     ) -> None:
         """Add an entry that ends now and began at `started_at_unix_s` (None: it has no length)."""
         now = self.clock()
@@ -103,8 +103,8 @@ class Journal:
             blocks=blocks,
             reason=reason,
             starts=starts or {},
-            self_tests=self_tests or {},
             gates=gates,
+            self_tests=self_tests or {},
         )
         self.entries.append(entry)
         self.write(entry)

@@ -5,6 +5,7 @@ For the first run in an account this is the answer: it shows how far the run cam
 
 from collections.abc import Iterator
 
+from draftworth.errors import counted
 from draftworth.records.reading import Run
 from draftworth.records.results import BlockResult
 from draftworth.records.servers import ServingFacts
@@ -16,8 +17,8 @@ TITLE = "What worked"
 
 def worked_sections(run: Run) -> tuple[Section, ...]:
     """Return the section of what worked; none for several runs, or if nothing is recorded."""
-    rows = [] if run.is_pool else [*_answer_rows(run), *_load_rows(run)]
-    if not rows:
+    rows = [*_test_rows(run), *_answer_rows(run), *_load_rows(run)]
+    if not rows or run.is_pool:
         return ()
     serving = run.result.serving
     return (
@@ -34,6 +35,15 @@ def _software(serving: ServingFacts) -> str:
     image = f", image {serving.image}" if serving.image else ""
     nodes = f", on {serving.instance_type}" if serving.instance_type else ""
     return f"Release {serving.release}: vLLM {serving.vllm_version}{image}{nodes}."
+
+
+def _test_rows(run: Run) -> Iterator[tuple[str, ...]]:
+    for server, test in run.result.self_tests.items():
+        if not test.failed:
+            versions = (("driver", test.driver), ("runtime", test.runtime))
+            known = [f"{name} {version}" for name, version in versions if version]
+            found = f"{counted(len(test.devices), 'device')}, {', '.join(known)}".rstrip(", ")
+            yield "self-test", server, found, words.MISSING, words.number(test.seconds)
 
 
 def _answer_rows(run: Run) -> Iterator[tuple[str, ...]]:

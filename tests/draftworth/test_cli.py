@@ -47,7 +47,7 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str], ran: Ran) 
     ("argv", "message"),
     [
         (["reprot"], "COMMAND: given 'reprot', allowed: plan, preflight, "),
-        (["reprot"], "completion; did you mean 'report'?"),
+        (["reprot"], "schema; did you mean 'report'?"),
         (["plan"], "the following arguments are required: experiment"),
         (["measure", "--base-url", "x"], "required: --out"),
     ],
@@ -95,17 +95,21 @@ def test_measure_of_a_broken_server_exits_with_one_and_keeps_the_files(
     assert (next(tmp_path.iterdir()) / "run.json").exists()
 
 
-def test_a_dead_address_is_told_at_once(tmp_path: Path, ran: Ran) -> None:
+def test_a_dead_address_is_told_at_once_and_the_run_says_why_it_has_no_verdict(
+    tmp_path: Path, ran: Ran
+) -> None:
     prompts = ROOT / "prompts" / "structured" / "count.jsonl"
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{nobody.getsockname()[1]}"
         to = ("--base-url", url, "--model", "m", "--prompts", prompts, "--out", tmp_path)
-        told = ran("measure", *to, code=2)
-    assert f"--base-url: given {url}" in told
-    assert "Connection refused" in told
+        told = ran("measure", *to, code=1)
+    assert told.startswith("measure: how fast is this server?\n")
+    assert f"The run failed, so it has no verdict: measured: given {url}/health: Connection" in told
+    assert "refused ('127.0.0.1'" in told
     assert "next: start it, or correct the address" in told
-    assert list(tmp_path.iterdir()) == []
+    assert "was not ready" not in told, "nobody starts it while this waits"
+    assert "beside its baseline" not in told
 
 
 @pytest.mark.parametrize(

@@ -447,11 +447,9 @@ ROOM = both(put("aws", "deadline_minutes", value=9_000), put("aws", "budget_usd"
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("budget_usd", 4.5, "ends the search before the certain candidates are measured: even"),
         ("budget_usd", 30.0, "may end the search with fewer candidates than are certain:"),
         ("budget_usd", 90.0, "may end the search with fewer candidates than an average search has"),
         ("budget_usd", 180.0, "may end the search before it ends by itself: the worst case costs"),
-        ("deadline_minutes", 30, "ends the search before the certain candidates are measured"),
         ("deadline_minutes", 140, "may end the search with fewer candidates than are certain:"),
         ("deadline_minutes", 380, "may end the search with fewer candidates than an average"),
         ("deadline_minutes", 700, "may end the search before it ends by itself: the worst case ne"),

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from draftworth.records.results import PassedGate
+from draftworth.records.servers import SelfTest
 from draftworth.report.contents import document_of
 from draftworth.report.document import document_lines
 from draftworth.report.worked import TITLE, worked_sections
@@ -21,13 +22,20 @@ ANSWERED = PassedGate(
 AGAIN = replace(ANSWERED, at_unix_s=START_UNIX_S + 6000)
 
 
+WELL = SelfTest(driver="2.28.0.0", runtime="2.28.23", devices=(0, 1), seconds=30.0)
+
+
 def test_the_gates_that_were_passed_are_listed_once_with_times_and_versions() -> None:
-    run = runs.make_run(gates=(ANSWERED, AGAIN), serving=runs.SERVING)
+    tests = {"vllm-baseline": WELL, "vllm-k7": replace(WELL, failed="no driver")}
+    run = runs.make_run(gates=(ANSWERED, AGAIN), serving=runs.SERVING, self_tests=tests)
     (section,) = worked_sections(run)
     assert section.paragraphs[0].startswith("Release neuron-2.26.1: vLLM 0.9.0, image registry")
     assert section.paragraphs[0].endswith(", on trn2.48xlarge.")
-    assert section.tables[0].rows[0] == ("baseline answers", "baseline", "8 tokens", "10.0", "0.5")
-    assert [row[:3] for row in section.tables[0].rows[1:]] == [
+    tested, answered, *loads = section.tables[0].rows
+    versions = "2 devices, driver 2.28.0.0, runtime 2.28.23"
+    assert tested == ("self-test", "vllm-baseline", versions, "-", "30.0")
+    assert answered == ("baseline answers", "baseline", "8 tokens", "10.0", "0.5")
+    assert [row[:3] for row in loads] == [
         ("load", "baseline", "c4"),
         ("load", "k7", "c4"),
     ]
