@@ -11,6 +11,7 @@ from draftworth.records.checkpoints import StoredFile
 from draftworth.records.codec import RecordError, dump_record, load_record
 
 INPUTS = {"image": "neuron:1", "window": 7, "target": {"model": "a/b", "revision": "main"}}
+OTHER = {"model": "a/b", "revision": "v2"}
 MANIFEST = ArtifactManifest(
     key="0123",
     inputs=INPUTS,
@@ -53,24 +54,13 @@ def test_what_is_no_manifest_is_refused_with_the_key_that_is_wrong(data: bytes, 
         load_record(ArtifactManifest, data)
 
 
-def test_the_same_inputs_have_no_differences() -> None:
-    assert differences(MANIFEST, json.loads(json.dumps(INPUTS)), {"target": "c0ffee"}) == []
-
-
 @pytest.mark.parametrize(
     ("asked", "difference"),
     [
         ({**INPUTS, "window": 5}, "window: compiled for 7, asked for 5"),
         ({**INPUTS, "window": "7"}, 'window: compiled for 7, asked for "7"'),
         ({**INPUTS, "lnc": 1}, "lnc: compiled for (nothing), asked for 1"),
-        (
-            {k: v for k, v in INPUTS.items() if k != "window"},
-            "window: compiled for 7, asked for (nothing)",
-        ),
-        (
-            {**INPUTS, "target": {"model": "a/b", "revision": "v2"}},
-            'target.revision: compiled for "main", asked for "v2"',
-        ),
+        ({**INPUTS, "target": OTHER}, 'target.revision: compiled for "main", asked for "v2"'),
     ],
 )
 def test_every_difference_is_named(asked: dict[str, Any], difference: str) -> None:

@@ -9,8 +9,6 @@ import pytest
 from draftworth.errors import PromptSetError
 from draftworth.records.prompts import (
     Prompt,
-    answers_path,
-    is_plain_name,
     load_answers,
     load_case,
 )
@@ -44,10 +42,7 @@ def parse(text: str, folder: Path) -> list[str]:
         ('{"id": "a", "prompt": "x", "max_tokens": true}', r"max_tokens: given True; allowed"),
         ('{"id": "a", "prompt": "x", "tool_choice": "auto"}', r"tool_choice: allowed: only beside"),
         ('{"id": "a", "prompt": "x", "tools": []}', r"tools: allowed: a list of functions"),
-        (
-            '{"id": "a", "prompt": "x", "tools": [{"type": "web"}]}',
-            r"tools: allowed: a list of fun",
-        ),
+        ('{"id": "a", "prompt": "x", "tools": [{"type": "web"}]}', r"tools: allowed: a list of"),
         ('{"id": "a", "prompt": "x", "response_format": "json"}', r"response_format: given str"),
         ('{"id": "a", "prompt": "x"}\n{"id": "a", "prompt": "y"}', r"ids given twice: a"),
     ],
@@ -63,10 +58,7 @@ TOOL = {"type": "function", "function": {"name": "weather", "parameters": {"type
 CALL = {"id": "c1", "type": "function", "function": {"name": "weather", "arguments": "{}"}}
 CHAT_LOG = [
     {"role": "system", "content": "Be short."},
-    {
-        "role": "user",
-        "content": [{"type": "text", "text": "Rain in"}, {"type": "text", "text": "?"}],
-    },
+    {"role": "user", "content": [{"type": "text", "text": t} for t in ("Rain in", "?")]},
     {"role": "assistant", "content": None, "tool_calls": [CALL]},
     {"role": "tool", "tool_call_id": "c1", "content": "dry"},
     {"role": "assistant", "content": "No.", "name": "helper"},
@@ -99,11 +91,6 @@ def test_a_chat_log_with_tools_is_kept_as_it_is(tmp_path: Path) -> None:
 def test_a_text_to_continue_is_no_conversation(tmp_path: Path) -> None:
     prompt = only_prompt(tmp_path, text_to_continue="Once upon")
     assert (prompt.messages, prompt.texts) == ((), ("Once upon",))
-
-
-def test_a_line_may_not_ask_for_more_than_every_request_may(tmp_path: Path) -> None:
-    with pytest.raises(PromptSetError, match=r"case\.jsonl:1: max_tokens: given 601; .* 1 to 600"):
-        only_prompt(tmp_path, prompt="x", max_tokens=601)
 
 
 # What chat logs have and no server of ours answers: a message's change, words
@@ -181,11 +168,6 @@ def test_twenty_thousand_prompts_are_read_in_a_second(tmp_path: Path) -> None:
         assert len(load_case(path, prompt_class="mine").prompts) == 20_000
 
 
-def test_what_a_name_may_have() -> None:
-    good = ("count", "Qwen3 prompts", "a.b-c_d", "1", "x" * 64)
-    assert all(is_plain_name(name) for name in good)
-
-
 # What no author writes by hand: text, message
 HOSTILE = {
     "half of a surrogate pair": (
@@ -251,23 +233,12 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         load_answers(tmp_path / "none.jsonl", [])
 
 
-@pytest.mark.parametrize(
-    ("prompt_class", "cases", "prompts"),
-    [
-        *(("structured", 4, 8), ("open_ended", 4, 8)),
-        # A class each, so that no other experiment has the published pair.
-        *(("published_structured", 1, 1), ("published_open_ended", 1, 1)),
-    ],
-)
-def test_the_shipped_classes_have_enough(prompt_class: str, cases: int, prompts: int) -> None:
+@pytest.mark.parametrize("prompt_class", ["structured", "open_ended"])
+def test_the_shipped_classes_have_enough(prompt_class: str) -> None:
     files = (ROOT / "prompts" / prompt_class).glob("*.jsonl")
     found = [load_case(file, prompt_class=prompt_class) for file in files]
-    assert len(found) >= cases
-    assert all(len(case.prompts) >= prompts for case in found)
-
-
-def test_answers_lie_where_no_case_is_looked_for() -> None:
-    assert answers_path(Path("mine/chat.jsonl")) == Path("mine/answers/chat.jsonl")
+    assert len(found) >= 4
+    assert all(len(case.prompts) >= 8 for case in found)
 
 
 def test_a_prompt_may_have_no_answer(tmp_path: Path) -> None:
