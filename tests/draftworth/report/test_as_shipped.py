@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from draftworth.analysis.facts import RunFacts
-from draftworth.records.results import AS_SHIPPED, BlockResult, ServerStart
+from draftworth.records.results import AS_SHIPPED, BlockResult
 from draftworth.report.contents import document_of
 from draftworth.report.tables import figures_csv
 from tests.draftworth.report import runs
@@ -83,18 +83,3 @@ def test_the_traffic_mix_is_put_against_both_too() -> None:
     assert all(runs.VARIANT in label for label in labels)
     without = document_of(runs.make_facts()).sections[0]
     assert not any(AS_SHIPPED in paragraph for paragraph in without.paragraphs)
-
-
-def test_what_servers_say_of_their_start_has_a_table() -> None:
-    start = ServerStart(
-        startup_s=900.0, compilation_s=600.0, graphs=2, load_s=20.0, load_bytes=2.0**34
-    )
-    starts = {"baseline": start, runs.VARIANT: ServerStart(startup_s=60.0)}
-    sections = {
-        s.title: s
-        for s in document_of(runs.make_facts(runs.make_run(server_starts=starts))).sections
-    }
-    assert [table.rows for table in sections["Time and cost of the run"].tables][-1] == (
-        ("baseline", "15.0", "2", "10.0", "20.0", "16.0"),
-        (runs.VARIANT, "1.0", "-", "-", "-", "-"),
-    )
