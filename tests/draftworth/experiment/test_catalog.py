@@ -28,11 +28,6 @@ def test_window_semantics_differ_between_releases(
     assert facts.max_tokens_per_step(window) == most
 
 
-@pytest.mark.parametrize(("lnc", "cores"), [(1, 64), (2, 32)])
-def test_eight_devices_have_so_many_logical_cores(lnc: int, cores: int) -> None:
-    assert catalog().instances["trn2.48xlarge"].logical_cores(devices=8, lnc=lnc) == cores
-
-
 def test_every_fact_has_a_source_and_every_neuron_release_an_image() -> None:
     for name, release in catalog().releases.items():
         assert release.sources, name

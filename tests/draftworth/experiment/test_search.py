@@ -9,7 +9,6 @@ from draftworth.experiment.catalog import catalog
 from draftworth.experiment.model import Experiment, placed_variants
 from draftworth.experiment.search import MAX_WINDOW, Place, name_stem
 from draftworth.experiment.strict import MAX_NAME_LENGTH
-from draftworth.experiment.variants import Speculative
 from draftworth.planning.resolved import load
 from tests.conftest import ROOT
 from tests.support import experiments
@@ -32,21 +31,6 @@ def names(experiment: Experiment) -> list[str]:
     return [variant.name for variant in experiment.served_variants]
 
 
-def test_each_draft_is_tried_with_each_window() -> None:
-    variants = experiments.resolved(SEARCH).variants
-    assert [v.name for v in variants] == [
-        "baseline",
-        *(f"qwen3-1.7b-k{k}" for k in range(3, 16)),
-        *(f"qwen3-0.6b-k{k}" for k in range(3, 16)),
-    ]
-    assert len({v.artifact_key for v in variants}) == 27
-    assert [m.model for m in experiments.resolved(SEARCH).spec.models] == [
-        "Qwen/Qwen3-32B",
-        "Qwen/Qwen3-1.7B",
-        "Qwen/Qwen3-0.6B",
-    ]
-
-
 def test_a_search_with_a_method_that_takes_no_draft_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -56,16 +40,6 @@ def test_a_search_with_a_method_that_takes_no_draft_is_refused(
     told = r"search.method \(method-drafts\)\n.*fused_draft\"\n *allowed: eagle on neuron-2.26.1\n"
     with pytest.raises(UserInputError, match=told):
         searched(tmp_path)
-
-
-def test_windows_may_be_a_list(tmp_path: Path) -> None:
-    few = searched(tmp_path, experiments.put("search", "windows", value=[12, 3]))
-    assert names(few)[1:] == [
-        "qwen3-1.7b-k12",
-        "qwen3-1.7b-k3",
-        "qwen3-0.6b-k12",
-        "qwen3-0.6b-k3",
-    ]
 
 
 @pytest.mark.parametrize(("given", "within"), [("3%", 0.03), (0.05, 0.05), ("2.5%", 0.025)])
@@ -86,13 +60,6 @@ def test_what_is_a_variant_by_hand_too_is_that_variant(tmp_path: Path) -> None:
     assert found[:2] == ["baseline", "as-published"]
     assert "qwen3-1.7b-k7" not in found
     assert len(found) == 27
-
-
-def test_heads_have_windows_of_their_own(tmp_path: Path) -> None:
-    candidates = searched(tmp_path, experiments.OF_HEADS).served_variants[1:]
-    assert [(v.name, v.window) for v in candidates if isinstance(v, Speculative)] == [
-        ("llama3.1-8b-instruct-dflash-k9", 9)
-    ]
 
 
 @pytest.mark.parametrize(
@@ -145,12 +112,6 @@ def test_one_candidate_of_each_draft_is_tried_on_a_cpu_node() -> None:
     assert tried == ["baseline", "qwen3-1.7b-k8", "qwen3-0.6b-k3"]
     one_by_one = experiments.resolved("llama-3.1-8b-eagle3")
     assert one_by_one.canaries == one_by_one.variants
-
-
-def test_without_a_search_every_server_starts() -> None:
-    experiment = experiments.resolved("llama-3.1-8b-eagle3")
-    assert experiment.first_candidate is None
-    assert all(experiment.starts_up(variant) for variant in experiment.variants)
 
 
 def test_candidates_share_one_slot_beside_the_baseline() -> None:
