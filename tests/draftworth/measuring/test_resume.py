@@ -214,9 +214,9 @@ def test_the_design_stops_one_class_early_and_not_the_other(uninterrupted: Run) 
 def test_a_run_killed_at_any_write_continues_as_if_it_had_not_been(
     healthy: StreamServer, uninterrupted: Run, tmp_path: Path
 ) -> None:
-    """Every fourth one: a block takes five, so each kind of file is the last one somewhere, and so
+    """Every seventh one: a block takes five, so each kind of file is the last one somewhere, and so
     is the verdict."""
-    for at in itertools.count(1, 4):
+    for at in itertools.count(3, 7):
         folder = tmp_path / str(at)
         sink = DyingSink(folder, at=at)
         if run_pod(runner(healthy.base_url, folder, sink=sink)):
@@ -248,7 +248,8 @@ def test_pods_that_each_live_for_a_few_writes_get_there_together(
 def test_a_run_killed_or_terminated_within_any_block_continues(
     healthy: StreamServer, uninterrupted: Run, tmp_path: Path
 ) -> None:
-    for at in range(1, len(uninterrupted.blocks) + 1):
+    """Every third block, terminated and killed in turn."""
+    for at in range(1, len(uninterrupted.blocks) + 1, 3):
         is_killed = at % 2 == 0
         folder = tmp_path / str(at)
         sink = DyingSink(folder, at=10_000)
