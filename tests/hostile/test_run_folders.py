@@ -208,7 +208,7 @@ def test_a_run_of_anybody_can_be_drawn(data: st.DataObject) -> None:
 SEARCH = json.loads(dump_record(make_search_result()))
 
 
-@tries(3_000, few=8)
+@tries(3_000, few=4)
 @given(data=st.data())
 @pytest.mark.usefixtures("undrawn")
 def test_what_a_search_of_anybody_found_is_shown_or_refused(data: st.DataObject) -> None:

@@ -58,24 +58,15 @@ def test_a_variant_is_put_against_both_and_the_verdict_stays_with_the_baseline(
 
 
 def test_the_traffic_mix_is_put_against_both_too() -> None:
-    weights = {"structured": 0.5, "open_ended": 0.5}
-    blocks: list[BlockResult] = []
-    for prompt_class in weights:
-        plain = runs.make_plain_block(len(blocks) + 1, prompt_class)
-        drafted = runs.make_drafted_block(len(blocks) + 2, prompt_class)
-        shipped = replace(plain, variant=AS_SHIPPED, block=len(blocks) + 3)
-        blocks += [plain, drafted, shipped]
-    names = ("baseline", runs.VARIANT, AS_SHIPPED)
-    facts = runs.make_facts(
-        runs.make_run(blocks=runs.two_rounds(*blocks), variants=names, class_weights=weights)
-    )
+    blocks = runs.make_run().blocks
+    plain = (b for b in blocks if b.variant == runs.BASELINE)
+    shipped = (replace(b, variant=AS_SHIPPED, block=b.block + 100) for b in plain)
+    names = (runs.BASELINE, runs.VARIANT, AS_SHIPPED)
+    facts = runs.make_facts(runs.make_run(blocks=(*blocks, *shipped), variants=names))
 
-    assert [mix.name for mix in facts.mixes] == [
-        runs.VARIANT,
-        AS_SHIPPED,
-        f"{runs.VARIANT} against {AS_SHIPPED}",
-    ]
-    fair, _, shipped_mix = facts.mixes
+    fair, of_shipped, shipped_mix = facts.mixes
+    assert (fair.name, of_shipped.name) == (runs.VARIANT, AS_SHIPPED)
+    assert shipped_mix.name == f"{runs.VARIANT} against {AS_SHIPPED}"
     assert fair.cost_ratio is not None
     assert fair.cost_ratio == shipped_mix.cost_ratio, "as fast as the fair baseline here"
     labels = [card.label for card in document_of(facts).cards]
