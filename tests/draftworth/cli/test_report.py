@@ -49,10 +49,6 @@ def test_scores_of_both_sides_are_compared_with_an_interval(folder: Path, ran: R
     assert open_ended[4] == "+0.000"
 
 
-def test_without_a_program_there_are_no_scores(folder: Path, ran: Ran) -> None:
-    assert "Scores" not in ran("report", folder)
-
-
 @pytest.mark.parametrize(
     ("command", "exit_code", "said"),
     [

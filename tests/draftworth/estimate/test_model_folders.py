@@ -8,15 +8,10 @@ import pytest
 from draftworth.cli import main
 from draftworth.errors import UserInputError
 from draftworth.estimate import model_folders
-from draftworth.estimate.model_folders import check_model, check_tokenizer, shown
+from draftworth.estimate.model_folders import check_model, shown
 from tests.conftest import ROOT
 
 DRAFT = ROOT / "rehearsal/tiny_pair/draft"
-
-
-def test_a_whole_model_is_accepted() -> None:
-    check_model(DRAFT, given_by="--draft")
-    check_tokenizer(DRAFT, given_by="--target")
 
 
 @pytest.mark.parametrize(

@@ -565,9 +565,3 @@ def test_every_rule_has_a_file_that_breaks_it() -> None:
 @pytest.mark.parametrize("edit", TAKEN.values(), ids=TAKEN)
 def test_what_is_just_allowed_is_taken(folder: Path, edit: Edit) -> None:
     assert load_experiment(write_experiment(folder, edit)).cases
-
-
-def test_a_local_experiment_may_sample(folder: Path) -> None:
-    edit = both(HERE, put("workload", "temperature", value=0.7))
-    loaded = load_experiment(write_experiment(folder, edit, base="rehearsal"))
-    assert loaded.spec.workload.temperature == 0.7

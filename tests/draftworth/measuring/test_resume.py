@@ -267,20 +267,6 @@ def test_a_run_killed_or_terminated_within_any_block_continues(
         assert interruption.reason == (UNRECORDED_END if is_killed else TERMINATED)
 
 
-def test_a_half_written_block_gets_another_number(healthy: StreamServer, tmp_path: Path) -> None:
-    # The journal's start and wait, and the first transcript.
-    sink = DyingSink(tmp_path, at=3)
-    assert run_pod(runner(healthy.base_url, tmp_path, sink=sink)) is None
-    blocks = tmp_path / RUN_ID / "blocks"
-    (half,) = [p.name for p in blocks.iterdir()]
-
-    run_pod(runner(healthy.base_url, tmp_path))
-
-    assert half == "0001-structured-case-c2-baseline-r1.transcript.jsonl.gz"
-    assert (blocks / "0002-structured-case-c2-baseline-r1.result.json").exists()
-    assert not (blocks / "0001-structured-case-c2-baseline-r1.result.json").exists()
-
-
 def test_what_is_derived_from_a_block_is_written_by_the_next_pod(
     healthy: StreamServer, tmp_path: Path
 ) -> None:
