@@ -1,12 +1,13 @@
 """`python -m draftworth report`: files, exit codes, runs in S3."""
 
+import io
 import os
 import shutil
 import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import boto3
 import pytest
@@ -63,6 +64,19 @@ def test_a_reader_who_ends_early_takes_no_file_away(folder: Path, tmp_path: Path
         done = subprocess.run([*argv, str(tmp_path / "out")], cwd=ROOT, check=False, stdout=closed)
     assert done.returncode == 0
     assert (tmp_path / "out" / "handover.md").exists()
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_the_whole_report_is_written_before_anything_is_printed(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(_: object) -> NoReturn:
+        raise BrokenPipeError
+
+    monkeypatch.setattr("draftworth.cli.report.document_lines", gone)
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    assert main(["report", str(folder), "--out", str(tmp_path / "out")]) == 0
+    assert (tmp_path / "out" / "report.md").exists()
 
 
 def test_the_handover_is_printed_alone_and_written_as_its_own_files(
