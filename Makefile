@@ -127,6 +127,7 @@ snapshots: $(STAMP) ## rewrite the snapshots; fails on purpose when one changed
 	$(RUN) DRAFTWORTH_UPDATE_SNAPSHOTS=1 python -m pytest -n 2 --dist loadfile -q \
 	  tests/charts/test_snapshots.py tests/charts/winner tests/stacks/test_snapshots.py tests/draftworth/report \
 	  tests/draftworth/cli tests/draftworth/serving tests/draftworth/planning tests/draftworth/records \
+	  tests/draftworth/analysis tests/draftworth/estimate tests/draftworth/experiment \
 	  tests/draftworth/account/market tests/draftworth/account/test_rights.py tests/draftworth/measuring/test_gates.py
 
 schema: $(STAMP) ## rewrite the published JSON Schema of experiment files

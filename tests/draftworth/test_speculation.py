@@ -60,16 +60,6 @@ def test_an_acceptance_is_a_share(acceptance: float) -> None:
         speculation.expected_tokens_per_step(acceptance, checked=3)
 
 
-def test_engines_count_a_window_in_two_ways() -> None:
-    """NxD Inference checks six of seven drafts, upstream vLLM all."""
-    assert speculation.most_tokens_per_step(7, checks_all=False) == 7
-    assert speculation.most_tokens_per_step(7, checks_all=True) == 8
-
-
-def test_each_drafted_token_adds_to_the_cost_of_a_step() -> None:
-    assert speculation.step_cost(7, per_drafted=0.2) == pytest.approx(2.4)
-
-
 def test_an_acceptance_may_fall_with_the_depth_and_is_never_above_one() -> None:
     falling = speculation.expected_tokens_per_step(0.8, checked=3, fall=0.5)
     assert falling == pytest.approx(1 + 0.8 + 0.8 * 0.4 + 0.8 * 0.4 * 0.2)

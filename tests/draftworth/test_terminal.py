@@ -41,11 +41,6 @@ def test_a_cell_of_two_lines_keeps_its_column() -> None:
     ]
 
 
-def test_a_terminal_with_colours_gets_no_codes_in_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    assert list(table_lines([("a", "1")], ("name", "count"))) == ["name  count", "a     1"]
-
-
 def test_a_cell_with_control_characters_is_aligned_as_it_is_shown() -> None:
     assert list(table_lines([("\x1b[1m", "1"), ("a", "2")])) == ["\\x1b[1m  1", "a        2"]
 

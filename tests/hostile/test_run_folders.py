@@ -1,7 +1,8 @@
 """Runs and result files of anybody: a report, or one message that names the file; never more.
 
-What failed once is a row of `FOUND`: what is changed in a good run (a path of keys into `run.json`,
-`blocks` or `transcripts`), and what the report then says.
+What failed once is a row of `FOUND`: what is changed in a good run (a path of keys into `run.json`
+or `blocks`), and what the report then says. Values that a record refuses by itself are rows of
+`tests/draftworth/records`.
 """
 
 import contextlib
@@ -195,7 +196,7 @@ def in_one_theme(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("draftworth.report.writing.render", drawn)
 
 
-@tries(30, few=2)
+@tries(30, few=1)
 @given(data=st.data())
 @pytest.mark.usefixtures("in_one_theme")
 def test_a_run_of_anybody_can_be_drawn(data: st.DataObject) -> None:
@@ -207,7 +208,7 @@ def test_a_run_of_anybody_can_be_drawn(data: st.DataObject) -> None:
 SEARCH = json.loads(dump_record(make_search_result()))
 
 
-@tries(3_000, few=8)
+@tries(3_000, few=4)
 @given(data=st.data())
 @pytest.mark.usefixtures("undrawn")
 def test_what_a_search_of_anybody_found_is_shown_or_refused(data: st.DataObject) -> None:
@@ -228,25 +229,9 @@ def test_the_runs_that_are_changed_are_good_ones(tmp_path: Path, undrawn: None) 
 
 # Where, what is put there, and what is said; empty: there is a report.
 FOUND: dict[str, tuple[tuple[str | int, ...], Any, str]] = {
-    "a width that no ratio holds": (
-        ("run", "target_interval_width"),
-        1e-320,
-        "target_interval_width: given 1e-320",
-    ),
     "no width asked for": (("run", "target_interval_width"), 0.0, ""),
     "a price that knows no variant": (("run", "price", "node_shares"), {}, ""),
-    "an end after all years": (("run", "ended_at_unix_s"), 1e18, "ended_at_unix_s: given 1e+18"),
-    "more variants than there are servers": (
-        ("run", "variants"),
-        [f"v{number}" for number in range(2000)],
-        "variants: allowed: at most 100",
-    ),
     "a step that took no time": (("blocks", 1, "requests", 0, "inter_token_latency_s"), 0, ""),
-    "a latency that no ratio holds": (
-        ("blocks", 1, "requests", 0, "inter_token_latency_s"),
-        1e-320,
-        "requests[0].inter_token_latency_s: given 1e-320, allowed: 0, or 1e-18 to 1e+09",
-    ),
     "tokens of a hundred years": (("blocks", 0, "requests", 0, "number_output_tokens"), 10**18, ""),
     "a class of control characters": (("blocks", 0, "prompt_class"), "\x1b[2J", "block: given"),
     "counters that went back": (("blocks", 1, "speculation", "drafts"), -100, "per_position"),
@@ -254,11 +239,6 @@ FOUND: dict[str, tuple[tuple[str | int, ...], Any, str]] = {
         ("blocks", 1, "speculation", "accepted_tokens"),
         10**6,
         "accepted_tokens: given 1000000",
-    ),
-    "a transcript of another request": (
-        ("transcripts", 0, 0, "request_id"),
-        "another/1",
-        "given 'another/1', allowed: each request of 0001-",
     ),
 }
 

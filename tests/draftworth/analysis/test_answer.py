@@ -20,7 +20,6 @@ from draftworth.records.results import AS_SHIPPED, Limits
 from draftworth.report.contents import document_of
 from tests.draftworth.report.runs import BASELINE, make_facts, make_plain_block, make_run
 from tests.support.blocks import make_price
-from tests.support.present import present
 
 
 def judged(*judgements: Judgement) -> RunFacts:
@@ -92,16 +91,6 @@ def test_without_a_second_variant_there_is_no_verdict() -> None:
     )
 
 
-def test_each_finding_has_its_judgement_and_its_ratio_with_the_interval() -> None:
-    facts = make_facts()
-    found = list(findings(facts))
-    assert [f.traffic for f in found] == ["traffic mix", "structured", "open_ended"]
-    for finding in found:
-        assert finding.judgement in finding.sentence
-        low, high = present(finding.cost_ratio_low), present(finding.cost_ratio_high)
-        assert low < present(finding.cost_ratio) < high
-
-
 def test_the_record_has_what_must_be_known_and_is_read_back() -> None:
     wrong = make_facts(make_run(max_tokens_per_step={BASELINE: 1, "k7": 3}))
     verdict = verdict_of(wrong)
@@ -124,12 +113,8 @@ def test_the_verdict_on_the_mix_comes_first_with_its_weights_and_cost() -> None:
     )
     document = document_of(facts)
     assert document.cards[0].label == "traffic mix at c4, k7"
-    assert document.sections[0].tables[0].rows[0][:4] == (
-        "traffic mix",
-        "c4",
-        "k7",
-        "more expensive",
-    )
+    first = document.sections[0].tables[0].rows[0]
+    assert first[:4] == ("traffic mix", "c4", "k7", "more expensive")
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from draftworth.analysis.answer import findings, headline
 from draftworth.analysis.attention import attention_of
-from draftworth.analysis.control import clears, why_not_decided, without_control
+from draftworth.analysis.control import clears, why_not_decided
 from draftworth.analysis.statistics import Estimate
 from draftworth.records.findings import Judgement
 from draftworth.records.reading import Run
@@ -165,11 +165,3 @@ def test_a_verdict_that_does_not_clear_says_so_in_the_headline() -> None:
     assert headline(wide).startswith("Speculation pays: ")
     assert "which the verdict does not clear" in headline(wide)
     assert "Two servers" not in headline(replace(wide, mixes=(replace(mix, floor=ratio(1, 1)),)))
-
-
-def test_only_rounds_of_the_control_are_set_apart() -> None:
-    run = with_control(make_run())
-    measured, control = without_control(run.blocks)
-    assert measured == make_run().blocks
-    assert {b.variant for b in control} == {BASELINE, CONTROL}
-    assert without_control(measured) == (measured, ())

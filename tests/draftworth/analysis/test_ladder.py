@@ -7,7 +7,6 @@ import pytest
 from draftworth.analysis.answer import headline, reach_sentences, verdict_of
 from draftworth.analysis.facts import RunFacts
 from draftworth.analysis.ladder import Contexts, Ladder, contexts_of
-from draftworth.analysis.statistics import Estimate
 from draftworth.records.findings import Judgement
 from draftworth.records.load import ConcurrencyLoad, Load, PoissonLoad
 from draftworth.records.results import BlockResult, Price
@@ -15,7 +14,9 @@ from draftworth.report.contents import document_of
 from draftworth.report.plots import overview_plots
 from tests.draftworth.report import runs
 from tests.support.blocks import make_price
+from tests.support.present import present
 
+GOOD: Judgement = "cheaper per token"
 PRICE = make_price(
     usd_per_node_hour=8.0, node_shares=dict.fromkeys((runs.BASELINE, runs.VARIANT), 0.5)
 )
@@ -48,20 +49,12 @@ def judged(*judgements: Judgement) -> Ladder:
     """A ladder 1, 2, 4 ... whose rungs are judged so, from -30% to -20%."""
     (ladder,) = facts_at(1, 2).ladders
     rung = ladder.rungs[0]
-    ratio = rung.comparisons[runs.VARIANT].cost_ratio
-    assert isinstance(ratio, Estimate)
-    known = replace(ratio, low=0.7, high=0.8)
+    compared = rung.comparisons[runs.VARIANT]
+    known = replace(present(compared.cost_ratio), low=0.7, high=0.8)
+    found = [replace(compared, judgement=said, cost_ratio=known) for said in judgements]
     rungs = (
-        replace(
-            rung,
-            concurrency=2**n,
-            comparisons={
-                runs.VARIANT: replace(
-                    rung.comparisons[runs.VARIANT], judgement=said, cost_ratio=known
-                )
-            },
-        )
-        for n, said in enumerate(judgements)
+        replace(rung, concurrency=2**n, comparisons={runs.VARIANT: each})
+        for n, each in enumerate(found)
     )
     return replace(ladder, rungs=tuple(rungs))
 
@@ -69,21 +62,15 @@ def judged(*judgements: Judgement) -> Ladder:
 @pytest.mark.parametrize(
     ("judgements", "said"),
     [
+        ((GOOD, GOOD, "more expensive"), ["cheaper up to concurrency 2", "more expensive at 4"]),
         (
-            ("cheaper per token", "cheaper per token", "more expensive"),
-            ["cheaper up to concurrency 2", "more expensive at 4"],
-        ),
-        (
-            ("cheaper per token", "inconclusive", "more expensive"),
+            (GOOD, "inconclusive", "more expensive"),
             ["cheaper up to concurrency 1", "inconclusive at 2", "more expensive at 4"],
         ),
-        (
-            ("cheaper per token", "cheaper per token"),
-            ["cheaper at every measured concurrency, up to 2"],
-        ),
+        ((GOOD, GOOD), ["cheaper at every measured concurrency, up to 2"]),
         # Cheaper above a load that is not: said as it is, never as a reach.
         (
-            ("cheaper per token", "outside the limits", "cheaper per token"),
+            (GOOD, "outside the limits", GOOD),
             ["cheaper up to concurrency 1", "outside the limits at 2", "cheaper per token at 4"],
         ),
     ],
@@ -160,9 +147,6 @@ def contexts(table: dict[int, tuple[Judgement, ...]]) -> Contexts:
         [replace(judged(*said), input_tokens=length) for length, said in table.items()]
     )
     return found
-
-
-GOOD: Judgement = "cheaper per token"
 
 
 @pytest.mark.parametrize(

@@ -144,10 +144,6 @@ def test_the_highest_rate_is_below_the_first_that_is_too_high() -> None:
     assert highest_rate(at(1.0, 1.0), weights, limits, "k7") is None
 
 
-def test_without_limits_nothing_is_asked_for() -> None:
-    assert limit_check([], TRAFFIC, Limits(), "k7").kept is True
-
-
 LIMITS = Limits(e2e_p95_s=2.0)
 
 
@@ -212,11 +208,7 @@ def test_classes_have_their_parts_of_the_tokens() -> None:
         (Limits(ttft_p95_s=0.3), {"ttft_s": 0.31}, False),
         (Limits(ttft_p95_s=0.3), {"ttft_s": None}, False),
         (Limits(itl_p95_s=0.1), {"inter_token_latency_s": None}, False),
-        (
-            Limits(itl_p95_s=0.1),
-            {"inter_token_latency_s": None, "number_output_tokens": 1},
-            True,
-        ),
+        (Limits(itl_p95_s=0.1), {"inter_token_latency_s": None, "number_output_tokens": 1}, True),
         (Limits(ttft_p95_s=1.0, e2e_p95_s=0.5), {"ttft_s": 0.1}, False),
     ],
 )
@@ -224,10 +216,6 @@ def test_a_request_counts_only_if_it_keeps_every_limit(
     limits: Limits, changed: dict[str, Any], *, expected: bool
 ) -> None:
     assert keeps(replace(record(1, seconds=1.0), **changed), limits) is expected
-
-
-def test_without_a_limit_there_is_no_goodput() -> None:
-    assert goodput([block(record(1, seconds=1.0))], TRAFFIC, Limits(), "k7") is None
 
 
 def test_arrivals_at_a_rate_have_the_time_in_which_they_were_served() -> None:

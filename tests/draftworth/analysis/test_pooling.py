@@ -38,6 +38,11 @@ def other_prompts(block: BlockResult) -> BlockResult:
     )
 
 
+def with_(**fields: Any) -> tuple[BlockResult, ...]:
+    """The blocks of a run with other values in each."""
+    return tuple(replace(block, **fields) for block in make_run().blocks)
+
+
 KNOWN = replace(make_serving_facts().decoding["k7"], artifact_key="0" * 24)
 SERVING = replace(make_serving_facts(), decoding={"k7": KNOWN})
 
@@ -130,10 +135,7 @@ def test_a_control_of_one_of_them_is_the_floor_of_all() -> None:
     [
         (run("other", experiment="another"), "experiment 'built' and 'another'"),
         (run("other", limits=Limits(ttft_p95_s=1.0)), "limits "),
-        (
-            run("other", class_weights={"structured": 0.9, "open_ended": 0.1}),
-            "weights of classes ",
-        ),
+        (run("other", class_weights={"structured": 0.9, "open_ended": 0.1}), "weights of classes"),
         (run("other", price=make_price()), "parts of a node "),
         (run("other", temperature=0.7), "temperature 0.0 and 0.7"),
         (
@@ -142,28 +144,14 @@ def test_a_control_of_one_of_them_is_the_floor_of_all() -> None:
         ),
         (run("other", max_tokens_per_step={"baseline": 1, "k7": 4}), "most tokens a step "),
         (run("other", variants=("baseline", "k7", "k3")), "variants "),
-        (
-            run("other", blocks=tuple(replace(b, model="another") for b in make_run().blocks)),
-            "model ",
-        ),
-        (
-            run(
-                "other",
-                blocks=tuple(
-                    replace(b, load=ConcurrencyLoad(concurrency=8)) for b in make_run().blocks
-                ),
-            ),
-            "only in the first",
-        ),
+        (run("other", blocks=with_(model="another")), "model "),
+        (run("other", blocks=with_(load=ConcurrencyLoad(concurrency=8))), "only in the first"),
         (run("one"), "given one twice"),
         (served(release="neuron-2.27.0"), "release 'neuron-2.26.1' and 'neuron-2.27.0'"),
         (served(target_model="another"), "target_model 'Qwen/Qwen3-32B' and 'another'"),
         (served(max_num_seqs=8), "max_num_seqs 4 and 8"),
         (served(tensor_parallel_size=64), "tensor_parallel_size 32 and 64"),
-        (
-            served(decoding={"k7": replace(KNOWN, draft="other")}),
-            "k7: draft 'Qwen/Qwen3-1.7B' and 'other'",
-        ),
+        (served(decoding={"k7": replace(KNOWN, draft="other")}), "draft 'Qwen/Qwen3-1.7B' and 'ot"),
         (
             served(decoding={"k7": replace(KNOWN, artifact_key="1" * 24)}),
             f"k7: artifact_key '{'0' * 24}' and '{'1' * 24}'",

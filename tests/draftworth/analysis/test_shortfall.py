@@ -51,10 +51,3 @@ def test_rounds_do_not_help_against_repetitions_that_differ() -> None:
     wide = known(0.9, 1.1, prompts_width=0.05, repetitions_width=0.19)
     assert not more_rounds_help(wide, target_width=0.1)
     assert more_rounds_help(wide, target_width=0.2)
-
-
-def test_what_is_missing_has_words() -> None:
-    said = Shortfall(prompts=8, repetitions=4).words(0.1)
-    assert said.startswith("about 8 more prompts and 4 more repetitions would reach 10%: ")
-    assert Shortfall(repetitions=2).words(0.1).startswith("about 2 more repetitions would reach")
-    assert Shortfall(requests=9).words(0.1) == "about 9 more requests would reach 10%"

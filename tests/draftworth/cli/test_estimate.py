@@ -229,6 +229,7 @@ def test_answers_of_nowhere_are_refused_with_what_may_be_given(
     assert "a folder with CLASS/CASE.jsonl" in error
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_page_says_what_the_terminal_does(tmp_path: Path, estimated: Ran) -> None:
     page = tmp_path / "estimate.html"
     output = estimated(write_answers(tmp_path / "run", classes=CLASSES), "--html", page)

@@ -18,7 +18,8 @@ from draftworth.records.findings import StepCost, StepCostCard
 from draftworth.records.load import PoissonLoad
 from tests.conftest import ROOT
 from tests.draftworth.estimate.test_step_costs import cost
-from tests.support.experiments import changed_aws, drop, resolved, write_experiment
+from tests.support.experiments import changed_aws, resolved
+from tests.support.snapshot import assert_snapshot
 
 EXPERIMENT = resolved()
 BASELINE, DRAFTED = (variant.name for variant in EXPERIMENT.variants)
@@ -57,24 +58,6 @@ def answer(low: float, high: float, *to_measure: int, outcome: str = "open") -> 
     return forecast.Conclusion(outcome=outcome, sentence="", about=about, to_measure=to_measure)  # type: ignore[arg-type]
 
 
-def told(
-    experiment: ResolvedExperiment = PRICED,
-    found: forecast.Conclusion | None = None,
-    *,
-    price: TokenPrice | None = None,
-    tokens_per_day: int | None = None,
-) -> list[str]:
-    found = found or answer(0.6, 1.4, 5, 7)
-    return [*settling(experiment, found, price=price, tokens_per_day=tokens_per_day)]
-
-
-def test_a_token_costs_its_part_of_a_step_of_its_part_of_a_node() -> None:
-    assert PRICE.usd_per_million == pytest.approx(50.0)
-    assert PRICE.how == (
-        "36.00 USD a node hour x 0.5 of a node / 3600 x 0.04 s a step / 4 at once x 1,000,000"
-    )
-
-
 def test_a_card_of_the_same_servers_and_a_price_say_what_a_token_costs() -> None:
     load_ = EXPERIMENT.loads[0]
 
@@ -98,74 +81,40 @@ def test_another_server_random_times_or_no_price_leave_it_unknown() -> None:
         token_prices(PRICED, card(plain(-1.0)))
 
 
-def test_the_run_is_that_of_the_plan_and_windows_that_are_missing_are_named() -> None:
-    first, _ = told()
+def test_the_run_that_settles_it_costs_what_the_plan_says() -> None:
+    first, _ = settling(PRICED, answer(0.6, 1.4, 5, 7), price=None, tokens_per_day=None)
 
     run = timeline.forecast(PRICED)
     usd, minutes = run.usd(run.billed_minutes), run.billed_minutes
-    assert "measures windows 5 and 7 (no variant has window 5: add one for each, or" in first
     assert f"by the assumptions of `plan`: {usd:.2f} USD for {minutes:.1f} billed minutes" in first
-    assert "x 1 node (36.00 USD an hour; made up, 2026-03-15)." in first
     assert usd.best == pytest.approx(minutes.best / 60 * 36)
     assert usd.best > 0
 
 
-def test_a_window_that_the_card_has_is_to_be_measured_for_longer() -> None:
-    found = answer(0.6, 1.4, 5, 7)
-    known = replace(found, about=replace(found.about, is_measured=True))
-
-    assert (
-        "add one for each, or a `search` with them) again, for longer. A first run"
-        in told(found=known)[0]
-    )
-    assert "again" not in told(found=replace(known, to_measure=(7,)))[0]
-    assert "again" not in told(found=found)[0]
-
-
-def test_a_block_is_paid_whole() -> None:
-    block = CapacityBlock(kind="capacity_block", reservation_id="cr-0123456789abcdef0", hours=48)
-
-    first, _ = told(changed_aws(PRICED, capacity=block))
-
-    assert (
-        "It costs 1728.00 USD for the Capacity Block, whole and in advance: 48 hours x 1 x 36.00"
-        in first
-    )
+UNPRICED = changed_aws(EXPERIMENT, price=None)
+LOCAL = load(ROOT / "experiments/rehearsal.yaml")
+BLOCK = CapacityBlock(kind="capacity_block", reservation_id="cr-0123456789abcdef0", hours=48)
+OPEN = answer(0.6, 1.4, 5, 7)
+MEASURED = replace(OPEN, about=replace(OPEN.about, is_measured=True))
+# What is told of which experiment and conclusion, with which price and traffic a day.
+TOLD: dict[str, tuple[ResolvedExperiment, forecast.Conclusion, TokenPrice | None, int | None]] = {
+    "open": (PRICED, OPEN, None, None),
+    "open, with a card of the steps": (PRICED, OPEN, PRICE, 10_000_000),
+    "open, with traffic and no card": (PRICED, OPEN, None, 10),
+    "open, although the card has the window": (PRICED, MEASURED, None, None),
+    "and where a variant has it": (PRICED, replace(MEASURED, to_measure=(7,)), None, None),
+    "open, in a block": (changed_aws(PRICED, capacity=BLOCK), OPEN, None, None),
+    "open, without a price": (UNPRICED, OPEN, None, None),
+    "open, on this machine": (LOCAL, OPEN, None, 10),
+    "pays": (PRICED, answer(0.5, 0.8, outcome="pays"), None, None),
+    "cannot pay": (PRICED, answer(1.2, 1.5, outcome="cannot pay"), None, None),
+}
 
 
-def test_without_a_price_minutes_are_told_and_how_to_get_one(tmp_path: Path) -> None:
-    first, _ = told(load(write_experiment(tmp_path, drop("aws", "price"))))
-
-    assert "minutes x 1 node; the cost is unknown: aws.price is left out" in first
-    assert "USD" not in first
-
-
-def test_a_local_experiment_says_why_it_has_no_usd() -> None:
-    local = load(ROOT / "experiments/rehearsal.yaml")
-    settled, saved = told(local)
-
-    assert settled.startswith("What would settle it: a run of the experiment that measures windo")
-    assert "USD" not in saved
-    why = "; in USD it is not known, because a local experiment has no node with a price."
-    assert told(local, tokens_per_day=10) == [settled, f"{saved.rstrip('.')}{why}"]
-
-
-def test_what_is_saved_is_a_part_of_what_tokens_cost_and_never_below_nothing() -> None:
-    _, saved = told()
-    assert saved == "What it can save with window 5: 0.0% to 40.0% of what decoding costs now."
-    _, saved = told(price=PRICE, tokens_per_day=10_000_000)
-    assert "10,000,000 tokens a day x 50 USD a million (36.00 USD a node hour x 0.5" in saved
-    assert "= 500.00 USD a day, of which 0.0% to 40.0% are 0.00 to 200.00 USD a day." in saved
-    _, saved = told(tokens_per_day=10)
-    assert "in USD it is not known, because that takes a price of the experiment's nodes" in saved
-    assert saved.endswith("(--card).")
-
-
-def test_what_pays_by_measured_steps_or_cannot_pay_has_nothing_to_settle() -> None:
-    (saved,) = told(found=answer(0.5, 0.8, outcome="pays"))
-    assert "20.0% to 50.0%" in saved
-    never = answer(1.2, 1.5, outcome="cannot pay")
-    assert told(found=never) == []
-    assert told(found=never, tokens_per_day=10) == [
-        "What it can save: nothing, however many tokens a day, because no window pays."
-    ]
+def test_what_would_settle_it_and_what_it_can_save() -> None:
+    told = ""
+    for name, (experiment, found, price, tokens_per_day) in TOLD.items():
+        lines = settling(experiment, found, price=price, tokens_per_day=tokens_per_day)
+        told += "\n".join([name, *(f"  {line}" for line in lines), "\n"])
+    told = told.replace(str(ROOT), "ROOT")
+    assert_snapshot(told, Path(__file__).parent / "snapshots" / "settling.txt")

@@ -15,6 +15,7 @@ from draftworth.report.document import Document, document_lines
 from draftworth.report.writing import write_page
 from tests.draftworth.report.test_rendering import HOSTILE, Tags
 from tests.support.readings import make_reading
+from tests.support.snapshot import assert_snapshot
 
 PREDICTED = Prediction(
     variant="k7",
@@ -52,50 +53,16 @@ def with_classes(found: DraftEstimate, *names: str) -> DraftEstimate:
     return replace(found, forecasts=forecasts)
 
 
-def lines(*estimates: DraftEstimate) -> list[str]:
-    return [*document_lines(document_of("x", estimates))]
+def test_the_sentence_comes_first_and_each_draft_has_its_loads_curves_and_predictions() -> None:
+    first = replace(estimate("a", "c1", outputs=2), settling=("What an hour settles.",))
+    others = (estimate("a", "c4"), with_classes(estimate("b", None), "chat", "code"))
+    text = "\n".join(document_lines(document_of("x", [first, *others])))
+    assert_snapshot(f"{text}\n", Path(__file__).parent / "snapshots" / "estimate.txt")
 
 
 def written(document: Document, folder: Path) -> str:
     write_page(document, folder / "deep" / "page.html")
     return (folder / "deep" / "page.html").read_text()
-
-
-def test_several_loads_are_named_and_what_servers_did_is_told_once_a_draft() -> None:
-    shown = lines(*(estimate(name, load) for name in ("a", "b") for load in ("c1", "c4")))
-
-    titles = [line.strip() for line in shown if line.startswith("\n")]
-    assert titles == [
-        *("a at c1", "a at c4", "Predicted without a server: a"),
-        *("b at c1", "b at c4", "Predicted without a server: b"),
-    ]
-
-
-def test_the_sentence_comes_before_what_it_is_made_of() -> None:
-    (_, _, _, sentence, settling, read, *_) = lines(
-        replace(estimate("a", None, outputs=2), settling=("What an hour settles.",))
-    )
-
-    assert sentence.startswith("Pays unless a step of window 3 costs more than")
-    assert settling == "What an hour settles."
-    assert read.startswith("2 outputs, 6 tokens after the first of each, of which the draft would")
-    assert any(line.startswith("1 output, 3 tokens after") for line in lines(estimate("a", None)))
-
-
-def test_the_curve_is_of_each_class_and_of_the_traffic() -> None:
-    one, several = (
-        document_of("x", [with_classes(estimate("a", None), *names)]).sections[0].tables
-        for names in (("chat",), ("chat", "code"))
-    )
-
-    assert one[0].headings == ("window", "cost of a token, chat")
-    assert several[0].headings == (
-        *("window", "cost of a token, traffic mix"),
-        *("cost of a token, chat", "cost of a token, code"),
-    )
-    assert several[0].rows == (("3", *several[0].rows[0][1:]),)
-    assert several[1].headings[3] == "step cost = tokens a step to break even"
-    assert several[1].rows[0][3] == "1.10 to 1.20"
 
 
 @pytest.mark.parametrize(

@@ -164,13 +164,6 @@ def test_a_wrong_sampler_is_caught(sampler: Sampler, sign: int) -> None:
     assert (found.outputs, found.tokens) == (OUTPUTS, OUTPUTS * TOKENS)
 
 
-def test_one_output_is_said_in_the_singular() -> None:
-    found = likelihood_of("k7", [read(1, noise)])
-
-    assert found
-    assert judged(found).words.endswith(", 1 output)")
-
-
 def test_where_nothing_is_left_to_chance_there_is_nothing_to_check() -> None:
     sure = read(1, sampled(0.8))
 

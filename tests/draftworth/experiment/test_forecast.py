@@ -134,17 +134,11 @@ def with_tokens(tokens: Mapping[str, float]) -> Callable[[dict[str, Any]], None]
     [
         (lambda d: d.update(target="Qwen/Qwen3-8B"), f"Qwen/Qwen3-8B, and this one is {TARGET}"),
         (lambda d: d.update(draft_folder="Qwen3-1.7"), "the draft Qwen3-1.7, and the search has"),
-        (
-            lambda d: d["windows"].pop(4),
-            "Qwen3-1.7B with window 7, of which a step checks 6 drafts",
-        ),
+        (lambda d: d["windows"].pop(4), "Qwen3-1.7B with window 7, of which a step checks 6 dra"),
         (lambda d: d["windows"][4]["tokens_per_step"].pop("structured"), "prompt class structured"),
         (with_tokens({"structured": 0.5}), "greater than or equal to 1"),
         (with_tokens({"structured": 3.5}), "more tokens than it checks drafts, and one"),
-        (
-            with_tokens({str(number): 1.0 for number in range(MAX_CLASSES + 1)}),
-            f"allowed: at most {MAX_CLASSES}",
-        ),
+        (with_tokens({str(n): 1.0 for n in range(MAX_CLASSES + 1)}), f"at most {MAX_CLASSES}"),
     ],
     ids=["target", "draft", "window", "class", "too few", "too many", "too many classes"],
 )

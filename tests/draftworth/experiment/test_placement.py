@@ -10,13 +10,9 @@ from tests.support import experiments
 
 
 def placed(folder: Path, *, variants: int, slot_devices: int) -> Placement:
+    draft = {"model": "Qwen/Qwen3-1.7B"}
     extra = [
-        {
-            "name": f"k{k}",
-            "method": "fused_draft",
-            "draft": {"model": "Qwen/Qwen3-1.7B"},
-            "window": k,
-        }
+        {"name": f"k{k}", "method": "fused_draft", "draft": {**draft}, "window": k}
         for k in range(2, variants + 1)
     ]
     edit = experiments.both(
@@ -45,11 +41,8 @@ def test_nodes_needed(tmp_path: Path, variants: int, slot_devices: int, nodes: i
 
 def numbers(repetitions: int, *, control: bool, variants: int = 2) -> dict[str, list[int]]:
     """The slots of each variant, its home first."""
-    experiment = (
-        experiments.resolved()
-        if variants == 2
-        else experiments.with_third_variant(experiments.resolved())
-    )
+    experiment = experiments.resolved()
+    experiment = experiments.with_third_variant(experiment) if variants == 3 else experiment
     made = experiments.changed(experiment, repetitions=repetitions, control=control)
     return {v.name: [slot.number for slot in v.slots] for v in made.variants}
 

@@ -79,6 +79,16 @@ def at(key: str, value: object, *edits: Edit) -> tuple[str, Edit]:
     return key, both(*edits, sets(key, value))
 
 
+def first(key: str, value: object) -> tuple[str, Edit]:
+    """A row: the first entry of a list is refused."""
+    return f"{key}[0]", sets(key, [value])
+
+
+def part(key: str, name: str, value: object) -> tuple[str, Edit]:
+    """A row: a key of what is set is refused."""
+    return f"{key}.{name}", sets(key, value)
+
+
 # Of each rule: the key that it refuses, and what is changed in a shipped file so that it does.
 Rows = dict[str, list[tuple[str, Edit]]]
 NEURON: Rows = {
@@ -157,24 +167,14 @@ NEURON: Rows = {
         ),
     ],
     "string-pattern-mismatch": [
-        (
-            "aws.admin_principal_arns[0]",
-            sets("aws.admin_principal_arns", ["arn:aws:sts::111122223333:assumed-role/A/b"]),
-        ),
-        (
-            "aws.admin_principal_arns[0]",
-            sets("aws.admin_principal_arns", ["arn:aws:iam::1:role/Admin"]),
-        ),
-        (
-            "aws.admin_principal_arns[0]",
-            sets("aws.admin_principal_arns", ["arn:aws:iam::111122223333:role/*"]),
-        ),
+        first("aws.admin_principal_arns", "arn:aws:sts::111122223333:assumed-role/A/b"),
+        first("aws.admin_principal_arns", "arn:aws:iam::1:role/Admin"),
+        first("aws.admin_principal_arns", "arn:aws:iam::111122223333:role/*"),
         ("aws.pins.node_release", sets("aws.pins", {"node_release": "1.35"})),
         ("aws.pins.add_ons.vpc-cni", sets("aws.pins", {"add_ons": {"vpc-cni": "latest"}})),
         at("variants[1].name", "Draft_7"),
-        (
-            "aws.capacity.reservation_id",
-            sets("aws.capacity", {"kind": "capacity_block", "reservation_id": "i-123"}),
+        part(
+            "aws.capacity", "reservation_id", {"kind": "capacity_block", "reservation_id": "i-123"}
         ),
         at("aws.region", "Ohio"),
         at("aws.region", "us-est-2"),
@@ -220,19 +220,17 @@ NEURON: Rows = {
         ),
         ("aws.budget_usd", drop("aws", "budget_usd")),
         ("aws.price.as_of", drop("aws", "price", "as_of")),
-        (
-            "workload.load.requests_per_second",
-            sets("workload.load", {"kind": "poisson", "concurrency": 4}),
-        ),
+        part("workload.load", "requests_per_second", {"kind": "poisson", "concurrency": 4}),
         ("aws.capacity", drop("aws", "capacity")),
         ("aws", drop("aws")),
     ],
     "extra-forbidden": [
         at("variants[0].window", 7),
         at("variants[1].tensor_parallel_size", 16),
-        (
-            "aws.capacity.reservation_id",
-            sets("aws.capacity", {"kind": "spot", "reservation_id": "cr-0123456789abcdef0"}),
+        part(
+            "aws.capacity",
+            "reservation_id",
+            {"kind": "spot", "reservation_id": "cr-0123456789abcdef0"},
         ),
         at("budget_usd", 60),
         at("aws.rerun", 2),
@@ -384,10 +382,7 @@ NEURON: Rows = {
     ],
     "repeated": [
         at("workload.input_tokens", [64, 64]),
-        (
-            "workload.load.concurrencies",
-            sets("workload.load", {"kind": "ladder", "concurrencies": [4, 4]}),
-        ),
+        part("workload.load", "concurrencies", {"kind": "ladder", "concurrencies": [4, 4]}),
         at("workload.classes[0].cases", ["count", "count"]),
         at("aws.public_access_cidrs", ["8.8.8.8/32"] * 2),
     ],

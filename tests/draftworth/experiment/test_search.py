@@ -9,7 +9,7 @@ from draftworth.experiment.catalog import catalog
 from draftworth.experiment.model import Experiment, placed_variants
 from draftworth.experiment.search import Place, name_stem
 from draftworth.experiment.strict import MAX_NAME_LENGTH
-from draftworth.experiment.variants import MAX_WINDOW, Speculative
+from draftworth.experiment.variants import MAX_WINDOW
 from draftworth.planning.resolved import load
 from tests.conftest import ROOT
 from tests.support import experiments
@@ -30,21 +30,6 @@ def searched(folder: Path, edit: experiments.Edit = lambda _: None) -> Experimen
 
 def names(experiment: Experiment) -> list[str]:
     return [variant.name for variant in experiment.served_variants]
-
-
-def test_each_draft_is_tried_with_each_window() -> None:
-    variants = experiments.resolved(SEARCH).variants
-    assert [v.name for v in variants] == [
-        "baseline",
-        *(f"qwen3-1.7b-k{k}" for k in range(3, 16)),
-        *(f"qwen3-0.6b-k{k}" for k in range(3, 16)),
-    ]
-    assert len({v.artifact_key for v in variants}) == 27
-    assert [m.model for m in experiments.resolved(SEARCH).spec.models] == [
-        "Qwen/Qwen3-32B",
-        "Qwen/Qwen3-1.7B",
-        "Qwen/Qwen3-0.6B",
-    ]
 
 
 def test_a_search_with_a_method_that_takes_no_draft_is_refused(
@@ -76,13 +61,6 @@ def test_what_is_a_variant_by_hand_too_is_that_variant(tmp_path: Path) -> None:
     assert found[:2] == ["baseline", "as-published"]
     assert "qwen3-1.7b-k7" not in found
     assert len(found) == 27
-
-
-def test_heads_have_windows_of_their_own(tmp_path: Path) -> None:
-    candidates = searched(tmp_path, experiments.OF_HEADS).served_variants[1:]
-    assert [(v.name, v.window) for v in candidates if isinstance(v, Speculative)] == [
-        ("llama3.1-8b-instruct-dflash-k9", 9)
-    ]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,8 @@ from draftworth.records.chat import NotSendableError
 from draftworth.records.prompts import prompt_of
 
 ASKED = [{"role": "user", "content": "2+2?"}]
-ANSWERED = {"choices": [{"message": {"role": "assistant", "content": "4"}}]}
+FOUR = {"role": "assistant", "content": "4"}
+ANSWERED = {"choices": [{"message": FOUR}]}
 CALL = {"id": "c", "type": "function", "function": {"name": "add", "arguments": "[2,2]"}}
 
 
@@ -23,7 +24,7 @@ def test_a_line_of_a_batch_is_its_body() -> None:
 
 
 def test_the_answer_that_ends_a_chat_is_not_asked() -> None:
-    found = openai_jsonl({"messages": [*ASKED, {"role": "assistant", "content": "4"}]})
+    found = openai_jsonl({"messages": [*ASKED, FOUR]})
     assert (found.line, found.answer) == ({"messages": ASKED}, "4")
 
 
@@ -54,9 +55,9 @@ def test_calls_of_tools_are_the_answer_as_a_measured_stream_has_them() -> None:
 
 def test_what_a_response_leaves_empty_in_a_message_is_no_key_of_it() -> None:
     empty: dict[str, object] = {"refusal": None, "annotations": [], "function_call": None}
-    history = [{**ASKED[0], **empty}, {"role": "assistant", "content": "4", **empty}, *ASKED]
+    history = [{**ASKED[0], **empty}, {**FOUR, **empty}, *ASKED]
     found = openai_jsonl({"messages": history})
-    assert found.line["messages"] == [*ASKED, {"role": "assistant", "content": "4"}, *ASKED]
+    assert found.line["messages"] == [*ASKED, FOUR, *ASKED]
     prompt_of({"id": "a", **found.line})
 
 
@@ -79,9 +80,8 @@ def test_what_is_changed_or_not_kept_is_said() -> None:
 
 
 def test_a_text_to_continue_is_one() -> None:
-    found = openai_jsonl(
-        {"request": {"prompt": "Once"}, "response": {"choices": [{"text": " up"}]}}
-    )
+    response = {"choices": [{"text": " up"}]}
+    found = openai_jsonl({"request": {"prompt": "Once"}, "response": response})
     assert found == Logged(line={"text_to_continue": "Once"}, answer=" up")
 
 
@@ -137,38 +137,26 @@ def test_speed_bench_is_the_first_turn_in_a_case_of_its_category(record: dict[st
     assert found.notes == ("of several turns, of which the first is taken",)
 
 
+def asking(request: object) -> dict[str, Any]:
+    return {"captureData": {"endpointInput": request}}
+
+
 PLACEHOLDER = "FULL BENCHMARK DATA SHOULD BE FETCHED FROM THE SOURCE USING SPECDEC_BENCH"
 TURN = {"from": "human", "value": "x"}
 # form, record, words of what is counted
 UNUSABLE: list[tuple[Any, dict[str, Any], str]] = [
     (openai_jsonl, {}, "without messages or prompt"),
-    (
-        openai_jsonl,
-        {"custom_id": "a", "response": {"body": ANSWERED}},
-        "without messages or prompt",
-    ),
+    (openai_jsonl, {"custom_id": "a", "response": {"body": ANSWERED}}, "without messages or"),
     (openai_jsonl, {"body": {"prompt": ["a", "b"]}}, "without messages or prompt"),
     (openai_jsonl, {"body": "x"}, "without a request"),
     (openai_jsonl, {"messages": "x"}, "of another form"),
     (openai_jsonl, {"messages": ASKED, "functions": [{}]}, "with functions"),
-    (openai_jsonl, {"messages": [{"role": "assistant", "content": "4"}]}, "without a question"),
-    (
-        openai_jsonl,
-        {"request": {"messages": [*ASKED, {"role": "assistant", "content": "4"}]}, "response": "2"},
-        "with the answer's begin",
-    ),
+    (openai_jsonl, {"messages": [FOUR]}, "without a question"),
+    (openai_jsonl, {"request": {"messages": [*ASKED, FOUR]}, "response": "2"}, "with the answer's"),
     (sagemaker, {}, "without captureData"),
-    (sagemaker, {"captureData": {"endpointInput": 7}}, "of another form"),
-    (
-        sagemaker,
-        {"captureData": {"endpointInput": {"data": "1,2", "encoding": "CSV"}}},
-        "with data that is not JSON",
-    ),
-    (
-        sagemaker,
-        {"captureData": {"endpointInput": {"data": "%%", "encoding": "BASE64"}}},
-        "with data that is not JSON",
-    ),
+    (sagemaker, asking(7), "of another form"),
+    (sagemaker, asking({"data": "1,2", "encoding": "CSV"}), "with data that is not JSON"),
+    (sagemaker, asking({"data": "%%", "encoding": "BASE64"}), "with data that is not JSON"),
     (sharegpt, {"conversations": []}, "without a question"),
     (sharegpt, {"conversations": [{**TURN, "from": "gpt"}]}, "without a question"),
     (sharegpt, {"conversations": [{"from": "human", "value": 7}]}, "of another form"),

@@ -32,14 +32,8 @@ def do_import(folder: Path, records: list[Any], **changes: Any) -> Imported:
 
 
 def test_what_was_written_is_read_as_any_other_case(tmp_path: Path) -> None:
-    log = [
-        chat("one?", "1", max_tokens=7),
-        chat("é?\u2028"),
-        {},
-        chat("one?", "eins"),
-        chat("3?", "3"),
-    ]
-    imported = do_import(tmp_path, log)
+    first, again = chat("one?", "1", max_tokens=7), chat("one?", "eins")
+    imported = do_import(tmp_path, [first, chat("é?\u2028"), {}, again, chat("3?", "3")])
 
     sample = imported.samples["chat_log_2026"]
     assert (len(sample.drawn), sample.answers, sample.repeats, sample.not_drawn) == (3, 2, 1, 0)

@@ -59,6 +59,11 @@ def fitted(
     return {length: found[length][0] for length in lengths}
 
 
+def only(prompt: Prompt) -> list[Case]:
+    """A case of this prompt alone."""
+    return [Case(prompt_class="structured", name="chat", prompts=(prompt,))]
+
+
 def asked(prompt: Prompt) -> str:
     """The last message of the user."""
     text = prompt.messages[-1]["content"]
@@ -93,7 +98,7 @@ def test_padding_is_of_the_cases_other_prompts_and_the_question_stays_at_the_end
 def test_a_long_prompt_is_cut_from_the_front() -> None:
     text = " ".join(f"sentence {i}." for i in range(100)) + " And now the question?"
     long = Prompt(id="long", messages=({"role": "user", "content": text},))
-    made = fitted([Case(prompt_class="structured", name="long", prompts=(long,))], 50)[50]
+    made = fitted(only(long), 50)[50]
 
     assert text.endswith(asked(made.prompts[0]))
     assert asked(made.prompts[0]).endswith("And now the question?")
@@ -106,7 +111,7 @@ def test_only_the_users_last_message_changes() -> None:
     prompt = Prompt(
         id="chat", messages=(SYSTEM, first, answer, question), tools=tools, max_tokens=7
     )
-    made = fitted([Case(prompt_class="structured", name="chat", prompts=(prompt,))], 300)[300]
+    made = fitted(only(prompt), 300)[300]
 
     (found,) = made.prompts
     assert found.messages[:3] == (SYSTEM, first, answer)
@@ -116,7 +121,7 @@ def test_only_the_users_last_message_changes() -> None:
 
 def test_a_text_to_continue_is_made_longer_too() -> None:
     prompt = Prompt(id="text", text_to_continue="Once upon a time")
-    made = fitted([Case(prompt_class="structured", name="text", prompts=(prompt,))], 200)[200]
+    made = fitted(only(prompt), 200)[200]
 
     text = made.prompts[0].text_to_continue
     assert text is not None
@@ -133,11 +138,8 @@ def test_no_more_prompts_are_made_than_a_run_can_send() -> None:
     assert len(fitted([case("count", 50)], 40, rounds=1)[40].prompts) == 4
 
 
-def system_prompt_alone(length: int) -> Case:
-    long = {"role": "system", "content": "x" * 2 * length}
-    question = {"role": "user", "content": "?"}
-    prompt = Prompt(id="long-system", messages=(long, question))
-    return Case(prompt_class="structured", name="chat", prompts=(prompt,))
+LONG_SYSTEM = {"role": "system", "content": "x" * 200}
+QUESTION = {"role": "user", "content": "?"}
 
 
 def answering(status: str, body: bytes = b"") -> Script:
@@ -148,24 +150,14 @@ def answering(status: str, body: bytes = b"") -> Script:
 @pytest.mark.parametrize(
     ("cases", "script", "message"),
     [
+        ([case("count")], answering("404 Not Found"), r"HTTP 404.*is a list.*give one number"),
         (
-            [case("count")],
-            answering("404 Not Found"),
-            r"HTTP 404.*is a list.*give one number",
-        ),
-        (
-            [system_prompt_alone(100)],
+            only(Prompt(id="long", messages=(LONG_SYSTEM, QUESTION))),
             None,
-            r"structured/chat, long-system: 110 tokens without the user's .*: fewer than the 100",
+            r"structured/chat, long: 110 tokens without the user's .*: fewer than the 100",
         ),
         (
-            [
-                Case(
-                    prompt_class="structured",
-                    name="chat",
-                    prompts=(Prompt(id="s", messages=(SYSTEM,)),),
-                )
-            ],
+            only(Prompt(id="s", messages=(SYSTEM,))),
             None,
             r"structured/chat, s: no message of the user",
         ),

@@ -217,9 +217,9 @@ def test_the_design_stops_one_class_early_and_not_the_other(uninterrupted: Run) 
 def test_a_run_killed_at_any_write_continues_as_if_it_had_not_been(
     healthy: StreamServer, uninterrupted: Run, tmp_path: Path
 ) -> None:
-    """Every fourth one: a block takes five, so each kind of file is the last one somewhere, and so
+    """Every seventh one: a block takes five, so each kind of file is the last one somewhere, and so
     is the verdict."""
-    for at in itertools.count(3, 4):
+    for at in itertools.count(3, 7):
         folder = tmp_path / str(at)
         sink = DyingSink(folder, at=at)
         if run_pod(runner(healthy.base_url, folder, sink=sink)):
@@ -251,7 +251,8 @@ def test_pods_that_each_live_for_a_few_writes_get_there_together(
 def test_a_run_killed_or_terminated_within_any_block_continues(
     healthy: StreamServer, uninterrupted: Run, tmp_path: Path
 ) -> None:
-    for at in range(1, len(uninterrupted.blocks) + 1):
+    """Every third block, terminated and killed in turn."""
+    for at in range(1, len(uninterrupted.blocks) + 1, 3):
         is_killed = at % 2 == 0
         folder = tmp_path / str(at)
         sink = DyingSink(folder, at=10_000)
@@ -267,20 +268,6 @@ def test_a_run_killed_or_terminated_within_any_block_continues(
         assert run.result.blocks == uninterrupted.result.blocks
         (interruption,) = run.result.interruptions
         assert interruption.reason == (UNRECORDED_END if is_killed else TERMINATED)
-
-
-def test_a_half_written_block_gets_another_number(healthy: StreamServer, tmp_path: Path) -> None:
-    # The journal's start, wait and two gates, and the first transcript.
-    sink = DyingSink(tmp_path, at=5)
-    assert run_pod(runner(healthy.base_url, tmp_path, sink=sink)) is None
-    blocks = tmp_path / RUN_ID / "blocks"
-    (half,) = [p.name for p in blocks.iterdir()]
-
-    run_pod(runner(healthy.base_url, tmp_path))
-
-    assert half == "0001-structured-case-c2-baseline-r1.transcript.jsonl.gz"
-    assert (blocks / "0002-structured-case-c2-baseline-r1.result.json").exists()
-    assert not (blocks / "0001-structured-case-c2-baseline-r1.result.json").exists()
 
 
 def test_what_is_derived_from_a_block_is_written_by_the_next_pod(

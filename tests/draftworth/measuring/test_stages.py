@@ -52,12 +52,6 @@ def test_a_third_variant_stays_up_during_the_control() -> None:
     assert names(control) == [("baseline", 0), ("control", 1)]
 
 
-def test_a_run_that_neither_repeats_nor_has_a_control_is_one_stage() -> None:
-    (stage,) = stages(specification(PAIR[:2]))
-
-    assert names(stage) == [("baseline", 0), ("k7", 1)]
-
-
 @pytest.mark.parametrize(
     ("endpoints", "changes", "said"),
     [

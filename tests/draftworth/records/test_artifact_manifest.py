@@ -1,16 +1,15 @@
 """The manifest: read back as written, refused when it is something else, compared in full."""
 
 import dataclasses
-import json
 from typing import Any
 
 import pytest
 
 from draftworth.records.artifacts import ArtifactManifest, differences, size_differences
 from draftworth.records.checkpoints import StoredFile
-from draftworth.records.codec import RecordError, dump_record, load_record
 
 INPUTS = {"image": "neuron:1", "window": 7, "target": {"model": "a/b", "revision": "main"}}
+OTHER = {"model": "a/b", "revision": "v2"}
 MANIFEST = ArtifactManifest(
     key="0123",
     inputs=INPUTS,
@@ -25,52 +24,13 @@ MANIFEST = ArtifactManifest(
 )
 
 
-def changed(**values: Any) -> bytes:
-    return json.dumps({**json.loads(dump_record(MANIFEST)), **values}).encode()
-
-
-def a_file(**values: Any) -> list[dict[str, Any]]:
-    return [{"path": "a", "size_bytes": 1, "sha256": "0", **values}]
-
-
-@pytest.mark.parametrize(
-    ("data", "said"),
-    [
-        (changed(schema="draftworth.artifacts/2"), "schema: given 'draftworth.artifacts/2'"),
-        (changed(files=[]), "one or more"),
-        (changed(files=a_file() * 2), "each path once"),
-        (changed(files=a_file(size_bytes=-1)), "size_bytes"),
-        (changed(files=a_file(path="../a")), "a relative path"),
-        (changed(files=a_file(path="/etc/passwd")), "a relative path"),
-        (changed(files=a_file(path="a//b")), "a relative path"),
-        (changed(folder="0123"), "allowed: 0123/UPLOAD"),
-        (changed(folder="other/upload"), "allowed: 0123/UPLOAD"),
-        (changed(folder="0123/.."), "allowed: 0123/UPLOAD"),
-    ],
-)
-def test_what_is_no_manifest_is_refused_with_the_key_that_is_wrong(data: bytes, said: str) -> None:
-    with pytest.raises(RecordError, match=said):
-        load_record(ArtifactManifest, data)
-
-
-def test_the_same_inputs_have_no_differences() -> None:
-    assert differences(MANIFEST, json.loads(json.dumps(INPUTS)), {"target": "c0ffee"}) == []
-
-
 @pytest.mark.parametrize(
     ("asked", "difference"),
     [
         ({**INPUTS, "window": 5}, "window: compiled for 7, asked for 5"),
         ({**INPUTS, "window": "7"}, 'window: compiled for 7, asked for "7"'),
         ({**INPUTS, "lnc": 1}, "lnc: compiled for (nothing), asked for 1"),
-        (
-            {k: v for k, v in INPUTS.items() if k != "window"},
-            "window: compiled for 7, asked for (nothing)",
-        ),
-        (
-            {**INPUTS, "target": {"model": "a/b", "revision": "v2"}},
-            'target.revision: compiled for "main", asked for "v2"',
-        ),
+        ({**INPUTS, "target": OTHER}, 'target.revision: compiled for "main", asked for "v2"'),
     ],
 )
 def test_every_difference_is_named(asked: dict[str, Any], difference: str) -> None:

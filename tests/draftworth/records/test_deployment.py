@@ -1,31 +1,12 @@
 """What the programs of a deployment tell each other: the capacity plan, and servers' states."""
 
-import json
 from typing import Any
 
 import pytest
 
 from draftworth.records import servers
-from draftworth.records.codec import RecordError, dump_text, load_record
-from draftworth.records.deployment import CapacityPlan, canary_key, spent_usd
+from draftworth.records.deployment import spent_usd
 from tests.lambdas.capacity_controller import plans
-
-
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        ("nodes", "1"),
-        ("variants", []),
-        ("startup_minutes", 0),
-        ("capacity", "stolen"),
-        ("budget_usd", None),
-        ("schema", "draftworth.capacity-plan/1"),
-    ],
-)
-def test_a_plan_of_another_form_is_refused_with_the_key(key: str, value: object) -> None:
-    data = {**json.loads(dump_text(plans.make_plan())), key: value}
-    with pytest.raises(RecordError, match=key):
-        load_record(CapacityPlan, json.dumps(data))
 
 
 def test_a_model_that_is_target_and_draft_is_waited_for_once() -> None:
@@ -50,11 +31,6 @@ def test_cost_is_hours_times_price() -> None:
 def test_what_contradicts_itself_is_no_state(change: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         plans.make_given_up(**change)
-
-
-def test_each_server_and_canary_has_a_key_of_its_own() -> None:
-    assert servers.server_state_key("vllm-k7") == "control/serving/vllm-k7.json"
-    assert canary_key("llmperf-q-1a2b3c4d", "k7") == "control/canary/llmperf-q-1a2b3c4d/k7.json"
 
 
 def test_of_a_log_the_end_is_kept_as_printable_lines() -> None:

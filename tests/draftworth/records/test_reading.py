@@ -35,10 +35,6 @@ def edit(file: Path, **changes: Any) -> None:
     file.write_text(json.dumps({**json.loads(file.read_bytes()), **changes}))
 
 
-def test_a_run_is_read_as_it_was_written(folder: Path) -> None:
-    assert read_run(folder) == make_run()
-
-
 @pytest.mark.parametrize("name", ["0001-copy", "0000-structured-count-c4-baseline-r1", "x y"])
 def test_a_stray_copy_is_named_and_counts_for_nothing(folder: Path, name: str) -> None:
     shutil.copy(results(folder)[0], folder / BLOCKS_FOLDER / f"{name}{RESULT_SUFFIX}")
@@ -157,7 +153,7 @@ def test_a_folder_with_a_name_that_cannot_be_is_a_folder_without_a_run(name: str
         read_run(Path(name))
 
 
-@pytest.mark.parametrize("part", ["{},", '"ab",', "0.1,", " "])
+@pytest.mark.parametrize("part", ["{},", " "])
 def test_the_largest_file_that_is_read_costs_little_whatever_it_holds(
     folder: Path, part: str
 ) -> None:

@@ -1,8 +1,6 @@
 """The result format: what is written is read, what is not a result file is refused by key."""
 
-import json
 import re
-from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -11,34 +9,7 @@ from draftworth.records import results
 from draftworth.records.codec import RecordError, dump_record, load_record
 from draftworth.records.load import ConcurrencyLoad, Load, PoissonLoad
 from draftworth.untrusted import one_line
-from tests.support.blocks import make_block, make_failed_record, make_record, make_run
-
-
-def edited(**changes: Any) -> bytes:
-    value = json.loads(dump_record(make_block()))
-    return json.dumps({**value, **changes}).encode()
-
-
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
-        (b"", "not JSON"),
-        (b"\xff", "not JSON"),
-        (b"[]", "given list, allowed: an object"),
-        (b"{}", "schema: given None"),
-        (edited(schema="draftworth.result/999"), "schema: given 'draftworth.result/999'"),
-        (edited(variant=3), "variant: given 3, allowed: text"),
-        (edited(round=True), "round: given True, allowed: a whole number"),
-        (edited(started_at_unix_s="now"), "started_at_unix_s: given 'now', allowed: a number"),
-        (edited(requests={}), "requests: given {}, allowed: a list"),
-        (edited(requests=[1]), r"requests\[0\]: given 1, allowed: an object"),
-        (edited(requests=[{}]), r"requests\[0\]: missing keys \['chunks'"),
-        (edited(speculation={"drafts": 1}), "speculation: missing keys"),
-    ],
-)
-def test_what_is_no_result_file_is_refused_by_key(data: bytes, message: str) -> None:
-    with pytest.raises(RecordError, match=message):
-        load_record(results.BlockResult, data)
+from tests.support.blocks import make_block, make_failed_record, make_record
 
 
 def test_not_a_number_is_refused_in_both_directions() -> None:
@@ -81,27 +52,6 @@ def test_throughput_is_tokens_in_the_servers_time(
     assert block.output_throughput_token_per_s == pytest.approx(throughput)
 
 
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("ttft_s", -0.001),
-        ("ttft_s", 1e308),
-        ("inter_token_latency_s", 1e-320),
-        ("end_to_end_latency_s", 2e9),
-        ("number_output_tokens", -3),
-        ("chunks", -1),
-        ("tokens_per_step", -1.0),
-        ("request_output_throughput_token_per_s", 1e300),
-        ("started_at_unix_s", -1.0),
-        ("started_at_unix_s", 1e15),
-    ],
-)
-def test_figures_that_mean_nothing_are_refused_by_key(field: str, value: float) -> None:
-    record = {**json.loads(dump_record(make_record())), field: value}
-    with pytest.raises(RecordError, match=rf"requests\[0\]\.{field}: given .*, allowed: 0"):
-        load_record(results.BlockResult, edited(requests=[record]))
-
-
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0, 1e300])
 @pytest.mark.parametrize("field", ["ttft_s", "tokens_per_step", "started_at_unix_s"])
 def test_such_figures_are_not_written_either(field: str, value: float) -> None:
@@ -114,45 +64,11 @@ def test_no_time_and_no_tokens_are_figures() -> None:
     assert load_record(results.BlockResult, dump_record(make_block(requests=(record,))))
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"started_at_unix_s": 1e300}, "started_at_unix_s: given 1e"),
-        ({"ended_at_unix_s": -5}, "ended_at_unix_s: given -5"),
-        ({"target_interval_width": -1.0}, "target_interval_width: given -1.0, allowed: 0, or"),
-        ({"target_interval_width": 1e-320}, "target_interval_width: given 1e-320"),
-        ({"temperature": -0.5}, "temperature: given -0.5, allowed: 0, or 0.01 to 2"),
-        ({"temperature": 3.0}, "temperature: given 3.0"),
-        ({"variants": ["a", "a"]}, "variants: allowed: at most 100, each once"),
-        (
-            {"server_starts": {"nobody": asdict(results.ServerStart(startup_s=1.0))}},
-            "server_starts: allowed: names of the run's variants",
-        ),
-        (
-            {"server_starts": {"baseline": asdict(results.ServerStart()) | {"startup_s": 1e18}}},
-            r"server_starts.baseline.startup_s: given 1e\+18",
-        ),
-        ({"self_tests": {"vllm": {"seconds": -1.0}}}, "seconds: given -1.0, allowed: 0 to 1e9"),
-        ({"self_tests": {"vllm": {"seconds": 1.0, "driver": "2" * 501}}}, "texts of 500 char"),
-        ({"variants": [str(i) for i in range(101)]}, "variants: allowed: at most 100"),
-        ({"class_weights": {"a": 0.0}}, "class_weights: given .* allowed: parts that add up to 1"),
-        ({"class_weights": {"a": 2.0, "b": -1.0}}, "parts that add up to 1"),
-    ],
-)
-def test_a_run_outside_of_time_or_with_other_weights_is_refused(
-    changes: dict[str, Any], message: str
-) -> None:
-    value = {**json.loads(dump_record(make_run())), **changes}
-    with pytest.raises(RecordError, match=message):
-        load_record(results.RunResult, json.dumps(value))
-
-
-def test_a_block_of_the_most_requests_is_read_back() -> None:
-    longest = tuple(
-        make_failed_record(i, error_msg=one_line("🚀" * 500))
-        for i in range(results.MAX_REQUESTS_PER_BLOCK)
-    )
-    assert len(dump_record(make_block(requests=longest))) <= results.RESULT_LIMIT_BYTES
+def test_a_block_of_the_most_requests_is_not_larger_than_any_that_is_read() -> None:
+    last = results.MAX_REQUESTS_PER_BLOCK - 1
+    longest = make_failed_record(last, error_msg=one_line("🚀" * 500))
+    one, two = (len(dump_record(make_block(requests=(longest,) * count))) for count in (1, 2))
+    assert one + last * (two - one) <= results.RESULT_LIMIT_BYTES
 
 
 @pytest.mark.parametrize(

@@ -44,10 +44,6 @@ def test_the_transcripts_of_a_blocks_requests_are_read(tmp_path: Path) -> None:
     assert [t.text for t in read_transcripts(tmp_path, (BLOCK,)).values()] == ["é", "é"]
 
 
-def test_a_block_without_transcripts_has_none(tmp_path: Path) -> None:
-    assert read_transcripts(tmp_path, (BLOCK,)) == {}
-
-
 @pytest.mark.parametrize("chunks", ["1,", " ", "\n", "[", "9" * 1024])
 def test_a_bomb_costs_neither_memory_nor_minutes(tmp_path: Path, chunks: str) -> None:
     path = write(tmp_path, compressed(of_one_request(chunks)))

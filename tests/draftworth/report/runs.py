@@ -4,6 +4,7 @@ import gzip
 import json
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -123,7 +124,12 @@ def two_rounds(*blocks: results.BlockResult) -> tuple[results.BlockResult, ...]:
 
 
 def make_facts(run: Run | None = None) -> RunFacts:
-    return facts_of(run or make_run(), {})
+    return facts_of(run, {}) if run else _facts_of_the_run()
+
+
+@cache
+def _facts_of_the_run() -> RunFacts:
+    return facts_of(make_run(), {})
 
 
 def write_run(run: Run, folder: Path, *, texts: Mapping[str, str] | None = None) -> Path:

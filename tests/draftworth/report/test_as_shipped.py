@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from draftworth.analysis.facts import RunFacts
-from draftworth.records.results import AS_SHIPPED, BlockResult, ServerStart
+from draftworth.records.results import AS_SHIPPED, BlockResult
 from draftworth.records.servers import SelfTest
 from draftworth.report.contents import document_of
 from draftworth.report.tables import figures_csv
@@ -59,24 +59,15 @@ def test_a_variant_is_put_against_both_and_the_verdict_stays_with_the_baseline(
 
 
 def test_the_traffic_mix_is_put_against_both_too() -> None:
-    weights = {"structured": 0.5, "open_ended": 0.5}
-    blocks: list[BlockResult] = []
-    for prompt_class in weights:
-        plain = runs.make_plain_block(len(blocks) + 1, prompt_class)
-        drafted = runs.make_drafted_block(len(blocks) + 2, prompt_class)
-        shipped = replace(plain, variant=AS_SHIPPED, block=len(blocks) + 3)
-        blocks += [plain, drafted, shipped]
-    names = ("baseline", runs.VARIANT, AS_SHIPPED)
-    facts = runs.make_facts(
-        runs.make_run(blocks=runs.two_rounds(*blocks), variants=names, class_weights=weights)
-    )
+    blocks = runs.make_run().blocks
+    plain = (b for b in blocks if b.variant == runs.BASELINE)
+    shipped = (replace(b, variant=AS_SHIPPED, block=b.block + 100) for b in plain)
+    names = (runs.BASELINE, runs.VARIANT, AS_SHIPPED)
+    facts = runs.make_facts(runs.make_run(blocks=(*blocks, *shipped), variants=names))
 
-    assert [mix.name for mix in facts.mixes] == [
-        runs.VARIANT,
-        AS_SHIPPED,
-        f"{runs.VARIANT} against {AS_SHIPPED}",
-    ]
-    fair, _, shipped_mix = facts.mixes
+    fair, of_shipped, shipped_mix = facts.mixes
+    assert (fair.name, of_shipped.name) == (runs.VARIANT, AS_SHIPPED)
+    assert shipped_mix.name == f"{runs.VARIANT} against {AS_SHIPPED}"
     assert fair.cost_ratio is not None
     assert fair.cost_ratio == shipped_mix.cost_ratio, "as fast as the fair baseline here"
     labels = [card.label for card in document_of(facts).cards]
@@ -86,22 +77,9 @@ def test_the_traffic_mix_is_put_against_both_too() -> None:
     assert not any(AS_SHIPPED in paragraph for paragraph in without.paragraphs)
 
 
-def test_what_servers_say_of_their_start_has_a_table() -> None:
-    start = ServerStart(
-        startup_s=900.0, compilation_s=600.0, graphs=2, load_s=20.0, load_bytes=2.0**34
-    )
-    starts = {"baseline": start, runs.VARIANT: ServerStart(startup_s=60.0)}
+def test_what_pods_found_on_their_nodes_has_a_table() -> None:
     test = SelfTest(devices=(8, 9), driver="2.28.0.0", init_s=4.25, logical_cores=8, seconds=9.5)
-    sections = {
-        s.title: s
-        for s in document_of(
-            runs.make_facts(runs.make_run(server_starts=starts, self_tests={"vllm-baseline": test}))
-        ).sections
-    }
-    *_, of_starts, of_devices = sections["Time and cost of the run"].tables
-    assert of_starts.rows == (
-        ("baseline", "15.0", "2", "10.0", "20.0", "16.0"),
-        (runs.VARIANT, "1.0", "-", "-", "-", "-"),
-    )
+    facts = runs.make_facts(runs.make_run(self_tests={"vllm-baseline": test}))
+    sections = {section.title: section for section in document_of(facts).sections}
     found = ("vllm-baseline", "8 9", "2.28.0.0", "-", "8", "4.2", "-", "-", "-", "9.5")
-    assert of_devices.rows == (found,)
+    assert sections["Time and cost of the run"].tables[-1].rows == (found,)

@@ -1,5 +1,7 @@
 """Whose outputs they are: shown, said first, and no verdict on what is not the target's."""
 
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,6 @@ from draftworth.analysis.likelihoods import judged
 from draftworth.cli import main
 from draftworth.records import likelihoods
 from draftworth.records.codec import dump_record
-from draftworth.records.reading import read_run
 from tests.draftworth.report.runs import make_run, write_run
 
 
@@ -53,6 +54,11 @@ def read_run_with(folder: Path, found: likelihoods.ModelsCheck, *, temperature: 
     return path
 
 
+@cache
+def facts_at(temperature: float) -> RunFacts:
+    return facts_of(make_run(temperature=temperature), {})
+
+
 MARGIN = likelihoods.DRAFT_MARGIN_NATS
 
 
@@ -74,10 +80,10 @@ MARGIN = likelihoods.DRAFT_MARGIN_NATS
 )
 @pytest.mark.parametrize("temperature", [0.0, 0.8])
 def test_only_what_is_shown_not_to_be_the_targets_has_no_verdict(
-    tmp_path: Path, found: likelihoods.ModelsCheck, right: bool | None, temperature: float
+    found: likelihoods.ModelsCheck, right: bool | None, temperature: float
 ) -> None:
-    shown = facts(read_run_with(tmp_path, found, temperature=temperature))
-    unread = facts_of(make_run(temperature=temperature), {})
+    unread = facts_at(temperature)
+    shown = facts_of(replace(unread.run, likelihoods=(found,)), {})
     judgements = [v.comparison and v.comparison.judgement for v in shown.speculative]
 
     assert judged(found).is_the_targets is right
@@ -112,10 +118,6 @@ def test_the_report_says_who_read_them(
     assert main(["report", str(read_run_with(tmp_path, found, temperature=temperature))]) == 0
 
     assert words in capsys.readouterr().out
-
-
-def facts(folder: Path) -> RunFacts:
-    return facts_of(read_run(folder), {})
 
 
 def test_a_deviation_is_a_number() -> None:

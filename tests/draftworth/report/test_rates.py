@@ -42,13 +42,12 @@ def test_the_highest_rate_of_each_variant_is_the_answer() -> None:
         )
         for block in measured
     ]
-    both = make_facts(make_run(blocks=(*measured, *longer), limits=limits))
-    assert both.highest_rates["k7 with 8,000 input tokens"] is None
-    assert both.highest_rates["k7"] == PoissonLoad(requests_per_second=2.0)
-    facts = make_facts(make_run(blocks=measured, limits=limits))
+    facts = make_facts(make_run(blocks=(*measured, *longer), limits=limits))
+    assert facts.highest_rates["k7 with 8,000 input tokens"] is None
+    assert facts.highest_rates["k7"] == PoissonLoad(requests_per_second=2.0)
     said = document_of(facts).sections[0].paragraphs
     assert "Highest measured rate within the limits, baseline: 1 requests a second." in said
     assert "Highest measured rate within the limits, k7: 2 requests a second." in said
     assert facts.mixes[0].cost_ratio is None
-    without = document_of(make_facts(make_run(blocks=measured))).sections[0].paragraphs
+    without = document_of(make_facts(make_run(blocks=measured[:8]))).sections[0].paragraphs
     assert not any("Highest" in sentence for sentence in without)

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from draftworth.analysis.facts import facts_of
 from draftworth.analysis.run_comparison import changes
-from draftworth.records.results import BlockResult
+from draftworth.records.results import BlockResult, ServerStart
 from draftworth.records.transcripts import read_transcripts
 from draftworth.report.contents import document_of, handover_document
 from draftworth.report.document import Document
@@ -18,11 +18,13 @@ from draftworth.report.drawing import THEMES, render, short
 from draftworth.report.words import Code, Prose
 from draftworth.report.writing import escape, html_of, markdown_of, write_handover
 from tests.draftworth.report import runs
+from tests.draftworth.report.test_spending import LOST
 from tests.support.blocks import each_request, make_price
 from tests.support.present import present
 from tests.support.snapshot import assert_snapshot
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
+START = ServerStart(startup_s=900.0, compilation_s=600.0, graphs=2, load_s=20.0, load_bytes=2.0**34)
 HOSTILE = '<script>alert("x")</script> $\\frac$ | `k7` _[a](http://b)'
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
@@ -69,15 +71,26 @@ def with_one_output_that_differs(block: BlockResult) -> BlockResult:
 
 
 def test_markdown_of_a_run_with_everything(tmp_path: Path) -> None:
-    price = make_price()
+    price = make_price(nodes=2)
     blocks = tuple(map(with_one_output_that_differs, runs.make_run().blocks))
-    once = runs.make_run(price=price, blocks=blocks)
+    starts = {runs.BASELINE: START, runs.VARIANT: ServerStart(startup_s=60.0)}
+    once = runs.make_run(price=price, blocks=blocks, interruptions=(LOST,), server_starts=starts)
     run = runs.with_control(runs.with_repetitions(once, 2))
     texts = {"run/1-3-0": "count: 1 | 2 *3*", "run/2-3-0": "count: 1 | 2 <b>4</b>"}
     folder = runs.write_run(run, tmp_path / "run", texts=texts)
     facts = facts_of(run, read_transcripts(folder, run.blocks))
     document = document_of(facts, changes(facts, runs.make_facts(run)), "another-run")
     assert_snapshot(markdown_of(document), SNAPSHOTS / "report.md")
+
+
+def test_commands_and_queries_of_a_handover_are_code_in_both_files(tmp_path: Path) -> None:
+    """So that they can be copied as they are."""
+    write_handover(handover_document(runs.make_facts(runs.structured_run(4))), tmp_path)
+    report = "python -m draftworth report RUN --out DIR"
+    assert f"| `{report}` |" in (tmp_path / "handover.md").read_text()
+    page = (tmp_path / "handover.html").read_text()
+    assert f"<code>{report}</code>" in page
+    assert "<code>1 + increase(vllm:spec_decode_num_accepted_tokens_total[1h])" in page
 
 
 def test_the_page_asks_nobody_for_anything() -> None:
@@ -146,19 +159,6 @@ def test_escaping_markdown(text: str, escaped: str) -> None:
     assert escape(text) == escaped
 
 
-def test_commands_and_queries_are_code_in_files(tmp_path: Path) -> None:
-    """So that they can be copied as they are."""
-    write_handover(handover_document(runs.make_facts(runs.structured_run(4))), tmp_path)
-    report = "python -m draftworth report RUN --out DIR"
-    query = "1 + increase(vllm:spec_decode_num_accepted_tokens_total[1h]) / increase("
-    markdown = (tmp_path / "handover.md").read_text()
-    assert f"| `{report}` |" in markdown
-    assert f"`{query}" in markdown
-    page = (tmp_path / "handover.html").read_text()
-    assert f"<code>{report}</code>" in page
-    assert f"<code>{query}" in page
-
-
 def test_plots_of_any_name_render_in_both_themes_and_have_safe_file_names() -> None:
     wide = "日" * 50  # leaves no room for the axes
     blocks = (
@@ -206,13 +206,3 @@ def test_what_was_not_measured_has_no_plot_and_the_reason_is_said() -> None:
     said = " ".join(p for section in document.sections for p in section.paragraphs)
     assert "no transcript lies beside the results" in said
     assert "acceptance rates are estimates" in said
-
-
-def test_titles_say_the_finding_and_captions_the_sample() -> None:
-    document = document_of(runs.make_facts())
-    titles = [plot.title for plot in document.plots]
-    assert "Speculation is cheaper per token in 1 of 2 comparisons" in titles
-    assert "Tokens per step are above break-even in 1 of 2 comparisons" in titles
-    assert "structured at c4: k7 is cheaper per token, ITL 2.06x as fast" in titles
-    assert "open_ended at c4: k7 is more expensive per token, ITL 0.69x as fast" in titles
-    assert all("16" in plot.caption for plot in document.plots)

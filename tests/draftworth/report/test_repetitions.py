@@ -19,22 +19,6 @@ def section(facts: RunFacts, title: str) -> Section | None:
     return found[0] if found else None
 
 
-def test_each_repetition_has_its_row_with_slots_and_the_last_row_is_all() -> None:
-    assert section(runs.make_facts(), "Repetitions") is None
-    facts = runs.make_facts(runs.with_repetitions(runs.make_run(), 3))
-    found = section(facts, "Repetitions")
-    assert found is not None
-    (table,) = found.tables
-    rows = [row for row in table.rows if row[0] == "structured"]
-    assert [row[3] for row in rows] == ["1", "2", "3", "all 3"]
-    assert [row[4:6] for row in rows] == [("1", "0"), ("0", "1"), ("1", "0"), ("-", "-")]
-    costs = [float(row[6].rstrip("%")) for row in rows]
-    # The second is 10% slower than the first, the third 20%; all are their mean.
-    assert costs[0] < costs[3] < costs[2]
-    assert all(" to " in row[7] for row in rows)
-    assert "with fewer it holds for these alone" in found.paragraphs[0]
-
-
 def test_the_beginning_of_a_fourth_repetition_is_none_in_words_and_table() -> None:
     """It has a block of one class of the mix, and none of the other."""
     run = runs.with_repetitions(runs.make_run(), 4)

@@ -1,0 +1,133 @@
+"""What is no record of its kind: one message with the key, what was given and what is allowed.
+
+`snapshots/refused-records.txt` has the words of every row, read by people in a diff.
+"""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from draftworth.records.artifacts import ArtifactManifest
+from draftworth.records.checkpoints import ReadyModel
+from draftworth.records.codec import RecordError, dump_record, load_record
+from draftworth.records.deployment import CapacityPlan
+from draftworth.records.results import BlockResult, RequestRecord, RunResult, ServerStart
+from tests.draftworth.records.test_artifact_manifest import MANIFEST
+from tests.draftworth.records.test_staging import READY
+from tests.lambdas.capacity_controller import plans
+from tests.support.blocks import make_block, make_record, make_run
+from tests.support.snapshot import assert_snapshot
+
+
+def a_file(**values: Any) -> dict[str, Any]:
+    return {"path": "a", "size_bytes": 1, "sha256": "0", **values}
+
+
+START = asdict(ServerStart(startup_s=1.0))
+# By the record that is changed: what is put into it.
+CHANGES: dict[type[Any], tuple[Any, list[dict[str, Any]]]] = {
+    BlockResult: (
+        make_block(),
+        [
+            {"schema": "draftworth.result/999"},
+            {"variant": 3},
+            {"round": True},
+            {"started_at_unix_s": "now"},
+            {"requests": {}},
+            {"requests": [1]},
+            {"requests": [{}]},
+            {"speculation": {"drafts": 1}},
+        ],
+    ),
+    RequestRecord: (
+        make_record(),
+        [
+            {"ttft_s": -0.001},
+            {"ttft_s": 1e308},
+            {"inter_token_latency_s": 1e-320},
+            {"end_to_end_latency_s": 2e9},
+            {"number_output_tokens": -3},
+            {"chunks": -1},
+            {"tokens_per_step": -1.0},
+            {"request_output_throughput_token_per_s": 1e300},
+            {"started_at_unix_s": -1.0},
+            {"started_at_unix_s": 1e15},
+        ],
+    ),
+    RunResult: (
+        make_run(),
+        [
+            {"started_at_unix_s": 1e300},
+            {"ended_at_unix_s": -5},
+            {"target_interval_width": -1.0},
+            {"target_interval_width": 1e-320},
+            {"temperature": -0.5},
+            {"temperature": 3.0},
+            {"variants": ["a", "a"]},
+            {"variants": [str(i) for i in range(101)]},
+            {"server_starts": {"nobody": START}},
+            {"server_starts": {"baseline": START | {"startup_s": 1e18}}},
+            {"self_tests": {"vllm": {"seconds": -1.0}}},
+            {"self_tests": {"vllm": {"seconds": 1.0, "driver": "2" * 501}}},
+            {"class_weights": {"a": 0.0}},
+            {"class_weights": {"a": 2.0, "b": -1.0}},
+        ],
+    ),
+    ArtifactManifest: (
+        MANIFEST,
+        [
+            {"schema": "draftworth.artifacts/2"},
+            {"files": []},
+            {"files": [a_file()] * 2},
+            {"files": [a_file(size_bytes=-1)]},
+            {"files": [a_file(path="../a")]},
+            {"files": [a_file(path="/etc/passwd")]},
+            {"files": [a_file(path="a//b")]},
+            {"folder": "0123"},
+            {"folder": "other/upload"},
+            {"folder": "0123/.."},
+        ],
+    ),
+    ReadyModel: (
+        READY,
+        [
+            {"schema": "draftworth.ready/2"},
+            {"files": []},
+            {"files": [a_file(path="../a")]},
+            {"files": [a_file()] * 2},
+        ],
+    ),
+    CapacityPlan: (
+        plans.make_plan(),
+        [
+            {"schema": "draftworth.capacity-plan/1"},
+            {"nodes": "1"},
+            {"variants": []},
+            {"startup_minutes": 0},
+            {"capacity": "stolen"},
+            {"budget_usd": None},
+        ],
+    ),
+}
+
+
+def test_what_is_no_record_of_its_kind_is_refused_by_key() -> None:
+    told = ""
+    for kind, (record, changes) in CHANGES.items():
+        good = json.loads(dump_record(record))
+        assert load_record(kind, json.dumps(good)) == record
+        told += f"{kind.__name__}\n"
+        for change in changes:
+            with pytest.raises(RecordError) as refused:
+                load_record(kind, json.dumps({**good, **change}))
+            told += f"  {refused.value}\n"
+    assert_snapshot(told, Path(__file__).parent / "snapshots" / "refused-records.txt")
+
+
+@pytest.mark.parametrize("data", [b"", b"\xff", b"[]", b"{}"])
+def test_what_is_no_record_at_all_is_refused(data: bytes) -> None:
+    with pytest.raises(RecordError, match=r"not JSON|given list, allowed: an object|schema: given"):
+        load_record(BlockResult, data)
