@@ -367,6 +367,7 @@ def rename(entries: list[Object], key: str, old: str, new: str) -> None:
 
 def test_a_wrong_name_or_path_of_a_chart_shows(world: World) -> None:
     world.stack.edit = wrong
+    world.nodes_linger = True  # the Job's failure ends the run, before a server has said its own
     world.deploy()
     for pod, container, said in (
         ("vllm-baseline", ENGINE, "ARTIFACT_KEY"),

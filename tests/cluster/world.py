@@ -37,7 +37,7 @@ from tests.support.waiting import HANGS_AFTER_SECONDS
 
 TURN_SECONDS = 0.3
 # Of the controller's clock, at each turn: a life takes minutes here and hours there.
-MINUTES_A_TURN = 0.2
+MINUTES_A_TURN = 0.1
 NEURON = "vllm-neuronx"
 PROGRAMS = f"{Path(sys.executable).parent}:/usr/bin:/bin"
 
