@@ -6,7 +6,7 @@ name is replaced: what a chart says wrongly fails here.
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -30,7 +30,7 @@ from tests.cluster.world import TURN_SECONDS, World, new_world
 from tests.end_to_end.conftest import COMMITS, DRAFT, TARGET, synthesis_of
 from tests.pods.compiled_graphs.pods import eventually
 from tests.stacks.synthesis import Template
-from tests.support.neuron import compiled
+from tests.support.neuron import FITTING_DRIVER, compiled
 
 pytestmark = [pytest.mark.synth, pytest.mark.emulator]
 
@@ -278,44 +278,26 @@ def test_servers_that_never_get_healthy_hold_no_run_and_no_node(world: World) ->
     destroy(world)
 
 
-def no_driver(world: World) -> None:
-    world.spoil_driver("")
-    world.kubelet.hidden_devices = 8
-
-
-def old_runtime(world: World) -> None:
-    world.spoil_driver("2.29.0.0")
-
-
-def wrong_devices(world: World) -> None:
-    world.kubelet.hidden_devices = 3
-
-
-def slow_mount(world: World) -> None:
-    world.spoil_mount("slow")
-
-
-def no_mount(world: World) -> None:
-    world.spoil_mount("gone")
-
-
 @pytest.mark.parametrize(
-    ("spoil", "said"),
+    ("driver", "hidden_devices", "mount", "said"),
     [
-        (no_driver, "no Neuron device, and its claim is for 8; the node has no Neuron driver"),
-        (old_runtime, "Neuron driver 2.29.0.0 needs Neuron runtime 2.33 or later"),
-        (wrong_devices, "5 Neuron device(s), /dev/neuron{"),
-        (slow_mount, "even 4 reads at once need"),
-        (no_mount, "/models/target: cannot be read: [Errno 107]"),
+        ("", 8, "", "no Neuron device, and its claim is for 8; the node has no Neuron driver"),
+        ("2.29.0.0", 0, "", "Neuron driver 2.29.0.0 needs Neuron runtime 2.33 or later"),
+        (FITTING_DRIVER, 3, "", "5 Neuron device(s), /dev/neuron{"),
+        (FITTING_DRIVER, 0, "slow", "even 4 reads at once need"),
+        (FITTING_DRIVER, 0, "gone", "/models/target: cannot be read: [Errno 107]"),
     ],
-    ids=lambda value: value.__name__ if callable(value) else "",
+    ids=["no driver", "old runtime", "wrong devices", "slow mount", "no mount"],
 )
 def test_a_slot_that_cannot_work_costs_ten_minutes_at_most(
-    spoil: Callable[[World], None], said: str, world: World
+    driver: str, hidden_devices: int, mount: str, said: str, world: World
 ) -> None:
     """By the controller's ledger, whose clock goes no faster than the pods' own."""
     compiled("neuron.c")
-    spoil(world)
+    world.spoil_driver(driver)
+    world.kubelet.hidden_devices = hidden_devices
+    if mount:
+        world.spoil_mount(mount)
     world.deploy()
     world.until(lambda: world.names_of("accelerator"))
     world.minutes_a_turn = TURN_SECONDS / 60

@@ -2,7 +2,6 @@
 
 import signal
 import threading
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -46,8 +45,7 @@ class Life:
     """One life of a container, whose server is a stand-in in this process.
 
     The server does what its command says, up to its exit code: `crash`, `compiler`, `hang` until it
-    is told to end, `sigterm` to its container, `serve` until it was healthy and is killed, `unhit`,
-    or one of `FAULTS`.
+    is told to end, `serve` until it was healthy and is killed, `unhit`, or one of `FAULTS`.
     """
 
     def __init__(self, scratch: Path) -> None:
@@ -114,10 +112,6 @@ class Life:
     def _hang(self) -> int:
         assert self.told.wait(HANGS_AFTER_SECONDS)
         return 143
-
-    def _sigterm(self) -> int:
-        self.parent.forward(signal.SIGTERM)
-        return self._hang()
 
     def _serve(self) -> int:
         self.serves = True
@@ -275,11 +269,6 @@ def test_a_restored_cache_that_is_hit_serves_with_what_proved_it(
 ) -> None:
     assert live("serve", cached(order)) == 137
     assert [PROOF in environment for environment in lives[0].started] == [True]
-
-
-def test_what_was_told_to_end_has_not_failed(live: LiveOnce, order: Order) -> None:
-    keep(order.scratch, Starts(number=2, without_health=2, first_at_seconds=time.monotonic()))
-    assert live("sigterm") == 143
 
 
 def test_a_program_that_is_not_there_ends_with_127(tmp_path: Path, order: Order) -> None:
