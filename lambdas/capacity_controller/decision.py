@@ -232,13 +232,17 @@ def _self_test_silent(deployment: Deployment, observation: Observation) -> Itera
     """Yield zero nodes if no pod of a server has ended its self-test since the deploy.
 
     A result is evidence too, of a server that cannot report its states. Later nodes have the longer
-    time of `_no_server_ready`: one of two may wait for capacity while the other one is paid for.
+    time of `_no_server_ready`: one of two may wait for capacity while the other one is paid for. So
+    have nodes from before the deploy: a server that another Job does not change may be compiling on
+    them, and said so to the Job before.
     """
     plan, waited = deployment.plan, deployment.without_server_seconds
     servers, run = observation.servers, observation.run
     if isinstance(servers, Unknown) or isinstance(run, Unknown):
         return
     if servers.is_tested or run.measured_at_unix_s is not None:
+        return
+    if deployment.servers.nodes_since_unix_s < deployment.deployed_at_unix_s:
         return
     if waited >= SELF_TEST_WITHIN_NODE_SECONDS * plan.nodes:
         yield _zero(

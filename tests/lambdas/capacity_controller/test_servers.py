@@ -125,6 +125,25 @@ def test_nodes_on_which_no_pod_ends_its_self_test_go_after_30_minutes_of_each(
     assert "no container starts" in mail["text"]
 
 
+@pytest.mark.parametrize("compiles", [True, False])
+def test_another_job_leaves_servers_that_compile_their_time(
+    account: Account, compiles: bool
+) -> None:
+    """Its deploy changes no server's pod, so none is tested again; nodes that it starts are."""
+    starting(account)
+    pass_minutes(account, 20)
+    if not compiles:
+        account.instances = []
+        account.heartbeat()
+    account.update(make_plan(job_name=OTHER_JOB, budget_usd=1e6, deadline_minutes=1000))
+    account.report(job=OTHER_JOB)
+    account.heartbeat()
+    account.nodes_follow()
+    account.begin_run(OTHER_JOB)
+    pass_minutes(account, 40)
+    assert account.outcome == ((1, "ready") if compiles else (0, "self_test_silent"))
+
+
 def test_results_are_evidence_of_a_server_that_cannot_say_so(account: Account) -> None:
     """As long as they come: one that was written before says nothing of the server of now."""
     begun = ("nodes follow", "begin", "measure")
