@@ -71,9 +71,9 @@ HEALTH_URL = f"http://127.0.0.1:{SERVING_PORT}/health"
 SCRATCH_PATH = "/scratch"
 SHARED_MEMORY_PATH = "/dev/shm"  # noqa: S108 (the container's own, mounted by this pod)
 
-# The limit of the startup probe. The program `start` ends a slow server itself, three minutes
-# earlier, after a self-test of two; the probe is for a `start` that hangs.
-STARTUP_ALLOWANCE_MINUTES = servers.COMPILE_LIMIT_MINUTES + 5
+# The limit of the startup probe. The program `start` ends a slow self-test and a slow server
+# itself, three minutes earlier; the probe is for a `start` that hangs.
+STARTUP_ALLOWANCE_MINUTES = servers.SELF_TEST_LIMIT_MINUTES + servers.COMPILE_LIMIT_MINUTES + 3
 STARTUP_PERIOD_SECONDS = 10
 # How often `start` starts a server on the same node if the compiler fails. After two starts another
 # node is more likely to work than a third start; a Capacity Block has no other node.

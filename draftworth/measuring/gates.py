@@ -21,7 +21,11 @@ from draftworth.measuring.servers import Environment
 from draftworth.records.codec import RecordError, load_object
 from draftworth.records.load import ConcurrencyLoad
 from draftworth.records.results import PassedGate, RequestRecord
-from draftworth.records.servers import COMPILE_LIMIT_MINUTES, LOAD_LIMIT_MINUTES
+from draftworth.records.servers import (
+    COMPILE_LIMIT_MINUTES,
+    LOAD_LIMIT_MINUTES,
+    SELF_TEST_LIMIT_MINUTES,
+)
 from draftworth.untrusted import one_line
 
 ANSWER_TOKENS = 8
@@ -42,7 +46,8 @@ SELF_TEST = Gate(
     name="self-test",
     waits_for="each server's pod finds its driver, runtime, devices and models, before its server "
     "starts",
-    until="two minutes of a pod; 25 paid minutes of each node without a pod that has ended it",
+    until=f"seconds if all is well, {SELF_TEST_LIMIT_MINUTES} minutes of a pod at most; 30 paid "
+    "minutes of each node without a pod that has ended it",
     ended_by="a server that is given up with a reason that begins `self-test:`; or `self test "
     "silent`",
 )

@@ -58,6 +58,8 @@ SERVERS_FOLDER = f"{CONTROL_PREFIX}serving/"
 VARIANT_VARIABLE = "DRAFTWORTH_VARIANT"
 SERVER_VARIABLE = "DRAFTWORTH_SERVER"
 POD_VARIABLE = "DRAFTWORTH_POD"
+# The longest self-test of a pod; it takes seconds if all is well.
+SELF_TEST_LIMIT_MINUTES = 11
 # Limits of the time from a pod's self-test until its server is healthy, with compiled graphs and
 # without. Later it is not started again. `plan` assumes at most 10 minutes for loading; with 10
 # minutes for the node's start, a server that never becomes healthy costs half an hour.

@@ -56,7 +56,7 @@ def with_deployed(state: State, plan: CapacityPlan, request: RequestType, *, now
     """
     known, before = state.deployments.get(plan.job_name), state.deployment
     new = NodeTime(node_seconds=0.0, instances=0, observed_at_unix_s=now)
-    node_time = known.node_time if known else new
+    node_time, nodes_since = known.node_time if known else new, now
     if before is None or state.status == "ended":
         node_time = replace(node_time, instances=0, observed_at_unix_s=now)
     elif before.plan.job_name != plan.job_name:
@@ -64,7 +64,8 @@ def with_deployed(state: State, plan: CapacityPlan, request: RequestType, *, now
         settled = before.node_time.observed(instances, were_desired=False, now=now)
         state = state.with_deployment(replace(before, node_time=settled))
         node_time = replace(node_time, instances=instances, observed_at_unix_s=now)
-    servers = ServerWait(from_node_seconds=node_time.node_seconds, nodes_since_unix_s=now)
+        nodes_since = before.servers.nodes_since_unix_s if instances else now
+    servers = ServerWait(from_node_seconds=node_time.node_seconds, nodes_since_unix_s=nodes_since)
     deployed_at = now
     if known and not (request == "Create" and state.status == "ended"):
         deployed_at = known.deployed_at_unix_s

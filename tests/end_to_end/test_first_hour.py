@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.synth, pytest.mark.emulator, pytest.mark.scenarios]
 # The best case of `plan`: node_start_minutes and image_pull_minutes of its assumptions.
 BOOT_MINUTES = 6
 REFUSED_LOAD_MINUTES = 30
-# The longest self-test, and what a device that cannot work may cost.
+# What such a self-test takes by `plan`, and what a device that cannot work may cost.
 SELF_TEST_MINUTES, DEVICE_MINUTES = 2, 10
 # Of `start`, where its own limit is waited for.
 SHORT_MINUTES = "0.01"

@@ -103,7 +103,7 @@ def test_a_start_that_hangs_ends_the_nodes_when_the_allowance_of_each_is_paid_fo
 
 
 @pytest.mark.parametrize("nodes", [1, 2])
-def test_nodes_on_which_no_pod_ends_its_self_test_go_after_25_minutes_of_each(
+def test_nodes_on_which_no_pod_ends_its_self_test_go_after_30_minutes_of_each(
     account: Account, nodes: int
 ) -> None:
     account.start(make_plan(nodes=nodes, budget_usd=1e6))
@@ -112,7 +112,7 @@ def test_nodes_on_which_no_pod_ends_its_self_test_go_after_25_minutes_of_each(
     account.say(make_server(phase="given_up", reason="x", since_unix_s=NOW - 1))
     account.say(make_server(VARIANTS[1], phase="testing", since_unix_s=account.now))
     account.mail()
-    pass_minutes(account, 24)
+    pass_minutes(account, 28)
     assert account.desired == nodes
     # A server has reported, and the measuring Job has not: this is told, and ends nothing.
     assert [mail["subject"] for mail in account.mail()] == [
@@ -121,8 +121,27 @@ def test_nodes_on_which_no_pod_ends_its_self_test_go_after_25_minutes_of_each(
     pass_minutes(account, 2)
     assert account.outcome == (0, "self_test_silent")
     (mail,) = account.mail()
-    assert f"{26 * nodes} node minutes" in mail["text"]
+    assert f"{30 * nodes} node minutes" in mail["text"]
     assert "no container starts" in mail["text"]
+
+
+@pytest.mark.parametrize("compiles", [True, False])
+def test_another_job_leaves_servers_that_compile_their_time(
+    account: Account, compiles: bool
+) -> None:
+    """Its deploy changes no server's pod, so none is tested again; nodes that it starts are."""
+    starting(account)
+    pass_minutes(account, 20)
+    if not compiles:
+        account.instances = []
+        account.heartbeat()
+    account.update(make_plan(job_name=OTHER_JOB, budget_usd=1e6, deadline_minutes=1000))
+    account.report(job=OTHER_JOB)
+    account.heartbeat()
+    account.nodes_follow()
+    account.begin_run(OTHER_JOB)
+    pass_minutes(account, 40)
+    assert account.outcome == ((1, "ready") if compiles else (0, "self_test_silent"))
 
 
 def test_results_are_evidence_of_a_server_that_cannot_say_so(account: Account) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from draftworth.records.checkpoints import READY_MARKER, ReadyModel, StoredFile
 from draftworth.records.codec import dump_record
-from draftworth.records.servers import LOAD_LIMIT_MINUTES, SelfTest
+from draftworth.records.servers import LOAD_LIMIT_MINUTES, SELF_TEST_LIMIT_MINUTES, SelfTest
 from draftworth.untrusted import MIB
 from pods.compiled_graphs import self_test
 from pods.compiled_graphs.self_test import READS_AT_ONCE, SelfTester
@@ -143,10 +143,18 @@ def test_a_mount_that_is_too_slow_for_any_start_fails_and_a_poor_one_does_not(
     assert test.read_mib_per_s
 
 
+def test_its_limits_are_longer_than_what_a_driver_and_a_mount_recover_from() -> None:
+    """Neuron's driver waits 480 s for a reset, and the S3 client 30 s for a dead connection."""
+    assert self_test.INIT_SECONDS > 480
+    assert self_test.READ_SECONDS >= 2 * 30
+    limits = (self_test.INIT_SECONDS, self_test.READ_SECONDS, 3 * self_test.GRACE_SECONDS)
+    assert sum(limits) <= 60 * SELF_TEST_LIMIT_MINUTES
+
+
 def test_a_read_that_hangs_is_not_waited_for(
     tmp_path: Path, target: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(self_test, "READ_SECONDS", 1 - self_test._GRACE_SECONDS)
+    monkeypatch.setattr(self_test, "READ_SECONDS", 1 - self_test.GRACE_SECONDS)
     hang = threading.Event()
     monkeypatch.setattr(self_test, "_file_sizes", lambda _: hang.wait())
     test, _ = examine(tmp_path, monkeypatch)
