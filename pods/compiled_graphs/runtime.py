@@ -74,11 +74,12 @@ def main(argv: list[str]) -> int:
         unfit = why_unfit(driver=driver, runtime=found.version)
     except ValueError:  # One of the two versions is not known.
         unfit = ""
+    init = library.nrt_init  # AttributeError: it is not the library that is known here
     found = keep(replace(found, unfit=unfit, has_begun=not unfit))
     if unfit:
         return 0
     began = time.monotonic()
-    status = int(library.nrt_init(_NO_FRAMEWORK, b"", b""))
+    status = int(init(_NO_FRAMEWORK, b"", b""))
     found = keep(replace(found, status=status, init_s=time.monotonic() - began))
     if status == 0:
         keep(replace(found, logical_cores=_logical_cores(library)))
