@@ -98,29 +98,19 @@ def prompt_cells() -> list[Cell]:
 
 def start_cells() -> list[Cell]:
     """Return cells whose cost ratio differs between the servers' starts, and cells with 3 loads."""
-    layouts = ((4, 8, 0.05), (4, 8, 0.2), (1, 16, 0.2))
+    layouts = [
+        Cell(cost_ratio=BOUNDARY, cases=cases, prompts=prompts, spread=spread)
+        for cases, prompts, spread in ((4, 8, 0.05), (4, 8, 0.2), (1, 16, 0.2))
+    ]
     grid = [
-        Cell(
-            cost_ratio=BOUNDARY,
-            cases=cases,
-            prompts=prompts,
-            spread=spread,
-            repetitions=repetitions,
-            between=between,
-        )
-        for cases, prompts, spread in layouts
+        replace(layout, repetitions=repetitions, between=between)
+        for layout in layouts
         for repetitions in (1, 2, 4, 8)
         for between in (0.0, 0.05, 0.12)
     ]
+    three = Cell(cost_ratio=BOUNDARY, cases=2, spread=0.05, loads=3)
     loads = [
-        Cell(
-            cost_ratio=BOUNDARY,
-            cases=2,
-            spread=0.05,
-            repetitions=repetitions,
-            between=between,
-            loads=3,
-        )
+        replace(three, repetitions=repetitions, between=between)
         for repetitions, between in ((1, 0.0), (4, 0.0), (4, 0.05), (4, 0.12))
     ]
     return [*grid, *loads, Cell(cost_ratio=1.0, cases=4, repetitions=4, between=0.05)]

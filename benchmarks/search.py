@@ -483,12 +483,12 @@ def main() -> None:
 
 
 def _by_kind(found: Sequence[SearchOutcome], runs: int) -> Table:
-    table = Table(title=f"{len(SCENARIOS)} scenarios, {runs} searches of each", box=SIMPLE)
-    for heading in (
+    table = Table(
         *("search", "searches", "within 3%", "worst", "for new prompts", "measured", "of", "part"),
         *("part at most", "said to be sure", "true"),
-    ):
-        table.add_column(heading)
+        title=f"{len(SCENARIOS)} scenarios, {runs} searches of each",
+        box=SIMPLE,
+    )
     for kind in KINDS:
         own = [o for o in found if o.kind == kind.name]
         measured, of = fmean(o.measured for o in own), own[0].candidates
@@ -522,9 +522,7 @@ def _cell(found: Sequence[SearchOutcome], kind: Kind, device: Device) -> list[Se
 def _by_device(
     found: Sequence[SearchOutcome], title: str, figure: Callable[[Sequence[SearchOutcome]], str]
 ) -> Table:
-    table = Table(title=title, box=SIMPLE)
-    for heading in ("search", *(device.name for device in DEVICES)):
-        table.add_column(heading)
+    table = Table("search", *(device.name for device in DEVICES), title=title, box=SIMPLE)
     for kind in KINDS:
         table.add_row(kind.name, *(figure(_cell(found, kind, device)) for device in DEVICES))
     return table

@@ -68,7 +68,7 @@ def _of_shared_servers(in_flight: int) -> Iterator[Cell]:
 
 
 def _of_requests() -> Iterator[Cell]:
-    cell = replace(_FOUR, failures=0.015, failure_factor=2.0)
+    cell = replace(_FOUR, failures=0.015)
     yield replace(cell, name="1.5% fail after twice their time")
     typical = (1 + TTFT_MARGIN) / 1.5**0.15
     for prompts in (8, 32):
