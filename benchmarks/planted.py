@@ -9,18 +9,18 @@ the last. Each start of the servers multiplies the variant's cost by a log-norma
 import math
 import random
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, replace
 from itertools import count, islice
 
 from benchmarks.shared_server import served
 from draftworth.analysis.summary import Group
 from draftworth.analysis.verdict import INDIFFERENCE, TTFT_MARGIN
-from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSpec, Sampling
+from draftworth.measuring.run_specification import Endpoint, RunSpec, Sampling
 from draftworth.measuring.schedule import Round, Rounds, most_rounds, stages
 from draftworth.records.load import ConcurrencyLoad
-from draftworth.records.prompts import Case, Prompt
 from draftworth.records.results import CONTROL, BlockResult, RequestRecord
+from tests.draftworth.measuring import specifications
+from tests.support.blocks import make_block, make_failed_record, make_record
 
 BASELINE, VARIANT, CLASS = "baseline", "variant", "planted"
 LOADS = tuple(ConcurrencyLoad(concurrency=c) for c in (1, 2, 4))
@@ -35,8 +35,8 @@ SAMPLING = Sampling(
 # The cost ratio below which a variant is cheaper per token.
 BOUNDARY = 1 / (1 + INDIFFERENCE)
 _BLOCK_ERROR, _REQUEST_ERROR, _LENGTH_SPREAD, _TTFT_SPREAD = 0.03, 0.02, 0.4, 0.1
-_MESSAGES = ({"role": "user", "content": "planted"},)
 _MEAN_TOKENS, _PREFILL_S = 300, 0.05
+FAILURE_FACTOR, _PERIOD_DEVIATION = 2.0, 0.1
 _BASELINE_S_PER_TOKEN, _TTFT_S, _TIMEOUT_S = 0.02, 0.2, 300.0
 
 
@@ -51,8 +51,8 @@ class Cell:
     prompts: number in each case. drift: relative change of cost over a run. outliers: share of all
         requests that take five times as long. errors: share of all requests that fail, at a random
         moment. time_outs: share of the variant's requests that time out.
-    failures, failure_factor: share of the variant's requests that take `failure_factor` times as
-        long and then fail. The others are faster, so that `cost_ratio` stays true.
+    failures: share of the variant's requests that take `FAILURE_FACTOR` times as long and then
+        fail. The others are faster, so that `cost_ratio` stays true.
     repetitions: number of starts. between: standard deviation of a start's factor. loads: number
         of measured loads, which share the rounds.
     slots: standard deviation of the second slot's factor, drawn for each run. The two servers of a
@@ -66,8 +66,8 @@ class Cell:
     ttft_ratios: (ratio, probability): a prompt's TTFT ratio is drawn from these.
     in_flight: number of requests that a server decodes together (`shared_server`). Prefills
         take as long for variant and baseline; `cost_ratio` is that of prefills and decoding.
-    period, period_deviation: a disturbance repeats after `period` blocks, at a phase that is drawn
-        for each run; it gives the logarithm of a block's cost the deviation `period_deviation`.
+    period: a disturbance repeats after so many blocks, at a phase that is drawn for each run; it
+        gives the logarithm of a block's cost a deviation of 10%.
     """
 
     cost_ratio: float
@@ -81,7 +81,6 @@ class Cell:
     errors: float = 0.0
     time_outs: float = 0.0
     failures: float = 0.0
-    failure_factor: float = 2.0
     gains: tuple[tuple[float, float], ...] = ()
     repetitions: int = 1
     between: float = 0.0
@@ -97,9 +96,8 @@ class Cell:
     slow_starts: tuple[float, float] = (0.0, 1.0)
     ttft_ratios: tuple[tuple[float, float], ...] = ()
     period: int = 0
-    period_deviation: float = 0.0
     in_flight: int = 1
-    sampling: Sampling = field(default=SAMPLING)
+    sampling: Sampling = SAMPLING
 
     @property
     def traffic(self) -> Mapping[str, float]:
@@ -146,7 +144,7 @@ class PlantedRun:
         self._id = f"planted-{seed}"
         self.blocks: list[BlockResult] = []
         self._generator = random.Random(seed)  # noqa: S311 (reproducible draws, not a secret)
-        self._cases = {_case_name(i): _prompts(cell, i, self._generator) for i in range(cell.cases)}
+        self._cases = {f"case-{i}": _prompts(cell, i, self._generator) for i in range(cell.cases)}
         self._drift = cell.drift * self._generator.choice((-1, 1))
         # A separate generator, so that cells with other repetitions have the same prompts.
         of_starts = random.Random(f"starts {seed}")  # noqa: S311
@@ -181,12 +179,24 @@ class PlantedRun:
                     for n in count(first)
                 )
                 records = _together(cell, sent) if cell.in_flight > 1 else islice(sent, per_round)
-                place = (cell.class_of(index), case, side)
-                self.blocks.append(_block(number, turn, place, tuple(records)))
+                block = make_block(
+                    variant=side,
+                    prompt_class=cell.class_of(index),
+                    case=case,
+                    repetition=turn.stage.repetition,
+                    round=turn.number,
+                    block=number,
+                    load=turn.load,
+                    speculation=None,
+                    requests=tuple(records),
+                )
+                self.blocks.append(block)
 
     def _periodic(self, block: int) -> float:
-        angle = math.tau * block / self.cell.period + self._phase if self.cell.period else 0.0
-        return self.cell.period_deviation * math.sqrt(2) * math.sin(angle)
+        if not self.cell.period:
+            return 0.0
+        angle = math.tau * block / self.cell.period + self._phase
+        return _PERIOD_DEVIATION * math.sqrt(2) * math.sin(angle)
 
     def _server(self, endpoint: Endpoint, repetition: int) -> float:
         starts = {VARIANT: self.starts, CONTROL: self._control_starts}.get(endpoint.variant)
@@ -223,10 +233,6 @@ def _mean(share: float, times: float) -> float:
     return 1 + share * (times - 1)
 
 
-def _case_name(case: int) -> str:
-    return f"case-{case}"
-
-
 def _prompts(cell: Cell, case: int, generator: random.Random) -> list[PlantedPrompt]:
     def factor(mean: float, spread: float) -> float:
         return mean * generator.lognormvariate(-(spread**2) / 2, spread)
@@ -251,9 +257,7 @@ def _prompts(cell: Cell, case: int, generator: random.Random) -> list[PlantedPro
         PlantedPrompt(
             id=f"case-{case}-{index}",
             tokens=max(8, round(mean_tokens * factor(1.0, _LENGTH_SPREAD))),
-            cost_ratio=one_of(cell.gains)
-            if cell.gains
-            else factor(cell.decoding_ratio, cell.spread),
+            cost_ratio=cost_ratio(),
             ttft_factor=factor(1.0, _TTFT_SPREAD),
             ttft_ratio=ttft_ratio(),
         )
@@ -265,7 +269,7 @@ def _record(
     cell: Cell, side: str, prompt: PlantedPrompt, factor: float, generator: random.Random
 ) -> RequestRecord:
     if side == VARIANT and cell.time_outs and generator.random() < cell.time_outs:
-        return _FAILED(prompt_id=prompt.id, error_code=-2, timed_out_after_s=_TIMEOUT_S)
+        return make_failed_record(prompt_id=prompt.id, error_code=-2, timed_out_after_s=_TIMEOUT_S)
     is_error = bool(cell.errors) and generator.random() < cell.errors
     factor *= math.exp(generator.gauss(0, _REQUEST_ERROR))
     if cell.outliers and generator.random() < cell.outliers:
@@ -277,25 +281,22 @@ def _record(
     e2e_s = _BASELINE_S_PER_TOKEN * prompt.tokens * ratio * factor
     if is_error:
         lost_s = generator.random() * e2e_s
-        return _FAILED(prompt_id=prompt.id, error_code=500, failed_after_s=lost_s)
+        return make_failed_record(prompt_id=prompt.id, error_code=500, failed_after_s=lost_s)
     if side == VARIANT and cell.failures:
-        share, slow = cell.failures, cell.failure_factor
+        share, slow = cell.failures, FAILURE_FACTOR
         e2e_s *= (1 - share) / (1 - share + slow * share)
         if generator.random() < share:
-            return _FAILED(prompt_id=prompt.id, error_code=500, failed_after_s=slow * e2e_s)
+            return make_failed_record(
+                prompt_id=prompt.id, error_code=500, failed_after_s=slow * e2e_s
+            )
     ttft_s = min(_TTFT_S * prompt.ttft_factor * ttft_ratio * factor, e2e_s)
-    return RequestRecord(
-        error_code=None,
-        error_msg="",
+    return make_record(
         inter_token_latency_s=(e2e_s - ttft_s) / (prompt.tokens - 1),
         ttft_s=ttft_s,
         end_to_end_latency_s=e2e_s,
         number_output_tokens=prompt.tokens,
-        request_id="planted",
         prompt_id=prompt.id,
-        started_at_unix_s=0.0,
         chunks=prompt.tokens,
-        usage_source="every_chunk",
     )
 
 
@@ -310,93 +311,34 @@ def _together(cell: Cell, sent: Iterator[RequestRecord]) -> Iterator[RequestReco
 
     measured = cell.sampling.requests_per_round
     found = served(decoding_s(), prefill_s=_PREFILL_S, in_flight=cell.in_flight, measured=measured)
-    for record, times in zip(known[cell.in_flight :], found, strict=False):
+    for record, (ttft_s, e2e_s) in zip(known[cell.in_flight :], found, strict=False):
         tokens = record.number_output_tokens or 0
         yield replace(
             record,
-            ttft_s=times.ttft_s,
-            end_to_end_latency_s=times.e2e_s,
-            inter_token_latency_s=(times.e2e_s - times.ttft_s) / (tokens - 1),
+            ttft_s=ttft_s,
+            end_to_end_latency_s=e2e_s,
+            inter_token_latency_s=(e2e_s - ttft_s) / (tokens - 1),
         )
-
-
-_FAILED = partial(
-    RequestRecord,
-    error_msg="planted",
-    request_id="planted",
-    started_at_unix_s=0.0,
-    chunks=0,
-    usage_source="none",
-)
-
-
-def _block(
-    number: int, turn: Round, place: tuple[str, str, str], requests: tuple[RequestRecord, ...]
-) -> BlockResult:
-    prompt_class, case, side = place
-    return BlockResult(
-        run_id="planted",
-        experiment="planted",
-        variant=side,
-        prompt_class=prompt_class,
-        case=case,
-        repetition=turn.stage.repetition,
-        round=turn.number,
-        block=number,
-        model="planted",
-        load=turn.load,
-        started_at_unix_s=0.0,
-        ended_at_unix_s=1.0,
-        warmup_requests=0,
-        speculation=None,
-        server=None,
-        event_loop_lag_s=None,
-        requests=requests,
-    )
 
 
 def planted_spec(cell: Cell) -> RunSpec:
     """Return a run specification for the stopping rule; no requests are sent with it."""
-    return RunSpec(
-        experiment="planted",
-        endpoints=tuple(
-            Endpoint(
-                variant=name,
-                base_url="",
-                max_tokens_per_step=1,
-                is_baseline=name == BASELINE,
-                slot=slot,
-                server=f"{name}-{slot}",
-            )
+    return specifications.specification(
+        tuple(
+            specifications.endpoint(name, slot)
             for name, slots in ((BASELINE, (0, 1)), (VARIANT, (1, 0)))
             for slot in slots
         ),
-        shape=RequestShape(
-            model="planted",
-            output_tokens=300,
-            fixed_output_length=False,
-            temperature=0.0,
-            seed=0,
-            enable_thinking=False,
-            timeout_seconds=_TIMEOUT_S,
-        ),
         cases=tuple(
-            Case(
-                prompt_class=cell.class_of(case),
-                name=_case_name(case),
-                prompts=tuple(
-                    Prompt(id=str(i), messages=_MESSAGES) for i in range(cell.prompts_in(case))
-                ),
+            replace(
+                specifications.case(cell.class_of(i), prompts=cell.prompts_in(i)),
+                name=f"case-{i}",
             )
-            for case in range(cell.cases)
+            for i in range(cell.cases)
         ),
         loads=LOADS[: cell.loads],
-        load_generator="asyncio",
         sampling=cell.sampling,
-        parallel=False,
         class_weights=cell.traffic,
-        price=None,
-        ready_deadline_seconds=None,
         repetitions=cell.repetitions,
         control=cell.control,
     )

@@ -51,7 +51,7 @@ def _of_blocks() -> Iterator[Cell]:
             cell = replace(_ALIKE, cases=cases, prompts=prompts, block_error=error)
             yield replace(cell, name=f"block noise {error:.0%}, {cases}x{prompts}")
     for period in (2, 4, 8):
-        cell = replace(_ALIKE, prompts=16, period=period, period_deviation=0.1)
+        cell = replace(_ALIKE, prompts=16, period=period)
         yield replace(cell, name=f"10% with a period of {period} blocks")
 
 
@@ -68,7 +68,7 @@ def _of_shared_servers(in_flight: int) -> Iterator[Cell]:
 
 
 def _of_requests() -> Iterator[Cell]:
-    cell = replace(_FOUR, failures=0.015, failure_factor=2.0)
+    cell = replace(_FOUR, failures=0.015)
     yield replace(cell, name="1.5% fail after twice their time")
     typical = (1 + TTFT_MARGIN) / 1.5**0.15
     for prompts in (8, 32):
