@@ -8,7 +8,7 @@ cannot be observed is `Unknown`. The invocation fails only if the node group can
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -154,21 +154,16 @@ def servers_of(
     # replace its last state.
     newest = {s.variant: s for s in sorted(states, key=lambda state: state.since_unix_s)}
     healthy = [state.since_unix_s for state in newest.values() if state.phase == "healthy"]
-    healthy_since = max(healthy, default=None)
-    said_at = min((state.since_unix_s for state in states), default=None)
-    tested = any(state.phase != "testing" for state in states)
+    seen = observation.Servers(
+        healthy_since_unix_s=max(healthy, default=None),
+        said_at_unix_s=min((state.since_unix_s for state in states), default=None),
+        is_tested=any(state.phase != "testing" for state in states),
+    )
     for state in states:
         if state.phase == "given_up":
-            return observation.Servers(
-                gave_up=one_line(f"the server of {state.variant} was given up: {state.reason}"),
-                last_lines=_quoted(state.last_lines),
-                healthy_since_unix_s=healthy_since,
-                said_at_unix_s=said_at,
-                is_tested=tested,
-            )
-    return observation.Servers(
-        healthy_since_unix_s=healthy_since, said_at_unix_s=said_at, is_tested=tested
-    )
+            why = one_line(f"the server of {state.variant} was given up: {state.reason}")
+            return replace(seen, gave_up=why, last_lines=_quoted(state.last_lines))
+    return seen
 
 
 def read_record(record_type: type[R], s3: S3Client, bucket: str, key: str) -> R | None:

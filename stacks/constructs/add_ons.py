@@ -69,13 +69,8 @@ def node_add_ons(
     layer = Construct(scope, "NodeAddOns")
     agent = _add_on(layer, cluster, "eks-pod-identity-agent", versions)
     _add_on(layer, cluster, "kube-proxy", versions)
-    role = _managed_role(
-        layer,
-        "vpc-cni",
-        "AmazonEKS_CNI_Policy",
-        cluster_name=cluster.cluster_name,
-        namespace="kube-system",
-        service_account="aws-node",
+    role = _pod_identity(
+        layer, cluster, "vpc-cni", "AmazonEKS_CNI_Policy", pods=("kube-system", "aws-node")
     )
     network_plugin = _add_on(
         layer,
@@ -83,7 +78,7 @@ def node_add_ons(
         "vpc-cni",
         versions,
         configuration={"enableNetworkPolicy": "true"},
-        roles={"aws-node": role},
+        role=role,
     )
     network_plugin.node.add_dependency(agent)
     return layer
@@ -97,21 +92,15 @@ def pod_add_ons(
     # The S3 driver has no role: it mounts a volume with the role of the pod that uses the volume.
     for name in ("coredns", "metrics-server", S3_ADD_ON):
         _add_on(layer, cluster, name, versions)
-    role = _managed_role(
-        layer,
-        "cloudwatch",
-        "CloudWatchAgentServerPolicy",
-        cluster_name=cluster.cluster_name,
-        namespace="amazon-cloudwatch",
-        service_account="cloudwatch-agent",
-    )
+    pods = ("amazon-cloudwatch", "cloudwatch-agent")
+    role = _pod_identity(layer, cluster, "cloudwatch", "CloudWatchAgentServerPolicy", pods=pods)
     insights = _add_on(
         layer,
         cluster,
         "amazon-cloudwatch-observability",
         versions,
         configuration=INSIGHTS_CONFIGURATION,
-        roles={"cloudwatch-agent": role},
+        role=role,
     )
     insights.node.add_dependency(logs)
     return layer
@@ -166,16 +155,12 @@ def _add_on(
     versions: Mapping[str, str],
     *,
     configuration: Mapping[str, Any] | None = None,
-    roles: Mapping[str, aws_iam.Role] | None = None,
+    role: eks.CfnAddon.PodIdentityAssociationProperty | None = None,
 ) -> eks.CfnAddon:
     """Add an EKS add-on as `CfnAddon`, because CDK's `Addon` does not support Pod Identity.
 
-    versions: pinned version by add-on. roles: role by service account.
+    versions: pinned version by add-on.
     """
-    associations = [
-        eks.CfnAddon.PodIdentityAssociationProperty(service_account=account, role_arn=role.role_arn)
-        for account, role in (roles or {}).items()
-    ]
     return eks.CfnAddon(
         scope,
         name,
@@ -185,16 +170,25 @@ def _add_on(
         resolve_conflicts="OVERWRITE",
         preserve_on_delete=False,
         configuration_values=json.dumps(configuration, sort_keys=True) if configuration else None,
-        pod_identity_associations=associations or None,
+        pod_identity_associations=[role] if role else None,
     )
 
 
-def _managed_role(scope: Construct, name: str, policy: str, **pod: str) -> aws_iam.Role:
-    """Return a role with one AWS managed policy.
-
-    pod: arguments of `pod_role`, which name the pods that may assume the role.
-    """
-    role = pod_role(scope, f"{name}-role", description=f"EKS add-on {name}", **pod)
+def _pod_identity(
+    scope: Construct, cluster: eks.ICluster, name: str, policy: str, *, pods: tuple[str, str]
+) -> eks.CfnAddon.PodIdentityAssociationProperty:
+    """Return a role with one AWS managed policy for `pods`: their namespace and service account."""
+    namespace, account = pods
+    role = pod_role(
+        scope,
+        f"{name}-role",
+        description=f"EKS add-on {name}",
+        cluster_name=cluster.cluster_name,
+        namespace=namespace,
+        service_account=account,
+    )
     role.add_managed_policy(aws_iam.ManagedPolicy.from_aws_managed_policy_name(policy))
     accept_managed_policies(role, policy, reason=MAINTAINED_WITH_THE_ADD_ON)
-    return role
+    return eks.CfnAddon.PodIdentityAssociationProperty(
+        service_account=account, role_arn=role.role_arn
+    )

@@ -33,18 +33,19 @@ class WorkloadRoles(Construct):
     ) -> None:
         super().__init__(scope, id_)
         self._cluster_name = cluster_name
-        self._build_stager(experiment, checkpoints)
+        self._checkpoints, self._artifacts, self._results = checkpoints, artifacts, results
+        self._build_stager(experiment)
         for variant in experiment.variants:
-            self._build_server(variant, checkpoints, artifacts, results)
-        self._build_load_generator(results, run_spec_arn)
+            self._build_server(variant)
+        self._build_load_generator(run_spec_arn)
 
-    def _build_stager(self, experiment: ResolvedNeuron, checkpoints: aws_s3.IBucket) -> None:
+    def _build_stager(self, experiment: ResolvedNeuron) -> None:
         stager = self._role(names.STAGER_SERVICE_ACCOUNT, "put checkpoints into their bucket")
         models = [_objects_of(model) for model in experiment.spec.models]
-        _let_read(stager, checkpoints, models)
+        _let_read(stager, self._checkpoints, models)
         # The stager may abort a multipart upload, but delete no object.
         staging = ["s3:AbortMultipartUpload", "s3:PutObject"]
-        objects = [checkpoints.arn_for_objects(key) for key in models]
+        objects = [self._checkpoints.arn_for_objects(key) for key in models]
         grant(stager, allow("StageCheckpoints", staging, objects))
         if secret := experiment.spec.aws.hub_token_secret:
             arn = Stack.of(stager).format_arn(
@@ -56,37 +57,32 @@ class WorkloadRoles(Construct):
             )
             grant(stager, allow("ReadHubToken", ["secretsmanager:GetSecretValue"], [arn]))
 
-    def _build_server(
-        self,
-        variant: NeuronVariant,
-        checkpoints: aws_s3.IBucket,
-        artifacts: aws_s3.IBucket,
-        results: aws_s3.IBucket,
-    ) -> None:
+    def _build_server(self, variant: NeuronVariant) -> None:
         # Variants with the same artifact key share compiled graphs, and each may upload them.
         server = self._role(
             names.service_name(variant.name), "read checkpoints, keep compiled graphs"
         )
         # Each checkpoint is mounted with its prefix, so every requested key is below the prefix.
-        _let_read(server, checkpoints, [_objects_of(m) for m in variant.checkpoints.values()])
+        models = [_objects_of(model) for model in variant.checkpoints.values()]
+        _let_read(server, self._checkpoints, models)
         # The whole bucket is mounted, so Mountpoint also requests the folder's key as an object.
         key = variant.artifact_key
-        _let_read(server, artifacts, [key, f"{key}/*"])
-        _let_upload_graphs(server, artifacts, key)
+        _let_read(server, self._artifacts, [key, f"{key}/*"])
+        _let_upload_graphs(server, self._artifacts, key)
         # Server and canary may replace their reports: a false report can only delay or end nodes.
         canary = canary_key("*", variant.name)
         reports = (*(server_state_key(names.server_name(s)) for s in variant.slots), canary)
-        objects = [results.arn_for_objects(key) for key in reports]
+        objects = [self._results.arn_for_objects(key) for key in reports]
         grant(server, allow("ReportServerState", ["s3:PutObject"], objects))
-        accept_folders(server, results, canary)
+        accept_folders(server, self._results, canary)
 
-    def _build_load_generator(self, results: aws_s3.IBucket, run_spec_arn: str) -> None:
+    def _build_load_generator(self, run_spec_arn: str) -> None:
         # The Job may read results, because a new pod continues the run of the pod before, and
         # because after a put without an answer the writer checks whether the object is its own.
         measuring_job = self._role(
             names.MEASURING_JOB_SERVICE_ACCOUNT, "read prompts, write results"
         )
-        runs, servers = f"{RUNS_PREFIX}*", f"{SERVERS_FOLDER}*"
+        results, runs, servers = self._results, f"{RUNS_PREFIX}*", f"{SERVERS_FOLDER}*"
         objects = [results.arn_for_objects(runs)]
         grant(
             measuring_job,
