@@ -24,7 +24,7 @@ QUESTIONS = (
     ("--prompts", "workload", "./prompts", "folder with a folder for each prompt class"),
     ("--region", "aws.region", "us-east-2", "AWS region that has your quota"),
     ("--zone", "aws.availability_zone", "us-east-2c", "zone that offers the nodes"),
-    ("--capacity", "aws.capacity", "spot", "EC2 may end spot nodes; on_demand costs more"),
+    ("--capacity", "aws.capacity", "spot", "EC2 may end spot nodes; on_demand nodes cost more"),
     (
         "--access-cidr",
         "aws.public_access_cidrs",
@@ -38,7 +38,7 @@ QUESTIONS = (
         "ARN of your IAM role or user, to administer the cluster; without it kubectl is refused",
     ),
     ("--email", "aws.notify_email", "", "address that is told each decision about nodes"),
-    ("--budget-usd", "aws.budget_usd", "80", "the nodes are ended when they have cost it"),
+    ("--budget-usd", "aws.budget_usd", "80", "US dollars that end the nodes"),
 )
 _OTHER_FLAGS = {"serving": "--prompts", "aws.price": "--usd-per-hour"}
 
@@ -49,7 +49,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--yes", action="store_true", help="take the defaults and ask nothing")
     for flag, _, default, why in QUESTIONS:
         shown = f" (default: {default})" if default else ""
-        parser.add_argument(flag, dest=flag, metavar="X", help=f"{why}{shown}")
+        unit = flag.split("-")[-1].upper()
+        parser.add_argument(flag, dest=flag, metavar=unit, help=f"{why}{shown}")
     parser.add_argument("--usd-per-hour", type=positive_number, help="price of a node, if known")
 
 
@@ -65,10 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def write_experiment(arguments: argparse.Namespace, ask: Ask | None) -> Path:
-    """Write the file; raise UserInputError, and write nothing, if an answer is wrong.
-
-    ask: None: there is nobody to answer.
-    """
+    """Write the file; raise UserInputError, and write nothing, if an answer is wrong."""
     path: Path = arguments.experiment
     if path.suffix not in (".yaml", ".yml") or os.path.lexists(path) or not path.parent.is_dir():
         raise UserInputError(
@@ -96,7 +94,7 @@ def write_experiment(arguments: argparse.Namespace, ask: Ask | None) -> Path:
 
 
 def _answers(given: argparse.Namespace, ask: Ask | None) -> Mapping[str, str]:
-    """Return the answers by flag."""
+    """Return the answers by flag; where `ask` is None, a flag or `--yes` must answer."""
     answers: dict[str, str] = {}
     missing = []
     for flag, _, usual, why in QUESTIONS:
@@ -120,10 +118,10 @@ def _answers(given: argparse.Namespace, ask: Ask | None) -> Mapping[str, str]:
 
 
 def _text(answers: Mapping[str, str], path: Path, usd_per_hour: float | None) -> str:
-    cases = find_cases(Path(answers["--prompts"]))
+    folder, budget = Path(answers["--prompts"]), answers["--budget-usd"]
+    cases = find_cases(folder)
     prompts = [prompt for case in cases for prompt in case.prompts]
     sent = ((p.messages or p.text_to_continue, p.tools) for p in prompts)
-    budget = answers["--budget-usd"]
     environment = Environment(
         loader=PackageLoader("draftworth.cli", "."),
         autoescape=select_autoescape(),
@@ -133,7 +131,7 @@ def _text(answers: Mapping[str, str], path: Path, usd_per_hour: float | None) ->
     )
     return environment.get_template("experiment.yaml.jinja").render(
         {flag.strip("-").replace("-", "_"): answer for flag, answer in answers.items()},
-        prompts_dir=os.path.relpath(answers["--prompts"], path.parent),
+        prompts_dir=os.path.relpath(folder.resolve(), path.parent.resolve()),
         classes=sorted({case.prompt_class for case in cases}),
         tools=any(prompt.tools for prompt in prompts),
         longest=max(len(json.dumps(s, ensure_ascii=False, default=dict).encode()) for s in sent),
