@@ -1,7 +1,6 @@
 """The package that `pip install .` makes: what is in it, what it needs, and that it works alone."""
 
 import json
-import shutil
 import subprocess
 import sys
 import tomllib
@@ -144,12 +143,10 @@ def test_an_estimate_takes_an_engine_that_is_there(installed: Path, tmp_path: Pa
 
 
 def test_it_is_called_by_its_name_and_plans_an_experiment(installed: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "experiments"
-    folder.mkdir()
-    shutil.copy(ROOT / "experiments/qwen3-32b.yaml", folder)
-    shutil.copytree(ROOT / "prompts", tmp_path / "prompts")
-    assert "fused_draft" in run(installed, "draftworth", "plan", "qwen3-32b.yaml", cwd=folder)
-    assert "usage: draftworth plan " in run(installed, "draftworth", "plan", "-h", cwd=folder)
+    words = ("init", "mine.yaml", "--yes", "--prompts", ROOT / "prompts")
+    run(installed, "draftworth", *words, cwd=tmp_path)
+    assert "fused_draft" in run(installed, "draftworth", "plan", "mine.yaml", cwd=tmp_path)
+    assert "usage: draftworth plan " in run(installed, "draftworth", "plan", "-h", cwd=tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ EXIT_DONE, EXIT_FAILED, EXIT_MISUSE = 0, 1, 2
 
 # Each command and its description.
 COMMANDS: Mapping[str, str] = {
+    "init": "write an experiment for AWS, from a few answers or flags",
     "plan": "variants, placement, artifact keys, flags, time line and cost; no AWS call",
     "preflight": "check the account before a deploy: region, quota, reservation, bootstrap, secret",
     "price": "what a node costs, asked of AWS once where the experiment leaves it out",

@@ -46,7 +46,7 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str], ran: Ran) 
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        (["reprot"], "COMMAND: given 'reprot', allowed: plan, preflight, "),
+        (["reprot"], "COMMAND: given 'reprot', allowed: init, plan, "),
         (["reprot"], "schema; did you mean 'report'?"),
         (["plan"], "the following arguments are required: experiment"),
         (["measure", "--base-url", "x"], "required: --model, --prompts, --out"),

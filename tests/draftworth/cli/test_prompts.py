@@ -8,7 +8,6 @@ import pytest
 from draftworth.cli.measure import find_cases
 from draftworth.experiment.loading import load_experiment
 from tests.draftworth.conftest import Ran
-from tests.support.experiments import both, put, write_experiment
 
 SECRET = "my number is 555-0199"
 
@@ -68,13 +67,8 @@ def test_what_was_imported_is_a_class_of_an_experiment_and_of_measure_without_it
 ) -> None:
     ran(*command(write_log(tmp_path)))
     assert (tmp_path / "out" / "mine" / "answers" / "log.jsonl").exists()
-    edit = both(
-        put("workload", "prompts_dir", value="out"),
-        put("workload", "classes", value=[{"name": "mine"}]),
-        put("workload", "output_tokens", value=900),
-        put("serving", "max_model_len", value=1024),
-    )
-    experiment = load_experiment(write_experiment(tmp_path, edit))
+    ran("init", tmp_path / "mine.yaml", "--yes", "--prompts", tmp_path / "out")
+    experiment = load_experiment(tmp_path / "mine.yaml")
     found = [experiment.cases, find_cases(tmp_path / "out"), find_cases(tmp_path / "out" / "mine")]
     for cases in found:
         assert [(case.prompt_class, case.name) for case in cases] == [("mine", "log")]

@@ -1,0 +1,148 @@
+"""`draftworth init` writes an experiment for AWS, with comments, from a few answers."""
+
+import argparse
+import json
+import os
+import shlex
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+
+from draftworth.cli.arguments import positive_number
+from draftworth.cli.measure import find_cases
+from draftworth.errors import ExperimentError, Problem, UserInputError
+from draftworth.experiment.loading import load_experiment
+
+Ask = Callable[[str], str]  # asks a question and returns the answer
+# Flag, key that it fills, default (empty: optional; the name's is the file's), why it is asked.
+QUESTIONS = (
+    ("--name", "name", "", "name of the stack, the metrics and the results"),
+    ("--prompts", "workload", "./prompts", "folder with a folder for each prompt class"),
+    ("--region", "aws.region", "us-east-2", "AWS region that has your quota"),
+    ("--zone", "aws.availability_zone", "us-east-2c", "zone that offers the nodes"),
+    ("--capacity", "aws.capacity", "spot", "EC2 may end spot nodes; on_demand nodes cost more"),
+    (
+        "--access-cidr",
+        "aws.public_access_cidrs",
+        "",
+        "your public address, ADDRESS/32; without it the Kubernetes API is private: no kubectl",
+    ),
+    (
+        "--admin-arn",
+        "aws.admin_principal_arns",
+        "",
+        "ARN of your IAM role or user, to administer the cluster; without it kubectl is refused",
+    ),
+    ("--email", "aws.notify_email", "", "address that is told each decision about nodes"),
+    ("--budget-usd", "aws.budget_usd", "80", "US dollars that end the nodes"),
+)
+_OTHER_FLAGS = {"serving": "--prompts", "aws.price": "--usd-per-hour"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the file, a flag for each question, and the price."""
+    parser.add_argument("experiment", metavar="FILE.yaml", type=Path, help="the file to write")
+    parser.add_argument("--yes", action="store_true", help="take the defaults and ask nothing")
+    for flag, _, default, why in QUESTIONS:
+        shown = f" (default: {default})" if default else ""
+        unit = flag.split("-")[-1].upper()
+        parser.add_argument(flag, dest=flag, metavar=unit, help=f"{why}{shown}")
+    parser.add_argument("--usd-per-hour", type=positive_number, help="price of a node, if known")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Ask where standard input is a terminal, write the file, and print what comes next."""
+    path = write_experiment(arguments, input if sys.stdin and sys.stdin.isatty() else None)
+    shown = shlex.quote(str(path))
+    print(f"{path}: written; each line that you may change has a comment. Next:")
+    print(f"  python -m draftworth plan {shown}       # what it runs and costs; no AWS call")
+    print(f"  python -m draftworth preflight {shown}  # can your account run it? It only looks")
+    print(f"  make deploy EXPERIMENT={shown}          # in a checkout: builds and runs it")
+    return 0
+
+
+def write_experiment(arguments: argparse.Namespace, ask: Ask | None) -> Path:
+    """Write the file; raise UserInputError, and write nothing, if an answer is wrong."""
+    path: Path = arguments.experiment
+    if path.suffix not in (".yaml", ".yml") or os.path.lexists(path) or not path.parent.is_dir():
+        raise UserInputError(
+            f"{path}: allowed: a file that ends with .yaml and does not exist yet, in a folder "
+            "that exists; next: give another name"
+        )
+    try:
+        text = _text(_answers(arguments, ask), path, arguments.usd_per_hour)
+        with tempfile.NamedTemporaryFile(dir=path.parent, suffix=path.suffix) as draft:
+            draft.write(text.encode())
+            draft.flush()
+            load_experiment(Path(draft.name))
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except ExperimentError as error:
+        told = (*map(_told, error.problems), f"next: answer that anew; {path} was not written")
+        raise UserInputError("\n".join(told)) from error
+    except OSError as error:
+        raise UserInputError(f"{path}: cannot be written: {error.strerror}") from error
+    except EOFError as error:
+        raise UserInputError(
+            "the input ended before the last answer; nothing is written"
+        ) from error
+    return path
+
+
+def _answers(given: argparse.Namespace, ask: Ask | None) -> Mapping[str, str]:
+    """Return the answers by flag; where `ask` is None, a flag or `--yes` must answer."""
+    answers: dict[str, str] = {}
+    missing = []
+    for flag, _, usual, why in QUESTIONS:
+        default = given.experiment.stem if flag == "--name" else usual
+        if flag == "--zone" and not default.startswith(answers["--region"]):
+            default = ""  # a zone of another region cannot be worked out
+        answer = getattr(given, flag)
+        if answer is None and ask and not given.yes:
+            answer = ask(f"{why}\n{flag} [{default}]: ").strip()
+        elif answer is None and usual and not given.yes:
+            missing.append(flag)
+        answers[flag] = answer or default
+        if not answers[flag].isprintable():
+            raise UserInputError(f"{flag}: given {answers[flag]!r}, allowed: printable text")
+    if missing:
+        raise UserInputError(
+            f"{', '.join(missing)}: given nothing, and standard input is no terminal; next: give "
+            "these flags, or --yes for the defaults"
+        )
+    return answers
+
+
+def _text(answers: Mapping[str, str], path: Path, usd_per_hour: float | None) -> str:
+    folder, budget = Path(answers["--prompts"]), answers["--budget-usd"]
+    cases = find_cases(folder)
+    prompts = [prompt for case in cases for prompt in case.prompts]
+    sent = ((p.messages or p.text_to_continue, p.tools) for p in prompts)
+    environment = Environment(
+        loader=PackageLoader("draftworth.cli", "."),
+        autoescape=select_autoescape(),
+        undefined=StrictUndefined,
+        finalize=lambda value: json.dumps(value, ensure_ascii=False),  # JSON is YAML
+        trim_blocks=True,
+    )
+    return environment.get_template("experiment.yaml.jinja").render(
+        {flag.strip("-").replace("-", "_"): answer for flag, answer in answers.items()},
+        prompts_dir=os.path.relpath(folder.resolve(), path.parent.resolve()),
+        classes=sorted({case.prompt_class for case in cases}),
+        tools=any(prompt.tools for prompt in prompts),
+        longest=max(len(json.dumps(s, ensure_ascii=False, default=dict).encode()) for s in sent),
+        most_tokens=max(prompt.max_tokens or 0 for prompt in prompts),
+        budget=float(budget) if budget.replace(".", "", 1).isdecimal() else budget,
+        usd_per_hour=usd_per_hour,
+        today=datetime.now(UTC).date().isoformat(),
+    )
+
+
+def _told(problem: Problem) -> str:
+    flags = {key: flag for flag, key, *_ in QUESTIONS} | _OTHER_FLAGS
+    where = next((f for k, f in flags.items() if problem.dotted_key.startswith(k)), "the file")
+    return f"{where}: given {problem.given}, allowed: {problem.allowed}; {problem.reason}"

@@ -1,0 +1,120 @@
+"""`init`: what it writes is valid; a wrong or missing answer names its flag and leaves no file."""
+
+import argparse
+import json
+from pathlib import Path
+
+import pytest
+
+from draftworth.cli import init
+from draftworth.errors import UserInputError
+from draftworth.experiment.loading import load_experiment
+from draftworth.experiment.model import NeuronExperiment
+from tests.conftest import ROOT
+from tests.draftworth.conftest import Ran
+
+PROMPTS = ("--prompts", ROOT / "prompts")
+ADMIN = "arn:aws:iam::111122223333:role/Admin"
+
+
+def loaded(path: Path) -> NeuronExperiment:
+    spec = load_experiment(path).spec
+    assert isinstance(spec, NeuronExperiment)
+    return spec
+
+
+def test_the_defaults_make_an_experiment_that_plans(tmp_path: Path, ran: Ran) -> None:
+    told = ran("init", path := tmp_path / "mine.yaml", "--yes", *PROMPTS)
+    for command in ("draftworth plan ", "draftworth preflight ", "make deploy EXPERIMENT="):
+        assert f"{command}{path}" in told
+    spec, text = loaded(path), path.read_text()
+    assert spec.name == "mine"
+    assert [c.name for c in spec.workload.classes] == sorted(p.name for p in PROMPTS[1].iterdir())
+    assert "  # Empty: the API refuses everybody, you too. " in text
+    assert (*spec.aws.public_access_cidrs, *spec.aws.admin_principal_arns) == ()
+    assert (spec.aws.notify_email, spec.unpinned_models) == (None, ())
+    assert "aws.price is left out" in ran("plan", path)
+
+
+def test_every_flag_is_in_the_file(tmp_path: Path, ran: Ran) -> None:
+    path = tmp_path / "x.yaml"
+    given = ("--name", "other", "--region", "eu-north-1", "--zone", "eu-north-1a")
+    limits = ("--capacity", "on_demand", "--budget-usd", 12.5, "--usd-per-hour", 20)
+    access = ("--access-cidr", "8.8.8.8/32", "--admin-arn", ADMIN, "--email", "me@example.com")
+    ran("init", path, *PROMPTS, *given, *limits, *access)
+    spec, aws = loaded(path), loaded(path).aws
+    assert (spec.name, aws.region, aws.availability_zone) == (*given[1::2],)
+    assert (aws.capacity.kind, aws.budget_usd) == ("on_demand", 12.5)
+    assert getattr(aws.price, "usd_per_hour", None) == 20
+    assert (*aws.public_access_cidrs, *aws.admin_principal_arns, aws.notify_email) == access[1::2]
+
+
+def write(folder: Path, *words: object, ask: init.Ask) -> NeuronExperiment:
+    parser = argparse.ArgumentParser()
+    init.add_arguments(parser)
+    given = parser.parse_args([str(word) for word in (folder / "typed.yaml", *words)])
+    return loaded(init.write_experiment(given, ask))
+
+
+def test_what_is_typed_is_taken_and_what_a_flag_says_is_not_asked(tmp_path: Path) -> None:
+    asked: list[str] = []
+    typed = {"--budget-usd [80]: ": " 30 ", "--admin-arn []: ": ADMIN}
+
+    def ask(question: str) -> str:
+        asked.append(question.splitlines()[-1])
+        return typed.get(asked[-1], "")
+
+    spec = write(tmp_path, *PROMPTS, ask=ask)
+    assert (spec.name, spec.aws.budget_usd) == ("typed", 30)
+    assert spec.aws.admin_principal_arns == (ADMIN,)
+    unsaid = [flag for flag, *_ in init.QUESTIONS if flag != "--prompts"]
+    assert [question.split()[0] for question in asked] == unsaid
+
+
+def test_an_input_that_ends_leaves_nothing(tmp_path: Path) -> None:
+    def ask(question: str) -> str:
+        raise EOFError
+
+    with pytest.raises(UserInputError, match="the input ended before the last answer"):
+        write(tmp_path, *PROMPTS, ask=ask)
+    assert [*tmp_path.iterdir()] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--yes", "--admin-arn", "me"], '--admin-arn: given "me", allowed: an IAM role or user'),
+        (["--yes", "--access-cidr", "10.0.0.0/8"], '--access-cidr: given "10.0.0.0/8", allowed:'),
+        (["--yes", "--region", "eu-north-1"], '--zone: given "", allowed: a zone of eu-north-1'),
+        (["--yes", "--budget-usd", "much"], '--budget-usd: given "much", allowed: a number'),
+        (["--yes", "--email", "a\nb"], "--email: given 'a\\nb', allowed: printable"),
+        (["--yes", "--prompts", ROOT / "docs"], f"--prompts: {ROOT}/docs: no .jsonl file there"),
+        (["--yes", "--prompts", ROOT / "prompts/structured"], '--prompts: given "structured", all'),
+        (["--region", "us-east-2"], "--zone, --capacity, --budget-usd: given nothing, and standa"),
+    ],
+)
+def test_a_wrong_answer_names_its_flag(
+    tmp_path: Path, ran: Ran, words: list[object], told: str
+) -> None:
+    assert f"draftworth: {told}" in ran("init", tmp_path / "x.yaml", *PROMPTS, *words, code=2)
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_a_file_that_exists_is_kept(tmp_path: Path, ran: Ran) -> None:
+    (path := tmp_path / "x.yaml").write_text("mine")
+    told = "allowed: a file that ends with .yaml and does not exist yet"
+    assert told in ran("init", path, "--yes", *PROMPTS, code=2)
+    assert path.read_text() == "mine"
+
+
+def test_long_prompts_with_tools_get_room_and_a_parser(tmp_path: Path, ran: Ran) -> None:
+    tool = {"type": "function", "function": {"name": "f", "parameters": {}}}
+    prompt = {"id": "1", "prompt": "é" * 2000, "max_tokens": 900, "tools": [tool]}
+    (folder := tmp_path / "prompts" / "mine").mkdir(parents=True)
+    (folder / "a.jsonl").write_text(json.dumps(prompt))
+    (tmp_path / "link").symlink_to(folder)
+    ran("init", path := tmp_path / "link" / "x.yaml", "--yes", "--prompts", tmp_path / "prompts")
+    spec = loaded(path)
+    assert 2000 < spec.workload.most_input_tokens < 2200
+    assert (spec.workload.output_tokens, spec.serving.max_model_len) == (900, 3072)
+    assert (spec.workload.prompts_dir, spec.serving.tool_call_parser) == ("..", "hermes")
