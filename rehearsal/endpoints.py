@@ -1,8 +1,7 @@
 """The servers of a rehearsal: a local engine for each variant and slot."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from draftworth.experiment.model import beside
@@ -24,58 +23,37 @@ def local_engines(
 ) -> Iterator[tuple[RunSpec, Servers]]:
     """Install the engine if needed; run the variants' servers. Raises DraftworthError."""
     python = install_engine(engine_dir, progress=progress)
-    places = list(_places(experiment))
-    servers = {
-        place.name: _server(experiment, place, python, engine_dir, progress) for place in places
-    }
-    first = {p.name for p in places if p.is_home and experiment.starts_up(p.variant)}
-    with process_servers(servers, first) as manager:
-        spec = run_spec(
-            experiment,
-            servers=_by_variant(places, servers),
-            ready_deadline_seconds=READY_DEADLINE_SECONDS,
+    engines: dict[str, EngineServer] = {}
+    servers: dict[str, list[Server]] = {}
+    for variant, slot, name in _places(experiment):
+        engines[name] = _engine(experiment, variant, name, python, engine_dir, progress)
+        server = Server(base_url=engines[name].base_url, slot=slot, name=name)
+        servers.setdefault(variant.name, []).append(server)
+    first = {variant.name for variant in experiment.variants if experiment.starts_up(variant)}
+    with process_servers(engines, first) as manager:
+        yield (
+            run_spec(experiment, servers=servers, ready_deadline_seconds=READY_DEADLINE_SECONDS),
+            manager,
         )
-        yield spec, manager
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Place:
-    """A variant's server in a slot; `is_home`: it is the variant's first server."""
-
-    variant: ResolvedVariant
-    slot: int
-    is_home: bool
-
-    @property
-    def name(self) -> str:
-        return self.variant.name if self.is_home else f"{self.variant.name}-slot{self.slot}"
-
-
-def _places(experiment: ResolvedLocal) -> Iterator[_Place]:
-    """Yield the first server of each variant, then the second servers that repetitions or a
-    control need, each in the next slot. All candidates of a search have slot 1."""
+def _places(experiment: ResolvedLocal) -> Iterator[tuple[ResolvedVariant, int, str]]:
+    """Yield variant, slot and name of each variant's first server, then of the second servers that
+    repetitions or a control need, each in the next slot. All candidates of a search have slot 1."""
     spec, variants = experiment.spec, experiment.variants
     for number, variant in enumerate(variants):
         slot = number if spec.search is None else int(not variant.is_baseline)
-        yield _Place(variant=variant, slot=slot, is_home=True)
-    for slot, variant in enumerate(variants):
+        yield variant, slot, variant.name
+    for number, variant in enumerate(variants, start=1):
         if spec.repetitions > 1 or (spec.control and variant.is_baseline):
-            yield _Place(variant=variant, slot=(slot + 1) % len(variants), is_home=False)
+            slot = number % len(variants)
+            yield variant, slot, f"{variant.name}-slot{slot}"
 
 
-def _by_variant(
-    places: Sequence[_Place], servers: Mapping[str, EngineServer]
-) -> dict[str, list[Server]]:
-    found: dict[str, list[Server]] = {}
-    for place in places:
-        server = Server(base_url=servers[place.name].base_url, slot=place.slot, name=place.name)
-        found.setdefault(place.variant.name, []).append(server)
-    return found
-
-
-def _server(
+def _engine(
     experiment: ResolvedLocal,
-    place: _Place,
+    variant: ResolvedVariant,
+    name: str,
     python: Path,
     engine_dir: Path,
     progress: Progress,
@@ -83,14 +61,14 @@ def _server(
     target = experiment.spec.target.path
     paths = ModelPaths(
         target=str(beside(experiment.path, target)),
-        draft=str(beside(experiment.path, place.variant.draft or target)),
+        draft=str(beside(experiment.path, variant.draft or target)),
     )
-    command = serving_command(experiment.spec, place.variant.spec, paths)
+    command = serving_command(experiment.spec, variant.spec, paths)
     return EngineServer(
         python=python,
-        name=place.name,
+        name=name,
         arguments=command.arguments,
         environment=command.environment,
-        log_path=engine_dir / f"{place.name}.log",
+        log_path=engine_dir / f"{name}.log",
         progress=progress,
     )
