@@ -310,13 +310,13 @@ def _together(cell: Cell, sent: Iterator[RequestRecord]) -> Iterator[RequestReco
 
     measured = cell.sampling.requests_per_round
     found = served(decoding_s(), prefill_s=_PREFILL_S, in_flight=cell.in_flight, measured=measured)
-    for record, times in zip(known[cell.in_flight :], found, strict=False):
+    for record, (ttft_s, e2e_s) in zip(known[cell.in_flight :], found, strict=False):
         tokens = record.number_output_tokens or 0
         yield replace(
             record,
-            ttft_s=times.ttft_s,
-            end_to_end_latency_s=times.e2e_s,
-            inter_token_latency_s=(times.e2e_s - times.ttft_s) / (tokens - 1),
+            ttft_s=ttft_s,
+            end_to_end_latency_s=e2e_s,
+            inter_token_latency_s=(e2e_s - ttft_s) / (tokens - 1),
         )
 
 
