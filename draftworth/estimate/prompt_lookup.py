@@ -24,13 +24,6 @@ class LookupLengths:
     shortest: int
     longest: int
 
-    def __post_init__(self) -> None:
-        if not 1 <= self.shortest <= self.longest:
-            raise ValueError(
-                f"lookup lengths: given {self.shortest} to {self.longest}, allowed: 1 or more, the "
-                "shorter first"
-            )
-
     def __str__(self) -> str:
         same = self.shortest == self.longest
         return f"{self.shortest}" if same else f"{self.shortest} to {self.longest}"

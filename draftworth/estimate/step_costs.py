@@ -19,10 +19,6 @@ class CostRange:
     low: float
     high: float
 
-    def __post_init__(self) -> None:
-        if not 0 < self.low <= self.high:
-            raise ValueError(f"given {self.low:g} to {self.high:g}, allowed: above 0, low first")
-
 
 @dataclass(frozen=True, kw_only=True)
 class StepCosts:

@@ -97,9 +97,3 @@ def test_between_two_windows_lies_a_line_and_beyond_them_it_goes_on() -> None:
 def test_a_card_that_cannot_say_it_is_refused(given: StepCostCard, method: str, said: str) -> None:
     with pytest.raises(UserInputError, match=said):
         costs_by_load(given, method)
-
-
-@pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (2.0, 1.0), (-1.0, 1.0)])
-def test_a_range_goes_up_from_above_0(low: float, high: float) -> None:
-    with pytest.raises(ValueError, match="allowed: above 0, low first"):
-        CostRange(low=low, high=high)
