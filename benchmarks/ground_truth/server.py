@@ -2,7 +2,7 @@
 
     python -m benchmarks.ground_truth.server --port 8000 --timeline '{"chunk_tokens": [1, 8]}'
 
-It serves chat and plain completions, `/v1/models`, `/health` and an empty `/metrics`; `GET /truth`
+It serves chat completions, `/v1/models`, `/health` and an empty `/metrics`; `GET /truth`
 returns each `RequestTruth` as JSON. It uses sockets, not asyncio transports: a chunk is one `send`,
 and the time is taken right after it (docs/fidelity.md). Times are nanoseconds of CLOCK_MONOTONIC,
 which is the same in all processes of a Linux machine, and which `time.perf_counter_ns` reads too.
@@ -24,7 +24,6 @@ from typing import Any
 
 from benchmarks.ground_truth import timeline
 
-_APIS: dict[str, timeline.Api] = {"/v1/chat/completions": "chat", "/v1/completions": "completion"}
 _STREAM_HEAD = (
     b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\n"
     b"Transfer-Encoding: chunked\r\n\r\n"
@@ -42,7 +41,7 @@ class RequestTruth:
     handled_ns: when the server had read the request; the timeline starts then.
     due_ns, written_ns: for each chunk with tokens, when it should have been written, and the time
         right after the system call that wrote it.
-    prompt: the first characters of the last message or the prompt, to identify the request.
+    prompt: the first characters of the last message, to identify the request.
     complete: the whole stream was written while the client was still connected.
     """
 
@@ -89,14 +88,11 @@ class Server:
         self.spec = spec
         self.requests: list[RequestTruth] = []
         self.events = cache(self._events)
-        for api in _APIS.values():
-            for index in range(timeline.POOL):
-                self.events(api, spec.usage, index)
+        for index in range(timeline.POOL):
+            self.events(spec.usage, index)
 
-    def _events(
-        self, api: timeline.Api, usage: timeline.Usage, index: int
-    ) -> tuple[timeline.Event, ...]:
-        events = timeline.events_of(timeline.plan_of(self.spec, index), api=api, usage=usage)
+    def _events(self, usage: timeline.Usage, index: int) -> tuple[timeline.Event, ...]:
+        events = timeline.events_of(timeline.plan_of(self.spec, index), usage=usage)
         return tuple(replace(event, data=_framed(event.data)) for event in events)
 
     def usage_for(self, options: dict[str, Any]) -> timeline.Usage:
@@ -151,8 +147,8 @@ class _Connection:
             self._answer(method, path, rest[:length])
 
     def _answer(self, method: str, path: str, body: bytes) -> None:
-        if method == "POST" and path in _APIS:
-            self._stream(_APIS[path], body)
+        if method == "POST" and path == "/v1/chat/completions":
+            self._stream(body)
         elif path == "/truth":
             self._plain(json.dumps([asdict(truth) for truth in self._server.requests]).encode())
         elif path == "/v1/models":
@@ -172,12 +168,13 @@ class _Connection:
         head = f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n"
         self._send(head.encode() + body)
 
-    def _stream(self, api: timeline.Api, body: bytes) -> None:
+    def _stream(self, body: bytes) -> None:
         server = self._server
         request = json.loads(body)
         usage = server.usage_for(request.get("stream_options") or {})
-        events = server.events(api, usage, len(server.requests) % timeline.POOL)
-        prompt = _prompt(request)
+        events = server.events(usage, len(server.requests) % timeline.POOL)
+        prompt = request["messages"][-1]["content"]
+        prompt = (prompt if isinstance(prompt, str) else json.dumps(prompt))[:64]
         handled_ns = time.monotonic_ns()
         arrived_ns = self._arrived_ns or handled_ns
         truth = RequestTruth(prompt=prompt, arrived_ns=arrived_ns, handled_ns=handled_ns)
@@ -242,11 +239,6 @@ def _kernel_time_ns(ancillary: list[tuple[int, int, bytes]]) -> int:
             age_ns = time.time_ns() - (int(seconds) * 1_000_000_000 + int(nanoseconds))
             return time.monotonic_ns() - max(age_ns, 0)
     return 0
-
-
-def _prompt(value: dict[str, Any]) -> str:
-    text = value["messages"][-1]["content"] if "messages" in value else value.get("prompt", "")
-    return (text if isinstance(text, str) else json.dumps(text))[:64]
 
 
 async def serve(spec: timeline.TimelineSpec, port: int) -> None:

@@ -18,7 +18,6 @@ PROMPT_TOKENS = 16
 DONE = b"data: [DONE]\n\n"
 
 Usage = Literal["every_chunk", "last_chunk", "off"]
-Api = Literal["chat", "completion"]
 
 # Each ASCII letter is a token of the tokenizer in `tokenizer/`, so peers that count tokens with it
 # get the right number.
@@ -36,7 +35,7 @@ class Chunk:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """The timeline of a request. With `role_chunk`, a chat begins at once with an empty chunk."""
+    """The timeline of a request. With `role_chunk`, it begins at once with an empty chunk."""
 
     chunks: tuple[Chunk, ...]
     role_chunk: bool = False
@@ -50,7 +49,7 @@ class TimelineSpec:
     first_chunk_tokens: tokens of the first chunk; None: drawn as for the other chunks.
     jitter: each wait, including that for the first token, is multiplied by 1 +- jitter, uniform.
     usage: the chunks that report token counts; fewer chunks do if the request asks for fewer.
-    reasoning_tokens: how many of the first tokens are sent as reasoning deltas (chat only).
+    reasoning_tokens: how many of the first tokens are sent as reasoning deltas.
     """
 
     output_tokens: int = 121
@@ -116,37 +115,31 @@ class Event:
     data: bytes
 
 
-def events_of(plan: Plan, *, api: Api, usage: Usage) -> Iterator[Event]:
+def events_of(plan: Plan, *, usage: Usage) -> Iterator[Event]:
     """Yield a plan's server-sent events in the form in which vLLM writes them."""
     every = usage == "every_chunk"
-    if plan.role_chunk and api == "chat":
+    if plan.role_chunk:
         choice: dict[str, Any] = {"delta": {"role": "assistant", "content": ""}}
-        yield Event(0, 0, _encode(api, choice, 0 if every else None))
+        yield Event(0, 0, _encode(choice, 0 if every else None))
     sent = 0
     for chunk in plan.chunks:
-        choice = _choice(api, chunk, sent)
+        text = "".join(_LETTERS[i % len(_LETTERS)] for i in range(sent, sent + chunk.tokens))
+        choice = {"delta": {"reasoning_content" if chunk.reasoning else "content": text}}
         sent += chunk.tokens
         if chunk is plan.chunks[-1]:
             choice["finish_reason"] = "length"
-        data = _encode(api, choice, sent if every else None)
+        data = _encode(choice, sent if every else None)
         yield Event(chunk.offset_ns, chunk.tokens, data)
     end_ns = plan.chunks[-1].offset_ns
     if usage != "off":
-        yield Event(end_ns, 0, _encode(api, None, sent))
+        yield Event(end_ns, 0, _encode(None, sent))
     yield Event(end_ns, 0, DONE)
 
 
-def _choice(api: Api, chunk: Chunk, sent: int) -> dict[str, Any]:
-    text = "".join(_LETTERS[i % len(_LETTERS)] for i in range(sent, sent + chunk.tokens))
-    if api == "completion":
-        return {"text": text}
-    return {"delta": {"reasoning_content" if chunk.reasoning else "content": text}}
-
-
-def _encode(api: Api, choice: dict[str, Any] | None, tokens: int | None) -> bytes:
+def _encode(choice: dict[str, Any] | None, tokens: int | None) -> bytes:
     value: dict[str, Any] = {
         "id": "chatcmpl-ground-truth",
-        "object": "chat.completion.chunk" if api == "chat" else "text_completion",
+        "object": "chat.completion.chunk",
         "created": 1_795_168_800,
         "model": MODEL,
         "choices": [],

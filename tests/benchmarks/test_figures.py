@@ -54,7 +54,7 @@ def plans(draw: st.DrawFn) -> Plan:
 def measured(plan: Plan, usage: Usage) -> tuple[Timeline, dict[str, Any]]:
     """What the client makes of the plan when every event arrives at the moment it is due."""
     reader = ChunkReader(1_000)
-    for event in events_of(plan, api="chat", usage=usage):
+    for event in events_of(plan, usage=usage):
         reader.feed(event.data, SENT_NS + event.offset_ns)
     timeline = reader.timeline()
     return timeline, figures_of(timeline, SENT_NS)
@@ -115,7 +115,7 @@ def transmissions(draw: st.DrawFn) -> tuple[bytes, list[bytes], bytes]:
     plan = draw(plans())
     end = draw(st.sampled_from(LINE_ENDS))
     body = b""
-    for event in events_of(plan, api="chat", usage=draw(st.sampled_from(MODES))):
+    for event in events_of(plan, usage=draw(st.sampled_from(MODES))):
         data = event.data.strip().removeprefix(b"data: ")
         match draw(st.integers(0, 4)):
             case 0:

@@ -27,6 +27,7 @@ TOLERANCE_S = 0.005
 TRIES = 6
 
 SHAPE = shape(output_tokens=24, timeout_seconds=10.0)
+MESSAGES = [{"role": "user", "content": "x"}]
 SHORT = TimelineSpec(output_tokens=24, ttft_seconds=0.05, gap_seconds=0.008)
 SPECS = [
     pytest.param(SHORT, id="a token a chunk"),
@@ -100,7 +101,7 @@ def quick_url() -> Iterator[str]:
 
 
 def post(url: str, **body: Any) -> list[dict[str, Any]]:
-    request = urllib.request.Request(url, json.dumps(body).encode())
+    request = urllib.request.Request(f"{url}/v1/chat/completions", json.dumps(body).encode())
     with urllib.request.urlopen(request, timeout=HANGS_AFTER_SECONDS) as answer:
         lines = answer.read().decode().split("\n\n")
     assert lines[-2:] == ["data: [DONE]", ""]
@@ -118,10 +119,10 @@ def post(url: str, **body: Any) -> list[dict[str, Any]]:
 def test_usage_comes_as_it_is_asked_for(
     quick_url: str, options: dict[str, bool], totals: list[int | None]
 ) -> None:
-    events = post(f"{quick_url}/v1/completions", prompt="x", stream=True, stream_options=options)
+    events = post(quick_url, messages=MESSAGES, stream=True, stream_options=options)
 
     assert [e["usage"]["completion_tokens"] if "usage" in e else None for e in events] == totals
-    assert "".join(e["choices"][0]["text"] for e in events if e["choices"]) == "spe"
+    assert "".join(e["choices"][0]["delta"]["content"] for e in events if e["choices"]) == "spe"
 
 
 def test_what_peers_probe_is_there(quick_url: str) -> None:
@@ -136,7 +137,8 @@ def test_a_client_that_leaves_is_not_a_complete_request() -> None:
     spec = TimelineSpec(output_tokens=50, ttft_seconds=0.0, gap_seconds=0.05)
     with ground_truth_server(spec) as url:
         request = urllib.request.Request(
-            f"{url}/v1/completions", json.dumps({"prompt": "x", "stream": True}).encode()
+            f"{url}/v1/chat/completions",
+            json.dumps({"messages": MESSAGES, "stream": True}).encode(),
         )
         with urllib.request.urlopen(request, timeout=HANGS_AFTER_SECONDS) as answer:
             answer.read(10)
