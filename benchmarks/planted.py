@@ -9,7 +9,7 @@ the last. Each start of the servers multiplies the variant's cost by a log-norma
 import math
 import random
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import count, islice
 
 from benchmarks.shared_server import served
@@ -36,7 +36,7 @@ SAMPLING = Sampling(
 BOUNDARY = 1 / (1 + INDIFFERENCE)
 _BLOCK_ERROR, _REQUEST_ERROR, _LENGTH_SPREAD, _TTFT_SPREAD = 0.03, 0.02, 0.4, 0.1
 _MEAN_TOKENS, _PREFILL_S = 300, 0.05
-FAILURE_FACTOR = 2.0
+FAILURE_FACTOR, _PERIOD_DEVIATION = 2.0, 0.1
 _BASELINE_S_PER_TOKEN, _TTFT_S, _TIMEOUT_S = 0.02, 0.2, 300.0
 
 
@@ -66,8 +66,8 @@ class Cell:
     ttft_ratios: (ratio, probability): a prompt's TTFT ratio is drawn from these.
     in_flight: number of requests that a server decodes together (`shared_server`). Prefills
         take as long for variant and baseline; `cost_ratio` is that of prefills and decoding.
-    period, period_deviation: a disturbance repeats after `period` blocks, at a phase that is drawn
-        for each run; it gives the logarithm of a block's cost the deviation `period_deviation`.
+    period: a disturbance repeats after so many blocks, at a phase that is drawn for each run; it
+        gives the logarithm of a block's cost a deviation of 10%.
     """
 
     cost_ratio: float
@@ -96,9 +96,8 @@ class Cell:
     slow_starts: tuple[float, float] = (0.0, 1.0)
     ttft_ratios: tuple[tuple[float, float], ...] = ()
     period: int = 0
-    period_deviation: float = 0.0
     in_flight: int = 1
-    sampling: Sampling = field(default=SAMPLING)
+    sampling: Sampling = SAMPLING
 
     @property
     def traffic(self) -> Mapping[str, float]:
@@ -194,8 +193,10 @@ class PlantedRun:
                 self.blocks.append(block)
 
     def _periodic(self, block: int) -> float:
-        angle = math.tau * block / self.cell.period + self._phase if self.cell.period else 0.0
-        return self.cell.period_deviation * math.sqrt(2) * math.sin(angle)
+        if not self.cell.period:
+            return 0.0
+        angle = math.tau * block / self.cell.period + self._phase
+        return _PERIOD_DEVIATION * math.sqrt(2) * math.sin(angle)
 
     def _server(self, endpoint: Endpoint, repetition: int) -> float:
         starts = {VARIANT: self.starts, CONTROL: self._control_starts}.get(endpoint.variant)

@@ -12,13 +12,12 @@ import math
 import random
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from itertools import product, takewhile
 from statistics import fmean
-from typing import TypeVar
 
 from rich.box import SIMPLE
 from rich.console import Console
@@ -30,8 +29,6 @@ from draftworth.searching.observed import deviation_between_rounds
 from draftworth.searching.policy import ClassTimes, MeasuredCandidate, SearchState
 from draftworth.searching.yields import Yield, from_means, from_measured
 from draftworth.speculation import steps_of
-
-T = TypeVar("T")
 
 WINDOWS = 13
 FIRST_WINDOW = 3
@@ -318,24 +315,16 @@ def _measured(truth: float, prompts: int, rng: random.Random) -> MeasuredCandida
 
 
 def _yields(
-    scenario: Scenario, drafts: Mapping[str, "Draft"], measured: Mapping[Candidate, object]
+    scenario: Scenario, drafts: Mapping[str, "Draft"], measured: Iterable[Candidate]
 ) -> dict[Candidate, Yield]:
-    def told(candidate: Candidate) -> Yield | None:
-        if scenario.kind.has_counters:
-            return from_measured(
-                candidate, _of_each(measured, drafts, lambda d, *of: d.longer_than(*of))
-            )
-        return from_means(candidate, _of_each(measured, drafts, lambda d, *of: d.mean(*of)))
-
+    own = {c: drafts[c.draft] for c in measured}
+    if scenario.kind.has_counters:
+        longer = {c: {n: d.longer_than(n, c.checked) for n in WEIGHTS} for c, d in own.items()}
+        told = partial(from_measured, longer_than=longer)
+    else:
+        means = {c: {n: d.mean(n, c.checked) for n in WEIGHTS} for c, d in own.items()}
+        told = partial(from_means, means=means)
     return {c: found for c in scenario.candidates if (found := told(c))}
-
-
-def _of_each(
-    measured: Mapping[Candidate, object],
-    drafts: Mapping[str, "Draft"],
-    figure: Callable[["Draft", str, int], T],
-) -> dict[Candidate, dict[str, T]]:
-    return {c: {n: figure(drafts[c.draft], n, c.checked) for n in WEIGHTS} for c in measured}
 
 
 def _luck(text: Text, right: float, rng: random.Random) -> Iterator[float]:

@@ -51,7 +51,7 @@ def _of_blocks() -> Iterator[Cell]:
             cell = replace(_ALIKE, cases=cases, prompts=prompts, block_error=error)
             yield replace(cell, name=f"block noise {error:.0%}, {cases}x{prompts}")
     for period in (2, 4, 8):
-        cell = replace(_ALIKE, prompts=16, period=period, period_deviation=0.1)
+        cell = replace(_ALIKE, prompts=16, period=period)
         yield replace(cell, name=f"10% with a period of {period} blocks")
 
 
