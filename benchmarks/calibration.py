@@ -14,6 +14,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
+from statistics import fmean
 
 from rich.console import Console
 from rich.table import Table
@@ -23,10 +24,6 @@ from benchmarks.uneven import uneven_cells
 from draftworth.analysis import clustering, pairing, statistics, verdict
 from draftworth.analysis.control import without_control
 from draftworth.records.findings import Judgement
-
-_JUDGEMENTS: tuple[Judgement, ...] = (
-    *("cheaper per token", "no difference", "more expensive", "inconclusive"),
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,24 +115,20 @@ def start_cells() -> list[Cell]:
 
 def control_cells() -> list[Cell]:
     """Return cells whose costs differ by slot, start or neither; without and with control."""
-    return [
-        Cell(
-            cost_ratio=truth,
-            cases=cases,
-            spread=0.05,
-            repetitions=repetitions,
-            slots=slots,
-            between=between,
-            control=control,
-        )
+    layouts = [
+        Cell(cost_ratio=truth, cases=cases, spread=0.05, repetitions=repetitions)
         for truth in (1.0, 0.8)
         for cases, repetitions in ((1, 1), (4, 1), (4, 2))
+    ]
+    uneven = [
+        replace(layout, slots=slots, between=between)
+        for layout in layouts
         for slots, between in ((0.0, 0.0), (0.1, 0.0), (0.0, 0.08))
-        for control in (False, True)
-    ] + [
-        Cell(cost_ratio=1.0, cases=4, spread=0.05, slots=0.1, control=control, in_flight=count)
-        for count in (4, 16)
-        for control in (False, True)
+    ]
+    usual = Cell(cost_ratio=1.0, cases=4, spread=0.05, slots=0.1)
+    shared = [replace(usual, in_flight=count) for count in (4, 16)]
+    return [
+        replace(cell, control=control) for cell in (*uneven, *shared) for control in (False, True)
     ]
 
 
@@ -175,10 +168,12 @@ _TRUTH: Columns = {
     "spread": lambda c, _: f"{c.spread:.0%}",
 }
 _VERDICTS: Columns = {
-    name: _judged(judgement)
-    for name, judgement in zip(("cheaper", "same", "more", "open"), _JUDGEMENTS, strict=True)
+    "cheaper": _judged("cheaper per token"),
+    "same": _judged("no difference"),
+    "more": _judged("more expensive"),
+    "open": _judged("inconclusive"),
 }
-_ROUNDS: Columns = {"rounds": lambda _, found: f"{sum(o.rounds for o in found) / len(found):.1f}"}
+_ROUNDS: Columns = {"rounds": lambda _, found: f"{fmean(o.rounds for o in found):.1f}"}
 _TTFT: Columns = {
     "false TTFT": lambda _, f: f"{share([o.comparison.ttft_unchanged is True for o in f]):.3f}",
     "and p95": lambda _, f: f"{share([o.comparison.ttft_p95_unchanged is True for o in f]):.3f}",
@@ -292,10 +287,9 @@ def _summary(results: Iterable[tuple[Cell, Sequence[JudgedRun]]]) -> str:
         for cell, found in general
         if cell.cost_ratio in _MOST_FALSE
     ]
-    mean = sum(false) / len(false)
     return (
-        f"Least coverage {least:.3f}. False `cheaper`: {mean:.3f} on average, {max(false):.3f} at "
-        "most."
+        f"Least coverage {least:.3f}. False `cheaper`: {fmean(false):.3f} on average, "
+        f"{max(false):.3f} at most."
     )
 
 
