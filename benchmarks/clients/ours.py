@@ -16,19 +16,11 @@ from functools import partial
 
 from draftworth.measuring.client import Client, Measured
 from draftworth.measuring.load import AsyncioEngine, Batch, LoadEngine, Planned
-from draftworth.measuring.run_specification import RequestShape
 from draftworth.records.load import ConcurrencyLoad
 from draftworth.records.prompts import Prompt
+from tests.draftworth.measuring.specifications import shape
 
-SHAPE = RequestShape(
-    model="ground-truth",
-    output_tokens=121,
-    fixed_output_length=True,
-    temperature=0.0,
-    seed=1,
-    enable_thinking=False,
-    timeout_seconds=120.0,
-)
+SHAPE = shape(model="ground-truth", output_tokens=121, seed=1, timeout_seconds=120.0)
 
 
 def load(engine: LoadEngine, url: str, streams: int, requests: int) -> Sequence[Measured]:
@@ -44,9 +36,9 @@ def load(engine: LoadEngine, url: str, streams: int, requests: int) -> Sequence[
         )
         for number in range(requests)
     ]
-    shape = ConcurrencyLoad(concurrency=streams)
+    in_flight = ConcurrencyLoad(concurrency=streams)
     # There are no warm-up requests and no fillers: all compared clients send the same requests.
-    return asyncio.run(engine.send(client, Batch(measured=planned), shape, seed=0)).measured
+    return asyncio.run(engine.send(client, Batch(measured=planned), in_flight, seed=0)).measured
 
 
 def main() -> None:

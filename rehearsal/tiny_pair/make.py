@@ -124,21 +124,6 @@ def batches(
         yield collate([rng.choice(pools[name]) for name in drawn], padding)
 
 
-def kinds_of_example(
-    shipped: list[corpus.Example],
-    varied_structured: list[corpus.Example],
-    varied_open: list[corpus.Example],
-) -> dict[str, list[corpus.Example]]:
-    """Return the examples by kind; the kinds are the keys of `Stage.mix`."""
-    return {
-        "shipped_structured": [example for example in shipped if not example.open_ended],
-        "shipped_open": [example for example in shipped if example.open_ended],
-        "varied_structured": varied_structured,
-        "varied_open": varied_open,
-        "counting": [e for e in (*shipped * 10, *varied_structured) if e.case == "count"],
-    }
-
-
 def new_model(shape: dict[str, Any], tokenizer: PreTrainedTokenizerFast) -> Qwen3ForCausalLM:
     """Return a Qwen3 of the given shape with random weights, which are equal in all calls."""
     torch.manual_seed(SEED)
@@ -224,7 +209,13 @@ def make_pair(out: Path, *, draft_only: bool) -> None:
     varied_open = list(islice(corpus.open_ended_variations(rng), VARIATIONS))
     everything = shipped * 4 + varied_structured + varied_open
     tokenizer = train_tokenizer([f"{e.prompt}\n{e.answer}" for e in everything])
-    kinds = kinds_of_example(shipped, varied_structured, varied_open)
+    kinds = {  # the keys of `Stage.mix`
+        "shipped_structured": [example for example in shipped if not example.open_ended],
+        "shipped_open": [example for example in shipped if example.open_ended],
+        "varied_structured": varied_structured,
+        "varied_open": varied_open,
+        "counting": [e for e in (*shipped * 10, *varied_structured) if e.case == "count"],
+    }
     pools = {kind: [encode(tokenizer, e) for e in examples] for kind, examples in kinds.items()}
     if not draft_only:
         target = new_model(RECIPE["target_shape"], tokenizer)
