@@ -157,14 +157,12 @@ def _row(observed: Observed, finished: Finished, truths: Sequence[RequestTruth])
 
 
 def _single_errors(observed: Observed, truths: Sequence[RequestTruth]) -> Row:
-    ttft_ms: list[float] = []
-    itl_percent: list[float] = []
     by_prompt = {truth.prompt: truth for truth in truths}
-    rows = zip(observed.prompts or (), observed.ttft_s, observed.itl_s, strict=False)
-    for prompt, ttft_s, itl_s in rows:
-        truth = by_prompt[prompt]
-        ttft_ms.append((ttft_s - truth.ttft_s) * 1e3)
-        itl_percent.append(abs(itl_s / (truth.itl_s or itl_s) - 1) * 100)
+    own = [by_prompt[prompt] for prompt in observed.prompts or ()]
+    ttft_ms = [(s - t.ttft_s) * 1e3 for s, t in zip(observed.ttft_s, own, strict=False)]
+    itl_percent = [
+        abs(s / (t.itl_s or s) - 1) * 100 for s, t in zip(observed.itl_s, own, strict=False)
+    ]
     return {
         "request_ttft_error_median_ms": statistics.median(ttft_ms) if ttft_ms else None,
         "request_ttft_error_p99_ms": quantile(ttft_ms, 0.99) if ttft_ms else None,
