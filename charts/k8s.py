@@ -30,16 +30,13 @@ else:
         "ServiceAccount": "v1",
     }
 
-    class Quantity:
-        """An amount such as `4Gi`, as text in the manifest."""
-
-        from_string = staticmethod(str)
-
     class IntOrString:
-        """A port's number or name, unchanged in the manifest."""
+        """A port's number or name, or an amount such as `4Gi`, unchanged in the manifest."""
 
         from_string = staticmethod(str)
         from_number = staticmethod(int)
+
+    Quantity = IntOrString
 
     def __getattr__(name: str) -> Any:
         """Return a function that makes an object (names with `Kube`, as `KubeJob`) or a struct."""

@@ -13,12 +13,12 @@ from constructs import Construct
 
 from charts import k8s
 from charts.names import NAMESPACE, Bindings, content_name, experiment_labels
-from charts.pods import metadata
+from charts.pods import gib, metadata
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
 from draftworth.serving.command import ModelPaths
 
 # Kubernetes requires a size in volume and claim; the driver ignores it.
-IGNORED_CAPACITY = "1Gi"
+_IGNORED_SIZE = {"storage": gib(1)}
 ARTIFACTS_PATH = "/artifacts"
 
 
@@ -28,7 +28,6 @@ class BucketVolume:
 
     role: str
     bucket: str
-    region: str
     prefix: str | None
 
     def mount_options(self, experiment: ResolvedNeuron) -> list[str]:
@@ -39,9 +38,8 @@ class BucketVolume:
         the driver blocks its access to the metadata service. A CPU node that mounts the volume has
         a slower network; that does no harm, as the number only limits concurrent requests.
         """
-        gbit = experiment.spec.accelerator.s3_gbit_per_s
-        options = ["read-only", "allow-other", f"region {self.region}"]
-        options.append(f"maximum-throughput-gbps {gbit}")
+        options = ["read-only", "allow-other", f"region {experiment.spec.aws.region}"]
+        options.append(f"maximum-throughput-gbps {experiment.spec.accelerator.s3_gbit_per_s}")
         return [*options, f"prefix {self.prefix}/"] if self.prefix else options
 
     def name(self, experiment: ResolvedNeuron) -> str:
@@ -56,15 +54,12 @@ class BucketVolume:
 
 def bucket_volumes(variant: NeuronVariant, bindings: Bindings) -> list[BucketVolume]:
     """Return a server's volumes: the variant's checkpoints, and the whole artifacts bucket."""
-    parts: dict[str, tuple[str, str | None]] = {
-        role: (bindings.checkpoints_bucket, model.storage_prefix)
+    checkpoints = [
+        BucketVolume(role=role, bucket=bindings.checkpoints_bucket, prefix=model.storage_prefix)
         for role, model in variant.checkpoints.items()
-    }
-    parts["artifacts"] = (bindings.artifacts_bucket, None)
-    return [
-        BucketVolume(role=role, bucket=bucket, region=bindings.region, prefix=prefix)
-        for role, (bucket, prefix) in parts.items()
     ]
+    graphs = BucketVolume(role="artifacts", bucket=bindings.artifacts_bucket, prefix=None)
+    return [*checkpoints, graphs]
 
 
 def pod_volumes(
@@ -116,7 +111,7 @@ def volume_spec(
 ) -> k8s.PersistentVolumeSpec:
     """Return the PersistentVolume's spec; it can be bound only to the claim `namespace`/`name`."""
     return k8s.PersistentVolumeSpec(
-        capacity={"storage": k8s.Quantity.from_string(IGNORED_CAPACITY)},
+        capacity=_IGNORED_SIZE,
         access_modes=["ReadOnlyMany"],
         # The bucket must not be deleted with its volume.
         persistent_volume_reclaim_policy="Retain",
@@ -136,10 +131,9 @@ def volume_spec(
 
 def claim_spec(volume_name: str) -> k8s.PersistentVolumeClaimSpec:
     """Return the spec of the claim that is bound to the volume `volume_name`."""
-    size = {"storage": k8s.Quantity.from_string(IGNORED_CAPACITY)}
     return k8s.PersistentVolumeClaimSpec(
         access_modes=["ReadOnlyMany"],
         storage_class_name="",
         volume_name=volume_name,
-        resources=k8s.VolumeResourceRequirements(requests=size),
+        resources=k8s.VolumeResourceRequirements(requests=_IGNORED_SIZE),
     )

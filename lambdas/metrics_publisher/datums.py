@@ -150,14 +150,10 @@ def _calls(data: Iterator[MetricDatumTypeDef]) -> Iterator[Call]:
 
 def _dimensions(values: Mapping[str, str]) -> list[DimensionTypeDef]:
     for name, value in values.items():
-        printable = value.isascii() and value.isprintable()
-        if not (printable and value.strip() and len(value) <= MAX_DIMENSION_LENGTH):
+        usable = value.isascii() and value.isprintable() and not value.startswith(":")
+        if not (usable and value.strip() and len(value) <= MAX_DIMENSION_LENGTH):
             raise UnusableError(
                 f"dimension {name}: given {value!r:.60}, allowed: 1 to {MAX_DIMENSION_LENGTH} "
-                "printable ASCII characters"
-            )
-        if value.startswith(":"):
-            raise UnusableError(
-                f"dimension {name}: given {value!r:.60}, must not start with a colon"
+                "printable ASCII characters, the first no colon"
             )
     return [{"Name": name, "Value": value} for name, value in values.items()]

@@ -178,8 +178,7 @@ async def _until_signal(runner: Runner) -> RunResult:
     running = asyncio.ensure_future(runner.run())
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        with contextlib.suppress(NotImplementedError):
-            loop.add_signal_handler(number, running.cancel)
+        loop.add_signal_handler(number, running.cancel)
     return await running
 
 

@@ -240,7 +240,7 @@ def test_a_block_without_requests_takes_no_call() -> None:
         (make_block(variant=""), "dimension Variant: given ''"),
         (make_block(variant=" "), "dimension Variant: given ' '"),
         (make_block(experiment="größe"), "printable ASCII"),
-        (make_block(prompt_class=":x"), "must not start with a colon"),
+        (make_block(prompt_class=":x"), "the first no colon"),
         (make_block(experiment="x" * 1025), "1 to 1024"),
     ],
 )
