@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import math
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -12,7 +13,7 @@ from pathlib import Path
 from draftworth.cli import arguments, report
 from draftworth.errors import DraftworthError, UserInputError
 from draftworth.measuring import result_files, run_specification
-from draftworth.measuring.http import ConnectError
+from draftworth.measuring.http import API_KEY_VARIABLE, ConnectError
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.measuring.runner import measure_here
 from draftworth.measuring.served_models import served_models
@@ -149,7 +150,7 @@ def _check_servers(spec: RunSpec, options: Mapping[str, str]) -> None:
     for endpoint in spec.endpoints:
         option, model = options[endpoint.variant], spec.shape.model
         try:
-            served = asyncio.run(served_models(endpoint.base_url))
+            served = asyncio.run(served_models(endpoint.base_url, os.environ.get(API_KEY_VARIABLE)))
         except ConnectError as error:
             if len(options) == 1:
                 continue  # the run waits for it, and says if it does not come

@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 from draftworth.errors import DraftworthError
 from draftworth.measuring import client
 from draftworth.measuring.client import Measured, max_tokens_of, request_seed
-from draftworth.measuring.http import API_KEY_VARIABLE, HttpError, ask
+from draftworth.measuring.http import API_KEY_VARIABLE, ConnectError
 from draftworth.measuring.journal import Journal
 from draftworth.measuring.load import Batch, Planned
 from draftworth.measuring.run_specification import Endpoint, RunSpec
+from draftworth.measuring.served_models import served_models
 from draftworth.measuring.servers import Environment
-from draftworth.records.codec import RecordError, load_object
 from draftworth.records.load import ConcurrencyLoad
 from draftworth.records.results import PassedGate, RequestRecord
 from draftworth.records.servers import (
@@ -79,8 +79,6 @@ GATES = (SELF_TEST, BASELINE_ANSWERS, VARIANT_ANSWERS, LOAD)
 # Failures that may pass. A timeout is not tried again, because it has lasted long already.
 _PASSING = (client.ERROR_CONNECT, client.ERROR_BROKEN_STREAM, client.ERROR_LOST_ACTOR, 429)
 _ALONE = ConcurrencyLoad(concurrency=1)
-_MODELS_TIMEOUT_SECONDS = 5.0
-_MODELS_LIMIT_BYTES = 256 * 1024
 _MODELS_SHOWN = 5
 
 
@@ -162,7 +160,10 @@ class AnswerGates:
 
     async def _why(self, gate: Gate, endpoint: Endpoint, said: str) -> str:
         first, model = self.spec.cases[0], self.spec.shape.model
-        served = await self._served_models(endpoint)
+        try:
+            served = await served_models(endpoint.base_url, self.environment.api_key)
+        except ConnectError:
+            served = ()
         some = one_line(", ".join(served[:_MODELS_SHOWN]))
         known = f"; {endpoint.base_url}/v1/models lists: {some}" if served else ""
         following = "read the server's log (`make logs` on AWS)"
@@ -175,22 +176,6 @@ class AnswerGates:
             f"for: up to {ANSWER_TOKENS} tokens of {one_line(model)} to a prompt of "
             f"{first.prompt_class}/{first.name}{known}; next: {following}"
         )
-
-    async def _served_models(self, endpoint: Endpoint) -> list[str]:
-        """Return the names of the models that a server serves; empty if it does not tell."""
-        try:
-            head, text = await ask(
-                f"{endpoint.base_url}/v1/models",
-                timeout_seconds=_MODELS_TIMEOUT_SECONDS,
-                limit_bytes=_MODELS_LIMIT_BYTES,
-                api_key=self.environment.api_key,
-            )
-            data = load_object(text).get("data") if head.status == 200 else None
-        except (HttpError, TimeoutError, RecordError):
-            return []
-        listed = data if isinstance(data, list) else []
-        names = (one.get("id") for one in listed if isinstance(one, dict))
-        return [name for name in names if isinstance(name, str)]
 
 
 def _words(record: RequestRecord) -> str:
