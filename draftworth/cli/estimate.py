@@ -43,6 +43,7 @@ WINDOWS = range(1, 16)
 # N-gram drafting is estimated with each of these, and shown with the best at a usual window.
 LOOKUPS = tuple(LookupLengths(shortest, 4) for shortest in range(1, 5))
 LOOKUP_WINDOW = 5
+_NOT_SERVED = "No image for Neuron serves it: it is told because a draft model must beat it."
 
 # The domain must import neither boto3 nor the rehearsal: these modules are imported when needed.
 _S3_CHECKPOINT = "draftworth.account.s3"
@@ -236,20 +237,13 @@ def _ngram(
     return replace(
         found,
         predictions=tuple(compare_ngram(experiment, given, tokenizer)),
-        settling=() if NGRAM in experiment.spec.release_facts.methods else (_not_served(),),
+        settling=() if NGRAM in experiment.spec.release_facts.methods else (_NOT_SERVED,),
     )
 
 
 def _has(card: findings.StepCostCard | None, method: str) -> bool:
     known = card.serving.decoding.values() if card and card.serving else ()
     return any(decoding.method == method for decoding in known)
-
-
-def _not_served() -> str:
-    return (
-        f"No image for Neuron serves it ({catalog().unserved_methods[NGRAM].instead}): it is told "
-        "because a draft model must beat it."
-    )
 
 
 def _step_costs(card: findings.StepCostCard | None, method: str) -> Sequence[step_costs.StepCosts]:
