@@ -75,9 +75,9 @@ MAX_DEVICES = 1000
 # This many last lines of a log contain the traceback of the error that ended the server.
 LAST_LINES = 50
 
-# testing: the pod tests its devices, before vLLM. starting: vLLM runs and has not answered yet.
-# healthy: vLLM has answered. ended: the process has ended and is started again. given_up: it is not
-# started again, and the nodes may be released.
+# testing: the pod tests its devices; with a `self_test`, it has done so and prepares its graphs.
+# starting: vLLM runs and has not answered yet. healthy: vLLM has answered. ended: the process has
+# ended and is started again. given_up: it is not started again, and the nodes may be released.
 ServerPhase = Literal["testing", "starting", "healthy", "ended", "given_up"]
 
 

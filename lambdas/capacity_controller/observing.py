@@ -157,7 +157,7 @@ def servers_of(
     seen = observation.Servers(
         healthy_since_unix_s=max(healthy, default=None),
         said_at_unix_s=min((state.since_unix_s for state in states), default=None),
-        is_tested=any(state.phase != "testing" for state in states),
+        is_tested=any(s.self_test or s.phase != "testing" for s in states),
     )
     for state in states:
         if state.phase == "given_up":

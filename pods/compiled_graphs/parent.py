@@ -88,6 +88,8 @@ class Parent:
         self._keep(replace(self.starts, self_test=test, first_at_seconds=time.monotonic()))
         if test.failed:
             raise GivenUpError(f"self-test: {test.failed}")
+        # Copying stored graphs, which follows, may take minutes.
+        self.reports.report("testing", self.starts)
 
     def _serve(self, order: Order, prepared: Prepared) -> int:
         environment = {**os.environ, **prepared.environment}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from draftworth.records.servers import server_state_key
+from draftworth.records.servers import SelfTest, server_state_key
 from tests.lambdas.capacity_controller.conftest import RUN_EVENT, Account, s3_event
 from tests.lambdas.capacity_controller.fakes import RESULTS
 from tests.lambdas.capacity_controller.plans import (
@@ -123,6 +123,16 @@ def test_nodes_on_which_no_pod_ends_its_self_test_go_after_30_minutes_of_each(
     (mail,) = account.mail()
     assert f"{30 * nodes} node minutes" in mail["text"]
     assert "no container starts" in mail["text"]
+
+
+def test_a_pod_that_copies_graphs_after_its_self_test_keeps_its_nodes(account: Account) -> None:
+    account.start(make_plan(nodes=1, budget_usd=1e6))
+    account.nodes_follow()
+    account.heartbeat()
+    test = SelfTest(seconds=5.0)
+    account.say(make_server(phase="testing", self_test=test, since_unix_s=account.now))
+    pass_minutes(account, 30)
+    assert account.desired == 1
 
 
 @pytest.mark.parametrize("compiles", [True, False])

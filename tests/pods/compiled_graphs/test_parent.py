@@ -154,7 +154,7 @@ def live(order: Order, lives: list[Life], monkeypatch: pytest.MonkeyPatch) -> Li
 
 def test_the_third_start_without_health_is_given_up(live: LiveOnce, lives: list[Life]) -> None:
     assert [live("crash"), live("crash")] == [3, 3]
-    assert [life.phases for life in lives] == [["testing", *EACH], EACH]
+    assert [life.phases for life in lives] == [["testing", "testing", *EACH], EACH]
     reason = str(live("crash"))
     assert "ended 3 times and was never healthy, the last time with exit code 3; next:" in reason
 
@@ -197,7 +197,7 @@ def test_a_server_that_was_healthy_is_started_again_as_if_it_were_new(
 ) -> None:
     keep(order.scratch, Starts(number=2, without_health=2, first_at_seconds=0.0))
     assert live("serve") == 137
-    assert lives[0].phases == ["testing", "starting", "healthy", "ended"]
+    assert lives[0].phases == ["testing", "testing", "starting", "healthy", "ended"]
     assert [live("crash"), live("crash")] == [3, 3]
     assert "never healthy" in str(live("crash"))
     assert begin(order.scratch).number == 7
