@@ -140,6 +140,7 @@ def _estimates(
     prices = token_prices(experiment, card) if card else {}
     weights = {c.name: c.weight for c in experiment.spec.workload.classes}
     outputs.check_classes(weights, given.outputs)
+    predicted: list[likelihoods.Prediction] = []
     try:
         ngram = _ngram(experiment, given, TargetTokenizer(target), weights, card)
     except (UserInputError, ModuleNotFoundError) as error:
@@ -147,8 +148,10 @@ def _estimates(
             raise
         _progress(f"n-gram drafting is not estimated: {error}")
     else:
+        predicted += ngram.predictions
         yield ngram
     if method is None:
+        keep_predictions(predicted, given, progress=_progress)
         return
     windows, all_costs = _windows(experiment, method), _step_costs(card, method)
     # The drafts are found last, because their download may be large.
@@ -159,7 +162,6 @@ def _estimates(
         folder=arguments.out,
         enable_thinking=experiment.spec.workload.enable_thinking,
     )
-    predicted: list[likelihoods.Prediction] = []
     for draft in drafts:
         readings = reader.readings(draft, given.outputs)
         outputs.check_lengths(weights, readings)
@@ -221,7 +223,8 @@ def _ngram(
     card: step costs, of which those at its first load are taken; None: the published range.
     """
     thinking = experiment.spec.workload.enable_thinking
-    tried = (looked_up(given.outputs, tokenizer, n, enable_thinking=thinking) for n in LOOKUPS)
+    tried = [looked_up(given.outputs, tokenizer, n, enable_thinking=thinking) for n in LOOKUPS]
+    outputs.check_lengths(weights, tried[0])
     best = max(tried, key=lambda o: tokens_per_step(o, weights, checked=LOOKUP_WINDOW))
     costs, *_ = _step_costs(card if _has(card, NGRAM) else None, NGRAM)
     found = forecast.estimate_of(

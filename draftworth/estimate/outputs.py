@@ -12,7 +12,7 @@ from draftworth.planning.resolved import ResolvedExperiment
 from draftworth.planning.run_specification import serving_facts
 from draftworth.records.prompts import CASE_SUFFIX, Case, Prompt, answers_path, load_answers
 from draftworth.records.reading import Run, read_run
-from draftworth.records.readings import Output, Reading
+from draftworth.records.readings import Output, Replayed
 from draftworth.records.results import RUN_FILE, BlockResult
 from draftworth.records.transcripts import Transcripts, read_transcripts
 
@@ -202,9 +202,9 @@ def check_classes(classes: Iterable[str], outputs: Sequence[Output]) -> None:
         )
 
 
-def check_lengths(classes: Iterable[str], readings: Sequence[Reading]) -> None:
+def check_lengths(classes: Iterable[str], replayed: Sequence[Replayed]) -> None:
     """Raise UserInputError if a class of the traffic has no output of two tokens or more."""
-    known = {reading.prompt_class for reading in readings if reading.hits}
+    known = {output.prompt_class for output in replayed if output.tokens_after_first}
     if short := [name for name in classes if name not in known]:
         raise UserInputError(
             f"outputs of {_class_words(short)}: given: none longer than one token, allowed: two or "

@@ -304,6 +304,19 @@ def test_ngram_drafting_needs_no_model_and_no_engine(
     assert found["windows"][-1]["tokens_per_step"]["open_ended"]["value"] < 1.5
     assert "No image for Neuron" not in ran("estimate", experiment, *answers)
 
+    run = write_answers(tmp_path / "run", of=experiment, classes=CLASSES)
+    ran("estimate", experiment, "--answers", run)
+    kept = likelihoods.read_predictions(run, RUN_ID)
+    assert [p.variant for p in kept] == ["ngram-k5", "ngram-k5"]
+
+    short = tmp_path / "short"
+    shutil.copytree(TINY_PAIR / "answers", short)
+    for path in (short / "open_ended").iterdir():
+        lines = map(json.loads, path.read_text().splitlines())
+        path.write_text("".join(json.dumps({**line, "text": "a"}) + "\n" for line in lines))
+    told = ran("estimate", experiment, "--answers", short, code=2)
+    assert "outputs of class open_ended: given: none longer than one token" in told
+
 
 def test_a_draft_is_estimated_where_the_target_has_no_token_ids(
     tmp_path: Path, estimated: Ran
