@@ -121,7 +121,9 @@ class AnswerGates:
         for tries_left in range(TRIES - 1, -1, -1):
             answer = await self._answer(endpoint)
             record = answer.record
-            if not record.failed and answer.transcript.text:
+            # A parser of tool calls holds the text back until it has a call's whole name.
+            held_back = self.spec.cases[0].prompts[-1].tools and record.number_output_tokens
+            if not record.failed and (answer.transcript.text or held_back):
                 passed = PassedGate(
                     gate=gate.name,
                     variant=endpoint.variant,

@@ -1,6 +1,7 @@
 """The gates between the servers' start and the first block: one short answer of each server."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -93,6 +94,14 @@ def test_a_server_without_an_answer_ends_the_run_after_one_request(
     assert (asked(a.requests), asked(b.requests)) == (1, int(failing == "k7"))
     assert result.blocks == ()
     assert len(result.gates) == int(failing == "k7")
+
+
+def test_a_parser_of_tool_calls_may_hold_the_first_tokens_back(tmp_path: Path) -> None:
+    tool = {"type": "function", "function": {"name": "find"}}
+    prompts = tuple(replace(p, tools=(tool,)) for p in case("count").prompts)
+    with stream_server(answering(EMPTY)) as a:
+        given = spec(a.base_url, cases=[replace(case("count"), prompts=prompts)])
+        assert run(given, tmp_path).status == "complete"
 
 
 @pytest.mark.parametrize(("failures", "status"), [(TRIES - 1, "complete"), (TRIES, "failed")])
