@@ -55,16 +55,17 @@ class TargetTokenizer:
         return ids
 
     def _rendered(self, asked: Mapping[str, Any], *, enable_thinking: bool) -> str:
+        template, special_tokens = self._template, self._special_tokens
         try:
-            return self._template.render(
+            return template.render(
                 messages=list(asked["messages"]),
                 tools=asked.get("tools"),
                 documents=None,
                 add_generation_prompt=True,
                 enable_thinking=enable_thinking,
-                **self._special_tokens,
+                **special_tokens,
             )
-        except (TemplateError, TypeError) as error:
+        except Exception as error:  # a template is a program of others, and may raise anything
             raise UserInputError(
                 f"{self.folder}: its chat template refuses a prompt: {one_line(str(error))}"
             ) from error
@@ -97,9 +98,14 @@ class TargetTokenizer:
 
     def _template_text(self) -> str:
         own = self.folder / _TEMPLATE_FILE
-        found = own.read_text(encoding="utf-8") if own.is_file() else self._config.get(_TEMPLATE)
+        try:
+            given = own.read_text(encoding="utf-8") if own.is_file() else None
+        except (OSError, ValueError) as error:
+            raise UserInputError(f"{own}: cannot be read: {error}") from error
+        found = self._config.get(_TEMPLATE) if given is None else given
         if isinstance(found, list):  # several templates: the one for chat has this name
-            found = next((t["template"] for t in found if t.get("name") == "default"), None)
+            named = (t for t in found if isinstance(t, dict) and t.get("name") == "default")
+            found = next(named, {}).get("template")
         if not isinstance(found, str):
             raise UserInputError(
                 f"{self.folder}: given: no chat template, allowed: {_TEMPLATE_FILE}, or "

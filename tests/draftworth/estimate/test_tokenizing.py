@@ -99,8 +99,10 @@ def as_json(value: object) -> str:
         ("{{ raise_exception('no tools here') }}", "refuses a prompt: no tools here"),
         ("{% for %}", "its chat template"),
         ("{{ messages.append(1) }}", "refuses a prompt"),
+        ("{{ 1 / 0 }}", "refuses a prompt: division by zero"),
         (None, "given: no chat template"),
-        ([{"name": "rag", "template": "x"}], "given: no chat template"),
+        (["x", {"name": "rag", "template": "x"}], "given: no chat template"),
+        ([{"name": "default"}], "given: no chat template"),
     ],
 )
 def test_a_template_that_does_not_work_is_named(
@@ -108,6 +110,13 @@ def test_a_template_that_does_not_work_is_named(
 ) -> None:
     with pytest.raises(UserInputError, match=said):
         ids(written(tmp_path, template), ASKED[0])
+
+
+def test_a_template_that_is_no_text_is_named(tmp_path: Path) -> None:
+    folder = written(tmp_path, None)
+    (folder / "chat_template.jinja").write_bytes(b"\xff")
+    with pytest.raises(UserInputError, match=r"chat_template\.jinja: cannot be read: 'utf-8'"):
+        ids(folder, ASKED[0])
 
 
 def test_a_folder_without_a_tokenizer_is_refused(tmp_path: Path) -> None:
