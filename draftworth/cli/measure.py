@@ -153,7 +153,7 @@ def _check_servers(spec: RunSpec, options: Mapping[str, str]) -> None:
             served = asyncio.run(served_models(endpoint.base_url, os.environ.get(API_KEY_VARIABLE)))
         except ConnectError as error:
             if len(options) == 1:
-                continue  # the run waits for it, and says if it does not come
+                continue  # the run fails at once, and its record says why
             raise UserInputError(
                 f"{option}: given {error}; allowed: the address of a server that runs; next: start "
                 "it, or correct the address"
