@@ -38,7 +38,9 @@ def notes(
 def refuse_hopeless_limits(run: RunForecast) -> None:
     """Raise UserInputError if the deadline or the budget is less than the best case needs."""
     aws = run.experiment.spec.aws
-    usd = 0.0 if aws.price is None else run.usd(run.needed_minutes).best
+    # A Capacity Block is paid in advance, so the budget does not end its nodes.
+    free = aws.price is None or isinstance(aws.capacity, CapacityBlock)
+    usd = 0.0 if free else run.usd(run.needed_minutes).best
     for key, given, best, unit in (
         (DEADLINE, float(aws.deadline_minutes), run.released_minutes.best, "minutes"),
         (BUDGET, aws.budget_usd, usd, "USD"),

@@ -151,6 +151,11 @@ def block_of(**more: object) -> Edit:
     return put("aws", "capacity", value=block)
 
 
+def test_a_budget_that_does_not_end_a_capacity_block_is_not_refused(planned: Planned) -> None:
+    block = block_of(hours=48)
+    assert "which are paid in any case" in planned(ROOM, block, put("aws", "budget_usd", value=5))
+
+
 def draft_of(model: str) -> Edit:
     known = {} if model.startswith(("RedHatAI", "AngelSlim")) else {"tokenizer_family": "qwen3"}
     return both(
