@@ -35,11 +35,7 @@ def why_unfit(*, driver: str, runtime: str) -> str:
     for first_driver, first_runtime in NEEDED_RUNTIMES:
         if major_and_minor(driver) >= first_driver and has < first_runtime:
             return (
-                f"Neuron driver {driver} needs Neuron runtime {_text(first_runtime)} or later, and "
-                f"the serving image has runtime {runtime}"
+                f"Neuron driver {driver} needs Neuron runtime {'.'.join(map(str, first_runtime))} "
+                f"or later, and the serving image has runtime {runtime}"
             )
     return ""
-
-
-def _text(version: tuple[int, int]) -> str:
-    return ".".join(map(str, version))

@@ -123,13 +123,14 @@ def result_of(one: Check, situation: Situation) -> CheckResult:
 def table_lines(answers: Iterable[tuple[str, CheckResult]]) -> Iterator[str]:
     """Yield the table of results, and how many have each status."""
     answers = list(answers)
-    alike: dict[tuple[str, str], list[str]] = {}  # as checks that are skipped for one reason
+    alike: dict[tuple[str, str, str], list[str]] = {}  # only skipped checks share a row
     for name, one in answers:
         step = f"\nnext: {one.next_step}" if one.next_step else ""
-        alike.setdefault((one.status, one.found + step), []).append(name)
+        row = "" if one.status == "skip" else name
+        alike.setdefault((row, one.status, one.found + step), []).append(name)
     yield from terminal.table_lines(
         (names[0] + (f" and {len(names) - 1} more" if names[1:] else ""), *cells)
-        for cells, names in alike.items()
+        for (_, *cells), names in alike.items()
     )
     statuses = [result.status for _, result in answers]
     counts = (f"{statuses.count(s)} {s}" for s in ("pass", "warn", "fail", "skip"))

@@ -226,7 +226,9 @@ def _ngram(
     tried = [looked_up(given.outputs, tokenizer, n, enable_thinking=thinking) for n in LOOKUPS]
     outputs.check_lengths(weights, tried[0])
     best = max(tried, key=lambda o: tokens_per_step(o, weights, checked=LOOKUP_WINDOW))
-    costs, *_ = _step_costs(card if _has(card, NGRAM) else None, NGRAM)
+    known = card.serving.decoding.values() if card and card.serving else ()
+    has_steps = any(decoding.method == NGRAM for decoding in known)
+    costs, *_ = _step_costs(card if has_steps else None, NGRAM)
     found = forecast.estimate_of(
         experiment.spec.target.given,
         NGRAM,
@@ -242,11 +244,6 @@ def _ngram(
         predictions=tuple(compare_ngram(experiment, given, tokenizer)),
         settling=() if NGRAM in experiment.spec.release_facts.methods else (_NOT_SERVED,),
     )
-
-
-def _has(card: findings.StepCostCard | None, method: str) -> bool:
-    known = card.serving.decoding.values() if card and card.serving else ()
-    return any(decoding.method == method for decoding in known)
 
 
 def _step_costs(card: findings.StepCostCard | None, method: str) -> Sequence[step_costs.StepCosts]:

@@ -25,8 +25,8 @@ class LookupLengths:
     longest: int
 
     def __str__(self) -> str:
-        same = self.shortest == self.longest
-        return f"{self.shortest}" if same else f"{self.shortest} to {self.longest}"
+        low, high = self.shortest, self.longest
+        return f"{low}" if low == high else f"{low} to {high}"
 
 
 def match_ends(tokens: Sequence[int], lengths: LookupLengths) -> list[int | None]:
@@ -62,10 +62,7 @@ class LookedUp:
         return max(0, len(self.output_ids) - 1)
 
     def steps(self, checked: int) -> Iterator[int]:
-        """Yield the output tokens of each step; the prefill yields the first token.
-
-        checked: the most drafted tokens that a step checks.
-        """
+        """Yield the output tokens of each step after the prefill; a step checks so many drafts."""
         tokens, ends = self._tokens, self._ends
         position = len(self.prompt_ids) + 1
         while position < len(tokens):

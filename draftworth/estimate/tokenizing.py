@@ -90,7 +90,10 @@ class TargetTokenizer:
             trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols]
         )
         environment.filters["tojson"] = _json
-        environment.globals |= {"raise_exception": _refuse, "strftime_now": _now}
+        environment.globals |= {
+            "raise_exception": _refuse,
+            "strftime_now": datetime.now().astimezone().strftime,
+        }
         try:
             return environment.from_string(self._template_text())
         except TemplateError as error:
@@ -136,7 +139,3 @@ def _json(value: object, **options: Any) -> str:
 
 def _refuse(message: str) -> NoReturn:
     raise TemplateError(message)
-
-
-def _now(form: str) -> str:
-    return datetime.now().astimezone().strftime(form)

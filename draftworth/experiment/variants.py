@@ -67,6 +67,14 @@ class _Method(strict.StrictModel):
         return self.model_dump_json(exclude={"name"})
 
     @property
+    def given_draft(self) -> str | None:
+        return None
+
+    @property
+    def hub_draft(self) -> HubModel | None:
+        return None
+
+    @property
     def lookup_lengths(self) -> tuple[int, int] | None:
         """The fewest and the most last tokens that n-gram drafting looks up; None without it."""
         return None
@@ -79,8 +87,6 @@ class _Method(strict.StrictModel):
 class _WithoutSpeculation(_Method):
     words: ClassVar[str]
     window: ClassVar[None] = None
-    given_draft: ClassVar[None] = None
-    hub_draft: ClassVar[None] = None
 
 
 class Baseline(_WithoutSpeculation):
@@ -116,14 +122,6 @@ class Speculative(_Method):
     method: str
     window: Window
     """num_speculative_tokens: tokens drafted for each verification step"""
-
-    @property
-    def given_draft(self) -> str | None:
-        return None
-
-    @property
-    def hub_draft(self) -> HubModel | None:
-        return None
 
 
 class _WithDraft(Speculative):

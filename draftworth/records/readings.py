@@ -31,7 +31,10 @@ class Output:
 
 
 class Replayed(Protocol):
-    """One output of the target, for which the steps of a way to draft are known."""
+    """One output of the target, for which the steps of a way to draft are known.
+
+    steps: yields the output tokens of each step, which checks so many drafts at most.
+    """
 
     @property
     def prompt_class(self) -> str: ...
@@ -42,12 +45,7 @@ class Replayed(Protocol):
     @property
     def tokens_after_first(self) -> int: ...
 
-    def steps(self, checked: int) -> Iterator[int]:
-        """Yield the output tokens of each step; the prefill yields the first token.
-
-        checked: the most drafted tokens that a step checks.
-        """
-        ...
+    def steps(self, checked: int) -> Iterator[int]: ...
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -49,7 +49,7 @@ def _test_rows(run: Run) -> Iterator[tuple[str, ...]]:
 def _answer_rows(run: Run) -> Iterator[tuple[str, ...]]:
     first = {(gate.gate, gate.variant): gate for gate in reversed(run.result.gates)}
     for gate in sorted(first.values(), key=lambda gate: gate.at_unix_s):
-        tokens = f"{gate.tokens} tokens" if gate.tokens else "an answer"
+        tokens = counted(gate.tokens, "token") if gate.tokens else "an answer"
         yield _row(run, gate.gate, gate.variant, tokens, gate.at_unix_s, gate.seconds)
 
 
