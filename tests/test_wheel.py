@@ -1,4 +1,4 @@
-"""The package that `pip install .` makes: what is in it, what it needs, and that it works alone."""
+"""`pip install .` makes a package: it has the right files and dependencies, and works alone."""
 
 import json
 import subprocess

@@ -223,8 +223,9 @@ def _ngram(
     card: step costs, of which those at its first load are taken; None: the published range.
     """
     thinking = experiment.spec.workload.enable_thinking
-    tried = [looked_up(given.outputs, tokenizer, n, enable_thinking=thinking) for n in LOOKUPS]
-    outputs.check_lengths(weights, tried[0])
+    shortest = looked_up(given.outputs, tokenizer, LOOKUPS[0], enable_thinking=thinking)
+    outputs.check_lengths(weights, shortest)
+    tried = [[replace(output, lengths=lengths) for output in shortest] for lengths in LOOKUPS]
     best = max(tried, key=lambda o: tokens_per_step(o, weights, checked=LOOKUP_WINDOW))
     known = card.serving.decoding.values() if card and card.serving else ()
     has_steps = any(decoding.method == NGRAM for decoding in known)

@@ -29,6 +29,11 @@ class GivenOutputs:
     folder: Path | None = None
     transcripts: Transcripts = field(default_factory=dict)
 
+    @property
+    def greedy_run(self) -> Run | None:
+        """The run, if it was greedy: otherwise its baseline and variants have other outputs."""
+        return self.run if self.run and not self.run.result.temperature else None
+
 
 def given_outputs(experiment: ResolvedExperiment, folder: Path | None) -> GivenOutputs:
     """Return the outputs in `folder`: those of a run, or answers in files CLASS/CASE.jsonl.

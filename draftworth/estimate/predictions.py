@@ -50,8 +50,7 @@ def compare(
     experiment: ResolvedExperiment, given: GivenOutputs, draft: Path, readings: Sequence[Reading]
 ) -> Iterator[Prediction]:
     """Yield predictions for variants with `draft`; none unless `given` is from a greedy run."""
-    # The sampled outputs of baseline and variant differ, so their steps cannot be compared.
-    if given.run is None or given.run.result.temperature:
+    if (run := given.greedy_run) is None:
         return
     checked = {
         variant.name: most - 1
@@ -59,19 +58,19 @@ def compare(
         if variant.draft
         and not variant.spec.hub_draft
         and beside(experiment.path, variant.draft) == Path(os.path.realpath(draft))
-        and (most := given.run.result.max_tokens_per_step.get(variant.name))
+        and (most := run.result.max_tokens_per_step.get(variant.name))
     }
-    yield from predictions_of(given.run, given.transcripts, readings, checked)
+    yield from predictions_of(run, given.transcripts, readings, checked)
 
 
 def compare_ngram(
     experiment: ResolvedExperiment, given: GivenOutputs, tokenizer: TargetTokenizer
 ) -> Iterator[Prediction]:
     """Yield predictions for variants with n-gram drafting, as `compare` does for drafts."""
-    if given.run is None or given.run.result.temperature:
+    if (run := given.greedy_run) is None:
         return
     for variant in experiment.variants:
-        most = given.run.result.max_tokens_per_step.get(variant.name)
+        most = run.result.max_tokens_per_step.get(variant.name)
         lengths = variant.spec.lookup_lengths
         if lengths and most:
             replayed = looked_up(
@@ -81,7 +80,7 @@ def compare_ngram(
                 enable_thinking=experiment.spec.workload.enable_thinking,
             )
             checked = {variant.name: most - 1}
-            yield from predictions_of(given.run, given.transcripts, replayed, checked)
+            yield from predictions_of(run, given.transcripts, replayed, checked)
 
 
 def predictions_of(

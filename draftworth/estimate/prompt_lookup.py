@@ -1,4 +1,4 @@
-"""Replays n-gram drafting (prompt lookup) over known outputs; it needs token ids and no model.
+"""This module replays n-gram drafting (prompt lookup) over known outputs, without a model.
 
 At the start of a step the drafter takes the longest of the last tokens, `shortest` to `longest` of
 them, that occur earlier in prompt and output. It proposes the tokens that followed their earliest

@@ -14,11 +14,11 @@ from draftworth.records.deployment import MAX_DEADLINE_MINUTES
 S3_ADD_ON = "aws-mountpoint-s3-csi-driver"
 # A Capacity Block lasts 182 days at most, plus the rest of its first day.
 MAX_BLOCK_HOURS = 183 * 24
-# EKS add-ons that the CDK stack installs; `aws.pins.add_ons` may pin their versions.
 # The Helm chart of the Neuron DRA driver: registry, repository, tag.
 NEURON_CHART_REGISTRY = "public.ecr.aws"
 NEURON_CHART = "neuron/neuron-helm-chart"
 NEURON_CHART_VERSION = "1.10.0"
+# EKS add-ons that the CDK stack installs; `aws.pins.add_ons` may pin their versions.
 ADD_ONS = (
     "amazon-cloudwatch-observability",
     S3_ADD_ON,

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from draftworth.records.deployment import BLOCK_MARGIN_SECONDS
+from draftworth.records.servers import SELF_TEST_LIMIT_MINUTES
 from lambdas.capacity_controller.observation import (
     CapacityBlock,
     NoCapacityBlock,
@@ -50,9 +51,9 @@ BEGIN_WITHIN_NODE_SECONDS = 45 * 60
 # A canary, a stager and the measuring Job report within a minute after their image is pulled. If a
 # mount or the pull fails, no container starts, and nothing is reported.
 SILENT_AFTER_SECONDS = 10 * 60
-# A pod tests its devices in seconds if all is well, and in at most 11 minutes. Before that, `plan`
-# assumes, a node starts within 10 minutes and pulls the image within 8. A pod that says nothing by
-# then has no container: a device, a volume or the image cannot be had.
+# A pod tests its devices in seconds if all is well, in `SELF_TEST_LIMIT_MINUTES` at most. `plan`
+# assumes that a node first starts within 10 minutes and pulls the image within 8. A pod that says
+# nothing by then has no container: a device, a volume or the image cannot be had.
 SELF_TEST_WITHIN_NODE_SECONDS = 30 * 60
 # For these reasons, nodes of a paid Capacity Block stay: another deploy can solve the problem.
 _HELD_IN_A_BLOCK: frozenset[Reason] = frozenset(
@@ -248,7 +249,8 @@ def _self_test_silent(deployment: Deployment, observation: Observation) -> Itera
         yield _zero(
             "self_test_silent",
             f"{waited / 60:.0f} node minutes are paid for and no server's pod has ended its "
-            "self-test, which takes 11 minutes at most once its container runs",
+            f"self-test, which takes {SELF_TEST_LIMIT_MINUTES} minutes at most once its container "
+            "runs",
         )
 
 

@@ -41,7 +41,7 @@ class _Version(ctypes.Structure):
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """What is known so far; the file is replaced after each step, as the next one may hang.
+    """This is what is known so far. Each step replaces the file, because the next one may hang.
 
     missing: why there is no library. unfit: why driver and runtime do not fit; both empty if well.
     has_begun: `nrt_init` was called. status: what it returned. init_s: how long it took.

@@ -165,7 +165,7 @@ def test_no_role_of_ours_may_take_actions_by_wildcard() -> None:
 def test_the_package_of_a_function_holds_what_ships_with_it(
     function: str, shipped: tuple[str, ...]
 ) -> None:
-    """That it works from there alone is a matter of imports (tests/test_dependency_rule.py)."""
+    """A function works with these files alone if it imports no others: see test_dependency_rule."""
     (folder,) = (f for f in synthesis().folder.iterdir() if (f / "lambdas" / function).is_dir())
     files = (p for p in folder.rglob("*") if p.is_file() and p.suffix != ".pyc")
     assert {p.relative_to(folder).as_posix() for p in files} == {*source_files(shipped)}

@@ -171,7 +171,7 @@ def requests(least: int, most: int) -> Edit:
 
 
 def limits(**values: float) -> Edit:
-    """Enough of both, but for what is given."""
+    """Set a high deadline and a high budget, and then the values that are given."""
     enough: dict[str, float] = {"deadline_minutes": 600, "budget_usd": 1000}
     return both(*(put("aws", key, value=value) for key, value in (enough | values).items()))
 

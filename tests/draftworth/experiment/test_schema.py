@@ -54,7 +54,7 @@ def test_every_pattern_of_the_schema_has_words() -> None:
 
 
 def keys_of(section: Key = ()) -> Iterator[Key]:
-    """Every key that a file for AWS may have, and the keys below it."""
+    """Yield every key that a file for AWS may have, and then the keys below it."""
     for name in fields_at(NeuronExperiment, section):
         yield (*section, name)
         yield from keys_of((*section, name))

@@ -243,8 +243,8 @@ MEASURED = {
 
 
 def test_the_shipped_experiments_fit_their_limits_in_the_worst_case(experiments: Path) -> None:
-    """With the whole request budget at the slowest load, from an empty account on. The first
-    deploy fits in the best case: it costs little, whatever happens."""
+    """The last deploy spends the whole request budget at the slowest load; the account was empty.
+    The first deploy fits in the best case: it costs little, whatever happens."""
     for path in sorted(experiments.glob("*.yaml")):
         loaded = load(path)
         if isinstance(loaded, ResolvedNeuron):

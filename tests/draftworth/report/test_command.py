@@ -110,7 +110,7 @@ RUNS = {
     "other": make_run(run_id="other-run"),
     "third": make_run(run_id="third"),
     "priced": make_run(price=make_price()),
-    # `measure` of servers elsewhere: the baseline's speed, one at half the price.
+    # `measure` recorded these two runs of one server each; the second server has a price.
     "cpu": endpoint_run("cpu", make_run()),
     "gpu": endpoint_run("gpu", make_run(), price=GPU),
     "alone": make_run(blocks=ALONE, variants=(BASELINE,), temperature=0.7),
