@@ -5,7 +5,7 @@ of every window (`analysis/costs`). A head reads the target's hidden states: its
 is assumed to be accepted as often as in a measured window. This is not exact, because steps begin
 at other positions of the text; the error is smaller if the two windows are of similar length. A
 server without counters tells only the mean tokens of a step. Two measured windows then determine an
-acceptance and how it falls with the depth.
+acceptance and how it falls with the depth; for one window, the usual fall is assumed.
 """
 
 from __future__ import annotations
@@ -21,10 +21,13 @@ from draftworth.speculation import expected_tokens_per_step
 # Deviation of a prediction from the text, as measured on servers (docs/estimate.md).
 FROM_TEXT = 0.005
 # Deviation of a prediction for a window e times as long or as short as the nearest measured one,
-# up to the longest measured window and for longer ones: by counters, and if only the mean tokens of
-# a step are known, of two windows or of one. Simulated drafts show about half of it (decision 23).
-_COUNTED, _TWO_MEANS, _ONE_MEAN = (0.03, 0.06), (0.03, 0.10), (0.12, 0.20)
-# The least and the most that an acceptance is multiplied by from one depth to the next.
+# up to the longest measured window and for longer ones. With counters, simulated drafts show about
+# half of it (decision 23). If only the mean tokens of a step are known, of one window or of two,
+# 95% of published heads are within 1.96 of it (`python -m benchmarks.published_acceptance`).
+_COUNTED, _MEANS = (0.03, 0.06), (0.06, 0.10)
+# What an acceptance is multiplied by from one depth to the next: of published heads, and the least
+# and the most that two measured windows may show.
+USUAL_FALL = 0.95
 _FALLS = 0.7, 1.2
 
 
@@ -72,25 +75,35 @@ def from_measured(
 
 
 def from_means(
-    candidate: Candidate, means: Mapping[Candidate, Mapping[str, float]]
+    candidate: Candidate,
+    means: Mapping[Candidate, Mapping[str, float]],
+    *,
+    usual_fall: float = USUAL_FALL,
 ) -> Yield | None:
-    """Predict as `from_measured`, from only the mean tokens per step by prompt class."""
+    """Predict as `from_measured`, from only the mean tokens per step by prompt class.
+
+    usual_fall: what an acceptance is multiplied by from one depth to the next, if one window alone
+        is known.
+    """
     near = _near(candidate, means, least=2)
     if not near:
         return None
     tokens = {
-        name: _continued(tuple((c.checked, means[c][name]) for c in near), candidate.checked)
+        name: _continued(
+            tuple((c.checked, means[c][name]) for c in near), candidate.checked, usual_fall
+        )
         for name in means[near[0]]
     }
-    return _yield(candidate, near, tokens, _TWO_MEANS if len(near) > 1 else _ONE_MEAN)
+    return _yield(candidate, near, tokens, _MEANS)
 
 
 @lru_cache(maxsize=1024)
-def _continued(means: tuple[tuple[int, float], ...], wanted: int) -> float:
+def _continued(means: tuple[tuple[int, float], ...], wanted: int, usual_fall: float) -> float:
     """Return the mean tokens of a step that checks `wanted` drafts.
 
     means: (checked drafts, mean tokens) of one or two windows. Two windows determine an acceptance
-        and its fall from one depth to the next. One window does not tell the fall: it is 1 then.
+        and its fall from one depth to the next. One window does not tell the fall: it is the usual
+        one, or if even an acceptance of 1 yields too little with it, the one that yields enough.
     """
     (checked, mean), (further, other) = means[0], means[-1]
 
@@ -103,7 +116,15 @@ def _continued(means: tuple[tuple[int, float], ...], wanted: int) -> float:
     def of_other(fall: float) -> float:
         return expected_tokens_per_step(acceptance(fall), checked=further, fall=fall)
 
-    fall = 1.0 if checked == further else _bisected(of_other, other, _FALLS)
+    def at_most(fall: float) -> float:
+        return expected_tokens_per_step(1.0, checked=checked, fall=fall)
+
+    if checked != further:
+        fall = _bisected(of_other, other, _FALLS)
+    elif at_most(usual_fall) < mean:
+        fall = _bisected(at_most, mean, (usual_fall, 1.0))
+    else:
+        fall = usual_fall
     return expected_tokens_per_step(acceptance(fall), checked=wanted, fall=fall)
 
 

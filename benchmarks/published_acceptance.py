@@ -1,0 +1,141 @@
+"""Predicts published acceptance from windows that are taken for measured, and shows the errors.
+
+    python -m benchmarks.published_acceptance
+
+`published_acceptance.json` has the mean tokens of a step by window, for heads of five families of
+models. For each curve and each choice of one, two or three of its windows, the search's own
+`from_means` predicts the other windows. The usual fall of the acceptance is fitted to the other
+families, so no family predicts itself. docs/calibration.md explains the columns.
+"""
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import combinations
+from pathlib import Path
+from statistics import fmean
+
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.table import Table
+
+from draftworth.records.search import Candidate
+from draftworth.searching.yields import from_means
+
+FALLS = tuple(hundredths / 100 for hundredths in range(88, 101))
+_NORMAL_95 = 1.96
+_CLASS = "coding"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curve:
+    """The published mean tokens of a step, by window; `family` is the model's, such as `kimi`."""
+
+    family: str
+    tokens_per_step: Mapping[int, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Error:
+    """A prediction for one window: log(predicted / published), and its claimed deviation.
+
+    is_beyond: the window is longer than every window that was taken for measured.
+    """
+
+    error: float
+    deviation: float
+    is_beyond: bool
+
+
+@cache
+def curves() -> tuple[Curve, ...]:
+    """Read the published curves."""
+    file = Path(__file__).with_name("published_acceptance.json")
+    return tuple(
+        Curve(
+            family=curve["model"].partition("-")[0],
+            tokens_per_step={int(k): v for k, v in curve["tokens_per_step_by_window"].items()},
+        )
+        for curve in json.loads(file.read_text(encoding="utf-8"))["curves"]
+    )
+
+
+def errors(curve: Curve, *, measured: int, usual_fall: float) -> Iterator[Error]:
+    """Yield the errors for all choices of as many measured windows."""
+    for windows in combinations(curve.tokens_per_step, measured):
+        means = {_candidate(w): {_CLASS: curve.tokens_per_step[w]} for w in windows}
+        for window in curve.tokens_per_step.keys() - set(windows):
+            found = from_means(_candidate(window), means, usual_fall=usual_fall)
+            if found:
+                yield Error(
+                    error=math.log(found.tokens[_CLASS] / curve.tokens_per_step[window]),
+                    deviation=found.deviation,
+                    is_beyond=window > max(windows),
+                )
+
+
+def fitted_fall(known: Sequence[Curve]) -> float:
+    """Return the fall with the least mean absolute error from one measured window."""
+
+    def mean_error(fall: float) -> float:
+        every = (e for curve in known for e in errors(curve, measured=1, usual_fall=fall))
+        return fmean(abs(e.error) for e in every)
+
+    return min(FALLS, key=mean_error)
+
+
+@cache
+def fall_of_others(family: str) -> float:
+    """Return the fall that is fitted to all families but one."""
+    return fitted_fall([curve for curve in curves() if curve.family != family])
+
+
+def left_out(measured: int) -> dict[str, list[Error]]:
+    """Return the errors by family; each family's fall is fitted to the others."""
+    found: dict[str, list[Error]] = {}
+    for curve in curves():
+        fall = fall_of_others(curve.family)
+        own = errors(curve, measured=measured, usual_fall=fall)
+        found.setdefault(curve.family, []).extend(own)
+    return found
+
+
+def covered(errors_: Sequence[Error]) -> float:
+    """Return the share of errors that lie in the claimed 95% interval."""
+    return fmean(abs(e.error) <= _NORMAL_95 * e.deviation for e in errors_)
+
+
+def main() -> None:
+    """Print the table."""
+    headings = "measured", "family", "windows", "predictions", "mean error", "bias", "worst"
+    table = Table(*headings, "covers", box=SIMPLE)
+    for measured in (1, 2, 3):
+        by_family = left_out(measured)
+        by_family["all"] = [e for own in by_family.values() for e in own]
+        for family, own in by_family.items():
+            for where, is_beyond in (("up to the longest", False), ("beyond", True)):
+                some = [e for e in own if e.is_beyond == is_beyond]
+                table.add_row(str(measured), family, where, *_cells(some))
+    Console(width=120).print(table)
+    print(f"usual fall, fitted to all families: {fitted_fall(curves()):.2f}")
+
+
+def _cells(some: Sequence[Error]) -> tuple[str, ...]:
+    values = [e.error for e in some]
+    return (
+        str(len(some)),
+        f"{fmean(map(abs, values)):.1%}",
+        f"{fmean(values):+.1%}",
+        f"{max(values, key=abs):+.1%}",
+        f"{covered(some):.3f}",
+    )
+
+
+def _candidate(window: int) -> Candidate:
+    return Candidate(variant=f"k{window}", draft="head", window=window, checked=window)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,25 @@
+"""The search's prediction from one measured window, on published acceptance."""
+
+from statistics import fmean
+
+from benchmarks.published_acceptance import Error, covered, curves, errors
+from draftworth.searching.yields import USUAL_FALL
+
+
+def from_one_window(usual_fall: float) -> list[Error]:
+    found = [e for c in curves() for e in errors(c, measured=1, usual_fall=usual_fall)]
+    assert len(found) == 14 * 8 * 7
+    return found
+
+
+def test_one_measured_window_predicts_published_ones() -> None:
+    found = from_one_window(USUAL_FALL)
+    assert fmean(abs(e.error) for e in found) <= 0.04
+    assert abs(fmean(e.error for e in found)) <= 0.01
+    assert covered(found) >= 0.95
+
+
+def test_with_the_same_acceptance_at_every_depth_long_windows_are_overstated() -> None:
+    found = from_one_window(1.0)
+    assert fmean(e.error for e in found if e.is_beyond) > 0.05
+    assert covered(found) < 0.93
