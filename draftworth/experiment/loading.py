@@ -40,7 +40,7 @@ def read_prompt_sets(experiment: Experiment, path: Path) -> Iterator[Case | Prob
             folder, named = root / prompt_class.name, prompt_class.cases
             yield from _cases((*key, "cases"), folder, named, work.output_tokens)
         else:
-            known = sorted(p.name for p in root.glob("*/"))
+            known = sorted({file.parent.name for file in root.glob(f"*/*{CASE_SUFFIX}")})
             yield Problem(
                 key=(*key, "name"),
                 given=f'"{prompt_class.name}"',

@@ -1,0 +1,63 @@
+"""Writes the published sample's prompts, as llmperf builds them, from their description.
+
+    python -m benchmarks.published_prompts
+
+`prompts/published/description.toml` says where the figures come from.
+"""
+
+import json
+import random
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+
+PUBLISHED = Path(__file__).parents[1] / "prompts" / "published"
+
+
+def prompt_files(description: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield each file's path below `prompts/published`, and its text."""
+    for case, phrase in description["phrases"].items():
+        yield f"phrases/{case}.jsonl", _line(f"{case}-01", _prompt(description, [phrase]))
+    draw = random.Random(description["seed"])  # noqa: S311 (the same files each time)
+    sonnets = ""
+    for number in range(1, description["sonnet_prompts"] + 1):
+        lines = description["sonnets"]["lines"]
+        shuffled = draw.sample(lines, len(lines))
+        sonnets += _line(f"sonnet-{number:02}", _prompt(description, shuffled))
+    yield "sonnets/sonnet.jsonl", sonnets
+
+
+def _prompt(description: Mapping[str, Any], lines: Sequence[Mapping[str, Any]]) -> str:
+    """Return the instruction and as many lines as fit; llmperf cuts the last one by characters."""
+    prompt: str = description["instruction"]
+    left = description["prompt_tokens"] - description["instruction_tokens"]
+    for line in cycle(lines):
+        text = f"{line['text']}\n"
+        if line["tokens"] > left:
+            return prompt + text[:left]
+        prompt += text
+        left -= line["tokens"]
+    raise ValueError("lines: given none, allowed: one or more")
+
+
+def _line(prompt_id: str, prompt: str) -> str:
+    return json.dumps({"id": prompt_id, "prompt": prompt}) + "\n"
+
+
+def read_description() -> Mapping[str, Any]:
+    """Return the description of the prompts."""
+    return tomllib.loads((PUBLISHED / "description.toml").read_text(encoding="utf-8"))
+
+
+def main() -> None:
+    """Write the files."""
+    for name, text in prompt_files(read_description()):
+        file = PUBLISHED / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
