@@ -24,12 +24,20 @@ class TextOnly(io.TextIOBase):
         self._stream = stream
 
     def write(self, text: str) -> int:
+        self._stream.write(self._escaped(text))
+        return len(text)
+
+    def write_styled(self, line: str, style: str) -> None:
+        """Write a line, with rich's style if the stream is a terminal; rich obeys NO_COLOR."""
+        shown = Text(self._escaped(line), style=style)
+        Console(file=self._stream, soft_wrap=True).print(shown)
+
+    def _escaped(self, text: str) -> str:
         shown = printable(text)
         if not shown.isascii():
             encoding = self._stream.encoding or "utf-8"
             shown = shown.encode(encoding, "backslashreplace").decode(encoding)
-        self._stream.write(shown)
-        return len(text)
+        return shown
 
     def flush(self) -> None:
         self._stream.flush()
@@ -41,6 +49,14 @@ def text_only() -> Iterator[None]:
     out, err = (TextOnly(stream or io.StringIO()) for stream in (sys.stdout, sys.stderr))
     with redirect_stdout(out), redirect_stderr(err):
         yield
+
+
+def print_styled(line: str, *, style: str) -> None:
+    """Print a line, in colour if standard output is a terminal."""
+    if isinstance(sys.stdout, TextOnly):
+        sys.stdout.write_styled(line, style)
+    else:
+        print(line)  # noqa: T201
 
 
 def table_lines(

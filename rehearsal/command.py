@@ -16,8 +16,8 @@ from pathlib import Path
 
 from draftworth.analysis.answer import headline
 from draftworth.analysis.facts import facts_of
+from draftworth.cli import answers
 from draftworth.cli.arguments import check_api_key, whole_number
-from draftworth.cli.report import print_verdict
 from draftworth.errors import DraftworthError, UserInputError
 from draftworth.estimate.likelihood import checks_by_target
 from draftworth.estimate.outputs import outputs_of_blocks
@@ -32,6 +32,7 @@ from draftworth.records import codec, likelihoods, reading
 from draftworth.records.readings import Reading
 from draftworth.records.results import RUNS_FOLDER, BlockResult, RunResult
 from draftworth.records.transcripts import read_transcripts
+from draftworth.report.contents import document_of
 from pods.measuring.s3_sink import S3Sink
 from rehearsal import endpoints, install, publishing
 from rehearsal.emulator import RESULTS_BUCKET, embedded_aws
@@ -64,6 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="measure the baseline against itself too, as `control: true` in the file",
     )
+    answers.add_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -93,8 +95,9 @@ def run(arguments: argparse.Namespace) -> int:
         finally:  # the run is complete, also if reading its outputs failed
             completed = reading.read_run(run_folder)
             texts = read_transcripts(run_folder, completed.blocks)
-            print_verdict(completed, predictions, texts)
-            print(f"files: {run_folder}")  # noqa: T201
+            facts = facts_of(completed, texts)
+            document = document_of(facts, predictions=predictions)
+            answers.print_answer(arguments, facts, document, [str(run_folder)])
     return 0 if result.status == "complete" else 1
 
 

@@ -7,7 +7,7 @@ from draftworth.analysis.attention import attention_of
 from draftworth.analysis.facts import RunFacts, VariantFacts
 from draftworth.analysis.ladder import Contexts, Ladder
 from draftworth.analysis.pairing import TRAFFIC_MIX
-from draftworth.analysis.statistics import interval_of
+from draftworth.analysis.statistics import changes, interval_of
 from draftworth.analysis.verdict import Comparison, best_of_many
 from draftworth.metrics.definitions import COST
 from draftworth.records.findings import Finding, Judgement, Verdict
@@ -122,7 +122,7 @@ def why_no_verdict(result: RunResult) -> str:
 
 # The headline's first words, by judgement. The headline is about a comparison whose judgement is
 # first in this order: the user may choose the best variant, and an undecided one may be the best.
-_ANSWERS: dict[Judgement, str] = {
+ANSWERS: dict[Judgement, str] = {
     "cheaper per token": "Speculation pays",
     "within the limits": "Speculation keeps the limits",
     "inconclusive": "No answer yet",
@@ -173,7 +173,7 @@ def _verdict_sentence(facts: RunFacts, asked: Sequence[Comparison]) -> str:
     best = best_of_many(chosen, len(asked))
     wider = ", with an interval for all of them" if best is not chosen else ""
     among = f" (the best of {len(asked)} comparisons{wider})" if len(asked) > 1 else ""
-    answer = f"{_ANSWERS[best.judgement]}: {best.traffic.label}, {best.name}: {best.reason}{among}."
+    answer = f"{ANSWERS[best.judgement]}: {best.traffic.label}, {best.name}: {best.reason}{among}."
     floor = "" if best.clears_floor is not False else floor_sentence(best)
     return " ".join([f"{answer}{floor}{best.rare}", *_reach_of(facts, best)])
 
@@ -191,7 +191,7 @@ def best_of(asked: Sequence[Comparison]) -> Comparison:
     def preference(c: Comparison) -> tuple[int, float]:
         # Of comparisons with the same judgement, prefer the lowest upper end of the cost ratio.
         high = c.cost_ratio.high if c.cost_ratio else None
-        return list(_ANSWERS).index(c.judgement), math.inf if high is None else high
+        return list(ANSWERS).index(c.judgement), math.inf if high is None else high
 
     return min(asked, key=preference)
 
@@ -243,7 +243,7 @@ def floor_sentence(c: Comparison) -> str:
     noise = interval_of(c.floor)
     if c.reason_has_floor or noise is None:
         return ""
-    floor = f"Two servers without speculation: {noise[0] - 1:+.1%} to {noise[1] - 1:+.1%}"
+    floor = f"Two servers without speculation: {changes(noise)}"
     beside = {
         True: ", which the verdict clears",
         False: ", which the verdict does not clear: so much may be no effect of speculation",

@@ -1,6 +1,6 @@
 """Writes what a reader must know before trusting a run's figures, one sentence each."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from draftworth.analysis.checks import ACCEPTANCE_TOLERANCE, SERVER_TOLERANCE, AcceptanceCheck
 from draftworth.analysis.control import noise_floor
@@ -9,7 +9,8 @@ from draftworth.analysis.likelihoods import judged_variants
 from draftworth.analysis.pairing import Traffic
 from draftworth.analysis.summary import groups_of, wrong_input_tokens
 from draftworth.analysis.verdict import Comparison
-from draftworth.records.results import RunResult
+from draftworth.records.results import RUN_FILE, RunResult
+from draftworth.untrusted import one_line
 
 
 def attention_of(facts: RunFacts) -> tuple[str, ...]:
@@ -22,7 +23,18 @@ def attention_of(facts: RunFacts) -> tuple[str, ...]:
     )
     result = facts.run.result
     of_run = (*_answers(facts), *_shortened(result), *_no_floor(facts), *_no_price(result))
-    return (*of_run, *of_variants)
+    return (*_unlisted(facts.run.unlisted), *of_run, *of_variants)
+
+
+def _unlisted(names: Sequence[str]) -> Iterator[str]:
+    if names:
+        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+        several = f"{len(names)} result files beside the run's are"
+        files = several if len(names) > 1 else "One result file beside the run's is"
+        yield (
+            f"{files} not in its {RUN_FILE} and not used: "
+            f"{', '.join(one_line(name, characters=80) for name in names[:3])}{more}."
+        )
 
 
 def _attention(variant: VariantFacts, *, read: bool) -> Iterator[str]:

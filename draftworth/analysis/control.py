@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from draftworth.analysis.limits import why_not_comparable
 from draftworth.analysis.pairing import Traffic
 from draftworth.analysis.ratios import cost_ratio
-from draftworth.analysis.statistics import Estimate, interval_of
+from draftworth.analysis.statistics import Estimate, changes, interval_of
 from draftworth.records.findings import Judgement
 from draftworth.records.results import CONTROL, BlockResult, Limits
 
@@ -69,6 +69,6 @@ def why_not_decided(judgement: Judgement, ratio: Estimate | None, floor: Estimat
     if clears(judgement, ratio, floor) is not False or noise is None or noise[0] <= 1 <= noise[1]:
         return ""
     return (
-        f", but on a second server without speculation it costs {noise[0] - 1:+.1%} to "
-        f"{noise[1] - 1:+.1%}: so much may be no effect of speculation"
+        f", but on a second server without speculation it costs {changes(noise)}: so much may be "
+        "no effect of speculation"
     )

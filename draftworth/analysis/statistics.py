@@ -54,6 +54,18 @@ class Estimate:
         return Estimate(**{**vars(self), "value": 1 / self.value, "low": low, "high": high})
 
 
+def signed_percent(share: float, *, digits: int = 1) -> str:
+    """Return a share with its sign, as `-38.2%`; what rounds to 0 has no sign."""
+    text = f"{share:+.{digits}%}"
+    return text if any(digit in text for digit in "123456789") else text[1:]
+
+
+def changes(ratios: tuple[float, float], *, digits: int = 1) -> str:
+    """Return the ends of a ratio's interval as changes, `-41.0% to -35.1%`."""
+    low, high = (signed_percent(ratio - 1, digits=digits) for ratio in ratios)
+    return f"{low} to {high}"
+
+
 def interval_of(estimate: Estimate | None) -> tuple[float, float] | None:
     """Return (low, high); None without an estimate, or if the estimate has no interval."""
     return estimate.interval if estimate else None

@@ -57,7 +57,7 @@ def run(given: argparse.Namespace) -> int:
     )
     spec = measure.run_spec(given, "compare", tuple(endpoints), price, may_end_early=True)
     options = {e.variant: f"--variant {e.variant}" for e in endpoints} | {BASELINE: "--baseline"}
-    return measure.measure_and_print(given.out, spec, options)
+    return measure.measure_and_print(given, spec, options)
 
 
 def _name(text: str, taken: Collection[str]) -> str:

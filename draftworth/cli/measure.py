@@ -10,7 +10,8 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from draftworth.cli import arguments, report
+from draftworth.analysis.facts import facts_of
+from draftworth.cli import answers, arguments
 from draftworth.errors import DraftworthError, UserInputError
 from draftworth.measuring import result_files, run_specification
 from draftworth.measuring.http import API_KEY_VARIABLE, ConnectError
@@ -20,6 +21,7 @@ from draftworth.measuring.served_models import served_models
 from draftworth.records import reading, results
 from draftworth.records.load import ConcurrencyLoad, Load, PoissonLoad
 from draftworth.records.prompts import CASE_SUFFIX, Case, load_case
+from draftworth.report.contents import document_of
 from draftworth.untrusted import one_line
 
 _NO_SOURCE = "given by hand, source not named"
@@ -114,6 +116,7 @@ def add_request_arguments(
         action="store_true",
         help="ask for the ids of output tokens, for the transcripts (vLLM 0.10.2 and later)",
     )
+    answers.add_arguments(parser)
 
 
 def run(given: argparse.Namespace) -> int:
@@ -127,19 +130,19 @@ def run(given: argparse.Namespace) -> int:
     prices = {} if given.usd_per_hour is None else {endpoint.variant: given.usd_per_hour}
     price = price_of(given, prices, next_step="add --usd-per-hour PRICE")
     spec = run_spec(given, "measure", (endpoint,), price)
-    return measure_and_print(given.out, spec, {endpoint.variant: "--base-url"})
+    return measure_and_print(given, spec, {endpoint.variant: "--base-url"})
 
 
-def measure_and_print(out: Path, spec: RunSpec, options: Mapping[str, str]) -> int:
-    """Measure into a folder of `out`, and print the report; `options`: where a server was given."""
+def measure_and_print(given: argparse.Namespace, spec: RunSpec, options: Mapping[str, str]) -> int:
+    """Measure, and print the answer; `options`: the option in which each server was given."""
     arguments.check_api_key()
-    sink = result_files.FolderSink(out)
+    sink = result_files.FolderSink(given.out)
     sink.check()
     _check_servers(spec, options)
     result = measure_here(spec, sink, lambda line: print(line, file=sys.stderr, flush=True))
-    folder = out / result.run_id
-    report.print_verdict(reading.read_run(folder), (), {})
-    print(f"\nfiles: {folder}")
+    folder = given.out / result.run_id
+    facts = facts_of(reading.read_run(folder), {})
+    answers.print_answer(given, facts, document_of(facts), [str(folder)])
     if result.status == "failed":
         raise DraftworthError(f"the run failed: {result.reason}")
     return 0

@@ -17,6 +17,7 @@ from pathlib import Path
 from draftworth.analysis import pooling, run_comparison
 from draftworth.analysis.facts import RunFacts, facts_of
 from draftworth.analysis.scores import ScoreComparison, ToScore, compare_scores, to_score
+from draftworth.cli import answers
 from draftworth.cli.arguments import RUN_LIST_WORDS, RUN_WORDS, S3_SCHEME, local_run, run_list
 from draftworth.errors import DraftworthError, UserInputError
 from draftworth.records.codec import RecordError, load_object
@@ -64,6 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="its last page alone, for those who run the winner: the decision and its traffic, "
         "metrics to watch, how to repeat it; --out writes handover.html and handover.md",
     )
+    answers.add_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -76,7 +78,13 @@ def run(arguments: argparse.Namespace) -> int:
     out = None if arguments.out is None else _out_folder(arguments.runs, arguments.out)
     if arguments.handover:
         told = "given with --handover, which is about one run's decision, allowed: with the whole "
-        _refuse(arguments, ("against", "score"), f"{told}report; next: leave one of the two out")
+        options = ("against", "score", "json", "verbose")
+        _refuse(arguments, options, f"{told}report; next: leave one of the two out")
+    if arguments.json:
+        told = (
+            "given with --json, which has the answer alone, allowed: without; next: leave one out"
+        )
+        _refuse(arguments, ("against", "score"), told)
     facts, transcripts = _read(arguments.runs, texts=True)
     if arguments.handover:
         document = handover_document(facts)
@@ -91,9 +99,12 @@ def run(arguments: argparse.Namespace) -> int:
             writing.write_handover(document, out)
         else:
             writing.write_report(document, facts, out)
+    if not arguments.handover:
+        answers.print_answer(arguments, facts, document, arguments.runs, written_to=out)
+        return 0
     print(*document_lines(document), sep="\n")
     if out is not None:
-        print(f"{'handover' if arguments.handover else 'report'} written to {out}")
+        print(f"handover written to {out}")
     return 0
 
 
@@ -119,7 +130,7 @@ def _refuse_with_a_list(arguments: argparse.Namespace, place: str) -> None:
             "next: choose some of those that the command lists for it"
         )
     told = f"given with {place}, which names many runs, allowed: with one run; next: choose one of "
-    options = ("against", "out", "score", "handover")
+    options = ("against", "out", "score", "handover", "json", "verbose")
     _refuse(arguments, options, f"{told}those that the command lists without it")
 
 
@@ -165,12 +176,6 @@ def _predictions(runs_at: Sequence[str]) -> tuple[Prediction, ...]:
         return ()
     folder = Path(runs_at[0])
     return read_predictions(folder, read_end(folder).run_id)
-
-
-def print_verdict(run: Run, predictions: Sequence[Prediction], transcripts: Transcripts) -> None:
-    """Print the report of a run that has just been measured."""
-    document = document_of(facts_of(run, transcripts), predictions=predictions)
-    print(*document_lines(document), sep="\n")
 
 
 def score(command: str, facts: RunFacts, transcripts: Transcripts) -> tuple[ScoreComparison, ...]:

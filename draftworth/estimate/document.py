@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from draftworth.analysis.pairing import TRAFFIC_MIX
-from draftworth.analysis.statistics import Estimate
+from draftworth.analysis.statistics import Estimate, changes
 from draftworth.errors import counted
 from draftworth.estimate.forecast import Conclusion, DraftEstimate, WindowForecast
 from draftworth.estimate.step_costs import CostRange
@@ -52,7 +52,7 @@ def _card(name: str, found: Conclusion) -> document.Card:
         label=name,
         judgement="to be measured" if found.outcome == "open" else found.outcome,
         tone=_TONES[found.outcome],
-        value=f"{ratio.low - 1:+.0%} to {ratio.high - 1:+.0%}",
+        value=changes((ratio.low, ratio.high), digits=0),
         interval=f"in decoding alone, window {found.about.window}",
     )
 

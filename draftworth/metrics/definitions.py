@@ -234,6 +234,7 @@ FINDING_METRICS = tuple(
 _BY_FIELD = {metric.field: metric for metric in METRICS}
 INTER_TOKEN_LATENCY = _BY_FIELD["inter_token_latency_s"]
 TTFT = _BY_FIELD["ttft_s"]
+END_TO_END_LATENCY = _BY_FIELD["end_to_end_latency_s"]
 OUTPUT_THROUGHPUT = _BY_FIELD["output_throughput_token_per_s"]
 TOKENS_PER_STEP = _BY_FIELD["tokens_per_step"]
 ACCEPTANCE_RATE = _BY_FIELD["acceptance_rate_counted"]

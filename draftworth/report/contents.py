@@ -16,7 +16,7 @@ from draftworth.analysis.statistics import CONFIDENCE, Estimate
 from draftworth.metrics.definitions import INTER_TOKEN_LATENCY as ITL
 from draftworth.records.likelihoods import Prediction
 from draftworth.records.reading import Run
-from draftworth.records.results import AS_SHIPPED, RUN_FILE
+from draftworth.records.results import AS_SHIPPED
 from draftworth.report import words
 from draftworth.report.document import Card, Document, Section, table
 from draftworth.report.figures import cross_checks, figures, outputs, quantiles, score_sections
@@ -28,7 +28,6 @@ from draftworth.report.spending import interruption_count, spending_section
 from draftworth.report.verdict import repetition_sections, verdict_section
 from draftworth.report.words import ABOUT, INTERVAL, MISSING
 from draftworth.report.worked import worked_sections
-from draftworth.untrusted import one_line
 
 
 def against_section(changes: Sequence[Change], run: str, other: str) -> Section:
@@ -51,6 +50,7 @@ def against_section(changes: Sequence[Change], run: str, other: str) -> Section:
         ),
         tables=table(("group and variant", *headings, "baseline ITL ms", "other's"), rows, names=1),
         brief=True,
+        is_asked_for=True,
     )
 
 
@@ -79,6 +79,7 @@ def elsewhere_section(found: Elsewhere) -> Section:
         ),
         tables=table((*headings, *usd), rows, names=5),
         brief=True,
+        is_asked_for=True,
     )
 
 
@@ -146,7 +147,7 @@ def document_of(
     return Document(
         title=f"{result.experiment}: {_question(facts)}",
         facts=tuple(_header(facts)),
-        attention=(*_unlisted(facts.run.unlisted), *attention_of(facts)),
+        attention=attention_of(facts),
         cards=tuple(_cards(facts)),
         sections=tuple(sections),
     )
@@ -158,21 +159,10 @@ def handover_document(facts: RunFacts) -> Document:
     return Document(
         title=f"{result.experiment}: {TITLE.lower()}",
         facts=(),
-        attention=(*_unlisted(facts.run.unlisted), *attention_of(facts)),
+        attention=attention_of(facts),
         cards=tuple(_cards(facts)),
         sections=(handover_section(facts),),
     )
-
-
-def _unlisted(names: Sequence[str]) -> Iterator[str]:
-    if names:
-        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-        several = f"{len(names)} result files beside the run's are"
-        files = several if len(names) > 1 else "One result file beside the run's is"
-        yield (
-            f"{files} not in its {RUN_FILE} and not used: "
-            f"{', '.join(one_line(name, characters=80) for name in names[:3])}{more}."
-        )
 
 
 def _header(facts: RunFacts) -> Iterator[tuple[str, str]]:

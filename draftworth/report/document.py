@@ -19,13 +19,18 @@ class Table:
 
 @dataclass(frozen=True, kw_only=True)
 class Section:
-    """A section of the report; if it is `brief`, it is also printed in the terminal."""
+    """A section of the report.
+
+    brief: it is printed in the terminal too. is_asked_for: an option of the command asked for it,
+        so it is printed before the answer.
+    """
 
     title: str
     paragraphs: tuple[str, ...] = ()
     tables: tuple[Table, ...] = ()
     plots: tuple[Plot, ...] = ()
     brief: bool = False
+    is_asked_for: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,9 +94,15 @@ def document_lines(document: Document) -> Iterator[str]:
         yield f"ATTENTION: {line}"
     for section in document.sections:
         if section.brief and (section.tables or section.paragraphs):
-            yield f"\n{section.title}"
-            yield from section.paragraphs
-            for table in section.tables:
-                yield ""
-                numbers = range(table.names, len(table.headings))
-                yield from table_lines(table.rows, table.headings, numbers=numbers, ruled=True)
+            yield ""
+            yield from section_lines(section)
+
+
+def section_lines(section: Section) -> Iterator[str]:
+    """Yield a section's title, paragraphs and tables as text."""
+    yield section.title
+    yield from section.paragraphs
+    for table in section.tables:
+        yield ""
+        numbers = range(table.names, len(table.headings))
+        yield from table_lines(table.rows, table.headings, numbers=numbers, ruled=True)

@@ -6,6 +6,7 @@ from draftworth.analysis import checks
 from draftworth.analysis.facts import QUANTILE_SHARES, GroupFacts, RunFacts, VariantFacts
 from draftworth.analysis.outputs import Likeness, LikenessWord, tokens_before
 from draftworth.analysis.scores import ScoreComparison
+from draftworth.analysis.statistics import signed_percent
 from draftworth.analysis.summary import OutputLengths, output_lengths
 from draftworth.analysis.verdict import Comparison
 from draftworth.metrics import definitions
@@ -146,7 +147,7 @@ def _server_cells(check: checks.ServerCheck) -> tuple[str, ...]:
         str(check.requests),
         words.figure(definitions.INTER_TOKEN_LATENCY, check.ours_s),
         words.figure(definitions.INTER_TOKEN_LATENCY, check.server_s),
-        f"{check.difference:+.1%}",
+        signed_percent(check.difference),
         words.yes_or_no(check.agrees, no="NO"),
     )
 
@@ -249,7 +250,11 @@ def score_sections(scores: Sequence[ScoreComparison]) -> Iterator[Section]:
     headings = ("class", "load", "variant", "baseline", "difference", INTERVAL, "prompts", "pairs")
     if tables := table(headings, rows, names=3):
         yield Section(
-            title="Scores of the outputs", paragraphs=(ABOUT["scores"],), tables=tables, brief=True
+            title="Scores of the outputs",
+            paragraphs=(ABOUT["scores"],),
+            tables=tables,
+            brief=True,
+            is_asked_for=True,
         )
 
 

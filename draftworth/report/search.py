@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from draftworth.analysis import answer
 from draftworth.analysis.facts import RunFacts
 from draftworth.analysis.pairing import TRAFFIC_MIX
-from draftworth.analysis.statistics import Estimate
+from draftworth.analysis.statistics import Estimate, signed_percent
 from draftworth.records.search import CandidateResult, CostInterval, SearchResult
 from draftworth.report import words
 from draftworth.report.document import Section, Table, table
@@ -160,7 +160,7 @@ def _costs(found: SearchResult) -> tuple[Table, ...]:
             *(result.variant, found.search.candidate(result.variant).draft or words.MISSING),
             *(str(found.search.candidate(result.variant).window), _order_cell(found, result)),
             *words.change_cells(result.cost),
-            *(f"{result.cost_by_class[name] - 1:+.1%}" for name in classes),
+            *(signed_percent(result.cost_by_class[name] - 1) for name in classes),
             words.MISSING if result.measured else f"{result.chance:.0%}",
         )
         for result in found.results
@@ -215,7 +215,7 @@ def _prediction_errors(found: SearchResult) -> Iterator[str]:
         most = max((p.value / m.value - 1 for _, p, m in both), key=abs)
         yield (
             "Before a candidate was measured its cost was predicted; the largest difference is "
-            f"{most:+.1%}, and both intervals explain {explained} of {len(both)}."
+            f"{signed_percent(most)}, and both intervals explain {explained} of {len(both)}."
         )
 
 
@@ -225,7 +225,7 @@ def _predictions(found: SearchResult) -> tuple[Table, ...]:
             *_name_and_window(found, result),
             *words.change_cells(predicted),
             *words.change_cells(measured),
-            f"{predicted.value / measured.value - 1:+.1%}",
+            signed_percent(predicted.value / measured.value - 1),
             words.yes_or_no(_agree(predicted, measured)),
         )
         for result, predicted, measured in _predicted_and_measured(found)

@@ -1,10 +1,11 @@
 """Figures and verdicts as text, the same in the terminal, in Markdown, in HTML and in plots."""
 
+import math
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 
-from draftworth.analysis.statistics import CONFIDENCE, Estimate
+from draftworth.analysis.statistics import CONFIDENCE, Estimate, changes, signed_percent
 from draftworth.metrics.definitions import Metric
 from draftworth.records.findings import Judgement
 from draftworth.records.results import RunResult
@@ -108,14 +109,38 @@ def interval(estimate: Estimate | None, *, scale: float = 1.0, digits: int = 2) 
 
 def change(ratio: Estimate | CostInterval | None) -> str:
     """Return a ratio as a change in per cent: 0.618 is `-38.2%`."""
-    return MISSING if ratio is None else f"{ratio.value - 1:+.1%}"
+    return MISSING if ratio is None else signed_percent(ratio.value - 1)
 
 
 def change_interval(ratio: Estimate | CostInterval | None) -> str:
     """Return the ends of a ratio's interval as `-41.0% to -35.1%`."""
     if ratio is None or ratio.low is None or ratio.high is None:
         return MISSING
-    return f"{ratio.low - 1:+.1%} to {ratio.high - 1:+.1%}"
+    return changes((ratio.low, ratio.high))
+
+
+def cost_phrase(ratio: float, low: float | None, high: float | None) -> str:
+    """Return a cost ratio as `costs 47% more per token (40 to 55)`.
+
+    The interval is rounded outwards, so it never promises more than what was measured.
+    """
+    value = round(abs(ratio - 1) * 100)
+    same = "costs the same per token"
+    told = same if value == 0 else f"costs {value}% {_direction(ratio)} per token"
+    if low is None or high is None:
+        return f"{told} (no interval)"
+    if (low < 1) == (high < 1) and value:
+        near, far = sorted((abs(low - 1) * 100, abs(high - 1) * 100))
+        return f"{told} ({math.floor(near)} to {math.ceil(far)})"
+    return f"{told} ({_outwards(low)} to {_outwards(high)})"
+
+
+def _direction(ratio: float) -> str:
+    return "less" if ratio < 1 else "more"
+
+
+def _outwards(end: float) -> str:
+    return f"{math.ceil(abs(end - 1) * 100)}% {_direction(end)}"
 
 
 def change_cells(ratio: Estimate | CostInterval | None) -> tuple[str, str]:

@@ -28,6 +28,26 @@ def test_a_table_is_aligned_and_its_lines_end_without_blanks() -> None:
     ]
 
 
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("stream", "no_color", "is_styled"),
+    [(Terminal, "", True), (Terminal, "1", False), (io.StringIO, "", False)],
+)
+def test_a_styled_line_has_colour_in_a_terminal_alone(
+    stream: type[io.StringIO], no_color: str, is_styled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("NO_COLOR", no_color)
+    out = stream()
+    TextOnly(out).write_styled("serve \x1b[2J it", "green")
+    assert ("\x1b[32m" in out.getvalue()) == is_styled
+    assert "serve \\x1b[2J it" in out.getvalue()
+
+
 def test_brackets_are_no_markup_and_long_cells_stay_in_one_line() -> None:
     long = "word " * 400 + "[red]end[/red]"
     assert list(table_lines([("a", long)])) == [f"a  {long}"]
@@ -76,7 +96,7 @@ def test_names_of_a_run_do_not_command_the_terminal(
 ) -> None:
     hostile = COMMANDS.replace("\ud800", "")
     run = write_run(make_run(reason=hostile, experiment=hostile), tmp_path / "run")
-    assert main(["report", str(run)]) == 0
+    assert main(["report", str(run), "--verbose"]) == 0
     told = capsys.readouterr().out
     assert "\\x1b[2J\\x1b]0;title\\x07\\x9b31m\\u202eback\\u2066\\r\\x08\\x00" in told
     assert told.replace("\n", "").isprintable()
@@ -102,7 +122,7 @@ def test_a_terminal_without_the_characters_of_a_report_gets_escapes(
     run = write_run(make_run(experiment="日本語 🚀"), tmp_path / "run")
     raw = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding=encoding, errors="strict"))
-    assert main(["report", str(run)]) == 0
+    assert main(["report", str(run), "--verbose"]) == 0
     told = b"\\u65e5\\u672c\\u8a9e \\U0001f680: does speculation pay?"
     assert raw.getvalue().startswith(told)
 

@@ -76,7 +76,7 @@ def compared(ran: Ran, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
 
 
 def test_two_addresses_are_enough_for_a_verdict(compared: Compared) -> None:
-    told = compared("--baseline", "{}", "--variant", "fast={}")
+    told = compared("--baseline", "{}", "--variant", "fast={}", "--verbose")
 
     verdict = (next((compared.folder / "runs").iterdir()) / "verdict.json").read_bytes()
     found = load_record(Verdict, verdict)
@@ -107,7 +107,7 @@ def test_two_addresses_are_enough_for_a_verdict(compared: Compared) -> None:
 def test_windows_names_and_prices_are_the_users(compared: Compared) -> None:
     told = compared(
         *("--baseline", "{},usd_per_hour=1", "--variant", "k 4={},window=4,usd_per_hour=100"),
-        *("--variant", "other={},usd_per_hour=1", "--price-source", "our bill"),
+        *("--variant", "other={},usd_per_hour=1", "--price-source", "our bill", "--verbose"),
     )
 
     facts = compared.facts

@@ -105,7 +105,7 @@ def test_the_run_of_an_earlier_version_is_reported(
     assert run.likelihoods
     assert len(read_transcripts(folder, run.blocks)) == 2
     assert read_step_costs(folder).run_id == run.result.run_id
-    assert main(["report", str(folder)]) == 0
+    assert main(["report", str(folder), "--verbose"]) == 0
     assert "Qwen/Qwen3-32B" in capsys.readouterr().out
 
 

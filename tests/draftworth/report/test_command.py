@@ -15,8 +15,10 @@ from draftworth.analysis.run_comparison import elsewhere
 from draftworth.cli import main
 from draftworth.errors import UserInputError
 from draftworth.metrics.definitions import COST
+from draftworth.records.codec import load_record
 from draftworth.records.load import ConcurrencyLoad
 from draftworth.records.reading import Run, read_run
+from draftworth.report.brief import Answer
 from tests.conftest import ROOT
 from tests.draftworth.report.runs import BASELINE, make_facts, make_run, write_run
 from tests.draftworth.report.test_rendering import SNAPSHOTS
@@ -74,9 +76,16 @@ def test_the_handover_is_printed_alone_and_written_as_its_own_files(
     assert "Decision: serve without speculation." in said
     assert "Verdict\n" not in said
     assert {f.name for f in (tmp_path / "out").iterdir()} == {"handover.md", "handover.html"}
-    assert main(["report", str(folder)]) == 0
+    assert main(["report", str(folder), "--verbose"]) == 0
     page = said[said.index("\nHandover\n") : said.index("handover written to")]
-    assert capsys.readouterr().out.endswith(page)
+    assert capsys.readouterr().out.endswith(f"{page}files: {folder}\n")
+
+
+def test_json_is_alone_on_standard_output(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", str(folder), "--json"]) == 0
+    assert load_record(Answer, capsys.readouterr().out).serve == BASELINE
+    assert main(["report", str(folder), "--json", "--score", "true"]) == 2
+    assert capsys.readouterr().out == ""
 
 
 @pytest.mark.parametrize("options", [["--against", "other"], ["--score", "true"]])
@@ -132,10 +141,9 @@ def test_what_is_printed_of_runs_beside_each_other(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def lines(*words: str) -> list[str]:
-        assert main(["report", *(str(places.get(word, word)) for word in words)]) == 0
+        assert main(["report", "--verbose", *(str(places.get(word, word)) for word in words)]) == 0
         rows = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
-        # What is nothing but for rounding has no sign.
-        return [row.replace("-0.0%", "+0.0%") for row in rows if row and not row.startswith("──")]
+        return [row for row in rows if row and not row.startswith("──")]
 
     places = {name: write_run(run, tmp_path / name) for name, run in RUNS.items()}
     told, known = "", lines("plain")
@@ -229,7 +237,7 @@ def test_sampled_outputs_are_not_checked_and_their_lengths_are_told(
     for temperature in (0.0, 0.7):
         run = make_run(temperature=temperature)
         folder = write_run(run, tmp_path / str(temperature), texts=texts)
-        assert main(["report", str(folder), "--out"]) == 0
+        assert main(["report", str(folder), "--out", "--verbose"]) == 0
         shown.append((capsys.readouterr().out, (folder / "report" / "report.md").read_text()))
     (greedy, greedy_page), (sampled, sampled_page) = shown
     assert "Greedy outputs" in greedy
@@ -252,14 +260,14 @@ def test_runs_at_two_temperatures_are_not_compared() -> None:
 def test_a_stray_copy_changes_no_figure_and_is_named_in_one_line(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["report", str(folder)]) == 0
+    assert main(["report", str(folder), "--verbose"]) == 0
     before = capsys.readouterr().out
     first = next((folder / "blocks").glob("0001*.result.json"))
     shutil.copy(first, folder / "blocks" / "copy.result.json")
-    assert main(["report", str(folder)]) == 0
+    assert main(["report", str(folder), "--verbose"]) == 0
     assert "One result file beside the run's is not in its run.json" in capsys.readouterr().out
     shutil.copy(first, folder / "blocks" / "\x1b[2J.result.json")
-    assert main(["report", str(folder)]) == 0
+    assert main(["report", str(folder), "--verbose"]) == 0
     after = capsys.readouterr().out.splitlines()
     (warning,) = (line for line in after if line.startswith("ATTENTION: "))
     assert "2 result files beside the run's are not in its run.json and not used: " in warning

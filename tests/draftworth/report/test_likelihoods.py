@@ -115,7 +115,8 @@ def test_the_report_says_who_read_them(
     words: str,
     temperature: float,
 ) -> None:
-    assert main(["report", str(read_run_with(tmp_path, found, temperature=temperature))]) == 0
+    folder = read_run_with(tmp_path, found, temperature=temperature)
+    assert main(["report", str(folder), "--verbose"]) == 0
 
     assert words in capsys.readouterr().out
 

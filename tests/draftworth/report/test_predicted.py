@@ -33,7 +33,7 @@ def test_the_report_of_a_run_shows_what_was_predicted_of_it(
     found = likelihoods.Predictions(run_id=make_run().result.run_id, predictions=(prediction(),))
     (folder / likelihoods.PREDICTIONS_FILE).write_bytes(dump_record(found))
 
-    assert main(["report", str(folder)]) == 0
+    assert main(["report", str(folder), "--verbose"]) == 0
 
     output = capsys.readouterr().out
     assert "Predicted without a server" in output

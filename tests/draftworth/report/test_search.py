@@ -49,7 +49,7 @@ def column(table: Table, heading: str) -> list[str]:
 def test_the_report_begins_with_the_answer(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["report", str(write_search(tmp_path / "run"))]) == 0
+    assert main(["report", str(write_search(tmp_path / "run")), "--verbose"]) == 0
 
     title, first, *rest = capsys.readouterr().out.splitlines()
     assert title == "built: does speculation pay, with which draft and window?"

@@ -1,0 +1,74 @@
+"""Prints what a run found: its answer in a few lines, as JSON, or all tables of the report."""
+
+import argparse
+import shlex
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from draftworth import terminal
+from draftworth.analysis.facts import RunFacts
+from draftworth.records.codec import dump_record
+from draftworth.report.brief import Answer, answer_lines, answer_of
+from draftworth.report.document import Document, document_lines, section_lines
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options that choose what is printed."""
+    forms = parser.add_mutually_exclusive_group()
+    forms.add_argument("--verbose", action="store_true", help="print all tables of the report")
+    forms.add_argument(
+        "--json", action="store_true", help="print the answer as JSON, as docs/json.md describes it"
+    )
+
+
+def print_answer(
+    given: argparse.Namespace,
+    facts: RunFacts,
+    document: Document,
+    runs_at: Sequence[str],
+    written_to: Path | None = None,
+) -> None:
+    """Print the answer in the form that was asked for.
+
+    runs_at: the places of the runs, for the command that the reader can run next. written_to: the
+        folder of the written report, if there is one.
+    """
+    answer = answer_of(facts)
+    if given.json:
+        print(dump_record(answer, indent=2).decode())
+        return
+    if given.verbose:
+        print(*document_lines(document), sep="\n")
+        print(f"files: {written_to or ' '.join(runs_at)}")
+        return
+    for section in document.sections:
+        if section.is_asked_for:
+            print(*section_lines(section), "", sep="\n")
+    decision, *rest = answer_lines(
+        answer,
+        next_command=_next_command(answer, runs_at, is_written=written_to is not None),
+        files=str(written_to or " ".join(runs_at)),
+    )
+    terminal.print_styled(decision, style="bold green" if answer.serve else "bold yellow")
+    print(*rest, sep="\n")
+
+
+def _next_command(answer: Answer, runs_at: Sequence[str], *, is_written: bool) -> str:
+    option = "--out" if len(runs_at) == 1 else "--out report"
+    if answer.serve is None:
+        option = "--verbose"
+    elif is_written or runs_at[0].startswith("s3://"):
+        option = "--handover"
+    return f"{invocation()} report {shlex.join(runs_at)} {option}"
+
+
+def invocation() -> str:
+    """Return the words that start this program again from the same folder."""
+    program = Path(sys.argv[0])
+    if program.name == "draftworth":
+        return "draftworth" if shutil.which("draftworth") else shlex.quote(str(program))
+    python, here = Path(sys.executable), Path.cwd()
+    shown = python.relative_to(here) if python.is_relative_to(here) else python
+    return f"{shlex.quote(str(shown))} -m draftworth"

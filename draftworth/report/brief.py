@@ -1,0 +1,275 @@
+"""The answer of a run: a few lines for a terminal, and the same figures as a record for programs.
+
+docs/json.md describes the record.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from draftworth.analysis.answer import ANSWERS, course, findings, headline, named, reach_sentences
+from draftworth.analysis.attention import attention_of
+from draftworth.analysis.facts import RunFacts, VariantFacts
+from draftworth.analysis.handover import BreakEvenAt, Handover, handover_of
+from draftworth.errors import counted
+from draftworth.metrics.definitions import (
+    END_TO_END_LATENCY,
+    INTER_TOKEN_LATENCY,
+    OUTPUT_THROUGHPUT,
+    TTFT,
+    Metric,
+)
+from draftworth.records.findings import Finding
+from draftworth.records.results import AS_SHIPPED
+from draftworth.report import words
+from draftworth.untrusted import one_line
+
+MOST_LINES = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepTokens:
+    """Tokens of a verification step at one load, with the variant that the decision is about.
+
+    needed: to break even, with its interval; None: not known. measured: in the whole traffic.
+    """
+
+    load: str
+    needed: float | None
+    needed_low: float | None
+    needed_high: float | None
+    measured: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerFigures:
+    """The medians of one variant's requests in one class at one load; None: not measured.
+
+    output_throughput_token_per_s: of the whole server.
+    """
+
+    prompt_class: str
+    load: str
+    variant: str
+    requests: int
+    inter_token_latency_ms: float | None
+    ttft_ms: float | None
+    end_to_end_latency_ms: float | None
+    output_throughput_token_per_s: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What a run says; `report --json` prints it.
+
+    serve: the variant to serve; None: there is no decision, or no other variant was measured.
+    decision: the same as a sentence. headline: the answer with its interval, as in the report.
+    findings: one for each class and load, and for the traffic mix. figures: of every server.
+    identical_outputs: pairs in which baseline and variant gave the same output, of
+        `compared_outputs`; outputs are compared only if they are greedy.
+    tokens_per_step: at the load of the decision first. notes: of a search, what was measured; of
+        several loads, up to which one a variant is cheaper.
+    """
+
+    schema: str = "draftworth.answer/1"
+    run_id: str
+    experiment: str
+    status: str
+    reason: str
+    serve: str | None
+    decision: str
+    headline: str
+    findings: tuple[Finding, ...]
+    figures: tuple[ServerFigures, ...]
+    requests: int
+    failed: int
+    excluded: int
+    repetitions: int
+    interruptions: int
+    compared_outputs: int
+    identical_outputs: int
+    tokens_per_step: tuple[StepTokens, ...]
+    notes: tuple[str, ...]
+    attention: tuple[str, ...]
+
+
+def answer_of(facts: RunFacts) -> Answer:
+    """Return the answer of a run."""
+    result, found = facts.run.result, handover_of(facts)
+    compared = [v.comparison for v in facts.speculative if v.comparison]
+    return Answer(
+        run_id=result.run_id,
+        experiment=result.experiment,
+        status=result.status,
+        reason=result.reason,
+        serve=_served(facts, found),
+        decision=_decision(facts, found),
+        headline=headline(facts),
+        findings=tuple(findings(facts)),
+        figures=tuple(map(_figures, facts.variants)),
+        requests=sum(v.summary.requests for v in facts.variants),
+        failed=sum(v.summary.failed for v in facts.variants),
+        excluded=sum(v.summary.excluded for v in facts.variants),
+        repetitions=result.repetitions,
+        interruptions=len(result.interruptions),
+        compared_outputs=sum(c.compared_outputs for c in compared),
+        identical_outputs=sum(c.identical_outputs for c in compared),
+        tokens_per_step=tuple(_tokens_per_step(found)),
+        notes=tuple(_notes(facts)),
+        attention=attention_of(facts),
+    )
+
+
+def _served(facts: RunFacts, found: Handover) -> str | None:
+    if found.missing or found.decision is None:
+        return None
+    return found.decision.variant if found.pays else facts.run.result.baseline
+
+
+def _decision(facts: RunFacts, found: Handover) -> str:
+    result = facts.run.result
+    if result.status == "failed":
+        return f"No decision: the run failed: {one_line(result.reason).rstrip('.')}."
+    if found.decision is None:
+        if len(result.variants) == 1:
+            return "One server was measured: there is nothing to compare it with."
+        return "No decision: no variant was measured beside the baseline."
+    told = ANSWERS[found.decision.judgement]
+    if found.missing:
+        return (
+            f"No decision yet: {found.decision.judgement} at {found.decision.traffic.load.label}."
+        )
+    if not found.pays:
+        return f"Decision: serve without speculation. {told}."
+    name, search = found.decision.variant, facts.run.search
+    window = f" ({named(search, name)})" if search else ""
+    return f"Decision: serve {name}{window}. {told}."
+
+
+def _figures(variant: VariantFacts) -> ServerFigures:
+    def shown(metric: Metric) -> float | None:
+        value = variant.value(metric)
+        return None if value is None else value * metric.unit.scale
+
+    return ServerFigures(
+        prompt_class=variant.summary.group.prompt_class,
+        load=variant.summary.group.load.label,
+        variant=variant.name,
+        requests=variant.summary.requests,
+        inter_token_latency_ms=shown(INTER_TOKEN_LATENCY),
+        ttft_ms=shown(TTFT),
+        end_to_end_latency_ms=shown(END_TO_END_LATENCY),
+        output_throughput_token_per_s=shown(OUTPUT_THROUGHPUT),
+    )
+
+
+def _tokens_per_step(found: Handover) -> Iterator[StepTokens]:
+    decided_at = found.decision.traffic.load if found.decision else None
+    for at in sorted(found.break_evens, key=lambda at: at.load != decided_at):
+        yield _step_tokens(at)
+
+
+def _notes(facts: RunFacts) -> Iterator[str]:
+    if facts.run.search:
+        yield from course(facts.run.search)
+    yield from reach_sentences(facts)
+
+
+def _step_tokens(at: BreakEvenAt) -> StepTokens:
+    ends = at.needed.interval if at.needed else None
+    return StepTokens(
+        load=at.load.label,
+        needed=at.needed.value if at.needed else None,
+        needed_low=ends[0] if ends else None,
+        needed_high=ends[1] if ends else None,
+        measured=at.measured,
+    )
+
+
+def answer_lines(answer: Answer, *, next_command: str, files: str) -> list[str]:
+    """Return at most `MOST_LINES` lines, the decision first.
+
+    next_command: what the reader can run next. files: where the run's files or its report are.
+    """
+    last = [
+        *(note.split(";")[0].split(", in this order")[0] for note in answer.notes[:1]),
+        *_requests(answer),
+        *_tokens(answer),
+        *_warnings(answer),
+        f"Next:  {next_command}",
+        f"Files: {files}",
+    ]
+    rows = list(_finding_rows(answer) if answer.findings else _figure_rows(answer))
+    room = MOST_LINES - 1 - len(last)
+    if len(rows) > room:
+        rest = counted(len(rows) - room + 1, "more figure")
+        rows[room - 1 :] = [f"  and {rest}: --verbose"]
+    return [answer.decision, *rows, *last]
+
+
+def _finding_rows(answer: Answer) -> Iterator[str]:
+    """Yield a line for each finding against the baseline; those of the traffic mix are first."""
+    shown = [f for f in answer.findings if AS_SHIPPED not in (f.variant, f.baseline)]
+    several = len({f.variant for f in shown}) > 1
+    names = [(f.traffic, f.load, f.variant if several else "") for f in shown]
+    widths = [max(map(len, column)) for column in zip(*names, strict=True)]
+    for finding, name in zip(shown, names, strict=True):
+        cells = (cell.ljust(width) for cell, width in zip(name, widths, strict=True))
+        yield f"  {' '.join(cells).rstrip()}  {_told(finding)}"
+
+
+def _told(finding: Finding) -> str:
+    if finding.cost_ratio is None:
+        return finding.judgement
+    cost = words.cost_phrase(finding.cost_ratio, finding.cost_ratio_low, finding.cost_ratio_high)
+    if finding.judgement in ("within the limits", "outside the limits", "no difference"):
+        return f"{cost}, {finding.judgement}"
+    unproven = finding.judgement == "inconclusive" or finding.clears_noise_floor is False
+    return f"{cost}, {'not proven' if unproven else 'proven'}"
+
+
+def _figure_rows(answer: Answer) -> Iterator[str]:
+    for f in answer.figures:
+        latencies = (
+            f"{label} {words.number(value, digits=_digits(value))} ms"
+            for label, value in (
+                ("ITL", f.inter_token_latency_ms),
+                ("TTFT", f.ttft_ms),
+                ("E2E", f.end_to_end_latency_ms),
+            )
+            if value is not None
+        )
+        rate = f.output_throughput_token_per_s
+        tokens = [] if rate is None else [f"{words.number(rate, digits=_digits(rate))} tokens/s"]
+        yield f"  {f.prompt_class} {f.load}  {', '.join([*latencies, *tokens])}"
+
+
+def _digits(value: float) -> int:
+    return 0 if value >= 100 else 1 if value >= 10 else 2
+
+
+def _requests(answer: Answer) -> Iterator[str]:
+    parts = [counted(answer.requests, "request"), f"{answer.failed:,} failed"]
+    if answer.excluded:
+        parts.append(f"{answer.excluded:,} excluded")
+    if answer.repetitions > 1:
+        parts.append(counted(answer.repetitions, "repetition"))
+    if answer.interruptions:
+        parts.append(counted(answer.interruptions, "interruption"))
+    if answer.compared_outputs:
+        same = f"{answer.identical_outputs:,} of {answer.compared_outputs:,}"
+        parts.append(f"outputs the same in {same}")
+    yield ", ".join(parts)
+
+
+def _tokens(answer: Answer) -> Iterator[str]:
+    for at in answer.tokens_per_step[:1]:
+        if at.measured is not None:
+            needed = "" if at.needed is None else f", {at.needed:.2f} needed to break even"
+            yield f"Tokens a step at {at.load}: {at.measured:.2f} measured{needed}"
+
+
+def _warnings(answer: Answer) -> Iterator[str]:
+    if answer.attention:
+        first = answer.attention[0].partition(". ")[0].rstrip(".")
+        more = len(answer.attention) - 1
+        yield f"Warning: {first}" + (f" (and {more} more: --verbose)" if more else "")

@@ -1,0 +1,123 @@
+"""The answer of a run in ten lines, and as a record."""
+
+from dataclasses import fields, replace
+from pathlib import Path
+
+import pytest
+
+from draftworth.records.codec import dump_record, load_record
+from draftworth.records.findings import Finding
+from draftworth.records.load import ConcurrencyLoad
+from draftworth.records.reading import Run
+from draftworth.records.results import Limits
+from draftworth.report.brief import (
+    MOST_LINES,
+    Answer,
+    ServerFigures,
+    StepTokens,
+    answer_lines,
+    answer_of,
+)
+from tests.conftest import ROOT
+from tests.draftworth.report import runs, searches
+from tests.draftworth.report.test_spending import LOST
+from tests.support.snapshot import assert_snapshot
+
+SNAPSHOT = Path(__file__).with_name("snapshots") / "brief.txt"
+
+
+def with_factor(factor: float, **overrides: object) -> Run:
+    """A run whose variant takes so many times as long as in the built run."""
+    blocks = tuple(
+        b if b.variant == runs.BASELINE else runs.slower(b, factor) for b in runs.make_run().blocks
+    )
+    return runs.make_run(blocks=blocks, **overrides)
+
+
+def at_loads(*factors: float) -> Run:
+    """A run at 1, 2, 4 ... requests in flight, where the variant takes so many times as long."""
+    blocks = tuple(
+        replace(b, load=ConcurrencyLoad(concurrency=2**i), block=b.block + 100 * i)
+        for i, factor in enumerate(factors)
+        for b in with_factor(factor).blocks
+    )
+    return runs.make_run(blocks=blocks)
+
+
+def few_prompts() -> Run:
+    blocks = tuple(replace(b, requests=b.requests[:2]) for b in runs.make_run().blocks)
+    return runs.make_run(blocks=blocks)
+
+
+def many_prompts(**overrides: object) -> Run:
+    """A run with prompts enough for the 95th percentile of a latency."""
+    blocks = tuple(
+        replace(
+            b,
+            requests=tuple(
+                replace(r, request_id=f"{r.request_id}/{n}", prompt_id=f"{r.prompt_id}/{n}")
+                for n in range(16)
+                for r in b.requests
+            ),
+        )
+        for b in runs.make_run().blocks
+    )
+    return runs.make_run(blocks=blocks, **overrides)
+
+
+# Without a factor, a token costs as much with the variant as without it.
+STATES = {
+    "more expensive": with_factor(1.3),
+    "cheaper": with_factor(0.6),
+    "no difference": runs.make_run(),
+    "inconclusive": few_prompts(),
+    "outside the limits": many_prompts(limits=Limits(ttft_p95_s=0.1)),
+    "failed run": runs.make_run(blocks=(), status="failed", reason="no server started"),
+    "interrupted run": runs.make_run(interruptions=(LOST,)),
+    "search": searches.make_search_run(),
+    "repetitions": runs.with_repetitions(runs.make_run(), 2),
+    "ladder": at_loads(0.6, 0.7, 1.0),
+    "one server": runs.make_run(
+        blocks=tuple(b for b in runs.make_run().blocks if b.variant == runs.BASELINE),
+        variants=(runs.BASELINE,),
+    ),
+}
+
+
+def answer(run: Run) -> Answer:
+    return answer_of(runs.make_facts(run))
+
+
+def lines(run: Run) -> list[str]:
+    return answer_lines(
+        answer(run), next_command="draftworth report runs/built --out", files="runs/built"
+    )
+
+
+def test_the_answer_of_every_kind_of_run() -> None:
+    told = {name: lines(run) for name, run in STATES.items()}
+    assert_snapshot(
+        "\n\n".join("\n".join([f"# {name}", *own]) for name, own in told.items()) + "\n", SNAPSHOT
+    )
+    for own in told.values():
+        assert len(own) <= MOST_LINES
+        assert max(map(len, own)) <= 80
+
+
+def test_more_figures_than_fit_are_counted() -> None:
+    many = lines(at_loads(*[0.6] * 7))
+    assert len(many) == MOST_LINES
+    assert "  and 18 more figures: --verbose" in many
+
+
+def test_every_key_of_the_record_is_documented() -> None:
+    page = (ROOT / "docs" / "json.md").read_text()
+    for record in (Answer, Finding, ServerFigures, StepTokens):
+        for field in fields(record):
+            assert f"`{field.name}`" in page
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_the_record_reads_back(name: str) -> None:
+    found = answer(STATES[name])
+    assert load_record(Answer, dump_record(found)) == found
