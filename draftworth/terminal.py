@@ -4,7 +4,7 @@ import io
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
-from typing import TextIO
+from typing import IO, TextIO
 
 from rich import box
 from rich.console import Console
@@ -21,26 +21,14 @@ class TextOnly(io.TextIOBase):
     """A stream that escapes control characters, and characters that its encoding lacks."""
 
     def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
+        self.stream = stream
 
     def write(self, text: str) -> int:
-        self._stream.write(self._escaped(text))
+        self.stream.write(escaped(text, self.stream))
         return len(text)
 
-    def write_styled(self, line: str, style: str) -> None:
-        """Write a line, with rich's style if the stream is a terminal; rich obeys NO_COLOR."""
-        shown = Text(self._escaped(line), style=style)
-        Console(file=self._stream, soft_wrap=True).print(shown)
-
-    def _escaped(self, text: str) -> str:
-        shown = printable(text)
-        if not shown.isascii():
-            encoding = self._stream.encoding or "utf-8"
-            shown = shown.encode(encoding, "backslashreplace").decode(encoding)
-        return shown
-
     def flush(self) -> None:
-        self._stream.flush()
+        self.stream.flush()
 
 
 @contextmanager
@@ -51,12 +39,27 @@ def text_only() -> Iterator[None]:
         yield
 
 
+def escaped(text: str, stream: IO[str]) -> str:
+    """Return a text without control characters, and without those that a stream cannot show."""
+    shown = printable(text)
+    if not shown.isascii():
+        encoding = getattr(stream, "encoding", None) or "utf-8"
+        shown = shown.encode(encoding, "backslashreplace").decode(encoding)
+    return shown
+
+
+def console_of(stream: TextIO) -> Console:
+    """Return rich's console of a stream: it has colour in a terminal alone, and obeys NO_COLOR.
+
+    What is printed there has to be `escaped`.
+    """
+    return Console(file=stream.stream if isinstance(stream, TextOnly) else stream, highlight=False)
+
+
 def print_styled(line: str, *, style: str) -> None:
     """Print a line, in colour if standard output is a terminal."""
-    if isinstance(sys.stdout, TextOnly):
-        sys.stdout.write_styled(line, style)
-    else:
-        print(line)  # noqa: T201
+    console = console_of(sys.stdout)
+    console.print(Text(escaped(line, console.file), style=style), soft_wrap=True)
 
 
 def table_lines(

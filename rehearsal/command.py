@@ -6,9 +6,7 @@ names `compare`, which measures servers that run already.
 """
 
 import argparse
-import sys
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,6 +16,7 @@ from draftworth.analysis.answer import headline
 from draftworth.analysis.facts import facts_of
 from draftworth.cli import answers
 from draftworth.cli.arguments import check_api_key, whole_number
+from draftworth.cli.progress import RunProgress, shown_progress
 from draftworth.errors import DraftworthError, UserInputError
 from draftworth.estimate.likelihood import checks_by_target
 from draftworth.estimate.outputs import outputs_of_blocks
@@ -75,13 +74,16 @@ def run(arguments: argparse.Namespace) -> int:
     folder = FolderSink(arguments.out)
     folder.check()
     # `readings` caches what drafts have read during a search, for `read_outputs` after the run.
-    with tempfile.TemporaryDirectory(prefix="draftworth-") as scratch:
+    with (
+        tempfile.TemporaryDirectory(prefix="draftworth-") as scratch,
+        shown_progress(with_time=True) as progress,
+    ):
         rehearsal = _Rehearsal(
             arguments=arguments,
             experiment=experiment,
             folder=folder,
             readings=Path(scratch),
-            progress=_progress(),
+            shown=progress,
         )
         result = rehearsal.measure()
         run_folder = arguments.out / result.run_id
@@ -90,9 +92,10 @@ def run(arguments: argparse.Namespace) -> int:
         try:
             predictions = rehearsal.read_outputs(result.run_id)
         except KeyboardInterrupt:
-            rehearsal.progress("its outputs are not read: interrupted; the measured run is kept")
+            progress.line("its outputs are not read: interrupted; the measured run is kept")
             raise
         finally:  # the run is complete, also if reading its outputs failed
+            progress.end()
             completed = reading.read_run(run_folder)
             texts = read_transcripts(run_folder, completed.blocks)
             facts = facts_of(completed, texts)
@@ -109,7 +112,11 @@ class _Rehearsal:
     experiment: ResolvedLocal
     folder: FolderSink
     readings: Path
-    progress: Progress
+    shown: RunProgress
+
+    @property
+    def progress(self) -> Progress:
+        return self.shown.line
 
     def measure(self) -> RunResult:
         given, experiment, progress = self.arguments, self.experiment, self.progress
@@ -120,6 +127,7 @@ class _Rehearsal:
                 spec,
                 Tee(self.folder, bucket),
                 progress,
+                advanced=self.shown.advanced,
                 servers=manager,
                 read_outputs=self._draft_reader(),
             )
@@ -219,13 +227,3 @@ def _asked(
         work = spec.workload.model_copy(update=counts)
         spec = spec.model_copy(update={"repetitions": times, "workload": work})
     return replace(experiment, spec=spec)
-
-
-def _progress() -> Progress:
-    started_seconds = time.monotonic()
-
-    def progress(line: str) -> None:
-        elapsed_seconds = time.monotonic() - started_seconds
-        print(f"[{elapsed_seconds:5.0f} s] {line}", file=sys.stderr, flush=True)  # noqa: T201
-
-    return progress

@@ -4,7 +4,6 @@ import argparse
 import asyncio
 import math
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
@@ -12,6 +11,7 @@ from pathlib import Path
 
 from draftworth.analysis.facts import facts_of
 from draftworth.cli import answers, arguments
+from draftworth.cli.progress import shown_progress
 from draftworth.errors import DraftworthError, UserInputError
 from draftworth.measuring import result_files, run_specification
 from draftworth.measuring.http import API_KEY_VARIABLE, ConnectError
@@ -139,7 +139,8 @@ def measure_and_print(given: argparse.Namespace, spec: RunSpec, options: Mapping
     sink = result_files.FolderSink(given.out)
     sink.check()
     _check_servers(spec, options)
-    result = measure_here(spec, sink, lambda line: print(line, file=sys.stderr, flush=True))
+    with shown_progress() as progress:
+        result = measure_here(spec, sink, progress.line, advanced=progress.advanced)
     folder = given.out / result.run_id
     facts = facts_of(reading.read_run(folder), {})
     answers.print_answer(given, facts, document_of(facts), [str(folder)])

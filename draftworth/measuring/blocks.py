@@ -18,7 +18,7 @@ from draftworth.measuring.journal import BlockKey, Journal, subject_of, times_lo
 from draftworth.measuring.load import Batch, Planned
 from draftworth.measuring.result_files import RunFiles, in_thread
 from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSpec
-from draftworth.measuring.schedule import Round, Stage, first_stage
+from draftworth.measuring.schedule import PlannedBlocks, Round, Stage, first_stage
 from draftworth.measuring.servers import READY, Environment, StageServers, health
 from draftworth.records.prompts import Case, Prompt
 from draftworth.records.results import BlockResult, OtherRequests, ServerStart
@@ -102,6 +102,7 @@ class Measurer:
     context: ContextCases
     earlier: Mapping[BlockKey, BlockResult]
     numbers: itertools.count[int]
+    planned: PlannedBlocks
     blocks: list[BlockResult] = field(default_factory=list)
     stage: Stage | None = None
     replayed: Stage | None = None
@@ -170,8 +171,10 @@ class Measurer:
         for s in new:
             await in_thread(self.files.write_block, s.block, s.measured)
             self.environment.progress(
-                f"[block {s.block.block}, round {s.block.round}] {describe(s.block)}"
+                f"[block {s.block.block} of {self.planned.words}, round {s.block.round}] "
+                f"{describe(s.block)}"
             )
+        self.environment.advanced(len(self.blocks), self.planned)
         stems = tuple(s.block.stem for s in new)
         starts = {s.block.variant: s.start for s in new if s.start}
         self.journal.note("measured", started_at_unix_s, blocks=stems, starts=starts)

@@ -24,9 +24,10 @@ from draftworth.measuring.http import API_KEY_VARIABLE
 from draftworth.measuring.journal import BlockKey, Entry, History, Journal
 from draftworth.measuring.result_files import RunFiles, Sink, SinkError, in_thread
 from draftworth.measuring.run_specification import RunSpec
-from draftworth.measuring.schedule import Plan, Rounds, stages
+from draftworth.measuring.schedule import Plan, Rounds, planned_blocks, stages
 from draftworth.measuring.search import SearchRounds
 from draftworth.measuring.servers import (
+    Advanced,
     Environment,
     FixedServers,
     Progress,
@@ -99,6 +100,7 @@ class Runner:
             context=ContextCases(spec=spec, environment=environment),
             earlier={BlockKey.of(block): block for block in known.blocks},
             numbers=itertools.count(known.next_block),
+            planned=planned_blocks(spec),
         )
         self.plan = self._plan(known)
 
@@ -240,12 +242,14 @@ def measure_here(
     sink: Sink,
     progress: Progress,
     *,
+    advanced: Advanced = lambda _done, _planned: None,
     servers: Servers | None = None,
     read_outputs: ReadRunsOutputs = reads_nothing,
 ) -> RunResult:
     """Measure a run in this process; no other process continues the run."""
     environment = Environment(
         progress=progress,
+        advanced=advanced,
         scheduling=raise_scheduling_class(),
         api_key=os.environ.get(API_KEY_VARIABLE),
         servers=servers or FixedServers(),

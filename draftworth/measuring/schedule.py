@@ -145,6 +145,40 @@ class Round:
         return random.Random(seed).sample(measured, len(measured))  # noqa: S311 (not a secret)
 
 
+@dataclass(frozen=True, kw_only=True)
+class PlannedBlocks:
+    """How many blocks a run measures, at least and at most."""
+
+    least: int
+    most: int
+
+    @property
+    def words(self) -> str:
+        return f"{self.least}" if self.least == self.most else f"{self.least} to {self.most}"
+
+
+def planned_blocks(spec: RunSpec) -> PlannedBlocks:
+    """Return how many blocks a run measures; a search measures one candidate at least."""
+    if spec.search:
+        each = _blocks_of(spec, [first_stage(spec)])
+        return PlannedBlocks(least=each.least, most=each.most * len(spec.search.candidates))
+    return _blocks_of(spec, [*stages(spec)])
+
+
+def _blocks_of(spec: RunSpec, measured: Sequence[Stage]) -> PlannedBlocks:
+    parts = {"repetitions": spec.repetitions, "loads": len(spec.loads)}
+    each_round = least_rounds(spec.sampling, **parts) * len(spec.loads) * len(spec.cases)
+    least = sum(each_round * len(stage.measured) for stage in measured)
+    more = sum(
+        further_rounds(spec.sampling, repetition=stage.repetition, **parts)
+        * len(spec.cases)
+        * len(stage.measured)
+        for stage in measured
+        if not stage.is_control
+    )
+    return PlannedBlocks(least=least, most=least + more)
+
+
 class Plan(ABC):
     """The rounds of a run; each round may depend on what earlier rounds measured."""
 

@@ -17,6 +17,7 @@ from draftworth.measuring.http import API_KEY_VARIABLE, ConnectError, HttpError,
 from draftworth.measuring.journal import Journal, elapsed_seconds
 from draftworth.measuring.load import AsyncioEngine, LoadEngine
 from draftworth.measuring.run_specification import Endpoint, RunSpec
+from draftworth.measuring.schedule import PlannedBlocks
 from draftworth.records.readings import Reading
 from draftworth.records.results import BlockResult
 from draftworth.records.servers import SelfTest, ServerState
@@ -60,6 +61,8 @@ class FixedServers:
 
 
 Progress = Callable[[str], None]
+# Gets the number of measured blocks, and how many are planned.
+Advanced = Callable[[int, PlannedBlocks], None]
 # Returns the last state that the server with this name reported; None if it reported none.
 ReadServerState = Callable[[str], ServerState | None]
 # Like `search.ReadOutputs`, with the run's id as first argument.
@@ -95,6 +98,7 @@ class Environment:
     read_outputs: ReadRunsOutputs = reads_nothing
     deadline_seconds: Callable[[], float | None] = lambda: None
     deadline_poll_seconds: float = 30.0
+    advanced: Advanced = lambda _done, _planned: None
 
 
 async def wait_until_ready(

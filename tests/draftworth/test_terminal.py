@@ -3,6 +3,7 @@
 import io
 import subprocess
 import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from draftworth.cli import main
-from draftworth.terminal import TextOnly, table_lines, text_only
+from draftworth.terminal import TextOnly, print_styled, table_lines, text_only
 from tests.conftest import ROOT
 from tests.draftworth.report.runs import make_run, write_run
 from tests.hostile.fuzzing import TEXTS
@@ -43,7 +44,8 @@ def test_a_styled_line_has_colour_in_a_terminal_alone(
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("NO_COLOR", no_color)
     out = stream()
-    TextOnly(out).write_styled("serve \x1b[2J it", "green")
+    with redirect_stdout(TextOnly(out)):
+        print_styled("serve \x1b[2J it", style="green")
     assert ("\x1b[32m" in out.getvalue()) == is_styled
     assert "serve \\x1b[2J it" in out.getvalue()
 

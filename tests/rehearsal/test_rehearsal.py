@@ -12,6 +12,7 @@ from draftworth.analysis.pairing import Traffic
 from draftworth.analysis.summary import groups_of, summarize
 from draftworth.analysis.verdict import compare
 from draftworth.cli import main
+from draftworth.cli.progress import RunProgress
 from draftworth.measuring.result_files import FolderSink
 from draftworth.measuring.servers import FixedServers
 from draftworth.metrics.definitions import ACCEPTANCE_RATE, TOKENS_PER_STEP
@@ -122,8 +123,9 @@ def test_an_interrupt_while_outputs_are_read_loses_no_verdict(
     assert f"Files: {tmp_path / 'runs'}" in output.out
 
 
-def test_the_answer_is_told_before_the_models_read_outputs(tmp_path: Path) -> None:
-    told: list[str] = []
+def test_the_answer_is_told_before_the_models_read_outputs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     experiment = load(ROOT / "experiments/rehearsal.yaml")
     assert isinstance(experiment, ResolvedLocal)
     rehearsal = _Rehearsal(
@@ -131,10 +133,10 @@ def test_the_answer_is_told_before_the_models_read_outputs(tmp_path: Path) -> No
         experiment=experiment,
         folder=FolderSink(tmp_path),
         readings=tmp_path,
-        progress=told.append,
+        shown=RunProgress(bar=None, started_seconds=None),
     )
     rehearsal.tell_answer(make_run())
-    answer, next_step = told
+    answer, next_step = capsys.readouterr().err.splitlines()
     assert answer == headline(make_facts(make_run()))
     assert "the models read the outputs now" in next_step
 

@@ -131,3 +131,24 @@ def test_the_least_and_the_most(
 
     assert schedule.least_rounds(asked, repetitions=repetitions, loads=loads) == least
     assert schedule.most_rounds(asked, repetitions=repetitions, loads=loads) == most
+
+
+@pytest.mark.parametrize(("repetitions", "control"), [(1, False), (2, False), (2, True)])
+def test_the_planned_blocks_are_those_of_the_shortest_and_of_the_longest_run(
+    repetitions: int, control: bool
+) -> None:
+    of = spec(
+        loads=(C1, C2),
+        repetitions=repetitions,
+        control=control,
+        sampling=sampling(max_requests=60),
+    )
+    planned = schedule.planned_blocks(of)
+    classes = {"structured": 1e9}
+    widest = {(name, load.label): width for name, width in classes.items() for load in of.loads}
+
+    def blocks(widths: dict[tuple[str, str], float]) -> int:
+        return sum(len(r.stage.measured) * len(of.cases) for r in rounds_of(of, widths))
+
+    assert (blocks({}), blocks(widest)) == (planned.least, planned.most)
+    assert planned.least < planned.most

@@ -1,0 +1,78 @@
+"""Shows how far a run is, on standard error: lines, and in a terminal a bar below them."""
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from rich.progress import BarColumn, Progress, TextColumn
+from rich.text import Text
+
+from draftworth import terminal
+from draftworth.measuring.schedule import PlannedBlocks
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunProgress:
+    """The progress of one run.
+
+    bar: of a terminal; None: standard error is a file or a pipe. started_seconds: of the monotonic
+        clock; each line then begins with the time since.
+    """
+
+    bar: Progress | None
+    started_seconds: float | None
+
+    def line(self, text: str) -> None:
+        """Show a line of text."""
+        if self.started_seconds is not None:
+            text = f"[{time.monotonic() - self.started_seconds:5.0f} s] {text}"
+        if self.bar is None:
+            print(text, file=sys.stderr, flush=True)
+            return
+        console = self.bar.console
+        console.print(Text(terminal.escaped(text, console.file)), soft_wrap=True)
+
+    def end(self) -> None:
+        """Take the bar away, before the answer is printed."""
+        if self.bar:
+            self.bar.stop()
+
+    def advanced(self, done: int, planned: PlannedBlocks) -> None:
+        """Show how many blocks are measured, and how long the others take at the same speed."""
+        if self.bar is None:
+            return
+        if not self.bar.tasks:
+            # The time of the first block is not known: the servers were started before it.
+            self.bar.add_task("", told="", completed=done, begun=(done, time.monotonic()))
+        task = self.bar.tasks[0]
+        before, since_seconds = task.fields["begun"]
+        left = time_left(planned, done, done - before, time.monotonic() - since_seconds)
+        told = f"{done} of {planned.words} blocks{left}"
+        self.bar.update(task.id, completed=done, total=max(planned.least, done), told=told)
+
+
+def time_left(planned: PlannedBlocks, done: int, timed: int, took_s: float) -> str:
+    """Return how long the other blocks take, as `, 2 to 9 min left`; empty if it is not known.
+
+    timed: the number of blocks that took `took_s`.
+    """
+    if not timed:
+        return ""
+    ends = (took_s / timed * max(0, total - done) / 60 for total in (planned.least, planned.most))
+    least, most = (f"{minutes:.0f}" for minutes in ends)
+    return f", {least} min left" if least == most else f", {least} to {most} min left"
+
+
+@contextmanager
+def shown_progress(*, with_time: bool = False) -> Iterator[RunProgress]:
+    """Show the progress of a run; the bar goes when the block ends."""
+    started_seconds = time.monotonic() if with_time else None
+    console = terminal.console_of(sys.stderr)
+    if not console.is_terminal:
+        yield RunProgress(bar=None, started_seconds=started_seconds)
+        return
+    columns = BarColumn(), TextColumn("{task.fields[told]}")
+    with Progress(*columns, console=console, transient=True) as bar:
+        yield RunProgress(bar=bar, started_seconds=started_seconds)
