@@ -58,7 +58,7 @@ test-cost: $(STAMP) node_modules/.bin/cdk ## the same, and their CPU time as a m
 test-unit: $(STAMP) ## those of them that need neither synthesis nor an emulated AWS: the quick ones
 	$(RUN) python -m pytest -n 2 --dist loadfile -q -m "$(ELSEWHERE) and not synth and not emulator" --ignore tests/hostile
 
-test-scenarios: $(STAMP) ## whole experiments on an emulated AWS, with all that can go wrong on the way
+test-scenarios: $(STAMP) node_modules/.bin/cdk ## whole experiments on an emulated AWS, with all that can go wrong on the way
 	$(RUN) python -m pytest -n 2 --dist load -q -m scenarios
 
 fuzz: $(STAMP) ## every property with random examples by the thousand (half an hour)

@@ -31,8 +31,7 @@ NOBODY = {
 # It is an error of the CLI, not of the test, when it hangs.
 SECONDS = 300
 pytestmark = [
-    pytest.mark.synth,
-    pytest.mark.emulator,
+    pytest.mark.scenarios,
     pytest.mark.skipif(not CLI.exists(), reason="no CDK CLI: `make synth` or `npm install`"),
 ]
 

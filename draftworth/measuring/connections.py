@@ -193,9 +193,16 @@ def keep_stamping() -> socket.socket:
     keeper = _stamped(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
     atexit.register(keeper.close)
     give_up_at_seconds = time.monotonic() + _STAMPING_DEADLINE_SECONDS
-    with suppress(OSError), socket.create_server(("127.0.0.1", 0)) as server:
-        address = server.getsockname()
-        with socket.create_connection(address) as sender, _stamped(server.accept()[0]) as receiver:
+    with (
+        suppress(OSError),
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.socket() as sender,
+    ):
+        # Both ends have a limit: whatever happens here, a run must not wait for it.
+        server.settimeout(_STAMPING_DEADLINE_SECONDS)
+        sender.settimeout(_STAMPING_DEADLINE_SECONDS)
+        sender.connect(server.getsockname())
+        with _stamped(server.accept()[0]) as receiver:
             receiver.settimeout(_STAMPING_DEADLINE_SECONDS)
             stamps: list[tuple[int, int, bytes]] = []
             while not stamps and time.monotonic() < give_up_at_seconds:
