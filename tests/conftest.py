@@ -99,4 +99,4 @@ def s3() -> Iterator[Any]:
 @pytest.fixture
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make a report's plots empty files, because drawing them takes most of the report's time."""
-    monkeypatch.setattr("draftworth.report.writing.render", lambda plot, theme: b"")
+    monkeypatch.setattr("draftworth.report.writing.render", lambda plot: b"")

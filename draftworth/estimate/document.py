@@ -53,7 +53,7 @@ def _card(name: str, found: Conclusion) -> document.Card:
         judgement="to be measured" if found.outcome == "open" else found.outcome,
         tone=_TONES[found.outcome],
         value=changes((ratio.low, ratio.high), digits=0),
-        interval=f"in decoding alone, window {found.about.window}",
+        note=f"cost of a token in decoding alone, window {found.about.window}",
     )
 
 

@@ -12,12 +12,13 @@ from draftworth.analysis.costs import run_parts, total
 from draftworth.analysis.facts import RunFacts
 from draftworth.analysis.run_comparison import Change, Elsewhere
 from draftworth.analysis.scores import ScoreComparison
-from draftworth.analysis.statistics import CONFIDENCE, Estimate
+from draftworth.analysis.statistics import Estimate
 from draftworth.metrics.definitions import INTER_TOKEN_LATENCY as ITL
 from draftworth.records.likelihoods import Prediction
 from draftworth.records.reading import Run
 from draftworth.records.results import AS_SHIPPED
 from draftworth.report import words
+from draftworth.report.brief import answer_of
 from draftworth.report.document import Card, Document, Section, table
 from draftworth.report.figures import cross_checks, figures, outputs, quantiles, score_sections
 from draftworth.report.handover import TITLE, handover_section
@@ -146,6 +147,7 @@ def document_of(
         sections.append(handover_section(facts))
     return Document(
         title=f"{result.experiment}: {_question(facts)}",
+        decision=answer_of(facts).decision,
         facts=tuple(_header(facts)),
         attention=attention_of(facts),
         cards=tuple(_cards(facts)),
@@ -158,6 +160,7 @@ def handover_document(facts: RunFacts) -> Document:
     result = facts.run.result
     return Document(
         title=f"{result.experiment}: {TITLE.lower()}",
+        decision=answer_of(facts).decision,
         facts=(),
         attention=attention_of(facts),
         cards=tuple(_cards(facts)),
@@ -206,13 +209,12 @@ def _cards(facts: RunFacts) -> Iterator[Card]:
     for c in facts.comparisons:
         if c.variant == AS_SHIPPED or (found and c.variant != found.best):
             continue
-        ends = words.change_interval(c.cost_ratio)
+        ratio = c.cost_ratio
         yield Card(
             label=f"{c.traffic.label}, {c.name}",
             judgement=c.judgement,
             tone=words.TONES.get(c.judgement, "open"),
-            value=words.change(c.cost_ratio),
-            interval="no interval" if ends == MISSING else f"{CONFIDENCE:.0%}: {ends}",
+            value=words.cost_phrase(ratio.value, ratio.low, ratio.high) if ratio else "",
         )
 
 

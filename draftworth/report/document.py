@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from draftworth.analysis.facts import VariantFacts
 from draftworth.report.drawing import Plot
+from draftworth.report.words import MISSING
 from draftworth.terminal import table_lines
 
 
@@ -37,7 +38,7 @@ class Section:
 class Card:
     """The summary of one verdict.
 
-    value: by how much the cost of a token changes.
+    value: by how much the cost of a token changes, with its interval.
     tone: `good`, `bad` or `open` (undecided); it determines the card's colour.
     """
 
@@ -45,14 +46,15 @@ class Card:
     judgement: str
     tone: str
     value: str
-    interval: str
+    note: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Document:
-    """A whole report."""
+    """A whole report. decision: the first sentence that a reader needs; empty without one."""
 
     title: str
+    decision: str = ""
     facts: tuple[tuple[str, str], ...]
     attention: tuple[str, ...]
     cards: tuple[Card, ...]
@@ -66,9 +68,25 @@ class Document:
 def table(
     headings: Sequence[str], rows: Iterable[Sequence[str]], *, names: int
 ) -> tuple[Table, ...]:
-    """Return the table, or an empty tuple if there is no row."""
-    cells = tuple(tuple(row) for row in rows)
-    return (Table(headings=tuple(headings), rows=cells, names=names),) if cells else ()
+    """Return the table, or an empty tuple if there is no row.
+
+    A column of figures that were all not measured is left out.
+    """
+    cells = [tuple(row) for row in rows]
+    if not cells:
+        return ()
+    kept = [
+        index
+        for index, column in enumerate(zip(*cells, strict=True))
+        if index < names or {*column} != {MISSING}
+    ]
+    return (
+        Table(
+            headings=tuple(headings[index] for index in kept),
+            rows=tuple(tuple(row[index] for index in kept) for row in cells),
+            names=names,
+        ),
+    )
 
 
 def variant_table(

@@ -1,4 +1,4 @@
-"""Draws plots as PNG bytes, in the style of `styles/`, by Matplotlib's objects without pyplot.
+"""Draws plots as PNG bytes by Matplotlib's objects without pyplot; `plots.mplstyle` is the style.
 
 Colours are Okabe and Ito's, which colour-blind readers can tell apart; each variant also has its
 own marker and line style, and the baseline is grey. Names of variants and classes are a user's
@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-STYLES = Path(__file__).parent / "styles"
-THEMES = ("light", "dark")
+STYLE = Path(__file__).with_name("plots.mplstyle")
+# So many shades are enough for lines and text, and a page of fifty plots stays below 1 MB.
+SHADES = 32
 
 WIDTH_INCHES = 4.8
 TITLE_COLUMNS = 56
@@ -37,7 +38,7 @@ Look = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Plot:
-    """A plot for any theme. `title` states the finding; `caption` says which data are shown."""
+    """A plot. `title` states the finding; `caption` says which data are shown."""
 
     name: str
     title: str
@@ -56,7 +57,7 @@ def look(index: int) -> Look:
 
 
 def themed(colour: Literal["grid.color", "axes.labelcolor", "text.color"]) -> str:
-    """Return a colour of the theme that is being drawn."""
+    """Return a colour of the style that is being drawn."""
     from matplotlib import rcParams
 
     return str(rcParams[colour])
@@ -68,24 +69,25 @@ def short(name: str) -> str:
     return clean if len(clean) <= LONGEST_NAME else f"{clean[: LONGEST_NAME - 1]}…"
 
 
-def render(plot: Plot, theme: str) -> bytes:
+def render(plot: Plot) -> bytes:
     """Return the plot as PNG bytes."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
+    from PIL import Image
 
-    with mpl.rc_context(fname=STYLES / "common.mplstyle"), warnings.catch_warnings():
+    with mpl.rc_context(fname=STYLE), warnings.catch_warnings():
         # Matplotlib's warnings of missing glyphs and of too long names do not help a user.
         warnings.simplefilter("ignore")
-        mpl.rc_file(STYLES / f"{theme}.mplstyle", use_default_template=False)
         figure = Figure(figsize=(WIDTH_INCHES, plot.height_inches))
         plot.draw(figure.add_subplot())
         # The title is the figure's, because axes beside row labels are too narrow for a title.
         figure.suptitle(
             textwrap.fill(plot.title, TITLE_COLUMNS), x=0.015, horizontalalignment="left"
         )
-        buffer = io.BytesIO()
-        figure.savefig(buffer, format="png", metadata={"Software": None})
-    return buffer.getvalue()
+        drawn, packed = io.BytesIO(), io.BytesIO()
+        figure.savefig(drawn, format="png", metadata={"Software": None})
+    Image.open(drawn).convert("RGB").quantize(SHADES).save(packed, format="png", optimize=True)
+    return packed.getvalue()
 
 
 def legend(axes: Axes, entries: Iterable[tuple[str, Look]]) -> None:

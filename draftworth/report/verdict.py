@@ -7,6 +7,7 @@ from draftworth.analysis.clustering import MANY_REPETITIONS
 from draftworth.analysis.facts import RunFacts, VariantFacts
 from draftworth.analysis.ladder import Ladder
 from draftworth.analysis.pairing import MANY_CASES
+from draftworth.analysis.statistics import Estimate
 from draftworth.analysis.verdict import Comparison
 from draftworth.metrics import definitions
 from draftworth.metrics.definitions import COST
@@ -83,10 +84,7 @@ def verdict_section(facts: RunFacts) -> Section:
             *_goodputs(facts),
             *control_tables(facts),
             *variant_table(
-                (
-                    *("TTFT, typical", words.INTERVAL, "unchanged"),
-                    *("TTFT p95", words.INTERVAL, "unchanged"),
-                ),
+                ("TTFT, typical", "unchanged", "TTFT p95", "unchanged"),
                 ((v, _ttft_cells(c)) for v, c in of_variants),
             ),
         ),
@@ -106,12 +104,11 @@ def _about_the_intervals(facts: RunFacts) -> Iterator[str]:
 
 
 def _comparisons(shown: Sequence[Comparison]) -> tuple[Table, ...]:
-    named = (m.label for m in definitions.with_speedup())
-    headings = [text for label in named for text in (f"{label} speedup", words.INTERVAL)]
+    speedups = (f"{m.label} speedup" for m in definitions.with_speedup())
     return table(
         (
-            *("class", "load", "variant", "verdict", "cost of a token", words.INTERVAL),
-            *(*headings, "prompts", "pairs"),
+            *("class", "load", "variant", "verdict", f"cost of a token ({words.INTERVAL})"),
+            *(*speedups, "prompts", "pairs"),
         ),
         map(_comparison_row, shown),
         names=4,
@@ -138,8 +135,7 @@ def _context_cell(ladder: Ladder, variant: str, concurrency: int) -> str:
     comparison = rungs.get(concurrency, {}).get(variant)
     if comparison is None:
         return words.MISSING
-    ratio = comparison.cost_ratio
-    return f"{words.change(ratio)} ({words.change_interval(ratio)}), {comparison.judgement}"
+    return f"{_change_cell(comparison.cost_ratio)}, {comparison.judgement}"
 
 
 def _goodputs(facts: RunFacts) -> tuple[Table, ...]:
@@ -157,22 +153,23 @@ def _goodputs(facts: RunFacts) -> tuple[Table, ...]:
 
 def _comparison_row(c: Comparison) -> tuple[str, ...]:
     speedups = (
-        cell
-        for m in definitions.with_speedup()
-        for found in [c.speedups.get(m)]
-        for cell in (words.ratio(found.value if found else None), words.interval(found))
+        words.with_ends(words.ratio(found.value if found else None), words.interval(found))
+        for found in map(c.speedups.get, definitions.with_speedup())
     )
     return (
         *(c.traffic.name, c.traffic.load.label, c.name, c.judgement),
-        *words.change_cells(c.cost_ratio),
-        *(*speedups, str(c.prompts), str(c.pairs)),
+        *(_change_cell(c.cost_ratio), *speedups, str(c.prompts), str(c.pairs)),
     )
+
+
+def _change_cell(ratio: Estimate | None) -> str:
+    return words.with_ends(*words.change_cells(ratio))
 
 
 def _ttft_cells(c: Comparison) -> tuple[str, ...]:
     return (
-        *words.change_cells(c.ttft_ratio),
+        _change_cell(c.ttft_ratio),
         words.yes_or_no(c.ttft_unchanged, no="not shown"),
-        *words.change_cells(c.ttft_p95_ratio),
+        _change_cell(c.ttft_p95_ratio),
         words.yes_or_no(c.ttft_p95_unchanged, no="not shown"),
     )

@@ -148,11 +148,15 @@ def change_cells(ratio: Estimate | CostInterval | None) -> tuple[str, str]:
     return change(ratio), change_interval(ratio)
 
 
+def with_ends(value: str, ends: str) -> str:
+    """Return a figure with the ends of its interval, if it has one: `-38% (-41% to -35%)`."""
+    return value if ends == MISSING else f"{value} ({ends})"
+
+
 def with_interval_ms(estimate: Estimate | None) -> str:
     """Return an estimate in seconds as milliseconds, `4.93 (4.80 to 5.01)`."""
     if estimate is None:
         return MISSING
     digits = 2 if estimate.value < 0.01 else 1 if estimate.value < 0.1 else 0
     ends = interval(estimate, scale=1e3, digits=digits)
-    value = number(estimate.value * 1e3, digits=digits)
-    return value if ends == MISSING else f"{value} ({ends})"
+    return with_ends(number(estimate.value * 1e3, digits=digits), ends)

@@ -11,13 +11,13 @@ from markupsafe import Markup
 from draftworth.analysis.facts import RunFacts
 from draftworth.errors import DraftworthError, UserInputError
 from draftworth.report.document import Document
-from draftworth.report.drawing import THEMES, render
+from draftworth.report.drawing import render
 from draftworth.report.tables import figures_csv, requests_csv
 from draftworth.report.words import Code, Prose
 from draftworth.untrusted import printable
 
-# PNG bytes of a plot by its name and its theme.
-Images = Mapping[tuple[str, str], bytes]
+# PNG bytes of a plot by its name.
+Images = Mapping[str, bytes]
 
 # An unescaped pipe would end a cell of a Markdown table, even in code.
 _PIPE = r"\|"
@@ -39,7 +39,7 @@ def write_report(document: Document, facts: RunFacts, folder: Path) -> None:
         "requests.csv": requests_csv((*facts.run.blocks, *facts.control)),
     }
     files = {name: text.encode() for name, text in texts.items()}
-    files |= {f"{plot}.png": data for (plot, theme), data in images.items() if theme == "light"}
+    files |= {f"{plot}.png": data for plot, data in images.items()}
     _write(files, folder)
 
 
@@ -81,7 +81,7 @@ def write_page(document: Document, file: Path) -> None:
 
 
 def _images(document: Document) -> Images:
-    return {(plot.name, theme): render(plot, theme) for plot in document.plots for theme in THEMES}
+    return {plot.name: render(plot) for plot in document.plots}
 
 
 def html_of(document: Document, images: Images) -> str:

@@ -29,7 +29,6 @@ from draftworth.records import results
 from draftworth.records.codec import dump_record, load_record
 from draftworth.records.reading import is_file_name
 from draftworth.records.search import SEARCH_FILE
-from draftworth.report.drawing import Plot, render
 from lambdas.metrics_publisher.datums import MAX_VALUES_PER_DATUM
 from lambdas.metrics_publisher.handler import handle_batch
 from lambdas.metrics_publisher.publisher import Publisher
@@ -186,19 +185,8 @@ def test_a_run_of_anybody_is_a_report_or_one_message(data: st.DataObject) -> Non
         event(f"exit code {code}")
 
 
-@pytest.fixture
-def in_one_theme(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both themes draw the same."""
-
-    def drawn(plot: Plot, theme: str) -> bytes:
-        return render(plot, theme) if theme == "light" else b""
-
-    monkeypatch.setattr("draftworth.report.writing.render", drawn)
-
-
 @tries(30, few=1)
 @given(data=st.data())
-@pytest.mark.usefixtures("in_one_theme")
 def test_a_run_of_anybody_can_be_drawn(data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as folder:
         code, _ = report(changed_run(data.draw, Path(folder) / "run"), loops=20.0)

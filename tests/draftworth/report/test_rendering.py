@@ -4,6 +4,7 @@ import re
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 from matplotlib.figure import Figure
@@ -14,7 +15,7 @@ from draftworth.records.results import BlockResult, ServerStart
 from draftworth.records.transcripts import read_transcripts
 from draftworth.report.contents import document_of, handover_document
 from draftworth.report.document import Document
-from draftworth.report.drawing import THEMES, render, short
+from draftworth.report.drawing import render, short
 from draftworth.report.words import Code, Prose
 from draftworth.report.writing import escape, html_of, markdown_of, write_handover
 from tests.draftworth.report import runs
@@ -42,7 +43,7 @@ class Tags(HTMLParser):
 
 
 def page_of(document: Document) -> str:
-    images = {(plot.name, theme): b"png" for plot in document.plots for theme in THEMES}
+    images = {plot.name: b"png" for plot in document.plots}
     return html_of(document, images)
 
 
@@ -98,21 +99,18 @@ def test_the_page_asks_nobody_for_anything() -> None:
     for tag, attributes in Tags(page).elements:
         assert tag not in ("script", "link", "iframe", "object", "embed"), tag
         for name in ("src", "srcset", "href", "data", "action", "poster"):
-            assert (attributes.get(name) or "data:").startswith("data:image/png;base64,") or (
-                name not in attributes
-            )
+            if address := attributes.get(name):
+                assert address.startswith(("data:image/png;base64,", "#"))
     assert not re.search(r"url\(|@import|https?://", page)
     assert "default-src 'none'" in page
 
 
-def test_every_plot_is_in_the_page_for_light_and_dark_with_a_description() -> None:
+def test_every_plot_is_in_the_page_with_a_description() -> None:
     document = document_of(runs.make_facts())
     elements = Tags(page_of(document)).elements
     images = [attributes for tag, attributes in elements if tag == "img"]
-    sources = [attributes for tag, attributes in elements if tag == "source"]
-    assert len(images) == len(sources) == len(document.plots) > 0
+    assert len(images) == len(document.plots) > 0
     assert [image["alt"] for image in images] == [plot.title for plot in document.plots]
-    assert {source["media"] for source in sources} == {"(prefers-color-scheme: dark)"}
 
 
 def test_names_are_text_in_files_too_and_never_commands() -> None:
@@ -159,7 +157,7 @@ def test_escaping_markdown(text: str, escaped: str) -> None:
     assert escape(text) == escaped
 
 
-def test_plots_of_any_name_render_in_both_themes_and_have_safe_file_names() -> None:
+def test_plots_of_any_name_render_and_have_safe_file_names() -> None:
     wide = "日" * 50  # leaves no room for the axes
     blocks = (
         runs.make_plain_block(1, "structured", prompt_class=wide),
@@ -170,17 +168,22 @@ def test_plots_of_any_name_render_in_both_themes_and_have_safe_file_names() -> N
     assert all(re.fullmatch(r"[a-z0-9-]+", name) for name in names)
     assert len(set(names)) == len(names)
     of_rows = [plot for plot in narrow.plots if plot.name in ("cost", "tokens-per-step")]
-    light = [render(plot, "light") for plot in (*hostile.plots, *of_rows)]
-    dark = [render(plot, "dark") for plot in hostile.plots[-1:]]
-    assert all(image.startswith(PNG_SIGNATURE) for image in (*light, *dark))
-    assert len({*light, *dark}) == len(hostile.plots) + 3
+    images = [render(plot) for plot in (*hostile.plots, *of_rows)]
+    assert all(image.startswith(PNG_SIGNATURE) for image in images)
+    assert len({*images}) == len(hostile.plots) + 2
 
 
 def test_no_label_of_an_axis_runs_into_the_title(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[Figure] = []
-    monkeypatch.setattr(Figure, "savefig", lambda figure, *_, **__: drawn.append(figure))
+    save = Figure.savefig
+
+    def saved(figure: Figure, *where: Any, **how: Any) -> None:
+        drawn.append(figure)
+        save(figure, *where, **how)
+
+    monkeypatch.setattr(Figure, "savefig", saved)
     for plot in document_of(runs.make_facts(runs.make_run())).plots:
-        render(replace(plot, title=" ".join(["finding"] * 30)), "light")  # of five lines
+        render(replace(plot, title=" ".join(["finding"] * 30)))  # of five lines
     for figure in drawn:
         figure.draw_without_rendering()
         title = present(figure._suptitle).get_window_extent()  # type: ignore[attr-defined]

@@ -14,7 +14,7 @@ from draftworth.records.reading import Run, read_run
 from draftworth.records.search import Candidate, SearchResult
 from draftworth.report.contents import document_of
 from draftworth.report.document import Section, Table
-from draftworth.report.drawing import THEMES, render
+from draftworth.report.drawing import render
 from draftworth.report.search import Curve, Point, draw_curves, search_sections
 from draftworth.report.writing import markdown_of
 from tests.draftworth.report.runs import make_facts, make_run, write_run
@@ -94,8 +94,8 @@ def test_of_one_class_there_is_one_curve_and_no_second_column_of_costs() -> None
 
 
 def test_the_curves_are_drawn_in_both_themes() -> None:
-    for plot, theme in zip(section_of().plots, THEMES, strict=False):
-        assert render(plot, theme).startswith(PNG_SIGNATURE)
+    for plot in section_of().plots:
+        assert render(plot).startswith(PNG_SIGNATURE)
 
 
 def test_a_search_without_any_result_is_told_without_tables() -> None:
