@@ -16,7 +16,7 @@ RUN   := PATH="$(CURDIR)/$(VENV)/bin:$$PATH" PYTHONPATH="$(CURDIR)"
 CDK   := $(RUN) node_modules/.bin/cdk --context experiment=$(EXPERIMENT)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup rehearse test test-cost test-unit test-scenarios fuzz test-engine test-slow test-llmperf test-cluster benchmarks search calibration mutants fidelity check files hooks snapshots schema lock lock-image synth plan preflight deploy destroy stop logs leftovers clean
+.PHONY: help setup rehearse test test-cost test-unit test-scenarios test-browser fuzz test-engine test-slow test-llmperf test-cluster benchmarks search calibration mutants fidelity check files hooks snapshots schema lock lock-image synth plan preflight deploy destroy stop logs leftovers clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -44,7 +44,7 @@ node_modules/.bin/cdk: package.json $(DEPLOYER)
 rehearse: $(REHEARSAL) ## a whole experiment on this machine, with a verdict (ARGS="--control")
 	@$(RUN) python -m draftworth rehearse $(ARGS)
 
-ELSEWHERE := not engine and not slow and not llmperf and not cluster and not scenarios
+ELSEWHERE := not engine and not slow and not llmperf and not cluster and not scenarios and not browser
 # The tests start many processes, and each would compile what it imports where no bytecode is kept.
 BYTECODE := PYTHONDONTWRITEBYTECODE=
 TESTS := python -m pytest -n 2 --dist loadfile -q -m "$(ELSEWHERE)"
@@ -63,6 +63,12 @@ test-scenarios: $(STAMP) node_modules/.bin/cdk ## whole experiments on an emulat
 
 fuzz: $(STAMP) ## every property with random examples by the thousand (half an hour)
 	$(RUN) DRAFTWORTH_FUZZ=1 python -m pytest -n 2 --dist load -q -m hypothesis
+
+test-browser: $(STAMP) ## pages in a real browser (needs Chromium: apt-get install chromium)
+	@command -v chromium chromium-browser >/dev/null || { \
+	  echo "given no chromium on the PATH, allowed: Chromium of your distribution; next: apt-get install chromium" >&2; exit 1; }
+	$(RUN) npm install --prefix tests/browser --loglevel=error
+	$(RUN) python -m pytest -q -m browser tests/browser
 
 test-engine: $(STAMP) ## tests against the real engine (installed by `make rehearse`)
 	$(RUN) DRAFTWORTH_ENGINE_PYTHON="$(CURDIR)/.engine-venv/bin/python" python -m pytest -q -m engine

@@ -179,7 +179,19 @@ def outputs(facts: RunFacts) -> tuple[Section, ...]:
         about = (ABOUT["sampled"].format(temperature=f"{temperature:g}"),) if identical else ()
         tables = (*identical, *likelihood_tables(facts.run.likelihoods))
         return (Section(title="Outputs", paragraphs=about, tables=tables, brief=True),)
-    places = ((v, _difference_cells(v)) for v in facts.speculative)
+    same = Section(
+        title="Greedy outputs",
+        paragraphs=(ABOUT["likeness"],) if judged else (),
+        tables=(*identical, *likelihood_tables(facts.run.likelihoods)),
+        brief=True,
+    )
+    differing = [v for v, c in compared if c.compared_outputs > c.identical_outputs]
+    return (same, *_differences(differing))
+
+
+def _differences(variants: Sequence[VariantFacts]) -> Iterator[Section]:
+    if not variants:
+        return
     examples = (
         (
             v,
@@ -188,26 +200,21 @@ def outputs(facts: RunFacts) -> tuple[Section, ...]:
                 *(d.baseline_text, d.variant_text),
             ),
         )
-        for v in facts.speculative
+        for v in variants
         for d in v.divergences[:MOST_DIVERGENCES]
     )
-    return (
-        Section(
-            title="Greedy outputs",
-            paragraphs=(ABOUT["likeness"],) if judged else (),
-            tables=(*identical, *likelihood_tables(facts.run.likelihoods)),
-            brief=True,
-        ),
-        Section(
-            title="Where greedy outputs differ",
-            paragraphs=(ABOUT["outputs"],),
-            tables=(
-                *variant_table(("texts compared", "tokens before, fewest", "median"), places),
-                *variant_table(
-                    ("prompt", "token", "character", "the baseline's text", "the variant's"),
-                    examples,
-                    more_names=1,
-                ),
+    yield Section(
+        title="Where greedy outputs differ",
+        paragraphs=(ABOUT["outputs"],),
+        tables=(
+            *variant_table(
+                ("texts compared", "tokens before, fewest", "median"),
+                ((v, _difference_cells(v)) for v in variants),
+            ),
+            *variant_table(
+                ("prompt", "token", "character", "the baseline's text", "the variant's"),
+                examples,
+                more_names=1,
             ),
         ),
     )

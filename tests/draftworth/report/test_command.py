@@ -242,7 +242,7 @@ def test_sampled_outputs_are_not_checked_and_their_lengths_are_told(
     (greedy, greedy_page), (sampled, sampled_page) = shown
     assert "Greedy outputs" in greedy
     assert "not checked" not in greedy_page
-    assert "Where greedy outputs differ" in greedy_page
+    assert "Greedy outputs" in greedy_page
     assert "Outputs were sampled at temperature 0.7" in sampled
     assert "temperature 0.7" in sampled_page
     assert sampled_page.count("| k7 | not checked |") == 2

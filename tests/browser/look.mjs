@@ -1,0 +1,74 @@
+// Opens a page in Chromium and prints what a test asks about, as JSON: `node look.mjs FILE`.
+import { mkdtempSync } from "node:fs";
+import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { pathToFileURL } from "node:url";
+import { chromium } from "playwright-core";
+
+const axe = createRequire(import.meta.url).resolve("axe-core/axe.min.js");
+const flags = [
+  "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+  "--disable-background-networking", "--disable-component-update", "--disable-sync",
+];
+const context = await chromium.launchPersistentContext(mkdtempSync(join(tmpdir(), "page-")), {
+  executablePath: process.env.DRAFTWORTH_CHROMIUM, args: flags, headless: true, bypassCSP: true,
+});
+const page = await context.newPage();
+const complaints = [];
+const requests = [];
+page.on("console", (message) => message.type() === "error" && complaints.push(message.text()));
+page.on("pageerror", (error) => complaints.push(String(error)));
+page.on("request", (request) => /^(data|file):/.test(request.url()) || requests.push(request.url()));
+
+const look = async (width, height, colorScheme) => {
+  await page.setViewportSize({ width, height });
+  await page.emulateMedia({ colorScheme });
+  return page.evaluate(() => {
+    const top = (selector) => document.querySelector(selector)?.getBoundingClientRect().top ?? null;
+    return {
+      overflow: document.documentElement.scrollWidth - document.documentElement.clientWidth,
+      heading: top("h1"), cards: top(".cards"), plot: top("figure"), about: top("#about"),
+      height: innerHeight,
+    };
+  });
+};
+
+const serious = async () => {
+  await page.addScriptTag({ path: axe });
+  const { violations } = await page.evaluate(() => window.axe.run());
+  return violations
+    .filter(({ impact }) => impact === "serious" || impact === "critical")
+    .map(({ id, nodes }) => `${id}: ${nodes[0].html}`);
+};
+
+const reached = async () => {
+  const wanted = await page.evaluate(() => {
+    const all = [...document.querySelectorAll("a[href], summary, [tabindex='0']")];
+    all.forEach((element, number) => { element.dataset.number = number; });
+    return all.filter((element) => element.checkVisibility()).map((e) => e.dataset.number);
+  });
+  const found = new Set();
+  for (let press = 0; press < wanted.length + 5; press += 1) {
+    await page.keyboard.press("Tab");
+    found.add(await page.evaluate(() => document.activeElement?.dataset?.number));
+  }
+  return { wanted: wanted.length, missed: wanted.filter((number) => !found.has(number)).length };
+};
+
+await page.goto(pathToFileURL(resolve(process.argv[2])).href);
+const wide = await look(1280, 800, "light");
+const narrow = await look(400, 800, "light");
+await page.evaluate(() => document.querySelectorAll("details").forEach((d) => { d.open = true; }));
+await look(1280, 800, "light");
+const table = await page.evaluate(() => document.querySelector("table")?.offsetWidth ?? 0);
+const opened = await look(400, 800, "light");
+const light = await serious();
+await look(1280, 800, "dark");
+const dark = await serious();
+const keyboard = await reached();
+console.log(JSON.stringify({
+  wide, narrow, opened, table, light, dark, keyboard, complaints, requests,
+  text: await page.evaluate(() => document.body.innerText),
+}));
+await context.close();

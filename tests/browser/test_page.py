@@ -1,0 +1,81 @@
+"""A report's page in Chromium: `make test-browser`."""
+
+import json
+import os
+import shutil
+import subprocess
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+
+from draftworth.report.contents import document_of
+from draftworth.report.writing import write_page
+from tests.draftworth.report.runs import make_facts
+from tests.draftworth.report.test_brief import STATES
+
+HERE = Path(__file__).parent
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+MOST_BYTES = 1_000_000
+pytestmark = pytest.mark.browser
+
+
+@cache
+def seen(state: str) -> dict[str, Any]:
+    """What Chromium shows of the report of a run in this state."""
+    assert CHROMIUM, "no Chromium: apt-get install chromium"
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "report.html"
+        write_page(document_of(make_facts(STATES[state])), file)
+        done = subprocess.run(
+            ["node", str(HERE / "look.mjs"), str(file)],
+            env={**os.environ, "DRAFTWORTH_CHROMIUM": CHROMIUM},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return {**json.loads(done.stdout), "bytes": file.stat().st_size}
+
+
+@pytest.fixture(params=["more expensive", "search", "ladder", "repetitions", "failed run"])
+def page(request: pytest.FixtureRequest) -> dict[str, Any]:
+    return seen(request.param)
+
+
+def test_nothing_is_fetched_and_the_console_has_no_error(page: dict[str, Any]) -> None:
+    assert (page["complaints"], page["requests"]) == ([], [])
+    assert page["bytes"] <= MOST_BYTES
+
+
+def test_a_narrow_page_never_scrolls_sideways(page: dict[str, Any]) -> None:
+    assert page["narrow"]["overflow"] <= 0
+    assert page["opened"]["overflow"] <= 0
+
+
+def test_axe_finds_nothing_serious_in_light_and_dark(page: dict[str, Any]) -> None:
+    assert (page["light"], page["dark"]) == ([], [])
+
+
+def test_the_keyboard_reaches_every_link_fold_and_table(page: dict[str, Any]) -> None:
+    assert page["keyboard"]["wanted"] > 0
+    assert page["keyboard"]["missed"] == 0
+
+
+def test_figures_that_say_nothing_are_not_shown(page: dict[str, Any]) -> None:
+    assert "Decision" in page["text"] or "No decision" in page["text"]
+    assert "0 of 0" not in page["text"]
+    assert "-0.0%" not in page["text"]
+
+
+@pytest.mark.parametrize("width", ["wide", "narrow"])
+def test_the_first_screen_has_decision_cards_and_the_first_plot(width: str) -> None:
+    found = seen("more expensive")[width]
+    assert 0 <= found["heading"] < found["cards"] < found["plot"] < found["height"]
+    assert found["about"] == 0 or found["about"] > found["height"], "metadata is folded or below"
+
+
+def test_the_main_table_fits_the_page() -> None:
+    assert 0 < seen("more expensive")["table"] <= 1180
