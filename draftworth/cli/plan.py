@@ -15,7 +15,7 @@ from draftworth.serving.command import ModelPaths
 from draftworth.serving.dialects import serving_command
 
 COMPILED_OPTION = "--compiled"
-DETAILS_OPTION = "--details"
+VERBOSE_OPTION = "--verbose"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,10 +37,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="this variant's compiled graph is in the bucket already; may be given several times",
     )
     parser.add_argument(
-        DETAILS_OPTION,
+        VERBOSE_OPTION,
         action="store_true",
-        help="also show the image, each server's artifact key, environment and command, the "
-        "assumptions of the time line, and the metrics",
+        help="also show the time line with its assumptions, cases, placement, images, and each "
+        "server's artifact key, environment and command",
     )
 
 
@@ -58,13 +58,13 @@ def run(arguments: argparse.Namespace) -> int:
 def _plan_lines(
     experiment: resolved.ResolvedExperiment, arguments: argparse.Namespace
 ) -> Iterator[str]:
-    assume, compiled, details = arguments.assume, arguments.compiled, arguments.details
+    assume, compiled, verbose = arguments.assume, arguments.compiled, arguments.verbose
     release = experiment.spec.release_facts
     first = None
     if isinstance(experiment, resolved.ResolvedNeuron):
         first, second = _first_and_second(experiment, assume, compiled)
         plan_notes.refuse_hopeless_limits(first)
-        yield from plan_figures.cost_lines(first, second, details=details)
+        yield from plan_figures.cost_lines(first, second, verbose=verbose)
         yield ""
     elif assume or compiled:
         raise UserInputError(
@@ -73,22 +73,22 @@ def _plan_lines(
         )
     engine = f"{experiment.spec.release} (vLLM {release.vllm_version})"
     yield f"experiment  {experiment.name} on {engine}"
-    if release.image and details:
+    if release.image and verbose:
         yield f"image       {release.image}"
-    if isinstance(experiment, resolved.ResolvedNeuron):
+    if isinstance(experiment, resolved.ResolvedNeuron) and verbose:
         yield f"node image  {DriverAndRuntime.of(experiment.spec).words}"
     classes = experiment.spec.workload.classes
     percent = 100 / sum(c.weight for c in classes)
     mix = ", ".join(f"{percent * c.weight:.3g}% {c.name}" for c in classes)
     yield f"traffic     {mix} of the output tokens"
-    yield from _variants_lines(experiment, details=details)
-    yield from _workload_lines(experiment)
+    yield from _variants_lines(experiment, verbose=verbose)
+    yield from _workload_lines(experiment, verbose=verbose)
     yield from plan_figures.candidate_lines(experiment)
     if isinstance(experiment, resolved.ResolvedNeuron) and first:
-        yield from _placement_lines(experiment)
-        yield from plan_figures.time_lines(first, details=details)
+        yield from _placement_lines(experiment, verbose=verbose)
+        yield from plan_figures.time_lines(first, verbose=verbose)
     if told := list(plan_notes.notes(experiment, run=first, today=datetime.now(UTC).date())):
-        yield ""
+        yield f"\n{counted(len(told), 'note')}"
         yield from (f"note: {line}" for line in told)
     if isinstance(experiment, resolved.ResolvedLocal):
         file = shlex.quote(str(experiment.path))
@@ -110,7 +110,7 @@ def _first_and_second(
     return first, timeline.forecast(experiment, assumed, second=True)
 
 
-def _variants_lines(experiment: resolved.ResolvedExperiment, *, details: bool) -> Iterator[str]:
+def _variants_lines(experiment: resolved.ResolvedExperiment, *, verbose: bool) -> Iterator[str]:
     """Yield the lines of every variant; a search's candidates of one method share one command."""
     soonest = sorted(experiment.variants, key=lambda variant: not experiment.starts_up(variant))
     groups: dict[str, list[resolved.ResolvedVariant]] = {}
@@ -118,10 +118,10 @@ def _variants_lines(experiment: resolved.ResolvedExperiment, *, details: bool) -
         kind = variant.spec.method if experiment.search else variant.name
         groups.setdefault(kind, []).append(variant)
     for shown, *alike in groups.values():
-        yield from _variant_lines(experiment, shown, details=details)
+        yield from _variant_lines(experiment, shown, verbose=verbose)
         if not alike:
             continue
-        for variant in alike if details else ():
+        for variant in alike if verbose else ():
             yield _decoding_line(variant)
             yield from _key_lines(variant)
         yield (
@@ -140,10 +140,10 @@ def _key_lines(variant: resolved.ResolvedVariant) -> Iterator[str]:
 
 
 def _variant_lines(
-    experiment: resolved.ResolvedExperiment, variant: resolved.ResolvedVariant, *, details: bool
+    experiment: resolved.ResolvedExperiment, variant: resolved.ResolvedVariant, *, verbose: bool
 ) -> Iterator[str]:
     yield _decoding_line(variant)
-    if not details:
+    if not verbose:
         return
     yield from _key_lines(variant)
     if isinstance(variant, resolved.NeuronVariant):
@@ -154,7 +154,7 @@ def _variant_lines(
     yield f"  command       vllm serve {shlex.join(command.arguments)}"
 
 
-def _workload_lines(experiment: resolved.ResolvedExperiment) -> Iterator[str]:
+def _workload_lines(experiment: resolved.ResolvedExperiment, *, verbose: bool) -> Iterator[str]:
     work, cases, loads = experiment.spec.workload, experiment.cases, experiment.loads
     repetitions, counts = experiment.spec.repetitions, durations.RoundCounts.of(experiment)
     least = counts.all_least + counts.needed_further(1)
@@ -174,19 +174,22 @@ def _workload_lines(experiment: resolved.ResolvedExperiment) -> Iterator[str]:
     if experiment.spec.control:
         sent = 2 * len(cases) * counts.all_least * work.requests_per_round
         yield f"  control: {sent} requests more, to the baseline in both its slots"
-    yield f"  {', '.join(f'{case.prompt_class}/{case.name}' for case in cases)}"
+    if verbose:
+        yield f"  {', '.join(f'{case.prompt_class}/{case.name}' for case in cases)}"
 
 
 def _range(least: int, most: int) -> str:
     return f"{least}" if least == most else f"{least} to {most}"
 
 
-def _placement_lines(experiment: resolved.ResolvedNeuron) -> Iterator[str]:
+def _placement_lines(experiment: resolved.ResolvedNeuron, *, verbose: bool) -> Iterator[str]:
     placement, aws = experiment.placement, experiment.spec.aws
     yield (
         f"placement   {placement.nodes} x {experiment.spec.instance_type} in "
         f"{aws.availability_zone}, {aws.capacity.kind}"
     )
+    if not verbose:
+        return
     by_node: dict[int, list[str]] = {}
     for variant in filter(experiment.starts_up, experiment.variants):
         slot, *others = variant.slots

@@ -14,28 +14,31 @@ from draftworth.searching.extent import STUDY, Extent
 from draftworth.terminal import table_lines
 
 
-def time_lines(run: RunForecast, *, details: bool) -> Iterator[str]:
-    """Yield the time line of a run."""
-    yield ""
+def time_lines(run: RunForecast, *, verbose: bool) -> Iterator[str]:
+    """Yield when the run is over; if `verbose`, with each phase before it."""
+    if verbose:
+        yield ""
+        yield (
+            "time line   minutes from the start of `cdk deploy`, best and worst case "
+            "(docs/timeline.md)"
+        )
+        headings = ("* nodes are billed", "starts best", "worst", "takes best", "worst")
+        phases = (_phase_row(run, name) for name in run.unlimited.best.spans)
+        yield from table_lines(phases, headings, numbers=range(1, 5), ruled=True)
     yield (
-        "time line   minutes from the start of `cdk deploy`, best and worst case (docs/timeline.md)"
+        f"ready       {run.over_minutes:.0f} minutes after the start of `cdk deploy`, without a "
+        "limit or a wait for capacity"
     )
-    headings = ("* nodes are billed", "starts best", "worst", "takes best", "worst")
-    phases = (_phase_row(run, name) for name in run.unlimited.best.spans)
-    yield from table_lines(phases, headings, numbers=range(1, 5), ruled=True)
     for case, schedule in (("best", run.limited.best), ("worst", run.limited.worst)):
         if schedule.ended_by:
             yield f"  {schedule.ended_by} ends the run in the {case} case"
     certain = " the candidates that are certain" if run.search else ""
-    yield (
-        f"  without a limit or a wait for capacity: {run.over_minutes:.0f} minutes, "
-        f"{run.measured_minutes:.0f} of them measuring{certain}"
-    )
-    if details:
+    yield f"  {run.measured_minutes:.0f} minutes of them measuring{certain}"
+    if verbose:
         rows = (f"{name} {Bounds(row.low, row.high):g}" for name, row in run.assumed)
         yield f"  assumed ({OPTION} replaces one): {', '.join(rows)}"
-    if run.search:
-        yield from _search_lines(run, run.search)
+        if run.search:
+            yield from _search_lines(run, run.search)
 
 
 def _phase_row(run: RunForecast, name: str) -> tuple[str, ...]:
@@ -118,7 +121,7 @@ def _stop_lines(run: RunForecast, search: search_time.SearchTime) -> Iterator[st
     )
 
 
-def cost_lines(first: RunForecast, second: RunForecast, *, details: bool) -> Iterator[str]:
+def cost_lines(first: RunForecast, second: RunForecast, *, verbose: bool) -> Iterator[str]:
     """Yield the cost of a first run, of a second run, and of what is billed beside the nodes."""
     experiment, aws = first.experiment, first.experiment.spec.aws
     if isinstance(aws.capacity, CapacityBlock) and aws.price:
@@ -130,7 +133,7 @@ def cost_lines(first: RunForecast, second: RunForecast, *, details: bool) -> Ite
         yield f"second run  {billed_text(second)}, on {graphs}"
         yield f"price       {_hourly_text(experiment) if aws.price else no_price_text(experiment)}"
     yield _standing_line()
-    if details:
+    if verbose:
         yield _metrics_line(experiment)
 
 

@@ -109,7 +109,7 @@ def test_a_run_from_its_deploy_to_its_verdict_and_its_end(
         eventually(partial(world.has_ended, container, "Complete"))
     capsys.readouterr()
     where = f"s3://{world.cloud.bucket.results}/runs/{run.run_id}"
-    assert main(["report", where]) == 0
+    assert main(["report", where, "--verbose"]) == 0
     # By how much, and how sure, hangs on what else the machine does.
     assert re.search(
         r"at c\d+, [a-z0-9.-]+: (cheaper per token|inconclusive)", capsys.readouterr().out

@@ -61,7 +61,7 @@ def test_the_report_of_the_run_in_s3_has_a_verdict(
     env.put("results", first_run.contents["results"])
     capsys.readouterr()
     where = f"s3://{env.cloud.bucket.results}/runs/{first_run.run_id}"
-    assert main(["report", where]) == 0
+    assert main(["report", where, "--verbose"]) == 0
     said = capsys.readouterr().out
     # By how much, and how sure, hangs on what else the machine does.
     assert re.search(r"at c\d+, [a-z0-9.-]+: (cheaper per token|inconclusive)", said)

@@ -47,7 +47,10 @@ def planned(
     monkeypatch.chdir(tmp_path)
 
     def plan(
-        *edits: Edit, path: Path | None = None, base: str = "qwen3-32b", with_: Sequence[str] = ()
+        *edits: Edit,
+        path: Path | None = None,
+        base: str = "qwen3-32b",
+        with_: Sequence[str] = ("--verbose",),
     ) -> str:
         path = path or write_experiment(tmp_path, both(*edits), base=base)
         assert main(["plan", str(path), *with_]) == 0
@@ -66,17 +69,20 @@ def test_the_plan_of_a_shipped_experiment(
 ) -> None:
     for variable, value in {"COLUMNS": "40", "FORCE_COLOR": "1", "TERM": "xterm-256color"}.items():
         monkeypatch.setenv(variable, value)  # the table is plain text of its own width
-    details = ("--details",) if name == "qwen3-32b" else ()
-    text = planned(path=EXPERIMENTS / f"{name}.yaml", with_=details)
+    text = planned(path=EXPERIMENTS / f"{name}.yaml")
     assert_snapshot(text, SNAPSHOTS / f"plan-{name}.txt")
+    short = planned(path=EXPERIMENTS / f"{name}.yaml", with_=())
+    assert_snapshot(short, SNAPSHOTS / f"plan-{name}-short.txt")
+    left_out = set(short.splitlines()) - set(text.splitlines())
+    assert not left_out, "what the short plan says is in the long one too"
 
 
 def test_the_plan_of_the_first_deploy_fits_one_screen_and_begins_with_its_cost(
     planned: Planned,
 ) -> None:
-    text = planned(path=EXPERIMENTS / "smoke.yaml")
+    text = planned(path=EXPERIMENTS / "smoke.yaml", with_=())
     rows = text.splitlines()
-    assert sum(max(1, -(-len(row) // 100)) for row in rows) <= 40
+    assert sum(max(1, -(-len(row) // 100)) for row in rows) <= 24
     assert re.match(r"first run   [\d.]+ to [\d.]+ USD .* aws\.budget_usd 25\.00$", rows[0])
     assert "note: aws.admin_principal_arns is empty: kubectl is refused" in text
     assert "note: aws.public_access_cidrs is empty: the Kubernetes API is private" in text
@@ -85,7 +91,7 @@ def test_the_plan_of_the_first_deploy_fits_one_screen_and_begins_with_its_cost(
 
 def test_assumptions_are_replaced_and_what_is_compiled_is_only_loaded(planned: Planned) -> None:
     assumed = ("--assume", "node_start_minutes=5", "--assume", "compile_minutes=30..90")
-    text = planned(with_=(*assumed, "--compiled", "baseline"))
+    text = planned(with_=("--verbose", *assumed, "--compiled", "baseline"))
     assert line(text, "* node start").split()[5:7] == ["5.0", "5.0"]
     assert line(text, "* compile qwen3-1.7b-k7").split()[5:7] == ["30.0", "90.0"]
     assert "compile baseline" not in text
@@ -329,7 +335,7 @@ def test_every_load_class_and_variant_has_metrics_that_cost(
     planned: Planned, edit: Edit, count: int, most: str
 ) -> None:
     told = f"\nmetrics     {count} in CloudWatch: at most {most} USD an hour"
-    assert told in planned(edit, with_=("--details",))
+    assert told in planned(edit, with_=("--verbose",))
 
 
 def test_a_limit_of_what_the_note_says_is_enough(planned: Planned) -> None:
@@ -348,8 +354,8 @@ def test_a_limit_of_what_the_note_says_is_enough(planned: Planned) -> None:
 
 
 def test_candidates_are_shown_once_and_what_they_share_is_not_repeated(planned: Planned) -> None:
-    assert planned(base=SEARCH).count("\nvariant ") == 2
-    text = planned(base=SEARCH, with_=("--details",))
+    assert planned(base=SEARCH, with_=()).count("\nvariant ") == 2
+    text = planned(base=SEARCH, with_=("--verbose",))
     keys = [row.split()[-1] for row in text.splitlines() if row.startswith("  artifact key")]
     assert len(set(keys)) == len(keys) == 27
     assert text.count("  command ") == 2
@@ -376,7 +382,7 @@ def test_a_candidate_by_hand_of_another_method_has_its_own_command(planned: Plan
     def extended(data: dict[str, Any]) -> None:
         data["variants"].extend(pair)
 
-    text = planned(extended, base=SEARCH, with_=("--details",))
+    text = planned(extended, base=SEARCH, with_=("--verbose",))
     # Of the baseline, of the first head, and of the first of the search's own method.
     assert text.count("  command ") == 3
     assert "like head-k3, with another draft or window: 1 variant\n" in text
