@@ -7,6 +7,7 @@ EXPERIMENT ?= experiments/qwen3-32b.yaml
 VENV  := .venv
 LLMPERF_VENV := .llmperf-venv
 MUTANTS_VENV := .mutants-venv
+DOCS_VENV := .docs-venv
 # What is installed there: for deploying, for the rehearsal too, for tests and checks too.
 DEPLOYER  := $(VENV)/.installed-deployer
 REHEARSAL := $(VENV)/.installed-rehearsal
@@ -16,7 +17,7 @@ RUN   := PATH="$(CURDIR)/$(VENV)/bin:$$PATH" PYTHONPATH="$(CURDIR)"
 CDK   := $(RUN) node_modules/.bin/cdk --context experiment=$(EXPERIMENT)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup rehearse test test-cost test-unit test-scenarios test-browser fuzz test-engine test-slow test-llmperf test-cluster benchmarks search calibration mutants fidelity check files hooks snapshots schema lock lock-image synth plan preflight deploy destroy stop logs leftovers clean
+.PHONY: help setup rehearse test test-cost test-unit test-scenarios test-browser fuzz test-engine test-slow test-llmperf test-cluster benchmarks docs sample-report search calibration mutants fidelity check files hooks snapshots schema lock lock-image synth plan preflight deploy destroy stop logs leftovers clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -114,6 +115,21 @@ mutants: $(STAMP) ## how many planted defects of the files that decide are caugh
 	$(MUTANTS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements/mutants.txt
 	$(RUN) python -m benchmarks.mutants $(ARGS)
 
+$(DOCS_VENV)/.installed: requirements/docs.txt
+	$(PYTHON) -m venv $(DOCS_VENV)
+	$(DOCS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r $<
+	@touch $@
+
+sample-report: $(REHEARSAL) ## renew docs/sample/report.html from a rehearsal (FROM=runs/rehearsal-...)
+	@test -f "$(FROM)/run.json" || { \
+	  echo "given FROM='$(FROM)', allowed: the folder of a rehearsal; next: make rehearse, then make sample-report FROM=runs/..." >&2; exit 1; }
+	$(RUN) python -m draftworth report "$(FROM)" --out cdk.out/sample
+	cp cdk.out/sample/report.html docs/sample/report.html
+
+docs: $(DOCS_VENV)/.installed ## the documentation as a site with a search, in site/
+	NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs build --strict --quiet
+	@echo "site/index.html; for its search: python3 -m http.server --directory site --bind 127.0.0.1"
+
 fidelity: $(STAMP) ## this client and others against a server that knows the truth (ARGS="--streams 64")
 	$(RUN) python -m benchmarks.fidelity --cache .peers $(ARGS)
 
@@ -193,4 +209,4 @@ lock-image: $(STAMP) ## resolve pods/measuring/requirements.in anew, with hashes
 	mv .lock-image.txt pods/measuring/requirements.txt && rm .lock-image.json
 
 clean: ## remove everything that was installed or made here
-	rm -rf $(VENV) $(LLMPERF_VENV) $(MUTANTS_VENV) .engine-venv .peers node_modules cdk.out .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(LLMPERF_VENV) $(MUTANTS_VENV) $(DOCS_VENV) site .engine-venv .peers node_modules cdk.out .mypy_cache .ruff_cache .pytest_cache
