@@ -150,7 +150,7 @@ def refused_well(error: UserInputError, path: Path) -> None:
 
 
 def try_plan(path: Path) -> None:
-    arguments = argparse.Namespace(experiment=path, assume=[], compiled=[], details=True)
+    arguments = argparse.Namespace(experiment=path, assume=[], compiled=[], verbose=True)
     with bounded(), redirect_stdout(StringIO()) as text:
         try:
             plan.run(arguments)

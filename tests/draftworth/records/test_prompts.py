@@ -42,6 +42,12 @@ def only_prompt(folder: Path, **line: object) -> Prompt:
     return prompt
 
 
+@pytest.mark.parametrize("folder", sorted((ROOT / "prompts/workloads").iterdir()))
+def test_each_shipped_workload_has_enough_prompts_for_an_interval(folder: Path) -> None:
+    cases = [load_case(file, prompt_class=folder.name) for file in folder.glob("*.jsonl")]
+    assert sum(len(case.prompts) for case in cases) >= 8
+
+
 def test_a_chat_log_with_tools_is_kept_as_it_is(tmp_path: Path) -> None:
     beside = {
         "tools": [TOOL],
