@@ -30,7 +30,7 @@ _CLASS = "coding"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Curve:
+class PublishedCurve:
     """The published mean tokens of a step, by window; `family` is the model's, such as `kimi`."""
 
     family: str
@@ -38,7 +38,7 @@ class Curve:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Error:
+class PredictionError:
     """A prediction for one window: log(predicted / published), and its claimed deviation.
 
     is_beyond: the window is longer than every window that was taken for measured.
@@ -50,11 +50,11 @@ class Error:
 
 
 @cache
-def curves() -> tuple[Curve, ...]:
+def curves() -> tuple[PublishedCurve, ...]:
     """Read the published curves."""
     file = Path(__file__).with_name("published_acceptance.json")
     return tuple(
-        Curve(
+        PublishedCurve(
             family=curve["model"].partition("-")[0],
             tokens_per_step={int(k): v for k, v in curve["tokens_per_step_by_window"].items()},
         )
@@ -62,21 +62,21 @@ def curves() -> tuple[Curve, ...]:
     )
 
 
-def errors(curve: Curve, *, measured: int, usual_fall: float) -> Iterator[Error]:
+def errors(curve: PublishedCurve, *, measured: int, usual_fall: float) -> Iterator[PredictionError]:
     """Yield the errors for all choices of as many measured windows."""
     for windows in combinations(curve.tokens_per_step, measured):
         means = {_candidate(w): {_CLASS: curve.tokens_per_step[w]} for w in windows}
         for window in curve.tokens_per_step.keys() - set(windows):
             found = from_means(_candidate(window), means, usual_fall=usual_fall)
             if found:
-                yield Error(
+                yield PredictionError(
                     error=math.log(found.tokens[_CLASS] / curve.tokens_per_step[window]),
                     deviation=found.deviation,
                     is_beyond=window > max(windows),
                 )
 
 
-def fitted_fall(known: Sequence[Curve]) -> float:
+def fitted_fall(known: Sequence[PublishedCurve]) -> float:
     """Return the fall with the least mean absolute error from one measured window."""
 
     def mean_error(fall: float) -> float:
@@ -92,9 +92,9 @@ def fall_of_others(family: str) -> float:
     return fitted_fall([curve for curve in curves() if curve.family != family])
 
 
-def left_out(measured: int) -> dict[str, list[Error]]:
+def left_out(measured: int) -> dict[str, list[PredictionError]]:
     """Return the errors by family; each family's fall is fitted to the others."""
-    found: dict[str, list[Error]] = {}
+    found: dict[str, list[PredictionError]] = {}
     for curve in curves():
         fall = fall_of_others(curve.family)
         own = errors(curve, measured=measured, usual_fall=fall)
@@ -102,7 +102,7 @@ def left_out(measured: int) -> dict[str, list[Error]]:
     return found
 
 
-def covered(errors_: Sequence[Error]) -> float:
+def covered(errors_: Sequence[PredictionError]) -> float:
     """Return the share of errors that lie in the claimed 95% interval."""
     return fmean(abs(e.error) <= _NORMAL_95 * e.deviation for e in errors_)
 
@@ -122,7 +122,7 @@ def main() -> None:
     print(f"usual fall, fitted to all families: {fitted_fall(curves()):.2f}")
 
 
-def _cells(some: Sequence[Error]) -> tuple[str, ...]:
+def _cells(some: Sequence[PredictionError]) -> tuple[str, ...]:
     values = [e.error for e in some]
     return (
         str(len(some)),

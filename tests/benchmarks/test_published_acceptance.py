@@ -2,11 +2,11 @@
 
 from statistics import fmean
 
-from benchmarks.published_acceptance import Error, covered, curves, errors
+from benchmarks.published_acceptance import PredictionError, covered, curves, errors
 from draftworth.searching.yields import USUAL_FALL
 
 
-def from_one_window(usual_fall: float) -> list[Error]:
+def from_one_window(usual_fall: float) -> list[PredictionError]:
     found = [e for c in curves() for e in errors(c, measured=1, usual_fall=usual_fall)]
     assert len(found) == 14 * 8 * 7
     return found
