@@ -18,6 +18,7 @@ from draftworth.account.checks.check import Check, CheckResult, Situation, faile
 from draftworth.account.market import find, offers
 from draftworth.experiment.strict import REGION_PATTERN
 from draftworth.planning import prices, resolved
+from draftworth.records.codec import dump_json
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM_SECONDS = 20
@@ -69,6 +70,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="with --find: only these regions, e.g. us-east-2,sa-east-1",
     )
 
+    parser.add_argument(
+        "--json", action="store_true", help="print the results as JSON, as docs/json.md has them"
+    )
+
 
 def _regions(text: str) -> tuple[str, ...]:
     names = tuple(name.strip() for name in text.split(","))
@@ -81,6 +86,8 @@ def _regions(text: str) -> tuple[str, ...]:
 def run(arguments: argparse.Namespace) -> int:
     """Run the checks and print the table, or look for capacity."""
     experiment = prices.with_looked_up_price(resolved.load_neuron(arguments.experiment))
+    if arguments.json and arguments.find:
+        raise errors.UserInputError("--json: given with --find, allowed: one of the two")
     if arguments.find:
         return find.run(experiment, arguments.regions)
     if arguments.regions:
@@ -94,8 +101,11 @@ def run(arguments: argparse.Namespace) -> int:
         container_engine=os.environ.get("CDK_DOCKER", "docker"),
     )
     answers = list(results(situation))
-    printing.print_lines(table_lines(answers))
-    printing.print_lines(paste_lines(answers))
+    if arguments.json:
+        printing.print_lines([json_text(answers)])
+    else:
+        printing.print_lines(table_lines(answers))
+        printing.print_lines(paste_lines(answers))
     return 1 if any(result.status == "fail" for _, result in answers) else 0
 
 
@@ -136,6 +146,16 @@ def table_lines(answers: Iterable[tuple[str, CheckResult]]) -> Iterator[str]:
     counts = (f"{statuses.count(s)} {s}" for s in ("pass", "warn", "fail", "skip"))
     yield ""
     yield f"{len(answers)} checks: {', '.join(counts)}"
+
+
+def json_text(answers: Iterable[tuple[str, CheckResult]]) -> str:
+    """Return the results as the JSON document `draftworth.preflight/1`."""
+    checks = [
+        {"name": name, "status": one.status, "found": one.found, "next_step": one.next_step}
+        for name, one in answers
+    ]
+    document = {"schema": "draftworth.preflight/1", "checks": checks}
+    return dump_json(document, indent=2).decode().rstrip()
 
 
 def paste_lines(answers: Iterable[tuple[str, CheckResult]]) -> Iterator[str]:

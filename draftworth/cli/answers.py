@@ -37,7 +37,7 @@ def print_answer(
     """
     answer = answer_of(facts)
     if given.json:
-        print(dump_record(answer, indent=2).decode())
+        print(dump_record(answer, indent=2).decode().rstrip())
         return
     if given.verbose:
         print(*document_lines(document), sep="\n")

@@ -11,6 +11,7 @@ from draftworth.errors import UserInputError, counted, suggestion
 from draftworth.experiment.node_images import DriverAndRuntime
 from draftworth.planning import durations, prices, resolved, timeline
 from draftworth.planning.assumptions import OPTION, assumption_data
+from draftworth.records.codec import dump_json
 from draftworth.serving.command import ModelPaths
 from draftworth.serving.dialects import serving_command
 
@@ -36,7 +37,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="VARIANT",
         help="this variant's compiled graph is in the bucket already; may be given several times",
     )
-    parser.add_argument(
+    forms = parser.add_mutually_exclusive_group()
+    forms.add_argument(
+        "--json", action="store_true", help="print the plan as JSON, as docs/json.md describes it"
+    )
+    forms.add_argument(
         VERBOSE_OPTION,
         action="store_true",
         help="also show the time line with its assumptions, cases, placement, images, and each "
@@ -50,9 +55,29 @@ def run(arguments: argparse.Namespace) -> int:
     if isinstance(experiment, resolved.ResolvedNeuron):
         experiment = prices.with_looked_up_price(experiment)
     # All lines are computed before printing starts, so that a wrong option prints only its error.
-    for line in list(_plan_lines(experiment, arguments)):
+    lines = list(_plan_lines(experiment, arguments))
+    if arguments.json:
+        lines = [_json_text(experiment, arguments)]
+    for line in lines:
         print(line)
     return 0
+
+
+def _json_text(experiment: resolved.ResolvedExperiment, arguments: argparse.Namespace) -> str:
+    document: dict[str, object] = {
+        "schema": "draftworth.plan/1",
+        "experiment": experiment.name,
+        "release": experiment.spec.release,
+        "variants": [variant.name for variant in experiment.variants],
+        "loads": [load.label for load in experiment.loads],
+    }
+    run = None
+    if isinstance(experiment, resolved.ResolvedNeuron):
+        run, second = _first_and_second(experiment, arguments.assume, arguments.compiled)
+        document |= plan_figures.run_figures(run) | {"second": plan_figures.run_figures(second)}
+    today = datetime.now(UTC).date()
+    document["notes"] = [*plan_notes.notes(experiment, run=run, today=today)]
+    return dump_json(document, indent=2).decode().rstrip()
 
 
 def _plan_lines(

@@ -121,6 +121,20 @@ def _stop_lines(run: RunForecast, search: search_time.SearchTime) -> Iterator[st
     )
 
 
+def run_figures(run: RunForecast) -> dict[str, object]:
+    """Return the best and the worst case of a run for programs; USD is None without a price."""
+    aws = run.experiment.spec.aws
+    figures = {
+        "usd": None if aws.price is None else run.usd(run.billed_minutes),
+        "billed_minutes": run.billed_minutes,
+        "ready_minutes": run.over_minutes,
+    }
+    cases = {
+        key: found and {"best": found.best, "worst": found.worst} for key, found in figures.items()
+    }
+    return {**cases, "nodes": run.experiment.placement.nodes, "budget_usd": aws.budget_usd}
+
+
 def cost_lines(first: RunForecast, second: RunForecast, *, verbose: bool) -> Iterator[str]:
     """Yield the cost of a first run, of a second run, and of what is billed beside the nodes."""
     experiment, aws = first.experiment, first.experiment.spec.aws

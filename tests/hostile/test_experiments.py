@@ -150,7 +150,9 @@ def refused_well(error: UserInputError, path: Path) -> None:
 
 
 def try_plan(path: Path) -> None:
-    arguments = argparse.Namespace(experiment=path, assume=[], compiled=[], verbose=True)
+    arguments = argparse.Namespace(
+        experiment=path, assume=[], compiled=[], verbose=True, json=False
+    )
     with bounded(), redirect_stdout(StringIO()) as text:
         try:
             plan.run(arguments)

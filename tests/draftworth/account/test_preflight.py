@@ -1,6 +1,7 @@
 """The command: order, gates, table, exit codes; and the checks of money."""
 
 import dataclasses
+import json
 import re
 from datetime import timedelta
 from pathlib import Path
@@ -235,6 +236,9 @@ def test_only_a_failure_is_exit_code_1(
     monkeypatch.setattr(preflight, "GATES", [])
     monkeypatch.setattr(preflight, "CHECKS", [Check(name="one", run=lambda _: result)])
     assert f"one  {status}  so it is" in ran("preflight", QWEN, code=code)
+    for_programs = json.loads(ran("preflight", QWEN, "--json", code=code))
+    one = {"name": "one", "status": status, "found": "so it is", "next_step": ""}
+    assert for_programs == {"schema": "draftworth.preflight/1", "checks": [one]}
 
 
 def test_programs_answer_with_code_and_output_and_missing_ones_with_nothing() -> None:

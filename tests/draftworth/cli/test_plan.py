@@ -1,5 +1,6 @@
 """`plan`: golden time lines, its options, what it says of a search, and what it warns of."""
 
+import json
 import re
 from collections.abc import Callable, Sequence
 from copy import deepcopy
@@ -75,6 +76,18 @@ def test_the_plan_of_a_shipped_experiment(
     assert_snapshot(short, SNAPSHOTS / f"plan-{name}-short.txt")
     left_out = set(short.splitlines()) - set(text.splitlines())
     assert not left_out, "what the short plan says is in the long one too"
+
+
+def test_the_plan_for_programs(planned: Planned) -> None:
+    found = json.loads(planned(path=EXPERIMENTS / "qwen3-32b.yaml", with_=("--json",)))
+    page = (ROOT / "docs" / "json.md").read_text()
+    assert all(f"`{key}`" in page for key in found)
+    assert found["schema"] == "draftworth.plan/1"
+    assert 0 < found["second"]["usd"]["best"] < found["usd"]["best"] < found["usd"]["worst"]
+    assert found["usd"]["worst"] < found["budget_usd"] == 80
+    local = json.loads(planned(path=EXPERIMENTS / "rehearsal.yaml", with_=("--json",)))
+    assert "usd" not in local
+    assert len(local["notes"]) == 1
 
 
 def test_the_plan_of_the_first_deploy_fits_one_screen_and_begins_with_its_cost(
