@@ -151,7 +151,7 @@ def judge(cost_ratio: Estimate | None, check: LimitCheck) -> tuple[Judgement, st
         one = cost_ratio.samples == 1
         given = "one pair gives" if one else f"{cost_ratio.samples} pairs give"
         return "inconclusive", (
-            f"{given} no interval: it takes {MIN_PROMPTS} prompts and two "
+            f"{given} no interval; it takes {MIN_PROMPTS} prompts and two "
             "rounds, and more where they differ much"
         )
     (low, high), where = ends, spoken_of(cost_ratio)

@@ -135,9 +135,8 @@ def _decision(facts: RunFacts, found: Handover) -> str:
         return "No decision: no variant was measured beside the baseline."
     told = ANSWERS[found.decision.judgement]
     if found.missing:
-        return (
-            f"No decision yet: {found.decision.judgement} at {found.decision.traffic.load.label}."
-        )
+        reason = found.decision.reason.partition("; ")[0]
+        return f"No decision yet at {found.decision.traffic.load.label}: {reason}."
     if not found.pays:
         return f"Decision: serve without speculation. {told}."
     name, search = found.decision.variant, facts.run.search
