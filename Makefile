@@ -13,7 +13,8 @@ DEPLOYER  := $(VENV)/.installed-deployer
 REHEARSAL := $(VENV)/.installed-rehearsal
 STAMP     := $(VENV)/.installed
 PIP   := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps
-RUN   := PATH="$(CURDIR)/$(VENV)/bin:$$PATH" PYTHONPATH="$(CURDIR)"
+# Many processes start here, and each would compile what it imports where bytecode is not kept.
+RUN   := PATH="$(CURDIR)/$(VENV)/bin:$$PATH" PYTHONPATH="$(CURDIR)" PYTHONDONTWRITEBYTECODE=
 CDK   := $(RUN) node_modules/.bin/cdk --context experiment=$(EXPERIMENT)
 
 .DEFAULT_GOAL := help
@@ -46,15 +47,13 @@ rehearse: $(REHEARSAL) ## a whole experiment on this machine, with a verdict (AR
 	@$(RUN) python -m draftworth rehearse $(ARGS)
 
 ELSEWHERE := not engine and not slow and not llmperf and not cluster and not scenarios and not browser
-# The tests start many processes, and each would compile what it imports where no bytecode is kept.
-BYTECODE := PYTHONDONTWRITEBYTECODE=
 TESTS := python -m pytest -n 2 --dist loadfile -q -m "$(ELSEWHERE)"
 
 test: $(STAMP) node_modules/.bin/cdk ## the tests that need no engine and no account
-	$(RUN) $(BYTECODE) $(TESTS)
+	$(RUN) $(TESTS)
 
 test-cost: $(STAMP) node_modules/.bin/cdk ## the same, and their CPU time as a multiple of a loop of 20 million additions
-	$(RUN) $(BYTECODE) python -m tests.cost $(TESTS)
+	$(RUN) python -m tests.cost $(TESTS)
 
 test-unit: $(STAMP) ## those of them that need neither synthesis nor an emulated AWS: the quick ones
 	$(RUN) python -m pytest -n 2 --dist loadfile -q -m "$(ELSEWHERE) and not synth and not emulator" --ignore tests/hostile
