@@ -4,8 +4,7 @@ import asyncio
 import dataclasses
 import json
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,15 +27,16 @@ TOOL = {"type": "function", "function": {"name": "weather", "parameters": {"type
 CALL = {"id": "c1", "type": "function", "function": {"name": "weather", "arguments": "{}"}}
 
 
-@contextmanager
-def engine(folder: Path, *, speculates: bool) -> Iterator[tuple[str, RequestShape]]:
-    """A variant's server with a parser of tool calls, and what a request looks like."""
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, RequestShape]]:
+    """The server with a draft and a parser of tool calls, and what a request looks like."""
     experiment = load(ROOT / "experiments/rehearsal.yaml")
     serving = experiment.spec.serving.model_copy(update={"tool_call_parser": "hermes"})
     spec = experiment.spec.model_copy(update={"serving": serving})
     experiment = dataclasses.replace(experiment, spec=spec)  # type: ignore[arg-type]
-    variant = next(v for v in experiment.variants if v.speculates == speculates)
-    server = engine_server(folder, experiment, variant)
+    variant = next(v for v in experiment.variants if v.speculates)
+    server = engine_server(tmp_path_factory.mktemp("engine"), experiment, variant)
+    assert f"{command.PER_REQUEST_ACCEPTANCE}=summary" in server.arguments
     shape = dataclasses.replace(
         request_shape(experiment), fixed_output_length=False, token_ids=True, output_tokens=40
     )
@@ -45,9 +45,20 @@ def engine(folder: Path, *, speculates: bool) -> Iterator[tuple[str, RequestShap
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, RequestShape]]:
-    with engine(tmp_path_factory.mktemp("engine"), speculates=True) as found:
-        yield found
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, EngineServer]]:
+    """Two servers without a draft: one with our flag against logged requests, one without it."""
+    experiment = load(ROOT / "experiments/rehearsal.yaml")
+    servers = {}
+    for name in ("ours", "logging"):
+        server = engine_server(tmp_path_factory.mktemp(name), experiment, experiment.variants[0])
+        server.environment = {**server.environment, "VLLM_LOGGING_LEVEL": "DEBUG"}
+        servers[name] = server
+    ours = servers["ours"].arguments
+    assert command.REQUESTS_NOT_LOGGED in ours
+    logging = [a.replace(command.REQUESTS_NOT_LOGGED, "--enable-log-requests") for a in ours]
+    servers["logging"].arguments = logging
+    with serve_together(list(servers.values())):
+        yield servers
 
 
 def measure(served: tuple[str, RequestShape], folder: Path, **line: Any) -> tuple[Prompt, Measured]:
@@ -109,13 +120,14 @@ def test_the_real_server_answers_every_form_of_prompt(
 POEM = Prompt(id="a", messages=({"role": "user", "content": "Write a poem about a key."},))
 
 
-def test_the_real_server_draws_the_same_text_for_the_same_seed_alone(tmp_path: Path) -> None:
+def test_the_real_server_draws_the_same_text_for_the_same_seed_alone(
+    plain: Mapping[str, EngineServer], served: tuple[str, RequestShape]
+) -> None:
     """The one without a draft: with one, vLLM 0.32.0 on CPU draws noise, another one each time."""
-    with engine(tmp_path, speculates=False) as (base_url, shape):
-        client = Client(base_url=base_url, shape=dataclasses.replace(shape, temperature=0.8))
-        measured = [
-            asyncio.run(client.measure(POEM, request_id="r", seed=seed)) for seed in (1, 1, 2)
-        ]
+    _, shape = served
+    sampled = dataclasses.replace(shape, temperature=0.8)
+    client = Client(base_url=plain["ours"].base_url, shape=sampled)
+    measured = [asyncio.run(client.measure(POEM, request_id="r", seed=seed)) for seed in (1, 1, 2)]
 
     assert [m.record.error_msg for m in measured] == ["", "", ""]
     assert [m.record.seed for m in measured] == [1, 1, 2]
@@ -123,16 +135,15 @@ def test_the_real_server_draws_the_same_text_for_the_same_seed_alone(tmp_path: P
     assert first == again != other
 
 
-def test_the_real_server_tells_what_became_of_each_requests_drafts(tmp_path: Path) -> None:
+def test_the_real_server_tells_what_became_of_each_requests_drafts(
+    served: tuple[str, RequestShape],
+) -> None:
+    base_url, _ = served
     experiment = load(ROOT / "experiments/rehearsal.yaml")
     drafted = next(variant for variant in experiment.variants if variant.speculates)
-    server = engine_server(tmp_path, experiment, drafted)
-    assert f"{command.PER_REQUEST_ACCEPTANCE}=summary" in server.arguments
-
-    with serve_together([server]):
-        client = Client(base_url=server.base_url, shape=request_shape(experiment))
-        prompt = experiment.cases[0].prompts[0]
-        record = asyncio.run(client.measure(prompt, request_id="r", seed=0)).record
+    client = Client(base_url=base_url, shape=request_shape(experiment))
+    prompt = experiment.cases[0].prompts[0]
+    record = asyncio.run(client.measure(prompt, request_id="r", seed=0)).record
 
     assert not record.failed, record.error_msg
     assert record.verification_steps
@@ -160,21 +171,11 @@ def ask(server: EngineServer) -> None:
         assert answer.status == 200
 
 
-def test_the_real_server_logs_no_prompt_and_would_without_our_flag(tmp_path: Path) -> None:
-    experiment = load(ROOT / "experiments/rehearsal.yaml")
-    servers = {}
-    for name in ("ours", "logging"):
-        server = engine_server(tmp_path / name, experiment, experiment.variants[0])
-        server.environment = {**server.environment, "VLLM_LOGGING_LEVEL": "DEBUG"}
-        servers[name] = server
-    ours = servers["ours"].arguments
-    assert command.REQUESTS_NOT_LOGGED in ours
-    logging = [a.replace(command.REQUESTS_NOT_LOGGED, "--enable-log-requests") for a in ours]
-    servers["logging"].arguments = logging
+def test_the_real_server_logs_no_prompt_and_would_without_our_flag(
+    plain: Mapping[str, EngineServer],
+) -> None:
+    for server in plain.values():
+        ask(server)
 
-    with serve_together(list(servers.values())):
-        for server in servers.values():
-            ask(server)
-
-    assert SECRET in servers["logging"].log_path.read_text(errors="replace")
-    assert "xyzzy" not in servers["ours"].log_path.read_text(errors="replace")
+    assert SECRET in plain["logging"].log_path.read_text(errors="replace")
+    assert "xyzzy" not in plain["ours"].log_path.read_text(errors="replace")

@@ -1,13 +1,15 @@
 """The whole rehearsal: against servers of our own making, and with the real engine."""
 
+import json
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from pathlib import Path
 
 import pytest
 
 from draftworth.analysis.answer import headline
+from draftworth.analysis.likelihoods import judged
 from draftworth.analysis.pairing import Traffic
 from draftworth.analysis.summary import groups_of, summarize
 from draftworth.analysis.verdict import compare
@@ -18,6 +20,7 @@ from draftworth.measuring.servers import FixedServers
 from draftworth.metrics.definitions import ACCEPTANCE_RATE, TOKENS_PER_STEP
 from draftworth.planning.resolved import ResolvedLocal, load
 from draftworth.planning.run_specification import Server, run_spec
+from draftworth.records import likelihoods
 from draftworth.records.findings import Judgement
 from draftworth.records.reading import read_run
 from draftworth.records.results import BlockResult
@@ -25,7 +28,7 @@ from rehearsal.command import _Rehearsal
 from tests.conftest import ROOT
 from tests.draftworth.report.runs import make_facts, make_run
 from tests.rehearsal.engines import engine_python, stand_in_pip
-from tests.support.experiments import both, put, write_experiment
+from tests.support.experiments import Edit, both, put, write_experiment
 from tests.support.stream_server import Request, Step, completion, plain, stream_server
 
 # What speculation is for each class, and the tokens of a step of the tiny pair.
@@ -47,7 +50,7 @@ def server(*chunk_tokens: int, gap_seconds: float = 0.02) -> object:
     return script
 
 
-def short_rehearsal(folder: Path, *, requests: int = 1, rounds: int = 1) -> Path:
+def short_rehearsal(folder: Path, *edits: Edit, requests: int = 1, rounds: int = 1) -> Path:
     """The shipped rehearsal with one case a class; requests: of each case, in all rounds."""
     return write_experiment(
         folder,
@@ -59,6 +62,7 @@ def short_rehearsal(folder: Path, *, requests: int = 1, rounds: int = 1) -> Path
             put("workload", "requests_per_round", value=requests // rounds),
             put("workload", "min_requests", value=requests),
             put("workload", "max_requests", value=requests),
+            *edits,
         ),
         base="rehearsal",
     )
@@ -184,26 +188,38 @@ def assert_lesson(blocks: Sequence[BlockResult], traffic: Traffic, right: Judgem
     assert (verdict.cost_ratio.value < 1) == (right == "cheaper per token")
 
 
+@pytest.fixture(scope="module")
+def rehearsed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A rehearsal with the real engine: its experiment, and the folder of its run."""
+    folder = tmp_path_factory.mktemp("rehearsed")
+    draft = {"path": str(ROOT / "rehearsal/tiny_pair/draft")}
+    others = [
+        {"name": "ngram-k5", "method": "ngram", "window": 5},
+        {"name": "tiny-draft-k3", "method": "draft_model", "draft": draft, "window": 3},
+    ]
+    experiment = short_rehearsal(
+        folder, lambda data: data["variants"].extend(others), requests=8, rounds=4
+    )
+    engine = ("--engine", str(engine_python().parents[1]))
+    with chdir(ROOT):
+        code = main(
+            [
+                *("rehearse", "--experiment", str(experiment), *engine),
+                *("--out", str(folder / "runs")),
+            ]
+        )
+    assert code == 0
+    (run,) = (folder / "runs").iterdir()
+    return experiment, run
+
+
 @pytest.mark.engine
 def test_the_real_engine_agrees_with_the_client_and_gives_both_answers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    rehearsed: tuple[Path, Path],
 ) -> None:
     """Tokens per step by our chunks and acceptance by the server's counters tell one story, and of
     the two classes speculation pays for one and costs for the other, by factors of two and more."""
-    engine = engine_python().parents[1]
-    monkeypatch.chdir(ROOT)
-
-    code = main(
-        [
-            "rehearse",
-            *("--experiment", str(short_rehearsal(tmp_path, requests=8, rounds=4))),
-            *("--engine", str(engine), "--out", str(tmp_path / "runs")),
-        ]
-    )
-
-    assert code == 0
-    (folder,) = (tmp_path / "runs").iterdir()
-    run = read_run(folder)
+    run = read_run(rehearsed[1])
     groups = groups_of(run.blocks)
     assert [group.prompt_class for group in groups] == list(LESSON)
     for group in groups:
@@ -219,3 +235,28 @@ def test_the_real_engine_agrees_with_the_client_and_gives_both_answers(
         # Of greedy outputs: what else the machine does has no part in it.
         assert 1 + 7 * acceptance == pytest.approx(tokens_per_step, rel=0.1)
         assert_lesson(run.blocks, Traffic.of(group), right)
+
+
+@pytest.mark.engine
+def test_a_pass_over_the_baselines_outputs_predicts_what_every_window_yields(
+    rehearsed: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    experiment, run = rehearsed
+    greedy = likelihoods.read_likelihoods(run, run.name)
+    variants = ["baseline", "tiny-draft-k7", "ngram-k5", "tiny-draft-k3"]
+    assert [k.variant for k in greedy] == variants
+    assert all(judged(k).is_the_targets for k in greedy), greedy
+
+    options = ("--json", "--engine", engine_python().parents[1], "--out", tmp_path)
+    with chdir(ROOT):
+        assert main([str(a) for a in ("estimate", experiment, "--answers", run, *options)]) == 0
+    by_ngram, by_draft = json.loads(capsys.readouterr().out)
+    predictions = [*by_ngram["predictions"], *by_draft["predictions"]]
+    assert len(predictions) == 6, "three variants in two classes"
+    for prediction in predictions:
+        assert abs(prediction["difference"]) <= 0.01, prediction
+        assert prediction["requests"] == 8
+    # A machine that is busy merges chunks, and those requests do not show their steps.
+    shown, same = (sum(p[name] for p in predictions) for name in ("shown", "same_sequence"))
+    if shown >= 16:
+        assert same >= 0.75 * shown, predictions

@@ -27,60 +27,18 @@ from tests.support.readings import make_reading
 
 REHEARSAL = ROOT / "experiments/rehearsal.yaml"
 CLASSES = ("structured", "open_ended")
+DRAFT = ROOT / "rehearsal/tiny_pair/draft"
 # Of the built run.
 RUN_ID = make_run().run_id
 PLAIN_AND_NGRAM = [
     {"name": "b", "method": "none"},
     {"name": "ngram-k5", "method": "ngram", "window": 5},
 ]
-DRAFT = {"path": str(ROOT / "rehearsal/tiny_pair/draft")}
 
 
 def printed_json(output: str) -> Any:
     """The JSON that was printed; what is said beside it comes after it."""
     return json.JSONDecoder().raw_decode(output)[0]
-
-
-def variant(window: int) -> dict[str, object]:
-    return {"name": f"k{window}", "method": "draft_model", "draft": dict(DRAFT), "window": window}
-
-
-@pytest.mark.engine
-def test_a_pass_over_the_baselines_outputs_predicts_what_every_window_yields(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ran: Ran
-) -> None:
-    engine = engine_python().parents[1]
-    monkeypatch.chdir(ROOT)
-    experiment = write_experiment(
-        tmp_path,
-        both(
-            put("target", "path", value=str(ROOT / "rehearsal/tiny_pair/target")),
-            put("variants", value=[*PLAIN_AND_NGRAM, variant(3), variant(12)]),
-            put("workload", "classes", 0, "cases", value=["count"]),
-            put("workload", "classes", 1, "cases", value=["poem"]),
-            put("workload", "requests_per_round", value=8),
-        ),
-        base="rehearsal",
-    )
-    engine_option = ("--engine", str(engine))
-    runs = tmp_path / "runs"
-    ran("rehearse", "--experiment", experiment, *engine_option, "--out", runs)
-    (run,) = runs.iterdir()
-    greedy = likelihoods.read_likelihoods(run, run.name)
-    assert [k.variant for k in greedy] == ["b", "ngram-k5", "k3", "k12"]
-    assert all(judged(k).is_the_targets for k in greedy), greedy
-
-    options = ("--answers", run, "--json", *engine_option, "--out", tmp_path / "estimates")
-    by_ngram, by_draft = printed_json(ran("estimate", experiment, *options))
-    predictions = [*by_ngram["predictions"], *by_draft["predictions"]]
-    assert len(predictions) == 6, "three variants in two classes"
-    for prediction in predictions:
-        assert abs(prediction["difference"]) <= 0.01, prediction
-        assert prediction["requests"] == 8
-    # A machine that is busy merges chunks, and those requests do not show their steps.
-    shown, same = (sum(p[name] for p in predictions) for name in ("shown", "same_sequence"))
-    if shown >= 16:
-        assert same >= 0.75 * shown, predictions
 
 
 @pytest.mark.engine
@@ -193,7 +151,7 @@ def test_the_experiments_own_draft_is_known_however_it_is_named(
     run = write_answers(tmp_path / "run", classes=CLASSES)
     if draft == "link":
         draft = str(tmp_path / "link")
-        os.symlink(DRAFT["path"], draft)
+        os.symlink(DRAFT, draft)
     output = estimated(run, *(["--draft", draft] if draft else []))
     assert f"\n{draft or 'rehearsal/tiny_pair/draft'}\n" in output
     assert "Predicted without a server" in output
@@ -277,7 +235,8 @@ def test_windows_go_from_the_methods_least_to_15_and_to_the_experiments_own(
 ) -> None:
     edit = both(
         put("target", "path", value=str(ROOT / "rehearsal/tiny_pair/target")),
-        put("variants", value=[{"name": "b", "method": "none"}, variant(20)]),
+        put("variants", 1, "draft", "path", value=str(DRAFT)),
+        put("variants", 1, "window", value=20),
     )
     experiment = write_experiment(tmp_path, edit, base="rehearsal")
     run = write_answers(tmp_path / "run", of=experiment, classes=CLASSES)
