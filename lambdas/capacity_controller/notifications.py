@@ -1,8 +1,10 @@
 """Writes notifications: a decision or problem, its reason, the cost so far and the next step."""
 
 import hashlib
+import tomllib
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
+from pathlib import Path
 
 from draftworth.records.deployment import STATE_KEY, CapacityPlan, size_command
 from draftworth.records.findings import REPORT_FOLDER, REPORT_PAGE
@@ -20,13 +22,6 @@ from lambdas.capacity_controller.state import Deployment, LastDecision, Notifica
 
 # Amazon SNS: "must be less than 100 characters long", ASCII, no line breaks.
 MAX_SUBJECT_CHARACTERS = 99
-_RUN_AGAIN = "To measure again, raise `rerun` in the experiment and deploy."
-_RESUMES = "A run whose run.json does not say failed by then goes on where it stopped."
-# This needs access to the cluster, which is private by default.
-_KUBECTL = (
-    "with access to the cluster (aws.public_access_cidrs and aws.admin_principal_arns) "
-    "`kubectl -n draftworth describe pods`"
-)
 
 
 class Subject(StrEnum):
@@ -44,94 +39,15 @@ class Subject(StrEnum):
     LOST_STATE = "state lost"
 
 
-TEXTS: Mapping[Subject, str] = {
-    Subject.LOST_NODES: """\
-{experiment} lost {number} of {nodes} accelerator nodes:
-a Spot interruption, or an instance that failed.
-Auto Scaling starts another one as soon as there is capacity;
-the run goes on at the next block that is not measured yet.
-Next: nothing. Reason: activity history of {group}
-""",
-    Subject.REFUSED_SIZE: """\
-The accelerator nodes of {experiment} should be {number}, but EKS refuses it:
-{error}
-It is tried again every two minutes. Until then what runs is paid for. By hand:
-{command}
-""",
-    Subject.SILENT_CANARY: f"""\
-Canaries of {{experiment}} are silent: {{silent}}.
-{SILENT_AFTER_SECONDS // 60} minutes after there was something to try they have
-reported nothing. Where a volume cannot be mounted or an image cannot be pulled, no
-container starts that could. No accelerator starts before they report that all is well.
-Next: `make logs`; where it says nothing of a canary, {_KUBECTL}
-""",
-    Subject.SILENT_STAGING: f"""\
-Staging Jobs of {{experiment}} are silent: {{unstaged}}.
-{SILENT_AFTER_SECONDS // 60} minutes after the deploy the bucket has nothing of them. Where an
-image cannot be pulled, no container starts that could say so; or the model hub does
-not answer. No accelerator starts before everything is staged.
-Next: `make logs`; where it says nothing of a staging Job, {_KUBECTL}
-""",
-    Subject.SILENT_JOB: f"""\
-Job {{job}} of {{experiment}} is silent: a server started
-{SILENT_AFTER_SECONDS // 60} minutes ago, and no run has begun. Where an image cannot be pulled, or
-the CPU nodes have no room for the pod, no container starts that could say so. The
-nodes are paid for meanwhile: {BEGIN_WITHIN_NODE_SECONDS // 60} minutes without a run end them.
-Next: `make logs`; where it says nothing of the Job, {_KUBECTL}
-""",
-    Subject.MORE_NODES: """\
-{instances} accelerator nodes of {experiment} exist and are paid for,
-{nodes} desired.
-Where EC2 expects to take a Spot node it starts another one first, above the group's
-maximum; EKS then drains the old one for about a quarter of an hour. Its servers start
-again on the new one, and the run goes on at the next block that is not measured yet.
-Next: nothing. Reason: activity history of {group}
-""",
-    Subject.REMAINING_NODES: """\
-The accelerator nodes of {experiment} should be 0 for half an hour,
-and {instances} still exist and are paid for.
-Next: see why in the activity history of {group} (a lifecycle hook of
-another's, scale-in protection), or terminate the instances by hand.
-""",
-    Subject.NODES_NOT_SEEN: """\
-The accelerator nodes of {experiment} should be 0, but their node group cannot be
-shown to be this experiment's, and so it is not touched: {error}
-It is tried again every two minutes. Until then what runs is paid for. By hand:
-{command}
-""",
+_MAILS = tomllib.loads(Path(__file__).with_name("mails.toml").read_text(encoding="utf-8"))
+_WORDS = {
+    **_MAILS["words"],
+    "silent_minutes": SILENT_AFTER_SECONDS // 60,
+    "begin_minutes": BEGIN_WITHIN_NODE_SECONDS // 60,
 }
-# Next steps by the decision's reason.
+TEXTS: Mapping[str, str] = _MAILS["texts"]
 NEXT: Mapping[Reason, str] = {
-    "ready": "nothing. The nodes start, the servers compile or load, the run begins.",
-    "ended": "nothing.",
-    "stopped": "python -m draftworth stop EXPERIMENT --resume, to go on.",
-    "complete": f"read the report. {_RUN_AGAIN}",
-    "failed": f"read run.json and the Job's log. {_RUN_AGAIN}",
-    "server_gave_up": "what the lines above name; `make logs` has the rest. A self-test: "
-    "docs/operations.md has each of its reasons. Refused graphs: "
-    "`python -m draftworth artifacts EXPERIMENT --run`. A compiler that ended with exit code 70 "
-    f"failed on this node: another may do. {_RUN_AGAIN}",
-    "self_test_silent": "`make logs`; where it says nothing of a server, no container starts "
-    f"(devices, a volume, the image): {_KUBECTL} has the events. {_RUN_AGAIN}",
-    "no_server_ready": f"`make logs`: what the servers wait for. {_RUN_AGAIN}",
-    "not_begun": "`make logs` says why the Job's pod ends at once; where it says nothing of it, no "
-    f"container starts: {_KUBECTL} has the events. {_RUN_AGAIN}",
-    "deadline": "raise aws.deadline_minutes and deploy; it counts from the first deploy of "
-    f"this Job. {_RESUMES}",
-    "budget": f"raise aws.budget_usd and deploy. {_RESUMES}",
-    "no_block": "name the reservation of an active Capacity Block in the experiment and "
-    "deploy; `python -m draftworth preflight EXPERIMENT` looks it up.",
-    "block_not_started": "nothing. The nodes start with the block.",
-    "block_over": "name another Capacity Block in the experiment and deploy, or extend this "
-    "one: what counts is its end when the function looks.",
-    "waiting_for_models": "nothing. `make logs` shows the staging Jobs at work.",
-    "staging_failed": "put that right; then raise `rerun` and deploy. No accelerator was "
-    "started for it.",
-    "waiting_for_canary": "nothing. A canary takes minutes; `make logs` shows it.",
-    "canary_failed": "put that right; then raise `rerun` and deploy, unless a later try of "
-    "the canary comes back. `make logs` has its whole log.",
-    "no_node_group": "deploy again; a deploy that replaces the node group ends this by itself.",
-    "foreign_node_group": "give the experiment another name.",
+    reason: text.format(**_WORDS) for reason, text in _MAILS["next"].items()
 }
 
 
@@ -211,13 +127,14 @@ def of_subject(
         nodegroup=plan.nodegroup_name,
         size=number,
     )
-    text = TEXTS[subject].format(
+    text = TEXTS[subject.name].format(
         experiment=plan.experiment,
         nodes=plan.nodes,
         job=plan.job_name,
         number=number,
         error=one_line(error),
         command=command,
+        **_WORDS,
         **values,
     )
     return _notification(

@@ -57,7 +57,8 @@ def test_a_row_that_goes_or_is_renamed_is_seen() -> None:
 
 
 def test_every_subject_but_those_of_a_lost_state_has_its_text() -> None:
-    assert set(Subject) - set(TEXTS) == {Subject.LOST_STATE, Subject.LOST_STATE_TO_ZERO}
+    assert {one.name for one in Subject} ^ set(TEXTS) == {"LOST_STATE", "LOST_STATE_TO_ZERO"}
+    assert set(NEXT) < set(get_args(Reason))
 
 
 def test_no_next_step_begins_with_kubectl() -> None:
