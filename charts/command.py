@@ -8,12 +8,12 @@ import argparse
 import re
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from charts import names
 from charts.app import benchmark_charts
-from charts.files import placeholder, write_files, yaml_text
+from charts.files import next_steps, placeholder, write_files, yaml_text
 from charts.measuring import RunSpecFile, run_spec_file
 from charts.winner import command
 from charts.winner.building import BUCKETS
@@ -108,7 +108,19 @@ def write_manifests(
     }
     contents = {name: text.encode() for name, text in texts.items()}
     files = write_files(out, {**contents, RUN_SPEC_FILE: file.data})
-    return _next_steps(files, "".join(texts.values()), bindings.run_spec_url)
+    *manifests, run_spec = (shlex.quote(str(path)) for path in files)
+    return next_steps(
+        "charts",
+        "".join(texts.values()),
+        VARIABLES.values(),
+        files=manifests,
+        run_spec=run_spec,
+        run_spec_url=bindings.run_spec_url,
+        serving=f"{names.NAMESPACE}/{names.service_name('VARIANT')}",
+        measuring_job=f"{names.NAMESPACE}/{names.MEASURING_JOB_SERVICE_ACCOUNT}",
+        stager=f"{names.NAMESPACE}/{names.STAGER_SERVICE_ACCOUNT}",
+        label=",".join(f"{key}={value}" for key, value in names.CPU_NODE_LABELS.items()),
+    )
 
 
 def _bindings(
@@ -123,33 +135,4 @@ def _bindings(
         run_spec_url=f"s3://{values['results_bucket']}/{RUN_SPEC_FOLDER}/{file.sha256}.json",
         run_spec_sha256=file.sha256,
         **values,
-    )
-
-
-def _next_steps(written: Sequence[Path], text: str, run_spec_url: str) -> str:
-    *files, run_spec = written
-    lines = ["Wrote, in the order in which to apply them:", *(f"  {file}" for file in files), ""]
-    missing = [v for v in VARIABLES.values() if placeholder(v) in text]
-    piped = [f"cat {shlex.join(map(str, files))}", "kubectl apply -f -"]
-    if missing:
-        # envsubst may replace only these variables: programs in the manifests have $ signs too.
-        only = " ".join(placeholder(variable) for variable in missing)
-        lines += [f"Values to fill in: {', '.join(missing)}. Export them.", ""]
-        piped.insert(1, f"envsubst '{only}'")
-    lines += [
-        "Put the run specification, which holds the prompts, where the measuring Job reads it:",
-        f"  aws s3 cp {shlex.quote(str(run_spec))} {run_spec_url}",
-        "It stays there until you delete it. Then apply:",
-        f"  {' | '.join(piped)}",
-    ]
-    return "\n".join([*lines, "", _cluster_needs(), ""])
-
-
-def _cluster_needs() -> str:
-    text = Path(__file__).with_name("cluster_needs.txt").read_text(encoding="utf-8")
-    return text.rstrip("\n").format(
-        serving=f"{names.NAMESPACE}/{names.service_name('VARIANT')}",
-        measuring_job=f"{names.NAMESPACE}/{names.MEASURING_JOB_SERVICE_ACCOUNT}",
-        stager=f"{names.NAMESPACE}/{names.STAGER_SERVICE_ACCOUNT}",
-        label=",".join(f"{key}={value}" for key, value in names.CPU_NODE_LABELS.items()),
     )

@@ -1,11 +1,15 @@
-"""Writes Kubernetes objects as YAML files; placeholders stand for values that are not known."""
+"""Writes Kubernetes objects as YAML files, and the next steps that a user gets as text.
+
+Placeholders stand for values that are not known, such as the names of buckets.
+"""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
 from draftworth.errors import DraftworthError
 from draftworth.records.checkpoints import replace_file
@@ -14,6 +18,25 @@ from draftworth.records.checkpoints import replace_file
 def placeholder(variable: str) -> str:
     """Return `${variable}`, which `envsubst` replaces by the variable's value."""
     return f"${{{variable}}}"
+
+
+def next_steps(package: str, text: str, variables: Iterable[str], **values: Any) -> str:
+    """Fill `next_steps.txt.jinja` of a package.
+
+    text: what was written; those of the `variables` whose placeholders are in it are to be given.
+    """
+    missing = [variable for variable in variables if placeholder(variable) in text]
+    # envsubst may replace only these variables: programs in the manifests have $ signs too.
+    filling = f" envsubst '{' '.join(map(placeholder, missing))}' |" if missing else ""
+    environment = Environment(
+        loader=PackageLoader(package, "."),
+        autoescape=select_autoescape(),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        keep_trailing_newline=True,
+    )
+    template = environment.get_template("next_steps.txt.jinja")
+    return template.render(values, missing=missing, filling=filling)
 
 
 def write_files(out: Path, contents: Mapping[str, bytes]) -> list[Path]:

@@ -2,10 +2,9 @@
 
 import argparse
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 
-from charts.files import placeholder, write_files, yaml_text
+from charts.files import next_steps, write_files, yaml_text
 from charts.winner import production_stack
 from charts.winner.alarms import break_even_words, cloudwatch_alarm, prometheus_rule, watched
 from charts.winner.building import BUCKETS, deployment, export_of, inference_service
@@ -13,7 +12,7 @@ from charts.winner.measured import Export, MeasuredWinner, Object, measured_winn
 from charts.winner.neuron_pod import checkpoints_claim
 from draftworth.errors import UserInputError
 from draftworth.experiment.rules.aws import PINNED_IMAGE_WORDS, is_pinned_image
-from draftworth.planning.resolved import NeuronVariant, ResolvedExperiment, ResolvedLocal, load
+from draftworth.planning.resolved import ResolvedExperiment, ResolvedLocal, load
 from draftworth.untrusted import one_line
 
 COMMON_FILE, DEPLOYMENT_FILE = "common.yaml", "deployment.yaml"
@@ -67,7 +66,20 @@ def write_winner(arguments: argparse.Namespace) -> str:
         for name, objects in _objects(export, measured).items()
     }
     files = write_files(arguments.out, {name: text.encode() for name, text in texts.items()})
-    return "\n".join([*_next_steps(export, measured, files, "".join(texts.values())), ""])
+    return next_steps(
+        "charts.winner",
+        "".join(texts.values()),
+        BUCKETS.values(),
+        run_id=one_line(measured.result.run_id),
+        winner=measured.winner,
+        export=export,
+        default_namespace=DEFAULT_NAMESPACE,
+        files=files,
+        about=_FILES,
+        checkpoints_claim=checkpoints_claim(export.name),
+        chart=production_stack,
+        document=_DOCUMENT,
+    )
 
 
 def refuse(beside: str, allowed: str, **options: str | None) -> None:
@@ -161,54 +173,3 @@ def _objects(export: Export, measured: MeasuredWinner) -> dict[str, Sequence[Obj
         found[RULE_FILE] = (prometheus_rule(export, break_even),)
         found[ALARM_FILE] = (cloudwatch_alarm(export, break_even),)
     return found
-
-
-def _next_steps(
-    export: Export, measured: MeasuredWinner, files: Sequence[Path], text: str
-) -> Iterator[str]:
-    common, plain, kserve, stack, *alarms = files
-    yield f"Winner of run {one_line(measured.result.run_id)}: {measured.winner.variant}."
-    yield measured.winner.headline
-    yield from export.remarks
-    yield ""
-    yield "Wrote:"
-    yield from (f"  {file}: {_FILES[file.name]}" for file in files)
-    yield ""
-    missing = [v for v in BUCKETS.values() if placeholder(v) in text]
-    if missing:
-        only = " ".join(placeholder(variable) for variable in missing)
-        yield f"Values to fill in: {', '.join(missing)}. Export them, and in place of `-f FILE`:"
-        yield f"  cat FILE ... | envsubst '{only}' | kubectl apply -f -"
-    namespace = f"--namespace {export.namespace}"
-    if export.namespace != DEFAULT_NAMESPACE:
-        yield "Make the namespace, unless it is there:"
-        yield f"  kubectl create namespace {export.namespace}"
-    if isinstance(measured.variant, NeuronVariant):
-        yield "Give its service account a role that lists and reads both buckets, and that"
-        yield "pods.eks.amazonaws.com may assume and tag:"
-        yield (
-            f"  aws eks create-pod-identity-association --cluster-name CLUSTER {namespace} "
-            f"--service-account {export.name} --role-arn ROLE_ARN"
-        )
-    else:
-        folders = "folders target and draft" if measured.winner.speculates else "a folder target"
-        yield f"Make a PersistentVolumeClaim with the checkpoints, in {folders}:"
-        yield f"  {export.namespace}/{checkpoints_claim(export.name)}"
-    yield "Then one of:"
-    yield f"  kubectl apply -f {common} -f {plain}"
-    yield f"  kubectl apply -f {common} -f {kserve}"
-    yield (
-        f"  kubectl apply -f {common} && helm repo add vllm {production_stack.CHART_REPOSITORY} && "
-        f"helm install NAME vllm/vllm-stack --version {production_stack.CHART_VERSION} "
-        f"{namespace} --values {stack}"
-    )
-    yield "NAME must not begin with vllm: its Services' variables would be taken for vLLM's own."
-    if alarms:
-        rule, alarm = alarms
-        yield "And where its metrics go, an alarm for traffic that is no longer what was measured:"
-        yield f"  kubectl apply -f {rule}"
-        yield (
-            f"  aws cloudformation deploy --template-file {alarm} --stack-name NAME "
-            "--parameter-overrides ClusterName=CLUSTER TopicArn=TOPIC_ARN"
-        )
-    yield f"What the cluster needs for each: {_DOCUMENT}"
