@@ -28,6 +28,18 @@ def next_steps(package: str, text: str, variables: Iterable[str], **values: Any)
     missing = [variable for variable in variables if placeholder(variable) in text]
     # envsubst may replace only these variables: programs in the manifests have $ signs too.
     filling = f" envsubst '{' '.join(map(placeholder, missing))}' |" if missing else ""
+    return filled(
+        package, "next_steps.txt.jinja", values | {"missing": missing, "filling": filling}
+    )
+
+
+def objects_in(package: str, template: str, **values: Any) -> Any:
+    """Return the data in a YAML template of a package, filled with values (texts as JSON)."""
+    return yaml.safe_load(filled(package, template, values))
+
+
+def filled(package: str, template: str, values: Mapping[str, Any]) -> str:
+    """Return the text of a template of a package, filled with values; each must be given."""
     environment = Environment(
         loader=PackageLoader(package, "."),
         autoescape=select_autoescape(),
@@ -35,8 +47,8 @@ def next_steps(package: str, text: str, variables: Iterable[str], **values: Any)
         trim_blocks=True,
         keep_trailing_newline=True,
     )
-    template = environment.get_template("next_steps.txt.jinja")
-    return template.render(values, missing=missing, filling=filling)
+    environment.policies["json.dumps_kwargs"] = {}  # the keys' order is kept
+    return environment.get_template(template).render(values)
 
 
 def write_files(out: Path, contents: Mapping[str, bytes]) -> list[Path]:

@@ -7,8 +7,7 @@ The PrometheusRule is for the Prometheus Operator, and works for Deployment, KSe
 Without the operator, or with Amazon's managed Prometheus, its `spec` is the rule file.
 """
 
-import json
-
+from charts.files import objects_in
 from charts.winner.annotations import ratio_words
 from charts.winner.measured import Export, MeasuredWinner, Object
 from draftworth.analysis.handover import CHEAPER
@@ -16,14 +15,10 @@ from draftworth.analysis.statistics import Estimate
 from draftworth.analysis.winner import WinnerFigures
 from draftworth.measuring.counters import ACCEPTED, DRAFTS
 
-RULE_NAME = "SpeculationBelowBreakEven"
 # Tokens per step vary between prompts by a quarter and more. So the alarm needs two hours in a row
 # below the break-even, each with at least `LEAST_STEPS` steps.
 WINDOW_HOURS = 1
 LEAST_STEPS = 1000
-# The CloudWatch agent's namespace for scraped metrics. The agent publishes a counter as the
-# differences between scrapes ("Prometheus metric type conversion by the CloudWatch Agent").
-AGENT_NAMESPACE = "ContainerInsights/Prometheus"
 
 
 def watched(measured: MeasuredWinner) -> tuple[WinnerFigures, Estimate] | None:
@@ -63,71 +58,20 @@ def break_even_words(figures: WinnerFigures, break_even: Estimate) -> str:
     )
 
 
-def prometheus_rule(export: Export, break_even: Estimate) -> Object:
-    """Return a PrometheusRule of the Prometheus Operator."""
-    labels = f"namespace={json.dumps(export.namespace)},model_name={json.dumps(export.model)}"
-    accepted, steps = (
-        f"sum(increase({name}{{{labels}}}[{WINDOW_HOURS}h]))" for name in (ACCEPTED, DRAFTS)
+def alarms_of(export: Export, break_even: Estimate) -> tuple[Object, Object]:
+    """Return a PrometheusRule, and a CloudFormation template with the same alarm."""
+    rule, alarm = objects_in(
+        "charts.winner",
+        "alarms.yaml.jinja",
+        export=export,
+        accepted=ACCEPTED,
+        drafts=DRAFTS,
+        hours=WINDOW_HOURS,
+        least_steps=LEAST_STEPS,
+        threshold=f"{break_even.value:.3f}",
+        words=_words(break_even),
     )
-    alert: Object = {
-        "alert": RULE_NAME,
-        "expr": f"1 + {accepted} / {steps} < {break_even.value:.3f} and {steps} >= {LEAST_STEPS}",
-        "for": f"{WINDOW_HOURS}h",
-        "labels": {"severity": "warning"},
-        "annotations": {
-            "summary": f"{export.name}: a token costs more than it would without a draft model",
-            "description": f"{{{{ $value }}}} tokens a step, {_words(break_even)}",
-        },
-    }
-    return {
-        "apiVersion": "monitoring.coreos.com/v1",
-        "kind": "PrometheusRule",
-        "metadata": export.metadata(export.annotations),
-        "spec": {"groups": [{"name": export.name, "rules": [alert]}]},
-    }
-
-
-def cloudwatch_alarm(export: Export, break_even: Estimate) -> Object:
-    """Return a CloudFormation template with the same alarm, for metrics of the CloudWatch agent."""
-    steps, accepted = _metric("steps", DRAFTS, export), _metric("accepted", ACCEPTED, export)
-    expression = f"IF(steps >= {LEAST_STEPS}, 1 + accepted / steps, {break_even.value:.3f})"
-    alarm = {
-        "AlarmDescription": f"{export.name}: tokens a step are {_words(break_even)}",
-        "Metrics": [
-            {"Id": "tokens", "Label": "tokens a step", "Expression": expression},
-            steps,
-            accepted,
-        ],
-        "Threshold": round(break_even.value, 3),
-        "ComparisonOperator": "LessThanThreshold",
-        "EvaluationPeriods": 2,
-        "TreatMissingData": "notBreaching",
-        "AlarmActions": [{"Ref": "TopicArn"}],
-    }
-    return {
-        "AWSTemplateFormatVersion": "2010-09-09",
-        "Parameters": {
-            "ClusterName": {"Type": "String", "Description": "EKS cluster that serves the winner"},
-            "TopicArn": {"Type": "String", "Description": "SNS topic that the alarm tells"},
-        },
-        "Resources": {RULE_NAME: {"Type": "AWS::CloudWatch::Alarm", "Properties": alarm}},
-    }
-
-
-def _metric(id_: str, name: str, export: Export) -> Object:
-    # The first two dimensions are as in the agent's examples; `model_name` is vLLM's own label.
-    dimensions = {
-        "ClusterName": {"Ref": "ClusterName"},
-        "Namespace": export.namespace,
-        "model_name": export.model,
-    }
-    metric = {
-        "Namespace": AGENT_NAMESPACE,
-        "MetricName": name,
-        "Dimensions": [{"Name": key, "Value": value} for key, value in dimensions.items()],
-    }
-    stat = {"Metric": metric, "Period": WINDOW_HOURS * 3600, "Stat": "Sum"}
-    return {"Id": id_, "MetricStat": stat, "ReturnData": False}
+    return rule, alarm
 
 
 def _words(break_even: Estimate) -> str:

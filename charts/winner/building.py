@@ -1,14 +1,13 @@
 """The content that all exported files share, the Deployment, and KServe's InferenceService.
 
-An LLMInferenceService would generate its own vLLM command line instead of the measured one. The
-InferenceService has the mode `Standard` (`RawDeployment` in KServe before 0.16), because Knative
-does not support pods with resource claims.
+An LLMInferenceService would generate its own vLLM command line instead of the measured one.
 """
 
 from collections.abc import Iterator, Mapping
+from typing import cast
 
 from charts import names
-from charts.files import placeholder
+from charts.files import objects_in, placeholder
 from charts.vllm_pod import PORT_NAME
 from charts.winner import neuron_pod
 from charts.winner.alarms import watched, why_no_alarm
@@ -97,35 +96,18 @@ def _remarks(measured: MeasuredWinner) -> Iterator[str]:
         yield why_no_alarm(measured)
 
 
-def deployment(export: Export) -> Iterator[Object]:
-    """Yield the ResourceClaimTemplate if there is one, the Service and the Deployment."""
-    yield from export.claim_templates
-    port = {"name": PORT_NAME, "port": SERVING_PORT, "targetPort": PORT_NAME, "protocol": "TCP"}
-    yield {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": export.metadata(),
-        "spec": {"type": "ClusterIP", "selector": dict(export.selector), "ports": [port]},
-    }
-    yield {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": export.metadata(export.annotations),
-        "spec": {
-            "replicas": 1,
-            # A rolling update would need devices for a second pod.
-            "strategy": {"type": "Recreate"},
-            "selector": {"matchLabels": dict(export.selector)},
-            "template": {
-                "metadata": {"labels": dict(export.labels)},
-                "spec": export.pod,
-            },
-        },
-    }
+def deployment(export: Export) -> list[Object]:
+    """Return the ResourceClaimTemplate if there is one, the Service and the Deployment."""
+    made = objects_in(
+        "charts.winner",
+        "deployment.yaml.jinja",
+        export=export,
+        port_name=PORT_NAME,
+        port=SERVING_PORT,
+    )
+    return [*export.claim_templates, *made]
 
 
-# KServe expects this name for the container with the server.
-SERVER_NAME = "kserve-container"
 MODE: dict[str, str] = {
     "serving.kserve.io/deploymentMode": "Standard",
     # Only one server was measured; the user decides how many are needed.
@@ -135,19 +117,10 @@ MODE: dict[str, str] = {
 
 def inference_service(export: Export) -> Object:
     """Return the InferenceService."""
-    server = {**export.server, "name": SERVER_NAME}
-    return {
-        "apiVersion": "serving.kserve.io/v1beta1",
-        "kind": "InferenceService",
-        "metadata": export.metadata({**MODE, **export.annotations}),
-        "spec": {
-            "predictor": {
-                "minReplicas": 1,
-                "maxReplicas": 1,
-                "deploymentStrategy": {"type": "Recreate"},
-                "labels": dict(export.labels),
-                **export.pod,
-                "containers": [server],
-            }
-        },
-    }
+    # KServe expects this name for the container with the server.
+    server = {**export.server, "name": "kserve-container"}
+    mode = {**MODE, **export.annotations}
+    (made,) = objects_in(
+        "charts.winner", "kserve.yaml.jinja", export=export, server=server, mode=mode
+    )
+    return cast(Object, made)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from charts.files import next_steps, write_files, yaml_text
 from charts.winner import production_stack
-from charts.winner.alarms import break_even_words, cloudwatch_alarm, prometheus_rule, watched
+from charts.winner.alarms import alarms_of, break_even_words, watched
 from charts.winner.building import BUCKETS, deployment, export_of, inference_service
 from charts.winner.measured import Export, MeasuredWinner, Object, measured_winner
 from charts.winner.neuron_pod import checkpoints_claim
@@ -164,12 +164,12 @@ _FILES: Mapping[str, str] = {
 def _objects(export: Export, measured: MeasuredWinner) -> dict[str, Sequence[Object]]:
     found: dict[str, Sequence[Object]] = {
         COMMON_FILE: export.needs,
-        DEPLOYMENT_FILE: tuple(deployment(export)),
+        DEPLOYMENT_FILE: deployment(export),
         KSERVE_FILE: (*export.claim_templates, inference_service(export)),
         STACK_FILE: (production_stack.production_stack_values(export),),
     }
     if at := watched(measured):
         _, break_even = at
-        found[RULE_FILE] = (prometheus_rule(export, break_even),)
-        found[ALARM_FILE] = (cloudwatch_alarm(export, break_even),)
+        rule, alarm = alarms_of(export, break_even)
+        found |= {RULE_FILE: (rule,), ALARM_FILE: (alarm,)}
     return found

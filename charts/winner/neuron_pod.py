@@ -15,6 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
 from charts import k8s, vllm_pod
+from charts.files import objects_in
 from charts.graph_scripts import VOLUME_NAME as SCRIPTS
 from charts.names import Bindings, content_name, service_name
 from charts.pods import no_rights, resources
@@ -47,35 +48,28 @@ def local_pod(
     variant: ResolvedVariant, command: ServingCommand, image: str, *, service_account: str
 ) -> Object:
     """Return the spec of a pod on a CPU that reads its checkpoints from `checkpoints_claim`."""
-    roles = {"target": ModelPaths().target}
+    models = {"target": ModelPaths().target}
     if variant.draft:
-        roles["draft"] = ModelPaths().draft
-    server: Object = {
-        "name": vllm_pod.CONTAINER_NAME,
-        "image": image,
-        "imagePullPolicy": "IfNotPresent",
-        "command": ["vllm", "serve"],
-        "args": list(command.arguments),
-        "env": [{"name": n, "value": v} for n, v in sorted(command.environment.items())],
-        "ports": [{"name": vllm_pod.PORT_NAME, "containerPort": SERVING_PORT, "protocol": "TCP"}],
-        "startupProbe": _probe(_STARTUP_SECONDS // _PERIOD_SECONDS),
-        "readinessProbe": _probe(6),
-        "livenessProbe": _probe(30),
-        "securityContext": {"allowPrivilegeEscalation": False},
-        "volumeMounts": [
-            {"name": "checkpoints", "mountPath": path, "subPath": role, "readOnly": True}
-            for role, path in roles.items()
-        ],
+        models["draft"] = ModelPaths().draft
+    probes = {
+        "startup": _probe(_STARTUP_SECONDS // _PERIOD_SECONDS),
+        "readiness": _probe(6),
+        "liveness": _probe(30),
     }
-    claim = {"claimName": checkpoints_claim(service_account), "readOnly": True}
-    return {
-        "serviceAccountName": service_account,
-        "automountServiceAccountToken": False,
-        "enableServiceLinks": False,
-        "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
-        "containers": [server],
-        "volumes": [{"name": "checkpoints", "persistentVolumeClaim": claim}],
-    }
+    pod = objects_in(
+        "charts.winner",
+        "local_pod.yaml.jinja",
+        account=service_account,
+        claim=checkpoints_claim(service_account),
+        container=vllm_pod.CONTAINER_NAME,
+        port_name=vllm_pod.PORT_NAME,
+        port=SERVING_PORT,
+        image=image,
+        command=command,
+        models=models,
+        probes=probes,
+    )
+    return _plain(pod)
 
 
 def checkpoints_claim(name: str) -> str:

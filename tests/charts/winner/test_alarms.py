@@ -46,13 +46,11 @@ def break_even() -> Estimate:
 
 
 def rule() -> Any:
-    (item,) = as_read([alarms.prometheus_rule(exported(), break_even())])
-    return item
+    return as_read(alarms.alarms_of(exported(), break_even()))[0]
 
 
 def template() -> Any:
-    (item,) = as_read([alarms.cloudwatch_alarm(exported(), break_even())])
-    return item
+    return as_read(alarms.alarms_of(exported(), break_even()))[1]
 
 
 def alert_of(item: Any) -> Any:
