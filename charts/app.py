@@ -7,7 +7,7 @@ import cdk8s
 
 from charts.canary import canary_chart
 from charts.checkpoint_stager import staging_chart
-from charts.foundation import FoundationChart
+from charts.foundation import foundation_chart
 from charts.graph_scripts import graph_scripts_chart
 from charts.measuring import MeasuringChart
 from charts.names import Bindings
@@ -27,7 +27,7 @@ def benchmark_charts(experiment: ResolvedNeuron, bindings: Bindings) -> tuple[cd
         scope, "load-generator", experiment=experiment, bindings=bindings, serving=serving
     )
     return (
-        FoundationChart(scope, "foundation", experiment=experiment),
+        foundation_chart(scope, experiment=experiment),
         storage_chart(scope, experiment=experiment, bindings=bindings),
         staging_chart(scope, experiment=experiment, bindings=bindings),
         graph_scripts_chart(scope, experiment=experiment),
