@@ -53,11 +53,7 @@ def main() -> int:
 
 
 def synthesize(app: cdk.App) -> None:
-    """Synthesize the experiment that the app's context names.
-
-    Raises:
-        UserInputError: the experiment file, or the price that was looked up, cannot be used.
-    """
+    """Synthesize the experiment that the app's context names."""
     path = Path(named_experiment(app.node.get_all_context()))
     experiment = with_looked_up_price(load_neuron(path), app.node.try_get_context)
     build_priced_application(app, experiment=experiment)
@@ -65,11 +61,7 @@ def synthesize(app: cdk.App) -> None:
 
 
 def named_experiment(context: Mapping[str, object]) -> str:
-    """Return the experiment file that the context names, else `DEFAULT_EXPERIMENT`.
-
-    Raises:
-        UserInputError: a key of ours is misspelt, or `experiment` has no value.
-    """
+    """Return the experiment file that the context names, else `DEFAULT_EXPERIMENT`."""
     for key, value in (("experiment", "FILE"), (NEURON_CHART_CONTEXT, "FOLDER")):
         nearly = set(get_close_matches(key, context, n=9, cutoff=0.8)) - {key}
         if nearly:
@@ -90,9 +82,6 @@ def check_cli(environment: Mapping[str, str]) -> None:
     The command line sets the version of its assembly schema in the environment; if none is set, it
     did not start this app. Without this check the command line would fail after the synthesis and
     advise an upgrade to npm's `latest`, which is too old.
-
-    Raises:
-        UserInputError: it cannot read the assembly; the message names the version to install.
     """
     reads, writes = environment.get("CDK_CLI_ASM_VERSION", ""), Manifest.version()
     newest = reads.partition(".")[0]

@@ -86,17 +86,8 @@ def write_manifests(
 ) -> str:
     """Write a YAML file for each chart, numbered in the order to apply, and the run specification.
 
-    Args:
-        experiment_path: an experiment on Neuron devices.
-        out: folder for the files (`write_files`).
-        given: by key of `VARIABLES`, its value; the files have a placeholder for each missing one.
-
-    Returns:
-        the next steps as text.
-
-    Raises:
-        UserInputError: the experiment is wrong, or it is a local one.
-        DraftworthError: a file cannot be written.
+    It returns the next steps as text.
+    given: by key of `VARIABLES`, its value; the files have a placeholder for each missing one.
     """
     experiment = with_looked_up_price(load_neuron(experiment_path))
     file = run_spec_file(experiment)

@@ -54,11 +54,7 @@ def filled(package: str, template: str, values: Mapping[str, Any]) -> str:
 
 
 def write_files(out: Path, contents: Mapping[str, bytes]) -> list[Path]:
-    """Write files into `out`, which is created if missing; other files in it stay unchanged.
-
-    Raises:
-        DraftworthError: a file cannot be written.
-    """
+    """Write files into `out`, which is created if missing; other files in it stay unchanged."""
     try:
         out.mkdir(parents=True, exist_ok=True)
         return [replace_file(out / name, data) for name, data in contents.items()]

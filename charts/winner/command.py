@@ -43,12 +43,7 @@ def add_winner_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def write_winner(arguments: argparse.Namespace) -> str:
-    """Write the files and return the next steps as text.
-
-    Raises:
-        UserInputError: an option is wrong, or the run is of another experiment.
-        DraftworthError: the run has no winner, or a file cannot be written.
-    """
+    """Write the files and return the next steps as text."""
     experiment = load(arguments.experiment)
     namespace = _namespace(arguments.namespace)
     image = _image(experiment, arguments.image)

@@ -31,14 +31,9 @@ class MeasuredWinner:
 
 
 def measured_winner(run_at: str, experiment: ResolvedExperiment) -> MeasuredWinner:
-    """Read a run, and find its winner in the experiment.
+    """Read the run in a folder or at an s3:// address, and find its winner in the experiment.
 
-    Args:
-        run_at: the run's folder, or its s3:// address.
-
-    Raises:
-        UserInputError: no run is there, or it has another experiment or other serving settings.
-        DraftworthError: the run has no winner (`NoWinnerError`), or S3 cannot be read.
+    It raises UserInputError for a run of another experiment or of other serving settings.
     """
     if run_list(run_at) is not None:
         raise UserInputError(

@@ -170,7 +170,6 @@ def service_account(name: str, namespace: str) -> Object:
 
 
 def _plain(value: Any) -> Object:
-    """Cast a struct of `charts.k8s`, which is plain data at run time."""
     return cast(Object, value)
 
 

@@ -81,5 +81,4 @@ class DriverAndRuntime:
 
 
 def _day(node_release: str) -> str:
-    """Return the day in a release such as 1.35.6-20260714."""
     return node_release.rpartition("-")[2]

@@ -108,11 +108,7 @@ _VISIBLE = re.compile(r"[!-~]+")  # printable ASCII without spaces
 def send_response(
     event: Mapping[str, Any], *, error: str | None, opener: OpenerDirector | None = None
 ) -> bool:
-    """Tell CloudFormation how its request ended; return False if the URL is not CloudFormation's.
-
-    Raises:
-        OSError, HTTPException: the response could not be sent.
-    """
+    """Tell CloudFormation how its request ended; return False if the URL is not its own."""
     url, stack_id = event["ResponseURL"], str(event["StackId"])
     if not is_cloudformations(url, stack_id):
         return False

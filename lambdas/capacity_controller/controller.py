@@ -78,10 +78,7 @@ class Controller:
     def reconcile(self, trigger: str, *, function_arn: str) -> bool:
         """Observe AWS, decide and act; return False if no deployment is known.
 
-        Raises:
-            ClientError, BotoCoreError: AWS failed; a later invocation can succeed.
-            DocumentError: the object in S3 is not a valid state.
-            TooManyConflictsError: other invocations keep changing the state.
+        After any error but DocumentError (S3 has no valid state) a later invocation can succeed.
         """
         for _ in range(MAX_ATTEMPTS):
             stored = self.document.read()
@@ -147,7 +144,6 @@ class Controller:
     def _reconcile_once(
         self, stored: Stored[State], deployment: Deployment, trigger: str, function_arn: str
     ) -> bool:
-        """Reconcile once; return False if another invocation wrote the state meanwhile."""
         observation = self._observe(stored, deployment)
         now, nodes = self.clock(), observation.nodes
         step = transition(stored.document, deployment, observation, now=now)

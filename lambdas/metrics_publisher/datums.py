@@ -100,7 +100,6 @@ def _minute(unix_s: float) -> int:
 
 
 def _groups(block: BlockResult) -> _Groups:
-    """Count how often each value occurs, by minute and metric."""
     groups: defaultdict[tuple[int, Metric], Counter[float]] = defaultdict(Counter)
 
     def add(unix_s: float, metric: Metric, value: float | None) -> None:

@@ -102,10 +102,7 @@ class Publisher:
     def publish(self, source: events.ObjectCreated, *, deadline_unix_s: float) -> Publication:
         """Publish one file, unless it is published; the invocation ends at `deadline_unix_s`.
 
-        Raises:
-            UnusableError: no delivery of this message will ever succeed.
-            NotNowError: the next delivery can succeed.
-            ClientError, BotoCoreError: AWS failed; the next delivery can succeed.
+        After any error but UnusableError the next delivery can succeed.
         """
         self._check_source(source)
         data, written_at_unix_s = self._read(source.key)

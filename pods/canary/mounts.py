@@ -56,11 +56,8 @@ def read_artifacts(
 ) -> str:
     """Read the mounted artifacts bucket, and return a line about it for the log.
 
+    It raises RefusedGraphsError if the bucket has graphs that the server would refuse.
     key, inputs: the artifact key of the graphs that the server needs, and the key's inputs.
-
-    Raises:
-        MountError: the mount cannot be read.
-        RefusedGraphsError: the bucket has graphs that the server would refuse.
     """
     try:
         with os.scandir(folder) as entries:

@@ -54,11 +54,7 @@ class HubFile:
 def served_files(
     files: Sequence[HubFile], model: str, *, allow_pickle: bool = False
 ) -> tuple[HubFile, ...]:
-    """Return the files to stage, in order of path.
-
-    Raises:
-        UserInputError: the repository has nothing that could be served, or only pickled weights.
-    """
+    """Return the files to stage, in order of path."""
     root = [file.path for file in files if "/" not in file.path]
     weights = next((kind for kind in SERVED_WEIGHTS if kind in map(_suffix, root)), None)
     if weights is None:
@@ -126,11 +122,7 @@ def _suffix(path: str) -> str:
 
 
 def checked_sha256(path: Path, file: HubFile) -> str:
-    """Return the SHA-256 of a downloaded file, if its size and hash are those of the hub.
-
-    Raises:
-        CorruptFileError: the size or the hash is not the hub's.
-    """
+    """Return the SHA-256 of a downloaded file, if its size and hash are those of the hub."""
     size = path.stat().st_size
     if size != file.size_bytes:
         raise CorruptFileError(

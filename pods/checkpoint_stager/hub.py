@@ -73,12 +73,7 @@ class Hub:
     token_source: str = ""
 
     def describe(self, revision: str) -> Checkpoint:
-        """Return the commit that a revision stands for, and the files of that commit.
-
-        Raises:
-            UserInputError: there is no such model or revision, or the hub refuses access.
-            HubUnreachableError: the hub did not answer.
-        """
+        """Return the commit that a revision stands for, and the files of that commit."""
         describe = partial(self.api.model_info, self.model, files_metadata=True, revision=revision)
         info = self._asked(describe, revision)
         if not _is_id(info.sha, _GIT_ID) or not info.siblings:
@@ -87,12 +82,7 @@ class Hub:
         return Checkpoint(commit=info.sha, files=files)
 
     def download(self, path: str, commit: str, folder: Path) -> Path:
-        """Download one file into an empty folder, without a check of its content.
-
-        Raises:
-            UserInputError: the hub refuses access.
-            HubUnreachableError: the download failed.
-        """
+        """Download one file into an empty folder, without a check of its content."""
         at = {"revision": commit, "local_dir": folder}
         return Path(self._asked(partial(self.api.hf_hub_download, self.model, path, **at), commit))
 

@@ -21,9 +21,7 @@ _NEXT = (
 def read_token(client: SecretsManagerClient, secret: str) -> str:
     """Return the secret's text, or the only value in it if the AWS console wrote it as JSON.
 
-    Raises:
-        UserInputError: there is no such secret, or it holds no token.
-        DraftworthError: Secrets Manager failed or refused.
+    After any error but UserInputError another try may succeed.
     """
     try:
         text = client.get_secret_value(SecretId=secret).get("SecretString", "")

@@ -73,9 +73,7 @@ class Staging:
     def run(self) -> checkpoints.ReadyModel:
         """Stage what is missing, and return the model's `_READY.json`.
 
-        Raises:
-            UserInputError: the model cannot be staged as the experiment describes it.
-            DraftworthError: a failure that may be temporary.
+        After any error but UserInputError another try may succeed.
         """
         started_seconds = time.monotonic()
         ready = self.store.ready()

@@ -73,11 +73,7 @@ class Store:
         return ready if same else None
 
     def planned_commit(self) -> str | None:
-        """Return the commit that an earlier try began to stage; None if there was no try.
-
-        Raises:
-            UserInputError: the plan is damaged.
-        """
+        """Return the commit that an earlier try began to stage; None if there was no try."""
         try:
             plan = self._read(checkpoints.StagingPlan, checkpoints.PLAN_MARKER)
         except (RecordError, TooLargeError) as error:

@@ -65,9 +65,7 @@ class Prepared:
 def prepare(order: Order) -> Prepared:
     """Find graphs on the disk or in the bucket, or prepare an empty folder for new graphs.
 
-    Raises:
-        RefusedGraphsError: the bucket has the key, and its graphs must not be served.
-        OSError: the mount or the disk failed; another start may succeed.
+    It raises OSError if the mount or the disk failed: another start may succeed.
     """
     root = order.scratch / "graphs" / order.key
     before = scratch.read_record(order.scratch)
@@ -132,7 +130,6 @@ def _take_over(order: Order, manifest: artifacts.ArtifactManifest, root: Path) -
 
 
 def _copied(source: Path, target: Path) -> str:
-    """Copy a file, and return the SHA-256 of the copy."""
     shutil.copyfile(source, target)
     return sha256_of(target)
 

@@ -83,7 +83,6 @@ class SelfTester:
         return test
 
     def _look(self) -> None:
-        """Look at disk, memory, driver and devices."""
         with contextlib.suppress(OSError):
             self._found["disk_gib"] = shutil.disk_usage(self.scratch).free / _GIB
         if (memory := _free_memory_bytes(self.root)) is not None:
@@ -140,7 +139,6 @@ class SelfTester:
             raise FailedError(f"nrt_init {ended}")
 
     def _read_checkpoint(self) -> None:
-        """Read the largest file of the checkpoint from its begin."""
         try:
             sizes = _file_sizes(self.checkpoint)
             path = max(sizes, key=lambda path: sizes[path])

@@ -59,9 +59,7 @@ class Uploader:
     def upload(self, record: StartRecord) -> str:
         """Upload the graphs if the bucket lacks them, and return a sentence for the log.
 
-        Raises:
-            NothingToUploadError: there are no graphs, or they may be of another start.
-            UnfinishedError, OSError, and what boto3 raises: the next call may succeed.
+        After any error but NothingToUploadError the next call may succeed.
         """
         if settled := self._settle(record):
             return settled
@@ -88,7 +86,6 @@ class Uploader:
         return f"{manifest.folder} was in the bucket first; nothing of {own} is kept"
 
     def _put_files(self, folder: Path, manifest: artifacts.ArtifactManifest) -> None:
-        """Upload the files; S3 compares the SHA-256 of each part."""
         for file in manifest.files:
             self.client.upload_file(
                 str(folder / file.path),

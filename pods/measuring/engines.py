@@ -24,9 +24,7 @@ def open_engine(
 ) -> Iterator[tuple[LoadEngine, str]]:
     """Yield the engine of a run, and the scheduling class of the threads that send requests.
 
-    Raises:
-        UserInputError: this engine cannot be used here.
-        DraftworthError: Ray did not start, or its cluster cannot start all actors.
+    It raises UserInputError if this engine cannot be used here.
     """
     if spec.load_generator == "asyncio":
         if ray_address:

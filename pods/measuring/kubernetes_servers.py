@@ -103,11 +103,7 @@ class KubernetesApi:
         return cls(url=f"https://{shown}:{port}", folder=POD_FOLDER)
 
     def scale(self, deployment: str, replicas: int) -> int:
-        """Set a Deployment's number of replicas; return how many pods it has now.
-
-        Raises:
-            ServersError: the API server refused, or did not answer after all tries.
-        """
+        """Set a Deployment's number of replicas; return how many pods it has now."""
         namespace = self._read("namespace")
         path = f"apis/apps/v1/namespaces/{namespace}/deployments/{deployment}/scale"
         url = f"{self.url}/{path}"

@@ -58,11 +58,8 @@ LIMIT_BYTES = MAX_PROMPT_BYTES + MIB
 def read_spec(address: str, sha256: str | None, make_client: Callable[[], S3Client]) -> RunSpec:
     """Read the run specification from `s3://BUCKET/KEY` or from a file.
 
+    It raises SinkError if S3 did not return it: another pod may succeed.
     sha256: the hash that its bytes must have, in hex digits; None: any.
-
-    Raises:
-        UserInputError: the specification is missing, invalid, or has another hash.
-        SinkError: S3 did not return it; another pod may succeed.
     """
     try:
         data = _read(address, make_client)

@@ -123,11 +123,7 @@ def ray_engine(
     count: int, address: str | None, progress: Progress
 ) -> Iterator[tuple[RayEngine, Sequence[LaunchedActor], str]]:
     """Start Ray here, or connect to the cluster at `address`; when all actors are ready, yield the
-    engine, the actors, and the scheduling class of their requests.
-
-    Raises:
-        DraftworthError: Ray did not start, or did not start the actors in time.
-    """
+    engine, the actors, and the scheduling class of their requests."""
     where = address or "this machine"
     with ExitStack() as ends:
         ends.callback(ray.shutdown)

@@ -86,11 +86,7 @@ class RayEngine:
             self._idle.put_nowait(actor)
 
     async def send(self, client: Client, batch: Batch, load: Load, *, seed: int) -> SentBatch:
-        """Send a batch as the asyncio engine does, and return when every actor is idle again.
-
-        Raises:
-            ValueError: the load wants more requests in flight than there are actors.
-        """
+        """Send a batch as the asyncio engine does, and return when every actor is idle again."""
         in_flight = load.in_flight or 1
         if in_flight > self._count:
             raise ValueError(f"{in_flight} requests in flight need as many actors: {self._count}")
