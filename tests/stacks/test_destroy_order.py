@@ -184,10 +184,6 @@ def test_log_groups_go_after_what_writes_them(name: str) -> None:
     """Else the writer makes the group again, without retention and without an owner."""
     written = nodes(name, "cluster", "AWS::Logs::LogGroup", "ControlPlaneLogGroup")
     assert too_early(graph(name), nodes(name, "cluster", "AWS::EKS::Cluster"), written) == set()
-    agents = add_ons(name, ("amazon-cloudwatch-observability",))
-    agents |= nodes(name, "cluster", "AWS::EKS::Nodegroup")
-    insights = nodes(name, "cluster", "AWS::Logs::LogGroup", "InsightsLogs")
-    assert too_early(graph(name), agents, insights) == set()
     for part in ("storage", "cluster", "benchmark"):
         for function in nodes(name, part, "AWS::Lambda::Function"):
             properties = templates_of(name)[part]["Resources"][function[1]]["Properties"]
