@@ -7,8 +7,9 @@ github.com/vllm-project/production-stack, chart version 0.1.12.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
+from charts.files import objects_in
 from charts.winner.annotations import PREFIX
 from charts.winner.measured import Export, Object
 from draftworth.serving.command import SERVING_PORT, Flags, flag_texts
@@ -32,47 +33,25 @@ _KEYS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
 def production_stack_values(export: Export) -> Object:
     """Return the values for `helm install ... vllm/vllm-stack --values FILE`."""
     server, pod = export.server, export.pod
-    return {
-        "servingEngineSpec": {
-            # The default is `nvidia`; a cluster without that runtime class would reject the pod.
-            "runtimeClassName": "",
-            "containerPort": SERVING_PORT,
-            "strategy": {"type": "Recreate"},
-            "securityContext": pod["securityContext"],
-            "containerSecurityContext": server["securityContext"],
-            **{name: _probe(server[name]) for name in _PROBES},
-            "modelSpec": [_model(export)],
-        }
-    }
-
-
-_PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
-
-
-def _model(export: Export) -> Object:
-    server, pod = export.server, export.pod
-    repository, _, tag = server["image"].rpartition(":")
     # The memory volume is left out, because the chart mounts shared memory itself.
     in_memory = [v for v in pod["volumes"] if v.get("emptyDir", {}).get("medium") == "Memory"]
     left_out = {volume["name"] for volume in in_memory}
-    found: Object = {
-        "name": export.name,
-        "annotations": dict(export.annotations),
+    values = objects_in(
+        "charts.winner",
+        "production_stack.yaml.jinja",
+        export=export,
+        server=server,
+        pod=pod,
+        port=SERVING_PORT,
         # Only our own labels: the chart sets the common labels itself and selects pods by them.
-        "podLabels": {k: v for k, v in export.labels.items() if k.startswith(PREFIX)},
-        "serviceAccountName": pod["serviceAccountName"],
-        "repository": repository,
-        "tag": tag,
-        "modelURL": server["args"][0],
-        "replicaCount": 1,
-        "vllmConfig": _vllm_config(export.flags),
-        "env": server["env"],
-        "extraVolumes": [v for v in pod["volumes"] if v["name"] not in left_out],
-        "extraVolumeMounts": [m for m in server["volumeMounts"] if m["name"] not in left_out],
-    }
-    if in_memory:
-        found["shmSize"] = in_memory[0]["emptyDir"]["sizeLimit"]
-    return {**found, **_placing(export), **_init_container(pod)}
+        labels={k: v for k, v in export.labels.items() if k.startswith(PREFIX)},
+        vllm_config=_vllm_config(export.flags),
+        volumes=[v for v in pod["volumes"] if v["name"] not in left_out],
+        mounts=[m for m in server["volumeMounts"] if m["name"] not in left_out],
+        shared_memory=in_memory[0]["emptyDir"]["sizeLimit"] if in_memory else None,
+        resources=_resources(export),
+    )
+    return cast(Object, values)
 
 
 def _vllm_config(flags: Flags) -> Object:
@@ -84,29 +63,9 @@ def _vllm_config(flags: Flags) -> Object:
     return {"enablePrefixCaching": False, **keys, "extraArgs": flag_texts(others)}
 
 
-def _placing(export: Export) -> Object:
-    pod, given = export.pod, export.server.get("resources", {})
-    found: Object = {}
-    if selector := pod.get("nodeSelector"):
-        terms = [{"key": k, "operator": "In", "values": [v]} for k, v in selector.items()]
-        found["nodeSelectorTerms"] = [{"matchExpressions": terms}]
-    if tolerations := pod.get("tolerations"):
-        found["tolerations"] = tolerations
+def _resources(export: Export) -> Object:
+    given = export.server.get("resources", {})
     devices = {DEVICE_RESOURCE: str(export.devices)} if export.devices else {}
     amounts = {kind: {**given[kind], **devices} for kind in ("requests", "limits") if kind in given}
     # The chart requires resources. If the pod has none, a request of 0 CPUs reserves nothing.
-    found["resources"] = amounts or {"requests": {"cpu": "0"}}
-    return found
-
-
-def _init_container(pod: Object) -> Object:
-    if "initContainers" not in pod:
-        return {}
-    (container,) = pod["initContainers"]
-    taken = {key: container[key] for key in ("name", "image", "command", "args", "resources")}
-    return {"initContainer": {**taken, "extraVolumeMounts": container["volumeMounts"]}}
-
-
-def _probe(probe: Object) -> Object:
-    """Return the probe with a port number; without values the chart would probe port 8000."""
-    return {**probe, "httpGet": {"path": probe["httpGet"]["path"], "port": SERVING_PORT}}
+    return amounts or {"requests": {"cpu": "0"}}
