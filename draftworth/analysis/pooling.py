@@ -27,10 +27,9 @@ _QUESTION: dict[str, Callable[[Run], object]] = {
 
 
 def pooled(runs: Sequence[Run]) -> Run:
-    """Return one run with the blocks of all runs, and with the price of the latest run.
+    """Return one run with the blocks of all runs; raise UserInputError if they are not alike.
 
-    Raises:
-        UserInputError: runs did not measure the same, a run is given twice, or a run is a search.
+    The price is that of the latest run. A search, or a run that is given twice, is refused too.
     """
     first, *others = runs
     if not others:

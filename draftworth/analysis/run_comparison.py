@@ -96,8 +96,7 @@ def is_same_experiment(run: Run, other: Run) -> bool:
 def elsewhere(facts: RunFacts, other: RunFacts) -> Elsewhere:
     """Compare every variant of this run with every variant of the other.
 
-    Raises:
-        UserInputError: the runs share no load, or differ in cases or temperature at shared loads.
+    UserInputError: the runs share no load, or differ in cases or temperature at shared loads.
     """
     different = list(_different_work(facts.run, other.run))
     if different:
@@ -198,11 +197,7 @@ def _unlike(facts: RunFacts, other: RunFacts, loads: set[Load]) -> Iterator[str]
 
 
 def changes(facts: RunFacts, other: RunFacts) -> tuple[Change, ...]:
-    """Compare every variant that both runs have, group by group.
-
-    Raises:
-        UserInputError: the runs did not measure the same thing.
-    """
+    """Compare every variant that both runs have; raise UserInputError for unlike runs."""
     differences = list(_differences(facts.run, other.run))
     if differences:
         raise UserInputError(

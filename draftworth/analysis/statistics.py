@@ -116,10 +116,8 @@ def quantile_estimate(
 
     The ends of the interval are the quantiles at the ends of the interval of `share`, whose
     error is clustered (Woodruff 1952). There is no interval with fewer than `SAMPLES_BEYOND`
-    samples beyond the quantile, or if an end would lie beyond every sample.
-
-    Raises:
-        IndexError: there are no samples.
+    samples beyond the quantile, or if an end would lie beyond every sample. It raises IndexError
+    if there are no samples.
     """
     # Sorted here: `quantile` is called up to three times, and sorts a sorted list fast.
     values = sorted(sample.value for sample in samples)

@@ -90,11 +90,7 @@ class Winner:
 
 
 def winner_of(facts: RunFacts) -> Winner:
-    """Return the winner of a run.
-
-    Raises:
-        NoWinnerError: the run failed, compared nothing, or its comparisons are undecided.
-    """
+    """Return the winner of a run; raise NoWinnerError if it failed or decided nothing."""
     result, asked = facts.run.result, choices_of(facts)
     if step := handover.next_step(facts, asked):
         failed = result.status != "complete"

@@ -25,11 +25,7 @@ from draftworth.records.transcripts import Transcripts
 
 
 def predict(experiment: ResolvedLocal, run_folder: Path, reader: Reader) -> tuple[Prediction, ...]:
-    """Predict tokens per step of each variant, and compare with the run.
-
-    Raises:
-        DraftworthError: a draft cannot read the outputs, or the run's outputs are not there.
-    """
+    """Predict tokens per step of each variant, and compare with the run; raise DraftworthError."""
     given = given_outputs(experiment, run_folder)
     by_ngram = compare_ngram(experiment, given, TargetTokenizer(reader.target))
     by_draft = (

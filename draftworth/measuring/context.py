@@ -51,9 +51,7 @@ class Tokenizer:
     async def count(self, prompt: Prompt) -> int:
         """Return the number of tokens of a prompt, with chat template and tools.
 
-        Raises:
-            DraftworthError: the server's answer has no count.
-            HttpError, TimeoutError: the server does not answer.
+        DraftworthError: the answer has no count. HttpError, TimeoutError: there is no answer.
         """
         characters = sum(map(len, prompt.texts))
         head, text = await ask(
@@ -131,9 +129,7 @@ async def fitted_cases(
 ) -> dict[int | None, tuple[Case, ...]]:
     """Return, for each `Load.input_tokens`, cases with prompts of this length (None: unchanged).
 
-    Raises:
-        DraftworthError: a prompt cannot get this length, or the server does not count tokens.
-        HttpError, TimeoutError: the server does not answer.
+    DraftworthError: a prompt cannot get this length. It raises the errors of `Tokenizer.count` too.
     """
     found: dict[int | None, tuple[Case, ...]] = {None: spec.cases}
     rounds = most_rounds(spec.sampling, repetitions=spec.repetitions, loads=len(spec.loads))

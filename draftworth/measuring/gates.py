@@ -109,8 +109,7 @@ class AnswerGates:
     ) -> None:
         """Ask the baseline first, and then the others; `wait` waits until servers are ready again.
 
-        Raises:
-            GateError: a server cannot answer; a BaselineGateError if it is the baseline.
+        GateError: a server cannot answer; a BaselineGateError if it is the baseline.
         """
         for endpoint in sorted(endpoints, key=lambda e: not e.is_baseline):
             await self._pass(endpoint, wait)

@@ -173,10 +173,8 @@ async def exchange(
     """Send one request. `on_head` gets the head of the response, then `on_body` gets every piece of
     its body with the arrival time. An exception in either function ends the exchange.
 
-    Raises:
-        ConnectError: no connection within `CONNECT_TIMEOUT_SECONDS`.
-        HttpError: the response ended early or is not HTTP.
-        TooLongAnswerError: the response has more than `limit_bytes`, headers included.
+    ConnectError: no connection within `CONNECT_TIMEOUT_SECONDS`. HttpError: the response ended
+    early or is not HTTP. TooLongAnswerError: it has more than `limit_bytes`, headers included.
     """
     response = _Exchange(on_head, on_body, limit_bytes)
     connection = await _connected(response, url, clock)

@@ -243,9 +243,7 @@ class History:
 def read_history(store: Store, run_id: str) -> History:
     """Read what earlier pods have written of a run; empty if no pod has begun.
 
-    Raises:
-        SinkError: the store cannot be read.
-        DraftworthError: a file of the run is not what its name says.
+    SinkError: the store cannot be read. DraftworthError: a file is not what its name says.
     """
     folder = f"{run_id}/"
     names = [name.removeprefix(folder) for name in store.names(run_id)]

@@ -6,11 +6,7 @@ from draftworth.untrusted import MIB
 
 
 async def served_models(base_url: str, api_key: str | None) -> tuple[str, ...]:
-    """Return the names in `/v1/models`; empty if the server does not say them.
-
-    Raises:
-        ConnectError: no server is at this address.
-    """
+    """Return the names in `/v1/models`, if the server says them; ConnectError: it is not there."""
     try:
         head, text = await ask(
             f"{base_url}/v1/models", timeout_seconds=5.0, limit_bytes=MIB, api_key=api_key

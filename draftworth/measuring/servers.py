@@ -47,9 +47,7 @@ class Servers(Protocol):
         requested, before the servers are ready.
 
         restart: whether also the servers of `endpoints` are stopped before they are started.
-
-        Raises:
-            ServersError: a server cannot be started or stopped.
+        ServersError: a server cannot be started or stopped.
         """
 
 
@@ -112,9 +110,7 @@ async def wait_until_ready(
 
     at_most_seconds: the longest time to wait; None: no limit.
     since_unix_s: server states from before this time are of an earlier start, and are ignored.
-
-    Raises:
-        ServersError: a server was not ready in time, or its state is `given_up`.
+    ServersError: a server was not ready in time, or its state is `given_up`.
     """
     waiting = asyncio.ensure_future(_all_ready(endpoints, environment, at_most_seconds))
     watching = asyncio.ensure_future(_watch(endpoints, environment, since_unix_s))
@@ -196,9 +192,6 @@ class StageServers:
 
         If no block was measured yet, the wait ends `start_allowance_seconds` after the run's start:
         a server that needs longer has failed, and is not just slow.
-
-        Raises:
-            ServersError: a server cannot be started or stopped, or is not ready in time.
         """
         were_ready = any(e.kind in ("measured", "lost") for e in self.journal.entries)
         allowance_seconds = None if were_ready else self.spec.start_allowance_seconds

@@ -26,11 +26,7 @@ _EMPHASIS = re.compile(r"(?<![^\W_])_|_(?![^\W_])")
 
 
 def write_report(document: Document, facts: RunFacts, folder: Path) -> None:
-    """Write every file of the report, and overwrite those of an earlier report.
-
-    Raises:
-        DraftworthError: the folder cannot be written.
-    """
+    """Write every file of the report over those of an earlier one; raise DraftworthError."""
     images = _images(document)
     texts = {
         "report.md": markdown_of(document),
@@ -44,11 +40,7 @@ def write_report(document: Document, facts: RunFacts, folder: Path) -> None:
 
 
 def write_handover(document: Document, folder: Path) -> None:
-    """Write only the handover, as Markdown and HTML, and overwrite an earlier handover.
-
-    Raises:
-        DraftworthError: the folder cannot be written.
-    """
+    """Write only the handover, as Markdown and HTML; raise DraftworthError."""
     texts = {"handover.md": markdown_of(document), "handover.html": html_of(document, {})}
     _write({name: text.encode() for name, text in texts.items()}, folder)
 
@@ -65,11 +57,7 @@ def _write(files: Mapping[str, bytes], folder: Path) -> None:
 
 
 def write_page(document: Document, file: Path) -> None:
-    """Write the document as one HTML file, and overwrite an earlier file.
-
-    Raises:
-        UserInputError: the file cannot be written.
-    """
+    """Write the document as one HTML file over an earlier one; raise UserInputError."""
     page = html_of(document, _images(document)).encode()
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
