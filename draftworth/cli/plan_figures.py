@@ -1,44 +1,22 @@
-"""`draftworth plan`: the time of each phase, a search's candidates, and the cost of a run."""
+"""`draftworth plan`: the tables of phases and of a search's amounts, and the cost of a run."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from draftworth.errors import counted
 from draftworth.experiment.aws import CapacityBlock
 from draftworth.metrics.definitions import FINDING_METRICS, charged
-from draftworth.planning import resolved, search_time
-from draftworth.planning.assumptions import HOURS_A_MONTH, OPTION, Bounds, assumption_data
-from draftworth.planning.capacity_block import PaidBlock, free_slots
-from draftworth.planning.timeline import BUDGET, NODE_START, RunForecast
-from draftworth.records.deployment import BLOCK_MARGIN_SECONDS
-from draftworth.searching.extent import STUDY, Extent
+from draftworth.planning import resolved
+from draftworth.planning.capacity_block import PaidBlock
+from draftworth.planning.timeline import RunForecast
+from draftworth.searching.extent import Extent
 from draftworth.terminal import table_lines
 
 
-def time_lines(run: RunForecast, *, verbose: bool) -> Iterator[str]:
-    """Yield when the run is over; if `verbose`, with each phase before it."""
-    if verbose:
-        yield ""
-        yield (
-            "time line   minutes from the start of `cdk deploy`, best and worst case "
-            "(docs/timeline.md)"
-        )
-        headings = ("* nodes are billed", "starts best", "worst", "takes best", "worst")
-        phases = (_phase_row(run, name) for name in run.unlimited.best.spans)
-        yield from table_lines(phases, headings, numbers=range(1, 5), ruled=True)
-    yield (
-        f"ready       {run.over_minutes:.0f} minutes after the start of `cdk deploy`, without a "
-        "limit or a wait for capacity"
-    )
-    for case, schedule in (("best", run.limited.best), ("worst", run.limited.worst)):
-        if schedule.ended_by:
-            yield f"  {schedule.ended_by} ends the run in the {case} case"
-    certain = " the candidates that are certain" if run.search else ""
-    yield f"  {run.measured_minutes:.0f} minutes of them measuring{certain}"
-    if verbose:
-        rows = (f"{name} {Bounds(row.low, row.high):g}" for name, row in run.assumed)
-        yield f"  assumed ({OPTION} replaces one): {', '.join(rows)}"
-        if run.search:
-            yield from _search_lines(run, run.search)
+def phase_lines(run: RunForecast) -> Iterator[str]:
+    """Return the lines of a table with a row for each phase."""
+    headings = ("* nodes are billed", "starts best", "worst", "takes best", "worst")
+    phases = (_phase_row(run, name) for name in run.unlimited.best.spans)
+    return table_lines(phases, headings, numbers=range(1, 5), ruled=True)
 
 
 def _phase_row(run: RunForecast, name: str) -> tuple[str, ...]:
@@ -49,42 +27,22 @@ def _phase_row(run: RunForecast, name: str) -> tuple[str, ...]:
     return (f"{mark} {name}", *cells)
 
 
-def candidate_lines(experiment: resolved.ResolvedExperiment) -> Iterator[str]:
-    """Yield a search's candidates by draft, and which of them are certain to be measured."""
-    search, extent = experiment.search, experiment.extent
-    if search is None or extent is None:
-        return
-    by_draft: dict[str, list[int]] = {}
-    for candidate in search.candidates:
-        by_draft.setdefault(candidate.draft, []).append(candidate.window)
-    yield f"search      {counted(extent.most, 'candidate')}, one at a time beside the baseline"
-    for draft, windows in by_draft.items():
-        yield f"  {draft}: {len(windows)}, with window {_windows(windows)}"
-    yield f"  certainly measured: {', '.join(candidate.variant for candidate in extent.certain)}"
-    if extent.others:
-        yield (
-            f"  may be measured: {len(extent.others)} more; simulated searches of the kind took "
-            f"{extent.average:.1f} in all, on average ({STUDY})"
-        )
-
-
-def _windows(windows: list[int]) -> str:
+def windows_text(windows: Sequence[int]) -> str:
+    """Return windows as `3 to 15`, or as `3, 5, 12` where there are gaps."""
     first, last = min(windows), max(windows)
     if len(windows) > 2 and sorted(windows) == [*range(first, last + 1)]:
         return f"{first} to {last}"
     return ", ".join(map(str, windows))
 
 
-def _search_lines(run: RunForecast, search: search_time.SearchTime) -> Iterator[str]:
-    if search.extent.others:
-        yield f"  each further candidate takes {search.candidate_minutes:.1f} minutes"
-    yield from table_lines(
-        [_amount_row(run, *amount) for amount in _amounts(search.extent)],
+def amount_lines(run: RunForecast) -> Iterator[str]:
+    """Return the lines of a table of what so many candidates of a search need; none without."""
+    return table_lines(
+        [_amount_row(run, *amount) for amount in _amounts(run.search.extent)] if run.search else (),
         ("", "candidates", "billed hours", "USD"),
         numbers=range(1, 4),
         ruled=True,
     )
-    yield from _stop_lines(run, search)
 
 
 def _amounts(extent: Extent) -> Iterator[tuple[str, float]]:
@@ -101,26 +59,6 @@ def _amount_row(run: RunForecast, name: str, candidates: float) -> tuple[str, ..
     return (name, f"{candidates:g}", f"{minutes.times(1 / 60):.1f}", usd)
 
 
-def _stop_lines(run: RunForecast, search: search_time.SearchTime) -> Iterator[str]:
-    ends = "there are"
-    if search.stop_minutes < float("inf"):
-        ends = "search.stop lets begin"
-        begun = search.begun_in_all(run.searched_minutes)
-        yield (
-            f"  search.stop: no candidate begins later than {search.stop_minutes:.1f} minutes "
-            f"after `{NODE_START}`: {begun.best:g} in the best case, {begun.worst:g} in the worst"
-        )
-    if (given := run.experiment.search) and given.tokens_per_day is not None:
-        yield (
-            f"  search.stop.tokens_per_day {given.tokens_per_day:,.0f}: it ends sooner where "
-            f"another candidate would cost more than it is likely to save in {given.days:g} days"
-        )
-    yield (
-        "  billed below: in the best case the certain candidates, in the worst all that "
-        f"{ends}, the last one to its end"
-    )
-
-
 def run_figures(run: RunForecast) -> dict[str, object]:
     """Return the best and the worst case of a run for programs; USD is None without a price."""
     aws = run.experiment.spec.aws
@@ -133,22 +71,6 @@ def run_figures(run: RunForecast) -> dict[str, object]:
         key: found and {"best": found.best, "worst": found.worst} for key, found in figures.items()
     }
     return {**cases, "nodes": run.experiment.placement.nodes, "budget_usd": aws.budget_usd}
-
-
-def cost_lines(first: RunForecast, second: RunForecast, *, verbose: bool) -> Iterator[str]:
-    """Yield the cost of a first run, of a second run, and of what is billed beside the nodes."""
-    experiment, aws = first.experiment, first.experiment.spec.aws
-    if isinstance(aws.capacity, CapacityBlock) and aws.price:
-        yield from _block_lines(first, second, aws.capacity)
-    else:
-        graphs = "the certain candidates' graphs" if second.search else "compiled graphs"
-        limit = f"; {BUDGET} {aws.budget_usd:.2f}" if aws.price else ""
-        yield f"first run   {billed_text(first)}{limit}"
-        yield f"second run  {billed_text(second)}, on {graphs}"
-        yield f"price       {_hourly_text(experiment) if aws.price else no_price_text(experiment)}"
-    yield _standing_line()
-    if verbose:
-        yield _metrics_line(experiment)
 
 
 def no_price_text(experiment: resolved.ResolvedNeuron) -> str:
@@ -179,7 +101,10 @@ def block_text(experiment: resolved.ResolvedNeuron, capacity: CapacityBlock) -> 
     )
 
 
-def _hourly_text(experiment: resolved.ResolvedNeuron) -> str:
+def hourly_text(experiment: resolved.ResolvedNeuron) -> str:
+    """Return what all nodes cost an hour, or how to get a price."""
+    if experiment.spec.aws.price is None:
+        return no_price_text(experiment)
     price = experiment.node_price
     return (
         f"{experiment.usd_per_hour:.2f} USD an hour ({experiment.placement.nodes} x "
@@ -187,43 +112,10 @@ def _hourly_text(experiment: resolved.ResolvedNeuron) -> str:
     )
 
 
-def _block_lines(first: RunForecast, second: RunForecast, capacity: CapacityBlock) -> Iterator[str]:
-    block = PaidBlock.of(first.experiment, capacity)
-    yield f"cost        {block_text(first.experiment, capacity)}"
-    nodes = counted(first.experiment.placement.nodes, "node")
-    for name, run in (("first run ", first), ("second run", second)):
-        idle = block.idle_share(run.billed_minutes).times(100)
-        yield (
-            f"{name}  {run.billed_minutes:.0f} minutes of {nodes}: "
-            f"{idle:.0f}% of the block stays idle"
-        )
-    more, room = block.further_runs(first, second), free_slots(first.experiment, block.instances)
-    yield (
-        f"would fit   {more:g} more runs on compiled graphs, one after the other (raise `rerun`, "
-        f"or change the workload), and {room} more variants at the same time; the nodes go "
-        f"{BLOCK_MARGIN_SECONDS // 60} minutes before the block ends"
-    )
-
-
-def _standing_line() -> str:
-    total_usd = sum(item.count * item.usd_per_hour for item in assumption_data().standing)
-    return (
-        f"beside it   about {total_usd:.2f} USD an hour from deploy to destroy; storage, logs and "
-        "traffic on top"
-    )
-
-
-def _metrics_line(experiment: resolved.ResolvedNeuron) -> str:
-    """Return a line with CloudWatch's charge; each set of dimensions is billed as one metric."""
+def metrics_charged(experiment: resolved.ResolvedNeuron) -> int:
+    """Return how many metrics CloudWatch charges; each set of dimensions is billed as one."""
     classes, loads = len(experiment.spec.workload.classes), len(experiment.loads)
     of_variants = sum(len(charged(speculates=v.speculates)) for v in experiment.variants)
     of_verdict = len(FINDING_METRICS) * (len(experiment.variants) - 1)
     traffics = classes + 1 if classes > 1 else classes  # each class, and their mix
-    count = (of_variants * classes + of_verdict * traffics) * loads
-    price = assumption_data().custom_metric
-    usd_per_month = count * price.usd_per_month
-    return (
-        f"metrics     {count} in CloudWatch: at most {usd_per_month / HOURS_A_MONTH:.3f} USD an "
-        f"hour while results come in, {usd_per_month:.2f} USD in a month that measures all the "
-        f"time ({price.usd_per_month:.2f} each a month, {price.as_of.isoformat()})"
-    )
+    return (of_variants * classes + of_verdict * traffics) * loads

@@ -10,6 +10,7 @@ _ENVIRONMENT = Environment(  # noqa: S701 (text for a terminal, which escapes it
     trim_blocks=True,
     lstrip_blocks=True,
 )
+_ENVIRONMENT.filters["shown"] = format
 
 
 def filled(template: str, values: Mapping[str, object]) -> str:
