@@ -150,14 +150,12 @@ def measure_and_print(given: argparse.Namespace, spec: RunSpec, options: Mapping
 
 
 def _check_servers(spec: RunSpec, options: Mapping[str, str]) -> None:
-    """Raise UserInputError if one of several servers is not there, or one serves other models."""
+    """Raise UserInputError if a server is not there, or serves other models."""
     for endpoint in spec.endpoints:
         option, model = options[endpoint.variant], spec.shape.model
         try:
             served = asyncio.run(served_models(endpoint.base_url, os.environ.get(API_KEY_VARIABLE)))
         except ConnectError as error:
-            if len(options) == 1:
-                continue  # the run fails at once, and its record says why
             raise UserInputError(
                 f"{option}: given {error}; allowed: the address of a server that runs; next: start "
                 "it, or correct the address"

@@ -1,11 +1,10 @@
 """Makes the last files of a run: `run.json`, `verdict.json` and `step_costs.json`.
 
-A program that sees `run.json` expects the verdict too, so `run.json` is written last. But the nodes
-are paid for until `run.json` exists, so it is written after two seconds even without the others.
+A program that sees `run.json` expects the verdict too, so `run.json` is written last. The nodes are
+paid for until `run.json` exists, so nothing that fails here keeps it back.
 """
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from draftworth import __version__
@@ -101,24 +100,8 @@ def run_result(
 T = TypeVar("T")
 
 
-def write_findings(run: Run, files: RunFiles, *, wait_seconds: float = 2.0) -> None:
-    """Write the findings; return when that is done, has failed, or `wait_seconds` have passed.
-
-    The findings of a thousand requests need a fifth of a second. After `wait_seconds` a thread
-    continues to write, because a late verdict is better than none.
-    """
-    pool = ThreadPoolExecutor(max_workers=1)
-    writing = pool.submit(_write_all, run, files)
-    pool.shutdown(wait=False)
-    try:
-        writing.result(wait_seconds)
-    except TimeoutError:
-        files.progress(
-            f"{VERDICT_FILE} or {STEP_COSTS_FILE} takes long; the end of the run does not wait"
-        )
-
-
-def _write_all(run: Run, files: RunFiles) -> None:
+def write_findings(run: Run, files: RunFiles) -> None:
+    """Write the verdict and the step-cost card; what cannot be written is told and left out."""
     # A verdict compares variants, so a run with one variant has none.
     if len(run.result.variants) > 1:
         write_if_possible(files, VERDICT_FILE, lambda: verdict_of(facts_of(run, files.token_ids)))

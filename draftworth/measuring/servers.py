@@ -13,7 +13,7 @@ from typing import Protocol
 from draftworth.errors import DraftworthError
 from draftworth.measuring.client import Client
 from draftworth.measuring.clock import WallClock, unix_clock
-from draftworth.measuring.http import API_KEY_VARIABLE, ConnectError, HttpError, ask, refusal
+from draftworth.measuring.http import API_KEY_VARIABLE, HttpError, ask, refusal
 from draftworth.measuring.journal import Journal, elapsed_seconds
 from draftworth.measuring.load import AsyncioEngine, LoadEngine
 from draftworth.measuring.run_specification import Endpoint, RunSpec
@@ -198,24 +198,7 @@ class StageServers:
         if allowance_seconds is not None:
             allowance_seconds = self.seconds_left(allowance_seconds)
         await self.environment.servers.run_only(endpoints, restart=False)
-        # In a cluster, servers start beside this pod, and the wait has no deadline of its own.
-        starts_none = isinstance(self.environment.servers, FixedServers)
-        if starts_none and self.spec.ready_deadline_seconds is not None:
-            await self._must_listen(endpoints)
         await self._wait(endpoints, allowance_seconds)
-
-    async def _must_listen(self, endpoints: Sequence[Endpoint]) -> None:
-        for endpoint in endpoints:
-            url = f"{endpoint.base_url}/health"
-            try:
-                await ask(url, timeout_seconds=_TIMEOUT_SECONDS, limit_bytes=_LIMIT_BYTES)
-            except ConnectError as error:
-                raise ServersError(
-                    f"{endpoint.variant}: given {error}; allowed: the address of a server that "
-                    "runs, because this command starts none; next: start it, or correct the address"
-                ) from error
-            except (HttpError, TimeoutError):
-                pass  # It listens; whether it is ready is asked next.
 
     async def change(self, endpoints: Sequence[Endpoint], *, restart: bool) -> None:
         """Run only these servers in a new stage, and wait at most `start_allowance_seconds`."""

@@ -89,25 +89,21 @@ def test_measure_of_a_broken_server_exits_with_one_and_keeps_the_files(
         return plain("200 OK", b"") if ok else plain("500 Internal Server Error", b"boom")
 
     text = measured(broken, code=1)
-    assert "the run failed: gate `baseline answers`: measured at http" in text
+    assert text.startswith("No decision: the run failed: gate `baseline answers`: measured at http")
     assert "500: boom" in text
     assert (next(tmp_path.iterdir()) / "run.json").exists()
 
 
-def test_a_dead_address_is_told_at_once_and_the_run_says_why_it_has_no_verdict(
-    tmp_path: Path, ran: Ran
-) -> None:
+def test_a_dead_address_is_told_before_there_is_a_run(tmp_path: Path, ran: Ran) -> None:
     prompts = ROOT / "prompts" / "structured" / "count.jsonl"
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{nobody.getsockname()[1]}"
         to = ("--base-url", url, "--model", "m", "--prompts", prompts, "--out", tmp_path)
-        told = ran("measure", *to, code=1)
-    assert told.startswith(f"No decision: the run failed: measured: given {url}/health: Connection")
-    assert "refused ('127.0.0.1'" in told
+        told = ran("measure", *to, code=2)
+    assert f"--base-url: given {url}/v1/models: Connection refused" in told
     assert "next: start it, or correct the address" in told
-    assert "was not ready" not in told, "nobody starts it while this waits"
-    assert "beside its baseline" not in told
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """How a run ends, and what stands beside `run.json`: there before it, and never in its way."""
 
-import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,7 +21,6 @@ from tests.draftworth.report.runs import make_run, with_control
 from tests.support.blocks import make_failed_record
 from tests.support.sinks import RefusingSink
 from tests.support.stream_server import stream_server
-from tests.support.waiting import HANGS_AFTER_SECONDS
 
 
 def measured(sink: RefusingSink, *, variants: int = 2) -> str:
@@ -105,25 +103,6 @@ def test_a_run_of_one_endpoint_has_no_verdict_and_a_step_cost_card(tmp_path: Pat
     assert measured(sink, variants=1) == "complete"
     assert sink.written_in_run[-2:] == [STEP_COSTS_FILE, RUN_FILE]
     assert VERDICT_FILE not in sink.written_in_run
-
-
-def test_the_end_of_a_run_does_not_wait_for_a_verdict_that_takes_long(tmp_path: Path) -> None:
-    answered, go_on, told = threading.Event(), threading.Event(), list[str]()
-
-    class Slow(FolderSink):
-        def write(self, name: str, data: bytes) -> None:
-            go_on.wait(HANGS_AFTER_SECONDS)
-            super().write(name, data)
-            answered.set()
-
-    files = RunFiles(sink=Slow(tmp_path), run_id="built-run", progress=told.append)
-    write_findings(make_run(), files, wait_seconds=0.01)
-    assert told == [
-        f"{VERDICT_FILE} or {STEP_COSTS_FILE} takes long; the end of the run does not wait"
-    ]
-    go_on.set()
-    assert answered.wait(HANGS_AFTER_SECONDS)
-    assert (tmp_path / "built-run" / VERDICT_FILE).exists()
 
 
 def failing(blocks: tuple[BlockResult, ...], variant: str) -> list[BlockResult]:
