@@ -1,14 +1,15 @@
 """`draftworth estimate`: what to measure next, what that costs, and what a draft can save."""
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from draftworth.cli.plan_figures import billed_text, block_text, no_price_text
+from draftworth.cli.templates import paragraphs
 from draftworth.estimate.forecast import Conclusion, windows_text
 from draftworth.estimate.step_costs import checked_serving
-from draftworth.experiment import aws, catalog
+from draftworth.experiment import catalog
 from draftworth.metrics.definitions import SECONDS_PER_HOUR
 from draftworth.planning import run_specification, timeline
+from draftworth.planning.capacity_block import PaidBlock
 from draftworth.planning.resolved import ResolvedExperiment, ResolvedNeuron
 from draftworth.records import results
 from draftworth.records.findings import StepCostCard
@@ -31,13 +32,6 @@ class TokenPrice:
     def usd_per_million(self) -> float:
         usd_per_second = self.usd_per_node_hour * self.node_share / SECONDS_PER_HOUR
         return usd_per_second * self.step_s / self.requests * 1e6
-
-    @property
-    def how(self) -> str:
-        return (
-            f"{self.usd_per_node_hour:.2f} USD a node hour x {self.node_share:g} of a node / 3600 "
-            f"x {self.step_s:.4g} s a step / {self.requests} at once x 1,000,000"
-        )
 
 
 def token_prices(experiment: ResolvedExperiment, card: StepCostCard) -> dict[str, TokenPrice]:
@@ -77,67 +71,25 @@ def settling(
     *,
     price: TokenPrice | None,
     tokens_per_day: int | None,
-) -> Iterator[str]:
-    """Yield what to measure, its cost, and what can be saved."""
-    if found.to_measure:
-        yield _to_measure(experiment, found)
-    if found.outcome != "cannot pay":
-        yield _saving(experiment, found, price, tokens_per_day)
-    elif tokens_per_day is not None:
-        yield "What it can save: nothing, however many tokens a day, because no window pays."
-
-
-def _to_measure(experiment: ResolvedExperiment, found: Conclusion) -> str:
+) -> Sequence[str]:
+    """Return what to measure, its cost, and what can be saved (`settling.txt.jinja`)."""
     there = {variant.spec.window for variant in experiment.variants}
-    windows = windows_text(found.to_measure)
-    if missing := [window for window in found.to_measure if window not in there]:
-        windows += (
-            f" (no variant has {windows_text(missing)}: add one for each, or a `search` with them)"
-        )
-    if found.about.is_measured and found.about.window in found.to_measure:
-        # The step of this window was measured already, but its interval is too wide.
-        windows += " again, for longer"
-    if not isinstance(experiment, ResolvedNeuron):
-        return f"What would settle it: a run of the experiment that measures {windows}."
-    return f"What would settle it: a run that measures {windows}. {_run_cost(experiment)}"
-
-
-def _run_cost(experiment: ResolvedNeuron) -> str:
-    run = timeline.forecast(experiment)
-    capacity, price = experiment.spec.aws.capacity, experiment.spec.aws.price
-    by = "as the experiment file has it, by the assumptions of `plan`"
-    if price is None:
-        return f"A first run, {by}: {billed_text(run)}; the cost is {no_price_text(experiment)}."
-    if isinstance(capacity, aws.CapacityBlock):
-        return f"It costs {block_text(experiment, capacity)}."
-    at = f"{price.usd_per_hour:.2f} USD an hour; {price.source}, {price.as_of.isoformat()}"
-    return f"A first run, {by}: {billed_text(run)} ({at})."
-
-
-def _saving(
-    experiment: ResolvedExperiment,
-    found: Conclusion,
-    price: TokenPrice | None,
-    tokens_per_day: int | None,
-) -> str:
+    neuron = experiment if isinstance(experiment, ResolvedNeuron) else None
     ratio = found.about.cost_ratio
     # There is no loss, because a draft that proves more expensive is not deployed.
     low, high = (max(0.0, 1 - end) for end in (ratio.high, ratio.low))
-    share = f"{low:.1%} to {high:.1%}"
-    what = f"What it can save with window {found.about.window}: {share} of what decoding costs now"
-    if tokens_per_day is None:
-        return f"{what}."
-    if price is None:
-        takes = (
-            "that takes a price of the experiment's nodes and a baseline that was measured on such "
-            "servers at so many requests at once (--card)"
-            if isinstance(experiment, ResolvedNeuron)
-            else "a local experiment has no node with a price"
-        )
-        return f"{what}; in USD it is not known, because {takes}."
-    usd_per_day = tokens_per_day / 1e6 * price.usd_per_million
-    return (
-        f"{what}: {tokens_per_day:,} tokens a day x {price.usd_per_million:.4g} USD a million "
-        f"({price.how}) = {usd_per_day:,.2f} USD a day, of which {share} are "
-        f"{low * usd_per_day:,.2f} to {high * usd_per_day:,.2f} USD a day."
-    )
+    values = {
+        "experiment": experiment,
+        "found": found,
+        "run": timeline.forecast(neuron) if neuron else None,
+        "block": PaidBlock.of(neuron) if neuron else None,
+        "missing": [window for window in found.to_measure if window not in there],
+        # The step of this window was measured already, but its interval is too wide.
+        "again": found.about.is_measured and found.about.window in found.to_measure,
+        "price": price,
+        "tokens_per_day": tokens_per_day,
+        "low": low,
+        "high": high,
+        "windows_text": windows_text,
+    }
+    return paragraphs("settling.txt.jinja", values)

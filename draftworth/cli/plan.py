@@ -14,7 +14,6 @@ from draftworth.cli import plan_figures
 from draftworth.cli.plan_notes import notes, refuse_hopeless_limits
 from draftworth.cli.templates import filled
 from draftworth.errors import UserInputError, counted, suggestion
-from draftworth.experiment.aws import CapacityBlock
 from draftworth.experiment.node_images import DriverAndRuntime
 from draftworth.planning import durations, prices, resolved, timeline
 from draftworth.planning.assumptions import HOURS_A_MONTH, OPTION, Bounds, assumption_data
@@ -140,7 +139,6 @@ def _values(experiment: resolved.ResolvedExperiment) -> dict[str, object]:
         ),
         "windows_text": plan_figures.windows_text,
         "study": STUDY,
-        "counted": counted,
         "quote": shlex.quote,
     }
 
@@ -168,12 +166,10 @@ def _command(
 def _aws_values(
     experiment: resolved.ResolvedNeuron, first: timeline.RunForecast, second: timeline.RunForecast
 ) -> Mapping[str, object]:
-    aws, data = experiment.spec.aws, assumption_data()
-    values: dict[str, object] = {
+    data = assumption_data()
+    return {
         "run": first,
         "second": second,
-        "billed_text": plan_figures.billed_text,
-        "hourly_text": plan_figures.hourly_text(experiment),
         "standing_usd": sum(item.count * item.usd_per_hour for item in data.standing),
         "metrics": plan_figures.metrics_charged(experiment),
         "metric": data.custom_metric,
@@ -186,15 +182,10 @@ def _aws_values(
         "assume": OPTION,
         "node_start": timeline.NODE_START,
         "infinity": math.inf,
+        "block": PaidBlock.of(experiment),
+        "free_slots": free_slots,
+        "margin_minutes": BLOCK_MARGIN_SECONDS // 60,
     }
-    if isinstance(aws.capacity, CapacityBlock) and aws.price:
-        values |= {
-            "block": PaidBlock.of(experiment, aws.capacity),
-            "block_text": plan_figures.block_text(experiment, aws.capacity),
-            "free_slots": free_slots,
-            "margin_minutes": BLOCK_MARGIN_SECONDS // 60,
-        }
-    return values
 
 
 def _slots(experiment: resolved.ResolvedNeuron) -> Mapping[int, Sequence[str]]:

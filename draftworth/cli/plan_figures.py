@@ -1,12 +1,10 @@
-"""`draftworth plan`: the tables of phases and of a search's amounts, and the cost of a run."""
+"""`draftworth plan`: tables of phases and of a search's amounts, and figures for programs."""
 
 from collections.abc import Iterator, Sequence
 
-from draftworth.errors import counted
 from draftworth.experiment.aws import CapacityBlock
 from draftworth.metrics.definitions import FINDING_METRICS, charged
 from draftworth.planning import resolved
-from draftworth.planning.capacity_block import PaidBlock
 from draftworth.planning.timeline import RunForecast
 from draftworth.searching.extent import Extent
 from draftworth.terminal import table_lines
@@ -71,45 +69,6 @@ def run_figures(run: RunForecast) -> dict[str, object]:
         key: found and {"best": found.best, "worst": found.worst} for key, found in figures.items()
     }
     return {**cases, "nodes": run.experiment.placement.nodes, "budget_usd": aws.budget_usd}
-
-
-def no_price_text(experiment: resolved.ResolvedNeuron) -> str:
-    """Explain why the cost is not known, and how to get a price."""
-    return (
-        "unknown: aws.price is left out and none has been looked up; "
-        f"`python -m draftworth price {experiment.path}` asks AWS"
-    )
-
-
-def billed_text(run: RunForecast) -> str:
-    """Return the billed minutes of a run, and their cost if a price is known."""
-    nodes = counted(run.experiment.placement.nodes, "node")
-    minutes = f"{run.billed_minutes:.1f} billed minutes x {nodes}"
-    if run.experiment.spec.aws.price is None:
-        return minutes
-    return f"{run.usd(run.billed_minutes):.2f} USD for {minutes}"
-
-
-def block_text(experiment: resolved.ResolvedNeuron, capacity: CapacityBlock) -> str:
-    """Return the cost of a Capacity Block, with the factors of which it is the product."""
-    price, block = experiment.node_price, PaidBlock.of(experiment, capacity)
-    assumed = "" if capacity.hours else "; aws.capacity.hours is not given: one day, the shortest"
-    return (
-        f"{block.usd:.2f} USD for the Capacity Block, whole and in advance: "
-        f"{block.hours:g} hours x {block.instances} x {price.usd_per_hour:.2f} ({price.source}, "
-        f"{price.as_of.isoformat()}){assumed}"
-    )
-
-
-def hourly_text(experiment: resolved.ResolvedNeuron) -> str:
-    """Return what all nodes cost an hour, or how to get a price."""
-    if experiment.spec.aws.price is None:
-        return no_price_text(experiment)
-    price = experiment.node_price
-    return (
-        f"{experiment.usd_per_hour:.2f} USD an hour ({experiment.placement.nodes} x "
-        f"{price.usd_per_hour:.2f}; {price.source}, {price.as_of.isoformat()})"
-    )
 
 
 def metrics_charged(experiment: resolved.ResolvedNeuron) -> int:

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from datetime import date
 from typing import Any
 
-from draftworth.cli.templates import filled
-from draftworth.errors import UserInputError, counted
+from draftworth.cli.templates import paragraphs
+from draftworth.errors import UserInputError
 from draftworth.experiment.aws import CapacityBlock
 from draftworth.experiment.catalog import catalog
 from draftworth.experiment.model import variants_of
@@ -43,8 +43,7 @@ def notes(
         values |= _aws_values(experiment, today)
     if run is not None:
         values |= _run_values(run)
-    paragraphs = filled("notes.txt.jinja", values).split("\n\n")
-    return [*dict.fromkeys(note for p in paragraphs if (note := " ".join(p.split())))]
+    return paragraphs("notes.txt.jinja", values)
 
 
 def _aws_values(experiment: ResolvedNeuron, today: date) -> Mapping[str, Any]:
@@ -64,12 +63,11 @@ def _aws_values(experiment: ResolvedNeuron, today: date) -> Mapping[str, Any]:
         ],
         "price_doubt": price_doubt(experiment, today),
         "price_renewal": PRICE_RENEWAL,
-        "counted": counted,
     }
 
 
 def _run_values(run: RunForecast) -> Mapping[str, Any]:
-    experiment, aws = run.experiment, run.experiment.spec.aws
+    aws = run.experiment.spec.aws
     needed = [*_needed(run, run.released_minutes)]
     needs, costs = "needs {:.0f} minutes", "costs {:.2f} USD"
     limits: list[tuple[str, float, str, list[Bounds]]] = [
@@ -78,13 +76,10 @@ def _run_values(run: RunForecast) -> Mapping[str, Any]:
     if aws.price is not None:
         usd = [run.usd(minutes) for minutes in _needed(run, run.needed_minutes)]
         limits.append((f"{BUDGET} {aws.budget_usd:.2f}", aws.budget_usd, costs, usd))
-    capacity = aws.capacity
     return {
         "run": run,
         "limits": limits,
-        "block": PaidBlock.of(experiment, capacity)
-        if isinstance(capacity, CapacityBlock)
-        else None,
+        "block": PaidBlock.of(run.experiment),
         "stopped_at": _stopped_at(run),
         "node_start": NODE_START,
     }

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from draftworth.errors import counted
+
 _ENVIRONMENT = Environment(  # noqa: S701 (text for a terminal, which escapes it)
     loader=PackageLoader("draftworth.cli", "."),
     undefined=StrictUndefined,
@@ -11,8 +13,15 @@ _ENVIRONMENT = Environment(  # noqa: S701 (text for a terminal, which escapes it
     lstrip_blocks=True,
 )
 _ENVIRONMENT.filters["shown"] = format
+_ENVIRONMENT.globals["counted"] = counted
 
 
 def filled(template: str, values: Mapping[str, object]) -> str:
     """Return the text of a template; a value that it names and that is not given is an error."""
     return _ENVIRONMENT.get_template(template).render(values)
+
+
+def paragraphs(template: str, values: Mapping[str, object]) -> list[str]:
+    """Return the paragraphs of a template's text, each as one line and once."""
+    texts = filled(template, values).split("\n\n")
+    return [*dict.fromkeys(line for text in texts if (line := " ".join(text.split())))]

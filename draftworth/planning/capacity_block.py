@@ -32,8 +32,11 @@ class PaidBlock:
     usd_per_instance_hour: float
 
     @classmethod
-    def of(cls, experiment: ResolvedNeuron, capacity: CapacityBlock) -> PaidBlock:
-        nodes = experiment.placement.nodes
+    def of(cls, experiment: ResolvedNeuron) -> PaidBlock | None:
+        """Return the block of an experiment; None with other capacity, or without a price."""
+        capacity, nodes = experiment.spec.aws.capacity, experiment.placement.nodes
+        if not isinstance(capacity, CapacityBlock) or experiment.spec.aws.price is None:
+            return None
         return cls(
             hours=capacity.hours or SHORTEST_HOURS,
             instances=1 << (nodes - 1).bit_length(),

@@ -11,8 +11,12 @@ from tests.support import experiments
 from tests.support.timelines import BY_HAND, QWEN
 
 
-def bought(hours: float | None = None) -> CapacityBlock:
-    return CapacityBlock(kind="capacity_block", reservation_id="cr-0123456789abcdef0", hours=hours)
+def block_of(experiment: ResolvedNeuron, hours: float | None = None) -> PaidBlock:
+    block = {"kind": "capacity_block", "reservation_id": "cr-0123456789abcdef0", "hours": hours}
+    bought = CapacityBlock.model_validate(block)
+    found = PaidBlock.of(experiments.changed_aws(experiment, capacity=bought))
+    assert found
+    return found
 
 
 def whole_node_each(experiment: ResolvedNeuron) -> ResolvedNeuron:
@@ -20,11 +24,11 @@ def whole_node_each(experiment: ResolvedNeuron) -> ResolvedNeuron:
 
 
 def test_a_block_is_paid_whole_and_a_day_where_the_file_does_not_say() -> None:
-    block = PaidBlock.of(QWEN, bought())
+    block = block_of(QWEN)
     assert (block.hours, block.instances) == (24, 1)
     assert block.usd == pytest.approx(24 * 15.09)
     # The rest of a day, as it is sold too: 16:00 to 11:30.
-    assert PaidBlock.of(QWEN, bought(19.5)).usd == pytest.approx(19.5 * 15.09)
+    assert block_of(QWEN, 19.5).usd == pytest.approx(19.5 * 15.09)
 
 
 @pytest.mark.parametrize(
@@ -39,7 +43,7 @@ def test_a_block_is_paid_whole_and_a_day_where_the_file_does_not_say() -> None:
 def test_a_block_has_one_two_four_or_eight_instances(
     experiment: ResolvedNeuron, nodes: int, instances: int
 ) -> None:
-    block = PaidBlock.of(experiment, bought())
+    block = block_of(experiment)
     assert (block.nodes, block.instances) == (nodes, instances)
     room = instances * experiment.placement.slots_a_node - len(experiment.variants)
     assert free_slots(experiment, instances) == room
@@ -57,9 +61,9 @@ def test_what_else_fits_by_hand() -> None:
     """The first run needs 82.08 minutes of a node; each later one counts from its deploy on."""
     first, second = forecast(QWEN, BY_HAND), forecast(QWEN, BY_HAND, second=True)
     long = max(span.end for span in second.unlimited.best.spans.values())
-    more = PaidBlock.of(QWEN, bought()).further_runs(first, second)
+    more = block_of(QWEN).further_runs(first, second)
     # 24 hours less 40 minutes.
     assert more.best == (1400 - 82.08) // long
     assert more.worst < more.best
-    none = PaidBlock.of(QWEN, bought(1)).further_runs(first, second)
+    none = block_of(QWEN, 1).further_runs(first, second)
     assert (none.best, none.worst) == (0, 0)
