@@ -11,7 +11,7 @@ from draftworth.cli.estimate_settling import TokenPrice, settling, token_prices
 from draftworth.errors import UserInputError
 from draftworth.estimate import forecast, step_costs
 from draftworth.experiment.aws import CapacityBlock, Price
-from draftworth.planning import run_specification, timeline
+from draftworth.planning import run_specification
 from draftworth.planning.prices import with_price
 from draftworth.planning.resolved import ResolvedExperiment, load
 from draftworth.records.findings import StepCost, StepCostCard
@@ -79,16 +79,6 @@ def test_another_server_random_times_or_no_price_leave_it_unknown() -> None:
     assert token_prices(unpriced, card(plain())) == {}
     with pytest.raises(UserInputError, match="step_latency_s"):
         token_prices(PRICED, card(plain(-1.0)))
-
-
-def test_the_run_that_settles_it_costs_what_the_plan_says() -> None:
-    first, _ = settling(PRICED, answer(0.6, 1.4, 5, 7), price=None, tokens_per_day=None)
-
-    run = timeline.forecast(PRICED)
-    usd, minutes = run.usd(run.billed_minutes), run.billed_minutes
-    assert f"by the assumptions of `plan`: {usd:.2f} USD for {minutes:.1f} billed minutes" in first
-    assert usd.best == pytest.approx(minutes.best / 60 * 36)
-    assert usd.best > 0
 
 
 UNPRICED = changed_aws(EXPERIMENT, price=None)

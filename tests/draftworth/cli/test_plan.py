@@ -330,28 +330,6 @@ def test_what_an_edit_adds_to_the_plan(
     assert_snapshot("\n".join(told).replace(str(tmp_path), "FOLDER"), SNAPSHOTS / name)
 
 
-@pytest.mark.parametrize(
-    ("edit", "count", "most"),
-    [
-        (
-            put("workload", "load", value={"kind": "ladder", "concurrencies": [1, 2, 4]}),
-            141,  # 19 of all variants x 2 classes x 3 loads, 3 of a verdict x 3 traffics x 3
-            "0.058",
-        ),
-        (
-            both(AS_SHIPPED, drop("workload", "classes", 1)),
-            34,  # 28 of all variants, 6 of verdicts, of 1 class at 1 load
-            "0.014",
-        ),
-    ],
-)
-def test_every_load_class_and_variant_has_metrics_that_cost(
-    planned: Planned, edit: Edit, count: int, most: str
-) -> None:
-    told = f"\nmetrics     {count} in CloudWatch: at most {most} USD an hour"
-    assert told in planned(edit, with_=("--verbose",))
-
-
 def test_a_limit_of_what_the_note_says_is_enough(planned: Planned) -> None:
     """And the run then costs no more than it says."""
     text = planned(limits(deadline_minutes=100))
@@ -365,16 +343,6 @@ def test_a_limit_of_what_the_note_says_is_enough(planned: Planned) -> None:
     assert "unfinished" not in text
     assert f" to {usd:.2f} USD for " in line(text, "first run")
     assert f"aws.budget_usd {usd + 0.01:.2f}" in line(text, "first run")
-
-
-def test_candidates_are_shown_once_and_what_they_share_is_not_repeated(planned: Planned) -> None:
-    assert planned(base=SEARCH, with_=()).count("\nvariant ") == 2
-    text = planned(base=SEARCH, with_=("--verbose",))
-    keys = [row.split()[-1] for row in text.splitlines() if row.startswith("  artifact key")]
-    assert len(set(keys)) == len(keys) == 27
-    assert text.count("  command ") == 2
-    assert "like qwen3-1.7b-k8, with another draft or window: 25 variants" in text
-    assert line(text, "node 0: ").count("8 devices") == 2
 
 
 def test_candidates_of_a_search_differ_in_draft_and_window_alone() -> None:

@@ -13,7 +13,7 @@ from draftworth.analysis.winner import NoWinnerError, winner_of
 from draftworth.cli import main
 from draftworth.records.load import ConcurrencyLoad
 from draftworth.records.reading import Run, read_run
-from draftworth.report.contents import document_of, handover_document
+from draftworth.report.contents import handover_document
 from draftworth.report.document import Section
 from draftworth.report.writing import markdown_of
 from tests.conftest import ROOT
@@ -38,15 +38,6 @@ def said(run: Run) -> str:
 
 def commands(run: Run) -> dict[str, str]:
     return {row[0]: row[1] for row in page(run).tables[-1].rows}
-
-
-def test_each_load_has_its_own_break_even_from_the_lowest_on() -> None:
-    run = runs.structured_run(2, 1, 4, slow=3.0)
-    found = handover_of(runs.make_facts(run)).break_evens
-    assert [at.load.label for at in found] == ["c1", "c2", "c4"]
-    needed = {at.load.label: at.needed.value for at in found if at.needed}
-    assert needed["c1"] == needed["c4"] > 2 * needed["c2"]
-    assert "Measured at c1, c2, c4: of other loads nothing is known." in said(run)
 
 
 def test_measure_takes_the_command_that_asks_a_live_server(tmp_path: Path) -> None:
@@ -84,13 +75,6 @@ def test_one_round_gives_no_verdict_so_handover_and_winner_ask_for_the_same_next
     step = str(refused.value).partition("next: ")[2]
     assert step.startswith("measure more")
     assert f"Next: {step}." in said(run)
-
-
-def test_it_is_the_reports_last_section_where_something_was_to_be_decided() -> None:
-    assert document_of(runs.make_facts(runs.make_run())).sections[-1].title == "Handover"
-    blocks = tuple(b for b in runs.make_run().blocks if b.variant == runs.BASELINE)
-    alone = document_of(runs.make_facts(runs.make_run(blocks=blocks, variants=(runs.BASELINE,))))
-    assert "Handover" not in {section.title for section in alone.sections}
 
 
 def test_the_break_even_is_what_a_step_costs_in_baseline_steps() -> None:

@@ -46,26 +46,6 @@ def column(table: Table, heading: str) -> list[str]:
     return [row[table.headings.index(heading)] for row in table.rows]
 
 
-def test_the_report_begins_with_the_answer(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["report", str(write_search(tmp_path / "run")), "--verbose"]) == 0
-
-    title, first, *rest = capsys.readouterr().out.splitlines()
-    assert title == "built: does speculation pay, with which draft and window?"
-    assert first == f"answer: {search_answer(make_search_result())}"
-    assert rest.index("Search") < rest.index("Verdict")
-
-
-def test_a_run_that_is_no_search_has_no_such_section() -> None:
-    document = document_of(make_facts())
-
-    assert [*search_sections(make_facts())] == []
-    assert document.title == "built: does speculation pay?"
-    assert "answer" not in dict(document.facts)
-    assert len({card.label for card in document.cards}) == 3
-
-
 def test_cards_are_of_the_best_candidate_and_verdicts_of_all() -> None:
     document = document_of(make_facts(make_search_run()))
     (verdict,) = (section for section in document.sections if section.title == "Verdict")
