@@ -106,6 +106,8 @@ def variant_table(
 def document_lines(document: Document) -> Iterator[str]:
     """Yield facts, warnings and the brief sections as text."""
     yield document.title
+    if document.decision:
+        yield document.decision
     for name, value in document.facts:
         yield f"{name}: {value}"
     for line in document.attention:

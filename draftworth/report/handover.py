@@ -54,8 +54,7 @@ def _sentences(facts: RunFacts, found: Handover) -> Iterator[str]:
             f"There is nothing to hand over yet. What is missing: {'; '.join(found.missing)}.{step}"
         )
     if found.decision:
-        decided = "" if found.missing else f"{_decision(facts, found)} "
-        yield f"{decided}{headline(facts)}"
+        yield headline(facts)
         yield from _limits_of_decision(facts, found, found.decision)
     if facts.run.search:
         yield next_step(facts.run.search)
@@ -67,17 +66,6 @@ def _sentences(facts: RunFacts, found: Handover) -> Iterator[str]:
             alone = f"Speculation pays for {', '.join(paying)} by itself"
             yield f"{alone}: such prompts could have a server of their own."
         yield words.ABOUT["would_pay"]
-
-
-def _decision(facts: RunFacts, found: Handover) -> str:
-    if not found.pays or found.decision is None:
-        return "Decision: serve without speculation."
-    name, serving = found.decision.variant, facts.run.result.serving
-    how = serving.decoding.get(name) if serving else None
-    if how is None:
-        return f"Decision: serve {name}."
-    draft = f", draft {how.draft}" if how.draft else ""
-    return f"Decision: serve {name}: {how.method}, window {how.window}{draft}."
 
 
 def _limits_of_decision(facts: RunFacts, found: Handover, decision: Comparison) -> Iterator[str]:
@@ -215,7 +203,6 @@ def _commands(facts: RunFacts, found: Handover) -> Iterator[tuple[str, str]]:
 
 
 def _own_servers(result: RunResult) -> str:
-    """Return the command and the servers of a run of `compare`; of one server, of `measure`."""
     sides = {}
     for name in result.variants:
         most = result.max_tokens_per_step.get(name) or 1
@@ -232,7 +219,6 @@ _MEASURE = "measure --base-url URL"
 
 
 def _probe(facts: RunFacts, load: Load, command: str = _MEASURE) -> str:
-    """Return a command with this run's load, requests, output lengths and temperature."""
     blocks = facts.run.blocks
     measured = [len(b.requests) for b in blocks if b.load == load]
     requests = max([*measured, load.in_flight or 1])
