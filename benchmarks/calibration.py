@@ -257,14 +257,12 @@ _MOST_FALSE = {1.0: 0.03, BOUNDARY: 0.045}
 
 
 def _why_unseen(cell: Cell) -> str:
-    """Return why a run does not show the cell's unevenness; empty if it does."""
     few = cell.repetitions < clustering.MANY_REPETITIONS
     starts = "fewer than four repetitions do not show how starts and slots differ"
     return cell.unseen or (starts if few and (cell.between or cell.slots) else "")
 
 
 def _not_reached(results: Iterable[tuple[Cell, Sequence[JudgedRun]]]) -> Iterator[str]:
-    """Yield each cell that does not reach what is asked; cells with a reason in one line."""
     known: Counter[str] = Counter()
     for cell, found in results:
         covers, false = _coverage(cell, found), _share_of("cheaper per token", found)

@@ -3,9 +3,8 @@
     make mutants            a sample of each file's mutants, the same one each time
     make mutants ARGS="--of codec --sample 400"
 
-cosmic-ray makes the mutants in a clone of the current commit. It writes one mutant into the file,
-runs the file's tests, and goes on to the next mutant. A mutant is caught when a test fails or
-exceeds the time limit. Mutants of annotations are left out, because Python does not evaluate them.
+cosmic-ray makes the mutants in a clone of the current commit. A mutant is caught when a test fails
+or exceeds the time limit.
 """
 
 import argparse

@@ -2,10 +2,8 @@
 
     python -m benchmarks.publisher [--requests 10000] [--seconds-per-request 0.1 2 10]
 
-The publisher is the deployed one. S3 is an object in memory and CloudWatch a counter, so the
-network is not measured. All figures of all requests differ, which is the worst case for grouping
-equal values. The larger the time between requests, the more minutes and so the more datums. Each
-case runs in its own process, so that memory is measured for each case.
+The publisher is the deployed one; S3 is an object in memory and CloudWatch a counter. The larger
+the time between requests, the more minutes and so the more datums.
 """
 
 import argparse

@@ -518,7 +518,6 @@ def _by_device(
 
 
 def _below_target(found: Sequence[SearchOutcome]) -> Iterator[str]:
-    """Yield each cell with too few good searches or too many measured candidates, and why."""
     for kind, device in product(KINDS, DEVICES):
         own = _cell(found, kind, device)
         right, missed = fmean(o.is_right for o in own), fmean(not o.found for o in own)

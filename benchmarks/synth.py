@@ -2,11 +2,8 @@
 
     python -m benchmarks.synth [--rounds 5] [--experiment FILE]
 
-The empty cluster (the floor) is an app with only an `aws_eks_v2.Cluster`, the same CDK context and
-default process settings. `app.py` turns garbage collection off and gives Node.js one V8 helper
-thread; with `NODE_OPTIONS=--v8-pool-size=1` before this command both apps have one. The two apps
-alternate, so that other load on the machine affects both. CPU seconds (user and system) vary least
-on a busy machine.
+The empty cluster (the floor) is an app with only an `aws_eks_v2.Cluster` and the same CDK context;
+with `NODE_OPTIONS=--v8-pool-size=1` before this command it has one V8 helper thread, as `app.py`.
 """
 
 import argparse

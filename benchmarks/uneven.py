@@ -27,7 +27,6 @@ def uneven_cells() -> list[Cell]:
 
 
 def _with_ratio(cell: Cell, ratio: float) -> Cell:
-    """Return a cell whose cost ratio is 1 with another cost ratio."""
     gains = tuple((gain * ratio, share) for gain, share in cell.gains)
     return replace(cell, cost_ratio=ratio, gains=gains)
 

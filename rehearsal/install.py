@@ -127,7 +127,6 @@ def _install(venv_dir: Path, python: Path, pins: EnginePins, progress: Progress)
 
 
 def _create_environment(venv_dir: Path, python: Path, run: _StepRunner) -> list[str]:
-    """Create the virtual environment; return the `pip install` command for it."""
     venv = [sys.executable, "-m", "venv", str(venv_dir)]
     if find_spec("pip") is None:
         run.step("creating its environment", venv)
@@ -138,7 +137,6 @@ def _create_environment(venv_dir: Path, python: Path, run: _StepRunner) -> list[
 
 
 def _clear(venv_dir: Path) -> None:
-    """Empty the folder of an incomplete or outdated installation; refuse any other folder."""
     if venv_dir.exists() and not venv_dir.is_dir():
         raise UserInputError(f"{venv_dir}: given a file, allowed: a folder for the engine")
     if venv_dir.exists() and any(venv_dir.iterdir()):

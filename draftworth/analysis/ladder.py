@@ -109,7 +109,6 @@ class Contexts:
         return f"cheaper up to {requests} and {tokens:,} tokens of context{more}"
 
     def _corners(self, variant: str) -> Iterator[tuple[int, int]]:
-        """Yield each (concurrency, input tokens) up to which the variant is cheaper."""
         most, corner = math.inf, None
         for ladder in self.ladders:
             last = ladder.cheaper_up_to(variant)

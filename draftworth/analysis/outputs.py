@@ -281,7 +281,6 @@ def _first_of_each(outputs: Iterable[OutputPair]) -> dict[str, OutputPair]:
 
 
 def _repeats(pairs: Iterable[Pair]) -> Iterator[Pair]:
-    """Pair each answer of the baseline with its next answer to the same prompt."""
     by_prompt: dict[tuple[str, str, str], list[Pair]] = {}
     for pair in pairs:
         prompt = pair.prompt_class, pair.place.case, pair.plain.prompt_id

@@ -63,7 +63,6 @@ def repetitions_of(run: Run, comparison: Comparison) -> Iterator[RepetitionFacts
 
 
 def _whole(blocks: Sequence[BlockResult], c: Comparison) -> set[str] | None:
-    """Return the names of repetitions that measured every case; None if no cost ratio exists."""
     pairs = paired(blocks, c.traffic, variant=c.variant, baseline=c.baseline)
     found = log_cost_ratio(pairs, c.traffic)
     return set().union(*whole_repetitions(found.parts).values()) if found else None

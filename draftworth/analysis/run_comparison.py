@@ -164,7 +164,6 @@ def _usd(cost: LogRatio | None, usd_per_second: float | None) -> Estimate | None
 
 
 def _log_cost(run: Run, traffic: Traffic, variant: str) -> LogRatio | None:
-    """Return log(server seconds per output token); None if requests arrive at a rate."""
     in_flight = traffic.load.in_flight
     if in_flight is None:
         return None

@@ -153,7 +153,6 @@ def module_of(command: str) -> ModuleType:
 
 
 def _not_installed(command: str, error: ModuleNotFoundError) -> errors.DraftworthError:
-    """Return the error about a missing library, or about a part that only a checkout has."""
     missing = str(error.name).partition(".")[0]
     needs = f"the Python package {missing}, which is not installed for {sys.executable}"
     next_step = "`pip install -r requirements/rehearsal.txt`, which has what every command needs"

@@ -190,7 +190,6 @@ def _estimates(
 
 
 def _method(experiment: ResolvedExperiment) -> str | None:
-    """Return the method of the experiment's drafts; None if none of its variants has a draft."""
     variants = [v.spec for v in experiment.variants if v.draft]
     methods = catalog().methods
     able = ", ".join(name for name, facts in methods.items() if not facts.refuses_estimate)
@@ -204,7 +203,6 @@ def _method(experiment: ResolvedExperiment) -> str | None:
 
 
 def _windows(experiment: ResolvedExperiment, method: str) -> Mapping[int, int]:
-    """Return how many drafts a step checks, by window."""
     served = experiment.spec.release_facts.methods[method]
     asked = {*WINDOWS, *(v.spec.window for v in experiment.variants if v.draft and v.spec.window)}
     windows = sorted(w for w in asked if w >= served.min_window)
@@ -258,7 +256,6 @@ def _step_costs(card: findings.StepCostCard | None, method: str) -> Sequence[ste
 def _given_outputs(
     experiment: ResolvedExperiment, place: str | None, method: str
 ) -> tuple[outputs.GivenOutputs, findings.StepCostCard | None]:
-    """Return the outputs, and the step costs that their run measured with a draft."""
     if place is None:
         return outputs.given_outputs(experiment, None), None
     with local_run(place) as folder:
@@ -323,7 +320,6 @@ def _model_folder(place: str, out: Path, *, needs_weights: bool) -> Path:
 
 
 def _engine(folder: Path) -> Path:
-    """Return the engine's interpreter; only a checkout installs the engine."""
     try:
         install_engine = importlib.import_module(_ENGINE).install_engine
     except ModuleNotFoundError as error:

@@ -51,7 +51,6 @@ class WindowForecast:
 def _cost_ratio(
     step: CostRange, tokens: Mapping[str, Estimate], weights: Mapping[str, float]
 ) -> CostRange:
-    """Return a token's cost ratio; `weights` are the classes' shares of the output tokens."""
     total = sum(weights[name] for name in tokens)
     best = sum(weights[n] / (t.high or t.value) for n, t in tokens.items()) / total
     worst = sum(weights[n] / (t.low or t.value) for n, t in tokens.items()) / total

@@ -90,7 +90,6 @@ def checks_by_target(
 def _checks_by_draft(
     experiment: ResolvedExperiment, run: Run, transcripts: Transcripts, reader: Reader, draft: Path
 ) -> Iterator[likelihoods.DraftLikelihood]:
-    """Yield checks under the draft, of variants whose outputs differ from the baseline's."""
     fixed = experiment.spec.workload.fixed_output_length
     read = partial(reader.readings, draft, fixed_length=fixed)
     outputs = _outputs(experiment, run, transcripts)

@@ -69,7 +69,6 @@ def published_costs(low: float, high: float, source: str) -> StepCosts:
 
 
 def _scaled(measured: CostRange, part: float) -> CostRange:
-    """Return the cost range of a window that is `part` times as large as the measured window."""
     ends = [
         end
         for cost in (measured.low, measured.high)

@@ -148,7 +148,6 @@ def _bytes_of(path: Path) -> bytes:
 
 
 def _sha256(files: Iterable[Path]) -> str:
-    """Return a digest of files' names and contents; raise UserInputError for an unreadable file."""
     digest = hashlib.sha256()
     for path in files:
         try:

@@ -1,14 +1,9 @@
 """Unix time that never jumps, and the time that the client itself waited for a core.
 
-The time of a machine may jump by hours (a corrected time zone, the first answer of an NTP server).
-Durations, deadlines and throughput are differences of times, so all times of a run come from
-`unix_clock`, which does not jump. It does not count time in which the machine was suspended.
-
-A client that shares its machine with a busy engine waits on the run queue, sometimes for a whole
-request, and then reads everything at once. That request has a TTFT that is too long, and no time
-per token. Linux counts the waiting time (`/proc/thread-self/schedstat`, second field, nanoseconds;
-kernel documentation "Scheduler Statistics"), so it is recorded for every request. Where it is
-permitted, the client raises its scheduling class, so that it hardly ever waits.
+A machine's time may jump by hours (the first answer of an NTP server), so all times of a run come
+from `unix_clock`. A client that shares its machine with a busy engine waits on the run queue, and
+then reads everything at once; Linux counts the waiting time (`/proc/thread-self/schedstat`, second
+field, nanoseconds; kernel documentation "Scheduler Statistics").
 """
 
 from __future__ import annotations

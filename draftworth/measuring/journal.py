@@ -187,7 +187,6 @@ def interruptions(entries: Sequence[Entry]) -> tuple[results.Interruption, ...]:
 
 
 def _pods_lost(entries: Sequence[Entry]) -> Iterator[results.Interruption]:
-    """Yield an interruption for each pod but the last: these pods ended before the run did."""
     for pod, following in pairwise(_pods(entries)):
         last_seen = max(e.ended_at_unix_s for e in pod if e.kind != "ended")
         ends = [e for e in pod if e.kind == "ended"]
@@ -289,7 +288,6 @@ def _numbers(names: frozenset[str]) -> Iterator[int]:
 def _without_entry(
     blocks: Sequence[results.BlockResult], entries: Sequence[Entry]
 ) -> Iterator[Entry]:
-    """Yield an entry for each block with a result file, but without an entry from its pod."""
     known = {stem for entry in entries for stem in entry.blocks}
     for block in blocks:
         before = [e for e in entries if e.started_at_unix_s <= block.started_at_unix_s]

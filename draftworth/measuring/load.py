@@ -5,10 +5,7 @@
 
 The load is complete before the first measured request is sent and until the last one has ended:
 measured requests start when warm-up requests end, and fillers follow the last measured request.
-Requests that are still in flight at the end are cancelled: if a connection is closed, vLLM ends its
-request within one step and counts it in no histogram of finished requests. Requests that went on
-would keep devices busy, and would disturb another server on the same machine
-(`docs/decisions/0014-whole-loads.md`).
+Those that are in flight at the end are cancelled (`docs/decisions/0014-whole-loads.md`).
 """
 
 import asyncio

@@ -1,20 +1,17 @@
 """The schedule of a run: its stages, their rounds, and whether another round is needed.
 
-Each repetition begins with one start of all servers. A single start cannot show how starts differ
-(in node, neighbours and slot), so a run with repetitions starts its servers again for each, and in
-every second repetition each variant runs in its other slot. In a search, each candidate has its own
-stage beside the baseline, whose server keeps running (`search`). In a control, the baseline is
-measured against itself: a second baseline server runs in the baseline's other slot, and the variant
-of that slot is stopped. All servers of a control are newly started.
+Each repetition begins with one start of all servers, and in every second one each variant runs in
+its other slot (decisions 18 and 19). In a search, each candidate has its own stage beside the
+baseline, whose server keeps running (`search`). In a control, a second baseline server runs in the
+baseline's other slot, and the variant of that slot is stopped; all its servers are newly started.
 
 A round sends `requests_per_round` requests of each case to each variant at one load. In each
 repetition every load and class first gets what `min_requests` asks for. Then each round goes to the
 load whose cost ratio has the widest interval, until all intervals were narrow enough after two
 rounds in a row or the repetition's part of the budget (`max_requests`) is spent. One narrow
 interval may be luck: where blocks differ by 6%, runs that stopped at the first one held the true
-ratio in 91% and not in 95%. Only widths decide, never the ratios: if a run stopped as soon as a
-ratio looked good, its intervals would hold the true ratio less often than they claim.
-`benchmarks/calibration.py` shows what stopping by widths costs.
+ratio in 91% and not in 95%. Only widths decide: a run that stopped as soon as a ratio looked good
+would claim too much (`benchmarks/calibration.py`).
 """
 
 import math

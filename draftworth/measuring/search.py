@@ -172,7 +172,6 @@ class SearchRounds(Plan):
         self.progress(f"candidate {variant} is left out: {reason}")
 
     def _why_no_figure(self, candidate: Candidate) -> str:
-        """Return why a candidate whose server answered is out of the search; empty if it is not."""
         variant, limits = candidate.variant, self.spec.limits
         if reason := why_not_comparable(self.blocks, self._traffic, limits, [variant]):
             return reason
@@ -237,7 +236,6 @@ class SearchRounds(Plan):
         measured: Mapping[Candidate, policy.MeasuredCandidate],
         classes: Mapping[str, policy.ClassTimes],
     ) -> dict[Candidate, Yield]:
-        """Return the tokens a step of each candidate that has them in all classes, by candidate."""
         if not measured:
             return {}
         of_all = (self.blocks, self._traffic)
@@ -252,7 +250,6 @@ class SearchRounds(Plan):
         return {c: y for c, y in found if y and y.tokens.keys() >= classes.keys()}
 
     def _by_text(self, candidate: Candidate) -> Yield | None:
-        """Return the tokens a step by the forecast, or else by the draft's passes over outputs."""
         if tokens := self.search.forecast.get(candidate.variant):
             return Yield(tokens=tokens)
         readings = self._readings.get(candidate.draft)

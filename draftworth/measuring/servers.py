@@ -127,7 +127,6 @@ async def wait_until_ready(
 async def _watch(
     endpoints: Sequence[Endpoint], environment: Environment, since_unix_s: float
 ) -> None:
-    """Raise ServersError as soon as a server's state is `given_up`."""
     while True:
         for endpoint in endpoints:
             state = await asyncio.to_thread(environment.server_state, endpoint.server)
@@ -237,7 +236,6 @@ class StageServers:
     async def _self_tests(
         self, endpoints: Sequence[Endpoint], *, since_unix_s: float
     ) -> dict[str, SelfTest]:
-        """Return what the servers' pods found on their nodes, in states since this time."""
         found = {}
         for endpoint in endpoints:
             state = await asyncio.to_thread(self.environment.server_state, endpoint.server)

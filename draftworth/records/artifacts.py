@@ -113,7 +113,6 @@ def size_differences(manifest: ArtifactManifest, size_bytes: Mapping[str, int | 
 
 
 def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
-    """Yield (dotted name, JSON) of each value in nested mappings, also of empty mappings."""
     if isinstance(value, Mapping) and value:
         for key, item in value.items():
             yield from _leaves(item, f"{name}.{key}" if name else str(key))

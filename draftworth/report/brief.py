@@ -206,7 +206,6 @@ def answer_lines(answer: Answer, *, next_command: str, files: str) -> list[str]:
 
 
 def _finding_rows(answer: Answer) -> Iterator[str]:
-    """Yield a line for each finding against the baseline; those of the traffic mix are first."""
     shown = [f for f in answer.findings if AS_SHIPPED not in (f.variant, f.baseline)]
     several = len({f.variant for f in shown}) > 1
     names = [(f.traffic, f.load, f.variant if several else "") for f in shown]

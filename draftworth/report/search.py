@@ -204,7 +204,6 @@ def _predicted_and_measured(
 
 
 def _agree(predicted: CostInterval, measured: CostInterval) -> bool:
-    """Return whether prediction and measurement differ by no more than chance, at 95%."""
     halves = ((known.high - known.low) / 2 for known in (predicted, measured))
     return abs(predicted.value - measured.value) <= math.hypot(*halves)
 

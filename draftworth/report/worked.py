@@ -54,7 +54,6 @@ def _answer_rows(run: Run) -> Iterator[tuple[str, ...]]:
 
 
 def _load_rows(run: Run) -> Iterator[tuple[str, ...]]:
-    """Yield a row for each variant that answered a measured request, of its first such block."""
     answered: dict[str, list[BlockResult]] = {}
     for block in run.blocks:
         if not all(request.failed for request in block.requests):

@@ -159,7 +159,6 @@ class SearchState:
         )
 
     def _chance(self, candidate: Candidate) -> float:
-        """Return the probability that a candidate beats the best so far by more than `within`."""
         factor = 1 - self.search.within
         return self._lead(self._index[candidate], factor=factor).chance_above_zero()
 

@@ -129,7 +129,6 @@ def _continued(means: tuple[tuple[int, float], ...], wanted: int, usual_fall: fl
 
 
 def _bisected(function: Callable[[float], float], value: float, ends: tuple[float, float]) -> float:
-    """Return where a rising function has a value; the nearer end if it has not."""
     low, high = ends
     for _ in range(30):
         middle = (low + high) / 2

@@ -2,11 +2,8 @@
 
 The text is written in `corpus.yaml` or generated from a seed. The target memorizes ONE fixed answer
 to each shipped prompt of the rehearsal's classes, so its greedy output is stable and equal with and
-without speculation. Variations of the prompts teach the general form of such texts: structured ones
-have other values, open-ended ones have other topics and newly drawn sentences.
-
-By `recipe.yaml` the target is trained on all texts and the draft only on structured ones, so the
-draft predicts the target's answers to structured prompts, but not to open-ended ones.
+without speculation. Variations of the prompts teach the general form of such texts. The draft
+is trained only on structured texts (`recipe.yaml`), so it predicts no answers to open-ended ones.
 """
 
 from __future__ import annotations
