@@ -303,14 +303,6 @@ def test_with_more_classes_each_interval_is_wider() -> None:
     assert all(k.difference == pytest.approx(alone.difference) for k in beside)
 
 
-def test_under_a_draft_the_same_outputs_are_equal() -> None:
-    readings = [read(n, sampled(0.8)) for n in range(12)]
-    (found,) = draft_likelihoods_of("k7", readings, readings, draft="draft")
-
-    assert judged(found).is_the_targets is True
-    assert judged(found).words == ""
-
-
 def test_too_few_prompts_are_not_called_equal() -> None:
     few = by_draft(2, sampled(0.8), prompts=MIN_PROMPTS - 1)
     short = by_draft(2, sampled(0.8), prompts=MIN_PROMPTS, tokens=10)

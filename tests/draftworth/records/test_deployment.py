@@ -1,7 +1,5 @@
 """What the programs of a deployment tell each other: the capacity plan, and servers' states."""
 
-from typing import Any
-
 import pytest
 
 from draftworth.records import servers
@@ -18,19 +16,6 @@ def test_a_model_that_is_target_and_draft_is_waited_for_once() -> None:
 def test_cost_is_hours_times_price() -> None:
     assert spent_usd(8.6, node_seconds=5400, block_node_seconds=None) == pytest.approx(12.9)
     assert spent_usd(8.6, node_seconds=5400, block_node_seconds=7200) == pytest.approx(17.2)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"start": 0}, "start: given 0"),
-        ({"reason": ""}, "reason"),
-        ({"phase": "healthy"}, "reason"),
-    ],
-)
-def test_what_contradicts_itself_is_no_state(change: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        plans.make_given_up(**change)
 
 
 def test_of_a_log_the_end_is_kept_as_printable_lines() -> None:

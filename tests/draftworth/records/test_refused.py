@@ -14,9 +14,14 @@ from draftworth.records.artifacts import ArtifactManifest
 from draftworth.records.checkpoints import ReadyModel
 from draftworth.records.codec import RecordError, dump_record, load_record
 from draftworth.records.deployment import CapacityPlan
+from draftworth.records.likelihoods import Prediction
 from draftworth.records.results import BlockResult, RequestRecord, RunResult, ServerStart
+from draftworth.records.search import CandidateResult, SearchResult
+from draftworth.records.servers import ServerState
 from tests.draftworth.records.test_artifact_manifest import MANIFEST
 from tests.draftworth.records.test_staging import READY
+from tests.draftworth.report.searches import make_candidate_result, make_search_result
+from tests.draftworth.report.test_predicted import prediction
 from tests.lambdas.capacity_controller import plans
 from tests.support.blocks import make_block, make_record, make_run
 from tests.support.snapshot import assert_snapshot
@@ -26,6 +31,7 @@ def a_file(**values: Any) -> dict[str, Any]:
     return {"path": "a", "size_bytes": 1, "sha256": "0", **values}
 
 
+ONE, OTHER, *_ = (asdict(result) for result in make_search_result().results)
 START = asdict(ServerStart(startup_s=1.0))
 # By the record that is changed: what is put into it.
 CHANGES: dict[type[Any], tuple[Any, list[dict[str, Any]]]] = {
@@ -40,6 +46,11 @@ CHANGES: dict[type[Any], tuple[Any, list[dict[str, Any]]]] = {
             {"requests": [1]},
             {"requests": [{}]},
             {"speculation": {"drafts": 1}},
+            {"ended_at_unix_s": -1.0},
+            {"ended_at_unix_s": 1e300},
+            {"max_tokens_per_step": 0},
+            {"repetition": 0},
+            {"slot": -1},
         ],
     ),
     RequestRecord: (
@@ -111,6 +122,21 @@ CHANGES: dict[type[Any], tuple[Any, list[dict[str, Any]]]] = {
             {"budget_usd": None},
         ],
     ),
+    ServerState: (plans.make_given_up(), [{"start": 0}, {"reason": ""}, {"phase": "healthy"}]),
+    SearchResult: (
+        make_search_result(),
+        [
+            {"best": "a-k8"},
+            {"sureness": 1.1},
+            {"order": ["z"]},
+            {"results": [ONE, OTHER | {"cost_by_class": {"x": 1.0}}]},
+        ],
+    ),
+    CandidateResult: (
+        make_candidate_result("a-k6"),
+        [{"chance": -1.0}, {"measured": ONE["cost"] | {"value": 0.0}}],
+    ),
+    Prediction: (prediction(), [{"predicted": 0.5}, {"measured": 0.5}]),
 }
 
 

@@ -41,12 +41,6 @@ def test_the_report_of_a_run_shows_what_was_predicted_of_it(
     assert "28 of 30" in output
 
 
-@pytest.mark.parametrize("wrong", [{"predicted": 0.5}, {"measured": float("nan")}])
-def test_a_step_yields_one_token_at_least(wrong: dict[str, float]) -> None:
-    with pytest.raises(ValueError, match="1 or more tokens a step"):
-        prediction(**wrong)
-
-
 @pytest.mark.parametrize(
     ("name", "record", "read"),
     [

@@ -1,6 +1,5 @@
 """What the report of a search shows, from the file in the run's folder to the page."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -117,33 +116,6 @@ def test_a_search_of_another_run_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(UserInputError, match="a search of run 'another', not of built-run"):
         read_run(folder)
-
-
-ONE, OTHER, *_ = make_search_result().results
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: make_search_result(best="a-k8"), "best: given 'a-k8', allowed: a measured one"),
-        (lambda: make_search_result(sureness=1.1), "sureness: given 1.1, allowed: 0 to 1"),
-        (lambda: make_search_result(order=("z",)), "order, results: given 'z', allowed: candidat"),
-        (
-            lambda: make_search_result(results=(ONE, replace(OTHER, cost_by_class={"x": 1.0}))),
-            "the same prompt classes in each",
-        ),
-        (lambda: make_candidate_result("a-k8", chance=-1.0), "chance: given -1, allowed: 0 to 1"),
-        (
-            lambda: make_candidate_result("a-k6", measured=replace(ONE.cost, value=0.0)),
-            "measured: given 0, allowed: above 0",
-        ),
-    ],
-)
-def test_a_result_that_contradicts_itself_is_refused(
-    make: Callable[[], object], message: str
-) -> None:
-    with pytest.raises(ValueError, match=message):
-        make()
 
 
 def named_run(name: str, *, is_search: bool) -> Run:
