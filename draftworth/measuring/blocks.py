@@ -186,7 +186,7 @@ class Measurer:
         of_variant = (b for b in self.blocks if (b.variant, b.load) == (block.variant, block.load))
         if all(r.failed for other in of_variant for r in other.requests):
             raise gate_error(
-                f"gate `{LOAD.name}`: every request failed in {block.stem}: {first_error(block)}",
+                f"gate `{LOAD}`: every request failed in {block.stem}: {first_error(block)}",
                 is_baseline=block.variant == self.spec.baseline,
             )
 

@@ -1,9 +1,7 @@
-"""The gates of a run: what must work before requests are measured, in this order.
+"""The gates of a run: what must work before requests are measured (docs/operations.md, Gates).
 
-`GATES` is the table of all gates; each of them can end the run. The self-test runs in the serving
-pods before their servers start (`pods/compiled_graphs`), and the first blocks are the last gate
-(`blocks`). This module holds the two gates between them: after all servers are ready, the baseline
-answers one prompt, and then each variant does. So a wrong model name ends a run after one request.
+Between the self-test of the serving pods (`pods/compiled_graphs`) and the first blocks (`blocks`),
+the baseline answers one prompt, and then each variant does.
 """
 
 import asyncio
@@ -21,60 +19,11 @@ from draftworth.measuring.served_models import served_models
 from draftworth.measuring.servers import Environment
 from draftworth.records.load import ConcurrencyLoad
 from draftworth.records.results import PassedGate, RequestRecord
-from draftworth.records.servers import (
-    COMPILE_LIMIT_MINUTES,
-    LOAD_LIMIT_MINUTES,
-    SELF_TEST_LIMIT_MINUTES,
-)
 from draftworth.untrusted import one_line
 
 ANSWER_TOKENS = 8
 TRIES = 3
-
-
-@dataclass(frozen=True, kw_only=True)
-class Gate:
-    """A gate of a run. ended_by: what ends the run at this gate."""
-
-    name: str
-    waits_for: str
-    until: str
-    ended_by: str
-
-
-SELF_TEST = Gate(
-    name="self-test",
-    waits_for="each server's pod finds its driver, runtime, devices and models, before its server "
-    "starts",
-    until=f"seconds if all is well, {SELF_TEST_LIMIT_MINUTES} minutes of a pod at most; 30 paid "
-    "minutes of each node without a pod that has ended it",
-    ended_by="a server that is given up with a reason that begins `self-test:`; or `self test "
-    "silent`",
-)
-BASELINE_ANSWERS = Gate(
-    name="baseline answers",
-    waits_for=f"all servers are ready; then the baseline answers one prompt with {ANSWER_TOKENS} "
-    "tokens",
-    until=f"ready: {LOAD_LIMIT_MINUTES} minutes with compiled graphs, {COMPILE_LIMIT_MINUTES} "
-    "without, of a pod's first start; the answer: "
-    f"`workload.request_timeout_seconds`, at most {TRIES} tries",
-    ended_by="a server that is given up or not ready in time; a request that fails, or an answer "
-    "without text",
-)
-VARIANT_ANSWERS = Gate(
-    name="variant answers",
-    waits_for="each other server answers the same prompt",
-    until=f"`workload.request_timeout_seconds`, at most {TRIES} tries",
-    ended_by="a request that fails, or an answer without text; in a search the candidate is left "
-    "out",
-)
-LOAD = Gate(
-    name="load",
-    waits_for="each variant answers a request of its first block at each load",
-    until="the end of that block; a request ends after `workload.request_timeout_seconds`",
-    ended_by="a first block whose requests all fail; in a search the candidate is left out",
-)
-GATES = (SELF_TEST, BASELINE_ANSWERS, VARIANT_ANSWERS, LOAD)
+BASELINE_ANSWERS, VARIANT_ANSWERS, LOAD = "baseline answers", "variant answers", "load"
 
 # Failures that may pass. A timeout is not tried again, because it has lasted long already.
 _PASSING = (client.ERROR_CONNECT, client.ERROR_BROKEN_STREAM, client.ERROR_LOST_ACTOR, 429)
@@ -124,7 +73,7 @@ class AnswerGates:
             held_back = self.spec.cases[0].prompts[-1].tools and record.number_output_tokens
             if not record.failed and (answer.transcript.text or held_back):
                 passed = PassedGate(
-                    gate=gate.name,
+                    gate=gate,
                     variant=endpoint.variant,
                     at_unix_s=self.environment.wall_clock(),
                     seconds=record.took_s,
@@ -136,7 +85,7 @@ class AnswerGates:
             said = _words(record)
             if not tries_left or not _may_pass(record.error_code):
                 break
-            self.environment.progress(f"{gate.name}: {endpoint.variant}: {said}; again")
+            self.environment.progress(f"{gate}: {endpoint.variant}: {said}; again")
             await asyncio.sleep(self.environment.ready_poll_seconds)
             await wait()
         why = await self._why(gate, endpoint, said)
@@ -159,7 +108,7 @@ class AnswerGates:
         sent = await self.environment.engine.send(sender, batch, _ALONE, seed=shape.seed)
         return sent.measured[0]
 
-    async def _why(self, gate: Gate, endpoint: Endpoint, said: str) -> str:
+    async def _why(self, gate: str, endpoint: Endpoint, said: str) -> str:
         first, model = self.spec.cases[0], self.spec.shape.model
         try:
             served = await served_models(endpoint.base_url, self.environment.api_key)
@@ -173,7 +122,7 @@ class AnswerGates:
         elif served and model not in served:
             following = "ask for a model that is listed"
         return (
-            f"gate `{gate.name}`: {endpoint.variant} at {endpoint.base_url}, answer: {said}; asked "
+            f"gate `{gate}`: {endpoint.variant} at {endpoint.base_url}, answer: {said}; asked "
             f"for: up to {ANSWER_TOKENS} tokens of {one_line(model)} to a prompt of "
             f"{first.prompt_class}/{first.name}{known}; next: {following}"
         )
