@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from draftworth.errors import DraftworthError
 from draftworth.measuring import counters
 from draftworth.measuring.client import Measured, max_tokens_of, request_seed
-from draftworth.measuring.clock import EventLoopLag
 from draftworth.measuring.context import ContextCases
 from draftworth.measuring.gates import LOAD, AnswerGates, gate_error
 from draftworth.measuring.journal import BlockKey, Journal, subject_of, times_lost
@@ -206,9 +205,8 @@ class Measurer:
         batch = self._batch(case_round, number)
         before = await counters.read_metrics(url, api_key=api_key)
         started_at_unix_s = environment.wall_clock()
-        with EventLoopLag() as lag:
-            seed = shape.seed + turn.number
-            outcome = await environment.engine.send(client, batch, turn.load, seed=seed)
+        seed = shape.seed + turn.number
+        outcome = await environment.engine.send(client, batch, turn.load, seed=seed)
         ended_at_unix_s = environment.wall_clock()
         after = await counters.read_metrics(url, api_key=api_key)
         latencies = (m.record.inter_token_latency_s for m in outcome.others)
@@ -231,7 +229,6 @@ class Measurer:
             max_tokens_per_step=endpoint.max_tokens_per_step,
             speculation=counters.speculation_between(before, after),
             server=counters.timings_between(before, after),
-            event_loop_lag_s=lag.longest_s,
             requests=tuple(m.record for m in outcome.measured),
         )
         lost = await self._why_lost(endpoint, block, before, after)

@@ -8,13 +8,11 @@ field, nanoseconds; kernel documentation "Scheduler Statistics").
 
 from __future__ import annotations
 
-import asyncio
 import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
 
 _NANOSECONDS = 1_000_000_000
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -117,34 +115,3 @@ def exclusion_reason(
     if not last_is_exact and after_first_wait_ns > MAX_WAIT_SHARE * after_first_ns:
         return f"client waited {after_first_wait_ns / 1e6:.1f} ms for a core while tokens came"
     return None
-
-
-class EventLoopLag:
-    """Measures the event loop's longest delay during a block: `with EventLoopLag() as lag`.
-
-    A callback that is due every `INTERVAL_SECONDS` records how late it runs. Where the kernel does
-    not stamp arrivals, arrival times may be too late by this delay.
-    """
-
-    INTERVAL_SECONDS = 0.02
-
-    def __init__(self) -> None:
-        self.longest_s = 0.0
-        self._due_s = 0.0
-        self._handle: asyncio.TimerHandle | None = None
-
-    def __enter__(self) -> Self:
-        self._schedule(asyncio.get_running_loop())
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        if self._handle is not None:
-            self._handle.cancel()
-
-    def _schedule(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._due_s = loop.time() + self.INTERVAL_SECONDS
-        self._handle = loop.call_at(self._due_s, self._note, loop)
-
-    def _note(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.longest_s = max(self.longest_s, loop.time() - self._due_s)
-        self._schedule(loop)

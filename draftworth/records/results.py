@@ -274,7 +274,6 @@ class BlockResult:
     others: sums over warm-up and fillers, for the cross-check with the server's histograms.
     max_tokens_per_step: the most tokens that a step can yield, 1 without speculation; None:
         unknown. `run.json` has this value too.
-    event_loop_lag_s: the longest delay of the client's event loop during the block.
     """
 
     schema: str = RESULT_SCHEMA
@@ -297,7 +296,6 @@ class BlockResult:
     max_tokens_per_step: int | None = None
     speculation: SpeculationCounters | None
     server: ServerTimings | None
-    event_loop_lag_s: float | None
     requests: tuple[RequestRecord, ...]
 
     def __post_init__(self) -> None:

@@ -75,7 +75,6 @@ def make_block(*, request_count: int = 3, **overrides: Any) -> results.BlockResu
             drafts=100, draft_tokens=700, accepted_tokens=525
         ),
         "server": None,
-        "event_loop_lag_s": 0.0,
         "requests": requests,
     }
     return results.BlockResult(**{**fields, **overrides})

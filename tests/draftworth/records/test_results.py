@@ -13,7 +13,7 @@ from tests.support.blocks import make_block, make_failed_record, make_record
 
 def test_not_a_number_is_refused_in_both_directions() -> None:
     with pytest.raises(ValueError, match="Out of range float"):
-        dump_record(make_block(event_loop_lag_s=float("nan")))
+        dump_record(results.TimeAccount(measuring_s=float("nan")))
     data = dump_record(make_block()).replace(b'"ttft_s":0.25,', b'"ttft_s":NaN,')
     assert b"NaN" in data
     with pytest.raises(RecordError, match="NaN"):
