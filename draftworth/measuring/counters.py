@@ -1,8 +1,8 @@
 """The server's own counters, read from its Prometheus endpoint before and after a block.
 
-vLLM V1 publishes speculation counters (`vllm:spec_decode_num_*_total`) and histograms of TTFT and
-of the time per output token; the V0 Neuron fork may not have them. llama.cpp (August 2026) has the
-same speculation counters under its own prefix. SGLang has none of drafted or accepted tokens, only
+vLLM V1 publishes speculation counters (`vllm:spec_decode_num_*_total`) and a histogram of the time
+per output token; the V0 Neuron fork may not have them. llama.cpp (August 2026) has the same
+speculation counters under its own prefix. SGLang has none of drafted or accepted tokens, only
 means over a window of its own, so nothing of it is read. vLLM Neuron has gauges of its own start:
 the whole time, each graph's compilation, and loading the weights onto the devices. A metric that a
 server does not have is None. So is a metric with a line that cannot be read, because its sum would
@@ -33,7 +33,6 @@ _DRAFT_TOKENS = "vllm:spec_decode_num_draft_tokens_total"
 ACCEPTED = "vllm:spec_decode_num_accepted_tokens_total"
 _ACCEPTED_AT = "vllm:spec_decode_num_accepted_tokens_per_pos_total"
 _TPOT = "vllm:request_time_per_output_token_seconds"
-_TTFT = "vllm:time_to_first_token_seconds"
 _STARTUP = "vllm_neuron:startup_time_seconds"
 _COMPILATION = "vllm_neuron:compilation_time_seconds"  # a line for each graph
 _LOAD = "vllm_neuron:model_load_time_seconds"
@@ -41,7 +40,7 @@ _LOAD_BYTES = "vllm_neuron:model_load_size_bytes"
 _GAUGES = (_STARTUP, _COMPILATION, _LOAD, _LOAD_BYTES)
 _GRAPHS = f"{_COMPILATION} lines"
 _COUNTERS = (DRAFTS, _DRAFT_TOKENS, ACCEPTED)
-_TIMINGS = tuple(f"{name}_{part}" for name in (_TPOT, _TTFT) for part in ("sum", "count"))
+_TIMINGS = f"{_TPOT}_sum", f"{_TPOT}_count"
 _NAMES = frozenset((*_COUNTERS, *_TIMINGS, *_GAUGES, _ACCEPTED_AT))
 
 _PREFIXES = ("vllm", "llamacpp:")
@@ -153,15 +152,13 @@ def speculation_between(before: ServerMetrics, after: ServerMetrics) -> Speculat
 
 
 def timings_between(before: ServerMetrics, after: ServerMetrics) -> ServerTimings | None:
-    """Return the server's own latencies between two readings; None without such histograms."""
+    """Return the server's own latencies between two readings; None without such a histogram."""
     added = _added(before, after, _TIMINGS)
     if added is None:
         return None
     return ServerTimings(
         time_per_output_token_sum_s=added[f"{_TPOT}_sum"],
         time_per_output_token_count=int(added[f"{_TPOT}_count"]),
-        ttft_sum_s=added[f"{_TTFT}_sum"],
-        ttft_count=int(added[f"{_TTFT}_count"]),
     )
 
 

@@ -239,16 +239,10 @@ class SpeculationCounters:
 
 @dataclass(frozen=True, kw_only=True)
 class ServerTimings:
-    """The increase of a server's latency histograms during one block.
-
-    The histograms are vLLM's `request_time_per_output_token_seconds` and
-    `time_to_first_token_seconds`: sums in seconds and counts of requests.
-    """
+    """The increase of vLLM's `request_time_per_output_token_seconds` during one block."""
 
     time_per_output_token_sum_s: float
     time_per_output_token_count: int
-    ttft_sum_s: float
-    ttft_count: int
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,9 +27,7 @@ def test_a_server_that_sees_other_latencies_is_noticed(factor: float, agrees: bo
 
 
 def test_a_block_in_which_the_server_saw_other_requests_is_not_compared() -> None:
-    server = results.ServerTimings(
-        time_per_output_token_sum_s=1.0, time_per_output_token_count=3, ttft_sum_s=1, ttft_count=3
-    )
+    server = results.ServerTimings(time_per_output_token_sum_s=1.0, time_per_output_token_count=3)
     records = (make_record(0), make_record(1), make_failed_record(2))
     assert checks.server_check([make_block(requests=records, server=server)]) is None
     assert checks.server_check([make_block(server=None)]) is None
@@ -42,8 +40,6 @@ def test_warm_up_requests_and_fillers_that_the_server_saw_are_on_our_side_too() 
         server=results.ServerTimings(
             time_per_output_token_sum_s=0.12,
             time_per_output_token_count=3,
-            ttft_sum_s=1,
-            ttft_count=4,
         ),
     )
     check = present(checks.server_check([block]))

@@ -93,10 +93,7 @@ def histogram_server() -> Script:
         if request.method == "POST":
             return stream(request.json["max_tokens"])
         name = "vllm:request_time_per_output_token_seconds"
-        text = (
-            f"{name}_sum {sum(seconds)}\n{name}_count {len(seconds)}\n"
-            "vllm:time_to_first_token_seconds_sum 0\nvllm:time_to_first_token_seconds_count 0\n"
-        )
+        text = f"{name}_sum {sum(seconds)}\n{name}_count {len(seconds)}\n"
         return plain("200 OK", text.encode() if request.path == "/metrics" else b"")
 
     return script

@@ -95,8 +95,6 @@ def _with_server(block: results.BlockResult, *, factor: float) -> results.BlockR
     timings = results.ServerTimings(
         time_per_output_token_sum_s=factor * sum(values),
         time_per_output_token_count=len(values),
-        ttft_sum_s=0.2 * len(values),
-        ttft_count=len(values),
     )
     return replace(block, server=timings)
 
