@@ -141,7 +141,7 @@ WRONG = [
 
 DEEP = json.loads('{"a": ' * 60 + "1" + "}" * 60)
 # What no author writes by hand.
-HOSTILE = {
+HOSTILE: dict[str, str | bytes] = {
     "a deep tool": json.dumps({"id": "a", "prompt": "x", "tools": [TOOL | {"a": DEEP}]}),
     "a deep form": json.dumps(
         {"id": "a", "prompt": "x", "response_format": {"type": "b", "a": DEEP}}
@@ -172,7 +172,8 @@ def test_what_is_no_prompt_is_refused_in_one_short_message_at_once(tmp_path: Pat
         for change in UNSENDABLE
     }
     told = ""
-    for name, text in {**{text: text for text in WRONG}, **unsendable, **HOSTILE}.items():
+    rows: dict[str, str | bytes] = {**{text: text for text in WRONG}, **unsendable, **HOSTILE}
+    for name, text in rows.items():
         with bounded(), pytest.raises(PromptSetError) as refused:
             parse(text, tmp_path)
         message = str(refused.value).replace(str(tmp_path), "FOLDER")
