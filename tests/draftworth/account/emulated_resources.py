@@ -5,9 +5,11 @@ import io
 import json
 import zipfile
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import boto3
+import yaml
 
 from draftworth.experiment.naming import HOLDS_TAG
 
@@ -24,6 +26,9 @@ LOG_GROUPS = (
     "/aws/lambda/draftworth-qwen3-32b-clusterHandl-X",
 )
 NODE_ROLE = "arn:aws:iam::123456789012:role/nodes"
+CALLS: Mapping[str, tuple[str, str, dict[str, Any]]] = yaml.safe_load(
+    Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8")
+)
 TRUST = json.dumps({"Version": "2012-10-17", "Statement": []})
 
 
@@ -36,63 +41,11 @@ def tag_list(tags: Mapping[str, str]) -> list[dict[str, str]]:
     return [{"Key": key, "Value": value} for key, value in tags.items()]
 
 
-def ec2_tags(kind: str, tags: Mapping[str, str] = TAGS) -> list[dict[str, Any]]:
-    return [{"ResourceType": kind, "Tags": tag_list(tags)}]
-
-
 def role(name: str, tags: Mapping[str, str] = TAGS) -> str:
     made = client("iam").create_role(
         RoleName=name, AssumeRolePolicyDocument=TRUST, Tags=tag_list(tags)
     )
     return str(made["Role"]["Arn"])
-
-
-def vpc() -> str:
-    return str(tagged("create_vpc", "vpc", CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"])
-
-
-def subnet(vpc_id: str) -> str:
-    made = tagged("create_subnet", "subnet", VpcId=vpc_id, CidrBlock="10.0.0.0/20")
-    return str(made["Subnet"]["SubnetId"])
-
-
-def tagged(operation: str, kind: str, **asked: Any) -> Any:
-    """Make a resource of EC2 with the experiment's tags."""
-    return getattr(client("ec2"), operation)(**asked, TagSpecifications=ec2_tags(kind))
-
-
-def instance() -> None:
-    asked = {"ImageId": "ami-12c6146b", "InstanceType": "trn2.48xlarge"}
-    tagged("run_instances", "instance", **asked, MinCount=1, MaxCount=1)
-
-
-def volume() -> None:
-    tagged("create_volume", "volume", AvailabilityZone="us-east-2c", Size=100)
-
-
-def nat_gateway() -> None:
-    asked = {"SubnetId": subnet(vpc()), "ConnectivityType": "private"}
-    tagged("create_nat_gateway", "natgateway", **asked)
-
-
-def classic_load_balancer() -> None:
-    listener = {"Protocol": "tcp", "LoadBalancerPort": 80, "InstancePort": 80}
-    client("elb").create_load_balancer(
-        LoadBalancerName="a-service", Listeners=[listener], Subnets=[subnet(vpc())]
-    )
-
-
-def node_group() -> None:
-    """Of the cluster, which is there by now."""
-    client("eks").create_nodegroup(
-        clusterName=STACK, nodegroupName="accelerator", subnets=[subnet(vpc())], nodeRole=NODE_ROLE
-    )
-
-
-def cluster() -> None:
-    client("eks").create_cluster(
-        name=STACK, roleArn=role("eks", {}), resourcesVpcConfig={"subnetIds": [subnet(vpc())]}
-    )
 
 
 def log_groups() -> None:
@@ -141,14 +94,6 @@ def upload_folder() -> None:
     client("s3").delete_object(Bucket=ASSETS, Key=f"{STACK}/old.json")
 
 
-def topic() -> None:
-    client("sns").create_topic(Name=f"{STACK}-benchmarkTopic1-X", Tags=tag_list(TAGS))
-
-
-def schedule_group() -> None:
-    client("scheduler").create_schedule_group(Name=STACK, Tags=tag_list(TAGS))
-
-
 def schedule(name: str, group: str) -> None:
     target = {"Arn": "arn:aws:sqs:us-east-2:1:q", "RoleArn": "arn:aws:iam::1:role/x"}
     client("scheduler").create_schedule(
@@ -157,25 +102,6 @@ def schedule(name: str, group: str) -> None:
         ScheduleExpression="rate(1 day)",
         FlexibleTimeWindow={"Mode": "OFF"},
         Target=target,
-    )
-
-
-def event_rule() -> None:
-    rule = {"Name": f"{STACK}-benchmarkReady1-X", "EventPattern": '{"source": ["aws.s3"]}'}
-    client("events").put_rule(**rule, Tags=tag_list(TAGS))
-
-
-def alarm() -> None:
-    client("cloudwatch").put_metric_alarm(
-        AlarmName=f"{STACK}-benchmarkAlarm1-X",
-        ComparisonOperator="GreaterThanThreshold",
-        EvaluationPeriods=1,
-        MetricName="M",
-        Namespace="N",
-        Period=60,
-        Statistic="Maximum",
-        Threshold=0,
-        Tags=tag_list(TAGS),
     )
 
 
@@ -201,45 +127,47 @@ def function(name: str = f"{STACK}-benchmarkPublisher1-X") -> None:
     )
 
 
+def one(kind: str) -> None:
+    """Make a resource of a kind that `emulated_resources.yaml` describes."""
+    service, operation, asked = CALLS[kind]
+    getattr(client(service), operation)(**{key: _filled(key, asked[key]) for key in asked})
+
+
+def _filled(key: str, value: Any) -> Any:
+    if key == "TagSpecifications":
+        return [{"ResourceType": value, "Tags": tag_list(TAGS)}]
+    if key in ("Tags", "tags"):
+        return tag_list(TAGS) if value == "list" else TAGS
+    if isinstance(value, list):
+        return [_filled("", item) for item in value]
+    if isinstance(value, dict):
+        return {name: _filled("", item) for name, item in value.items()}
+    return value.format_map(_Made()) if isinstance(value, str) else value
+
+
+class _Made(dict[str, str]):
+    """What the calls name: the stack, a role, and a network that is made for it."""
+
+    def __missing__(self, name: str) -> str:
+        if name in ("stack", "role"):
+            return {"stack": STACK, "role": NODE_ROLE}[name]
+        tags = [{"ResourceType": name, "Tags": tag_list(TAGS)}]
+        if name == "vpc":
+            made = client("ec2").create_vpc(CidrBlock="10.0.0.0/16", TagSpecifications=tags)
+            return str(made["Vpc"]["VpcId"])
+        made = client("ec2").create_subnet(
+            VpcId=self["vpc"], CidrBlock="10.0.0.0/20", TagSpecifications=tags
+        )
+        return str(made["Subnet"]["SubnetId"])
+
+
 # Kind in the report, and what makes one.
 EVERY_KIND: Mapping[str, Callable[[], object]] = {
     "stack": stack,
     # CloudFormation cuts the stack's name: only the tag says whose it is.
     "role": lambda: role("draftworth-qwen3-32b-clu-NodeRole1-X"),
     "function": function,
-    "schedule group": schedule_group,
-    "event rule": event_rule,
-    "topic": topic,
-    "alarm": alarm,
-    "dashboard": lambda: client("cloudwatch").put_dashboard(
-        DashboardName=STACK, DashboardBody='{"widgets": []}'
-    ),
-    "EKS cluster": cluster,
-    "node group": node_group,
-    "instance trn2.48xlarge": instance,
-    "volume": volume,
-    "load balancer": lambda: client("elbv2").create_load_balancer(
-        Name="a-service", Subnets=[subnet(vpc())], Type="network"
-    ),
-    "classic load balancer": classic_load_balancer,
-    "internet gateway": lambda: tagged("create_internet_gateway", "internet-gateway"),
-    "route table": lambda: tagged("create_route_table", "route-table", VpcId=vpc()),
-    "NAT gateway": nat_gateway,
-    "elastic address": lambda: tagged("allocate_address", "elastic-ip", Domain="vpc"),
-    # Untagged, as the network plugin makes them: known by the network it is in.
-    "interface": lambda: client("ec2").create_network_interface(
-        SubnetId=subnet(vpc()), Description="aws-K8S-i-1"
-    ),
-    "security group": lambda: client("ec2").create_security_group(
-        GroupName=f"eks-cluster-sg-{STACK}-1", Description="EKS", VpcId=vpc()
-    ),
-    "launch template": lambda: tagged(
-        "create_launch_template",
-        "launch-template",
-        LaunchTemplateName="made-up",
-        LaunchTemplateData={"InstanceType": "trn2.48xlarge"},
-    ),
     "bucket": bucket,
     "upload folder": upload_folder,
-    "queue": lambda: client("sqs").create_queue(QueueName=f"{STACK}-storageQueue1-X", tags=TAGS),
+    **{kind: functools.partial(one, kind) for kind in CALLS},
 }

@@ -106,7 +106,7 @@ def test_uploads_of_others_and_buckets_of_similar_names_are_not_ours() -> None:
 
 
 def test_schedules_are_ours_by_their_group_and_by_their_name_in_the_default_group() -> None:
-    made.schedule_group()
+    made.one("schedule group")
     for group in (made.STACK, "default"):
         made.schedule(f"{made.STACK}-benchmarkDeadline1-X", group)
         made.schedule("another", group)
@@ -240,9 +240,8 @@ def test_an_on_demand_reservation_with_our_tag_costs_what_its_instances_would() 
 
 
 def test_what_costs_by_the_hour_is_told_by_the_month() -> None:
-    made.nat_gateway()
-    made.instance()
-    made.volume()
+    for kind_ in ("NAT gateway", "instance trn2.48xlarge", "volume"):
+        made.one(kind_)
     usd = {r.kind: r.usd_per_month for r in found("instance", "NAT gateway", "volume")}
     assert usd["instance trn2.48xlarge"] == pytest.approx(
         experiment().node_price.usd_per_hour * 730
@@ -278,7 +277,7 @@ def test_a_placement_group_is_found_until_it_is_deleted(state: str, count: int) 
 
 
 def test_an_instance_that_ends_is_no_leftover() -> None:
-    made.instance()
+    made.one("instance trn2.48xlarge")
     ec2 = boto3.client("ec2", region_name="us-east-2")
     (reservation,) = ec2.describe_instances()["Reservations"]
     ec2.terminate_instances(InstanceIds=[reservation["Instances"][0]["InstanceId"]])
@@ -299,7 +298,7 @@ def test_a_refused_call_is_reported_and_the_account_is_not_called_clean() -> Non
 
 
 def test_what_a_refused_listing_would_have_found_comes_from_the_index_of_tags() -> None:
-    made.topic()
+    made.one("topic")
 
     def refusing(service: str, region: str, /) -> Any:
         return RefusingClient() if service == "sns" else clients(service, region)
@@ -364,7 +363,7 @@ def test_the_report_has_what_should_go_what_stays_and_what_was_not_seen() -> Non
     assert last.startswith("about 8.00 USD a month, without 1 of unknown cost")
 
 
-@pytest.mark.parametrize(("make", "code"), [(lambda: None, 0), (made.volume, 1)])
+@pytest.mark.parametrize(("make", "code"), [(lambda: None, 0), (lambda: made.one("volume"), 1)])
 def test_the_command_ends_in_1_only_when_something_unplanned_remains(
     make: Callable[[], object], code: int, monkeypatch: pytest.MonkeyPatch, ran: Ran
 ) -> None:
