@@ -168,6 +168,12 @@ def tokens_per_chunk(blocks: Sequence[BlockResult]) -> float | None:
     return tokens / steps if steps else None
 
 
+def _decoding(blocks: Sequence[BlockResult], _: Price | None) -> float | None:
+    counted = [record for block in blocks for record in block.requests if record.counts]
+    whole = sum(record.end_to_end_latency_s or 0.0 for record in counted)
+    return 1 - sum(record.ttft_s or 0.0 for record in counted) / whole if whole else None
+
+
 def _acceptance(blocks: Sequence[BlockResult], _: Price | None) -> float | None:
     counters = [b.speculation for b in blocks if b.speculation]
     drafted = sum(c.draft_tokens for c in counters)
@@ -216,6 +222,7 @@ _POOLED = {
     "output_throughput_token_per_s": _throughput,
     "tokens_per_step": _tokens_per_step,
     "acceptance_rate_counted": _acceptance,
+    "decoding_share": _decoding,
     "acceptance_rate_estimated": _acceptance_estimated,
     "usd_per_million_output_tokens": _cost,
 }
@@ -239,7 +246,10 @@ OUTPUT_THROUGHPUT = _BY_FIELD["output_throughput_token_per_s"]
 TOKENS_PER_STEP = _BY_FIELD["tokens_per_step"]
 ACCEPTANCE_RATE = _BY_FIELD["acceptance_rate_counted"]
 ACCEPTANCE_RATE_ESTIMATED = _BY_FIELD["acceptance_rate_estimated"]
+DECODING = _BY_FIELD["decoding_share"]
 COST = _BY_FIELD["usd_per_million_output_tokens"]
+INPUT_TOKENS = _BY_FIELD["number_input_tokens"]
+OUTPUT_TOKENS = _BY_FIELD["number_output_tokens"]
 LLMPERF_INTER_TOKEN_LATENCY = _BY_FIELD["llmperf_inter_token_latency_s"]
 ERRORS = _BY_FIELD["failed"]
 

@@ -17,6 +17,7 @@ from draftworth.report.likelihoods import likelihood_tables
 from draftworth.report.words import ABOUT, INTERVAL, MISSING
 
 MOST_DIVERGENCES = 10
+DECODE_HEAVY = 0.5
 
 
 def figures(facts: RunFacts) -> Section:
@@ -40,10 +41,20 @@ def figures(facts: RunFacts) -> Section:
     tables = (*variant_table(headings, rows), *_output_lengths(facts))
     return Section(
         title="Figures",
-        paragraphs=(ABOUT["medians"],) if tables else (),
+        paragraphs=(ABOUT["medians"], *_decode_heavy(facts)) if tables else (),
         tables=tables,
         brief=True,
     )
+
+
+def _decode_heavy(facts: RunFacts) -> Iterator[str]:
+    """Say whether decoding takes most of the time without speculation."""
+    shares = [s for g in facts.groups if (s := g.baseline.value(definitions.DECODING)) is not None]
+    if shares:
+        least, most = min(shares), max(shares)
+        told = "" if least >= DECODE_HEAVY else "not " if most < DECODE_HEAVY else "partly "
+        ends = " to ".join(dict.fromkeys(f"{end:.0%}" for end in (least, most)))
+        yield ABOUT["decoding"].format(traffic=f"{told}decode-heavy", share=ends)
 
 
 def _output_lengths(facts: RunFacts) -> tuple[Table, ...]:

@@ -6,8 +6,9 @@ from dataclasses import asdict
 
 import pytest
 
+from draftworth.report.figures import figures
 from draftworth.report.tables import FIGURE_COLUMNS, REQUEST_COLUMNS, figures_csv, requests_csv
-from tests.draftworth.report.runs import make_drafted_block, make_facts, make_run
+from tests.draftworth.report.runs import make_drafted_block, make_facts, make_plain_block, make_run
 from tests.support.blocks import make_block, make_failed_record, make_record
 
 
@@ -48,6 +49,19 @@ def test_figures_are_those_of_the_report() -> None:
     estimated = found["structured", "k7", "acceptance_rate_estimated"]["value"]
     assert float(estimated) == facts.speculative[0].acceptance.estimated
     assert len(found) == len(rows)
+
+
+@pytest.mark.parametrize(
+    ("first_s", "told"), [((0.1, 0.1), ""), ((0.1, 0.6), "partly "), ((0.8, 0.6), "not ")]
+)
+def test_whether_the_traffic_is_decode_heavy(first_s: tuple[float, ...], told: str) -> None:
+    records = (make_record(ttft_s=ttft_s, end_to_end_latency_s=1.0) for ttft_s in first_s)
+    made = (
+        make_plain_block(number, f"class{number}", requests=(record,))
+        for number, record in enumerate(records)
+    )
+    found = figures(make_facts(make_run(blocks=tuple(made), variants=("baseline",))))
+    assert f"is {told}decode-heavy: decoding takes " in found.paragraphs[1]
 
 
 @pytest.mark.parametrize("start", ["=", "+", "-", "@"])
