@@ -64,6 +64,7 @@ Windows = Annotated[
 NumberOfDrafts = Field(min_length=1, max_length=MAX_CANDIDATES)
 Share = Annotated[float, Field(ge=0.001, le=0.5)]
 ShareText = Annotated[str, Field(pattern=strict.PERCENT_PATTERN)]
+ShareOrText = BeforeValidator(_share, json_schema_input_type=ShareText | Share)
 
 
 class Stop(strict.StrictModel):
@@ -74,9 +75,7 @@ class Stop(strict.StrictModel):
     by what the last one takes: aws.budget_usd bounds it"""
     last_start_hours: strict.PositiveFloat | None = None
     """no candidate begins once the search has lasted this many hours"""
-    within: Annotated[Share, BeforeValidator(_share, json_schema_input_type=ShareText | Share)] = (
-        0.03
-    )
+    within: Annotated[Share, ShareOrText] = 0.03
     """no other candidate is likely to be cheaper than the best one by more than this part of the
     best one's cost per token, e.g. 3%"""
     tokens_per_day: strict.PositiveFloat | None = None

@@ -153,7 +153,7 @@ def _unknown_key(key: Key, data: Any, model: type[BaseModel]) -> Problem:
         key=key,
         given=f"an unknown key, {key[-1]!r}",
         allowed=", ".join(known),
-        reason="a key that is ignored would run another experiment than the file describes"
+        reason="a key that is ignored would make the file mean something else than it says"
         + (_where_it_belongs(key[-1], model) or suggestion(key[-1], known)),
     )
 
@@ -161,7 +161,7 @@ def _unknown_key(key: Key, data: Any, model: type[BaseModel]) -> Problem:
 def _is_meant(node: dict[str, Any], data: Any) -> bool:
     fields = node.get("properties", {})
     return all(
-        data.get(name) in fields[name].get("enum", [fields[name].get("const")])
+        data.get(name) in fields[name].get("enum", [fields[name].get("const", data.get(name))])
         for name in ("kind", "method")
         if name in fields
     )

@@ -48,7 +48,6 @@ _SUBSTITUTED = re.compile(r"\$\{|\{\{resolve:|#\{Token\[|\$\(")
 # Fifty times the largest shipped file; any text of this size is parsed within a second.
 MAX_FILE_BYTES = 256 * 1024
 _EXAMPLE = "experiments/qwen3-32b.yaml"
-_NEXT = f"Give the path of a YAML file, for example {_EXAMPLE}"
 
 
 class ExperimentSource:
@@ -222,15 +221,15 @@ class ExperimentSource:
         return self.lines.get(key)
 
 
-def read_source(path: Path) -> ExperimentSource:
+def read_source(path: Path, *, example: str = _EXAMPLE) -> ExperimentSource:
     """Parse a file; raise ExperimentError for wrong content, UserInputError if it is unreadable."""
-    source = ExperimentSource(path, _read(path))
+    source = ExperimentSource(path, _read(path, example))
     if not isinstance(source.data, dict):
         problem = Problem(
             key=(),
             given="a value that is not a mapping" if source.data else "nothing",
-            allowed="a mapping with name, release, target, ...",
-            reason=f"an experiment is a mapping; copy {_EXAMPLE} and edit it",
+            allowed=f"a mapping with the keys of {example}",
+            reason="each setting has a name; copy that file and edit it",
         )
         raise ExperimentError(path, [problem])
     if source.problems:
@@ -254,12 +253,12 @@ def _printable(problem: Problem, line: int | None) -> Problem:
     )
 
 
-def _read(path: Path) -> str:
-    shown = one_line(str(path))
+def _read(path: Path, example: str) -> str:
+    shown, next_step = one_line(str(path)), f"Give the path of a YAML file, for example {example}"
     if os.path.isfile(path) and path.suffix not in (".yaml", ".yml"):
         raise UserInputError(
             f"{shown}: given a file whose name ends with {path.suffix or 'no suffix'!r}, allowed: "
-            f"an experiment, which ends with .yaml; next: copy {_EXAMPLE} and edit it"
+            f"a name that ends with .yaml; next: copy {example} and edit it"
         )
     try:
         return read_file(path, MAX_FILE_BYTES).decode("utf-8-sig")
@@ -267,10 +266,7 @@ def _read(path: Path) -> str:
         files = path.parent.glob("*.yaml") if path.parent.is_dir() else ()
         nearby = sorted(p.name for p in files if not p.name.startswith("."))
         hint = f"; {path.parent} has {', '.join(nearby)}" if nearby else ""
-        raise UserInputError(
-            f"{shown}: no such experiment file{one_line(hint)}. {_NEXT}"
-        ) from error
-    except UnicodeDecodeError as error:
-        raise UserInputError(f"{shown}: cannot be read: not UTF-8 text. {_NEXT}") from error
-    except (OSError, TooLargeError) as error:
-        raise UserInputError(f"{shown}: cannot be read: {one_line(str(error))}. {_NEXT}") from error
+        raise UserInputError(f"{shown}: no such file{one_line(hint)}. {next_step}") from error
+    except (OSError, TooLargeError, UnicodeDecodeError) as error:
+        why = "not UTF-8 text" if isinstance(error, UnicodeDecodeError) else one_line(str(error))
+        raise UserInputError(f"{shown}: cannot be read: {why}. {next_step}") from error

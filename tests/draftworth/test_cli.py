@@ -110,8 +110,8 @@ def test_a_dead_address_is_told_before_there_is_a_run(tmp_path: Path, ran: Ran) 
     ("argv", "message"),
     [
         (["report", "/nonexistent"], "no run.json there"),
-        (["plan", "/nonexistent.yaml"], "no such experiment file"),
-        (["plan", ROOT / "README.md"], "given a file whose name ends with '.md', allowed: an exp"),
+        (["plan", "/nonexistent.yaml"], "no such file"),
+        (["plan", ROOT / "README.md"], "given a file whose name ends with '.md', allowed: a name"),
         (["plan", "/"], "a folder. Give the path of a YAML file"),
     ],
 )

@@ -77,7 +77,7 @@ def test_a_file_without_a_mapping_is_refused(tmp_path: Path, text: str, given: s
 def test_a_file_that_is_not_there_is_answered_with_those_that_are(tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text("")
 
-    with pytest.raises(UserInputError, match=r"no such experiment file.*mine\.yaml"):
+    with pytest.raises(UserInputError, match=r"no such file.*mine\.yaml"):
         load_experiment(tmp_path / "other.yaml")
 
 

@@ -36,7 +36,7 @@ def holding(data: bytes) -> Make:
         (lambda _: Path("/dev/zero"), "a pipe or device"),
         (lambda folder: folder / ("x" * 300), "File name too long"),
         (lambda folder: folder / "a\0b", "null byte"),
-        (lambda folder: folder / "none.yaml", "no such experiment file"),
+        (lambda folder: folder / "none.yaml", "no such file"),
         (holding(b"#" * (MAX_FILE_BYTES + 1)), "more than 262,144 bytes"),
         (holding(b"\xff\xfe\x00"), "UTF-8"),
         (holding(b"name: \xc3"), "UTF-8"),
