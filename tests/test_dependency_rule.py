@@ -66,6 +66,7 @@ ROOMS: dict[str, set[str]] = {
         "searching",
     },
     "estimate": {*_GROUND, "records", "experiment", "analysis", "report", "planning"},
+    "claims": {*_GROUND, "records", "experiment", "metrics", "analysis", "report"},
     "account": {*(*_GROUND, "terminal", "records", "experiment", "serving", "planning")},
     "cli": {
         *(*_GROUND, "terminal", "records", "experiment", "analysis", "serving", "measuring"),
@@ -75,6 +76,7 @@ ROOMS: dict[str, set[str]] = {
         "planning",
         "estimate",
         "importing",
+        "claims",
     },
 }
 # What pods and functions run needs no package of ours, but for the client's HTTP parser.

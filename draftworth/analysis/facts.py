@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
-from draftworth.analysis import checks
+from draftworth.analysis import checks, ratios
 from draftworth.analysis.control import without_control
 from draftworth.analysis.ladder import Contexts, Ladder, contexts_of, ladders_of
 from draftworth.analysis.likelihoods import AnswersCheck, judged, judged_variants
@@ -17,6 +17,7 @@ from draftworth.analysis.summary import Group, VariantSummary, groups_of, summar
 from draftworth.analysis.verdict import Comparison, compare
 from draftworth.metrics import definitions
 from draftworth.metrics.definitions import Metric
+from draftworth.records.findings import ClaimFinding
 from draftworth.records.load import Load
 from draftworth.records.reading import Run
 from draftworth.records.results import AS_SHIPPED, CONTROL, BlockResult, RequestRecord, RunResult
@@ -33,7 +34,7 @@ class VariantFacts:
 
     comparison: with the baseline; against_shipped: with the baseline that has engine defaults.
     shortfall: how much more to measure until the cost ratio's interval is as narrow as requested.
-    quantiles: of latencies in seconds, by (metric, share). step_latencies_s: from transcripts.
+    quantiles: by (metric, share); share None: the mean. step_latencies_s: from transcripts.
     """
 
     summary: VariantSummary
@@ -45,7 +46,7 @@ class VariantFacts:
     acceptance: checks.AcceptanceCheck
     accepted_at: tuple[float, ...]
     break_even: checks.BreakEven | None
-    quantiles: dict[tuple[Metric, float], Estimate]
+    quantiles: dict[tuple[Metric, float | None], Estimate]
     step_latencies_s: tuple[float, ...]
     divergences: tuple[Divergence, ...]
 
@@ -88,6 +89,7 @@ class RunFacts:
     contexts: the same ladders by prompt length, if several lengths were measured.
     goodputs: of every variant in each traffic, if latencies are limited.
     repetitions: the figures of each repetition, if there are several.
+    claims: what the run says of published figures, if it was asked.
     """
 
     run: Run
@@ -100,6 +102,7 @@ class RunFacts:
     contexts: tuple[Contexts, ...] = ()
     goodputs: tuple[Goodput, ...] = ()
     repetitions: tuple[RepetitionFacts, ...]
+    claims: tuple[ClaimFinding, ...] = ()
 
     @cached_property
     def speculative(self) -> tuple[VariantFacts, ...]:
@@ -268,9 +271,9 @@ def _variant_facts(
 
 def _quantiles(
     blocks: Sequence[BlockResult], group: Group, variant: str
-) -> Iterator[tuple[tuple[Metric, float], Estimate]]:
+) -> Iterator[tuple[tuple[Metric, float | None], Estimate]]:
     requests = samples_of(blocks, group, variant)
-    for metric in definitions.shown_latencies():
+    for metric in (*definitions.shown_latencies(), definitions.TOKENS_PER_STEP):
         samples = [
             replace(place, value=value)
             for place, record in requests
@@ -278,3 +281,5 @@ def _quantiles(
         ]
         for share in QUANTILE_SHARES if samples else ():
             yield (metric, share), quantile_estimate(samples, share)
+        if mean := ratios.log_of_sums(requests, ratios.mean_of(metric.field)):
+            yield (metric, None), mean.estimate()

@@ -12,11 +12,14 @@ import math
 import shlex
 import subprocess
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from draftworth.analysis import pooling, run_comparison
 from draftworth.analysis.facts import RunFacts, facts_of
 from draftworth.analysis.scores import ScoreComparison, ToScore, compare_scores, to_score
+from draftworth.claims.file import read_claims
+from draftworth.claims.judging import judge
 from draftworth.cli import answers
 from draftworth.cli.arguments import RUN_LIST_WORDS, RUN_WORDS, S3_SCHEME, local_run, run_list
 from draftworth.errors import DraftworthError, UserInputError
@@ -29,6 +32,10 @@ from draftworth.report.document import Document, document_lines
 from draftworth.untrusted import one_line
 
 _BESIDE_THE_RUN = ""
+_ALONE = {
+    "handover": (("against", "score", "claims", "json", "verbose"), "is one run's decision"),
+    "json": (("against", "score"), "has the answer alone"),
+}
 _SCORES = '{"baseline": NUMBER, "variant": NUMBER}'
 
 
@@ -51,6 +58,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--score",
         metavar="COMMAND",
         help="a program that scores the outputs of both sides: docs/metrics.md, Scores",
+    )
+    parser.add_argument(
+        "--claims",
+        metavar="FILE",
+        type=lambda text: read_claims(Path(text)),
+        help="published figures; the report says which of them the run reproduces: docs/claims.md",
     )
     parser.add_argument(
         "--out",
@@ -76,16 +89,12 @@ def run(arguments: argparse.Namespace) -> int:
             print(*listed, sep="\n")
             return 0
     out = None if arguments.out is None else _out_folder(arguments.runs, arguments.out)
-    if arguments.handover:
-        told = "given with --handover, which is about one run's decision, allowed: with the whole "
-        options = ("against", "score", "json", "verbose")
-        _refuse(arguments, options, f"{told}report; next: leave one of the two out")
-    if arguments.json:
-        told = (
-            "given with --json, which has the answer alone, allowed: without; next: leave one out"
-        )
-        _refuse(arguments, ("against", "score"), told)
+    for option, (others, about) in _ALONE.items():
+        if getattr(arguments, option):
+            told = f"given with --{option}, which {about}, allowed: without; next: leave one out"
+            _refuse(arguments, others, told)
     facts, transcripts = _read(arguments.runs, texts=True)
+    facts = replace(facts, claims=judge(arguments.claims, facts))
     if arguments.handover:
         document = handover_document(facts)
     else:
@@ -130,7 +139,7 @@ def _refuse_with_a_list(arguments: argparse.Namespace, place: str) -> None:
             "next: choose some of those that the command lists for it"
         )
     told = f"given with {place}, which names many runs, allowed: with one run; next: choose one of "
-    options = ("against", "out", "score", "handover", "json", "verbose")
+    options = ("against", "out", "score", "claims", "handover", "json", "verbose")
     _refuse(arguments, options, f"{told}those that the command lists without it")
 
 

@@ -141,6 +141,18 @@ class Finding:
     clears_noise_floor: bool | None = None
 
 
+ClaimAnswer = Literal["reproduced", "not reproduced", "inconclusive", "not comparable"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClaimFinding:
+    """What a run says of a published figure; docs/claims.md says what the answers mean."""
+
+    claim: str
+    answer: ClaimAnswer
+    sentence: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
     """`verdict.json`: the answer in one sentence, its findings, and notes.

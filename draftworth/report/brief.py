@@ -18,7 +18,7 @@ from draftworth.metrics.definitions import (
     TTFT,
     Metric,
 )
-from draftworth.records.findings import Finding
+from draftworth.records.findings import ClaimFinding, Finding
 from draftworth.records.results import AS_SHIPPED
 from draftworth.report import words
 from draftworth.untrusted import one_line
@@ -67,7 +67,7 @@ class Answer:
     identical_outputs: pairs in which baseline and variant gave the same output, of
         `compared_outputs`; outputs are compared only if they are greedy.
     tokens_per_step: at the load of the decision first. notes: of a search, what was measured; of
-        several loads, up to which one a variant is cheaper.
+        several loads, up to which one a variant is cheaper. claims: only with a claims file.
     """
 
     schema: str = "draftworth.answer/1"
@@ -90,6 +90,7 @@ class Answer:
     tokens_per_step: tuple[StepTokens, ...]
     notes: tuple[str, ...]
     attention: tuple[str, ...]
+    claims: tuple[ClaimFinding, ...] = ()
 
 
 def answer_of(facts: RunFacts) -> Answer:
@@ -116,6 +117,7 @@ def answer_of(facts: RunFacts) -> Answer:
         tokens_per_step=tuple(_tokens_per_step(found)),
         notes=tuple(_notes(facts)),
         attention=attention_of(facts),
+        claims=facts.claims,
     )
 
 

@@ -140,6 +140,9 @@ def document_of(
         sections.append(against_section(changes, result.run_id, other_run))
     if elsewhere:
         sections.append(elsewhere_section(elsewhere))
+    if facts.claims:
+        told = (*(found.sentence for found in facts.claims), ABOUT["claims"])
+        sections.append(Section(title="Claims", paragraphs=told, brief=True, is_asked_for=True))
     sections += [figures(facts), quantiles(facts), *_groups(facts), cross_checks(facts)]
     sections += predicted_sections(predictions)
     sections += [*outputs(facts), *score_sections(scores), spending_section(result)]

@@ -18,6 +18,8 @@ from draftworth.analysis.summary import output_lengths
 from draftworth.analysis.verdict import Comparison
 from draftworth.metrics import definitions
 from draftworth.records.results import BlockResult, RequestRecord
+from draftworth.records.search import SearchResult
+from draftworth.speculation import explained_acceptance
 from draftworth.untrusted import printable
 
 Cell = str | int | float | None
@@ -50,14 +52,17 @@ def requests_csv(blocks: Sequence[BlockResult]) -> str:
 
 def figures_csv(facts: RunFacts) -> str:
     """Return one row for each figure; figures of the whole run have no class, load or variant."""
-    return _csv(FIGURE_COLUMNS, _figures(facts))
+    return _csv(FIGURE_COLUMNS, figure_rows(facts))
 
 
-def _figures(facts: RunFacts) -> Iterator[Row]:
+def figure_rows(facts: RunFacts) -> Iterator[Row]:
+    """Yield the rows of figures.csv."""
     for variant in facts.variants:
         group = variant.summary.group
         who = _group_cells(group.prompt_class, group.load.label, variant.name)
         yield from ({**who, **row} for row in _variant_rows(variant))
+    if facts.run.search and facts.run.search.best:
+        yield _best_window(facts, facts.run.search)
     for mix in facts.mixes:
         who = _group_cells(TRAFFIC_MIX, mix.traffic.load.label, mix.name)
         yield from ({**who, **row} for row in _comparison_rows(mix))
@@ -68,6 +73,17 @@ def _figures(facts: RunFacts) -> Iterator[Row]:
         yield {"figure": f"run_{part.name}_s", "value": part.seconds}
         yield {"figure": f"run_{part.name}_usd", "value": part.usd}
     yield {"figure": "run_interruptions", "value": len(facts.run.result.interruptions)}
+
+
+def _best_window(facts: RunFacts, found: SearchResult) -> Row:
+    """Return a search's best window, as an interval with all whose cost's interval overlaps."""
+    best = found.search.candidate(found.best)
+    known = ((found.search.candidate(result.variant), result.cost) for result in found.results)
+    costs = {candidate.window: cost for candidate, cost in known if candidate.draft == best.draft}
+    possible = [window for window, cost in costs.items() if cost.low <= costs[best.window].high]
+    traffic = TRAFFIC_MIX if facts.mixes else facts.groups[0].group.prompt_class
+    ends = {"value": best.window, "low": min(possible), "high": max(possible)}
+    return {**_group_cells(traffic, found.load, found.best), "figure": "best_window", **ends}
 
 
 def _group_cells(prompt_class: str, load: str, variant: str) -> Row:
@@ -83,7 +99,13 @@ def _estimated(name: str, figure: Estimate | None) -> Row:
 
 def _variant_rows(variant: VariantFacts) -> Iterator[Row]:
     for (metric, share), figure in variant.quantiles.items():
-        yield _estimated(f"{metric.field}_p{100 * share:g}", figure)
+        name = "mean" if share is None else f"p{100 * share:g}"
+        row = _estimated(f"{metric.field}_{name}", figure)
+        yield row
+        if metric is definitions.TOKENS_PER_STEP and variant.acceptance.whole_windows:
+            most, ends = variant.acceptance.most, ("value", "low", "high")
+            rates = {end: explained_acceptance(getattr(figure, end), most=most) for end in ends}
+            yield {**row, "figure": f"acceptance_rate_{name}", **rates}
     for name, value in _plain_figures(variant):
         yield {"figure": name, "value": value, "samples": variant.summary.counted}
     if comparison := variant.comparison:
@@ -111,7 +133,7 @@ def _plain_figures(variant: VariantFacts) -> Iterator[tuple[str, Cell]]:
     yield "excluded", summary.excluded
     with_quantiles = {metric for metric, _ in variant.quantiles}
     for metric in definitions.METRICS:
-        if metric not in with_quantiles and not metric.every_request:
+        if (metric.pooled or metric not in with_quantiles) and not metric.every_request:
             name = metric.field if metric.pooled else f"{metric.field}_p50"
             yield name, summary.value(metric)
     if lengths := output_lengths(variant.records):

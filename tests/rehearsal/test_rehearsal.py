@@ -13,6 +13,8 @@ from draftworth.analysis.likelihoods import judged
 from draftworth.analysis.pairing import Traffic
 from draftworth.analysis.summary import groups_of, summarize
 from draftworth.analysis.verdict import compare
+from draftworth.claims.file import read_claims
+from draftworth.claims.judging import judge
 from draftworth.cli import main
 from draftworth.cli.progress import RunProgress
 from draftworth.measuring.result_files import FolderSink
@@ -109,6 +111,9 @@ def test_a_run_goes_through_files_queue_publisher_and_metrics(
     run = read_run(folder)
     assert len(run.blocks) == 4
     assert run.result.status == "complete"
+    published = judge(read_claims(ROOT / "experiments/claims/published.yaml"), make_facts(run))
+    assert [found.answer for found in published] == ["not comparable"] * 7
+    assert [f.sentence for f in published[:6] if "neuron-2.26.1" not in f.sentence] == []
 
 
 @pytest.mark.emulator
