@@ -176,7 +176,7 @@ destroy: $(DEPLOYER) node_modules/.bin/cdk ## remove it again, and say what rema
 stop: $(DEPLOYER) ## accelerator nodes of EXPERIMENT to zero now (ARGS=--resume: let them come again)
 	@$(RUN) python -m draftworth stop $(EXPERIMENT) $(ARGS)
 
-logs: $(DEPLOYER) ## what the pods of EXPERIMENT said (ARGS="--pod vllm- --since 2h --follow")
+logs: $(DEPLOYER) ## what the pods of EXPERIMENT said (ARGS="--pod vllm- --since-minutes 120 --follow")
 	@$(RUN) python -m draftworth logs $(EXPERIMENT) $(ARGS)
 
 leftovers: $(DEPLOYER) ## what of EXPERIMENT still exists in the account, and what it costs

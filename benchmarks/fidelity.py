@@ -96,7 +96,7 @@ def _run(client: str, job: Job, options: argparse.Namespace) -> tuple[Finished, 
     finished = run_measured(
         command,
         folder=job.folder,
-        timeout_seconds=options.timeout,
+        timeout_seconds=options.timeout_seconds,
         environment=peer.environment if peer else {"PYTHONPATH": str(ROOT)},
     )
     try:
@@ -261,7 +261,7 @@ def _options() -> argparse.Namespace:
     add("--streams", nargs="+", type=int, default=[1, 8, 64, 256])
     add("--requests-per-stream", type=int, default=2, help=f"at least {MIN_REQUESTS} in all")
     add("--rounds", type=int, default=1, help="the table has medians over them")
-    add("--timeout", type=float, default=180.0, help="seconds for one client in one cell")
+    add("--timeout-seconds", type=float, default=180.0, help="for one client in one cell")
     options = parser.parse_args()
     for name in ("cache", "engine", "llmperf"):
         setattr(options, name, getattr(options, name).absolute())

@@ -151,7 +151,7 @@ def capacity_plan(experiment: ResolvedNeuron, *, job_name: str) -> CapacityPlan:
         target=_reference(experiment.spec.target),
         drafts=tuple(dict.fromkeys(_drafts(experiment))),
         deadline_minutes=aws.deadline_minutes,
-        budget_usd=aws.budget_usd,
+        budget_usd=aws.accelerator_budget_usd,
         price_usd_per_node_hour=experiment.node_price.usd_per_hour,
         price_as_of=experiment.node_price.as_of.isoformat(),
         capacity=capacity.kind,

@@ -172,7 +172,7 @@ def test_an_experiment_without_notes_gives_no_warning(
     cidrs = put("aws", "public_access_cidrs", value=["52.94.76.1/32"])
     bought = put("aws", "capacity", value={"kind": "on_demand"})
     price = put("aws", "price", "as_of", value=datetime.now(UTC).date())
-    budget = put("aws", "budget_usd", value=1000.0)
+    budget = put("aws", "accelerator_budget_usd", value=1000.0)
     deadline = put("aws", "deadline_minutes", value=600)
     unforced = put("workload", "fixed_output_length", value=False)
     edits = both(commit, draft, admin, cidrs, bought, price, budget, deadline, unforced)

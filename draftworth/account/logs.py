@@ -11,11 +11,13 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from draftworth.account.clients import client, explained, listed
 from draftworth.account.printing import print_lines
+from draftworth.account.stop import minutes
 from draftworth.experiment.naming import PROJECT
 from draftworth.planning.resolved import ResolvedNeuron, load_neuron
 from draftworth.records.codec import RecordError, load_object
@@ -23,8 +25,7 @@ from draftworth.records.codec import RecordError, load_object
 POLL_SECONDS = 5.0
 # Nodes' lines arrive out of order, so each call reads again from this long before the newest line.
 OVERLAP_MS = 60_000
-_UNITS_SECONDS = {"m": 60, "h": 3600, "d": 86_400}
-_MOST_DAYS = 31
+_MOST_MINUTES = 31 * 24 * 60
 _POD = r"[a-z0-9.-]*"
 
 
@@ -63,7 +64,7 @@ class Source:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the experiment file, `--pod`, `--since` and `--follow`."""
+    """Add the experiment file, `--pod`, `--since-minutes` and `--follow`."""
     parser.add_argument("experiment", type=Path, help="experiment file, YAML")
     parser.add_argument(
         "--pod",
@@ -73,7 +74,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="vllm-, slot1-vllm-, llmperf-, stage-, ...",
     )
     parser.add_argument(
-        "--since", type=_seconds, default="30m", metavar="30m", help="30m, 2h, 1d (%(default)s)"
+        "--since-minutes",
+        type=partial(minutes, at_most=_MOST_MINUTES),
+        default=30,
+        metavar="N",
+        help="lines of the last N minutes (%(default)s)",
     )
     parser.add_argument("--follow", action="store_true", help="go on until Ctrl-C")
 
@@ -81,10 +86,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the log lines, and with `--follow` also new lines until Ctrl-C."""
     source = Source(experiment=load_neuron(arguments.experiment), pod=arguments.pod)
-    since_ms = int((time.time() - arguments.since) * 1000)
+    since_ms = int((time.time() - 60 * arguments.since_minutes) * 1000)
     seen: dict[str, int] = {}
     if not _print_new(source, since_ms, seen) and not arguments.follow:
-        print_lines(["no line of these pods in that time; next: --since 1d, another --pod"])
+        print_lines(
+            ["no line of these pods in that time; next: --since-minutes 1440, another --pod"]
+        )
     while arguments.follow:
         time.sleep(POLL_SECONDS)
         newest = max(seen.values(), default=since_ms)
@@ -113,11 +120,3 @@ def _pod(text: str) -> str:
     if not re.fullmatch(_POD, text):
         raise argparse.ArgumentTypeError(f"given {text!r}, allowed: the beginning of a pod's name")
     return text
-
-
-def _seconds(text: str) -> int:
-    found = re.fullmatch(r"(\d{1,5})([mhd])", text)
-    seconds = int(found[1]) * _UNITS_SECONDS[found[2]] if found else 0
-    if not 0 < seconds <= _MOST_DAYS * 86_400:
-        raise argparse.ArgumentTypeError(f"given {text!r}, allowed: 1m to {_MOST_DAYS}d, as 2h")
-    return seconds

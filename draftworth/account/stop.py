@@ -144,7 +144,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--wait-minutes",
-        type=_minutes,
+        type=minutes,
         default=DEFAULT_WAIT_MINUTES,
         help=f"0 to {MOST_WAIT_MINUTES}, for the nodes to go (default: %(default)s)",
     )
@@ -166,9 +166,10 @@ def run(arguments: argparse.Namespace) -> int:
     return _watch(deployed, seconds=arguments.wait_minutes * 60)
 
 
-def _minutes(text: str) -> int:
-    if not (text.isdecimal() and int(text) <= MOST_WAIT_MINUTES):
-        allowed = f"a whole number, 0 to {MOST_WAIT_MINUTES}"
+def minutes(text: str, *, at_most: int = MOST_WAIT_MINUTES) -> int:
+    """Parse an argument that is a whole number of minutes."""
+    if not (text.isdecimal() and int(text) <= at_most):
+        allowed = f"a whole number, 0 to {at_most}"
         raise argparse.ArgumentTypeError(f"given {text!r}, allowed: {allowed}")
     return int(text)
 

@@ -128,7 +128,7 @@ def next_step(facts: RunFacts, asked: Sequence[Comparison]) -> str:
         return ""
     return (
         "measure more (workload.max_requests, repetitions), at a load that is kept full "
-        "(workload.load: concurrency), or leave out the variant that is undecided"
+        "(workload.concurrency), or leave out the variant that is undecided"
     )
 
 

@@ -10,12 +10,19 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from jinja2 import Environment, PackageLoader, select_autoescape
 
-from draftworth.cli.arguments import positive_number
+from draftworth.cli.arguments import local_run, positive_number
 from draftworth.cli.measure import find_cases
+from draftworth.cli.prompts import print_imported, show_progress
 from draftworth.errors import ExperimentError, Problem, UserInputError
 from draftworth.experiment.loading import load_experiment
+from draftworth.experiment.strict import MAX_NAME_LENGTH
+from draftworth.importing.formats import FORMATS
+from draftworth.importing.prompt_sets import ImportOrder, as_name, import_prompts
+from draftworth.records import reading
+from draftworth.records.prompts import CASE_SUFFIX
+from draftworth.records.results import RUN_FILE
 
 Ask = Callable[[str], str]  # asks a question and returns the answer
 # Flag, key that it fills, default (empty: optional; the name's is the file's), why it is asked.
@@ -38,8 +45,10 @@ QUESTIONS = (
         "ARN of your IAM role or user, to administer the cluster; without it kubectl is refused",
     ),
     ("--email", "aws.notify_email", "", "address that is told each decision about nodes"),
-    ("--budget-usd", "aws.budget_usd", "80", "US dollars that end the nodes"),
+    ("--accelerator-budget-usd", "aws.accelerator_budget_usd", "80", "sum that ends the nodes"),
 )
+# The most tokens of an answer for which no prompt and no run says more, as was published.
+_USUAL_TOKENS = 600
 _OTHER_FLAGS = {"serving": "--prompts", "aws.price": "--usd-per-hour"}
 
 
@@ -51,6 +60,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         shown = f" (default: {default})" if default else ""
         unit = flag.split("-")[-1].upper()
         parser.add_argument(flag, dest=flag, metavar=unit, help=f"{why}{shown}")
+    parser.add_argument(
+        "--from",
+        dest="source",
+        metavar="RUN_OR_LOG",
+        help="take what is known from a run's folder, an imported prompt class, or a log file, "
+        "whose prompts are imported into --prompts",
+    )
+    parser.add_argument(
+        "--format", choices=FORMATS, default="openai-jsonl", help="the form of a log (%(default)s)"
+    )
     parser.add_argument("--usd-per-hour", type=positive_number, help="price of a node, if known")
 
 
@@ -74,7 +93,8 @@ def write_experiment(arguments: argparse.Namespace, ask: Ask | None) -> Path:
             "that exists; next: give another name"
         )
     try:
-        text = _text(_answers(arguments, ask), path, arguments.usd_per_hour)
+        measured = _measured(arguments)
+        text = _text(arguments, _answers(arguments, ask), measured)
         with tempfile.NamedTemporaryFile(dir=path.parent, suffix=path.suffix) as draft:
             draft.write(text.encode())
             draft.flush()
@@ -82,7 +102,9 @@ def write_experiment(arguments: argparse.Namespace, ask: Ask | None) -> Path:
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
     except ExperimentError as error:
-        told = (*map(_told, error.problems), f"next: answer that anew; {path} was not written")
+        again = f" with --from {arguments.source}" if arguments.source else ""
+        next_step = f"next: answer that anew{again}; {path} was not written"
+        told = (*map(_told, error.problems), next_step)
         raise UserInputError("\n".join(told)) from error
     except OSError as error:
         raise UserInputError(f"{path}: cannot be written: {error.strerror}") from error
@@ -91,6 +113,21 @@ def write_experiment(arguments: argparse.Namespace, ask: Ask | None) -> Path:
             "the input ended before the last answer; nothing is written"
         ) from error
     return path
+
+
+def _measured(given: argparse.Namespace) -> reading.Run | None:
+    """Return the run that `--from` names; a folder of prompts there answers `--prompts`."""
+    if not given.source or Path(given.source).is_file():
+        return None
+    if Path(given.source).is_dir() and not (Path(given.source) / RUN_FILE).exists():
+        if getattr(given, "--prompts") is not None:
+            raise UserInputError(
+                "--prompts: given beside --from with prompts; allowed: one of them"
+            )
+        setattr(given, "--prompts", given.source)
+        return None
+    with local_run(given.source) as folder:
+        return reading.read_run(folder)
 
 
 def _answers(given: argparse.Namespace, ask: Ask | None) -> Mapping[str, str]:
@@ -117,27 +154,42 @@ def _answers(given: argparse.Namespace, ask: Ask | None) -> Mapping[str, str]:
     return answers
 
 
-def _text(answers: Mapping[str, str], path: Path, usd_per_hour: float | None) -> str:
-    folder, budget = Path(answers["--prompts"]), answers["--budget-usd"]
+def _import(given: argparse.Namespace, out: Path) -> Path:
+    """Import the prompts of a log as `prompts import` does; return the folder of their class."""
+    log = Path(given.source)
+    name = as_name(log.resolve().stem)[:MAX_NAME_LENGTH]
+    order = ImportOrder(source=log, format=given.format, out=out, prompt_class=name)
+    print_imported(import_prompts(order, show_progress), order)
+    given.source = str(out / name)
+    return out / name
+
+
+def _text(
+    given: argparse.Namespace, answers: Mapping[str, str], measured: reading.Run | None
+) -> str:
+    folder, budget = Path(answers["--prompts"]), answers["--accelerator-budget-usd"]
+    if given.source and Path(given.source).is_file():
+        folder = _import(given, folder)
     cases = find_cases(folder)
     prompts = [prompt for case in cases for prompt in case.prompts]
-    sent = ((p.messages or p.text_to_continue, p.tools) for p in prompts)
+    if any(folder.glob(f"*{CASE_SUFFIX}")):  # the folder of one class
+        folder = folder.resolve().parent
     environment = Environment(
         loader=PackageLoader("draftworth.cli", "."),
         autoescape=select_autoescape(),
-        undefined=StrictUndefined,
-        finalize=lambda value: json.dumps(value, ensure_ascii=False),  # JSON is YAML
+        # JSON is YAML; what is undefined has no form in it.
+        finalize=lambda value: json.dumps(value, ensure_ascii=False),
         trim_blocks=True,
     )
     return environment.get_template("experiment.yaml.jinja").render(
         {flag.strip("-").replace("-", "_"): answer for flag, answer in answers.items()},
-        prompts_dir=os.path.relpath(folder.resolve(), path.parent.resolve()),
+        run=measured,
+        prompts_dir=os.path.relpath(folder.resolve(), given.experiment.parent.resolve()),
         classes=sorted({case.prompt_class for case in cases}),
         tools=any(prompt.tools for prompt in prompts),
-        longest=max(len(json.dumps(s, ensure_ascii=False, default=dict).encode()) for s in sent),
-        most_tokens=max(prompt.max_tokens or 0 for prompt in prompts),
+        most_tokens=max(prompt.max_tokens or _USUAL_TOKENS for prompt in prompts),
         budget=float(budget) if budget.replace(".", "", 1).isdecimal() else budget,
-        usd_per_hour=usd_per_hour,
+        usd_per_hour=given.usd_per_hour,
         today=datetime.now(UTC).date().isoformat(),
     )
 

@@ -68,7 +68,8 @@ def run_figures(run: RunForecast) -> dict[str, object]:
     cases = {
         key: found and {"best": found.best, "worst": found.worst} for key, found in figures.items()
     }
-    return {**cases, "nodes": run.experiment.placement.nodes, "budget_usd": aws.budget_usd}
+    budget = {"accelerator_budget_usd": aws.accelerator_budget_usd}
+    return {**cases, "nodes": run.experiment.placement.nodes, **budget}
 
 
 def metrics_charged(experiment: resolved.ResolvedNeuron) -> int:

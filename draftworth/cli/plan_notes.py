@@ -23,9 +23,7 @@ from draftworth.planning.timeline import BUDGET, DEADLINE, NODE_START, RunForeca
 from draftworth.records.results import AS_SHIPPED
 from draftworth.serving.dialects import neuron_dialect
 
-_MORE = (
-    "raise it, or ask for less (workload.max_requests, load, cases, output_tokens, or repetitions)"
-)
+_MORE = "raise it, or ask for less (max_requests, concurrency, cases, output_tokens or repetitions)"
 
 
 def notes(
@@ -75,7 +73,8 @@ def _run_values(run: RunForecast) -> Mapping[str, Any]:
     ]
     if aws.price is not None:
         usd = [run.usd(minutes) for minutes in _needed(run, run.needed_minutes)]
-        limits.append((f"{BUDGET} {aws.budget_usd:.2f}", aws.budget_usd, costs, usd))
+        budget = aws.accelerator_budget_usd
+        limits.append((f"{BUDGET} {budget:.2f}", budget, costs, usd))
     return {
         "run": run,
         "limits": limits,
@@ -113,7 +112,7 @@ def refuse_hopeless_limits(run: RunForecast) -> None:
     usd = 0.0 if free else run.usd(run.needed_minutes).best
     for key, given, best, unit in (
         (DEADLINE, float(aws.deadline_minutes), run.released_minutes.best, "minutes"),
-        (BUDGET, aws.budget_usd, usd, "USD"),
+        (BUDGET, aws.accelerator_budget_usd, usd, "USD"),
     ):
         if best > given:
             raise UserInputError(

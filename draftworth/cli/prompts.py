@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     action.add_argument(
         "--max-prompts",
         type=partial(positive_int, at_most=_MOST_PROMPTS),
-        default=64,
+        default=ImportOrder.max_prompts,
         help="prompts of each case, drawn at random from all different ones (%(default)s)",
     )
     action.add_argument(
@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
         max_prompts=arguments.max_prompts,
         seed=arguments.seed,
     )
-    _print(import_prompts(order, _progress), order)
+    print_imported(import_prompts(order, show_progress), order)
     return 0
 
 
@@ -73,12 +73,14 @@ def _name(option: str, text: str) -> str:
     return text
 
 
-def _progress(records: int) -> None:
+def show_progress(records: int) -> None:
+    """Say on standard error how many records are read, now and then."""
     if records % _PROGRESS_RECORDS == 0:
         print(f"{records:,} records read", file=sys.stderr, flush=True)
 
 
-def _print(imported: Imported, order: ImportOrder) -> None:
+def print_imported(imported: Imported, order: ImportOrder) -> None:
+    """Print how many prompts an import wrote, and what it left out."""
     for case, sample in sorted(imported.samples.items()):
         prompts = counted(len(sample.drawn), "prompt")
         print(

@@ -82,8 +82,9 @@ class Pins(strict.StrictModel):
     """
 
     node_release: Annotated[str, Field(pattern=strict.NODE_RELEASE_PATTERN)] | None = None
-    """release of the images of CPU and accelerator nodes, as in 1.35.2-20261102; a deploy that
-    changes it should change nothing else about the nodes"""
+    """release of the images of CPU and accelerator nodes, as in 1.35.2-20261102; left out: EKS's
+    newest, or one whose Neuron driver fits the serving image, if the newest one's does not. A
+    deploy that changes it should change nothing else about the nodes"""
     add_ons: dict[str, Annotated[str, Field(pattern=strict.ADD_ON_VERSION_PATTERN)]] = Field(
         default_factory=dict,
         description="EKS add-on to its version, as in vpc-cni: v1.21.1-eksbuild.3",
@@ -131,14 +132,15 @@ class Aws(strict.StrictModel):
     price: Price | None = None
     """price of one accelerator node; left out: `python -m draftworth price` asks AWS, which knows
     Spot and on-demand prices, but not the price of a Capacity Block that was bought"""
-    budget_usd: strict.PositiveFloat
-    """accelerator nodes are ended when their hours x price reach this many US dollars"""
+    accelerator_budget_usd: strict.PositiveFloat
+    """accelerator nodes are ended when their hours x price reach this many US dollars; what runs
+    beside them from deploy to destroy (CPU nodes, cluster, network) is billed on top"""
     notify_email: str | None = Field(default=None, pattern=strict.EMAIL_PATTERN)
     """address that gets a mail at each decision about accelerator nodes, once it is confirmed"""
     hub_token_secret: SecretName | None = None
     """NAME of the Secrets Manager secret that holds the hub token, for gated models; never
     write the token itself into a file"""
-    keep_checkpoints: bool
+    keep_checkpoints: bool = False
     """true: the checkpoints bucket outlives `cdk destroy`; false: it is deleted"""
     keep_results: bool = True
     """true: the results bucket, with transcripts, outlives `cdk destroy`; false: it is deleted"""

@@ -11,6 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from draftworth.errors import Key, Problem, PromptSetError, UserInputError, suggestion
 from draftworth.experiment.catalog import catalog
+from draftworth.experiment.defaults import with_defaults
 from draftworth.experiment.forecast import Forecast, read_forecast
 from draftworth.experiment.model import Experiment, LocalExperiment, NeuronExperiment, beside
 from draftworth.experiment.rules import broken_rules
@@ -132,7 +133,7 @@ def load_experiment(path: Path) -> LoadedExperiment:
     # `repetitions` is 1 by default with a search; a pydantic default cannot depend on `search`.
     defaults = {"repetitions": 1} if source.data.get("search") is not None else {}
     try:
-        spec = model.model_validate({**defaults, **source.data})
+        spec: Experiment = model.model_validate({**defaults, **source.data})
     except ValidationError as error:
         raise source.refused(shape_problems(error, source.data, model)) from error
     try:
@@ -140,6 +141,7 @@ def load_experiment(path: Path) -> LoadedExperiment:
         cases = tuple(case for case in read if isinstance(case, Case))
         problems = [replace(p, code="prompts") for p in read if isinstance(p, Problem)]
         # Candidates that come from the same key have equal problems, which are listed only once.
+        spec = with_defaults(spec, cases)
         problems += dict.fromkeys(broken_rules(spec, path, cases))
     except OSError as error:
         raise UserInputError(f"{path}: a file that it names: {one_line(str(error))}") from error

@@ -11,12 +11,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from draftworth.experiment.aws import Aws
-from draftworth.experiment.catalog import Accelerator, Release, catalog
+from draftworth.experiment.catalog import NO_SPECULATION, Accelerator, Release, catalog
 from draftworth.experiment.search import HubSearch, LocalSearch, Place, Search
-from draftworth.experiment.strict import SET_NAME_PATTERN, Name, PositiveInt, StrictModel
+from draftworth.experiment.strict import (
+    SET_NAME_PATTERN,
+    WORKED_OUT,
+    Name,
+    PositiveInt,
+    StrictModel,
+)
 from draftworth.experiment.variants import (
     AsShipped,
     Baseline,
@@ -26,6 +32,7 @@ from draftworth.experiment.variants import (
     LocalVariant,
     Speculative,
     Variant,
+    variant_tag,
 )
 from draftworth.experiment.workload import Workload
 from draftworth.records.load import Load
@@ -40,8 +47,11 @@ V = TypeVar("V", bound=Baseline | Speculative)
 class Serving(StrictModel):
     """Engine settings that all variants share."""
 
-    max_num_seqs: PositiveInt = Field(description="sequences decoded at once")
-    max_model_len: PositiveInt = Field(description="most tokens of a prompt with its output")
+    max_num_seqs: PositiveInt = WORKED_OUT
+    """sequences decoded at once; left out: 4, or the highest workload.concurrency above 4"""
+    max_model_len: PositiveInt = WORKED_OUT
+    """most tokens of a prompt with its output; left out: the multiple of 1,024 that holds
+    workload.input_tokens + workload.output_tokens"""
     tool_call_parser: Annotated[str, Field(pattern=SET_NAME_PATTERN, max_length=64)] | None = None
     """vLLM's name of the parser of the model's tool calls, e.g. hermes; for prompts with tools"""
 
@@ -55,12 +65,11 @@ class LocalServing(Serving):
 class NeuronServing(Serving):
     """Engine settings on Neuron devices."""
 
-    tensor_parallel_size: PositiveInt
-    """logical cores that one server uses: slot_devices x logical cores per device"""
     lnc: PositiveInt = 2
     """logical NeuronCore configuration: physical cores in one logical core"""
-    slot_devices: PositiveInt
-    """connected Neuron devices that one server claims: 1, 4, 8 or 16"""
+    slot_devices: PositiveInt = WORKED_OUT
+    """connected Neuron devices that one server claims: 1, 4, 8 or 16; left out: half of a node's.
+    The server's tensor parallel size is all their logical cores"""
     buckets: Literal["engine", "one"] = "engine"
     """lengths for which graphs are compiled. engine: the engine's choice, about eight a variant.
     one: one length for prompts and one for outputs, only with NxD Inference; a prompt that leaves
@@ -77,7 +86,7 @@ class ExperimentBase(StrictModel):
     release: str = Field(json_schema_extra={"enum": [*catalog().releases]})
     """an entry of the catalogue"""
     workload: Workload
-    variants: tuple[Variant, ...]
+    variants: tuple[Variant, ...] = Field(default=(), validate_default=True)
     search: Search | None = None
     rerun: PositiveInt = 1
     """raise it to measure an unchanged experiment once more"""
@@ -86,6 +95,14 @@ class ExperimentBase(StrictModel):
     slots"""
     control: bool = False
     """true: also measure the baseline against itself, to see differences without speculation"""
+
+    @field_validator("variants", mode="before")
+    @classmethod
+    def _with_baseline(cls, given: Any) -> Any:
+        """Add the baseline to a list without one: as the last, so that others keep their index."""
+        if not isinstance(given, tuple) or "baseline" in map(variant_tag, given):
+            return given
+        return (*given, {"method": NO_SPECULATION})
 
     @property
     def release_facts(self) -> Release:
@@ -114,9 +131,10 @@ class NeuronExperiment(ExperimentBase):
     """An experiment on nodes with Neuron devices."""
 
     target: HubModel = Field(description="the model whose decoding is measured")
-    serving: NeuronServing
-    variants: tuple[HubVariant, ...] = Field(min_length=1)
-    """two or more, with a search one or more; exactly one has method none"""
+    serving: NeuronServing = NeuronServing()
+    variants: tuple[HubVariant, ...] = Field(default=(), validate_default=True)
+    """one has method none, the baseline, which is added if the list has none; without a search
+    there is another one"""
     search: HubSearch | None = None
     """drafts and windows to try one after another, in one slot beside the baseline's"""
     baseline_as_shipped: bool = False
@@ -161,14 +179,21 @@ class NeuronExperiment(ExperimentBase):
     def accelerator(self) -> Accelerator:
         return catalog().instances[self.instance_type]
 
+    @property
+    def tensor_parallel_size(self) -> int:
+        """All logical cores of a slot: fewer would leave cores idle that are paid for."""
+        serving = self.serving
+        return self.accelerator.logical_cores(devices=serving.slot_devices, lnc=serving.lnc)
+
 
 class LocalExperiment(ExperimentBase):
     """An experiment with engines on this machine: the rehearsal."""
 
     target: LocalModel = Field(description="the model whose decoding is measured")
-    serving: LocalServing
-    variants: tuple[LocalVariant, ...] = Field(min_length=1)
-    """two or more, with a search one or more; exactly one has method none"""
+    serving: LocalServing = LocalServing()
+    variants: tuple[LocalVariant, ...] = Field(default=(), validate_default=True)
+    """one has method none, the baseline, which is added if the list has none; without a search
+    there is another one"""
     search: LocalSearch | None = None
     """drafts and windows to try one after another, on one server beside the baseline's"""
 

@@ -6,7 +6,6 @@ A search expands to candidates: variants with generated names, which use the sam
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
@@ -72,12 +71,12 @@ class Stop(strict.StrictModel):
 
     last_start_usd: strict.PositiveFloat | None = None
     """no candidate begins once accelerator nodes have cost this many US dollars; the bill is higher
-    by what the last one takes: aws.budget_usd bounds it"""
+    by what the last one takes: aws.accelerator_budget_usd bounds it"""
     last_start_hours: strict.PositiveFloat | None = None
     """no candidate begins once the search has lasted this many hours"""
-    within: Annotated[Share, ShareOrText] = 0.03
-    """no other candidate is likely to be cheaper than the best one by more than this part of the
-    best one's cost per token, e.g. 3%"""
+    within_percent: Annotated[float, Field(ge=0.1, le=50)] = 3.0
+    """no other candidate is likely to be cheaper than the best one by more than this many percent
+    of the best one's cost per token"""
     tokens_per_day: strict.PositiveFloat | None = None
     """output tokens of your traffic in a day: a search costs no more than it may save"""
     days: strict.PositiveFloat = 30
@@ -122,7 +121,7 @@ class Search(strict.StrictModel):
         unknown or needs no draft has no candidates at all. `broken_rules` refuses such searches.
         """
         decodings = {variant.decoding for variant in by_hand}
-        stems = [name_stem(draft.given) for draft in self.drafts]
+        stems = [variants.name_stem(draft.given) for draft in self.drafts]
         for index, draft in enumerate(self.drafts if self.known_method else ()):
             for window in self.windows_of(draft) if stems.index(stems[index]) == index else ():
                 candidate = self._candidate(draft, window)
@@ -130,12 +129,9 @@ class Search(strict.StrictModel):
                     yield self._place(index), candidate
 
     def _candidate(self, draft: Draft, window: int) -> variants.Variant:
-        name = f"{name_stem(draft.given)}-k{window}"
         if isinstance(draft, variants.HubModel):
-            return variants.HubSpeculative(
-                name=name, method=self.method, window=window, draft=draft
-            )
-        return variants.LocalSpeculative(name=name, method=self.method, window=window, draft=draft)
+            return variants.HubSpeculative(method=self.method, window=window, draft=draft)
+        return variants.LocalSpeculative(method=self.method, window=window, draft=draft)
 
     def _place(self, index: int) -> Place:
         draft: Key = ("search", "drafts", index)
@@ -156,14 +152,3 @@ class LocalSearch(Search):
 
     drafts: Annotated[tuple[variants.LocalModel, ...], NumberOfDrafts]
     """draft models, each tried with each window"""
-
-
-def name_stem(draft: str) -> str:
-    """Return the part of candidates' names before `-kWINDOW`, from the draft's id or path.
-
-    The part is lower-case, as a variant's name must be, and leaves room for any window.
-    """
-    stem = re.sub(r"[^a-z0-9.-]+", "-", PurePosixPath(draft).name.lower()).strip(".-")
-    if not re.match(r"[a-z]", stem):
-        stem = f"draft-{stem}"
-    return stem[: strict.MAX_NAME_LENGTH - len(f"-k{variants.MAX_WINDOW}")].rstrip(".-")

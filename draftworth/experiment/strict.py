@@ -72,6 +72,8 @@ def _each_once(values: tuple[Any, ...]) -> tuple[Any, ...]:
 PositiveInt = Annotated[int, Field(ge=1, le=10_000_000)]
 # For prices, rates and weights: with these bounds products and ratios of any two are finite.
 PositiveFloat = Annotated[float, Field(ge=0.001, le=1e12)]
+# For a number that a file may leave out: defaults.py replaces the 0. A schema shows no default.
+WORKED_OUT: Any = Field(default_factory=int)
 # For a list in which a repeated entry is an error.
 EachOnce = AfterValidator(_each_once)
 Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME_LENGTH, pattern=NAME_PATTERN)]

@@ -13,7 +13,7 @@ from draftworth.experiment import schema_words
 from draftworth.experiment.catalog import NO_SPECULATION, catalog
 from draftworth.experiment.strict import PATTERN_WORDS
 from draftworth.experiment.variants import methods_on, unserved_method
-from draftworth.experiment.workload import ONE_LENGTH, SEVERAL_LENGTHS
+from draftworth.experiment.workload import ONE, SEVERAL
 
 # The index of the variant's tag in `loc`, the location that pydantic gives for an error.
 _VARIANT_TAG_AT = 2
@@ -28,6 +28,15 @@ _ALLOWED = {
     "too_short": "a list of {min_length} or more",
     "too_long": "at most {max_length} entries",
     "repeated": "each entry once; twice: {twice}",
+}
+# Keys of earlier versions, by the key that stands in their place.
+_RENAMED = {
+    "load": "concurrency, as in 4 or [1, 2, 4], or requests_per_second",
+    "target_interval_width": "target_interval_percent, as in 10",
+    "failures": "failures_percent, as in 2",
+    "within": "within_percent, as in 3",
+    "budget_usd": "accelerator_budget_usd",
+    "tensor_parallel_size": "slot_devices, all of whose cores a server takes",
 }
 # Hints for a value of the wrong type, by pydantic's error type; they follow the allowed values.
 _OTHER_TYPE = {
@@ -103,7 +112,7 @@ def _without_tags(location: Key, data: Any) -> Key:
     for place, part in enumerate(location):
         is_kind = at_union and isinstance(node, dict) and node.get("kind") == part
         is_tag = (location[0] == "variants" and place == _VARIANT_TAG_AT) or (
-            part in (ONE_LENGTH, SEVERAL_LENGTHS)
+            part in (ONE, SEVERAL)
         )
         if is_kind or is_tag:
             at_union = False
@@ -149,12 +158,14 @@ def _allowed(detail: ErrorDetails, model: type[BaseModel], key: Key) -> str:
 def _unknown_key(key: Key, data: Any, model: type[BaseModel]) -> Problem:
     nodes, around = schema_words.nodes_at(model, key[:-1]), _at(data, key[:-1])
     known = sorted(name for n in nodes if _is_meant(n, around) for name in n.get("properties", {}))
+    hint = _where_it_belongs(key[-1], model) or suggestion(key[-1], known)
+    if renamed := _RENAMED.get(str(key[-1])):
+        known, hint = [f"in its place {renamed}"], ""
     return Problem(
         key=key,
         given=f"an unknown key, {key[-1]!r}",
         allowed=", ".join(known),
-        reason="a key that is ignored would make the file mean something else than it says"
-        + (_where_it_belongs(key[-1], model) or suggestion(key[-1], known)),
+        reason="a key that is ignored would make the file mean something else than it says" + hint,
     )
 
 

@@ -4,6 +4,8 @@ Each variant class has properties that say whether it has a window, and a draft 
 this machine, so that other modules seldom check the class itself.
 """
 
+import re
+from pathlib import PurePosixPath
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Discriminator, Field, Tag
@@ -94,7 +96,7 @@ class Baseline(_WithoutSpeculation):
 
     is_baseline = True
     words = "one token a step (the baseline)"
-    name: strict.Name = Field(description="DNS name, unique in the experiment")
+    name: strict.Name = Field(default="baseline", description="DNS name, unique in the experiment")
     method: Literal["none"] = Field(description="`none` is the baseline; there is exactly one")
 
 
@@ -115,13 +117,31 @@ MAX_WINDOW = 31
 Window = Annotated[int, Field(ge=1, le=MAX_WINDOW)]
 
 
+def name_stem(draft: str) -> str:
+    """Return the part of candidates' names before `-kWINDOW`, from the draft's id or path.
+
+    The part is lower-case, as a variant's name must be, and leaves room for any window.
+    """
+    stem = re.sub(r"[^a-z0-9.-]+", "-", PurePosixPath(draft).name.lower()).strip(".-")
+    if not re.match(r"[a-z]", stem):
+        stem = f"draft-{stem}"
+    return stem[: strict.MAX_NAME_LENGTH - len(f"-k{MAX_WINDOW}")].rstrip(".-")
+
+
 class Speculative(_Method):
     """Decoding with drafts that the target verifies."""
 
-    name: strict.Name = Field(description="DNS name, unique in the experiment")
+    name: strict.Name = Field(default_factory=str)
+    """DNS name, unique in the experiment; left out: of draft and window, as in qwen3-1.7b-k7"""
     method: str
     window: Window
     """num_speculative_tokens: tokens drafted for each verification step"""
+
+    def model_post_init(self, _: object) -> None:
+        """Name a variant that has no name; `name_stem` makes it one that a file may give."""
+        if not self.name:
+            name = f"{name_stem(self.given_draft or self.method)}-k{self.window}"
+            object.__setattr__(self, "name", name)
 
 
 class _WithDraft(Speculative):

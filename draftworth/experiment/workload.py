@@ -1,25 +1,26 @@
 """The experiment file's workload: the requests that every variant gets, and how they are sent."""
 
 from dataclasses import replace
-from typing import Annotated, ClassVar, Literal, cast
+from typing import Annotated, TypeVar, cast
 
 from pydantic import Discriminator, Field, Tag
 
-from draftworth.errors import Key
 from draftworth.experiment import strict
 from draftworth.records import load as load_shapes
 from draftworth.records.codec import INT64
 from draftworth.records.results import MAX_REQUESTS_PER_BLOCK, MAX_TEMPERATURE
 
-# Tags of the two forms of `input_tokens`; pydantic puts them into the location of an error.
-ONE_LENGTH, SEVERAL_LENGTHS = "one length", "several lengths"
+One = TypeVar("One")
+Each = TypeVar("Each")
+# Tags of the two forms of a key; pydantic puts them into the location of an error.
+ONE, SEVERAL = "one value", "several values"
+OneOrSeveral = Annotated[
+    Annotated[One, Tag(ONE)]
+    | Annotated[tuple[Each, ...], Field(min_length=1), strict.EachOnce, Tag(SEVERAL)],
+    Discriminator(lambda value: SEVERAL if isinstance(value, tuple) else ONE),
+]
 # The least length has room for a chat template, about a dozen tokens, and for a question.
 Length = Annotated[int, Field(ge=32)]
-InputTokens = Annotated[
-    Annotated[strict.PositiveInt, Tag(ONE_LENGTH)]
-    | Annotated[tuple[Length, ...], Field(min_length=1), strict.EachOnce, Tag(SEVERAL_LENGTHS)],
-    Discriminator(lambda value: SEVERAL_LENGTHS if isinstance(value, tuple) else ONE_LENGTH),
-]
 
 
 class PromptClass(strict.StrictModel):
@@ -33,73 +34,6 @@ class PromptClass(strict.StrictModel):
     """this class's part of your output tokens, relative to the others'; of each class or none"""
 
 
-class _Load(strict.StrictModel):
-    key: ClassVar[str]
-
-    def key_of(self, rung: int) -> Key:
-        """Return the key of load number `rung`: `concurrency`, or `concurrencies` and the index."""
-        if isinstance(getattr(self, self.key), tuple):
-            return (self.key, rung)
-        return (self.key,)
-
-
-class ConcurrencyLoad(_Load):
-    """A fixed number of requests in flight."""
-
-    key = "concurrency"
-    kind: Literal["concurrency"]
-    concurrency: strict.PositiveInt = Field(description="requests in flight")
-
-    def shapes(self) -> tuple[load_shapes.Load, ...]:
-        return (load_shapes.ConcurrencyLoad(concurrency=self.concurrency),)
-
-
-class PoissonLoad(_Load):
-    """Requests at random times, however many are still in flight."""
-
-    key = "requests_per_second"
-    kind: Literal["poisson"]
-    requests_per_second: strict.PositiveFloat = Field(description="mean rate")
-
-    def shapes(self) -> tuple[load_shapes.Load, ...]:
-        return (load_shapes.PoissonLoad(requests_per_second=self.requests_per_second),)
-
-
-class LadderLoad(_Load):
-    """Several fixed numbers of requests in flight, measured one after the other."""
-
-    key = "concurrencies"
-    kind: Literal["ladder"]
-    concurrencies: Annotated[tuple[strict.PositiveInt, ...], Field(min_length=1), strict.EachOnce]
-    """the numbers of requests in flight"""
-
-    def shapes(self) -> tuple[load_shapes.Load, ...]:
-        return tuple(load_shapes.ConcurrencyLoad(concurrency=n) for n in self.concurrencies)
-
-
-class RatesLoad(_Load):
-    """Several Poisson rates, one after the other, to find the highest that keeps `limits`."""
-
-    key = "rates"
-    kind: Literal["poisson_ladder"]
-    rates: Annotated[tuple[strict.PositiveFloat, ...], Field(min_length=1), strict.EachOnce]
-    """the mean rates, in requests a second"""
-
-    def shapes(self) -> tuple[load_shapes.Load, ...]:
-        return tuple(load_shapes.PoissonLoad(requests_per_second=rate) for rate in self.rates)
-
-
-def ladder(highest: int) -> LadderLoad:
-    """Return the ladder 1, 2, 4, ... that ends with `highest`, which need not be a power of two."""
-    doubled = (2**n for n in range((highest - 1).bit_length()))
-    return LadderLoad(kind="ladder", concurrencies=(*doubled, highest))
-
-
-LoadSpec = Annotated[
-    ConcurrencyLoad | PoissonLoad | LadderLoad | RatesLoad, Field(discriminator="kind")
-]
-
-
 class ServiceLimits(strict.StrictModel):
     """Limits of your service; a variant that breaks one is not judged to be cheaper."""
 
@@ -110,20 +44,21 @@ class ServiceLimits(strict.StrictModel):
     e2e_p95_ms: strict.PositiveFloat | None = None
     """end-to-end latency that 95% of requests stay below; a request that timed out counts with the
     time that the client waited"""
-    failures: Annotated[float, Field(ge=0, le=1)] = 0.02
-    """part of the requests that may fail, 0 to 1; if more fail, no verdict is given"""
+    failures_percent: Annotated[float, Field(ge=0, le=100)] = 2.0
+    """requests of 100 that may fail; if more fail, no verdict is given"""
 
 
 class Workload(strict.StrictModel):
     """The requests that every variant gets."""
 
-    prompts_dir: str
+    prompts_dir: str = "../prompts"
     """folder of prompt classes, relative to the experiment file"""
     classes: Annotated[tuple[PromptClass, ...], Field(min_length=1)]
     """the prompt classes to measure"""
-    input_tokens: InputTokens
-    """tokens of the longest prompt with its chat template, to check max_model_len. A list: every
-    prompt is padded or cut to each of these lengths, which are measured one after the other"""
+    input_tokens: OneOrSeveral[strict.PositiveInt, Length] = strict.WORKED_OUT
+    """tokens of the longest prompt with its chat template, to check max_model_len; left out: half
+    of its bytes as JSON, and 32. A list: every prompt is padded or cut to each of these lengths,
+    which are measured one after the other"""
     output_tokens: strict.PositiveInt
     """max_tokens of every request; a prompt's own max_tokens may not be larger"""
     fixed_output_length: bool = False
@@ -131,8 +66,12 @@ class Workload(strict.StrictModel):
     temperature: Annotated[float, Field(ge=0, le=MAX_TEMPERATURE)] = 0.0
     """0: greedy, so that outputs of variants can be compared; above 0: sampled, if the release's
     servers can sample with a draft too"""
-    load: LoadSpec | None = None
-    """how requests are sent; left out: a ladder 1, 2, 4 .. serving.max_num_seqs"""
+    concurrency: OneOrSeveral[strict.PositiveInt, strict.PositiveInt] | None = None
+    """requests in flight; a list: one number after the other; left out: 1, 2, 4 and so on, up to
+    serving.max_num_seqs"""
+    requests_per_second: OneOrSeveral[strict.PositiveFloat, strict.PositiveFloat] | None = None
+    """instead of concurrency: requests at random times at this mean rate (Poisson); a list: one
+    rate after the other, to find the highest that keeps `limits`"""
     load_generator: load_shapes.LoadGenerator = "asyncio"
     """the sender of requests: `asyncio`, one process; `llmperf`, llmperf's library on Ray with a
     process for each request in flight"""
@@ -143,9 +82,9 @@ class Workload(strict.StrictModel):
     max_requests: strict.PositiveInt = 64
     """most measured requests of each case and variant, at all loads and in all repetitions
     together; requests beyond min_requests go to the load with the widest interval"""
-    target_interval_width: Annotated[float, Field(gt=0, le=1)] = 0.1
-    """rounds go on until the interval of every class's cost ratio is no wider than this part of
-    the ratio"""
+    target_interval_percent: Annotated[float, Field(gt=0, le=100)] = 10.0
+    """rounds go on until the interval of every class's cost ratio is no wider than this many
+    percent of the ratio"""
     limits: ServiceLimits = ServiceLimits()
     """limits that your service must keep; left out: only failures are limited"""
     warmup_requests: Annotated[int, Field(ge=0, le=1_000)] = 1
@@ -172,7 +111,31 @@ class Workload(strict.StrictModel):
     def most_input_tokens(self) -> int:
         return max(self.input_lengths) if self.input_lengths else cast(int, self.input_tokens)
 
+    @property
+    def concurrencies(self) -> tuple[int, ...]:
+        """The numbers of requests in flight that the file asks for; empty if it asks for none."""
+        return _each(self.concurrency or ())
+
+    @property
+    def target_interval_width(self) -> float:
+        return self.target_interval_percent / 100
+
     def loads(self, max_num_seqs: int) -> tuple[load_shapes.Load, ...]:
-        shapes = (self.load or ladder(max_num_seqs)).shapes()
+        shapes: list[load_shapes.Load] = [
+            load_shapes.PoissonLoad(requests_per_second=rate)
+            for rate in _each(self.requests_per_second or ())
+        ] or [
+            load_shapes.ConcurrencyLoad(concurrency=n)
+            for n in self.concurrencies or _doubled_up_to(max_num_seqs)
+        ]
         lengths = self.input_lengths or (None,)
         return tuple(replace(shape, input_tokens=n) for n in lengths for shape in shapes)
+
+
+def _each(given: One | tuple[One, ...]) -> tuple[One, ...]:
+    return given if isinstance(given, tuple) else (given,)
+
+
+def _doubled_up_to(highest: int) -> tuple[int, ...]:
+    """Return 1, 2, 4 and so on, and last `highest`, which need not be a power of two."""
+    return (*(2**n for n in range((highest - 1).bit_length())), highest)

@@ -36,9 +36,9 @@ class ImportOrder:
     format: str
     out: Path
     prompt_class: str
-    case: str | None
-    max_prompts: int
-    seed: int
+    case: str | None = None
+    max_prompts: int = 64
+    seed: int = 0
 
     def path_of(self, case: str) -> Path:
         return self.out / self.prompt_class / f"{case}{prompts.CASE_SUFFIX}"
@@ -112,7 +112,7 @@ def _read(order: ImportOrder, progress: Progress) -> Imported:
         for note in entry.notes:
             _add(read.notes, note, record.place)
         by_category = order.case is None and entry.case is not None
-        case = _as_name(entry.case or "") if by_category else _only_case(order)
+        case = as_name(entry.case or "") if by_category else _only_case(order)
         _sample(read, case, order).offer(content, candidate)
         _check_size(order, read)
     return read
@@ -156,10 +156,11 @@ def _check_size(order: ImportOrder, read: Imported) -> None:
 
 
 def _only_case(order: ImportOrder) -> str:
-    return order.case or _as_name(order.source.resolve().stem)
+    return order.case or as_name(order.source.resolve().stem)
 
 
-def _as_name(text: str) -> str:
+def as_name(text: str) -> str:
+    """Return a name for a case or a class, made of any text."""
     name = re.sub(r"[^a-z0-9]+", "_", text[:200].lower())
     return name.strip("_")[:_LONGEST_CASE] or "case"
 

@@ -72,7 +72,7 @@ def with_prohibitive_price(experiment: ResolvedNeuron) -> ResolvedNeuron:
     Templates that are made only for `cdk destroy` need a price, and must never start a node.
     """
     price = Price(
-        usd_per_hour=3600 * experiment.spec.aws.budget_usd,
+        usd_per_hour=3600 * experiment.spec.aws.accelerator_budget_usd,
         as_of=date(1970, 1, 1),
         source="no price is known: no node may run",
     )

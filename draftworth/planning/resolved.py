@@ -111,7 +111,7 @@ class ResolvedExperiment(LoadedExperiment):
             drafts_read_text=not facts.refuses_estimate,
             step_cost_per_draft=facts.step_cost_per_draft or _UNKNOWN_STEP_COST,
             forecast=self.forecast,
-            within=stop.within,
+            within=stop.within_percent / 100,
             hours=stop.last_start_hours,
             usd=stop.last_start_usd,
             tokens_per_day=stop.tokens_per_day,

@@ -83,7 +83,7 @@ def serving_facts(experiment: resolved.ResolvedExperiment) -> ServingFacts:
         vllm_version=release.vllm_version,
         target_model=spec.target.given,
         instance_type=neuron.instance_type if neuron else None,
-        tensor_parallel_size=neuron.serving.tensor_parallel_size if neuron else None,
+        tensor_parallel_size=neuron.tensor_parallel_size if neuron else None,
         lnc=neuron.serving.lnc if neuron else None,
         slot_devices=neuron.serving.slot_devices if neuron else None,
         max_num_seqs=spec.serving.max_num_seqs,
@@ -106,7 +106,8 @@ def limits(work: Workload) -> Limits:
     given = work.limits
     milliseconds = (given.ttft_p95_ms, given.itl_p95_ms, given.e2e_p95_ms)
     ttft, itl, e2e = (None if limit is None else limit / 1e3 for limit in milliseconds)
-    return Limits(ttft_p95_s=ttft, itl_p95_s=itl, e2e_p95_s=e2e, failed_share=given.failures)
+    failed = given.failures_percent / 100
+    return Limits(ttft_p95_s=ttft, itl_p95_s=itl, e2e_p95_s=e2e, failed_share=failed)
 
 
 def sampling(work: Workload) -> run_specification.Sampling:

@@ -12,7 +12,7 @@ from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
 from draftworth.planning.search_time import SearchTime
 
 DEADLINE = "aws.deadline_minutes"
-BUDGET = "aws.budget_usd"
+BUDGET = "aws.accelerator_budget_usd"
 DEPLOY = "deploy"
 STAGE = "stage checkpoints"
 SCALE_UP = "scale up"
@@ -288,7 +288,7 @@ class _Plan:
         experiment, aws = self.durations.experiment, self.durations.experiment.spec.aws
         limits = [(self.spans[DEPLOY].end + aws.deadline_minutes, DEADLINE)]
         if aws.price is not None:
-            paid = aws.budget_usd / experiment.usd_per_hour * 60
+            paid = aws.accelerator_budget_usd / experiment.usd_per_hour * 60
             late = self.durations.assumption("budget_delay_minutes")
             limits.append((self.spans[SCALE_UP].end + paid + late, BUDGET))
         return self.schedule.until(limits)

@@ -122,19 +122,19 @@ class NeuronDialect:
         return {*self.SPECULATION_DEPENDENT_DEFAULTS} if variant.keeps_engine_defaults else set()
 
     def command(self, experiment: NeuronExperiment, variant: Variant) -> ServingCommand:
-        config, serving = self.config_of(experiment, variant), experiment.serving
+        config = self.config_of(experiment, variant)
         if variant.window is not None:
             config |= experiment.release_facts.methods[variant.method].engine_settings
         # lnc has two variables: NxD Inference reads the first, older Neuron runtimes the second.
         # NEURON_RT_VISIBLE_CORES is not set: with DRA the resource claim decides which devices are
         # visible.
-        lnc = str(serving.lnc)
+        lnc = str(experiment.serving.lnc)
         return ServingCommand(
             model=ModelPaths().target,
             flags={
                 **common_flags(experiment),
                 "--port": str(SERVING_PORT),
-                "--tensor-parallel-size": str(serving.tensor_parallel_size),
+                "--tensor-parallel-size": str(experiment.tensor_parallel_size),
                 **self.own_flags(experiment, variant, config),
             },
             environment={

@@ -57,14 +57,12 @@ CHANGES: Mapping[str, Edit | None] = {
             },
         ),
     ),
-    "another slot": both(
-        put("serving", "slot_devices", value=16), put("serving", "tensor_parallel_size", value=64)
-    ),
+    "another slot": both(put("serving", "slot_devices", value=16)),
     "other settings": both(
         put("rerun", value=2),
         put("target", "revision", value="v1.1"),
         put("serving", "max_num_seqs", value=2),
-        put("workload", "load", "concurrency", value=2),
+        put("workload", "concurrency", value=2),
         put("aws", "deadline_minutes", value=200),
         put("aws", "hub_token_secret", value="draftworth/hub"),
         put("aws", "capacity", "kind", value="on_demand"),

@@ -72,15 +72,15 @@ def write(folder: Path, *, requests: tuple[int, int] = (4, 8), **changes: Any) -
         "requests_per_round": 4,
         "min_requests": requests[0],
         "max_requests": requests[1],
-        "target_interval_width": 1.0,
+        "target_interval_percent": 100,
         "warmup_requests": 1,
-        "load": {"kind": "concurrency", "concurrency": 2},
+        "concurrency": 2,
         # llmperf on Ray has its own tests, because it is not installed with the tools.
         "load_generator": "asyncio",
     }
     data["aws"] |= {
         "load_generator_image": f"registry.example.com/llmperf@sha256:{'0' * 64}",
-        "budget_usd": BUDGET_USD,
+        "accelerator_budget_usd": BUDGET_USD,
         "deadline_minutes": DEADLINE_MINUTES,
     }
     path = folder / "experiment.yaml"

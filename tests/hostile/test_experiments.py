@@ -80,7 +80,7 @@ QUANTITIES = [
         if isinstance(at(SHIPPED[name], place), int | float)
     ),
     *(("workload", key) for key in ("seed", "request_timeout_seconds", "requests_per_round")),
-    *(("workload", "load", "concurrency"), ("workload", "classes", 0, "weight"), ("rerun",)),
+    *(("workload", "concurrency"), ("workload", "classes", 0, "weight"), ("rerun",)),
 ]
 quantities = st.one_of(
     *(TAKEN, st.integers(1, 100), st.integers(1, 10_000_000)),

@@ -51,7 +51,10 @@ def test_the_function_is_told_the_experiments_plan(name: str) -> None:
     needed = [v for v in experiment.variants if v.is_baseline or not experiment.spec.search]
     assert told.servers == tuple(server_name(slot) for v in needed for slot in v.slots)
     assert told.startup_minutes > COMPILE_LIMIT_MINUTES, "a node joins before a start begins"
-    assert (told.deadline_minutes, told.budget_usd) == (aws.deadline_minutes, aws.budget_usd)
+    assert (told.deadline_minutes, told.budget_usd) == (
+        aws.deadline_minutes,
+        aws.accelerator_budget_usd,
+    )
     assert told.price_usd_per_node_hour == experiment.node_price.usd_per_hour
     assert told.availability_zone == aws.availability_zone
     assert told.capacity == capacity.kind

@@ -21,7 +21,7 @@ Edit = Callable[[dict[str, Any]], object]
 # Replaces the workload of the published experiment in tests: rounds of 8 at one load.
 ROUNDS = {
     "classes": [{"name": "structured"}, {"name": "open_ended"}],
-    "load": {"kind": "concurrency", "concurrency": 4},
+    "concurrency": 4,
     "requests_per_round": 8,
     "min_requests": 16,
     "max_requests": 64,
@@ -147,7 +147,7 @@ def with_third_variant(experiment: ResolvedNeuron) -> ResolvedNeuron:
 
 def on_small_nodes(experiment: ResolvedNeuron) -> ResolvedNeuron:
     """Return the experiment with one device and one node for each variant, in sa-east-1."""
-    one_device = changed_in(experiment, "serving", slot_devices=1, tensor_parallel_size=4, lnc=2)
+    one_device = changed_in(experiment, "serving", slot_devices=1)
     return changed_aws(
         changed(one_device, name="small-nodes"),
         region="sa-east-1",

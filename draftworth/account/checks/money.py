@@ -5,7 +5,7 @@ from draftworth.account.market.offers import spot_prices
 from draftworth.errors import counted
 from draftworth.experiment.aws import Spot
 from draftworth.planning.prices import PRICE_RENEWAL, price_doubt
-from draftworth.planning.timeline import forecast
+from draftworth.planning.timeline import BUDGET, forecast
 
 # The relative difference between the experiment's and the zone's Spot price without a warning.
 SPOT_PRICE_TOLERANCE = 0.2
@@ -65,16 +65,17 @@ def spot_price(situation: Situation) -> CheckResult:
     if times <= MUCH_HIGHER or (today - aws.price.as_of).days <= OLD_PRICE_DAYS:
         return warned(found, next_step, paste={"price": new})
     return failed(
-        f"{found}: with it aws.budget_usd {aws.budget_usd:.2f} ends the nodes after "
-        f"{aws.budget_usd * times:.2f} USD",
-        f"{next_step}, and aws.budget_usd to what you want to spend",
+        f"{found}: with it {BUDGET} {aws.accelerator_budget_usd:.2f} ends the nodes after "
+        f"{aws.accelerator_budget_usd * times:.2f} USD",
+        f"{next_step}, and {BUDGET} to what you want to spend",
         paste={"price": new},
     )
 
 
 def budget(situation: Situation) -> CheckResult:
     """Check that the budget pays for the time that the run is estimated to need."""
-    experiment, budget_usd = situation.experiment, situation.experiment.spec.aws.budget_usd
+    experiment = situation.experiment
+    budget_usd = experiment.spec.aws.accelerator_budget_usd
     if experiment.spec.aws.price is None:
         return skipped("no price is known yet")
     need = forecast(experiment).needed_minutes
@@ -86,10 +87,10 @@ def budget(situation: Situation) -> CheckResult:
     )
     if paid < need.best:
         return failed(
-            found, "raise aws.budget_usd, or measure less: `python -m draftworth plan` has the sum"
+            found, f"raise {BUDGET}, or measure less: `python -m draftworth plan` has the sum"
         )
     if paid < need.worst:
-        return warned(found, "raise aws.budget_usd, or accept that it may end the run")
+        return warned(found, f"raise {BUDGET}, or accept that it may end the run")
     return passed(found)
 
 

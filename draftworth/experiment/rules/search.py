@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from draftworth.errors import Problem, suggestion
 from draftworth.experiment.catalog import catalog
 from draftworth.experiment.model import Experiment, LocalExperiment, NeuronExperiment, loads_of
-from draftworth.experiment.search import MAX_CANDIDATES, Search, name_stem
+from draftworth.experiment.search import MAX_CANDIDATES, Search
+from draftworth.experiment.variants import name_stem
 
 _FOR_THE_WINNER = "next: an experiment of the baseline and the winner that the search names"
 
@@ -102,12 +103,10 @@ def _one_load(experiment: Experiment, _: Search) -> Iterator[Problem]:
     loads = loads_of(experiment)
     if len(loads) == 1:
         return
-    left_out = experiment.workload.load is None
     yield Problem(
-        key=("workload", "input_tokens" if experiment.workload.input_lengths else "load"),
-        given=f"{', '.join(load.label for load in loads)} with a search"
-        + ("; load is left out: the ladder to serving.max_num_seqs" if left_out else ""),
-        allowed="one load, as in {kind: concurrency, concurrency: 4}, and one input length",
+        key=("workload", "input_tokens" if experiment.workload.input_lengths else "concurrency"),
+        given=f"{', '.join(load.label for load in loads)} with a search",
+        allowed="one load, as in concurrency: 4, and one input length",
         reason=f"the best window is another at each load; {_FOR_THE_WINNER}, on a ladder",
     )
 
@@ -115,12 +114,12 @@ def _one_load(experiment: Experiment, _: Search) -> Iterator[Problem]:
 def _it_stops_before_the_guards(experiment: Experiment, search: Search) -> Iterator[Problem]:
     if isinstance(experiment, LocalExperiment):
         return
-    stop, aws = search.stop, experiment.aws
-    if stop.last_start_usd is not None and stop.last_start_usd > aws.budget_usd:
+    stop, aws, budget_usd = search.stop, experiment.aws, experiment.aws.accelerator_budget_usd
+    if stop.last_start_usd is not None and stop.last_start_usd > budget_usd:
         yield Problem(
             key=("search", "stop", "last_start_usd"),
-            given=f"{stop.last_start_usd:g} with aws.budget_usd {aws.budget_usd:g}",
-            allowed=f"at most {aws.budget_usd:g}",
+            given=f"{stop.last_start_usd:g} with aws.accelerator_budget_usd {budget_usd:g}",
+            allowed=f"at most {budget_usd:g}",
             reason="the nodes would go at the budget, in the middle of a measurement",
         )
     if stop.last_start_hours is not None and stop.last_start_hours * 60 > aws.deadline_minutes:

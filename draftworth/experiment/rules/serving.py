@@ -1,9 +1,8 @@
 """Rules of serving: slots that exist, cores that are used, lengths that fit."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from draftworth.errors import Problem, counted
-from draftworth.experiment.catalog import Accelerator
+from draftworth.errors import Problem
 from draftworth.experiment.model import Experiment, NeuronExperiment
 from draftworth.experiment.placement import place
 
@@ -21,7 +20,7 @@ def _lengths_fit(experiment: Experiment) -> Iterator[Problem]:
             key=("serving", "max_model_len"),
             given=f"{limit} with workload.input_tokens {work.most_input_tokens} + "
             f"workload.output_tokens {work.output_tokens} = {total}",
-            allowed=f"{total} or more",
+            allowed=f"{total} or more; or workload.input_tokens, if a tokenizer counts fewer",
             reason="the engine refuses or cuts requests longer than max_model_len",
         )
 
@@ -47,23 +46,21 @@ def _buckets_are_known_to_the_engine(experiment: NeuronExperiment) -> Iterator[P
 
 
 def _slot_is_connected(experiment: NeuronExperiment) -> Iterator[Problem]:
-    serving, instance, lncs = experiment.serving, experiment.accelerator, _allowed_lnc(experiment)
-    if serving.slot_devices not in instance.legal_slot_devices:
-        sizes = _fitting_sizes(instance, [serving.lnc] if serving.lnc in lncs else lncs)
+    given, legal = experiment.serving.slot_devices, experiment.accelerator.legal_slot_devices
+    if given not in legal:
         yield Problem(
             key=("serving", "slot_devices"),
-            given=str(serving.slot_devices),
-            allowed=f"{', '.join(map(str, instance.legal_slot_devices))} on "
-            f"{experiment.instance_type}, with {sizes}",
+            given=str(given),
+            allowed=f"{', '.join(map(str, legal))} on {experiment.instance_type}",
             reason="no other number of a node's devices is connected to each other",
         )
 
 
 def _lnc_is_one_that_runs(experiment: NeuronExperiment) -> Iterator[Problem]:
-    given, allowed = experiment.serving.lnc, _allowed_lnc(experiment)
+    given, release = experiment.serving.lnc, experiment.release_facts
+    allowed = release.lnc or experiment.accelerator.legal_lnc
     if given in allowed:
         return
-    release = experiment.release_facts
     reason = "a logical NeuronCore is one or two physical ones"
     if release.lnc is not None:
         reason = (
@@ -73,44 +70,9 @@ def _lnc_is_one_that_runs(experiment: NeuronExperiment) -> Iterator[Problem]:
     yield Problem(
         key=("serving", "lnc"),
         given=f"{given} on release {experiment.release}",
-        allowed=f"{' or '.join(map(str, allowed))}, with "
-        f"{_fitting_sizes(experiment.accelerator, allowed)}",
+        allowed=" or ".join(map(str, allowed)),
         reason=reason,
     )
-
-
-def _allowed_lnc(experiment: NeuronExperiment) -> Sequence[int]:
-    return experiment.release_facts.lnc or experiment.accelerator.legal_lnc
-
-
-def _fitting_sizes(instance: Accelerator, lncs: Sequence[int]) -> str:
-    sizes = (
-        f"{instance.logical_cores(devices=devices, lnc=lnc)} on {counted(devices, 'device')}"
-        f"{f' at lnc {lnc}' if len(lncs) > 1 else ''}"
-        for lnc in lncs
-        for devices in instance.legal_slot_devices
-    )
-    return f"tensor_parallel_size {', '.join(sizes)}"
-
-
-def _tensor_parallel_fills_the_slot(experiment: NeuronExperiment) -> Iterator[Problem]:
-    serving, instance = experiment.serving, experiment.accelerator
-    # If lnc or slot_devices is wrong, its own problem names the tensor_parallel_size to use.
-    if serving.lnc not in _allowed_lnc(experiment):
-        return
-    if serving.slot_devices not in instance.legal_slot_devices:
-        return
-    cores = instance.logical_cores(devices=serving.slot_devices, lnc=serving.lnc)
-    if serving.tensor_parallel_size != cores:
-        per_device = instance.logical_cores(devices=1, lnc=serving.lnc)
-        yield Problem(
-            key=("serving", "tensor_parallel_size"),
-            given=str(serving.tensor_parallel_size),
-            allowed=f"{cores} = slot_devices {serving.slot_devices} x {per_device} logical cores a "
-            f"device at lnc {serving.lnc}",
-            reason="cores of a slot that the model does not span are paid for and idle, and a "
-            "model cannot span more than its slot",
-        )
 
 
 def _dflash_is_in_bf16(experiment: NeuronExperiment) -> Iterator[Problem]:
@@ -144,7 +106,6 @@ NEURON = (
     _buckets_are_known_to_the_engine,
     _slot_is_connected,
     _lnc_is_one_that_runs,
-    _tensor_parallel_fills_the_slot,
     _dflash_is_in_bf16,
     _nodes_fit_the_plan,
 )

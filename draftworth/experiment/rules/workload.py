@@ -117,6 +117,17 @@ def _budget_reaches_everywhere(experiment: Experiment) -> Iterator[Problem]:
         )
 
 
+def _one_kind_of_load(experiment: Experiment) -> Iterator[Problem]:
+    work = experiment.workload
+    if work.concurrency and work.requests_per_second:
+        yield Problem(
+            key=("workload", "requests_per_second"),
+            given=f"{work.requests_per_second}, and workload.concurrency {work.concurrency}",
+            allowed="one of the two",
+            reason="a load has a number of requests in flight, or a rate at which they arrive",
+        )
+
+
 def _each_load_is_worth_its_warm_up(experiment: Experiment) -> Iterator[Problem]:
     work = experiment.workload
     rungs = len(loads_of(experiment)) // max(1, len(work.input_lengths))
@@ -124,22 +135,15 @@ def _each_load_is_worth_its_warm_up(experiment: Experiment) -> Iterator[Problem]
         in_flight = load.in_flight or 1
         if in_flight > work.requests_per_round:
             yield Problem(
-                key=("workload", "load", *(work.load.key_of(rung) if work.load else ())),
+                key=("workload", "concurrency", *([rung] if len(work.concurrencies) > 1 else [])),
                 given=f"{in_flight} requests in flight with workload.requests_per_round "
-                f"{work.requests_per_round}{_by_default(experiment)}",
-                allowed=f"at most {work.requests_per_round}, or requests_per_round of "
-                f"{in_flight} or more",
+                f"{work.requests_per_round}",
+                allowed=f"at most {work.requests_per_round} (if concurrency is left out, "
+                f"serving.max_num_seqs), or requests_per_round of {in_flight} or more",
                 reason=f"{load.label} takes {in_flight} requests of warm-up to build up and "
                 "as many fillers to keep until the end: with fewer measured requests than that, "
                 "most of what a block sends would not be measured",
             )
-
-
-def _by_default(experiment: Experiment) -> str:
-    if experiment.workload.load is not None:
-        return ""
-    most = experiment.serving.max_num_seqs
-    return f"; load is left out: the ladder to serving.max_num_seqs {most}"
 
 
 def _classes_once(experiment: Experiment) -> Iterator[Problem]:
@@ -172,6 +176,7 @@ COMMON = (
     _token_ids_can_be_told,
     _load_generator_can_send,
     _budget_reaches_everywhere,
+    _one_kind_of_load,
     _each_load_is_worth_its_warm_up,
     _classes_once,
     _weights_of_all_or_of_none,

@@ -28,7 +28,7 @@ from tests.charts.winner.runs import (
     written_run,
 )
 from tests.draftworth.report.runs import write_run
-from tests.support.experiments import put, write_experiment
+from tests.support.experiments import put, shipped, write_experiment
 from tests.support.snapshot import assert_snapshot
 
 pytestmark = pytest.mark.synth
@@ -175,7 +175,8 @@ def test_an_experiment_that_was_changed_since_is_refused_with_what_differs(
     path = write_experiment(tmp_path, put("serving", "max_model_len", value=2048))
     assert manifests(path, run, tmp_path / "out") == 2
     assert "max_model_len: measured 1024, in the file 2048" in capsys.readouterr().err
-    path = write_experiment(tmp_path, put("variants", 1, "window", value=5))
+    same_name = shipped(NEURON)["variants"][1] | {"name": "qwen3-1.7b-k7", "window": 5}
+    path = write_experiment(tmp_path, put("variants", 1, value=same_name))
     assert manifests(path, run, tmp_path / "out") == 2
     error = capsys.readouterr().err
     assert "    window: measured 7, in the file 5\n" in error

@@ -108,10 +108,10 @@ def test_the_newest_spot_price_of_the_zone_is_near_the_experiments(
 
 
 def test_an_old_price_that_is_too_low_is_told_with_what_a_budget_would_cost() -> None:
-    given = experiment(price=price(usd_per_hour=8.6, as_of="2026-03-15"), budget_usd=60)
+    given = experiment(price=price(usd_per_hour=8.6, as_of="2026-03-15"), accelerator_budget_usd=60)
     result = spot_price(situation(given, ec2=[spot(us_east_2c=["15.09", "9.00"])]))
     assert "15.09 USD in us-east-2c on 2026-11-21, aws.price 8.60 of 2026-03-15" in result.found
-    assert result.found.endswith("aws.budget_usd 60.00 ends the nodes after 105.28 USD")
+    assert result.found.endswith("aws.accelerator_budget_usd 60.00 ends the nodes after 105.28 USD")
     moved = result.paste["price"]
     assert (moved["usd_per_hour"], moved["as_of"]) == (15.09, NOW.date())
     assert "9.00 to 15.09 in 7 days" in moved["source"]
@@ -128,11 +128,14 @@ def test_without_a_price_the_checks_say_how_to_get_one_and_the_budget_is_not_jud
 
 
 def test_the_budget_is_compared_with_what_the_run_is_estimated_to_need() -> None:
-    found = {usd: budget(situation(experiment(price=price(), budget_usd=usd))) for usd in (1, 1000)}
+    found = {
+        usd: budget(situation(experiment(price=price(), accelerator_budget_usd=usd)))
+        for usd in (1, 1000)
+    }
     assert {usd: result.status for usd, result in found.items()} == {1: "fail", 1000: "pass"}
     assert "pay for 6000 minutes of 1 node;" in found[1000].found
     low, high = (int(word) for word in re.findall(r"need (\d+) to (\d+)", found[1000].found)[0])
-    between = experiment(price=price(), budget_usd=(low + high) / 2 / 6)
+    between = experiment(price=price(), accelerator_budget_usd=(low + high) / 2 / 6)
     assert budget(situation(between)).status == "warn"
 
 

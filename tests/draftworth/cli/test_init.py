@@ -9,9 +9,12 @@ import pytest
 from draftworth.cli import init
 from draftworth.errors import UserInputError
 from draftworth.experiment.loading import load_experiment
-from draftworth.experiment.model import NeuronExperiment
+from draftworth.experiment.model import NeuronExperiment, loads_of
 from tests.conftest import ROOT
 from tests.draftworth.conftest import Ran
+from tests.draftworth.report import runs
+from tests.support.blocks import make_price
+from tests.support.serving_facts import make_serving_facts
 
 PROMPTS = ("--prompts", ROOT / "prompts")
 ADMIN = "arn:aws:iam::111122223333:role/Admin"
@@ -39,12 +42,12 @@ def test_the_defaults_make_an_experiment_that_plans(tmp_path: Path, ran: Ran) ->
 def test_every_flag_is_in_the_file(tmp_path: Path, ran: Ran) -> None:
     path = tmp_path / "x.yaml"
     given = ("--name", "other", "--region", "eu-north-1", "--zone", "eu-north-1a")
-    limits = ("--capacity", "on_demand", "--budget-usd", 12.5, "--usd-per-hour", 20)
+    limits = ("--capacity", "on_demand", "--accelerator-budget-usd", 12.5, "--usd-per-hour", 20)
     access = ("--access-cidr", "8.8.8.8/32", "--admin-arn", ADMIN, "--email", "me@example.com")
     ran("init", path, *PROMPTS, *given, *limits, *access)
     spec, aws = loaded(path), loaded(path).aws
     assert (spec.name, aws.region, aws.availability_zone) == (*given[1::2],)
-    assert (aws.capacity.kind, aws.budget_usd) == ("on_demand", 12.5)
+    assert (aws.capacity.kind, aws.accelerator_budget_usd) == ("on_demand", 12.5)
     assert getattr(aws.price, "usd_per_hour", None) == 20
     assert (*aws.public_access_cidrs, *aws.admin_principal_arns, aws.notify_email) == access[1::2]
 
@@ -58,14 +61,14 @@ def write(folder: Path, *words: object, ask: init.Ask) -> NeuronExperiment:
 
 def test_what_is_typed_is_taken_and_what_a_flag_says_is_not_asked(tmp_path: Path) -> None:
     asked: list[str] = []
-    typed = {"--budget-usd [80]: ": " 30 ", "--admin-arn []: ": ADMIN}
+    typed = {"--accelerator-budget-usd [80]: ": " 30 ", "--admin-arn []: ": ADMIN}
 
     def ask(question: str) -> str:
         asked.append(question.splitlines()[-1])
         return typed.get(asked[-1], "")
 
     spec = write(tmp_path, *PROMPTS, ask=ask)
-    assert (spec.name, spec.aws.budget_usd) == ("typed", 30)
+    assert (spec.name, spec.aws.accelerator_budget_usd) == ("typed", 30)
     assert spec.aws.admin_principal_arns == (ADMIN,)
     unsaid = [flag for flag, *_ in init.QUESTIONS if flag != "--prompts"]
     assert [question.split()[0] for question in asked] == unsaid
@@ -86,11 +89,21 @@ def test_an_input_that_ends_leaves_nothing(tmp_path: Path) -> None:
         (["--yes", "--admin-arn", "me"], '--admin-arn: given "me", allowed: an IAM role or user'),
         (["--yes", "--access-cidr", "10.0.0.0/8"], '--access-cidr: given "10.0.0.0/8", allowed:'),
         (["--yes", "--region", "eu-north-1"], '--zone: given "", allowed: a zone of eu-north-1'),
-        (["--yes", "--budget-usd", "much"], '--budget-usd: given "much", allowed: a number'),
+        (
+            ["--yes", "--accelerator-budget-usd", "much"],
+            '--accelerator-budget-usd: given "much", allowed: a number',
+        ),
         (["--yes", "--email", "a\nb"], "--email: given 'a\\nb', allowed: printable"),
         (["--yes", "--prompts", ROOT / "docs"], f"--prompts: {ROOT}/docs: no .jsonl file there"),
-        (["--yes", "--prompts", ROOT / "prompts/structured"], '--prompts: given "structured", all'),
-        (["--region", "us-east-2"], "--zone, --capacity, --budget-usd: given nothing, and standa"),
+        (
+            ["--yes", "--from", ROOT / "nowhere"],
+            f"{ROOT}/nowhere: no run.json there: give the fold",
+        ),
+        (["--yes", "--from", ROOT / "prompts"], "--prompts: given beside --from with prompts; all"),
+        (
+            ["--region", "us-east-2"],
+            "--zone, --capacity, --accelerator-budget-usd: given nothing, and standa",
+        ),
     ],
 )
 def test_a_wrong_answer_names_its_flag(
@@ -98,6 +111,45 @@ def test_a_wrong_answer_names_its_flag(
 ) -> None:
     assert f"draftworth: {told}" in ran("init", tmp_path / "x.yaml", *PROMPTS, *words, code=2)
     assert [*tmp_path.iterdir()] == []
+
+
+@pytest.mark.parametrize("is_on_aws", [True, False])
+def test_a_run_says_what_is_measured_again(tmp_path: Path, ran: Ran, *, is_on_aws: bool) -> None:
+    """Of servers elsewhere only the traffic is taken; name and price are of another deploy."""
+    of = {"slot_devices": 4, "max_num_seqs": 3, "max_model_len": 900}
+    shares = {"open_ended": 0.7, "structured": 0.3}
+    serving = make_serving_facts(**of) if is_on_aws else None
+    run = runs.make_run(class_weights=shares, serving=serving, price=make_price())
+    for name in shares:
+        (tmp_path / "prompts" / name).mkdir(parents=True)
+        for case in ("count", "not-measured"):
+            file = tmp_path / "prompts" / name / f"{case}.jsonl"
+            file.write_text('{"id": "1", "prompt": "x"}')
+    given = ("--prompts", tmp_path / "prompts", "--from", runs.write_run(run, tmp_path / "run"))
+    ran("init", path := tmp_path / "x.yaml", "--yes", *given)
+    spec = loaded(path)
+    assert (spec.serving.model_dump(include={*of}) == of) is is_on_aws
+    assert (spec.variants[1].name == "k7") is is_on_aws
+    parts = {c.name: (c.cases, c.weight) for c in spec.workload.classes}
+    assert parts == {"open_ended": (("count",), 70), "structured": (("count",), 30)}
+    assert {*loads_of(spec)} == {block.load for block in run.blocks}
+    assert spec.workload.output_tokens == runs.TOKENS
+    assert (spec.name, spec.aws.price) == ("x", None)
+
+
+def test_a_log_becomes_a_class_which_a_second_try_finds(
+    tmp_path: Path, ran: Ran, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    asked = {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 70}
+    (tmp_path / "My log.jsonl").write_text(json.dumps(asked))
+    told = ran("init", "a.yaml", "--yes", "--zone", "no", "--from", "My log.jsonl", code=2)
+    assert "next: answer that anew with --from prompts/my_log; a.yaml was not written" in told
+    (tmp_path / "prompts" / "other").mkdir()
+    ran("init", "a.yaml", "--yes", "--from", "prompts/my_log")
+    work = loaded(tmp_path / "a.yaml").workload
+    assert [c.name for c in work.classes] == ["my_log"]
+    assert (work.prompts_dir, work.output_tokens) == ("prompts", 70)
 
 
 def test_a_file_that_exists_is_kept(tmp_path: Path, ran: Ran) -> None:

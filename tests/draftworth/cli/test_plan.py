@@ -84,7 +84,7 @@ def test_the_plan_for_programs(planned: Planned) -> None:
     assert all(f"`{key}`" in page for key in found)
     assert found["schema"] == "draftworth.plan/1"
     assert 0 < found["second"]["usd"]["best"] < found["usd"]["best"] < found["usd"]["worst"]
-    assert found["usd"]["worst"] < found["budget_usd"] == 80
+    assert found["usd"]["worst"] < found["accelerator_budget_usd"] == 80
     local = json.loads(planned(path=EXPERIMENTS / "rehearsal.yaml", with_=("--json",)))
     assert "usd" not in local
     assert len(local["notes"]) == 1
@@ -96,7 +96,7 @@ def test_the_plan_of_the_first_deploy_fits_one_screen_and_begins_with_its_cost(
     text = planned(path=EXPERIMENTS / "smoke.yaml", with_=())
     rows = text.splitlines()
     assert sum(max(1, -(-len(row) // 100)) for row in rows) <= 24
-    assert re.match(r"first run   [\d.]+ to [\d.]+ USD .* aws\.budget_usd 25\.00$", rows[0])
+    assert re.match(r"first run   [\d.]+ to [\d.]+ USD .* budget 25\.00$", rows[0])
     assert "note: aws.admin_principal_arns is empty: kubectl is refused" in text
     assert "note: aws.public_access_cidrs is empty: the Kubernetes API is private" in text
     assert "  aws.deadline_minutes ends the run in the worst case\n" in text
@@ -139,11 +139,15 @@ def test_an_experiment_of_this_machine_has_no_time_line(
 
 
 NO_STOP = put("search", "stop", value={})
-ROOM = both(put("aws", "deadline_minutes", value=9_000), put("aws", "budget_usd", value=900.0))
+ROOM = both(
+    put("aws", "deadline_minutes", value=9_000), put("aws", "accelerator_budget_usd", value=900.0)
+)
 
 
 @pytest.mark.parametrize("base", ["qwen3-32b", SEARCH])
-@pytest.mark.parametrize(("key", "value"), [("budget_usd", 1), ("deadline_minutes", 15)])
+@pytest.mark.parametrize(
+    ("key", "value"), [("accelerator_budget_usd", 1), ("deadline_minutes", 15)]
+)
 def test_a_limit_below_the_best_case_is_refused_with_the_best_case(
     planned: Planned,
     tmp_path: Path,
@@ -173,7 +177,9 @@ def block_of(**more: object) -> Edit:
 
 def test_a_budget_that_does_not_end_a_capacity_block_is_not_refused(planned: Planned) -> None:
     block = block_of(hours=48)
-    assert "which are paid in any case" in planned(ROOM, block, put("aws", "budget_usd", value=5))
+    assert "which are paid in any case" in planned(
+        ROOM, block, put("aws", "accelerator_budget_usd", value=5)
+    )
 
 
 def draft_of(model: str) -> Edit:
@@ -192,14 +198,14 @@ def requests(least: int, most: int) -> Edit:
 
 def limits(**values: float) -> Edit:
     """Set a high deadline and a high budget, and then the values that are given."""
-    enough: dict[str, float] = {"deadline_minutes": 600, "budget_usd": 1000}
+    enough: dict[str, float] = {"deadline_minutes": 600, "accelerator_budget_usd": 1000}
     return both(*(put("aws", key, value=value) for key, value in (enough | values).items()))
 
 
 def search_limits(**values: float) -> Edit:
     return both(
         put("search", "stop", value={}),
-        limits(**{"deadline_minutes": 9_000, "budget_usd": 900.0, **values}),
+        limits(**{"deadline_minutes": 9_000, "accelerator_budget_usd": 900.0, **values}),
     )
 
 
@@ -224,9 +230,7 @@ def two_by_hand(data: dict[str, Any]) -> None:
 
 
 AS_SHIPPED = put("baseline_as_shipped", value=True)
-ONE_DEVICE = both(
-    put("serving", "slot_devices", value=1), put("serving", "tensor_parallel_size", value=4)
-)
+ONE_DEVICE = both(put("serving", "slot_devices", value=1))
 SMALL_NODES = both(
     put("aws", "instance_type", value="trn2.3xlarge"), put("aws", "price", "usd_per_hour", value=2)
 )
@@ -254,7 +258,7 @@ EDITED: dict[str, tuple[str, Edit]] = {
     "it on a slot of one device": ("qwen3-32b", both(AS_SHIPPED, ONE_DEVICE)),
     "one class less": ("qwen3-32b", both(AS_SHIPPED, drop("workload", "classes", 1))),
     "two small nodes": ("qwen3-32b", both(ONE_DEVICE, SMALL_NODES)),
-    "a block": ("qwen3-32b", both(block_of(), put("aws", "budget_usd", value=300))),
+    "a block": ("qwen3-32b", both(block_of(), put("aws", "accelerator_budget_usd", value=300))),
     "loaded together": ("qwen3-32b", put("workload", "parallel", value=True)),
     "a control": ("qwen3-32b", put("control", value=True)),
     "windows with gaps": (SEARCH, put("search", "windows", value=[12, 3, 5])),
@@ -264,12 +268,9 @@ EDITED: dict[str, tuple[str, Edit]] = {
 # Of these, `plan-notes.txt` has what is added to the notes; beside each stands what adds none.
 NOTED: dict[str, tuple[str, Edit]] = {
     "room": ("qwen3-32b", limits()),
-    "too little money at worst": ("qwen3-32b", limits(budget_usd=20.0)),
+    "too little money at worst": ("qwen3-32b", limits(accelerator_budget_usd=20.0)),
     "too little time at worst": ("qwen3-32b", limits(deadline_minutes=100)),
-    "more in flight than seats": (
-        "qwen3-32b",
-        put("workload", "load", value={"kind": "concurrency", "concurrency": 5}),
-    ),
+    "more in flight than seats": ("qwen3-32b", put("workload", "concurrency", value=5)),
     "prompts longer than input_tokens": ("qwen3-32b", put("workload", "input_tokens", value=9)),
     "a known head": ("qwen3-32b", draft_of(KNOWN_HEAD)),
     "a head that nobody knows": ("qwen3-32b", draft_of(OWN_HEAD)),
@@ -283,7 +284,10 @@ NOTED: dict[str, tuple[str, Edit]] = {
         both(GATED, put("aws", "hub_token_secret", value="draftworth/hub")),
     ),
     "a region where nobody saw a node": ("qwen3-32b", ELSEWHERE),
-    "a node release that does not fit": ("qwen3-32b", put("aws", "pins", value={})),
+    "a node release that does not fit": (
+        "qwen3-32b",
+        put("aws", "pins", "node_release", value="1.35.6-20260714"),
+    ),
     "a price of long ago": ("qwen3-32b", LONG_AGO),
     "a price of long ago, of a block": ("qwen3-32b", both(LONG_AGO, block_of())),
     "values of an example": ("qwen3-32b", of_account("111122223333", "cr-0123456789abcdef0")),
@@ -294,9 +298,9 @@ NOTED: dict[str, tuple[str, Edit]] = {
     "a known DFlash head": ("llama-3.1-8b-eagle3", DFLASH),
     "a DFlash head that nobody knows": ("llama-3.1-8b-eagle3", UNKNOWN_DFLASH),
     "a search with room": (SEARCH, search_limits()),
-    "money for the certain ones at best": (SEARCH, search_limits(budget_usd=30.0)),
-    "money for less than an average search": (SEARCH, search_limits(budget_usd=90.0)),
-    "money for an average search": (SEARCH, search_limits(budget_usd=180.0)),
+    "money for the certain ones at best": (SEARCH, search_limits(accelerator_budget_usd=30.0)),
+    "money for less than an average search": (SEARCH, search_limits(accelerator_budget_usd=90.0)),
+    "money for an average search": (SEARCH, search_limits(accelerator_budget_usd=180.0)),
     "time for the certain ones at best": (SEARCH, search_limits(deadline_minutes=140)),
     "time for less than an average search": (SEARCH, search_limits(deadline_minutes=380)),
     "time for an average search": (SEARCH, search_limits(deadline_minutes=700)),
@@ -337,12 +341,12 @@ def test_a_limit_of_what_the_note_says_is_enough(planned: Planned) -> None:
     for minutes, told in ((needed, False), (needed - 1, True)):
         text = planned(limits(deadline_minutes=minutes))
         assert ("unfinished" in text) is told
-    text = planned(limits(budget_usd=20.0))
+    text = planned(limits(accelerator_budget_usd=20.0))
     usd = float(text.partition("the worst case costs ")[2].split()[0])
-    text = planned(limits(budget_usd=usd + 0.01))
+    text = planned(limits(accelerator_budget_usd=usd + 0.01))
     assert "unfinished" not in text
     assert f" to {usd:.2f} USD for " in line(text, "first run")
-    assert f"aws.budget_usd {usd + 0.01:.2f}" in line(text, "first run")
+    assert f"budget {usd + 0.01:.2f}" in line(text, "first run")
 
 
 def test_candidates_of_a_search_differ_in_draft_and_window_alone() -> None:

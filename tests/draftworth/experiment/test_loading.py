@@ -8,9 +8,8 @@ from draftworth.errors import ExperimentError, UserInputError
 from draftworth.experiment.aws import ADD_ONS
 from draftworth.experiment.catalog import catalog
 from draftworth.experiment.loading import load_experiment
-from draftworth.experiment.model import loads_of
 from draftworth.experiment.rules.aws import is_pinned_image
-from tests.support.experiments import both, drop, put, resolved, write_experiment
+from tests.support.experiments import both, put, resolved, write_experiment
 
 
 @pytest.mark.parametrize("path", ["a" * 300, "/".join(["a"] * 400), "loop"])
@@ -89,28 +88,6 @@ def test_the_first_deploy_has_the_published_servers_and_pins_everything() -> Non
     assert smoke.spec.aws.pins.node_release
     assert [*smoke.spec.unpinned_models] == []
     assert [*published.spec.unpinned_models] != []
-
-
-@pytest.mark.parametrize(
-    ("most", "lengths", "labels"),
-    [
-        (1, 64, "c1"),
-        (6, 64, "c1 c2 c4 c6"),
-        (8, 64, "c1 c2 c4 c8"),
-        # Each length is measured at each load.
-        (2, [64, 400], "c1-i64 c2-i64 c1-i400 c2-i400"),
-    ],
-)
-def test_without_a_load_it_is_a_ladder_to_what_the_server_decodes_at_once(
-    tmp_path: Path, most: int, lengths: object, labels: str
-) -> None:
-    edit = both(
-        drop("workload", "load"),
-        put("serving", "max_num_seqs", value=most),
-        put("workload", "input_tokens", value=lengths),
-    )
-    experiment = load_experiment(write_experiment(tmp_path, edit)).spec
-    assert [load.label for load in loads_of(experiment)] == labels.split()
 
 
 @pytest.mark.parametrize(

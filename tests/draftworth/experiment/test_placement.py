@@ -18,7 +18,6 @@ def placed(folder: Path, *, variants: int, slot_devices: int) -> Placement:
     edit = experiments.both(
         experiments.put("variants", value=[{"name": "baseline", "method": "none"}, *extra]),
         experiments.put("serving", "slot_devices", value=slot_devices),
-        experiments.put("serving", "tensor_parallel_size", value=slot_devices * 4),
     )
     experiment = experiments.load_spec(experiments.write_experiment(folder, edit))
     assert isinstance(experiment, NeuronExperiment)

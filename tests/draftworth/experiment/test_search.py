@@ -7,9 +7,9 @@ import pytest
 from draftworth.errors import UserInputError
 from draftworth.experiment.catalog import catalog
 from draftworth.experiment.model import Experiment, placed_variants
-from draftworth.experiment.search import Place, name_stem
+from draftworth.experiment.search import Place
 from draftworth.experiment.strict import MAX_NAME_LENGTH
-from draftworth.experiment.variants import MAX_WINDOW
+from draftworth.experiment.variants import MAX_WINDOW, name_stem
 from draftworth.planning.resolved import load
 from tests.conftest import ROOT
 from tests.support import experiments
@@ -41,14 +41,6 @@ def test_a_search_with_a_method_that_takes_no_draft_is_refused(
     told = r"search.method \(method-drafts\)\n.*fused_draft\"\n *allowed: eagle on neuron-2.26.1\n"
     with pytest.raises(UserInputError, match=told):
         searched(tmp_path)
-
-
-@pytest.mark.parametrize(("given", "within"), [("3%", 0.03), (0.05, 0.05), ("2.5%", 0.025)])
-def test_within_is_a_share_or_a_percentage(
-    tmp_path: Path, given: str | float, within: float
-) -> None:
-    search = searched(tmp_path, experiments.put("search", "stop", "within", value=given)).search
-    assert present(search).stop.within == pytest.approx(within)
 
 
 def test_a_search_measures_once_without_being_told(tmp_path: Path) -> None:

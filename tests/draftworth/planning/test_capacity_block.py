@@ -20,7 +20,7 @@ def block_of(experiment: ResolvedNeuron, hours: float | None = None) -> PaidBloc
 
 
 def whole_node_each(experiment: ResolvedNeuron) -> ResolvedNeuron:
-    return experiments.changed_in(experiment, "serving", slot_devices=16, tensor_parallel_size=64)
+    return experiments.changed_in(experiment, "serving", slot_devices=16)
 
 
 def test_a_block_is_paid_whole_and_a_day_where_the_file_does_not_say() -> None:

@@ -97,7 +97,7 @@ def test_a_context_file_that_cannot_be_read_is_the_users_to_mend(
 
 def test_a_prohibitive_price_spends_the_budget_in_a_second(unpriced: ResolvedNeuron) -> None:
     priced = prices.with_prohibitive_price(unpriced)
-    assert priced.usd_per_hour / 3600 >= priced.spec.aws.budget_usd
+    assert priced.usd_per_hour / 3600 >= priced.spec.aws.accelerator_budget_usd
     assert "no price is known" in priced.node_price.source
 
 

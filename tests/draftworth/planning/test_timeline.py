@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from draftworth.experiment.workload import LadderLoad, Workload
+from draftworth.experiment.workload import Workload
 from draftworth.planning import timeline
 from draftworth.planning.assumptions import Assumption, Assumptions, Bounds, assumption_data
 from draftworth.planning.resolved import ResolvedNeuron, load
@@ -19,14 +19,13 @@ from tests.support.timelines import BY_HAND, QWEN
 def limited(
     experiment: ResolvedNeuron, *, deadline_minutes: int = 10_000, budget_usd: float = 1e6
 ) -> ResolvedNeuron:
-    limits = {"deadline_minutes": deadline_minutes, "budget_usd": budget_usd}
+    limits = {"deadline_minutes": deadline_minutes, "accelerator_budget_usd": budget_usd}
     return changed_aws(experiment, **limits)
 
 
 def work(max_requests: int) -> Workload:
     """At c1 and c4, one round each at least."""
-    ladder = LadderLoad(kind="ladder", concurrencies=(1, 4))
-    least = {"load": ladder, "min_requests": 8, "max_requests": max_requests}
+    least = {"concurrency": (1, 4), "min_requests": 8, "max_requests": max_requests}
     return QWEN.spec.workload.model_copy(update=least)
 
 

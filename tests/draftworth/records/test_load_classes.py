@@ -6,13 +6,11 @@ from typing import get_args
 
 import pytest
 
-from draftworth.experiment.workload import ConcurrencyLoad, LoadSpec
 from draftworth.records.load import Load
 from tests.conftest import ROOT
 
-_SPECS, *_ = get_args(LoadSpec)
-CLASSES = {shape.__name__ for shape in (*get_args(Load), *get_args(_SPECS))} | {"Load", "LoadSpec"}
-KINDS = {get_args(shape.model_fields["kind"].annotation)[0] for shape in get_args(_SPECS)}
+CLASSES = {shape.__name__ for shape in get_args(Load)} | {"Load"}
+KINDS = {shape.kind for shape in get_args(Load)}
 FOLDERS = ("draftworth", "charts", "stacks", "lambdas", "pods", "rehearsal", "benchmarks", "tests")
 EXCEPT = {ROOT / "draftworth" / "records" / "load.py", Path(__file__)}
 
@@ -35,14 +33,9 @@ def test_nobody_asks_a_load_for_its_class(folder: str) -> None:
     assert found == {}
 
 
-@pytest.mark.parametrize("form", get_args(_SPECS))
-def test_every_form_names_its_own_key(form: type[ConcurrencyLoad]) -> None:
-    assert form.key in form.model_fields
-
-
 def test_all_shapes_are_known_by_name() -> None:
-    assert {"ConcurrencyLoad", "PoissonLoad", "LadderLoad", "RatesLoad"} <= CLASSES
-    assert {"concurrency", "poisson", "ladder", "poisson_ladder"} <= KINDS
+    assert {"ConcurrencyLoad", "PoissonLoad"} <= CLASSES
+    assert {"concurrency", "poisson"} <= KINDS
 
 
 @pytest.mark.parametrize(
@@ -51,13 +44,13 @@ def test_all_shapes_are_known_by_name() -> None:
         "isinstance(load, ConcurrencyLoad)",
         "isinstance(load, (int, load_shapes.PoissonLoad))",
         "isinstance(load, ConcurrencyLoad | None)",
-        "issubclass(shape, LadderLoad)",
+        "issubclass(shape, PoissonLoad)",
         "from draftworth.records.load import PoissonLoad as Rate",
         "match load:\n    case PoissonLoad(requests_per_second=rate): ...",
         "type(load) is ConcurrencyLoad",
         "load.__class__ in (PoissonLoad,)",
         "work.load.kind == 'poisson'",
-        "load.kind in ('ladder', 'poisson_ladder')",
+        "load.kind in ('concurrency', 'poisson')",
     ],
 )
 def test_code_that_asks_for_a_class_is_found(planted: str) -> None:

@@ -36,7 +36,7 @@ IN_THE_KEY: dict[str, st.SearchStrategy[Any]] = {
     "target.revision": WORDS,
     "serving.max_num_seqs": NUMBERS,
     "serving.max_model_len": NUMBERS,
-    "serving.tensor_parallel_size": NUMBERS,
+    "serving.slot_devices": NUMBERS,
     "serving.lnc": NUMBERS,
     "serving.buckets": st.just("one"),
     # Names that no dialect has: one that repeats a default is the same graph.
@@ -48,23 +48,22 @@ IN_THE_KEY: dict[str, st.SearchStrategy[Any]] = {
     "aws.instance_type": st.sampled_from([*catalog().instances]),
 }
 # By section; of no section, the first. `baseline_as_shipped` adds a variant, which has a key of its
-# own. `slot_devices` follows from the tensor parallel size and the logical cores of a device,
-# `tool_call_parser` reads what the model has written already. With `serving.buckets` one,
+# own. `tool_call_parser` reads what the model has written already. With `serving.buckets` one,
 # `output_tokens` is in the key by what it leaves of the length for prompts.
 NOT_IN_SECTIONS = {
     "": "name description baseline_as_shipped rerun repetitions control",
     "target.": "allow_pickle_weights tokenizer_family",
-    "serving.": "slot_devices tool_call_parser",
+    "serving.": "tool_call_parser",
     "variants[].": "name draft.allow_pickle_weights draft.tokenizer_family",
     "workload.": "prompts_dir input_tokens output_tokens fixed_output_length temperature "
-    "load_generator requests_per_round min_requests max_requests target_interval_width "
-    "warmup_requests parallel seed token_ids enable_thinking request_timeout_seconds",
+    "concurrency requests_per_second load_generator requests_per_round min_requests max_requests "
+    "target_interval_percent warmup_requests parallel seed token_ids enable_thinking "
+    "request_timeout_seconds",
     "workload.classes[].": "name cases weight",
-    "workload.load.": "kind concurrency concurrencies requests_per_second rates",
-    "workload.limits.": "ttft_p95_ms itl_p95_ms e2e_p95_ms failures",
+    "workload.limits.": "ttft_p95_ms itl_p95_ms e2e_p95_ms failures_percent",
     "aws.": "region availability_zone second_zone kubernetes_version public_access_cidrs "
-    "admin_principal_arns pins.node_release pins.add_ons budget_usd notify_email hub_token_secret "
-    "keep_checkpoints keep_results load_generator_image deadline_minutes",
+    "admin_principal_arns pins.node_release pins.add_ons accelerator_budget_usd notify_email "
+    "hub_token_secret keep_checkpoints keep_results load_generator_image deadline_minutes",
     "aws.capacity.": "kind reservation_id hours",
     "aws.price.": "usd_per_hour as_of source",
 }
@@ -76,7 +75,13 @@ ADDS_VARIANTS = {
     "search.windows",
     *(
         f"search.stop.{name}"
-        for name in ("last_start_usd", "last_start_hours", "within", "tokens_per_day", "days")
+        for name in (
+            "last_start_usd",
+            "last_start_hours",
+            "within_percent",
+            "tokens_per_day",
+            "days",
+        )
     ),
     *(
         f"search.drafts[].{name}"

@@ -254,7 +254,7 @@ def test_a_pasted_block_asks_for_the_id_of_the_purchase(tmp_path: Path) -> None:
 
 
 def test_the_need_is_the_plans_without_deadline_and_budget() -> None:
-    short = experiment(deadline_minutes=1, budget_usd=1.0)
+    short = experiment(deadline_minutes=1, accelerator_budget_usd=1.0)
     assert offers.Need.of(short) == offers.Need.of(experiment())
     assert offers.Need.of(experiment()).nodes == 1
     assert offers.Need.of(experiment()).minutes.best > 30

@@ -1,0 +1,65 @@
+"""The smallest experiment on AWS, and what follows for the keys that it leaves out."""
+
+import copy
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from draftworth.errors import ExperimentError, Key
+from draftworth.planning.resolved import ResolvedNeuron, load_neuron
+from tests.conftest import ROOT
+from tests.draftworth.experiment.test_rules import Changes, changed
+from tests.support.experiments import write_experiment
+
+GIVEN = yaml.safe_load(Path(__file__).with_name("smallest.yaml").read_text(encoding="utf-8"))
+SMALLEST: dict[str, Any] = GIVEN["file"]
+
+
+def leaves(value: object, key: Key = ()) -> Iterator[Key]:
+    if not isinstance(value, dict | list):
+        yield key
+        return
+    for name, inner in value.items() if isinstance(value, dict) else enumerate(value):
+        yield from leaves(inner, (*key, name))
+
+
+def smallest(folder: Path, changes: Changes) -> ResolvedNeuron:
+    def edit(data: dict[str, Any]) -> None:
+        data.clear()
+        data.update(copy.deepcopy(SMALLEST), serving={})
+        data["workload"]["prompts_dir"] = str(ROOT / "prompts")  # the file lies elsewhere
+        changed(changes)(data)
+
+    return load_neuron(write_experiment(folder, edit))
+
+
+def test_it_has_twelve_keys_and_none_of_them_is_guessed(tmp_path: Path) -> None:
+    keys = [*leaves(SMALLEST)]
+    assert len(keys) == 12
+    for key in keys:
+        with pytest.raises(ExperimentError):
+            smallest(tmp_path, {".".join(map(str, key)): "GONE"})
+
+
+@pytest.mark.parametrize("follows", GIVEN["follows"], ids=str)
+def test_the_rest_follows(tmp_path: Path, follows: dict[str, Any]) -> None:
+    found = smallest(tmp_path, follows.pop("changes"))
+    told = found.spec.model_dump() | {
+        "loads": " ".join(load.label for load in found.loads),
+        "pinned": found.spec.aws.pins.node_release,
+        "variants": " ".join(variant.name for variant in found.variants),
+    }
+    for name, value in follows.items():
+        has = told[name].items() if isinstance(value, dict) else told[name]
+        assert value.items() <= has if isinstance(value, dict) else value == has
+    serving = found.spec.serving
+    assert found.spec.tensor_parallel_size == 8 * serving.slot_devices / serving.lnc
+
+
+def test_the_longest_prompt_is_estimated_from_above(tmp_path: Path) -> None:
+    found = smallest(tmp_path, {})
+    longest = max(len(p.texts[0].encode()) for case in found.cases for p in case.prompts)
+    assert longest / 2 < found.spec.workload.most_input_tokens < longest / 2 + 80
