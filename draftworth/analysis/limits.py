@@ -8,9 +8,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from draftworth.analysis.clustering import Sample
 from draftworth.analysis.pairing import Traffic, samples_of, weighted
-from draftworth.analysis.statistics import SAMPLES_BEYOND, quantile_estimate
+from draftworth.analysis.statistics import SAMPLES_BEYOND, Estimate, quantile_estimate
 from draftworth.analysis.summary import Group, summarize
 from draftworth.metrics.definitions import COST
 from draftworth.records.load import Load
@@ -18,6 +17,8 @@ from draftworth.records.results import BlockResult, Limits, Price, RequestRecord
 
 # The share of requests that must keep a latency limit.
 LIMIT_SHARE = 0.95
+# With about so many requests, enough of them lie beyond that share for an interval.
+LIMIT_REQUESTS = math.ceil(SAMPLES_BEYOND / (1 - LIMIT_SHARE))
 # Above this z, two shares of failures differ by more than chance (a two-sided test at 1%).
 _UNEQUAL_Z = 2.58
 # Above this share of excluded requests, figures may show the client and not the server.
@@ -108,30 +109,35 @@ def highest_rate(
 def _checks(
     blocks: Sequence[BlockResult], group: Group, limits: Limits, variant: str
 ) -> Iterator[LimitCheck]:
-    requests = samples_of(blocks, group, variant)
     for name, field, limit_field in LATENCIES:
         limit_s: float | None = getattr(limits, limit_field)
         if limit_s is not None:
-            # Each request counts as its own prompt: the user's prompts are no sample of others.
-            samples = [
-                replace(place, prompt=str(number), value=value)
-                for number, (place, record) in enumerate(requests)
-                if (value := _latency_s(record, field)) is not None
-            ]
-            yield _check(samples, limit_s, f"{name} p95 of {variant} in {group.label}")
+            found = latency_p95(blocks, group, variant, field)
+            yield _check(found, limit_s, f"{name} p95 of {variant} in {group.label}")
 
 
-def _check(samples: Sequence[Sample], limit_s: float, what: str) -> LimitCheck:
+def latency_p95(
+    blocks: Sequence[BlockResult], group: Group, variant: str, field: str
+) -> Estimate | None:
+    """Return the latency that `LIMIT_SHARE` of all requests keep; None if it was not measured."""
+    # Each request counts as its own prompt: the user's prompts are no sample of others.
+    samples = [
+        replace(place, prompt=str(number), value=value)
+        for number, (place, record) in enumerate(samples_of(blocks, group, variant))
+        if (value := _latency_s(record, field)) is not None
+    ]
+    return quantile_estimate(samples, LIMIT_SHARE) if samples else None
+
+
+def _check(found: Estimate | None, limit_s: float, what: str) -> LimitCheck:
     limit = f"limit {limit_s * 1e3:g} ms"
-    if not samples:
+    if found is None:
         return LimitCheck(kept=None, reason=f"{what} was not measured ({limit})")
-    found = quantile_estimate(samples, LIMIT_SHARE)
     if found.interval is None:
-        needed = math.ceil(SAMPLES_BEYOND / (1 - LIMIT_SHARE))
         return LimitCheck(
             kept=None,
             reason=f"{what}: {found.samples} requests do not show whether it keeps its {limit}; "
-            f"some {needed} or more would",
+            f"some {LIMIT_REQUESTS} or more would",
         )
     low, high = found.interval
     ends = f"{low * 1e3:.1f} to {high * 1e3:.1f} ms, {limit}"

@@ -140,7 +140,7 @@ def log_of_traffic(
     return LogRatio(value=math.log(sums.total), parts=parts)
 
 
-def _of_pair(pair: Pair, amounts: Amounts) -> tuple[Amount, Amount] | None:
+def pair_amounts(pair: Pair, amounts: Amounts) -> tuple[Amount, Amount] | None:
     """Return the amounts of both requests of a pair; None if the pair is left out.
 
     Of a pair in which a request failed, only the lost time counts, and nothing of a request that
@@ -158,7 +158,7 @@ def log_ratio_of_sums(
     pairs: Sequence[Pair], weights: Mapping[str, float], amounts: Amounts
 ) -> LogRatio | None:
     """Return log(variant / baseline) in a traffic; None if a class has no pair, or a sum is 0."""
-    found = [(pair, both) for pair in pairs if (both := _of_pair(pair, amounts))]
+    found = [(pair, both) for pair in pairs if (both := pair_amounts(pair, amounts))]
     sides = []
     for side in (0, 1):
         over, under = dict.fromkeys(weights, 0.0), dict.fromkeys(weights, 0.0)

@@ -7,7 +7,7 @@ Where a control was measured, a verdict has to clear its noise floor (`control`)
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -207,10 +207,8 @@ def compare(
     judgement, reason = _judged(blocks, traffic, ratio, limits, (baseline, variant))
     extremes = rare.extremes_of(sent, variant=variant, baseline=baseline)
     without = ratios.log_cost_ratio(extremes.others, traffic, factor=factor) if extremes else None
-    sides = [check for check in answers if check.variant in (baseline, variant)]
-    strange = [check.words for check in sides if check.is_the_targets is False]
-    if strange:
-        judgement, reason = "inconclusive", "; ".join(strange)
+    if why := not_the_targets(answers, (baseline, variant)):
+        judgement, reason = "inconclusive", why
     by_floor = why_not_decided(judgement, ratio, floor)
     if by_floor:
         judgement, reason = "inconclusive", f"{reason}{by_floor}"
@@ -242,6 +240,12 @@ def compare(
         reason_has_floor=bool(by_floor),
         likeness=likeness(outputs, output_pairs(equals, transcripts)),
     )
+
+
+def not_the_targets(answers: Iterable[AnswersCheck], sides: Collection[str]) -> str:
+    """Say why a side's outputs are shown not to be the target model's; empty if they are not."""
+    found = [check for check in answers if check.variant in sides]
+    return "; ".join(check.words for check in found if check.is_the_targets is False)
 
 
 def _judged(

@@ -33,6 +33,10 @@ from draftworth.untrusted import one_line
 
 _BESIDE_THE_RUN = ""
 _ALONE = {
+    "explore": (
+        ("handover", "against", "score", "claims", "json", "verbose"),
+        "is one run's requests",
+    ),
     "handover": (("against", "score", "claims", "json", "verbose"), "is one run's decision"),
     "json": (("against", "score"), "has the answer alone"),
 }
@@ -78,6 +82,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="its last page alone, for those who run the winner: the decision and its traffic, "
         "metrics to watch, how to repeat it; --out writes handover.html and handover.md",
     )
+    parser.add_argument(
+        "--explore",
+        action="store_true",
+        help="a page to ask, explore.html in --out: other mixes, loads, prices and limits are "
+        "judged anew in a browser, without a network",
+    )
     answers.add_arguments(parser)
 
 
@@ -89,10 +99,9 @@ def run(arguments: argparse.Namespace) -> int:
             print(*listed, sep="\n")
             return 0
     out = None if arguments.out is None else _out_folder(arguments.runs, arguments.out)
-    for option, (others, about) in _ALONE.items():
-        if getattr(arguments, option):
-            told = f"given with --{option}, which {about}, allowed: without; next: leave one out"
-            _refuse(arguments, others, told)
+    _refuse_what_is_not_shown(arguments)
+    if arguments.explore:
+        return _explore(arguments)
     facts, transcripts = _read(arguments.runs, texts=True)
     facts = replace(facts, claims=judge(arguments.claims, facts))
     if arguments.handover:
@@ -114,6 +123,22 @@ def run(arguments: argparse.Namespace) -> int:
     print(*document_lines(document), sep="\n")
     if out is not None:
         print(f"handover written to {out}")
+    return 0
+
+
+def _refuse_what_is_not_shown(arguments: argparse.Namespace) -> None:
+    for option, (others, about) in _ALONE.items():
+        if getattr(arguments, option):
+            told = f"given with --{option}, which {about}, allowed: without; next: leave one out"
+            _refuse(arguments, others, told)
+
+
+def _explore(arguments: argparse.Namespace) -> int:
+    from draftworth.report.explore import write_exploration
+
+    out = _out_folder(arguments.runs, arguments.out or _BESIDE_THE_RUN)
+    facts, _ = _read(arguments.runs, texts=True)
+    print(f"page to ask written to {write_exploration(facts, out)}: open it in a browser")
     return 0
 
 
@@ -139,7 +164,7 @@ def _refuse_with_a_list(arguments: argparse.Namespace, place: str) -> None:
             "next: choose some of those that the command lists for it"
         )
     told = f"given with {place}, which names many runs, allowed: with one run; next: choose one of "
-    options = ("against", "out", "score", "claims", "handover", "json", "verbose")
+    options = ("against", "out", "score", "claims", "handover", "explore", "json", "verbose")
     _refuse(arguments, options, f"{told}those that the command lists without it")
 
 

@@ -36,16 +36,17 @@ def write_report(document: Document, facts: RunFacts, folder: Path) -> None:
     }
     files = {name: text.encode() for name, text in texts.items()}
     files |= {f"{plot}.png": data for plot, data in images.items()}
-    _write(files, folder)
+    write_files(files, folder)
 
 
 def write_handover(document: Document, folder: Path) -> None:
     """Write only the handover, as Markdown and HTML; raise DraftworthError."""
     texts = {"handover.md": markdown_of(document), "handover.html": html_of(document, {})}
-    _write({name: text.encode() for name, text in texts.items()}, folder)
+    write_files({name: text.encode() for name, text in texts.items()}, folder)
 
 
-def _write(files: Mapping[str, bytes], folder: Path) -> None:
+def write_files(files: Mapping[str, bytes], folder: Path) -> None:
+    """Write files into a folder; raise DraftworthError if it cannot be written."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, data in files.items():
@@ -75,12 +76,12 @@ def _images(document: Document) -> Images:
 def html_of(document: Document, images: Images) -> str:
     """Return the document as one HTML file with its plots, which loads nothing from elsewhere."""
     encoded = {key: base64.b64encode(data).decode() for key, data in images.items()}
-    return _filled("report.html.jinja", _shown, document=document, images=encoded)
+    return filled("report.html.jinja", document=document, images=encoded)
 
 
 def markdown_of(document: Document) -> str:
     """Return the document as GitHub's Markdown, with the plots as PNG files beside it."""
-    return _filled("report.md.jinja", escape, document=document)
+    return filled("report.md.jinja", escape, document=document)
 
 
 def escape(text: str) -> str:
@@ -105,13 +106,16 @@ def _escaped(part: str) -> str:
 
 def _shown(value: object) -> str:
     """Escape control characters; the template engine escapes markup."""
+    if isinstance(value, Markup):
+        return value
     if not isinstance(value, Code | Prose):
         return printable(str(value))
     code = Markup("<code>{}</code>")
     return Markup("").join(code.format(p) if is_code else p for p, is_code in _parts(value))
 
 
-def _filled(template: str, finalize: Callable[[str], str], **values: object) -> str:
+def filled(template: str, finalize: Callable[[str], str] = _shown, **values: object) -> str:
+    """Return a template of this package, filled with values, which are text and never markup."""
     environment = Environment(
         loader=PackageLoader("draftworth.report"),
         autoescape=select_autoescape(["html.jinja"]),

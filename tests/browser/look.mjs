@@ -1,25 +1,9 @@
 // Opens a page in Chromium and prints what a test asks about, as JSON: `node look.mjs FILE`.
-import { mkdtempSync } from "node:fs";
 import { createRequire } from "node:module";
-import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
-import { pathToFileURL } from "node:url";
-import { chromium } from "playwright-core";
+import { open } from "./browser.mjs";
 
 const axe = createRequire(import.meta.url).resolve("axe-core/axe.min.js");
-const flags = [
-  "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-  "--disable-background-networking", "--disable-component-update", "--disable-sync",
-];
-const context = await chromium.launchPersistentContext(mkdtempSync(join(tmpdir(), "page-")), {
-  executablePath: process.env.DRAFTWORTH_CHROMIUM, args: flags, headless: true, bypassCSP: true,
-});
-const page = await context.newPage();
-const complaints = [];
-const requests = [];
-page.on("console", (message) => message.type() === "error" && complaints.push(message.text()));
-page.on("pageerror", (error) => complaints.push(String(error)));
-page.on("request", (request) => /^(data|file):/.test(request.url()) || requests.push(request.url()));
+const { page, complaints, requests, close } = await open(process.argv[2], { bypassCSP: true });
 
 const look = async (width, height, colorScheme) => {
   await page.setViewportSize({ width, height });
@@ -44,7 +28,7 @@ const serious = async () => {
 
 const reached = async () => {
   const wanted = await page.evaluate(() => {
-    const all = [...document.querySelectorAll("a[href], summary, [tabindex='0']")];
+    const all = [...document.querySelectorAll("a[href], summary, input, select, [tabindex='0']")];
     all.forEach((element, number) => { element.dataset.number = number; });
     return all.filter((element) => element.checkVisibility()).map((e) => e.dataset.number);
   });
@@ -56,7 +40,6 @@ const reached = async () => {
   return { wanted: wanted.length, missed: wanted.filter((number) => !found.has(number)).length };
 };
 
-await page.goto(pathToFileURL(resolve(process.argv[2])).href);
 const wide = await look(1280, 800, "light");
 const narrow = await look(400, 800, "light");
 await page.evaluate(() => document.querySelectorAll("details").forEach((d) => { d.open = true; }));
@@ -71,4 +54,4 @@ console.log(JSON.stringify({
   wide, narrow, opened, table, light, dark, keyboard, complaints, requests,
   text: await page.evaluate(() => document.body.innerText),
 }));
-await context.close();
+await close();

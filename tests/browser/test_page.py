@@ -22,22 +22,29 @@ MOST_BYTES = 1_000_000
 pytestmark = pytest.mark.browser
 
 
+def in_chromium(program: str, page: Path, lines: str = "") -> dict[str, Any]:
+    """What a program beside this file prints of a page; lines: its standard input."""
+    assert CHROMIUM, "no Chromium: apt-get install chromium"
+    done = subprocess.run(
+        ["node", str(HERE / program), str(page)],
+        env={**os.environ, "DRAFTWORTH_CHROMIUM": CHROMIUM},
+        input=lines,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
 @cache
 def seen(state: str) -> dict[str, Any]:
     """What Chromium shows of the report of a run in this state."""
-    assert CHROMIUM, "no Chromium: apt-get install chromium"
     with TemporaryDirectory() as folder:
         file = Path(folder) / "report.html"
         write_page(document_of(make_facts(STATES[state])), file)
-        done = subprocess.run(
-            ["node", str(HERE / "look.mjs"), str(file)],
-            env={**os.environ, "DRAFTWORTH_CHROMIUM": CHROMIUM},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        return {**json.loads(done.stdout), "bytes": file.stat().st_size}
+        return {**in_chromium("look.mjs", file), "bytes": file.stat().st_size}
 
 
 @pytest.fixture(params=["more expensive", "search", "ladder", "repetitions", "failed run"])
