@@ -83,6 +83,9 @@ def one_line(text: str, *, characters: int = REASON_CHARACTERS) -> str:
     file with many such lines stays below its size limit.
     """
     line = printable(" ".join(text[: 4 * characters].split()))
+    # A printable ASCII character takes at most two in JSON, so a short line need not be counted.
+    if 2 * len(line) <= characters and line.isascii():
+        return line
     if len(line) <= characters and _json_characters(line) <= characters:
         return line
     sizes = accumulate(map(_json_characters, line))

@@ -33,6 +33,7 @@ _MAX_FINISH_REASON_CHARACTERS = 100
 _MOST_TOKEN_IDS = 2**31  # the largest vocabularies have about 300,000 tokens
 _TEXT_FIELDS = ("content", "reasoning_content", "reasoning")
 _CALL_FIELDS = ("name", "arguments")
+_decode = json.JSONDecoder().raw_decode
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,9 +112,10 @@ class ChunkReader:
         self._token_ids: list[int] = []
 
     def feed(self, data: bytes, now_ns: int) -> None:
-        data = self._newlines(data)
-        if not data:  # only the \n of a \r\n whose \r arrived before
-            return
+        if self._after_cr or b"\r" in data:
+            data = self._newlines(data)
+            if not data:  # only the \n of a \r\n whose \r arrived before
+                return
         if self._held:
             # Join pieces only when an event is complete: joining at each piece copies it each time.
             if b"\n\n" not in self._held[-1][-1:] + data:
@@ -138,18 +140,21 @@ class ChunkReader:
         if self._after_cr and data.startswith(b"\n"):
             data = data[1:]
         self._after_cr = data.endswith(b"\r")
-        return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in data else data
+        return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
     def _event(self, event: bytes, now_ns: int) -> None:
-        lines = event.split(b"\n")
-        data = b"\n".join(line[5:].strip() for line in lines if line.startswith(b"data:"))
+        if b"\n" in event:
+            lines = event.split(b"\n")
+            data = b"\n".join(line[5:].strip() for line in lines if line.startswith(b"data:"))
+        else:
+            data = event[5:].strip() if event.startswith(b"data:") else b""
         if not data:
             return
         if data == b"[DONE]":
             self._so_far.ended = True
             return
         try:
-            value = json.loads(data)
+            value = _decoded(data.decode("utf-8", "surrogatepass"))
         except (ValueError, RecursionError) as error:
             raise BadStreamError(f"not JSON in the stream: {data[:80]!r}") from error
         if not isinstance(value, dict):
@@ -170,7 +175,8 @@ class ChunkReader:
         text = ""
         if choices:
             text = _text_of(choices[0])
-            self._add_token_ids(choices[0].get("token_ids") or ())
+            if ids := choices[0].get("token_ids"):
+                self._add_token_ids(ids)
             if (reason := choices[0].get("finish_reason")) is not None:
                 line.finish_reason = _finish(reason) or line.finish_reason
         if told := value.get("metrics"):
@@ -237,11 +243,19 @@ class ChunkReader:
         )
 
 
+def _decoded(text: str) -> Any:
+    """Return a JSON value in three quarters of the time of `json.loads`, which skips blanks too."""
+    value, end = _decode(text)
+    if end < len(text):
+        raise ValueError("more than one value")
+    return value
+
+
 def _text_of(choice: dict[str, Any]) -> str:
     delta = choice.get("delta")
     if delta is None:
         return "".join([choice.get("text") or ""])  # TypeError if `text` is not a string
-    said = [delta.get(name) or "" for name in _TEXT_FIELDS]
+    said = [value for name, value in delta.items() if value and name in _TEXT_FIELDS]
     for call in delta.get("tool_calls") or ():
         function = call.get("function") or {}
         said += [function.get(name) or "" for name in _CALL_FIELDS]

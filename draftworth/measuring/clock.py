@@ -57,7 +57,8 @@ unix_clock = UnixClock(time.time_ns() - time.perf_counter_ns(), _machine())
 """The clock of this process."""
 
 
-_SCHEDSTAT = Path("/proc/thread-self/schedstat")
+_SCHEDSTAT = "/proc/thread-self/schedstat"
+_SCHEDSTAT_BYTES = 100  # three numbers of 20 digits at most
 
 # A request is excluded if the client waited longer than this share of TTFT or decoding time.
 MAX_WAIT_SHARE = 0.05
@@ -68,7 +69,9 @@ WaitReader = Callable[[], int | None]
 def run_queue_wait_ns() -> int | None:
     """Return the calling thread's total wait for a core so far; None if this is not counted."""
     try:
-        return int(_SCHEDSTAT.read_text().split()[1])
+        # Not `Path.read_text`, which takes twice as long: each request asks three times.
+        with open(_SCHEDSTAT, "rb", buffering=0) as file:
+            return int(file.read(_SCHEDSTAT_BYTES).split()[1])
     except (OSError, ValueError, IndexError):
         return None
 

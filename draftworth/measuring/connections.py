@@ -219,7 +219,9 @@ async def _first_to_answer(host: str, port: int) -> socket.socket:
     loop = asyncio.get_running_loop()
     if sys.platform == "linux":
         keep_stamping()
-    addresses = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    addresses = await _addresses(host, port)
+    if len(addresses) == 1:
+        return await _opened(*addresses[0])
     tries: set[asyncio.Task[socket.socket]] = set()
     failure: BaseException = OSError("the name has no address")
     try:
@@ -238,6 +240,13 @@ async def _first_to_answer(host: str, port: int) -> socket.socket:
         for one in tries:
             one.add_done_callback(_close)
             one.cancel()
+
+
+async def _addresses(host: str, port: int) -> list[Any]:
+    # An address needs no name server, so it needs no thread, whose start takes CPU time.
+    with suppress(socket.gaierror):
+        return socket.getaddrinfo(host, port, 0, socket.SOCK_STREAM, 0, socket.AI_NUMERICHOST)
+    return await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
 
 
 def _close(opening: asyncio.Task[socket.socket]) -> None:

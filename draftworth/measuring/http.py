@@ -197,20 +197,23 @@ async def exchange(
 
 
 async def _connected(response: _Exchange, url: str, clock: Clock) -> Connection:
-    place = one_line(_USER_INFO.sub("//", url), characters=200)
     try:
         host, port, secure = address_of(url)
         async with asyncio.timeout(CONNECT_TIMEOUT_SECONDS):
             return await connect(response, host, port, secure=secure, clock=clock)
     except ssl.SSLCertVerificationError as error:
         raise ConnectError(
-            f"{place}: its certificate is not trusted: {error.verify_message}; next: name the file "
-            "of its certificate authority in SSL_CERT_FILE"
+            f"{_place(url)}: its certificate is not trusted: {error.verify_message}; next: name "
+            "the file of its certificate authority in SSL_CERT_FILE"
         ) from error
     except (OSError, TimeoutError, ValueError) as error:
         why = _ERROR_NUMBER.sub(lambda found: os.strerror(int(found[1])), str(error))
         reason = one_line(why) or f"no answer within {CONNECT_TIMEOUT_SECONDS:g} s"
-        raise ConnectError(f"{place}: {reason}") from error
+        raise ConnectError(f"{_place(url)}: {reason}") from error
+
+
+def _place(url: str) -> str:
+    return one_line(_USER_INFO.sub("//", url), characters=200)
 
 
 def address_of(url: str) -> tuple[str, int, bool]:
