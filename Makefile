@@ -8,6 +8,9 @@ VENV  := .venv
 LLMPERF_VENV := .llmperf-venv
 MUTANTS_VENV := .mutants-venv
 DOCS_VENV := .docs-venv
+# Other load generators that `make fidelity` measures, NAME@VERSION; inference-perf needs Python 3.12.
+PEERS := aiperf@0.13.0 guidellm@0.8.1 inference-perf@0.7.0
+PEER_PYTHON ?= python3.12
 # What is installed there: for deploying, for the rehearsal too, for tests and checks too.
 DEPLOYER  := $(VENV)/.installed-deployer
 REHEARSAL := $(VENV)/.installed-rehearsal
@@ -18,7 +21,7 @@ RUN   := PATH="$(CURDIR)/$(VENV)/bin:$$PATH" PYTHONPATH="$(CURDIR)" PYTHONDONTWR
 CDK   := $(RUN) node_modules/.bin/cdk --context experiment=$(EXPERIMENT)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup rehearse test test-cost test-unit test-scenarios test-browser fuzz test-engine test-slow test-llmperf test-cluster benchmarks docs sample-report search calibration mutants fidelity check files hooks snapshots schema lock lock-image synth plan preflight deploy destroy stop logs leftovers clean
+.PHONY: help setup rehearse test test-cost test-unit test-scenarios test-browser fuzz test-engine test-slow test-llmperf test-cluster benchmarks peers docs sample-report search calibration mutants fidelity check files hooks snapshots schema lock lock-image synth plan preflight deploy destroy stop logs leftovers clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -100,7 +103,7 @@ test-cluster: $(STAMP) ## the charts against a real control plane (KUBE_BINARIES
 
 benchmarks: $(STAMP) ## the benchmarks that need nothing else and a minute
 	$(RUN) python -m benchmarks.publisher
-	$(RUN) python -m benchmarks.fidelity --cache .peers --peers --streams 8
+	$(RUN) python -m benchmarks.fidelity --clients bare ours --streams 8
 
 search: $(STAMP) ## how good and how short the search is, over planted ones (ARGS="--runs 5")
 	$(RUN) python -m benchmarks.search $(ARGS)
@@ -129,8 +132,16 @@ docs: $(DOCS_VENV)/.installed ## the documentation as a site with a search, in s
 	NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs build --strict --quiet
 	@echo "site/index.html; for its search: python3 -m http.server --directory site --bind 127.0.0.1"
 
+.peers/%/.installed:
+	$(PEER_PYTHON) -m venv .peers/$*
+	.peers/$*/bin/python -m pip install --quiet --disable-pip-version-check '$(subst @,==,$*)'
+	@touch $@
+
+peers: $(PEERS:%=.peers/%/.installed) ## other load generators, each in an environment of its own in .peers
+
 fidelity: $(STAMP) ## this client and others against a server that knows the truth (ARGS="--streams 64")
-	$(RUN) python -m benchmarks.fidelity --cache .peers $(ARGS)
+	-@$(MAKE) --no-print-directory --keep-going peers
+	$(RUN) python -m benchmarks.fidelity $(ARGS)
 
 check: $(STAMP) ## formatting, lint and types
 	$(RUN) ruff format --check .

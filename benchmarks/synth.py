@@ -17,7 +17,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.processes import Finished, run_measured
+from draftworth.truth.processes import Finished, run_measured
 
 ROOT = Path(__file__).resolve().parents[1]
 TARGET_CPU_RATIO = 1.4
@@ -49,6 +49,7 @@ def synthesize(command: Sequence[str], *, experiment: Path) -> Finished:
         finished = run_measured(
             command,
             folder=Path(folder),
+            working_folder=Path(folder),
             timeout_seconds=TIMEOUT_SECONDS,
             environment={
                 "CDK_CONTEXT_JSON": json.dumps(context | {"experiment": str(experiment)}),

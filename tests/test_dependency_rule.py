@@ -65,6 +65,7 @@ ROOMS: dict[str, set[str]] = {
         "metrics",
         "searching",
     },
+    "truth": {*_GROUND, "records"},
     "estimate": {*_GROUND, "records", "experiment", "analysis", "report", "planning"},
     "claims": {*_GROUND, "records", "experiment", "metrics", "analysis", "report"},
     "account": {*(*_GROUND, "terminal", "records", "experiment", "serving", "planning")},
@@ -77,6 +78,7 @@ ROOMS: dict[str, set[str]] = {
         "estimate",
         "importing",
         "claims",
+        "truth",
     },
 }
 # What pods and functions run needs no package of ours, but for the client's HTTP parser.
@@ -90,6 +92,7 @@ STDLIB_ONLY = {
     "analysis": set(),
     "searching": set(),
     "measuring": {"httptools"},
+    "truth": set(),
 }
 
 

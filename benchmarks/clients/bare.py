@@ -2,8 +2,8 @@
 
     python -m benchmarks.clients.bare BASE_URL STREAMS REQUESTS
 
-It has no error handling, no checks and no limits, so no asyncio client can need less CPU time. It
-prints one line of JSON, which `fidelity.py` reads.
+It has no error handling, no checks and no limits. It prints a line of JSON for each request, as
+`draftworth conformance` reads them.
 """
 
 import asyncio
@@ -76,19 +76,17 @@ def chunks(pieces: list[tuple[int, bytes]]) -> list[tuple[int, int]]:
 def main() -> None:
     """Send the requests and print the figures."""
     url, streams, requests = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-    ttft_s, itl_s, tokens, starts, ends = [], [], 0, [], []
-    results = asyncio.run(load(url, streams, requests))
-    for sent_ns, pieces in results.values():
+    for prompt, (sent_ns, pieces) in asyncio.run(load(url, streams, requests)).items():
         found = chunks(pieces)
         (first_ns, first), (last_ns, total) = found[0], found[-1]
-        ttft_s.append((first_ns - sent_ns) / 1e9)
-        itl_s.append((last_ns - first_ns) / 1e9 / (total - first))
-        tokens += total
-        starts.append(sent_ns)
-        ends.append(last_ns)
-    throughput = tokens / ((max(ends) - min(starts)) / 1e9)
-    figures = {"ttft_s": ttft_s, "itl_s": itl_s, "prompts": list(results)}
-    print(json.dumps({**figures, "throughput_token_per_s": throughput}))
+        figures = {
+            "prompt": prompt,
+            "ttft_ms": (first_ns - sent_ns) / 1e6,
+            "itl_ms": (last_ns - first_ns) / 1e6 / (total - first),
+            "e2e_ms": (last_ns - sent_ns) / 1e6,
+            "output_tokens": total,
+        }
+        print(json.dumps(figures))
 
 
 if __name__ == "__main__":

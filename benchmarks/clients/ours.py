@@ -4,8 +4,8 @@
 
 With `--ray`, llmperf on Ray sends the requests, as in the measuring Job. Otherwise one event loop
 sends them, without real-time scheduling (as in a pod without CAP_SYS_NICE), which would take CPU
-time from the server. It prints one line of JSON, which `fidelity.py` reads. Samples that a
-run would exclude are counted, but are in the figures too, because other clients exclude none.
+time from the server. It prints a line of JSON for each request, as `draftworth conformance` reads
+them, also for samples that a run would exclude, because other clients exclude none.
 """
 
 import asyncio
@@ -37,8 +37,16 @@ def load(engine: LoadEngine, url: str, streams: int, requests: int) -> Sequence[
         for number in range(requests)
     ]
     in_flight = ConcurrencyLoad(concurrency=streams)
-    # There are no warm-up requests and no fillers: all compared clients send the same requests.
-    return asyncio.run(engine.send(client, Batch(measured=planned), in_flight, seed=0)).measured
+    measured: list[Measured] = []
+
+    async def send() -> None:
+        # There are no warm-up requests and no fillers: all compared clients send the same requests.
+        sent = await engine.send(client, Batch(measured=planned), in_flight, seed=0)
+        # Not returned: `asyncio.run` makes a text of what it returns (Python 3.11), here of all.
+        measured.extend(sent.measured)
+
+    asyncio.run(send())
+    return measured
 
 
 def main() -> None:
@@ -55,18 +63,15 @@ def main() -> None:
     records = [m.record for m in measured]
     if failed := [record.error_msg for record in records if record.failed]:
         sys.exit(f"{len(failed)} requests failed: {failed[0]}")
-    tokens = sum(record.number_output_tokens or 0 for record in records)
-    start = min(record.started_at_unix_s for record in records)
-    end = max(r.started_at_unix_s + (r.end_to_end_latency_s or 0.0) for r in records)
-    observed = {
-        "ttft_s": [record.ttft_s for record in records],
-        "itl_s": [record.inter_token_latency_s for record in records],
-        "throughput_token_per_s": tokens / (end - start),
-        "prompts": [f"request {record.prompt_id}" for record in records],
-        "excluded": sum(record.excluded is not None for record in records),
-    }
-    # The JSON gets a line of its own, because Ray writes to standard output too.
-    print(f"\n{json.dumps(observed)}")
+    for record in records:
+        figures = {
+            "prompt": f"request {record.prompt_id}",
+            "ttft_ms": 1e3 * (record.ttft_s or 0.0),
+            "itl_ms": 1e3 * (record.inter_token_latency_s or 0.0),
+            "e2e_ms": 1e3 * (record.end_to_end_latency_s or 0.0),
+            "output_tokens": record.number_output_tokens,
+        }
+        print(json.dumps(figures))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The real client over real HTTP against a server whose timeline is known."""
+"""The real client over real HTTP against a server whose timeline is known, and its log."""
 
 import asyncio
 import json
@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
 
 import pytest
 
-from benchmarks.fidelity import Cell, ground_truth_server, markdown, truths_of
-from benchmarks.ground_truth.server import RequestTruth
-from benchmarks.ground_truth.timeline import TimelineSpec, plan_of
-from benchmarks.peers import PEERS, UnavailableError, environment_of
 from draftworth.measuring.client import Client, Measured
 from draftworth.records.prompts import Prompt
+from draftworth.truth.log import RequestTruth, read_log
+from draftworth.truth.timeline import TRAPS, TimelineSpec, writes_of
+from draftworth.truth.trial import truth_server
 from tests.draftworth.measuring.specifications import shape
 from tests.support.present import present
 from tests.support.waiting import HANGS_AFTER_SECONDS
@@ -23,7 +23,7 @@ from tests.support.waiting import HANGS_AFTER_SECONDS
 # Both ends read one clock. What lies between a write and its stamp is the way through the kernel
 # and the wait for a core: 5 ms is far above the first. The second has no limit, so the closest of
 # `TRIES` requests counts: an error of the method is in every one of them.
-TOLERANCE_S = 0.005
+TOLERANCE_MS = 5.0
 TRIES = 6
 
 SHAPE = shape(output_tokens=24, timeout_seconds=10.0)
@@ -38,6 +38,10 @@ SPECS = [
     pytest.param(
         replace(SHORT, chunk_tokens=(2, 5), role_chunk=True, reasoning_tokens=9),
         id="reasoning first",
+    ),
+    pytest.param(
+        replace(SHORT, first_chunk_tokens=5, chunks_a_write=2, keep_alive=True),
+        id="a full first chunk, merged chunks and comments",
     ),
 ]
 
@@ -56,47 +60,46 @@ def measure(url: str, requests: int) -> list[Measured]:
     return asyncio.run(run())
 
 
+def served(spec: TimelineSpec, folder: Path, requests: int) -> list[tuple[Measured, RequestTruth]]:
+    """What the client and the server say of each request."""
+    with truth_server(spec, folder / "log") as url:
+        measured = measure(url, requests)
+    return list(zip(measured, read_log(folder / "log"), strict=True))
+
+
 @pytest.mark.parametrize("spec", SPECS)
-def test_figures_over_http_are_the_truth_within_the_tolerance(spec: TimelineSpec) -> None:
-    with ground_truth_server(spec) as url:
-        measured = measure(url, TRIES)
-        truths = truths_of(url, TRIES)
+def test_figures_over_http_are_the_truth_within_the_tolerance(
+    spec: TimelineSpec, tmp_path: Path
+) -> None:
+    pairs = served(spec, tmp_path, TRIES)
 
-    for index, (ours, truth) in enumerate(zip(measured, truths, strict=True)):
-        tokens = tuple(chunk.tokens for chunk in plan_of(spec, index).chunks)
+    for index, (ours, truth) in enumerate(pairs):
+        planned = [event.data.decode() for event in writes_of(spec, index, "every_chunk")]
         assert truth.prompt == f"request {index}"
-        assert tuple(truth.tokens) == ours.transcript.chunk_tokens == tokens
-    assert closest(measured, truths, "ttft_s") < TOLERANCE_S
-    later_tokens = spec.output_tokens - 8
-    assert closest(measured, truths, "inter_token_latency_s") < TOLERANCE_S / later_tokens
+        assert [write.text for write in truth.writes] == planned
+        assert sum(present(ours.transcript.chunk_tokens)) == truth.output_tokens
+    ttft_errors = [abs(1e3 * present(o.record.ttft_s) - t.ttft_ms) for o, t in pairs]
+    itl_errors = [
+        abs(1e3 * present(o.record.inter_token_latency_s) - present(t.itl_ms)) for o, t in pairs
+    ]
+    assert min(ttft_errors) < TOLERANCE_MS
+    assert min(itl_errors) < TOLERANCE_MS / (spec.output_tokens - 8)
 
 
-def closest(measured: list[Measured], truths: list[RequestTruth], figure: str) -> float:
-    """The smallest error of a figure over the requests, seconds."""
-    errors = []
-    for ours, truth in zip(measured, truths, strict=True):
-        got = getattr(ours.record, figure)
-        true = present(truth.ttft_s if figure == "ttft_s" else truth.itl_s)
-        assert got is not None
-        errors.append(abs(float(got) - true))
-    return min(errors)
+def test_nothing_is_written_before_it_is_due_or_stamped_before_it_arrives(tmp_path: Path) -> None:
+    [(ours, truth)] = served(SHORT, tmp_path, 1)
 
-
-def test_nothing_is_written_before_it_is_due_or_stamped_before_it_arrives() -> None:
-    with ground_truth_server(SHORT) as url:
-        [ours] = measure(url, 1)
-        [truth] = truths_of(url, 1)
-
-    assert min(truth.lateness_s) >= 0
-    assert truth.arrived_ns <= truth.handled_ns <= truth.written_ns[0]
+    assert all(write.written_ns >= write.due_ns for write in truth.writes)
+    assert truth.arrived_ns <= truth.handled_ns <= truth.writes[0].written_ns
     # Not compared with the stamp of the write: it is taken after it, on a busy machine long
     # after it, when the client has read the token already.
     assert present(ours.record.ttft_s) >= SHORT.ttft_seconds
 
 
 @pytest.fixture(scope="module")
-def quick_url() -> Iterator[str]:
-    with ground_truth_server(TimelineSpec(output_tokens=3, ttft_seconds=0, gap_seconds=0)) as url:
+def quick_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    spec = TimelineSpec(output_tokens=3, ttft_seconds=0, gap_seconds=0)
+    with truth_server(spec, tmp_path_factory.mktemp("quick") / "log") as url:
         yield url
 
 
@@ -133,26 +136,29 @@ def test_what_peers_probe_is_there(quick_url: str) -> None:
         assert json.load(response)["data"][0]["id"] == "ground-truth"
 
 
-def test_a_client_that_leaves_is_not_a_complete_request() -> None:
+@pytest.mark.parametrize("body", [b"{", b"[]", b'{"messages": []}', b'{"messages": 3}'])
+def test_a_request_that_is_none_is_refused(quick_url: str, body: bytes) -> None:
+    request = urllib.request.Request(f"{quick_url}/v1/chat/completions", body)
+    with pytest.raises(HTTPError, match="400"):
+        urllib.request.urlopen(request, timeout=HANGS_AFTER_SECONDS)
+
+
+def test_a_client_that_leaves_is_not_a_complete_request(tmp_path: Path) -> None:
     spec = TimelineSpec(output_tokens=50, ttft_seconds=0.0, gap_seconds=0.05)
-    with ground_truth_server(spec) as url:
+    log = tmp_path / "log"
+    with truth_server(spec, log) as url:
         request = urllib.request.Request(
             f"{url}/v1/chat/completions",
             json.dumps({"messages": MESSAGES, "stream": True}).encode(),
         )
         with urllib.request.urlopen(request, timeout=HANGS_AFTER_SECONDS) as answer:
             answer.read(10)
-        with urllib.request.urlopen(f"{url}/truth", timeout=HANGS_AFTER_SECONDS) as answer:
-            [truth] = json.load(answer)
-    assert not truth["complete"]
+    assert not json.loads(log.read_text())["complete"]
+    assert read_log(log) == []
 
 
-def test_a_client_that_failed_is_a_row_with_its_reason() -> None:
-    cell = Cell(window=1, streams=8, requests=16)
-    table = markdown({cell: {"guidellm": "installation failed: no | such version"}})
-    assert "| guidellm 0.8.1 | left out: installation failed: no / such version |" in table
+def test_every_trap_has_the_same_tokens_and_is_another_stream() -> None:
+    streams = {name: writes_of(trap.spec, 0, trap.spec.usage) for name, trap in TRAPS.items()}
 
-
-def test_a_peer_without_its_engine_says_what_it_needs(tmp_path: Path) -> None:
-    with pytest.raises(UnavailableError, match="make rehearse"):
-        environment_of(PEERS["vllm-bench"], cache=tmp_path, engine=tmp_path)
+    assert len(set(streams.values())) == len(TRAPS) == 8
+    assert {sum(event.tokens for event in events) for events in streams.values()} == {32}

@@ -1,4 +1,4 @@
-"""Runs a benchmark's child process with a time limit, and measures its CPU time and memory."""
+"""Runs a load generator with a time limit, and measures its CPU time and memory (on Linux)."""
 
 import os
 import signal
@@ -9,12 +9,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from draftworth.errors import DraftworthError, UserInputError
+from draftworth.untrusted import REASON_CHARACTERS, one_line
+
 POLL_SECONDS = 0.1
+STDOUT = "stdout"
+"""The file with the standard output of a child process."""
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
-class ProcessFailedError(Exception):
+class ProcessFailedError(DraftworthError):
     """A child process failed or exceeded its time; the text ends with its error output."""
 
 
@@ -28,7 +33,6 @@ class Finished:
     peak_mib: the largest sum of the resident memory of the child and its descendants.
     """
 
-    output: str
     cpu_seconds: float
     peak_mib: float
     seconds: float
@@ -40,19 +44,26 @@ def run_measured(
     folder: Path,
     timeout_seconds: float,
     environment: Mapping[str, str],
+    working_folder: Path | None = None,
 ) -> Finished:
     """Run a command in its own process group, with its output in files in `folder`."""
     started = time.monotonic()
-    with (folder / "stdout").open("wb") as out, (folder / "stderr").open("wb") as err:
-        child = subprocess.Popen(
-            [str(part) for part in command],
-            cwd=folder,
-            env={**os.environ, **environment},
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=err,
-            start_new_session=True,
-        )
+    with (folder / STDOUT).open("wb") as out, (folder / "stderr").open("wb") as err:
+        try:
+            child = subprocess.Popen(  # noqa: S603 (what the user asked to run)
+                [str(part) for part in command],
+                cwd=working_folder,
+                env={**os.environ, **environment},
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            raise UserInputError(
+                f"COMMAND: given {one_line(str(command[0]))!r}, which cannot be started: {error}; "
+                "allowed: a program on PATH, or the path of one"
+            ) from error
         try:
             usage, peak_bytes, polled_seconds = _watch(child, started + timeout_seconds)
         finally:
@@ -60,15 +71,20 @@ def run_measured(
                 os.killpg(child.pid, signal.SIGKILL)
             child.wait()
     if child.returncode != 0:
-        tail = (folder / "stderr").read_text(errors="replace").strip()[-1500:]
-        how = "no end within the time" if child.returncode < 0 else f"exit {child.returncode}"
-        raise ProcessFailedError(f"{how}: {tail}")
+        late = child.returncode == -signal.SIGKILL
+        how = f"no end within {timeout_seconds:g} s" if late else f"exit {child.returncode}"
+        raise ProcessFailedError(f"{how}: {_end_of(folder / 'stderr')}")
     return Finished(
-        output=(folder / "stdout").read_text(),
         cpu_seconds=max(usage, polled_seconds),
         peak_mib=peak_bytes / 2**20,
         seconds=time.monotonic() - started,
     )
+
+
+def _end_of(path: Path) -> str:
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - REASON_CHARACTERS))
+        return one_line(file.read().decode(errors="replace"))
 
 
 def _watch(child: subprocess.Popen[bytes], deadline: float) -> tuple[float, int, float]:

@@ -1,26 +1,35 @@
-"""Token timelines: which chunks the ground-truth server emits, and when.
+"""Token timelines: which chunks the truth server emits, when, and which traps they hold.
 
-A specification (JSON) with a seed determines the plan of each request. Request n of a server has
-plan n modulo `POOL`, so the server can encode all plans before the first request.
+A timeline with a seed determines the plan of each request. Request n of a server has plan n modulo
+`POOL`, so the server can encode all plans before the first request.
 """
 
 from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator, Mapping
+import tomllib
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from draftworth.errors import UserInputError
+from draftworth.records.codec import RecordError, dump_json, load_object, load_record
+from draftworth.untrusted import one_line
 
 MODEL = "ground-truth"
 POOL = 64
 PROMPT_TOKENS = 16
 DONE = b"data: [DONE]\n\n"
+KEEP_ALIVE = b": keep-alive\n\n"
+# Far above what a client needs.
+_MOST_TOKENS, _MOST_SECONDS = 10_000, 10.0
 
 Usage = Literal["every_chunk", "last_chunk", "off"]
 
-# Each ASCII letter is a token of the tokenizer in `tokenizer/`, so peers that count tokens with it
-# get the right number.
+# Each ASCII letter is a token of `benchmarks/tokenizer/`, with which tools count the right number.
 _LETTERS = "speculative decoding "
 
 
@@ -48,8 +57,11 @@ class TimelineSpec:
     chunk_tokens: (smallest, largest) number of tokens in a chunk; uniform.
     first_chunk_tokens: tokens of the first chunk; None: drawn as for the other chunks.
     jitter: each wait, including that for the first token, is multiplied by 1 +- jitter, uniform.
+    role_chunk: an empty chunk comes at once.
     usage: the chunks that report token counts; fewer chunks do if the request asks for fewer.
     reasoning_tokens: how many of the first tokens are sent as reasoning deltas.
+    keep_alive: a comment comes at once, and one between two writes.
+    chunks_a_write: how many chunks after the first are written together, when the last is due.
     """
 
     output_tokens: int = 121
@@ -61,31 +73,51 @@ class TimelineSpec:
     role_chunk: bool = False
     usage: Usage = "every_chunk"
     reasoning_tokens: int = 0
+    keep_alive: bool = False
+    chunks_a_write: int = 1
     seed: int = 0
 
-    @classmethod
-    def from_json(cls, text: str) -> TimelineSpec:
-        value: Mapping[str, Any] = json.loads(text)
-        spec = cls(**{**value, "chunk_tokens": tuple(value.get("chunk_tokens", (1, 1)))})
-        low, high = spec.chunk_tokens
-        if not 1 <= low <= high or spec.output_tokens < 1 or not 0 <= spec.jitter < 1:
-            raise ValueError(f"need 1 <= {low} <= {high}, a token, and a jitter below 1: {value}")
-        return spec
+    def __post_init__(self) -> None:
+        low, high = self.chunk_tokens
+        first = low if self.first_chunk_tokens is None else self.first_chunk_tokens
+        counts = (low, high, first, self.output_tokens, self.chunks_a_write)
+        seconds = (self.ttft_seconds, self.gap_seconds)
+        if low > high or min(counts) < 1 or max(counts) > _MOST_TOKENS:
+            raise ValueError(f"allowed: 1 to {_MOST_TOKENS:,} tokens, the fewest of a chunk first")
+        if min(seconds) < 0 or max(seconds) > _MOST_SECONDS or not 0 <= self.jitter < 1:
+            raise ValueError(f"allowed: 0 to {_MOST_SECONDS:g} seconds, a jitter from 0 to below 1")
+
+    def changed(self, text: str) -> TimelineSpec:
+        """Return the timeline with the fields of a JSON object; raise UserInputError."""
+        try:
+            fields = load_object(text)
+            if unknown := fields.keys() - vars(self).keys():
+                raise RecordError(f"no field {', '.join(unknown)}")  # noqa: TRY301 (as the codec does)
+            return load_record(TimelineSpec, dump_json({**vars(self), **fields}))
+        except RecordError as error:
+            raise UserInputError(
+                f"timeline: given {one_line(text)}: {error}; allowed: some of "
+                f"{', '.join(vars(self))}"
+            ) from error
 
 
-# Window 1: one token per step. Window 7: one to eight tokens per step, as with seven drafted
-# tokens. The first chunk has one token, from the prefill, so peers that divide by N - 1 are right.
-WINDOWS = {
-    1: TimelineSpec(),
-    7: TimelineSpec(
-        chunk_tokens=(1, 8),
-        first_chunk_tokens=1,
-        gap_seconds=0.06,
-        jitter=0.3,
-        role_chunk=True,
-        seed=7,
-    ),
-}
+class Trap(NamedTuple):
+    """A timeline of `traps.toml`, and what a load generator gets wrong there."""
+
+    spec: TimelineSpec
+    mistake: str
+
+
+def _traps() -> Iterator[tuple[str, Trap]]:
+    text = Path(__file__).with_name("traps.toml").read_text(encoding="utf-8")
+    declared = tomllib.loads(text)
+    plain = {name: value for name, value in declared["plain"].items() if name != "mistake"}
+    for name, fields in declared.items():
+        mistake = fields.pop("mistake")
+        yield name, Trap(TimelineSpec().changed(json.dumps(plain | fields)), mistake)
+
+
+TRAPS = dict(_traps())
 
 
 def plan_of(spec: TimelineSpec, index: int) -> Plan:
@@ -134,6 +166,28 @@ def events_of(plan: Plan, *, usage: Usage) -> Iterator[Event]:
     if usage != "off":
         yield Event(end_ns, 0, _encode(None, sent))
     yield Event(end_ns, 0, DONE)
+
+
+def writes_of(spec: TimelineSpec, index: int, usage: Usage) -> tuple[Event, ...]:
+    """Return what is written for request `index`: its events, some together, and comments."""
+    plan = plan_of(spec, index)
+    events = tuple(events_of(plan, usage=usage))
+    first = 1 + plan.role_chunk
+    end = first + len(plan.chunks) - 1
+    groups = [
+        events[start : min(start + spec.chunks_a_write, end)]
+        for start in range(first, end, spec.chunks_a_write)
+    ]
+    merged = (
+        Event(group[-1].offset_ns, sum(e.tokens for e in group), b"".join(e.data for e in group))
+        for group in groups
+    )
+    writes = (*events[:first], *merged, *events[end:])
+    if not spec.keep_alive:
+        return writes
+    between = [(a.offset_ns + b.offset_ns) // 2 for a, b in pairwise(writes)]
+    comments = (Event(offset_ns, 0, KEEP_ALIVE) for offset_ns in (0, *between))
+    return tuple(sorted((*comments, *writes), key=lambda event: event.offset_ns))
 
 
 def _encode(choice: dict[str, Any] | None, tokens: int | None) -> bytes:

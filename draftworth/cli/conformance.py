@@ -1,0 +1,71 @@
+"""`draftworth conformance -- COMMAND {url}`: which figures of a load generator are right?"""
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from draftworth.cli.arguments import positive_number
+from draftworth.errors import DraftworthError, UserInputError, counted
+from draftworth.terminal import table_lines
+from draftworth.truth.reports import FORMS
+from draftworth.truth.timeline import TRAPS
+from draftworth.truth.trial import TOLERANCE_PERCENT, Tool, attempt, judged
+
+_HEADINGS = ("trap", "figure", "truth", "the tool", "difference", "")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command of the tool, the form of its report, and the traps."""
+    add = parser.add_argument
+    words = "after --: the tool; {url} becomes a server's base URL, {folder} a folder for its files"
+    add("command", nargs="+", metavar="COMMAND", help=words)
+    words = "of its report; lines: JSON lines on its standard output (docs/fidelity.md)"
+    add("--form", choices=FORMS, default="lines", help=words)
+    add("--trap", choices=TRAPS, action="append", help="default: each")
+    words = "of times; more where too few cores are free (%(default)g)"
+    add("--tolerance-percent", type=positive_number, default=TOLERANCE_PERCENT, help=words)
+    add("--timeout-seconds", type=positive_number, default=120.0, help="a trap (%(default)g)")
+
+
+def run(given: argparse.Namespace) -> int:
+    """Run the tool in each trap and print the verdicts; return 1 if a figure is wrong."""
+    if not any("{url}" in part for part in given.command):
+        raise UserInputError(
+            "COMMAND: given without {url}, allowed: a command that has it where the base URL of a "
+            "server stands; next: draftworth conformance -- my-tool --base-url {url}"
+        )
+    traps = dict.fromkeys(given.trap or TRAPS)
+    rows: list[tuple[str, ...]] = []
+    for trap in traps:
+        print(f"{trap} ...", file=sys.stderr)
+        rows += _rows(given, trap)
+    for line in table_lines(rows, _HEADINGS, numbers=(2, 3, 4)):
+        print(line)
+    wrong = [trap for trap in traps if any(row[0] == trap and row[-1] != "right" for row in rows)]
+    for trap in wrong:
+        print(f"{trap}: {TRAPS[trap].mistake}.")
+    print(
+        f"Medians over the requests. A time is right within {given.tolerance_percent:g}%: a trap "
+        "moves a figure by a quarter or more, a busy machine by less. A number of tokens is exact. "
+        "A figure that the tool does not give is not judged."
+    )
+    print(f"Wrong in {len(wrong)} of {counted(len(traps), 'trap')}." if wrong else "All right.")
+    return 1 if wrong else 0
+
+
+def _rows(given: argparse.Namespace, trap: str) -> Iterator[tuple[str, ...]]:
+    tool = Tool(command=given.command, form=given.form)
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            trial = attempt(
+                tool, TRAPS[trap].spec, Path(folder), timeout_seconds=given.timeout_seconds
+            )
+            for each in judged(trial, given.tolerance_percent):
+                figures = (f"{each.truth:.2f}", f"{each.told:.2f}", f"{each.error_percent:+.1f}%")
+                yield trap, each.figure, *figures, "right" if each.right else "WRONG"
+        except UserInputError:
+            raise
+        except DraftworthError as error:
+            yield trap, "none", "", "", "", f"WRONG: {error}"

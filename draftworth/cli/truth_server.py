@@ -1,0 +1,40 @@
+"""`draftworth truth-server`: a server with a known token timeline and a log of what it sent."""
+
+import argparse
+import asyncio
+import sys
+from functools import partial
+from pathlib import Path
+
+from draftworth.cli.arguments import positive_int, positive_number, whole_number
+from draftworth.errors import UserInputError, counted
+from draftworth.truth.server import serve
+from draftworth.truth.timeline import TRAPS
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the timeline, the log, and when the server stops by itself."""
+    add = parser.add_argument
+    words = "; ".join(f"{name}: {trap.mistake}" for name, trap in TRAPS.items())
+    add("--trap", choices=TRAPS, default="plain", help=words)
+    add("--timeline", default="{}", metavar="JSON", help="fields that replace those of the trap")
+    add("--log", required=True, type=Path, metavar="FILE", help="a new file: a line a request")
+    port = partial(whole_number, at_most=65_535)
+    add("--port", type=port, default=0, help="on 127.0.0.1; 0, the default, takes a free one")
+    add("--seconds", type=positive_number, default=3600.0, help="then it stops (%(default)g)")
+    add("--requests", type=positive_int, default=10_000, help="or after so many (%(default)s)")
+
+
+def run(given: argparse.Namespace) -> int:
+    """Print the server's URL, and serve until it is interrupted or has served enough."""
+    spec = TRAPS[given.trap].spec.changed(given.timeline)
+    try:
+        with given.log.open("xb") as log:
+            requests = asyncio.run(serve(spec, log, given.port, given.seconds, given.requests))
+    except OSError as error:
+        raise UserInputError(
+            f"--log: given {given.log}, --port: given {given.port}: {error}; allowed: a new file "
+            "in a folder that exists, and a free port"
+        ) from error
+    print(f"{counted(requests, 'request')}: {given.log}", file=sys.stderr)
+    return 0

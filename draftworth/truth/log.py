@@ -1,0 +1,80 @@
+"""The truth server's log: a line of JSON for each request, with everything that was written."""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from draftworth.untrusted import MIB, read_file
+
+# Ten times the log of the longest comparison in docs/fidelity.md.
+_LIMIT_BYTES = 256 * MIB
+
+
+class Write(NamedTuple):
+    """One write: when it was due, the time right after its system call, its tokens, its text."""
+
+    due_ns: int
+    written_ns: int
+    tokens: int
+    text: str
+
+
+@dataclass(kw_only=True)
+class RequestTruth:
+    """The server's record of a request; times are nanoseconds of the monotonic clock.
+
+    prompt: the first characters of the last message, to identify the request.
+    arrived_ns: when the kernel had received the request's last bytes. The wait until `handled_ns`
+        is in the server's queue, so it is part of the server's time, not the client's.
+    handled_ns: when the server had read the request; the timeline starts then.
+    complete: the whole stream was written while the client was still connected.
+    """
+
+    prompt: str
+    arrived_ns: int
+    handled_ns: int
+    complete: bool = False
+    writes: list[Write] = field(default_factory=list)
+
+    @property
+    def line(self) -> bytes:
+        writes = [write._asdict() for write in self.writes]
+        return json.dumps({**vars(self), "writes": writes}).encode() + b"\n"
+
+    @property
+    def chunks(self) -> list[Write]:
+        """The writes with tokens."""
+        return [write for write in self.writes if write.tokens]
+
+    @property
+    def output_tokens(self) -> float:
+        return sum(write.tokens for write in self.writes)
+
+    @property
+    def ttft_ms(self) -> float:
+        return (self.chunks[0].written_ns - self.arrived_ns) / 1e6
+
+    @property
+    def e2e_ms(self) -> float:
+        return (self.chunks[-1].written_ns - self.arrived_ns) / 1e6
+
+    @property
+    def itl_ms(self) -> float | None:
+        """The time per token after the first chunk; None if there is only one chunk."""
+        later = self.output_tokens - self.chunks[0].tokens
+        return (self.e2e_ms - self.ttft_ms) / later if later else None
+
+    @property
+    def lateness_s(self) -> list[float]:
+        return [(chunk.written_ns - chunk.due_ns) / 1e9 for chunk in self.chunks]
+
+
+def read_log(path: Path) -> list[RequestTruth]:
+    """Read the requests of a log that were completed."""
+    requests = []
+    for line in read_file(path, _LIMIT_BYTES).splitlines():
+        value = json.loads(line)
+        writes = [Write(**write) for write in value.pop("writes")]
+        requests.append(RequestTruth(**value, writes=writes))
+    return [request for request in requests if request.complete]

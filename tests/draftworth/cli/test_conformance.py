@@ -1,0 +1,129 @@
+"""`conformance` and `truth-server` with real processes: tools that are right and wrong."""
+
+import json
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from draftworth.cli import main
+from tests.conftest import ROOT
+from tests.support.waiting import HANGS_AFTER_SECONDS
+
+# Nearly a whole figure, because the bare reader stamps bytes when it gets a core; what is to be
+# found here is the whole of a figure or more.
+TOLERANCE = ("--tolerance-percent", "90")
+BARE = (sys.executable, "-m", "benchmarks.clients.bare", "{url}", "2", "4")
+# A client that takes each chunk for a token.
+COUNTS_CHUNKS = """
+import asyncio, json, sys
+from benchmarks.clients.bare import chunks, load
+for sent_ns, pieces in asyncio.run(load(sys.argv[1], 1, 2)).values():
+    found = chunks(pieces)
+    (first_ns, _), (last_ns, _) = found[0], found[-1]
+    itl_ms = (last_ns - first_ns) / 1e6 / (len(found) - 1)
+    print(json.dumps({"ttft_ms": (first_ns - sent_ns) / 1e6, "itl_ms": itl_ms}))
+    print(json.dumps({"e2e_ms": (last_ns - sent_ns) / 1e6, "output_tokens": len(found)}))
+"""
+
+
+def verdicts(capsys: pytest.CaptureFixture[str]) -> dict[tuple[str, str], str]:
+    """The last word of each line of the table, by trap and figure."""
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    return {(row[0], row[1]): row[-1] for row in rows if row and row[-1] in ("right", "WRONG")}
+
+
+@pytest.fixture(autouse=True)
+def _from_the_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+
+
+def test_a_client_that_is_right_is_right_in_every_figure(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    traps = ("several-tokens", "role-chunk", "merged-chunks", "keep-alive")
+    asked = [word for trap in traps for word in ("--trap", trap)]
+
+    assert main(["conformance", *TOLERANCE, *asked, "--", *BARE]) == 0
+
+    figures = ("ttft_ms", "itl_ms", "e2e_ms", "output_tokens")
+    assert verdicts(capsys) == {(trap, figure): "right" for trap in traps for figure in figures}
+
+
+def test_a_client_that_takes_chunks_for_tokens_is_found_out(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    asked = ("--trap", "plain", "--trap", "several-tokens")
+    command = (sys.executable, "-c", COUNTS_CHUNKS, "{url}")
+
+    assert main(["conformance", *TOLERANCE, *asked, "--", *command]) == 1
+
+    found = verdicts(capsys)
+    assert {key for key, word in found.items() if word == "WRONG"} == {
+        ("several-tokens", "itl_ms"),
+        ("several-tokens", "output_tokens"),
+    }
+    assert len(found) == 8
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ((sys.executable, "-c", "raise SystemExit('no model')", "{url}"), "exit 1: no model"),
+        ((sys.executable, "-c", "", "{url}"), "it completed 0 of its requests"),
+        (("sh", "-c", "sleep 1000", "{url}"), "no end within 0.5 s"),
+    ],
+)
+def test_a_client_that_fails_is_wrong_and_says_why(
+    command: tuple[str, ...], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seconds = "0.5" if command[0] == "sh" else str(HANGS_AFTER_SECONDS)
+    asked = ("--trap", "plain", "--timeout-seconds", seconds)
+
+    assert main(["conformance", *asked, "--", *command]) == 1
+    assert f"WRONG: {words}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (("my-tool", "--url", "http://localhost"), "given without {url}"),
+        (("./no-such-tool", "{url}"), "given './no-such-tool', which cannot be started"),
+    ],
+)
+def test_a_command_that_cannot_measure_is_refused(
+    command: tuple[str, ...], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["conformance", "--trap", "plain", "--", *command]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_the_server_logs_what_it_sent_and_stops_by_itself(tmp_path: Path) -> None:
+    log = tmp_path / "truth.jsonl"
+    options = ("--trap", "role-chunk", "--log", str(log), "--requests", "1")
+    command = (sys.executable, "-m", "draftworth", "truth-server", *options)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        url = server.stdout.readline().strip()
+        body = json.dumps({"messages": [{"content": "a"}], "stream": True}).encode()
+        request = urllib.request.Request(f"{url}/v1/chat/completions", body)
+        with urllib.request.urlopen(request, timeout=HANGS_AFTER_SECONDS) as answer:
+            received = answer.read().decode()
+        assert server.wait(HANGS_AFTER_SECONDS) == 0
+    truth = json.loads(log.read_text())
+    assert "".join(write["text"] for write in truth["writes"]) == received
+    assert [write["tokens"] for write in truth["writes"]] == [0, *[1] * 32, 0]
+
+
+@pytest.mark.parametrize("options", [(), ("--timeline", '{"gap": 1}'), ("--timeline", "[]")])
+def test_the_server_overwrites_no_file_and_takes_no_other_timeline(
+    options: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "truth.jsonl"
+    if not options:
+        log.write_text("mine")
+    assert main(["truth-server", "--log", str(log), *options]) == 2
+    assert "allowed: " in capsys.readouterr().err
+    assert log.read_text() == "mine" if log.exists() else options
