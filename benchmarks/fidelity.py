@@ -9,6 +9,7 @@ that is not installed or that fails is a row of the table with the reason.
 import argparse
 import json
 import math
+import shlex
 import shutil
 import statistics
 import sys
@@ -23,7 +24,7 @@ from typing import Any
 from draftworth.analysis.statistics import quantile
 from draftworth.errors import DraftworthError, counted
 from draftworth.truth.timeline import TimelineSpec
-from draftworth.truth.trial import Tool, Trial, attempt, filled
+from draftworth.truth.trial import Trial, attempt, filled
 
 ROOT = Path(__file__).resolve().parents[1]
 # A tokenizer for peers that need one. Each printable ASCII character is a token, as in the server's
@@ -36,8 +37,6 @@ WINDOWS = {
     n: TimelineSpec().changed(json.dumps(fields)) for n, fields in _DECLARED["windows"].items()
 }
 MIN_REQUESTS = 4
-_QUIET = {"DO_NOT_TRACK": "1", "VLLM_NO_USAGE_STATS": "1", "VLLM_TARGET_DEVICE": "cpu"}
-_OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,16 +65,17 @@ def tried(client: str, cell: Cell, options: argparse.Namespace) -> Trial:
             "python": sys.executable,
             "root": ROOT,
         }
-        offline = _OFFLINE if about.get("offline", True) else {}
-        tool = Tool(
-            command=[filled(part, **values) for part in about["command"].split()],
-            config=filled(about.get("config", ""), **values),
-            form=about.get("form", "lines"),
-            environment={"PYTHONPATH": str(ROOT), **_QUIET, **offline},
-            working_folder=folder,
-        )
         return attempt(
+<<<<<<< HEAD
             tool, cell.spec, folder, timeout_seconds=options.timeout_seconds, requests=cell.requests
+=======
+            [filled(part, **values) for part in shlex.split(about["command"])],
+            cell.spec,
+            folder,
+            form=about.get("form", "lines"),
+            timeout_seconds=options.timeout,
+            requests=cell.requests,
+>>>>>>> 1c94cd19 (The peers of the fidelity table are command lines alone)
         )
 
 

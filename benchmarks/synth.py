@@ -49,7 +49,6 @@ def synthesize(command: Sequence[str], *, experiment: Path) -> Finished:
         finished = run_measured(
             command,
             folder=Path(folder),
-            working_folder=Path(folder),
             timeout_seconds=TIMEOUT_SECONDS,
             environment={
                 "CDK_CONTEXT_JSON": json.dumps(context | {"experiment": str(experiment)}),

@@ -11,7 +11,7 @@ from draftworth.errors import DraftworthError, UserInputError, counted
 from draftworth.terminal import table_lines
 from draftworth.truth.reports import FORMS
 from draftworth.truth.timeline import TRAPS
-from draftworth.truth.trial import TOLERANCE_PERCENT, Tool, attempt, judged
+from draftworth.truth.trial import TOLERANCE_PERCENT, attempt, judged
 
 _HEADINGS = ("trap", "figure", "truth", "the tool", "difference", "")
 
@@ -56,11 +56,14 @@ def run(given: argparse.Namespace) -> int:
 
 
 def _rows(given: argparse.Namespace, trap: str) -> Iterator[tuple[str, ...]]:
-    tool = Tool(command=given.command, form=given.form)
     with tempfile.TemporaryDirectory() as folder:
         try:
             trial = attempt(
-                tool, TRAPS[trap].spec, Path(folder), timeout_seconds=given.timeout_seconds
+                given.command,
+                TRAPS[trap].spec,
+                Path(folder),
+                form=given.form,
+                timeout_seconds=given.timeout_seconds,
             )
             for each in judged(trial, given.tolerance_percent):
                 figures = (f"{each.truth:.2f}", f"{each.told:.2f}", f"{each.error_percent:+.1f}%")

@@ -19,10 +19,6 @@ _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
-class ProcessFailedError(DraftworthError):
-    """A child process failed or exceeded its time; the text ends with its error output."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Finished:
     """The result of a child process that exited with 0.
@@ -43,17 +39,16 @@ def run_measured(
     *,
     folder: Path,
     timeout_seconds: float,
-    environment: Mapping[str, str],
-    working_folder: Path | None = None,
+    environment: Mapping[str, str] | None = None,
 ) -> Finished:
-    """Run a command in its own process group, with its output in files in `folder`."""
+    """Run a command in its own process group, with its output in files in `folder`; raise
+    DraftworthError, with the end of its error output, if it failed or exceeded its time."""
     started = time.monotonic()
     with (folder / STDOUT).open("wb") as out, (folder / "stderr").open("wb") as err:
         try:
             child = subprocess.Popen(  # noqa: S603 (what the user asked to run)
                 [str(part) for part in command],
-                cwd=working_folder,
-                env={**os.environ, **environment},
+                env={**os.environ, **(environment or {})},
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
@@ -73,7 +68,7 @@ def run_measured(
     if child.returncode != 0:
         late = child.returncode == -signal.SIGKILL
         how = f"no end within {timeout_seconds:g} s" if late else f"exit {child.returncode}"
-        raise ProcessFailedError(f"{how}: {_end_of(folder / 'stderr')}")
+        raise DraftworthError(f"{how}: {_end_of(folder / 'stderr')}")
     return Finished(
         cpu_seconds=max(usage, polled_seconds),
         peak_mib=peak_bytes / 2**20,

@@ -21,19 +21,15 @@ _WRONG_FORM = (AttributeError, LookupError, TypeError, ValueError)
 Row = Mapping[str, Any]
 
 
-class ReportError(DraftworthError):
-    """A tool's report is not there, or is not in its form."""
-
-
 def read(form: str, folder: Path) -> list[Row]:
-    """Read a report of a form in a folder; raise ReportError."""
+    """Read a report of a form in a folder; raise DraftworthError."""
     paths = dict(FORMS[form])
     try:
         found = _requests(_text(folder, paths.pop("file")), paths.pop("rows", None), paths)
         return [_row(request, paths) for request in found]
     except (OSError, TooLargeError, *_WRONG_FORM) as error:
         what = one_line(f"{type(error).__name__}: {error}")
-        raise ReportError(f"its report of the form {form} cannot be read: {what}") from error
+        raise DraftworthError(f"its report of the form {form} cannot be read: {what}") from error
 
 
 def _text(folder: Path, pattern: str) -> str:

@@ -39,7 +39,7 @@ class Server:
         self.requests: list[RequestTruth] = []
         self.over = asyncio.Event()
         self._log = log
-        self._most_requests = most_requests
+        self.most_requests = most_requests
         self._logged = self._in_flight = 0
         self.writes = cache(self._writes)
         for index in range(timeline.POOL):
@@ -50,10 +50,6 @@ class Server:
     ) -> tuple[tuple[timeline.Event, bytes], ...]:
         events = timeline.writes_of(self.spec, index, usage)
         return tuple((event, _framed(event.data)) for event in events)
-
-    @property
-    def is_full(self) -> bool:
-        return len(self.requests) >= self._most_requests
 
     def began(self, truth: RequestTruth, options: dict[str, Any]) -> Any:
         """Note a request; return what is written for it, with the usage that it asks for."""
@@ -72,7 +68,7 @@ class Server:
         self._in_flight -= 1
         if not self._in_flight:
             self.write_log()
-            if self.is_full:
+            if len(self.requests) >= self.most_requests:
                 self.over.set()
 
     def write_log(self) -> None:
@@ -161,7 +157,7 @@ class _Connection:
             return
         if not request.get("stream"):
             self._refuse("400 Bad Request", 'allowed: "stream": true')
-        elif self._server.is_full:
+        elif len(self._server.requests) >= self._server.most_requests:
             self._refuse("503 Service Unavailable", "the server has had its requests (--requests)")
         else:
             prompt = prompt if isinstance(prompt, str) else json.dumps(prompt)
@@ -251,7 +247,7 @@ async def serve(
         server = Server(spec, log, most_requests)
         asyncio.get_running_loop().add_reader(listener, server.accept, listener)
         gc.disable()  # garbage collection would delay events
-        print(f"http://127.0.0.1:{listener.getsockname()[1]}", flush=True)  # noqa: T201 (whoever starts it reads it)
+        print(f"http://127.0.0.1:{listener.getsockname()[1]}", flush=True)  # noqa: T201
         with suppress(asyncio.CancelledError, TimeoutError):
             await asyncio.wait_for(server.over.wait(), most_seconds)
         server.write_log()

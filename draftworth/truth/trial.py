@@ -4,9 +4,9 @@ import json
 import statistics
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from draftworth.errors import DraftworthError
@@ -19,20 +19,6 @@ _ROOT = Path(__file__).resolve().parents[2]
 # A client that falls into a trap is wrong by a quarter or more; a busy machine adds less.
 TOLERANCE_PERCENT = 10.0
 FIGURES = ("ttft_ms", "itl_ms", "e2e_ms", "output_tokens")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Tool:
-    """A load generator: its command line and a file for it, with {url} and {folder} (`filled`).
-
-    form: that of its report, a key of `reports.FORMS`. config: written to {folder}/config.yml.
-    """
-
-    command: Sequence[str]
-    config: str = ""
-    form: str = "lines"
-    environment: Mapping[str, str] = field(default_factory=dict)
-    working_folder: Path | None = None
 
 
 def filled(text: str, **values: object) -> str:
@@ -60,29 +46,28 @@ class Trial:
 
 
 def attempt(
-    tool: Tool, spec: TimelineSpec, folder: Path, *, timeout_seconds: float, requests: int = 0
+    command: Sequence[str],
+    spec: TimelineSpec,
+    folder: Path,
+    *,
+    form: str,
+    timeout_seconds: float,
+    requests: int = 0,
 ) -> Trial:
-    """Run a tool against a server of its own, with all files in `folder`.
+    """Run a load generator against a server of its own, with all files in `folder`; raise
+    DraftworthError if it failed, took too long, or said nothing that can be read.
 
+    command: with {url} and {folder} (`filled`). form: that of its report, a key of `reports.FORMS`.
     requests: how many of the last completed ones count, without a tool's probes; 0: each.
-
-    Raises:
-        DraftworthError: the tool failed, took too long, or said nothing that can be read.
     """
     log = folder / "truth.log"
     with truth_server(spec, log, most_seconds=timeout_seconds + 60) as url:
-        (folder / "config.yml").write_text(filled(tool.config, url=url, folder=folder))
-        finished = run_measured(
-            [filled(part, url=url, folder=folder) for part in tool.command],
-            folder=folder,
-            timeout_seconds=timeout_seconds,
-            environment=tool.environment,
-            working_folder=tool.working_folder,
-        )
+        parts = [filled(part, url=url, folder=folder) for part in command]
+        finished = run_measured(parts, folder=folder, timeout_seconds=timeout_seconds)
     truths = read_log(log)[-requests:]
     if len(truths) < max(1, requests):
         raise DraftworthError(f"it completed {len(truths)} of {requests or 'its'} requests")
-    return Trial(truths=truths, rows=reports.read(tool.form, folder), finished=finished)
+    return Trial(truths=truths, rows=reports.read(form, folder), finished=finished)
 
 
 @contextmanager
@@ -118,11 +103,8 @@ class Judgement:
 
 
 def judged(trial: Trial, tolerance_percent: float = TOLERANCE_PERCENT) -> list[Judgement]:
-    """Judge each figure that the tool gives; a number of tokens is exact.
-
-    Raises:
-        DraftworthError: it gives none of the figures.
-    """
+    """Judge each figure that the tool gives, of which tokens are exact; raise DraftworthError if
+    it gives none."""
     found = []
     for figure in FIGURES:
         if said := trial.told(figure):
