@@ -1,4 +1,4 @@
-"""Computes the cost of a run's parts, the time of decoding steps, and a draft's tokens per step.
+"""Computes the cost of a run's parts, and the time and the tokens of decoding steps.
 
 A run is paid for also while it waits, is interrupted or is idle (`RunResult.time`).
 
@@ -8,21 +8,20 @@ inter-token latency, the time that a reader waits for a token.
 """
 
 import math
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from draftworth.analysis.checks import AcceptanceCheck
 from draftworth.analysis.clustering import Sample
 from draftworth.analysis.pairing import samples_of
-from draftworth.analysis.ratios import Amounts, LogRatio, log_of_sums
+from draftworth.analysis.ratios import Amounts, log_of_sums
 from draftworth.analysis.statistics import Estimate
 from draftworth.analysis.summary import groups_of
 from draftworth.metrics import definitions
 from draftworth.records.findings import StepCost, StepCostCard, StepsBy
 from draftworth.records.load import Load
 from draftworth.records.reading import Run
-from draftworth.records.readings import Reading, Replayed
+from draftworth.records.readings import Reading
 from draftworth.records.results import CONTROL, BlockResult, RequestRecord, RunResult
 
 
@@ -95,6 +94,20 @@ def step_cost_ratio(run: Run, load: Load, variant: str) -> Estimate | None:
         sides.append(log_of_sums(_samples(blocks, name), _seconds_and_steps(count)))
     drafted, plain = sides
     return drafted.beside(plain).estimate() if drafted and plain else None
+
+
+def tokens_per_step(
+    blocks: Sequence[BlockResult], variant: str, most: int | None
+) -> Estimate | None:
+    """Return a variant's tokens per step; None if its steps cannot be counted."""
+    count = _counting(_steps_by(blocks, most))
+
+    def amounts(record: RequestRecord) -> tuple[float, float] | None:
+        steps, tokens = count(record), _tokens_steps(record)
+        return (float(tokens), float(steps)) if record.counts and steps and tokens else None
+
+    found = log_of_sums(_samples(blocks, variant), amounts)
+    return found.estimate() if found else None
 
 
 def _cost(blocks: Sequence[BlockResult], variant: str, load: Load, most: int | None) -> StepCost:
@@ -190,31 +203,3 @@ def hit_rate(readings: Iterable[Reading]) -> float | None:
     """Return the share of tokens after the first that the draft predicts; None without tokens."""
     hits = "".join(reading.hits for reading in readings)
     return hits.count("1") / len(hits) if hits else None
-
-
-def yields(outputs: Iterable[Replayed], checked: Collection[int]) -> dict[str, dict[int, Estimate]]:
-    """Return tokens per step by prompt class and by how many drafted tokens a step checks.
-
-    Only prompts are a sample for the interval: reading an output again gives the same steps.
-    """
-    classes: defaultdict[str, list[Replayed]] = defaultdict(list)
-    for output in outputs:
-        if output.tokens_after_first:
-            classes[output.prompt_class].append(output)
-    return {
-        name: {number: found.estimate() for number in checked if (found := _yield(own, number))}
-        for name, own in classes.items()
-    }
-
-
-def _yield(outputs: Sequence[Replayed], checked: int) -> LogRatio | None:
-    sums: defaultdict[tuple[str, str], tuple[int, int]] = defaultdict(lambda: (0, 0))
-    for output in outputs:
-        tokens, steps = sums[output.case, output.prompt_id]
-        steps += sum(1 for _ in output.steps(checked))
-        sums[output.case, output.prompt_id] = tokens + output.tokens_after_first, steps
-    samples = [
-        (Sample(stratum=case, prompt=prompt, block=prompt, value=0.0), both)
-        for (case, prompt), both in sums.items()
-    ]
-    return log_of_sums(samples, lambda both: both)

@@ -6,13 +6,16 @@ drafting needs no model, so it is estimated first: it is what a draft model must
 """
 
 import argparse
+import hashlib
 import importlib
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePath
 
+from draftworth import __version__
+from draftworth.analysis.acceptance import acceptance_of
 from draftworth.analysis.costs import hit_rate
 from draftworth.cli.arguments import S3_SCHEME, local_run, whole_number
 from draftworth.cli.estimate_settling import settling, token_prices
@@ -26,16 +29,19 @@ from draftworth.estimate.predictions import (
     draft_folders,
     keep_predictions,
 )
+from draftworth.estimate.profile_forms import read_profile, write_profile
 from draftworth.estimate.prompt_lookup import LookupLengths, looked_up, tokens_per_step
 from draftworth.estimate.reader import Reader
 from draftworth.estimate.tokenizing import TargetTokenizer
 from draftworth.experiment.catalog import NGRAM, catalog
+from draftworth.experiment.forecast import name_in
 from draftworth.experiment.model import beside
 from draftworth.experiment.naming import CHECKPOINTS_OUTPUT
 from draftworth.experiment.variants import HubModel
 from draftworth.planning.prices import with_looked_up_price
 from draftworth.planning.resolved import ResolvedExperiment, ResolvedLocal, ResolvedNeuron, load
-from draftworth.records import findings, likelihoods
+from draftworth.records import findings
+from draftworth.records.acceptance import AcceptanceProfile, DraftAcceptance, text_hash
 from draftworth.report.document import document_lines
 from draftworth.report.writing import write_page
 
@@ -60,6 +66,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a past run (folder or s3://BUCKET/PREFIX): its baseline's outputs are read; or a "
         "folder with CLASS/CASE.jsonl of lines {id, text} (default: the answers that `prompts "
         "import` kept beside the experiment's prompts)",
+    )
+    parser.add_argument(
+        "--acceptance",
+        metavar="FILE",
+        type=Path,
+        help="an acceptance profile, of any draft or head, in the place of answers and models",
     )
     parser.add_argument(
         "--draft",
@@ -104,6 +116,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     parser.add_argument(
+        "--profile",
+        metavar="FILE",
+        type=Path,
+        help="also write an acceptance profile, for `search.forecast` and the command `profile`",
+    )
+    parser.add_argument(
         "--engine",
         metavar="DIR",
         type=Path,
@@ -117,7 +135,8 @@ def run(arguments: argparse.Namespace) -> int:
     experiment = load(arguments.experiment)
     if isinstance(experiment, ResolvedNeuron):
         experiment = with_looked_up_price(experiment)
-    estimates = list(_estimates(experiment, arguments))
+    made = _by_profile if arguments.acceptance else _estimates
+    estimates = list(made(experiment, arguments))
     document = document_of(experiment.name, estimates)
     if arguments.html:
         write_page(document, arguments.html)
@@ -140,18 +159,21 @@ def _estimates(
     prices = token_prices(experiment, card) if card else {}
     weights = {c.name: c.weight for c in experiment.spec.workload.classes}
     outputs.check_classes(weights, given.outputs)
-    predicted: list[likelihoods.Prediction] = []
+    by_position = arguments.profile is not None
+    done: list[forecast.DraftEstimate] = []
     try:
-        ngram = _ngram(experiment, given, TargetTokenizer(target), weights, card)
+        ngram = _ngram(
+            experiment, given, TargetTokenizer(target), weights, card, by_position=by_position
+        )
     except (UserInputError, ModuleNotFoundError) as error:
         if method is None:
             raise
         _progress(f"n-gram drafting is not estimated: {error}")
     else:
-        predicted += ngram.predictions
+        done.append(ngram)
         yield ngram
     if method is None:
-        keep_predictions(predicted, given, progress=_progress)
+        _keep(experiment, arguments, given, done)
         return
     windows, all_costs = _windows(experiment, method), _step_costs(card, method)
     # The drafts are found last, because their download may be large.
@@ -166,13 +188,13 @@ def _estimates(
         readings = reader.readings(draft, given.outputs)
         outputs.check_lengths(weights, readings)
         predictions = tuple(compare(experiment, given, draft, readings))
-        predicted += predictions
+        accepted = acceptance_of(readings, windows.values(), by_position=by_position)
         for costs in all_costs:
             found = forecast.estimate_of(
                 experiment.spec.target.given,
                 method,
                 shown(draft),
-                readings,
+                accepted,
                 weights,
                 windows=windows,
                 step_costs=costs,
@@ -184,9 +206,94 @@ def _estimates(
                 price=prices.get(costs.load or ""),
                 tokens_per_day=arguments.tokens_per_day,
             )
-            yield replace(found, predictions=predictions, settling=tuple(sentences))
-    keep_predictions(predicted, given, progress=_progress)
+            done.append(replace(found, predictions=predictions, settling=tuple(sentences)))
+            yield done[-1]
+    _keep(experiment, arguments, given, done)
     likelihood.check_outputs(experiment, given, reader, drafts[0], progress=_progress)
+
+
+def _keep(
+    experiment: ResolvedExperiment,
+    arguments: argparse.Namespace,
+    given: outputs.GivenOutputs,
+    done: Sequence[forecast.DraftEstimate],
+) -> None:
+    """Write predictions into the run's folder, and the profile if one is asked for."""
+    predicted = dict.fromkeys(prediction for found in done for prediction in found.predictions)
+    keep_predictions([*predicted], given, progress=_progress)
+    if arguments.profile is None:
+        return
+    target = experiment.spec.target
+    asked = given.run.result if given.run else experiment.spec.workload
+    hashes = (hashlib.sha256(output.text.encode()).hexdigest() for output in given.outputs)
+    profile = AcceptanceProfile(
+        target=target.given,
+        target_revision=target.revision if isinstance(target, HubModel) else None,
+        source=f"draftworth {__version__}, an estimate of {experiment.name}",
+        temperature=float(asked.temperature),
+        text_sha256=text_hash(hashes),
+        drafts=tuple(_drafts_of(experiment, done)),
+    )
+    write_profile(profile, arguments.profile)
+
+
+def _drafts_of(
+    experiment: ResolvedExperiment, done: Sequence[forecast.DraftEstimate]
+) -> Iterator[DraftAcceptance]:
+    """Yield each draft once; a folder that is called like a hub model gets the model's id."""
+    models = (v.spec.hub_draft for v in experiment.variants)
+    hub = {PurePath(model.given).name: model for model in models if model}
+    for found in {own.draft: own for own in done}.values():
+        model = hub.get(name_in(found.draft, hub) or "")
+        yield DraftAcceptance(
+            method=found.method,
+            draft=model.given if model else found.draft,
+            draft_revision=model.revision if model else None,
+            classes=found.acceptance,
+        )
+
+
+def _by_profile(
+    experiment: ResolvedExperiment, arguments: argparse.Namespace
+) -> Iterator[forecast.DraftEstimate]:
+    """Yield the estimate of each draft of a profile, with the step costs of the experiment's."""
+    if given := [o for o in ("answers", "draft", "target", "profile") if getattr(arguments, o)]:
+        raise UserInputError(
+            f"--{given[0]}: given with --acceptance, allowed: without, as no output is read; next: "
+            "leave one of the two out"
+        )
+    profile = read_profile(arguments.acceptance)
+    drafting = [v.spec.method for v in experiment.variants if v.draft]
+    method = drafting[0] if drafting else NGRAM
+    windows = _windows(experiment, method) if drafting else {w: w for w in WINDOWS}
+    card = findings.read_step_costs(arguments.card) if arguments.card else None
+    if card is None and catalog().methods[method].step_cost_per_draft is None:
+        raise UserInputError(
+            f"--card: given nothing, allowed: the step-cost card of a run with {method}, because "
+            "nobody has published what its steps cost"
+        )
+    weights = {c.name: c.weight for c in experiment.spec.workload.classes}
+    for draft in profile.drafts:
+        alike = dict.fromkeys(draft.classes, 1.0)
+        for costs in _step_costs(card, method):
+            found = forecast.estimate_of(
+                profile.target,
+                draft.method,
+                draft.draft,
+                draft.classes,
+                weights if weights.keys() & alike.keys() else alike,
+                windows=windows,
+                step_costs=costs,
+                hit_rate=None,
+                source=f"Acceptance of {profile.target} by {profile.source}",
+            )
+            if not found.forecasts:
+                raise UserInputError(
+                    f"{arguments.acceptance}: {draft.draft}: given other windows, allowed: "
+                    f"{min(windows.values())} to {max(windows.values())} drafts checked, which a "
+                    f"step of {method} can have, the same in each class"
+                )
+            yield found
 
 
 def _method(experiment: ResolvedExperiment) -> str | None:
@@ -215,6 +322,8 @@ def _ngram(
     tokenizer: TargetTokenizer,
     weights: Mapping[str, float],
     card: findings.StepCostCard | None,
+    *,
+    by_position: bool,
 ) -> forecast.DraftEstimate:
     """Return the estimate of n-gram drafting with the lookup lengths that yield most.
 
@@ -232,7 +341,7 @@ def _ngram(
         experiment.spec.target.given,
         NGRAM,
         f"n-gram drafting, {best[0].lengths} tokens looked up",
-        best,
+        acceptance_of(best, WINDOWS, by_position=by_position),
         weights,
         windows={window: window for window in WINDOWS},
         step_costs=costs,

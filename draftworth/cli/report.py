@@ -16,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from draftworth.analysis import pooling, run_comparison
+from draftworth.analysis.acceptance import profile_of
 from draftworth.analysis.facts import RunFacts, facts_of
 from draftworth.analysis.scores import ScoreComparison, ToScore, compare_scores, to_score
 from draftworth.claims.file import read_claims
@@ -23,6 +24,7 @@ from draftworth.claims.judging import judge
 from draftworth.cli import answers
 from draftworth.cli.arguments import RUN_LIST_WORDS, RUN_WORDS, S3_SCHEME, local_run, run_list
 from draftworth.errors import DraftworthError, UserInputError
+from draftworth.estimate.profile_forms import write_profile
 from draftworth.records.codec import RecordError, load_object
 from draftworth.records.likelihoods import Prediction, read_predictions
 from draftworth.records.reading import Run, read_end, read_run
@@ -34,10 +36,13 @@ from draftworth.untrusted import one_line
 _BESIDE_THE_RUN = ""
 _ALONE = {
     "explore": (
-        ("handover", "against", "score", "claims", "json", "verbose"),
+        ("handover", "against", "score", "claims", "profile", "json", "verbose"),
         "is one run's requests",
     ),
-    "handover": (("against", "score", "claims", "json", "verbose"), "is one run's decision"),
+    "handover": (
+        ("against", "score", "claims", "profile", "json", "verbose"),
+        "is one run's decision",
+    ),
     "json": (("against", "score"), "has the answer alone"),
 }
 _SCORES = '{"baseline": NUMBER, "variant": NUMBER}'
@@ -75,6 +80,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         const=_BESIDE_THE_RUN,
         help="also write report.html, report.md, plots and CSV files there (default: RUN/report)",
+    )
+    parser.add_argument(
+        "--profile",
+        metavar="FILE",
+        type=Path,
+        help="also write an acceptance profile, which a search and other tools can read",
     )
     parser.add_argument(
         "--handover",
@@ -143,6 +154,8 @@ def _explore(arguments: argparse.Namespace) -> int:
 
 
 def _report(arguments: argparse.Namespace, facts: RunFacts, transcripts: Transcripts) -> Document:
+    if arguments.profile:
+        write_profile(profile_of(facts.run), arguments.profile)
     other = _read(arguments.against, texts=False)[0] if arguments.against else None
     if other:
         _refuse_the_same_run(facts.run, other.run)
@@ -164,7 +177,8 @@ def _refuse_with_a_list(arguments: argparse.Namespace, place: str) -> None:
             "next: choose some of those that the command lists for it"
         )
     told = f"given with {place}, which names many runs, allowed: with one run; next: choose one of "
-    options = ("against", "out", "score", "claims", "handover", "explore", "json", "verbose")
+    options = ("against", "out", "score", "claims", "profile", "handover", "explore")
+    options += ("json", "verbose")
     _refuse(arguments, options, f"{told}those that the command lists without it")
 
 

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from draftworth.analysis.pairing import TRAFFIC_MIX
-from draftworth.analysis.statistics import Estimate, changes
+from draftworth.analysis.statistics import changes
 from draftworth.errors import counted
 from draftworth.estimate.forecast import Conclusion, DraftEstimate, WindowForecast
 from draftworth.estimate.step_costs import CostRange
 from draftworth.experiment.catalog import NGRAM
+from draftworth.records.acceptance import Measured
 from draftworth.report import document, drawing, likelihoods
 from draftworth.report.search import Curve, Point, draw_curves
 from draftworth.report.words import INTERVAL, Prose, number
@@ -37,9 +38,10 @@ def document_of(experiment: str, estimates: Sequence[DraftEstimate]) -> document
             sections.append(replace(section, title=f"{section.title}: {draft}"))
     measured = any(e.load for e in estimates)
     steps = "measured on servers with a draft" if measured else "published, not measured"
+    given = "acceptance that was given" if estimates[0].source else "the drafts' readings"
     return document.Document(
         title=f"{experiment}: would speculation pay?",
-        facts=(("status", f"a forecast by the drafts' readings; step costs are {steps}"),),
+        facts=(("status", f"a forecast by {given}; step costs are {steps}"),),
         attention=(),
         cards=tuple(_card(estimate.name, estimate.conclusion) for estimate in estimates),
         sections=tuple(sections),
@@ -60,10 +62,9 @@ def _card(name: str, found: Conclusion) -> document.Card:
 def _section(estimate: DraftEstimate, index: int) -> document.Section:
     rate = estimate.hit_rate
     said = "" if rate is None else f", of which the draft would have said {rate:.1%}"
-    read = (
-        f"{counted(estimate.outputs, 'output')}, {counted(estimate.tokens, 'token')} after the "
-        f"first of each{said}. A step: {estimate.step_cost_source}."
-    )
+    tokens = f", {counted(estimate.tokens, 'token')} after the first of each{said}"
+    read = f"{_source(estimate)}{'' if estimate.source else tokens}. A step: "
+    read += f"{estimate.step_cost_source}."
     sentence = estimate.conclusion.sentence
     return document.Section(
         title=estimate.name,
@@ -72,6 +73,10 @@ def _section(estimate: DraftEstimate, index: int) -> document.Section:
         plots=(_plot(estimate, index),),
         brief=True,
     )
+
+
+def _source(estimate: DraftEstimate) -> str:
+    return estimate.source or counted(estimate.outputs, "output")
 
 
 def _costs(forecast: WindowForecast) -> Mapping[str, CostRange]:
@@ -114,7 +119,7 @@ def _plot(estimate: DraftEstimate, index: int) -> drawing.Plot:
         caption="Cost of a token in decoding alone, in units of its cost without a draft (the line "
         "at 1). Bars go from the cheapest step and the upper end of the tokens a step to the most "
         f"expensive step and the lower end ({INTERVAL} over prompts); lines join their middles. "
-        f"{counted(estimate.outputs, 'output')}.",
+        f"{_source(estimate)}.",
         draw=lambda axes: _draw(axes, estimate.forecasts),
     )
 
@@ -145,13 +150,13 @@ def _range(found: CostRange) -> str:
     return f"{found.low:.2f} to {found.high:.2f}"
 
 
-def _interval(found: Estimate) -> str:
+def _interval(found: Measured) -> str:
     interval = "" if found.low is None else f" ({found.low:.2f} to {found.high:.2f})"
     return f"{found.value:.2f}{interval}"
 
 
 def json_text(estimates: Sequence[DraftEstimate]) -> str:
-    """Return the estimates as a JSON list, the format of the file that `search.forecast` names."""
+    """Return the estimates as a JSON list."""
     return json.dumps([_as_json(estimate) for estimate in estimates], indent=2)
 
 
@@ -165,6 +170,7 @@ def _as_json(estimate: DraftEstimate) -> dict[str, object]:
         "answer": estimate.conclusion.sentence,
         "windows_to_measure": estimate.conclusion.to_measure,
         "settling": estimate.settling,
+        "source": estimate.source or None,
         "outputs": estimate.outputs,
         "tokens": estimate.tokens,
         "hit_rate": estimate.hit_rate,
@@ -178,10 +184,7 @@ def _as_json(estimate: DraftEstimate) -> dict[str, object]:
                 "cost_ratio": vars(f.cost_ratio),
                 "class_cost_ratios": {n: vars(r) for n, r in f.class_cost_ratios.items()},
                 "breaks_even_at_step_cost": f.breaks_even_at,
-                "tokens_per_step": {
-                    name: {"value": t.value, "low": t.low, "high": t.high}
-                    for name, t in f.tokens_per_step.items()
-                },
+                "tokens_per_step": {name: vars(t) for name, t in f.tokens_per_step.items()},
             }
             for f in estimate.forecasts
         ],

@@ -10,12 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from draftworth.analysis.costs import yields
-from draftworth.analysis.statistics import Estimate
 from draftworth.analysis.verdict import INDIFFERENCE
 from draftworth.estimate.step_costs import CostRange, StepCosts
+from draftworth.records.acceptance import Measured, Windows
 from draftworth.records.likelihoods import Prediction
-from draftworth.records.readings import Replayed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +28,7 @@ class WindowForecast:
     window: int
     checked: int
     step_cost: CostRange
-    tokens_per_step: Mapping[str, Estimate]
+    tokens_per_step: Mapping[str, Measured]
     cost_ratio: CostRange
     is_measured: bool
 
@@ -49,7 +47,7 @@ class WindowForecast:
 
 
 def _cost_ratio(
-    step: CostRange, tokens: Mapping[str, Estimate], weights: Mapping[str, float]
+    step: CostRange, tokens: Mapping[str, Measured], weights: Mapping[str, float]
 ) -> CostRange:
     total = sum(weights[name] for name in tokens)
     best = sum(weights[n] / (t.high or t.value) for n, t in tokens.items()) / total
@@ -58,20 +56,28 @@ def _cost_ratio(
 
 
 def forecast(
-    found: Mapping[str, Mapping[int, Estimate]],
+    acceptance: Mapping[str, Windows],
     weights: Mapping[str, float],
     *,
     windows: Mapping[int, int],
     step_costs: StepCosts,
 ) -> list[WindowForecast]:
-    """Return the forecast of every window.
+    """Return the forecast of every window of which all classes have the acceptance.
 
-    found: tokens per step, as `yields` returns them. weights: output-token shares, by class.
+    acceptance, weights (shares of output tokens): by prompt class.
     windows: how many drafted tokens a step checks, by window (`num_speculative_tokens`).
     """
     forecasts = []
+    classes = {name: own for name, own in acceptance.items() if name in weights}
     for window, checked in sorted(windows.items()):
-        tokens = {name: curve[checked] for name, curve in found.items() if name in weights}
+        tokens = {
+            name: w.tokens_per_step
+            for name, own in classes.items()
+            for w in own
+            if w.drafts_checked == checked
+        }
+        if len(tokens) < len(classes):
+            continue
         step = step_costs.of_window(window)
         forecasts.append(
             WindowForecast(
@@ -155,6 +161,8 @@ class DraftEstimate:
 
     target: as the experiment names it. method: as in the catalogue.
     draft: the draft's folder, or how n-grams are looked up.
+    acceptance: what it yields, by prompt class. source: a profile that tells it, in words; empty:
+        outputs were read.
     load: the label of the load at which step costs were measured; None for published step costs.
     hit_rate: the share of tokens that the draft would have said; None for n-gram drafting.
     predictions: predicted and measured tokens per step; empty unless the outputs are from a run
@@ -165,9 +173,9 @@ class DraftEstimate:
     target: str
     method: str
     draft: str
+    acceptance: Mapping[str, Windows]
+    source: str
     load: str | None
-    outputs: int
-    tokens: int
     hit_rate: float | None
     step_cost_source: str
     forecasts: tuple[WindowForecast, ...]
@@ -179,6 +187,14 @@ class DraftEstimate:
         return f"{self.draft} at {self.load}" if self.load else self.draft
 
     @property
+    def outputs(self) -> int:
+        return sum(windows[0].outputs or 0 for windows in self.acceptance.values())
+
+    @property
+    def tokens(self) -> int:
+        return sum(windows[0].tokens or 0 for windows in self.acceptance.values())
+
+    @property
     def conclusion(self) -> Conclusion:
         return conclude(self.forecasts)
 
@@ -187,23 +203,23 @@ def estimate_of(
     target: str,
     method: str,
     draft: str,
-    replayed: Sequence[Replayed],
+    acceptance: Mapping[str, Windows],
     weights: Mapping[str, float],
     *,
     windows: Mapping[int, int],
     step_costs: StepCosts,
     hit_rate: float | None,
+    source: str = "",
 ) -> DraftEstimate:
-    """Return a draft's estimate from outputs that were replayed with it; see also `forecast`."""
-    found = yields(replayed, windows.values())
+    """Return a draft's estimate; see also `forecast`."""
     return DraftEstimate(
         target=target,
         method=method,
         draft=draft,
+        acceptance=acceptance,
+        source=source,
         load=step_costs.load,
-        outputs=len(replayed),
-        tokens=sum(output.tokens_after_first for output in replayed),
         hit_rate=hit_rate,
         step_cost_source=step_costs.source,
-        forecasts=tuple(forecast(found, weights, windows=windows, step_costs=step_costs)),
+        forecasts=tuple(forecast(acceptance, weights, windows=windows, step_costs=step_costs)),
     )

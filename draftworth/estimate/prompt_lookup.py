@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import fsum
 
-from draftworth.analysis.costs import yields
+from draftworth.analysis.acceptance import acceptance_of
 from draftworth.estimate.tokenizing import TargetTokenizer
 from draftworth.records.readings import Output
 
@@ -108,7 +108,7 @@ def tokens_per_step(
     outputs: Sequence[LookedUp], weights: Mapping[str, float], *, checked: int
 ) -> float:
     """Return the traffic's tokens per step; `weights`: the classes' shares of the tokens."""
-    found = yields(outputs, [checked])
-    own = {name: curve[checked].value for name, curve in found.items() if name in weights}
+    found = acceptance_of(outputs, [checked])
+    own = {name: o.tokens_per_step.value for name, (o,) in found.items() if name in weights}
     total = fsum(weights[name] for name in own)
     return total / fsum(weights[name] / tokens for name, tokens in own.items())

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from draftworth.analysis.costs import yields
+from draftworth.analysis.acceptance import acceptance_of
 from draftworth.analysis.limits import limit_check, why_not_comparable
 from draftworth.analysis.pairing import Traffic
 from draftworth.errors import DraftworthError
@@ -255,5 +255,5 @@ class SearchRounds(Plan):
         readings = self._readings.get(candidate.draft)
         if not readings:
             return None
-        found = yields(readings, [candidate.checked])
-        return Yield(tokens={name: curve[candidate.checked].value for name, curve in found.items()})
+        found = acceptance_of(readings, [candidate.checked])
+        return Yield(tokens={name: own.tokens_per_step.value for name, (own,) in found.items()})

@@ -144,33 +144,6 @@ def _money_where_something_is_rented(experiment: Experiment, search: Search) -> 
             )
 
 
-def _a_forecast_can_tell(experiment: Experiment, search: Search) -> Iterator[Problem]:
-    """Refuse `search.forecast` if the drafts' tokens per step cannot be predicted from outputs."""
-    work = experiment.workload
-    if search.forecast is None or search.known_method is None:
-        return
-    if reason := search.known_method.refuses_estimate:
-        reason = f"{search.method}: {reason}"
-    elif work.temperature:
-        reason = (
-            f"workload.temperature {work.temperature:g}: of sampled outputs no pass of a draft "
-            "shows the steps"
-        )
-    elif work.input_lengths:
-        reason = (
-            "workload.input_tokens is a list: prompts that are made longer or shorter are kept "
-            "nowhere, and no estimate reads what answers them"
-        )
-    else:
-        return
-    yield Problem(
-        key=("search", "forecast"),
-        given=f'"{search.forecast}"',
-        allowed="leave the key out",
-        reason=reason,
-    )
-
-
 OF_A_SEARCH = (
     _method_drafts,
     _windows_where_they_can_be_chosen,
@@ -179,7 +152,6 @@ OF_A_SEARCH = (
     _not_too_many_candidates,
     _each_is_measured_once,
     _one_load,
-    _a_forecast_can_tell,
     _it_stops_before_the_guards,
     _money_where_something_is_rented,
 )

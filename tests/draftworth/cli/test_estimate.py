@@ -1,5 +1,6 @@
 """The command, with models that read nothing; with the engine, beside servers with a draft."""
 
+import hashlib
 import json
 import os
 import shutil
@@ -13,6 +14,7 @@ from draftworth.analysis.likelihoods import judged
 from draftworth.cli import estimate
 from draftworth.estimate.reader import Reader
 from draftworth.records import likelihoods
+from draftworth.records.acceptance import load_profile, text_hash
 from draftworth.records.codec import dump_record
 from draftworth.records.readings import Output, Reading
 from tests.conftest import ROOT
@@ -23,6 +25,7 @@ from tests.rehearsal.engines import engine_python
 from tests.rehearsal.test_rehearsal import short_rehearsal
 from tests.support.blocks import make_run
 from tests.support.experiments import both, put, resolved, write_experiment
+from tests.support.profiles import draft_of, write_profile_of
 from tests.support.readings import make_reading
 
 REHEARSAL = ROOT / "experiments/rehearsal.yaml"
@@ -290,3 +293,56 @@ def test_a_draft_is_estimated_where_the_target_has_no_token_ids(
     assert "n-gram drafting is not estimated: " in output
     (found,) = printed_json(output)
     assert found["method"] == "draft_model"
+
+
+def test_the_profile_names_models_texts_and_every_window_once(
+    tmp_path: Path, estimated: Ran
+) -> None:
+    classes = [c.name for c in resolved().spec.workload.classes]
+    run = write_answers(tmp_path / "run", "Qwen/Qwen3-32B", of=HUB_EXPERIMENT, classes=classes)
+    draft = shutil.copytree(TINY_PAIR / "draft", tmp_path / "Qwen3-1.7B")
+    pair = ("--draft", draft, "--target", TINY_PAIR / "target")
+    options = (*pair, "--profile", tmp_path / "profile.json", "--out", tmp_path / "kept")
+    estimated(run, *options, experiment=HUB_EXPERIMENT)
+    profile = load_profile((tmp_path / "profile.json").read_bytes())
+    assert (profile.target, profile.target_revision) == ("Qwen/Qwen3-32B", "main")
+    assert profile.text_sha256 == text_hash([hashlib.sha256(b"1 2 3").hexdigest()])
+    by_ngram, by_draft = profile.drafts
+    assert by_ngram.method == "ngram"
+    assert (by_draft.draft, by_draft.draft_revision) == ("Qwen/Qwen3-1.7B", "main")
+    windows = by_draft.classes["structured"]
+    assert [w.drafts_checked for w in windows] == [*range(1, 15)], "one less than the window"
+    assert [share.value for share in windows[2].accepted] == [0.5, 0.5, 0.5]
+
+    nowhere = estimated(run, *pair, "--profile", tmp_path, experiment=HUB_EXPERIMENT, code=2)
+    assert "cannot be written: Is a directory; next: give another file" in nowhere
+
+
+def test_acceptance_that_somebody_measured_needs_no_output_and_no_model(
+    tmp_path: Path, ran: Ran
+) -> None:
+    """Of heads too, which no text tells of: windows that all classes have, with a step cost."""
+    head = draft_of("RedHatAI/head")
+    head["classes"] = {"coding": head["classes"]["structured"][:3]}
+    write_profile_of(tmp_path, head)
+    given = ("--acceptance", tmp_path / "profile.json")
+    eagle, experiment = ROOT / "experiments/llama-3.1-8b-eagle3.yaml", HUB_EXPERIMENT
+    (found,) = printed_json(ran("estimate", experiment, *given, "--json"))
+    assert found["source"] == "Acceptance of Qwen/Qwen3-32B by a test"
+    assert [w["drafts_checked"] for w in found["windows"]] == [2, 3, 4]
+    assert found["windows"][0]["tokens_per_step"]["coding"]["value"] == 1.5
+    told = ran("estimate", experiment, *given)
+    assert "status: a forecast by acceptance that was given; step costs are published" in told
+    assert "Acceptance of Qwen/Qwen3-32B by a test. A step: published for fused_draft" in told
+    told = ran("estimate", eagle, *given, code=2)
+    assert "--card: given nothing, allowed: the step-cost card of a run with eagle3" in told
+
+    told = ran("estimate", experiment, *given, "--draft", tmp_path, code=2)
+    assert "--draft: given with --acceptance, allowed: without, as no output is read" in told
+    head["classes"]["coding"] = [{"drafts_checked": 40, "tokens_per_step": {"value": 2.0}}]
+    write_profile_of(tmp_path, head)
+    told = ran("estimate", experiment, *given, code=2)
+    assert "RedHatAI/head: given other windows, allowed: 1 to 14 drafts checked" in told
+    assert "cannot be read: No such" in ran(
+        "estimate", experiment, "--acceptance", tmp_path / "no", code=2
+    )

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from draftworth.analysis.acceptance import acceptance_of
 from draftworth.errors import UserInputError
 from draftworth.estimate.document import document_of, json_text
 from draftworth.estimate.forecast import DraftEstimate, estimate_of
@@ -35,7 +36,7 @@ def estimate(draft: str, load: str | None, *, outputs: int = 1) -> DraftEstimate
         "target",
         "draft_model",
         draft,
-        readings,
+        acceptance_of(readings, [3]),
         {"chat": 1.0},
         windows={3: 3},
         step_costs=costs,

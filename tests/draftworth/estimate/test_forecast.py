@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from draftworth.analysis.costs import hit_rate, yields
+from draftworth.analysis.acceptance import acceptance_of
+from draftworth.analysis.costs import hit_rate
 from draftworth.estimate.forecast import WindowForecast, conclude, forecast
 from draftworth.estimate.step_costs import published_costs
 from draftworth.records.readings import Reading
@@ -34,7 +35,7 @@ def forecasts(
 ) -> list[WindowForecast]:
     windows = windows or {k: k for k in range(2, 16)}
     return forecast(
-        yields(found, windows.values()),
+        acceptance_of(found, windows.values()),
         weights or {"chat": 1.0},
         windows=windows,
         step_costs=published_costs(*each, source="planted"),
@@ -119,11 +120,14 @@ def test_the_interval_is_of_prompts_however_often_one_is_read() -> None:
     few = readings(0.7, prompts=8)
     again = [replace(r, id=f"{r.id}/again") for r in few]
 
-    once, twice = (yields(found, [7])["chat"][7] for found in (few, few + again))
+    once, twice, five = (
+        acceptance_of(found, [7])["chat"][0].tokens_per_step
+        for found in (few, few + again, few[:5])
+    )
 
     assert once == twice
     assert once.low is not None
-    assert yields(few[:5], [7])["chat"][7].low is None
+    assert five.low is None
 
 
 def test_the_hit_rate_is_of_tokens() -> None:

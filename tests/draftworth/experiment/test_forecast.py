@@ -1,6 +1,6 @@
 """The forecast that a search names: what is read of it, and what is refused."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,23 +8,19 @@ from typing import Any
 import pytest
 
 from draftworth.errors import ExperimentError, Problem
-from draftworth.estimate.document import json_text
-from draftworth.estimate.forecast import estimate_of
-from draftworth.estimate.step_costs import CostRange, StepCosts
 from draftworth.experiment.catalog import NGRAM
-from draftworth.experiment.forecast import LIMIT_BYTES, MAX_CLASSES
 from draftworth.experiment.loading import load_experiment
 from draftworth.planning.resolved import load
+from draftworth.records.acceptance import LIMIT_BYTES
 from draftworth.records.codec import dump_record, load_record
 from draftworth.records.search import Search
 from tests.support.experiments import Edit, both, put, write_experiment
-from tests.support.forecasts import CLASSES, LARGE, SMALL, TARGET, draft_of, write_forecast
 from tests.support.present import present
-from tests.support.readings import make_reading
+from tests.support.profiles import CLASSES, LARGE, SMALL, TARGET, draft_of, write_profile_of
 
 SEARCH = "qwen3-32b-search"
-NAMED = put("search", "forecast", value="forecast.json")
-ALLOWED = "what `python -m draftworth estimate EXPERIMENT --json` printed"
+NAMED = put("search", "forecast", value="profile.json")
+ALLOWED = "which `python -m draftworth estimate EXPERIMENT --profile FILE` writes"
 
 
 def searched(folder: Path, edit: Edit = lambda _: None) -> Path:
@@ -41,14 +37,14 @@ def refused(path: Path) -> Problem:
 def assert_refused(path: Path, reason: str) -> None:
     problem = refused(path)
     assert (problem.code, problem.dotted_key) == ("forecast", "search.forecast")
-    assert problem.given == '"forecast.json"'
+    assert problem.given == '"profile.json"'
     assert ALLOWED in problem.allowed
     assert reason in problem.reason
 
 
 def test_each_candidate_of_a_draft_has_its_tokens_a_step(tmp_path: Path) -> None:
     """NxD Inference checks one draft less than the window."""
-    write_forecast(tmp_path, {**draft_of(LARGE), "remark": "mine"})
+    write_profile_of(tmp_path, {**draft_of(LARGE), "remark": "mine"})
     found = load_experiment(searched(tmp_path)).forecast
     assert [*found] == [f"qwen3-1.7b-k{window}" for window in range(3, 16)]
     assert found["qwen3-1.7b-k3"] == dict.fromkeys(CLASSES, 1.5)
@@ -56,7 +52,7 @@ def test_each_candidate_of_a_draft_has_its_tokens_a_step(tmp_path: Path) -> None
 
 
 def test_it_travels_to_the_search_that_is_of_one_token_a_step_or_more(tmp_path: Path) -> None:
-    write_forecast(tmp_path, draft_of(LARGE), draft_of(SMALL))
+    write_profile_of(tmp_path, draft_of(LARGE), draft_of(SMALL))
     search = present(load(searched(tmp_path)).search)
     assert search.forecast.keys() == {candidate.variant for candidate in search.candidates}
     assert load_record(Search, dump_record(search)) == search
@@ -64,24 +60,23 @@ def test_it_travels_to_the_search_that_is_of_one_token_a_step_or_more(tmp_path: 
         replace(search, forecast={"qwen3-1.7b-k3": {"structured": 0.5}})
 
 
-def test_what_an_estimate_prints_is_read(tmp_path: Path) -> None:
-    readings = [
-        make_reading("1110" * 10, id=name, prompt_class=name, prompt_id=name) for name in CLASSES
-    ]
-    estimate = estimate_of(
-        TARGET,
-        "fused_draft",
-        LARGE,
-        readings,
-        dict.fromkeys(CLASSES, 1.0),
-        windows={window: window - 1 for window in range(2, 16)},
-        step_costs=StepCosts(known={3: CostRange(low=1, high=2)}, source="card", load="c4"),
-        hit_rate=0.75,
-    )
-    by_ngram = replace(estimate, method=NGRAM, hit_rate=None)
-    (tmp_path / "forecast.json").write_text(json_text([by_ngram, estimate]))
-    found = load_experiment(searched(tmp_path)).forecast
-    assert found["qwen3-1.7b-k4"] == dict.fromkeys(CLASSES, 4.0)
+def test_ngram_drafting_is_no_candidate(tmp_path: Path) -> None:
+    write_profile_of(tmp_path, {**draft_of("2 to 4 tokens"), "method": NGRAM}, draft_of(LARGE))
+    assert len(load_experiment(searched(tmp_path)).forecast) == 13
+
+
+@pytest.mark.parametrize("temperature", [None, 0])
+def test_the_temperature_is_the_workloads(tmp_path: Path, temperature: float | None) -> None:
+    write_profile_of(tmp_path, draft_of(LARGE), temperature=temperature)
+    assert load_experiment(searched(tmp_path)).forecast
+    write_profile_of(tmp_path, draft_of(LARGE), temperature=0.8)
+    assert_refused(searched(tmp_path), "it is of temperature 0.8, and this workload has 0")
+
+
+def test_what_an_estimate_prints_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "profile.json").write_text('[{"target": "Qwen/Qwen3-32B", "draft_folder": "x"}]')
+    told = "it is the output of `estimate --json`, which a search read before there were profiles"
+    assert_refused(searched(tmp_path), f"{told}; next: `python -m draftworth estimate")
 
 
 @pytest.mark.parametrize(
@@ -93,7 +88,7 @@ def test_what_an_estimate_prints_is_read(tmp_path: Path) -> None:
     ],
 )
 def test_a_draft_is_known_by_the_name_of_its_folder(tmp_path: Path, folder: str) -> None:
-    write_forecast(tmp_path, draft_of(folder))
+    write_profile_of(tmp_path, draft_of(folder))
     assert "qwen3-1.7b-k3" in load_experiment(searched(tmp_path)).forecast
 
 
@@ -109,46 +104,47 @@ def test_a_file_that_is_missing_is_refused_with_the_next_step(tmp_path: Path) ->
         ("cost of a token", "another kind of file: not JSON"),
         ("[" * 100_000, "another kind of file: not JSON: too deep"),
         (" " * (LIMIT_BYTES + 1), f"another kind of file: more than {LIMIT_BYTES:,} bytes"),
-        ("{}", "another kind of file: the whole file: "),
-        ("[]", "another kind of file: the whole file: "),
-        ('[{"draft": "a"}]', "another kind of file: 0.target: Field required"),
+        ("{}", "another kind of file: schema: given None, allowed 'draftworth.acceptance/1'"),
+        ("[]", "another kind of file: given list, allowed: an object"),
     ],
 )
 def test_another_kind_of_file_is_refused(tmp_path: Path, content: str, reason: str) -> None:
-    (tmp_path / "forecast.json").write_text(content)
+    (tmp_path / "profile.json").write_text(content)
     assert_refused(searched(tmp_path), reason)
 
 
-def with_tokens(tokens: Mapping[str, float]) -> Callable[[dict[str, Any]], None]:
+def with_tokens(tokens: float) -> Callable[[dict[str, Any]], None]:
     """The first window yields these."""
-
-    def edit(draft: dict[str, Any]) -> None:
-        values = {name: {"value": value} for name, value in tokens.items()}
-        draft["windows"][0]["tokens_per_step"] = values
-
-    return edit
+    window = {"drafts_checked": 2, "tokens_per_step": {"value": tokens}}
+    return lambda draft: draft["classes"].update(structured=[window])
 
 
 @pytest.mark.parametrize(
     ("edit", "reason"),
     [
-        (lambda d: d.update(target="Qwen/Qwen3-8B"), f"Qwen/Qwen3-8B, and this one is {TARGET}"),
-        (lambda d: d.update(draft_folder="Qwen3-1.7"), "the draft Qwen3-1.7, and the search has"),
-        (lambda d: d["windows"].pop(4), "Qwen3-1.7B with window 7, of which a step checks 6 dra"),
-        (lambda d: d["windows"][4]["tokens_per_step"].pop("structured"), "prompt class structured"),
-        (with_tokens({"structured": 0.5}), "greater than or equal to 1"),
-        (with_tokens({"structured": 3.5}), "more tokens than it checks drafts, and one"),
-        (with_tokens({str(n): 1.0 for n in range(MAX_CLASSES + 1)}), f"at most {MAX_CLASSES}"),
+        (lambda d: d.update(draft="Qwen3-1.7"), "the draft Qwen3-1.7, and the search has"),
+        (
+            lambda d: d["classes"].update(structured=d["classes"]["structured"][:4]),
+            "Qwen3-1.7B with window 7, of which a step checks 6 dra",
+        ),
+        (lambda d: d["classes"].pop("structured"), "prompt class structured"),
+        (with_tokens(0.5), "tokens_per_step: given 0.5, allowed: 1 to 3"),
+        (with_tokens(3.5), "tokens_per_step: given 3.5, allowed: 1 to 3"),
     ],
-    ids=["target", "draft", "window", "class", "too few", "too many", "too many classes"],
+    ids=["draft", "window", "class", "too few", "too many"],
 )
 def test_a_forecast_of_something_else_is_refused(
     tmp_path: Path, edit: Callable[[dict[str, Any]], object], reason: str
 ) -> None:
     draft = draft_of(LARGE)
     edit(draft)
-    write_forecast(tmp_path, draft)
+    write_profile_of(tmp_path, draft)
     assert_refused(searched(tmp_path), reason)
+
+
+def test_a_profile_of_another_target_is_refused(tmp_path: Path) -> None:
+    write_profile_of(tmp_path, draft_of(LARGE), target="Qwen/Qwen3-8B")
+    assert_refused(searched(tmp_path), f"Qwen/Qwen3-8B, and this one is {TARGET}")
 
 
 def test_the_file_is_read_only_where_nothing_else_is_wrong(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from draftworth.analysis.costs import yields
+from draftworth.analysis.acceptance import acceptance_of
 from draftworth.measuring.client import Client, Measured
 from draftworth.measuring.journal import read_history
 from draftworth.measuring.load import Planned
@@ -201,9 +201,12 @@ def test_a_forecast_is_used_in_the_place_of_readings(
     search goes by the steps that servers take: chunks of the stand-in show a mean, and no more."""
     spec = search_spec(healthy.base_url)
     assert spec.search
-    curves = yields(readings(RUN_ID, read_run(whole.folder / RUN_ID).blocks)["draft"], WINDOWS)
+    read = readings(RUN_ID, read_run(whole.folder / RUN_ID).blocks)["draft"]
     told = {
-        c.variant: {name: curve[c.checked].value for name, curve in curves.items()}
+        c.variant: {
+            name: own.tokens_per_step.value
+            for name, (own,) in acceptance_of(read, [c.checked]).items()
+        }
         for c in spec.search.candidates
     }
     forecast = replace(spec, search=replace(spec.search, forecast=told))

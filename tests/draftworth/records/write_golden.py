@@ -14,6 +14,12 @@ from draftworth.analysis.costs import step_costs_of
 from draftworth.measuring.journal import Entry
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.records import likelihoods
+from draftworth.records.acceptance import (
+    AcceptanceProfile,
+    DraftAcceptance,
+    Measured,
+    WindowAcceptance,
+)
 from draftworth.records.artifacts import ArtifactManifest
 from draftworth.records.checkpoints import StagingPlan, StoredFile
 from draftworth.records.codec import dump_record
@@ -56,6 +62,33 @@ READING = Reading(
     entropy=2.0,
     variance=1.5,
     farthest=0.25,
+)
+
+
+PROFILE = AcceptanceProfile(
+    target="Qwen/Qwen3-32B",
+    target_revision="main",
+    source="a test",
+    temperature=0.0,
+    text_sha256="0" * 64,
+    drafts=(
+        DraftAcceptance(
+            method="fused_draft",
+            draft="Qwen/Qwen3-1.7B",
+            draft_revision="main",
+            classes={
+                "structured": (
+                    WindowAcceptance(
+                        drafts_checked=2,
+                        tokens_per_step=Measured(value=2.4, low=2.2, high=2.6),
+                        accepted=(Measured(value=0.8, low=0.7, high=0.9), Measured(value=0.6)),
+                        outputs=8,
+                        tokens=800,
+                    ),
+                )
+            },
+        ),
+    ),
 )
 
 
@@ -219,6 +252,7 @@ def in_the_account() -> Mapping[str, bytes]:
         "staging-failed.json": dump_record(plans.make_failed_model()),
         "canary.json": dump_record(plans.make_report()),
         "server-state.json": dump_record(plans.make_given_up(self_test=SELF_TEST)),
+        "acceptance.json": dump_record(PROFILE),
         "readings.jsonl": dump_record(read_by) + dump_record(READING),
     }
 

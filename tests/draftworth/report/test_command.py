@@ -11,10 +11,12 @@ from typing import Any
 import boto3
 import pytest
 
+from draftworth.analysis.acceptance import profile_of
 from draftworth.analysis.run_comparison import elsewhere
 from draftworth.cli import main
 from draftworth.errors import UserInputError
 from draftworth.metrics.definitions import COST
+from draftworth.records.acceptance import load_profile
 from draftworth.records.codec import load_record
 from draftworth.records.load import ConcurrencyLoad
 from draftworth.records.reading import Run, read_run
@@ -361,3 +363,17 @@ def test_runs_that_cannot_be_put_together_are_refused(
     places = [a.format(folder=folder, other=other, same=same) for a in arguments]
     assert main(["report", *places]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_what_a_run_accepted_is_a_profile_to_pass_on(folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "profile.json"
+    assert main(["report", str(folder), "--profile", str(path)]) == 0
+    assert load_profile(path.read_bytes()) == profile_of(read_run(folder))
+
+
+def test_a_profile_is_of_a_whole_report(
+    folder: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    arguments = ["report", str(folder), "--handover", "--profile", str(tmp_path / "x")]
+    assert main(arguments) == 2
+    assert "--profile: given with --handover" in capsys.readouterr().err

@@ -1,0 +1,121 @@
+"""Computes what drafts yield: of outputs that were replayed with a draft, and of a run."""
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
+
+from draftworth.analysis.checks import acceptance_by_position
+from draftworth.analysis.clustering import Sample
+from draftworth.analysis.costs import tokens_per_step
+from draftworth.analysis.ratios import log_of_sums
+from draftworth.analysis.statistics import Estimate
+from draftworth.errors import UserInputError
+from draftworth.metrics.definitions import drafts_whole_windows
+from draftworth.records.acceptance import (
+    AcceptanceProfile,
+    DraftAcceptance,
+    Measured,
+    WindowAcceptance,
+    Windows,
+    text_hash,
+)
+from draftworth.records.reading import Run
+from draftworth.records.readings import Replayed
+from draftworth.records.results import BlockResult
+from draftworth.records.servers import Decoding
+
+# More digits would only make a profile of many windows larger.
+_DIGITS = 6
+
+
+def acceptance_of(
+    outputs: Iterable[Replayed], checked: Collection[int], *, by_position: bool = False
+) -> dict[str, Windows]:
+    """Return the acceptance by prompt class, in steps that check so many drafts.
+
+    by_position: takes longer.
+    """
+    classes: defaultdict[str, list[Replayed]] = defaultdict(list)
+    for output in outputs:
+        if output.tokens_after_first:
+            classes[output.prompt_class].append(output)
+    return {
+        name: tuple(_window(own, number, by_position=by_position) for number in sorted(checked))
+        for name, own in classes.items()
+    }
+
+
+def _window(outputs: Sequence[Replayed], checked: int, *, by_position: bool) -> WindowAcceptance:
+    # Only prompts are a sample: reading an output again gives the same steps.
+    by_prompt: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
+    for output in outputs:
+        by_prompt[output.case, output.prompt_id] += output.steps(checked)
+    steps = [
+        (Sample(stratum=case, prompt=prompt, block=prompt, value=0.0), own)
+        for (case, prompt), own in by_prompt.items()
+    ]
+
+    def mean(of: Callable[[int], int]) -> Measured:
+        found = log_of_sums(steps, lambda own: (sum(map(of, own)), len(own)))
+        return _measured(found.estimate()) if found else Measured(value=0.0)
+
+    return WindowAcceptance(
+        drafts_checked=checked,
+        tokens_per_step=mean(int),
+        accepted=tuple(mean(n.__lt__) for n in range(1, checked + 1)) if by_position else (),
+        outputs=len(outputs),
+        tokens=sum(output.tokens_after_first for output in outputs),
+    )
+
+
+def _measured(found: Estimate) -> Measured:
+    low, high = (end and round(end, _DIGITS) for end in (found.low, found.high))
+    return Measured(value=round(found.value, _DIGITS), low=low, high=high)
+
+
+def profile_of(run: Run) -> AcceptanceProfile:
+    """Return a run's profile; UserInputError: it has no variant whose steps are known."""
+    result, serving = run.result, run.result.serving
+    drafts: defaultdict[Decoding, defaultdict[str, list[WindowAcceptance]]]
+    drafts = defaultdict(lambda: defaultdict(list))
+    for variant, most in result.max_tokens_per_step.items():
+        unknown = Decoding(method="not known", draft=variant)
+        decoding = serving.decoding.get(variant, unknown) if serving else unknown
+        blocks = [block for block in run.blocks if block.variant == variant and most > 1]
+        for name in dict.fromkeys(block.prompt_class for block in blocks):
+            own = [block for block in blocks if block.prompt_class == name]
+            if found := tokens_per_step(own, variant, most):
+                drafts[replace(decoding, window=None)][name].append(_of_run(own, found, most))
+    if not drafts:
+        raise UserInputError(
+            f"--profile: given run {result.run_id}, allowed: a run with speculation whose server "
+            "counts tokens by chunk or its steps; of `compare`, with window=K"
+        )
+    requests = [request for block in run.blocks for request in block.requests]
+    return AcceptanceProfile(
+        target=serving.target_model if serving else run.blocks[0].model,
+        source=f"run {result.run_id} of {result.experiment}",
+        temperature=result.temperature,
+        text_sha256=text_hash(r.output_sha256 for r in requests if r.output_sha256),
+        drafts=tuple(
+            DraftAcceptance(
+                method=decoding.method,
+                draft=decoding.draft or decoding.method,
+                classes={name: tuple(windows) for name, windows in classes.items()},
+            )
+            for decoding, classes in drafts.items()
+        ),
+    )
+
+
+def _of_run(blocks: Sequence[BlockResult], found: Estimate, most: int) -> WindowAcceptance:
+    """Return a variant's window; shares are the server's, which counts by block: no interval."""
+    shares = acceptance_by_position(blocks) if drafts_whole_windows(blocks, most) else ()
+    requests = [r for block in blocks for r in block.requests if r.counts]
+    return WindowAcceptance(
+        drafts_checked=most - 1,
+        tokens_per_step=_measured(found),
+        accepted=tuple(Measured(value=round(share, _DIGITS)) for share in shares[: most - 1]),
+        outputs=len(requests),
+        tokens=sum((r.number_output_tokens or 1) - 1 for r in requests),
+    )

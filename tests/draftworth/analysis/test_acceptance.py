@@ -1,0 +1,88 @@
+"""Acceptance by window and position, of replayed outputs and of a run; what no profile may say."""
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from draftworth.analysis.acceptance import acceptance_of, profile_of
+from draftworth.errors import UserInputError
+from draftworth.records.acceptance import Measured, WindowAcceptance, text_hash
+from tests.draftworth.report.runs import TOKENS_PER_STEP, VARIANT, WINDOW, make_run
+from tests.support.readings import make_reading
+from tests.support.serving_facts import make_serving_facts
+
+
+def test_shares_are_of_all_steps_and_their_sum_is_what_a_step_yields_beside_the_targets() -> None:
+    """The hits 110 make steps of 3 tokens, and of 2 with one draft checked and a token left."""
+    readings = [make_reading("110" * 4, id=f"{n}", prompt_id=f"p{n}") for n in range(8)]
+    one, two, three = acceptance_of(readings, [3, 1, 2], by_position=True)["chat"]
+    assert [w.drafts_checked for w in (one, two, three)] == [1, 2, 3]
+    assert [share.value for share in three.accepted] == [1.0, 1.0, 0.0]
+    assert (three.tokens_per_step.value, three.outputs, three.tokens) == (3.0, 8, 96)
+    for window in (one, two, three):
+        summed = 1 + math.fsum(share.value for share in window.accepted)
+        assert window.tokens_per_step.value == pytest.approx(summed, abs=1e-5)
+        assert window.tokens_per_step.low is not None
+    assert not acceptance_of(readings, [3])["chat"][0].accepted
+
+
+def test_of_a_run_tokens_a_step_have_an_interval_and_positions_are_the_servers() -> None:
+    run = make_run(temperature=0.8)
+    profile = profile_of(run)
+    (draft,) = profile.drafts
+    (window,) = draft.classes["structured"]
+    assert (draft.method, draft.draft, profile.temperature) == ("not known", VARIANT, 0.8)
+    assert (profile.target, window.drafts_checked) == (run.blocks[0].model, WINDOW - 1)
+    assert window.tokens_per_step.value == pytest.approx(TOKENS_PER_STEP["structured"], rel=0.03)
+    assert window.tokens_per_step.low is not None
+    assert [share.value for share in window.accepted] == [0.9, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2]
+    assert {share.low for share in window.accepted} == {None}
+    assert profile.text_sha256 == text_hash(["0" * 64])
+
+
+def test_a_run_names_its_models_and_without_counters_it_has_no_positions() -> None:
+    blocks = tuple(replace(block, speculation=None) for block in make_run().blocks)
+    facts = make_serving_facts()
+    drafted = next(decoding for decoding in facts.decoding.values() if decoding.draft)
+    profile = profile_of(
+        make_run(blocks=blocks, serving=replace(facts, decoding={VARIANT: drafted}))
+    )
+    assert profile.target == facts.target_model
+    assert profile.drafts[0].draft == drafted.draft
+    assert profile.drafts[0].classes["structured"][0].accepted == ()
+
+
+def test_a_run_without_speculation_has_no_profile() -> None:
+    with pytest.raises(UserInputError, match=r"--profile: given run .*, allowed: a run with spec"):
+        profile_of(make_run(max_tokens_per_step={}))
+
+
+@pytest.mark.parametrize(
+    ("tokens", "shares", "message"),
+    [
+        (0.9, (), "tokens_per_step: given 0.9, allowed: 1 to 3, as a step yields at most the 2"),
+        (3.1, (), "tokens_per_step: given 3.1"),
+        (2.0, (0.5, 0.6), "allowed: 2 shares of all steps, from 1 to 0, none above the one before"),
+        (2.0, (0.8,), "accepted: given"),
+        (2.0, (1.2, 0.1), "accepted: given"),
+        (2.0, (0.9, -0.1), "accepted: given"),
+    ],
+)
+def test_what_a_step_cannot_yield_is_refused(
+    tokens: float, shares: tuple[float, ...], message: str
+) -> None:
+    accepted = tuple(Measured(value=share) for share in shares)
+    with pytest.raises(ValueError, match=message):
+        WindowAcceptance(
+            drafts_checked=2, tokens_per_step=Measured(value=tokens), accepted=accepted
+        )
+
+
+def test_an_interval_is_around_its_figure() -> None:
+    with pytest.raises(ValueError, match="allowed: low <= value <= high"):
+        Measured(value=2.0, low=2.1, high=2.2)
+
+
+def test_the_hash_of_texts_is_of_the_set() -> None:
+    assert text_hash(["b", "a", "b"]) == text_hash(["a", "b"]) != text_hash(["a"])
