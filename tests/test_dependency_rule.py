@@ -66,7 +66,9 @@ ROOMS: dict[str, set[str]] = {
         "searching",
     },
     "truth": {*_GROUND, "records"},
-    "estimate": {*_GROUND, "records", "experiment", "analysis", "report", "planning"},
+    "estimate": {
+        *(*_GROUND, "records", "experiment", "analysis", "measuring", "report", "planning"),
+    },
     "claims": {*_GROUND, "records", "experiment", "metrics", "analysis", "report"},
     "account": {*(*_GROUND, "terminal", "records", "experiment", "serving", "planning")},
     "cli": {

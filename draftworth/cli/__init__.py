@@ -42,6 +42,7 @@ COMMANDS: Mapping[str, str] = {
     "delete-assets": "delete what deploys uploaded, prompts above all, once the stack is gone",
     "rehearse": "run a whole experiment on this machine: real engines, emulated AWS, a verdict",
     "estimate": "what a draft would yield and save, from outputs that exist; needs no device",
+    "profile": "an acceptance profile in the form of vLLM, SGLang, InferenceX and others, and back",
     "truth-server": "a server with a known token timeline, to check load generators with",
     "conformance": "which figures of a load generator are right? conformance -- COMMAND {url}",
     "completion": "a shell's completion of these commands and their options",

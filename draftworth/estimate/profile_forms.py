@@ -1,26 +1,152 @@
-"""Reads and writes acceptance profiles."""
+"""Reads and writes acceptance profiles, in our form and in those of other tools.
 
+In the templates, {length} are tokens a step with the target's own token, {accepted} without it, and
+{shares} parts of all steps that accept the first n drafts. Where each form is defined, and which of
+these it takes, stands in docs/estimate.md.
+"""
+
+import csv
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
 
 from draftworth.errors import UserInputError
-from draftworth.records.acceptance import LIMIT_BYTES, AcceptanceProfile, load_profile
-from draftworth.records.codec import RecordError, dump_record
+from draftworth.measuring.counters import DRAFTS, parse_metrics, speculation_between
+from draftworth.records.acceptance import (
+    LIMIT_BYTES,
+    AcceptanceProfile,
+    DraftAcceptance,
+    Measured,
+    WindowAcceptance,
+    Windows,
+    load_profile,
+)
+from draftworth.records.codec import RecordError, dump_record, load_value
 from draftworth.untrusted import TooLargeError, one_line, read_file
+
+_VLLM = '"num_speculative_tokens": {checked}, "rejection_sample_method": "synthetic", '
+_LLAMA_CPP = "--spec-draft-n-max {checked} --spec-synthetic-acceptance-"
+_SGLANG = """SGLANG_SIMULATE_ACC_METHOD=match-expected
+SGLANG_SIMULATE_ACC_TOKEN_MODE=real-draft-token"""
+# What one window is in each form: without acceptance by position, and with it.
+FORMS: Mapping[str, tuple[str, str]] = {
+    "vllm": (
+        f'{{{{{_VLLM}"synthetic_acceptance_length": {{length}}}}}}',
+        f'{{{{{_VLLM}"synthetic_acceptance_rates": [{{shares}}]}}}}',
+    ),
+    "llama.cpp": (f"{_LLAMA_CPP}length {{length}}", f"{_LLAMA_CPP}rates {{shares}}"),
+    "sglang": (f"SGLANG_SIMULATE_ACC_LEN={{length}}\n{_SGLANG}", ""),
+    "tensorrt-llm": ("TLLM_SPEC_DECODE_FORCE_NUM_ACCEPTED_TOKENS={accepted}", ""),
+    "aiconfigurator": ("--nextn {checked} --nextn-accepted {accepted}", ""),
+    "table": ("", "position,accepted\n{rows}"),
+}
+# Keys of JSON with shares by position: of vLLM's configuration, and of `vllm bench serve`.
+_RATES = ("synthetic_acceptance_rates", "spec_decode_per_position_acceptance_rates")
+_NOT_KNOWN = "not known"
+
+
+def written(form: str, window: WindowAcceptance) -> str:
+    """Return one window in a form of `FORMS`; empty: it needs acceptance by position."""
+    by_length, by_shares = FORMS[form]
+    shares = [f"{share.value:.6g}" for share in window.accepted]
+    return ((shares and by_shares) or by_length).format(
+        checked=window.drafts_checked,
+        length=f"{window.tokens_per_step.value:.6g}",
+        accepted=f"{window.tokens_per_step.value - 1:.6g}",
+        shares=",".join(shares),
+        rows="\n".join(f"{n},{share}" for n, share in enumerate(shares, start=1)),
+    )
+
+
+def inferencex(target: str, draft: DraftAcceptance) -> str:
+    """Return InferenceX' YAML: tokens a step with the target's own; its modes are our classes."""
+    lines = ["_metadata:", f"  draft-model: {draft.draft}", f"{target}:"]
+    for name, windows in draft.classes.items():
+        lines.append(f"  {name}:")
+        lines += (f"    {w.drafts_checked}: {w.tokens_per_step.value:.6g}" for w in windows)
+    return "\n".join(lines)
 
 
 def read_profile(path: Path) -> AcceptanceProfile:
-    """Read a profile; raise UserInputError for another file."""
+    """Read a profile in any form; raise UserInputError for another file."""
     shown = one_line(str(path))
     try:
-        return load_profile(read_file(path, LIMIT_BYTES))
+        return _read(path, read_file(path, LIMIT_BYTES))
     except OSError as error:
         raise UserInputError(f"{shown}: cannot be read: {error.strerror}") from error
     except (RecordError, TooLargeError) as error:
         raise UserInputError(f"{shown}: {error}") from error
+    except (YAMLError, RecursionError, AttributeError, TypeError, KeyError, ValueError) as error:
+        raise UserInputError(
+            f"{shown}: given {one_line(str(error), characters=120)}; allowed: an acceptance "
+            "profile, InferenceX' YAML (model: mode: window: tokens a step), vLLM's /metrics as "
+            f"text, CSV with the columns position and accepted, or JSON with {' or '.join(_RATES)}"
+        ) from error
+
+
+def _read(path: Path, data: bytes) -> AcceptanceProfile:
+    text = data.decode()
+    if path.suffix in (".yaml", ".yml"):
+        return _of_inferencex(YAML(typ="safe", pure=True).load(text), path)
+    if path.suffix == ".csv":
+        lines = csv.DictReader(text.splitlines())
+        rows = sorted((int(line["position"]), float(line["accepted"])) for line in lines)
+        if [position for position, _ in rows] != [*range(1, len(rows) + 1)]:
+            raise ValueError("positions that do not go from 1 without a gap")
+        return _profile(path, {"all": (_window([share for _, share in rows]),)})
+    if DRAFTS in text:
+        return _profile(path, {"all": (_of_metrics(text),)})
+    value = load_value(data)
+    rates = [value[key] for key in _RATES if key in value] if isinstance(value, dict) else []
+    return _profile(path, {"all": (_window(rates[0]),)}) if rates else load_profile(data)
+
+
+def _of_inferencex(value: Mapping[str, Any], path: Path) -> AcceptanceProfile:
+    metadata = value.get("_metadata", {})
+    [(target, modes)] = ((key, own) for key, own in value.items() if key != "_metadata")
+    classes = {
+        str(mode): tuple(
+            WindowAcceptance(drafts_checked=int(n), tokens_per_step=Measured(value=float(length)))
+            for n, length in lengths.items()
+        )
+        for mode, lengths in modes.items()
+    }
+    return _profile(path, classes, target=str(target), draft=metadata.get("draft-model"))
+
+
+def _of_metrics(text: str) -> WindowAcceptance:
+    """Return what a server has counted since its start."""
+    totals = parse_metrics(text)
+    counted = speculation_between(dict.fromkeys(totals, 0.0), totals)
+    if counted is None or not counted.drafts:
+        raise ValueError("counters without a step")
+    return _window([n / counted.drafts for n in counted.accepted_per_position])
+
+
+def _window(shares: Sequence[float]) -> WindowAcceptance:
+    return WindowAcceptance(
+        drafts_checked=len(shares),
+        tokens_per_step=Measured(value=1 + sum(shares)),
+        accepted=tuple(Measured(value=float(share)) for share in shares),
+    )
+
+
+def _profile(
+    path: Path,
+    classes: Mapping[str, Windows],
+    *,
+    target: str = _NOT_KNOWN,
+    draft: str | None = None,
+) -> AcceptanceProfile:
+    found = DraftAcceptance(method=_NOT_KNOWN, draft=draft or _NOT_KNOWN, classes=classes)
+    return AcceptanceProfile(target=target, source=f"the file {path.name}", drafts=(found,))
 
 
 def write_profile(profile: AcceptanceProfile, path: Path) -> None:
-    """Write a profile; raise UserInputError if the file cannot be written."""
+    """Write a profile in our form; raise UserInputError if the file cannot be written."""
     try:
         path.write_bytes(dump_record(profile, indent=1))
     except OSError as error:

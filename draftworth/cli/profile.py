@@ -1,0 +1,60 @@
+"""`draftworth profile`: an acceptance profile in the form that another tool takes, and from it."""
+
+import argparse
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TypeVar
+
+from draftworth.errors import UserInputError
+from draftworth.estimate.profile_forms import FORMS, inferencex, read_profile, written
+from draftworth.records.codec import dump_record
+
+T = TypeVar("T")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the file, the form, and what to take of the file."""
+    parser.add_argument(
+        "profile",
+        metavar="FILE",
+        type=Path,
+        help="an acceptance profile, InferenceX' YAML, vLLM's /metrics as text, or a table of "
+        "shares by position (CSV or JSON)",
+    )
+    forms = ("profile", "inferencex", *FORMS)
+    parser.add_argument("--form", choices=forms, default=forms[0], help="(%(default)s)")
+    parser.add_argument("--draft", metavar="NAME", help="one of the profile's drafts")
+    parser.add_argument("--class", metavar="NAME", dest="prompt_class", help="a prompt class")
+    parser.add_argument("--drafts-checked", metavar="N", help="a window: drafts checked a step")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the profile in the form."""
+    profile = read_profile(arguments.profile)
+    if arguments.form == "profile":
+        print(dump_record(profile, indent=1).decode().rstrip())
+        return 0
+    draft = _one("--draft", arguments.draft, {own.draft: own for own in profile.drafts})
+    if arguments.form == "inferencex":
+        print(inferencex(profile.target, draft))
+        return 0
+    windows = _one("--class", arguments.prompt_class, draft.classes)
+    by_size = {str(window.drafts_checked): window for window in windows}
+    window = _one("--drafts-checked", arguments.drafts_checked, by_size)
+    if not (text := written(arguments.form, window)):
+        raise UserInputError(
+            f"--form: given {arguments.form} of a window without acceptance by position, allowed: "
+            f"{', '.join(name for name, (by_length, _) in FORMS.items() if by_length)}"
+        )
+    print(text)
+    return 0
+
+
+def _one(option: str, given: str | None, known: Mapping[str, T]) -> T:
+    if given is None and len(known) == 1:
+        return next(iter(known.values()))
+    if given is None or given not in known:
+        raise UserInputError(
+            f"{option}: given {given or 'nothing'}, allowed: one of {', '.join(known)}"
+        )
+    return known[given]

@@ -1,0 +1,161 @@
+"""Each form of acceptance, with published figures: what it counts, and what comes back of it.
+
+The curve is that of a MiniMax-M3 head (InferenceX, golden_al_distribution, minimaxm3_eagle3_gqa),
+whose recipe for TensorRT-LLM has 1.78 for its 2.78; the shares are of a published `vllm serve`.
+"""
+
+import json
+import math
+import re
+from pathlib import Path
+
+import pytest
+
+from draftworth.errors import UserInputError
+from draftworth.estimate.profile_forms import inferencex, read_profile, written
+from draftworth.records.acceptance import LIMIT_BYTES, Measured, WindowAcceptance, load_profile
+from draftworth.records.codec import dump_record
+from tests.draftworth.conftest import Ran
+from tests.draftworth.records.write_golden import PROFILE
+
+PUBLISHED = """\
+# key = num_speculative_tokens (EAGLE3 level); value = golden AL
+_metadata:
+  draft-model: Inferact/MiniMax-M3-EAGLE3-GQA
+minimax-m3:
+  thinking_on:
+    1: 1.79
+    2: 2.39
+    3: 2.78
+  thinking_off: {3: '2.97'}
+"""
+GOLDEN = WindowAcceptance(drafts_checked=3, tokens_per_step=Measured(value=2.78))
+SHARES = (0.7, 0.5, 0.4)
+BY_POSITION = WindowAcceptance(
+    drafts_checked=3,
+    tokens_per_step=Measured(value=2.6),
+    accepted=tuple(Measured(value=share) for share in SHARES),
+)
+VLLM = '{"num_speculative_tokens": 3, "rejection_sample_method": "synthetic", '
+SGLANG = """SGLANG_SIMULATE_ACC_METHOD=match-expected
+SGLANG_SIMULATE_ACC_TOKEN_MODE=real-draft-token"""
+METRICS = """\
+vllm:spec_decode_num_drafts_total{engine="0",model_name="m"} 100.0
+vllm:spec_decode_num_draft_tokens_total{engine="0",model_name="m"} 300.0
+vllm:spec_decode_num_accepted_tokens_total{engine="0",model_name="m"} 160.0
+vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="0",position="0"} 70.0
+vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="0",position="1"} 50.0
+vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="0",position="2"} 40.0
+"""
+
+
+@pytest.mark.parametrize(
+    ("form", "by_length", "by_position"),
+    [
+        (
+            "vllm",
+            f'{VLLM}"synthetic_acceptance_length": 2.78}}',
+            f'{VLLM}"synthetic_acceptance_rates": [0.7,0.5,0.4]}}',
+        ),
+        (
+            "sglang",
+            f"SGLANG_SIMULATE_ACC_LEN=2.78\n{SGLANG}",
+            f"SGLANG_SIMULATE_ACC_LEN=2.6\n{SGLANG}",
+        ),
+        (
+            "llama.cpp",
+            "--spec-draft-n-max 3 --spec-synthetic-acceptance-length 2.78",
+            "--spec-draft-n-max 3 --spec-synthetic-acceptance-rates 0.7,0.5,0.4",
+        ),
+        (
+            "tensorrt-llm",
+            "TLLM_SPEC_DECODE_FORCE_NUM_ACCEPTED_TOKENS=1.78",
+            "TLLM_SPEC_DECODE_FORCE_NUM_ACCEPTED_TOKENS=1.6",
+        ),
+        ("aiconfigurator", "--nextn 3 --nextn-accepted 1.78", "--nextn 3 --nextn-accepted 1.6"),
+        ("table", "", "position,accepted\n1,0.7\n2,0.5\n3,0.4"),
+    ],
+)
+def test_each_form_counts_the_targets_token_or_not(
+    form: str, by_length: str, by_position: str
+) -> None:
+    assert (written(form, GOLDEN), written(form, BY_POSITION)) == (by_length, by_position)
+
+
+def test_inferencex_lengths_have_the_targets_token_and_come_back(tmp_path: Path) -> None:
+    path = tmp_path / "minimaxm3_eagle3_gqa.yaml"
+    path.write_text(PUBLISHED)
+    profile = read_profile(path)
+    (draft,) = profile.drafts
+    assert (profile.target, draft.draft) == ("minimax-m3", "Inferact/MiniMax-M3-EAGLE3-GQA")
+    assert draft.classes["thinking_on"][-1] == GOLDEN
+    assert draft.classes["thinking_off"][0].tokens_per_step.value == 2.97
+    path.write_text(inferencex(profile.target, draft))
+    assert read_profile(path) == profile
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.csv", written("table", BY_POSITION)),
+        ("a.csv", "accepted,position,note\n0.5,2,x\n0.7,1,x\n0.4,3,x\n"),
+        ("a.json", written("vllm", BY_POSITION)),
+        ("a.json", json.dumps({"spec_decode_per_position_acceptance_rates": SHARES, "x": 1})),
+        ("metrics.txt", METRICS),
+    ],
+)
+def test_shares_by_position_come_back(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+    profile = read_profile(tmp_path / name)
+    (window,) = profile.drafts[0].classes["all"]
+    assert [share.value for share in window.accepted] == pytest.approx(SHARES)
+    assert window.tokens_per_step.value == pytest.approx(1 + math.fsum(SHARES))
+    assert profile.source == f"the file {name}"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        ("a.yaml", "a: {b: {3: 2.5}}\nc: {b: {3: 2.5}}", "too many values to unpack"),
+        ("a.yaml", "a: {b: {3: 4.5}}", "tokens_per_step: given 4.5, allowed: 1 to 4"),
+        ("a.yaml", "a: [1]", "no attribute 'items'"),
+        ("a.yaml", "a: {", "allowed: an acceptance profile, InferenceX' YAML"),
+        ("a.yaml", "[" * 100_000, "allowed: an acceptance profile"),
+        ("a.csv", "position,share\n1,0.5", "given 'accepted'; allowed: an acceptance profile"),
+        ("a.csv", "position,accepted\n0,0.5", "positions that do not go from 1 without a gap"),
+        ("a.csv", "position,accepted\n1,0.5\n2,0.6", "none above the one before"),
+        ("a.json", '{"synthetic_acceptance_rates": 0.5}', "given object of type 'float'"),
+        ("a.json", '{"schema": "draftworth.answer/1"}', "allowed 'draftworth.acceptance/1'"),
+        ("a.json", "7", "given int, allowed: an object"),
+        ("a.txt", METRICS.replace("100.0", "0.0"), "counters without a step"),
+        ("a.txt", "\xff", "codec can't decode"),
+        ("a.json", " " * (LIMIT_BYTES + 1), f"more than {LIMIT_BYTES:,} bytes"),
+    ],
+)
+def test_another_file_is_refused_with_what_may_be_given(
+    tmp_path: Path, name: str, text: str, told: str
+) -> None:
+    (tmp_path / name).write_bytes(text.encode("latin-1"))
+    with pytest.raises(UserInputError, match=re.escape(told)):
+        read_profile(tmp_path / name)
+
+
+def test_the_command_converts_and_asks_for_what_it_needs(tmp_path: Path, ran: Ran) -> None:
+    path = tmp_path / "curve.yaml"
+    path.write_text(PUBLISHED)
+    ours = ran("profile", path)
+    assert load_profile(ours.encode()) == read_profile(path)
+    (tmp_path / "ours.json").write_text(ours)
+    assert "2: 2.39" in ran("profile", tmp_path / "ours.json", "--form", "inferencex")
+    sglang = ("profile", path, "--form", "sglang")
+    told = ran(*sglang, code=2)
+    assert "--class: given nothing, allowed: one of thinking_on, thinking_off" in told
+    told = ran(*sglang, "--class", "thinking_on", "--drafts-checked", "9", code=2)
+    assert "--drafts-checked: given 9, allowed: one of 1, 2, 3" in told
+    chosen = ("--class", "thinking_on", "--drafts-checked", "3")
+    assert ran(*sglang, *chosen).startswith("SGLANG_SIMULATE_ACC_LEN=2.78\n")
+    told = ran("profile", path, "--form", "table", *chosen, code=2)
+    assert "--form: given table of a window without acceptance by position, allowed: vllm" in told
+    path = tmp_path / "golden.json"
+    path.write_bytes(dump_record(PROFILE))
+    assert ran("profile", path, "--form", "table") == "position,accepted\n1,0.8\n2,0.6\n"
