@@ -66,16 +66,12 @@ def tried(client: str, cell: Cell, options: argparse.Namespace) -> Trial:
             "root": ROOT,
         }
         return attempt(
-<<<<<<< HEAD
-            tool, cell.spec, folder, timeout_seconds=options.timeout_seconds, requests=cell.requests
-=======
             [filled(part, **values) for part in shlex.split(about["command"])],
             cell.spec,
             folder,
             form=about.get("form", "lines"),
-            timeout_seconds=options.timeout,
+            timeout_seconds=options.timeout_seconds,
             requests=cell.requests,
->>>>>>> 1c94cd19 (The peers of the fidelity table are command lines alone)
         )
 
 

@@ -177,8 +177,10 @@ def _refuse_with_a_list(arguments: argparse.Namespace, place: str) -> None:
             "next: choose some of those that the command lists for it"
         )
     told = f"given with {place}, which names many runs, allowed: with one run; next: choose one of "
-    options = ("against", "out", "score", "claims", "profile", "handover", "explore")
-    options += ("json", "verbose")
+    options = (
+        *("against", "out", "score", "claims", "profile"),
+        *("handover", "explore", "json", "verbose"),
+    )
     _refuse(arguments, options, f"{told}those that the command lists without it")
 
 
