@@ -18,7 +18,10 @@ def command(
         flags={
             **vllm.common_flags(experiment),
             vllm.REQUESTS_NOT_LOGGED: None,
-            "--dtype": "bfloat16",
+            # Many processors have no bfloat16 and copy it to float32 first: prompts, and checking
+            # several tokens at once, then take several times as long (docs/testing.md). Also, its
+            # coarser rounding would make greedy outputs of the variants differ.
+            "--dtype": "float32",
             "--enforce-eager": None,
             "--max-num-batched-tokens": str(experiment.serving.max_model_len),
             # A prompt that was sent before must be computed again, not read from a cache.
@@ -34,6 +37,8 @@ def command(
             # with vLLM's binding the client waits for a core (a TTFT of 600 ms instead of 15 ms).
             "VLLM_CPU_OMP_THREADS_BIND": "nobind",
             "OMP_NUM_THREADS": "1",
+            # vLLM looks n-grams up in one thread of Numba; others would wait for it busily.
+            "NUMBA_NUM_THREADS": "1",
             # An explicit size of the KV cache also skips vLLM's warm-up pass.
             "VLLM_CPU_KVCACHE_SPACE": str(experiment.serving.kv_cache_gib),
             "HF_HUB_OFFLINE": "1",
