@@ -1,4 +1,4 @@
-# What a newcomer calls. Everything lives in .venv (tools), .engine-venv (the CPU engine),
+# What a newcomer calls. Everything lives in .venv (tools), .engine-venv (the CPU engine), .models (trained models),
 # .llmperf-venv (llmperf on Ray) and node_modules (the CDK command line); `make clean` removes them.
 
 PYTHON     ?= python3
@@ -21,7 +21,7 @@ RUN   := PATH="$(CURDIR)/$(VENV)/bin:$$PATH" PYTHONPATH="$(CURDIR)" PYTHONDONTWR
 CDK   := $(RUN) node_modules/.bin/cdk --context experiment=$(EXPERIMENT)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup rehearse test test-cost test-unit test-scenarios test-browser fuzz test-engine test-slow test-llmperf test-cluster benchmarks peers docs sample-report search calibration mutants fidelity check files hooks snapshots schema lock lock-image synth plan preflight deploy destroy stop logs leftovers clean
+.PHONY: help setup rehearse rehearse-real test test-cost test-unit test-scenarios test-browser fuzz test-engine test-slow test-llmperf test-cluster benchmarks peers docs sample-report search calibration mutants fidelity check files hooks snapshots schema lock lock-image synth plan preflight deploy destroy stop logs leftovers clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -48,6 +48,10 @@ node_modules/.bin/cdk: package.json $(DEPLOYER)
 
 rehearse: $(REHEARSAL) ## a whole experiment on this machine, with a verdict (ARGS="--control")
 	@$(RUN) python -m draftworth rehearse $(ARGS)
+
+PAIR ?= smollm2
+rehearse-real: $(REHEARSAL) ## the same with a trained model and prompts of others, in eight minutes (PAIR=qwen: with a draft model, half an hour)
+	@$(RUN) python -m draftworth rehearse --pair $(PAIR) $(ARGS)
 
 ELSEWHERE := not engine and not slow and not llmperf and not cluster and not scenarios and not browser
 TESTS := python -m pytest -n 2 --dist loadfile -q -m "$(ELSEWHERE)"
@@ -219,4 +223,4 @@ lock-image: $(STAMP) ## resolve pods/measuring/requirements.in anew, with hashes
 	mv .lock-image.txt pods/measuring/requirements.txt && rm .lock-image.json
 
 clean: ## remove everything that was installed or made here
-	rm -rf $(VENV) $(LLMPERF_VENV) $(MUTANTS_VENV) $(DOCS_VENV) site .engine-venv .peers node_modules cdk.out .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(LLMPERF_VENV) $(MUTANTS_VENV) $(DOCS_VENV) site .engine-venv .models .peers node_modules cdk.out .mypy_cache .ruff_cache .pytest_cache

@@ -6,6 +6,7 @@ names `compare`, which measures servers that run already.
 """
 
 import argparse
+import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -30,20 +31,30 @@ from draftworth.planning.resolved import ResolvedLocal, ResolvedNeuron, load
 from draftworth.records import codec, likelihoods, reading
 from draftworth.records.readings import Reading
 from draftworth.records.results import RUNS_FOLDER, BlockResult, RunResult
-from draftworth.records.transcripts import read_transcripts
+from draftworth.records.transcripts import Transcripts, read_transcripts
 from draftworth.report.contents import document_of
 from pods.measuring.s3_sink import S3Sink
 from rehearsal import endpoints, install, publishing
+from rehearsal.checks import checks_of
 from rehearsal.emulator import RESULTS_BUCKET, embedded_aws
+from rehearsal.trained import fetching
+
+_ENGINE_TAKES = "; the engine, which is not there yet, 3 GB and some minutes more"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments to the parser."""
-    parser.add_argument(
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument(
         "--experiment",
         type=Path,
         default=Path("experiments/rehearsal.yaml"),
         help="an experiment with a local release (%(default)s)",
+    )
+    which.add_argument(
+        "--pair",
+        choices=[*fetching.PAIRS],
+        help="trained models and prompts of others: they are fetched first, the run is checked",
     )
     parser.add_argument(
         "--out", type=Path, default=Path("runs"), help="folder for the run's files (%(default)s)"
@@ -68,16 +79,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Rehearse and print the verdict; return 1 if the run is not complete."""
-    experiment = _asked(arguments, load(arguments.experiment))
+    """Rehearse and print the verdict; return 1 if the run is not complete or a check is broken."""
     check_api_key()
     folder = FolderSink(arguments.out)
-    folder.check()
     # `readings` caches what drafts have read during a search, for `read_outputs` after the run.
     with (
         tempfile.TemporaryDirectory(prefix="draftworth-") as scratch,
         shown_progress(with_time=True) as progress,
     ):
+        if arguments.pair:
+            arguments.experiment = _fetched(arguments, progress.line)
+        experiment = _asked(arguments, load(arguments.experiment))
+        folder.check()
         rehearsal = _Rehearsal(
             arguments=arguments,
             experiment=experiment,
@@ -101,7 +114,8 @@ def run(arguments: argparse.Namespace) -> int:
             facts = facts_of(completed, texts)
             document = document_of(facts, predictions=predictions)
             answers.print_answer(arguments, facts, document, [str(run_folder)])
-    return 0 if result.status == "complete" else 1
+        is_complete = result.status == "complete"
+        return 0 if is_complete and rehearsal.is_as_predicted(completed, texts) else 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,6 +182,15 @@ class _Rehearsal:
             return ()
         return predicted
 
+    def is_as_predicted(self, run: reading.Run, texts: Transcripts) -> bool:
+        """Print the checks of a trained pair, and tell whether they hold; True for others."""
+        if self.arguments.pair is None:
+            return True
+        found = list(checks_of(self.experiment, run, texts, self._reader()))
+        to = sys.stderr if self.arguments.json else sys.stdout
+        print("", "Timings are of this CPU, and of no other device.", *found, sep="\n", file=to)
+        return all(check.holds for check in found)
+
     def _draft_reader(self) -> ReadRunsOutputs:
         """Return a function that runs each draft of a search on the baseline's outputs.
 
@@ -201,6 +224,17 @@ class _Rehearsal:
             folder=self.readings,
             enable_thinking=spec.workload.enable_thinking,
         )
+
+
+def _fetched(arguments: argparse.Namespace, progress: Progress) -> Path:
+    """Say what a trained pair takes, fetch it, and return its experiment file."""
+    pair = fetching.PAIRS[arguments.pair]
+    engine = "" if (arguments.engine / install.STAMP_NAME).is_file() else _ENGINE_TAKES
+    fetches = f"fetches {fetching.missing_gb(pair):.1f} GB, takes {pair.takes}{engine}"
+    progress(f"{arguments.pair}: {fetches}. {pair.origin}.")
+    python = install.install_engine(arguments.engine, progress=progress)
+    fetching.prepare(pair, python, progress=progress)
+    return fetching.ROOT / pair.experiment
 
 
 def _asked(

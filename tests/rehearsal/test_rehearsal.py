@@ -17,6 +17,7 @@ from draftworth.claims.file import read_claims
 from draftworth.claims.judging import judge
 from draftworth.cli import main
 from draftworth.cli.progress import RunProgress
+from draftworth.estimate.reader import Reader
 from draftworth.measuring.result_files import FolderSink
 from draftworth.measuring.servers import FixedServers
 from draftworth.metrics.definitions import ACCEPTANCE_RATE, TOKENS_PER_STEP
@@ -26,7 +27,10 @@ from draftworth.records import likelihoods
 from draftworth.records.findings import Judgement
 from draftworth.records.reading import read_run
 from draftworth.records.results import BlockResult
-from rehearsal.command import _Rehearsal
+from draftworth.records.transcripts import read_transcripts
+from rehearsal.checks import Check, checks_of
+from rehearsal.command import _fetched, _Rehearsal
+from rehearsal.trained import fetching
 from tests.conftest import ROOT
 from tests.draftworth.report.runs import make_facts, make_run
 from tests.rehearsal.engines import engine_python, stand_in_pip
@@ -76,6 +80,7 @@ def rehearse_with_stand_ins(
     read_outputs: Callable[..., object],
     *,
     requests: int,
+    trained: bool = False,
 ) -> int:
     """Rehearse with a server of single tokens and one of four tokens a step as engines."""
 
@@ -92,7 +97,9 @@ def rehearse_with_stand_ins(
     monkeypatch.setattr("rehearsal.endpoints.local_engines", stand_ins)
     monkeypatch.setattr("rehearsal.command._Rehearsal.read_outputs", read_outputs)
     experiment = short_rehearsal(folder, requests=requests)
-    return main(["rehearse", "--experiment", str(experiment), "--out", str(folder / "runs")])
+    monkeypatch.setattr("rehearsal.command._fetched", lambda *_: experiment)
+    given = ("--pair", "smollm2") if trained else ("--experiment", str(experiment))
+    return main(["rehearse", *given, "--out", str(folder / "runs")])
 
 
 @pytest.mark.emulator
@@ -114,6 +121,34 @@ def test_a_run_goes_through_files_queue_publisher_and_metrics(
     published = judge(read_claims(ROOT / "experiments/claims/published.yaml"), make_facts(run))
     assert [found.answer for found in published] == ["not comparable"] * 7
     assert [f.sentence for f in published[:6] if "neuron-2.26.1" not in f.sentence] == []
+
+
+@pytest.mark.emulator
+@pytest.mark.parametrize("right", [0, 1])
+def test_the_run_of_a_trained_pair_ends_with_its_checks(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    right: int,
+) -> None:
+    check = Check(what="ids", variant="k7", right=right, requests=1)
+    monkeypatch.setattr("rehearsal.command.checks_of", lambda *_: [check])
+    read = {"read_outputs": lambda *_: (), "requests": 1, "trained": True}
+    code = rehearse_with_stand_ins(tmp_path, monkeypatch, **read)  # type: ignore[arg-type]
+    assert code == 1 - right
+    ending = f"Timings are of this CPU, and of no other device.\n{check}\n"
+    assert capsys.readouterr().out.endswith(ending)
+
+
+def test_a_pair_says_what_it_takes_before_it_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    monkeypatch.setattr("rehearsal.install.install_engine", lambda path, **_: path)
+    monkeypatch.setattr(fetching, "prepare", lambda *_, **__: told.append("begins"))
+    path = _fetched(Namespace(pair="qwen", engine=Path("no-engine")), told.append)
+    assert path.is_file()
+    assert "about 40 minutes on two slow cores; the engine, which is not there yet" in told[0]
+    assert "nothing but the SHA-256" in told[0]
+    assert told[1:] == ["begins"]
 
 
 @pytest.mark.emulator
@@ -261,7 +296,11 @@ def test_a_pass_over_the_baselines_outputs_predicts_what_every_window_yields(
     for prediction in predictions:
         assert abs(prediction["difference"]) <= 0.01, prediction
         assert prediction["requests"] == 8
-    # A machine that is busy merges chunks, and those requests do not show their steps.
-    shown, same = (sum(p[name] for p in predictions) for name in ("shown", "same_sequence"))
-    if shown >= 16:
-        assert same >= 0.75 * shown, predictions
+
+    done, target = read_run(run), ROOT / "rehearsal/tiny_pair/target"
+    python, texts = engine_python(), read_transcripts(run, done.blocks)
+    reader = Reader(python=python, target=target, folder=tmp_path, enable_thinking=False)
+    checks = list(checks_of(load(experiment), done, texts, reader))  # type: ignore[arg-type]
+    # The draft is read in bfloat16, its own precision, and served in float32: some steps differ.
+    exact = [c for c in checks if c.variant == "ngram-k5" or c.what != "steps as predicted"]
+    assert [check.holds for check in exact] == [True] * 4, [*map(str, checks)]

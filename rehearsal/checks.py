@@ -1,0 +1,78 @@
+"""Checks a greedy run: token ids as the baseline's, and steps of every request as predicted."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from draftworth.estimate.outputs import outputs_of_run
+from draftworth.estimate.prompt_lookup import LookupLengths, looked_up
+from draftworth.estimate.reader import Reader
+from draftworth.estimate.tokenizing import TargetTokenizer
+from draftworth.experiment.model import beside
+from draftworth.planning.resolved import ResolvedLocal, ResolvedVariant
+from draftworth.records.reading import Run
+from draftworth.records.readings import Output, Replayed
+from draftworth.records.results import RequestRecord
+from draftworth.records.transcripts import Transcript, Transcripts
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """How many requests of a variant are as they must be; `requests`: how many it got."""
+
+    what: str
+    variant: str
+    right: int
+    requests: int
+
+    @property
+    def holds(self) -> bool:
+        return self.right == self.requests > 0
+
+    def __str__(self) -> str:
+        word = "holds" if self.holds else "BROKEN"
+        return f"check {word}: {self.what} in {self.right} of {self.requests} ({self.variant})"
+
+
+def checks_of(
+    experiment: ResolvedLocal, run: Run, transcripts: Transcripts, reader: Reader
+) -> Iterator[Check]:
+    """Yield two checks of each variant with speculation.
+
+    Raises DraftworthError: the outputs are not there, or the draft cannot read them.
+    """
+    outputs = outputs_of_run(run, transcripts, experiment.cases)
+    ids = {_place(output): output.token_ids for output in outputs}
+    for variant in (v for v in experiment.variants if v.speculates):
+        replays = {_place(r): r for r in _replayed(experiment, variant, outputs, reader)}
+        requests = same = predicted = 0
+        for block in (b for b in run.blocks if b.variant == variant.name):
+            for record in block.requests:
+                requests += 1
+                place = (block.prompt_class, block.case, record.prompt_id)
+                given = transcripts.get(record.request_id)
+                if given is not None and place in replays:
+                    same += bool(given.token_ids) and given.token_ids == ids[place]
+                    steps = tuple(replays[place].steps(variant.max_tokens_per_step - 1))
+                    predicted += _went_by(steps, record, given)
+        for what, right in (("the baseline's token ids", same), ("steps as predicted", predicted)):
+            yield Check(what=what, variant=variant.name, right=right, requests=requests)
+
+
+def _place(of: Output | Replayed) -> tuple[str, str, str]:
+    return of.prompt_class, of.case, of.prompt_id
+
+
+def _replayed(
+    experiment: ResolvedLocal, variant: ResolvedVariant, outputs: Sequence[Output], reader: Reader
+) -> Sequence[Replayed]:
+    if lengths := variant.spec.lookup_lengths:
+        thinks = experiment.spec.workload.enable_thinking
+        tokenizer = TargetTokenizer(reader.target)
+        return looked_up(outputs, tokenizer, LookupLengths(*lengths), enable_thinking=thinks)
+    return reader.readings(beside(experiment.path, variant.draft or ""), outputs)
+
+
+def _went_by(steps: tuple[int, ...], record: RequestRecord, transcript: Transcript) -> bool:
+    """Compare each step's tokens; only the server's number of steps if chunks were merged."""
+    chunks = (transcript.chunk_tokens or ())[1:]
+    return chunks == steps if len(chunks) >= len(steps) else record.verification_steps == len(steps)

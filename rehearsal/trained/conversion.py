@@ -1,0 +1,29 @@
+"""Converts a GGUF file into a checkpoint folder with float32 weights, tokenizer and chat template.
+
+The engine's interpreter runs this file as a program, because it alone has torch, transformers and
+gguf: `python conversion.py FILE.gguf FOLDER`.
+"""
+
+import sys
+from pathlib import Path
+
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
+
+
+def convert(gguf: Path, folder: Path) -> None:
+    """Write the folder. `from_pretrained` would read the weights too, but wants `accelerate`."""
+    tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
+    config = AutoConfig.from_pretrained(gguf.parent, gguf_file=gguf.name)
+    with torch.device("meta"):  # without values, which the file has
+        model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+    found = load_gguf_checkpoint(gguf, return_tensors=True, model_to_load=model)
+    model.load_state_dict(found["tensors"], strict=False, assign=True)
+    model.tie_weights()
+    tokenizer.save_pretrained(folder)
+    model.save_pretrained(folder)
+
+
+if __name__ == "__main__":
+    convert(Path(sys.argv[1]), Path(sys.argv[2]))

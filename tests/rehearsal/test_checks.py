@@ -1,0 +1,77 @@
+"""The checks of a trained pair's run: they hold, and each way in which they do not."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from draftworth.estimate.reader import Reader
+from draftworth.planning.resolved import load
+from draftworth.records.reading import Run
+from draftworth.records.transcripts import Transcript
+from rehearsal.checks import checks_of
+from tests.rehearsal.engines import PAIR
+from tests.support.blocks import make_block, make_failed_record, make_record, make_run
+from tests.support.experiments import both, put, write_experiment
+from tests.support.readings import make_reading
+
+# No token of a prompt; so nothing is drafted until the output itself repeats.
+IDS = (10**6, 10**6 + 1, 10**6 + 2, 10**6 + 3) * 4
+# Four of them are known when `a b` comes again: c d a b are drafted, and one more token follows.
+STEPS = (1, 1, 1, 1, 1, 5, 5)
+NGRAM = {"method": "ngram", "window": 5}
+DRAFT = {"method": "draft_model", "window": 7, "draft": {"path": str(PAIR / "draft")}}
+BOTH = ["the baseline's token ids", "steps as predicted"]
+
+
+def broken(folder: Path, method: dict[str, Any], *steps: int, **told: Any) -> list[str]:
+    """Which checks do not hold; told: the answer's record and `ids`, the baseline's `plain` ids."""
+    variant = {"name": "k", **method}
+    edits = [put("target", "path", value=str(PAIR / "target")), put("variants", 1, value=variant)]
+    experiment = load(write_experiment(folder, both(*edits), base="rehearsal"))
+    case = experiment.cases[0]
+    given = {"baseline": make_record(0), "k": told.get("record", make_record(1))}
+    records = {name: replace(r, prompt_id=case.prompts[0].id) for name, r in given.items()}
+    blocks = [make_block(variant=n, case=case.name, requests=(r,)) for n, r in records.items()]
+    plain, ids = told.get("plain", IDS), told.get("ids", IDS)
+    transcripts = {
+        "request-0": Transcript(request_id="request-0", token_ids=plain),
+        "request-1": Transcript(request_id="request-1", token_ids=ids, chunk_tokens=(1, *steps)),
+    }
+    run = Run(result=make_run(*blocks), blocks=tuple(blocks))
+    reader = Reader(python=folder, target=PAIR / "target", folder=folder, enable_thinking=False)
+    found = list(checks_of(experiment, run, transcripts, reader))  # type: ignore[arg-type]
+    assert [check.what for check in found] == BOTH
+    assert all(str(check).startswith("check holds: ") == check.holds for check in found)
+    return [check.what for check in found if not check.holds]
+
+
+@pytest.mark.parametrize(
+    ("steps", "told", "expected"),
+    [
+        (STEPS, {}, []),
+        (STEPS, {"ids": (*IDS[:-1], 7)}, BOTH[:1]),
+        (STEPS, {"ids": None, "plain": None}, BOTH),
+        ((*STEPS[:-2], 4, 6), {}, BOTH[1:]),
+        ((*STEPS[:-1], 4, 1), {}, BOTH[1:]),
+        # Chunks were merged, so only the number of steps can be compared.
+        ((15,), {"record": make_record(1, verification_steps=7)}, []),
+        ((15,), {"record": make_record(1, verification_steps=8)}, BOTH[1:]),
+        ((), {"record": make_failed_record(1), "ids": None}, BOTH),
+    ],
+)
+def test_the_checks_of_n_gram_drafting(
+    tmp_path: Path, steps: Sequence[int], told: dict[str, Any], expected: list[str]
+) -> None:
+    assert broken(tmp_path, NGRAM, *steps, **told) == expected
+
+
+def test_the_checks_of_a_draft_model_go_by_what_it_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hits = "1" * 9 + "0" + "1" * 5
+    monkeypatch.setattr(Reader, "readings", lambda *a: [make_reading(hits, of=o) for o in a[-1]])
+    assert broken(tmp_path, DRAFT, 8, 2, 5) == []
+    assert broken(tmp_path, DRAFT, 8, 7) == BOTH[1:]

