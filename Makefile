@@ -32,6 +32,8 @@ $(DEPLOYER): requirements.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "draftworth needs Python 3.11 or later; name one: make PYTHON=python3.11 ...")'
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) -r requirements.txt
+	@printf '#!/bin/sh\nPYTHONPATH="%s" exec "%s/python" -m draftworth "$$@"\n' "$(CURDIR)" "$(CURDIR)/$(VENV)/bin" \
+	  > $(VENV)/bin/draftworth && chmod +x $(VENV)/bin/draftworth
 	@touch $@
 
 $(REHEARSAL): requirements/rehearsal.txt $(DEPLOYER)

@@ -223,6 +223,7 @@ class _Rehearsal:
             target=beside(path, spec.target.path),
             folder=self.readings,
             enable_thinking=spec.workload.enable_thinking,
+            precision=self.experiment.reading_precision,
         )
 
 
@@ -244,7 +245,7 @@ def _asked(
         raise UserInputError(
             f"{experiment.path}: release {experiment.spec.release} runs on AWS; a rehearsal takes "
             "an experiment with a local release (experiments/rehearsal.yaml); servers that run "
-            "already are measured by `python -m draftworth compare`"
+            "already are measured by `draftworth compare`"
         )
     # Request counts are per run; `times` as many give each repetition the file's counts.
     spec, times = experiment.spec, arguments.repetitions

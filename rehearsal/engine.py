@@ -30,7 +30,7 @@ PROGRESS_EVERY_SECONDS = 5.0
 POLL_SECONDS = 0.1
 NEXT_STEP = (
     "remove the engine's folder (rm -rf .engine-venv) and run again, or measure servers of your "
-    "own: python -m draftworth compare --baseline URL --variant NAME=URL ..."
+    "own: draftworth compare --baseline URL --variant NAME=URL ..."
 )
 
 _GUARD = Path(__file__).with_name("guard.py")

@@ -60,7 +60,7 @@ def build_priced_application(scope: Construct, *, experiment: ResolvedNeuron) ->
         stack = build_application(scope, experiment=with_prohibitive_price(experiment))
         Annotations.of(stack).add_error(
             "aws.price is left out and none has been looked up: the budget cannot be kept without "
-            f"one; next: python -m draftworth price {experiment.path}"
+            f"one; next: draftworth price {experiment.path}"
         )
     # `cdk deploy` shows warnings too, but they stop it only with `--strict`.
     for note in notes(experiment, run=forecast(experiment), today=datetime.now(UTC).date()):

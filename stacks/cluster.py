@@ -69,7 +69,7 @@ class Cluster(StackPart):
             "LogsCommand",
             f"aws logs tail {self.names.pod_logs} --region {self.region} --since 30m --follow "
             f"--format short --filter-pattern '{pattern}'",
-            "Shows what the pods write, as JSON; as text: python -m draftworth logs FILE --follow",
+            "Shows what the pods write, as JSON; as text: draftworth logs FILE --follow",
         )
         group = self.accelerator_nodes.group.nodegroup_name
         self.output(

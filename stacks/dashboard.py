@@ -40,7 +40,7 @@ VERDICT_SECTION = "What a token costs with speculation / without: the last compl
 GUIDE = """\
 **Does speculation pay?** When a run is complete its cost ratios are here with their 95% \
 intervals, for your traffic and by class, and its verdict in words. What to know before \
-believing it is in the mail and the report: `python -m draftworth report {runs_url}RUN` prints \
+believing it is in the mail and the report: `draftworth report {runs_url}RUN` prints \
 it; `aws s3 ls {runs_url}` lists the runs.
 
 Here variants stand side by side, each section one prompt class at one load (`c4`: four requests \

@@ -134,7 +134,7 @@ def templates(folder: Path) -> str:
 def test_without_a_price_a_deploy_is_refused_and_a_destroy_is_not(tmp_path: Path) -> None:
     file = write_experiment(tmp_path, drop("aws", "price"))
     folder = synthesized(file, tmp_path)
-    assert f"python -m draftworth price {file}" in report(folder)
+    assert f"draftworth price {file}" in report(folder)
     # Budget 80: who deploys it all the same has a guard that ends the run at its first look.
     assert '\\"price_usd_per_node_hour\\":288000.0' in templates(folder)
 

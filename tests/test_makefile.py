@@ -20,5 +20,5 @@ def called_by(target: str, *variables: str) -> str:
 @pytest.mark.parametrize("target", ["plan", "preflight", "stop", "logs", "leftovers"])
 def test_a_command_gets_the_experiment_and_further_options(target: str) -> None:
     said = called_by(target, "EXPERIMENT=mine.yaml", "ARGS=--further option")
-    assert f"python -m draftworth {target} mine.yaml --further option" in said
+    assert f"draftworth {target} mine.yaml --further option" in said
     assert "--further" not in called_by(target)

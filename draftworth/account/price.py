@@ -70,7 +70,7 @@ def asked_price(experiment: ResolvedNeuron, clients: Clients, now: datetime) -> 
         if spot is None:
             raise AwsError(
                 f"EC2 has no Spot price of {kind} in {aws.availability_zone}: there may be none",
-                next_step=f"try `python -m draftworth preflight {experiment.path} --find`",
+                next_step=f"try `draftworth preflight {experiment.path} --find`",
             )
         return Price(usd_per_hour=spot.now, as_of=now.date(), source=spot.source)
     price_list = Region(name=offers.PRICE_LIST_REGION, clients=clients, answers_for_all=True)

@@ -244,7 +244,7 @@ def _why_kept(scope: Scope, name: str) -> str:
         return ""
     runs = s3.list_objects_v2(Bucket=name, Prefix=naming.RUNS_PREFIX, MaxKeys=1)
     if "Contents" in runs:
-        return f"aws.keep_results is true; its runs: python -m draftworth report s3://{name}"
+        return f"aws.keep_results is true; its runs: draftworth report s3://{name}"
     return "aws.keep_results is true; it holds no run: of no use once its stack is gone"
 
 

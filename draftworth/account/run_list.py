@@ -89,7 +89,7 @@ def lines(s3: Any, bucket: str, folder: str) -> Iterator[str]:
     if not complete:
         yield (
             f"  more than {MOST_RUNS:,} folders: these are the first by name; another run: "
-            f"python -m draftworth report {shlex.quote(address)}RUN"
+            f"draftworth report {shlex.quote(address)}RUN"
         )
 
 
@@ -129,7 +129,7 @@ def _row(run: ListedRun) -> tuple[str, ...]:
     if run.reason:
         last.append(f"why: {untrusted.one_line(run.reason, characters=_REASON_CHARACTERS)}")
     if run.blocks is not None:
-        last.append(f"show: python -m draftworth report {shlex.quote(run.address)}")
+        last.append(f"show: draftworth report {shlex.quote(run.address)}")
     blocks = "-" if run.blocks is None else str(run.blocks)
     experiment = untrusted.one_line(run.experiment, characters=60)
     return utc_text(run.begun), run.status, experiment, blocks, "\n".join(last)

@@ -54,7 +54,7 @@ def next_step(found: SearchResult) -> str:
         return "Next: put right what is said here and measure once more."
     if found.result(found.best).cost.low >= 1:
         return (
-            "Next: try other drafts with `python -m draftworth estimate`, which needs no device; "
+            "Next: try other drafts with `draftworth estimate`, which needs no device; "
             "those measured here do not pay."
         )
     return (

@@ -1,4 +1,4 @@
-"""The command line: `draftworth COMMAND ...`, or `python -m draftworth COMMAND ...`.
+"""The command line: `draftworth COMMAND ...`, or `draftworth COMMAND ...`.
 
 Exit codes: 0 done, 1 the command failed or was interrupted, 2 the input is wrong. A user's mistake
 gets a message, not a traceback. SIGTERM and SIGHUP do the same as Ctrl-C: the command ends every
@@ -115,9 +115,8 @@ def _interrupted_by(*numbers: signal.Signals) -> Iterator[None]:
 
 def parser_of(*commands: str) -> argparse.ArgumentParser:
     """Return the parser of all commands, with the arguments of these ones."""
-    is_program = Path(sys.argv[0]).name == "draftworth"
     parser = argparse.ArgumentParser(
-        prog="draftworth" if is_program else "python -m draftworth",
+        prog="draftworth",
         description="Does speculative decoding pay for your prompts on AWS Trainium2?",
     )
     parser.add_argument("--version", action="version", version=f"draftworth {__version__}")

@@ -69,6 +69,10 @@ def invocation() -> str:
     program = Path(sys.argv[0])
     if program.name == "draftworth":
         return "draftworth" if shutil.which("draftworth") else shlex.quote(str(program))
+    # In a checkout, `make` writes this program beside the interpreter.
     python, here = Path(sys.executable), Path.cwd()
-    shown = python.relative_to(here) if python.is_relative_to(here) else python
-    return f"{shlex.quote(str(shown))} -m draftworth"
+    program = python.with_name("draftworth")
+    shown = program.relative_to(here) if program.is_relative_to(here) else program
+    return (
+        shlex.quote(str(shown)) if program.exists() else f"{shlex.quote(str(python))} -m draftworth"
+    )

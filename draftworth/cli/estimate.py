@@ -183,6 +183,7 @@ def _estimates(
         target=target,
         folder=arguments.out,
         enable_thinking=experiment.spec.workload.enable_thinking,
+        precision=experiment.reading_precision,
     )
     for draft in drafts:
         readings = reader.readings(draft, given.outputs)

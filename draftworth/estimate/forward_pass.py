@@ -56,13 +56,13 @@ def _tokenizer(folder: Path) -> PreTrainedTokenizerBase:
     return found
 
 
-def load_model(folder: Path, tokenizer: PreTrainedTokenizerBase) -> PreTrainedModel:
-    """Return a causal language model in its checkpoint's precision; raises UserInputError."""
+def load_model(folder: Path, tokenizer: PreTrainedTokenizerBase, precision: str) -> PreTrainedModel:
+    """Return a causal language model; raises UserInputError. "auto": the checkpoint's precision."""
     _check_fits(folder)
     logging.disable_progress_bar()
     try:
         model: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
-            folder, local_files_only=True, trust_remote_code=False, dtype="auto"
+            folder, local_files_only=True, trust_remote_code=False, dtype=precision
         )
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         raise UserInputError(

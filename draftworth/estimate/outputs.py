@@ -71,7 +71,7 @@ def _outputs_beside_prompts(experiment: ResolvedExperiment) -> list[Output]:
     if not outputs:
         raise UserInputError(
             f"{experiment.path}: no answers lie beside its prompts; next: --answers RUN with a run "
-            "of this experiment, or `python -m draftworth prompts import`, which keeps the answers "
+            "of this experiment, or `draftworth prompts import`, which keeps the answers "
             "of a log"
         )
     return outputs

@@ -24,6 +24,7 @@ class Reader:
     """Runs a model's forward pass over outputs, and returns its results: the readings.
 
     python: the engine's interpreter. target: the folder with the target's tokenizer.
+    precision: as PyTorch calls it, or "auto": the checkpoint's.
     folder: where outputs and readings are kept, so that an interrupted pass can continue.
     """
 
@@ -31,6 +32,7 @@ class Reader:
     target: Path
     folder: Path
     enable_thinking: bool
+    precision: str = "auto"
 
     def readings(
         self,
@@ -54,7 +56,7 @@ class Reader:
             raise UserInputError(
                 f"--out: {self.folder}: cannot be written: {error.strerror}; give another folder"
             ) from error
-        options = ["--temperature", str(temperature)]
+        options = ["--temperature", str(temperature), "--precision", self.precision]
         if fixed_length:
             options.append("--fixed-length")
         if self.enable_thinking:

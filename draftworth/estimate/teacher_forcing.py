@@ -53,6 +53,7 @@ def _parser() -> argparse.ArgumentParser:
         "--readings", type=Path, required=True, help="folder of the files with readings, one a pass"
     )
     parser.add_argument("--temperature", type=float, default=1.0)
+    parser.add_argument("--precision", choices=["auto", "float32"], default="auto")
     parser.add_argument("--enable-thinking", action="store_true")
     parser.add_argument(
         "--fixed-length",
@@ -79,6 +80,7 @@ def _run(arguments: argparse.Namespace) -> Path:
         options={
             "enable_thinking": arguments.enable_thinking,
             "fixed_length": arguments.fixed_length,
+            "float32": arguments.precision == "float32",
         },
     )
     path: Path = arguments.readings / this.file_name
@@ -96,7 +98,7 @@ def _read(outputs: Sequence[Output], arguments: argparse.Namespace, this: Pass, 
     from draftworth.estimate import forward_pass
 
     tokenizer = forward_pass.load_tokenizer(arguments.target, arguments.model)
-    model = forward_pass.load_model(arguments.model, tokenizer)
+    model = forward_pass.load_model(arguments.model, tokenizer, arguments.precision)
     tokens = [
         forward_pass.tokens_of(output, tokenizer, enable_thinking=arguments.enable_thinking)
         for output in outputs

@@ -51,7 +51,7 @@ class CapacityBlock(strict.StrictModel):
     block"""
     hours: Annotated[float, Field(ge=1, le=MAX_BLOCK_HOURS)] | None = None
     """hours for which the block was bought; left out: 24, the shortest length that is sold in
-    advance. `python -m draftworth plan` charges all of them"""
+    advance. `draftworth plan` charges all of them"""
 
 
 Capacity = Annotated[OnDemand | Spot | CapacityBlock, Field(discriminator="kind")]
@@ -130,7 +130,7 @@ class Aws(strict.StrictModel):
     """the other zone of EKS's control plane, without nodes; left out: a, or b if nodes are in a"""
     capacity: Capacity = Field(description="how accelerator nodes are bought")
     price: Price | None = None
-    """price of one accelerator node; left out: `python -m draftworth price` asks AWS, which knows
+    """price of one accelerator node; left out: `draftworth price` asks AWS, which knows
     Spot and on-demand prices, but not the price of a Capacity Block that was bought"""
     accelerator_budget_usd: strict.PositiveFloat
     """accelerator nodes are ended when their hours x price reach this many US dollars; what runs

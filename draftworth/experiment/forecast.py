@@ -22,12 +22,10 @@ from draftworth.untrusted import read_file
 # Expected tokens a step of the candidates in the file: variant name -> prompt class -> tokens.
 Forecast = Mapping[str, Mapping[str, float]]
 
-_ALLOWED = (
-    "an acceptance profile, which `python -m draftworth estimate EXPERIMENT --profile FILE` writes"
-)
+_ALLOWED = "an acceptance profile, which `draftworth estimate EXPERIMENT --profile FILE` writes"
 _NEXT = (
-    "next: leave the key out, run `python -m draftworth estimate EXPERIMENT --profile FILE`, or "
-    "`python -m draftworth report RUN --profile FILE` of a run, then name FILE here"
+    "next: leave the key out, run `draftworth estimate EXPERIMENT --profile FILE`, or "
+    "`draftworth report RUN --profile FILE` of a run, then name FILE here"
 )
 
 

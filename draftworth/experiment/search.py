@@ -92,7 +92,7 @@ class Search(strict.StrictModel):
     windows: Windows | None = None
     """num_speculative_tokens, FIRST..LAST or a list; left out if each draft has its own window"""
     forecast: Annotated[str, Field(min_length=1)] | None = None
-    """file that `python -m draftworth estimate --profile FILE` writes, relative to the experiment
+    """file that `draftworth estimate --profile FILE` writes, relative to the experiment
     file; this acceptance profile tells what drafts yield, so fewer candidates are measured"""
     stop: Stop = Stop()
     """conditions that end the search"""

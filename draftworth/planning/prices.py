@@ -86,7 +86,7 @@ def _price(key: str, value: Any) -> Price:
         raise UserInputError(
             f"{CONTEXT_FILE}: {key}\n"
             f"    given:   {one_line(repr(value), characters=200)}\n"
-            "    allowed: usd_per_hour, as_of and source, as `python -m draftworth price` writes "
+            "    allowed: usd_per_hour, as_of and source, as `draftworth price` writes "
             "them\n"
             f"    next:    npx cdk context --reset '{key}', and look it up again"
         ) from error
@@ -110,6 +110,5 @@ def price_doubt(experiment: ResolvedNeuron, today: date) -> str:
 
 
 PRICE_RENEWAL = (
-    "look it up again and set it; if it is left out: "
-    "`python -m draftworth price EXPERIMENT --again`"
+    "look it up again and set it; if it is left out: `draftworth price EXPERIMENT --again`"
 )

@@ -88,6 +88,11 @@ class ResolvedExperiment(LoadedExperiment):
         """The price of the nodes; None if nothing is rented."""
         return None
 
+    @property
+    def reading_precision(self) -> str:
+        """The precision in which models read outputs: "auto" is that of their checkpoints."""
+        return "auto"
+
     @cached_property
     def search(self) -> Search | None:
         """The search of the measuring Job, in which every speculative variant is a candidate."""
@@ -150,6 +155,11 @@ class ResolvedLocal(ResolvedExperiment):
         """True if outputs are greedy: steps of sampled outputs cannot be predicted by a draft."""
         return self.spec.workload.temperature == 0
 
+    @property
+    def reading_precision(self) -> str:
+        """The engine on CPU computes in float32 (`serving/vllm_cpu.py`)."""
+        return "float32"
+
 
 @dataclass(frozen=True, kw_only=True)
 class ResolvedNeuron(ResolvedExperiment):
@@ -197,7 +207,7 @@ class ResolvedNeuron(ResolvedExperiment):
         if self.spec.aws.price is None:
             raise UserInputError(
                 f"{self.path}: aws.price is left out and none has been looked up; next: "
-                f"python -m draftworth price {self.path}"
+                f"draftworth price {self.path}"
             )
         return self.spec.aws.price
 

@@ -17,7 +17,7 @@ from draftworth.untrusted import MIB
 LIMIT_BYTES = 4 * MIB
 _OF_AN_ESTIMATE = (
     "it is the output of `estimate --json`, which a search read before there were profiles; next: "
-    "`python -m draftworth estimate EXPERIMENT --profile FILE`, and name that file"
+    "`draftworth estimate EXPERIMENT --profile FILE`, and name that file"
 )
 
 

@@ -121,7 +121,7 @@ def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
 
 
 NEXT = (
-    "Next: `python -m draftworth artifacts EXPERIMENT --run` removes graphs that do not match; the "
+    "Next: `draftworth artifacts EXPERIMENT --run` removes graphs that do not match; the "
     "next start compiles"
 )
 

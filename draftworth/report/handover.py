@@ -179,12 +179,12 @@ def _steps(facts: RunFacts, found: Handover) -> tuple[Table, ...]:
 
 
 def _commands(facts: RunFacts, found: Handover) -> Iterator[tuple[str, str]]:
-    serving, draftworth = facts.run.result.serving, "python -m draftworth"
-    yield "see the whole report", f"{draftworth} report RUN --out DIR"
+    serving = facts.run.result.serving
+    yield "see the whole report", "draftworth report RUN --out DIR"
     on_aws = serving is not None and serving.instance_type is not None
     if found.decision is not None and found.has_winner and serving is not None:
         image = "" if on_aws else " --image REPOSITORY:TAG"
-        yield "serve it", f"{draftworth} manifests FILE --winner RUN --out DIR{image}"
+        yield "serve it", f"draftworth manifests FILE --winner RUN --out DIR{image}"
     once_more = "measure it once more"
     if on_aws:
         once_more += ", with a higher rerun in FILE"
@@ -194,8 +194,8 @@ def _commands(facts: RunFacts, found: Handover) -> Iterator[tuple[str, str]]:
     else:
         again = 'make rehearse ARGS="--experiment FILE"'
     yield once_more, again
-    yield "read both as one run", f"{draftworth} report RUN OTHER"
-    yield "see whether it changed", f"{draftworth} report OTHER --against RUN"
+    yield "read both as one run", "draftworth report RUN OTHER"
+    yield "see whether it changed", "draftworth report OTHER --against RUN"
     if found.decision is not None:
         load = found.decision.traffic.load
         alike = "the same" if load.input_tokens is None else "nearly the same: prompts as they are"
@@ -231,6 +231,6 @@ def _probe(facts: RunFacts, load: Load, command: str = _MEASURE) -> str:
     temperature = f" --temperature {sampled:g}" if sampled else ""
     rounds = " --rounds 2" if command == _MEASURE else ""
     return (
-        f"python -m draftworth {command} --model NAME --prompts PROMPTS {load.option} "
+        f"draftworth {command} --model NAME --prompts PROMPTS {load.option} "
         f"--requests-per-case {requests}{tokens}{fixed}{temperature}{rounds} --out runs"
     )

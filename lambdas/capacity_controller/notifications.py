@@ -85,7 +85,7 @@ def _answer(observation: Observation) -> Iterator[str]:
     yield from (f"    {sentence}" for sentence in sentences)
     # The Job writes the report after run.json, so perhaps after this mail.
     yield f"Report, within minutes: {run.address}/{REPORT_FOLDER}/{REPORT_PAGE}"
-    yield f"Or on your machine: python -m draftworth report {run.address}"
+    yield f"Or on your machine: draftworth report {run.address}"
     yield ""
 
 

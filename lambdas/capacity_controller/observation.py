@@ -158,7 +158,7 @@ _CAPACITY_ADVICE: dict[CapacityKind, str] = {
     "spot": f"a capacity of kind on_demand or a Capacity Block, {_OTHER_ZONE}, or another hour",
     "on_demand": f"a Capacity Block, capacity of kind spot, {_OTHER_ZONE}, or another hour",
     "capacity_block": "whether the block is active, in this zone, of this instance type, and has "
-    "as many instances as the plan needs nodes: `python -m draftworth preflight EXPERIMENT`",
+    "as many instances as the plan needs nodes: `draftworth preflight EXPERIMENT`",
 }
 _SHOWN_CHARACTERS = 400
 
@@ -211,7 +211,7 @@ def _problem(plan: CapacityPlan, kind: str, message: str) -> Problem:
         what = f"the account's quota does not allow {plan.nodes} x {plan.instance_type} in {zone}"
         advice = (
             "more vCPUs in the quota of Trn instances for this kind of capacity (Service Quotas, "
-            "EC2): `python -m draftworth preflight EXPERIMENT` shows quota and need"
+            "EC2): `draftworth preflight EXPERIMENT` shows quota and need"
         )
     return Problem(
         kind=kind,

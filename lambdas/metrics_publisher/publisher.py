@@ -219,7 +219,7 @@ class Publisher:
             raise events.UnusableError(
                 f"requests from {_utc(plan.first_minute)} are too old at {_utc(now)}: CloudWatch "
                 "takes timestamps up to two weeks back. The result file is kept; "
-                "`python -m draftworth report` reads it without CloudWatch"
+                "`draftworth report` reads it without CloudWatch"
             )
         if plan.last_minute > now + NEWEST_SECONDS:
             raise events.UnusableError(

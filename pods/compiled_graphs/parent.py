@@ -102,7 +102,7 @@ class Parent:
                 return self._ended(code)
             self.reports.say(
                 f"the restored graphs were not hit (exit code {code}): the ordinary start follows "
-                "and compiles; next: `python -m draftworth artifacts` shows what is stored"
+                "and compiles; next: `draftworth artifacts` shows what is stored"
             )
             self._keep(replace(self.starts, cache_missed=True))
             compiles_after_all(order)

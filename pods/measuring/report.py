@@ -1,4 +1,4 @@
-"""Writes the report of a run beside its files, as `python -m draftworth report` does.
+"""Writes the report of a run beside its files, as `draftworth report` does.
 
 The report is made from the stored files after `run.json` is written, so that accelerator nodes do
 not wait for plots. If the pod ends before the report is complete, the next pod makes it.
@@ -69,7 +69,7 @@ def _fit(folder: Path, log: Progress) -> bool:
     if size_bytes > MAX_TRANSCRIPT_BYTES:
         log(
             f"transcripts of {size_bytes:,} bytes, allowed here: {MAX_TRANSCRIPT_BYTES:,}; the "
-            "report is made without them; next: `python -m draftworth report` on a machine with "
+            "report is made without them; next: `draftworth report` on a machine with "
             "more memory"
         )
     return size_bytes <= MAX_TRANSCRIPT_BYTES

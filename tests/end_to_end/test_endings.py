@@ -93,7 +93,7 @@ def test_a_destroyed_experiment_leaves_only_the_results_and_the_checkpoints_it_k
     assert uploaded in deleted
     assert uploaded not in said
     assert cloud.bucket.checkpoints in said
-    assert f"its runs: python -m draftworth report s3://{cloud.bucket.results}" in said
+    assert f"its runs: draftworth report s3://{cloud.bucket.results}" in said
     assert env.keys("checkpoints")
     assert set(first_run.contents["results"]) <= set(env.keys("results"))
 

@@ -112,7 +112,7 @@ def zone_offering(situation: Situation) -> CheckResult:
         )
     return failed(
         f"{kind} is offered in no zone of {situation.region}",
-        f"choose another region: `python -m draftworth preflight {situation.experiment.path} "
+        f"choose another region: `draftworth preflight {situation.experiment.path} "
         "--find` looks through all of them",
     )
 
@@ -215,6 +215,6 @@ def _window_result(situation: Situation, block: Mapping[str, Any]) -> CheckResul
         return warned(
             f"{found}; nodes go 40 minutes before the block ends, earlier than "
             f"aws.deadline_minutes {situation.experiment.spec.aws.deadline_minutes}",
-            "make sure that the run fits: `python -m draftworth plan` has the time line",
+            "make sure that the run fits: `draftworth plan` has the time line",
         )
     return passed(found)

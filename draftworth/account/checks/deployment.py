@@ -147,7 +147,7 @@ def not_stopped(situation: Situation) -> CheckResult:
         return passed("nodes may start when everything they need is there")
     return warned(
         f"{url} keeps the accelerator nodes at zero, after a deploy too",
-        f"python -m draftworth stop {experiment.path} --resume",
+        f"draftworth stop {experiment.path} --resume",
     )
 
 
@@ -156,9 +156,7 @@ def _judged(found: str, state: str) -> CheckResult:
     if state.endswith("_IN_PROGRESS") and state != "REVIEW_IN_PROGRESS":
         return failed(found, "wait until CloudFormation is done with it")
     if state == "DELETE_FAILED":
-        return failed(
-            found, "`make destroy`; `python -m draftworth leftovers` shows what holds it up"
-        )
+        return failed(found, "`make destroy`; `draftworth leftovers` shows what holds it up")
     if state == "UPDATE_ROLLBACK_FAILED":
         return failed(found, "`npx cdk rollback`, or `make destroy`")
     if state in ("CREATE_FAILED", "UPDATE_FAILED"):
@@ -245,8 +243,7 @@ def compiled_graphs(situation: Situation) -> CheckResult:
     if told:
         return failed(
             f"would be refused: {'; '.join(told)}",
-            f"python -m draftworth artifacts {situation.experiment.path} --run; the next start "
-            "compiles",
+            f"draftworth artifacts {situation.experiment.path} --run; the next start compiles",
         )
     found = sum(wanted.start(listing.now) == "load" for wanted in listing.wanted)
     return passed(f"{found} of {len(listing.wanted)} variants load, the others compile")

@@ -20,7 +20,7 @@ def price_date(situation: Situation) -> CheckResult:
     if aws.price is None:
         return warned(
             "aws.price is left out and none has been looked up",
-            f"python -m draftworth price {situation.experiment.path} asks AWS; `make deploy` does "
+            f"draftworth price {situation.experiment.path} asks AWS; `make deploy` does "
             "so itself, `cdk deploy` cannot",
         )
     today = situation.now.date()
@@ -48,7 +48,7 @@ def spot_price(situation: Situation) -> CheckResult:
     if situation.zone not in prices:
         return warned(
             f"EC2 has no Spot price of {kind} in {situation.zone}: there may be none",
-            f"`python -m draftworth preflight {situation.experiment.path} --find` looks for other "
+            f"`draftworth preflight {situation.experiment.path} --find` looks for other "
             "zones and other capacity",
         )
     price = prices[situation.zone]
@@ -86,9 +86,7 @@ def budget(situation: Situation) -> CheckResult:
         f"need {need:.0f}"
     )
     if paid < need.best:
-        return failed(
-            found, f"raise {BUDGET}, or measure less: `python -m draftworth plan` has the sum"
-        )
+        return failed(found, f"raise {BUDGET}, or measure less: `draftworth plan` has the sum")
     if paid < need.worst:
         return warned(found, f"raise {BUDGET}, or accept that it may end the run")
     return passed(found)

@@ -198,7 +198,7 @@ def found_lines(found: Found, need: Need) -> Iterator[str]:
     hindered = [offer for offer in cheapest if offer.hindrance]
     yield (
         f"{need.nodes} x {need.instance_type} for {need.hours:.1f} h each, the best and "
-        "the worst case of a first run (`python -m draftworth plan` has the time line); whole "
+        "the worst case of a first run (`draftworth plan` has the time line); whole "
         "prices in USD"
     )
     yield f"{need.instance_type} is offered in: {', '.join(sorted(found.regions)) or 'no region'}"

@@ -55,7 +55,7 @@ def _block_has_its_price(experiment: NeuronExperiment) -> Iterator[Problem]:
             key=("aws", "price"),
             given="nothing",
             allowed="usd_per_hour, as_of and source: what was paid / (hours of the block x nodes)",
-            reason="AWS tells a block's price only while it is on offer; `python -m draftworth "
+            reason="AWS tells a block's price only while it is on offer; `draftworth "
             "preflight --find` prints it then",
         )
 

@@ -22,7 +22,7 @@ def _all_variants_sample_alike(experiment: Experiment) -> Iterator[Problem]:
         yield Problem(
             key=("workload", "temperature"),
             given=f"{temperature:g} on release {experiment.release}",
-            allowed="0; or serve each variant yourself, measure each with `python -m draftworth "
+            allowed="0; or serve each variant yourself, measure each with `draftworth "
             "measure --temperature`, and compare their texts before their speeds",
             reason=why,
         )

@@ -248,7 +248,7 @@ def test_preflight_passes_graphs_that_would_be_served_and_fails_those_that_would
     result = checked(path)
     assert result.status == "fail"
     assert result.found.startswith("would be refused: baseline: ")
-    assert result.next_step.startswith(f"python -m draftworth artifacts {path} --run")
+    assert result.next_step.startswith(f"draftworth artifacts {path} --run")
 
 
 def test_preflight_before_the_first_deploy_finds_nothing_to_refuse(tmp_path: Path) -> None:

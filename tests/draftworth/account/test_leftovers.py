@@ -175,7 +175,7 @@ def test_results_of_several_deploys_stay_each_with_the_command_that_lists_its_ru
     report = look(scope(), [kind("bucket")])
     assert {r.id for r in report.unplanned} == {artifacts, unlabelled}
     assert [(r.id, r.kept) for r in report.planned] == [
-        (name, f"aws.keep_results is true; its runs: python -m draftworth report s3://{name}")
+        (name, f"aws.keep_results is true; its runs: draftworth report s3://{name}")
         for name in names
     ]
 

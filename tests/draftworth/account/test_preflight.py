@@ -121,7 +121,7 @@ def test_an_old_price_that_is_too_low_is_told_with_what_a_budget_would_cost() ->
 def test_without_a_price_the_checks_say_how_to_get_one_and_the_budget_is_not_judged() -> None:
     unpriced = experiment(price=None)
     assert price_date(situation(unpriced)).status == "warn"
-    assert "python -m draftworth price" in price_date(situation(unpriced)).next_step
+    assert "draftworth price" in price_date(situation(unpriced)).next_step
     assert "`cdk deploy` cannot" in price_date(situation(unpriced)).next_step
     assert spot_price(situation(unpriced, ec2=[spot(us_east_2c=["12.50"])])).status == "pass"
     assert budget(situation(unpriced)).status == "skip"

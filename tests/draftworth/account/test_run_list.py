@@ -37,9 +37,9 @@ def test_runs_are_listed_newest_first_each_with_the_command_that_shows_it(
         "begun status experiment blocks run",
         f"{utc(START_UNIX_S + HOUR)} failed built 0 b-new",
         "why: no server",
-        "show: python -m draftworth report s3://results/runs/b-new",
+        "show: draftworth report s3://results/runs/b-new",
         f"{utc(START_UNIX_S)} complete built 2 a-old",
-        "show: python -m draftworth report s3://results/runs/a-old",
+        "show: draftworth report s3://results/runs/a-old",
     ]
     assert ran("report", "s3://results/") == ran("report", "s3://results/runs/") == text
 
@@ -130,7 +130,7 @@ def test_a_run_at_the_top_of_its_bucket_is_a_run_and_no_list(s3: Any, ran: Ran) 
 def test_a_place_without_runs_in_its_folder_of_runs_says_so(s3: Any, ran: Ran) -> None:
     put_run(s3, "a", folder="archive/runs/")
     s3.put_object(Bucket="results", Key="half/blocks/0001.result.json", Body=b"{}")
-    show = "show: python -m draftworth report s3://results/archive/"
+    show = "show: draftworth report s3://results/archive/"
     deploy = "no results bucket of experiment qwen3-32b in this account; next: `make deploy"
     for place, code, told in (
         ("s3://results", 0, "s3://results/runs/: no runs\n"),

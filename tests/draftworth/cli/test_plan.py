@@ -133,7 +133,7 @@ def test_an_experiment_of_this_machine_has_no_time_line(
     path = EXPERIMENTS / "rehearsal.yaml"
     text = planned(path=path)
     assert "time line" not in text
-    assert text.splitlines()[-1] == f"next: python -m draftworth rehearse --experiment {path}"
+    assert text.splitlines()[-1] == f"next: draftworth rehearse --experiment {path}"
     assert main(["plan", str(path), "--assume", "compile_minutes=5"]) == 2
     assert "uses no AWS nodes and has no time line" in capsys.readouterr().err
 

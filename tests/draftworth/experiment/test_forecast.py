@@ -20,7 +20,7 @@ from tests.support.profiles import CLASSES, LARGE, SMALL, TARGET, draft_of, writ
 
 SEARCH = "qwen3-32b-search"
 NAMED = put("search", "forecast", value="profile.json")
-ALLOWED = "which `python -m draftworth estimate EXPERIMENT --profile FILE` writes"
+ALLOWED = "which `draftworth estimate EXPERIMENT --profile FILE` writes"
 
 
 def searched(folder: Path, edit: Edit = lambda _: None) -> Path:
@@ -76,7 +76,7 @@ def test_the_temperature_is_the_workloads(tmp_path: Path, temperature: float | N
 def test_what_an_estimate_prints_is_refused_with_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "profile.json").write_text('[{"target": "Qwen/Qwen3-32B", "draft_folder": "x"}]')
     told = "it is the output of `estimate --json`, which a search read before there were profiles"
-    assert_refused(searched(tmp_path), f"{told}; next: `python -m draftworth estimate")
+    assert_refused(searched(tmp_path), f"{told}; next: `draftworth estimate")
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_a_draft_is_known_by_the_name_of_its_folder(tmp_path: Path, folder: str)
 
 
 def test_a_file_that_is_missing_is_refused_with_the_next_step(tmp_path: Path) -> None:
-    said = "it cannot be read: No such file or directory; next: leave the key out, run `python -m"
+    said = "it cannot be read: No such file or directory; next: leave the key out, run `draftworth"
     assert_refused(searched(tmp_path), said)
 
 

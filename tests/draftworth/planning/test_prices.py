@@ -25,7 +25,7 @@ def unpriced(tmp_path: Path) -> ResolvedNeuron:
 
 def test_an_experiment_without_a_price_loads_and_has_none(unpriced: ResolvedNeuron) -> None:
     assert unpriced.price is None
-    with pytest.raises(UserInputError, match="python -m draftworth price"):
+    with pytest.raises(UserInputError, match="draftworth price"):
         _ = unpriced.node_price
     with pytest.raises(UserInputError):
         _ = unpriced.usd_per_hour

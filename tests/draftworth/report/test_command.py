@@ -1,4 +1,4 @@
-"""`python -m draftworth report`: files, exit codes, runs in S3."""
+"""`draftworth report`: files, exit codes, runs in S3."""
 
 import os
 import shutil

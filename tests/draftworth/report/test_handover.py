@@ -50,7 +50,7 @@ def test_measure_takes_the_command_that_asks_a_live_server(tmp_path: Path) -> No
             "PROMPTS": str(PROMPTS),
             "runs": str(tmp_path),
         }
-        code = main([places.get(word, word) for word in command.split()[3:]])
+        code = main([places.get(word, word) for word in command.split()[1:]])
 
     assert code == 0
     asked = [json.loads(request.body) for request in server.requests if request.method == "POST"]

@@ -87,7 +87,7 @@ def test_markdown_of_a_run_with_everything(tmp_path: Path) -> None:
 def test_commands_and_queries_of_a_handover_are_code_in_both_files(tmp_path: Path) -> None:
     """So that they can be copied as they are."""
     write_handover(handover_document(runs.make_facts(runs.structured_run(4))), tmp_path)
-    report = "python -m draftworth report RUN --out DIR"
+    report = "draftworth report RUN --out DIR"
     assert f"| `{report}` |" in (tmp_path / "handover.md").read_text()
     page = (tmp_path / "handover.html").read_text()
     assert f"<code>{report}</code>" in page
@@ -137,7 +137,7 @@ def test_names_are_text_in_markdown_and_never_markup() -> None:
     assert not re.search(r"(?<!\\)\]\(http", text)
     tables = [line for line in text.splitlines() if line.startswith("| ")]
     assert all("\\|" in row for row in tables if "script" in row)
-    ours = r"`(python -m draftworth|make|1 \+ increase\() ?[^`]*`|`measure`"
+    ours = r"`(draftworth|make|1 \+ increase\() ?[^`]*`|`measure`"
     assert not re.search(r"(?<!\\)`", re.sub(ours, "", text))
 
 

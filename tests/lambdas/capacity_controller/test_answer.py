@@ -34,7 +34,7 @@ def test_the_answer_comes_first_then_its_sentences_then_where_the_report_is(
         f"    {verdict.findings[0].sentence}",
         f"    {verdict.notes[0]}",
         f"Report, within minutes: {ADDRESS}/report/report.html",
-        f"Or on your machine: python -m draftworth report {ADDRESS}",
+        f"Or on your machine: draftworth report {ADDRESS}",
         "",
         "Accelerator nodes of qwen3-32b: 1 -> 0",
     ]
