@@ -285,7 +285,8 @@ def _expected(weights: Iterable[float]) -> tuple[float, float]:
     trace = p2 - 2 * p3 + p2**2
     of_square = p4 + 2 * p3**2 + 4 * p2 * p4 + p2**4 - 4 * p5 - 4 * p2**2 * p3
     variance = whole**2 * p2
-    return variance, variance**2 * of_square / trace**2
+    # Where one cluster has all the weight, the trace is 0, and 1 is the least.
+    return variance, variance**2 * (of_square / trace**2 if trace else 1.0)
 
 
 def _squares(values: Sequence[float]) -> float:

@@ -44,7 +44,7 @@ function degreesOfFreedom(strata) {
     const trace = p2 - 2 * p3 + p2 ** 2;
     const ofSquare = p4 + 2 * p3 ** 2 + 4 * p2 * p4 + p2 ** 4 - 4 * p5 - 4 * p2 ** 2 * p3;
     total += whole ** 2 * p2;
-    squares += (whole ** 2 * p2) ** 2 * ofSquare / trace ** 2;
+    squares += (whole ** 2 * p2) ** 2 * (trace ? ofSquare / trace ** 2 : 1);
   }
   return total ? Math.max(1, total ** 2 / squares) : 1;
 }

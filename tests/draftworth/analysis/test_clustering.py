@@ -67,6 +67,7 @@ def test_what_lies_between_cases_is_no_error_and_what_lies_within_them_is() -> N
         ([[20.0] * 8, [1.0] * 8], (20**2 + 1) ** 2 / (20**4 + 1) * 7),
         # One prompt of a case weighs nearly all: little more is known than with two prompts.
         ([[1000.0, *[1.0] * 7]], 1.2),
+        ([[1.0, 0.0, 0.0]], 1.0),
         ([[0.0] * 6], 1.0),
     ],
 )
