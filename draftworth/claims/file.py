@@ -57,13 +57,14 @@ class Claim(Conditions):
     """whether the figure equals the value, or the value is the lowest or highest promised"""
     value: strict.PositiveFloat
     """the published figure"""
-    tolerance: Annotated[search.Share, search.ShareOrText]
-    """how far a figure may be from the value, as in 20%: by a factor of 1.2"""
+    tolerance_percent: Annotated[float, Field(ge=0.1, le=50)]
+    """how far a figure may be from the value; 20: by a factor of 1.2"""
 
     @property
     def ends(self) -> tuple[float, float]:
         """The lowest and the highest figure that agree with the claim."""
-        low, high = self.value / (1 + self.tolerance), self.value * (1 + self.tolerance)
+        factor = 1 + self.tolerance_percent / 100
+        low, high = self.value / factor, self.value * factor
         return {"equal": (low, high), "at_least": (low, inf), "at_most": (0.0, high)}[self.relation]
 
 

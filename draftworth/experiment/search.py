@@ -45,14 +45,6 @@ def _windows(given: Any) -> Any:
     raise PydanticCustomError("windows", words, {"most": variants.MAX_WINDOW})
 
 
-def _share(given: Any) -> Any:
-    if not isinstance(given, str):
-        return given
-    if not re.fullmatch(strict.PERCENT_PATTERN, given):
-        raise PydanticCustomError("share", "a share such as 3% or 0.03, at most 50%")
-    return float(given.removesuffix("%")) / 100
-
-
 WindowsText = Annotated[str, Field(pattern=strict.WINDOWS_PATTERN)]
 WindowList = Annotated[tuple[variants.Window, ...], Field(min_length=1)]
 Windows = Annotated[
@@ -61,9 +53,6 @@ Windows = Annotated[
     BeforeValidator(_windows, json_schema_input_type=WindowsText | WindowList),
 ]
 NumberOfDrafts = Field(min_length=1, max_length=MAX_CANDIDATES)
-Share = Annotated[float, Field(ge=0.001, le=0.5)]
-ShareText = Annotated[str, Field(pattern=strict.PERCENT_PATTERN)]
-ShareOrText = BeforeValidator(_share, json_schema_input_type=ShareText | Share)
 
 
 class Stop(strict.StrictModel):

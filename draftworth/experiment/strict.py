@@ -39,7 +39,6 @@ REGION_PATTERN = (
 )
 EMAIL_PATTERN = r"^[^@\s]{1,64}@[^@\s]{1,200}\.[^@\s]{1,60}$"
 WINDOWS_PATTERN = r"^[0-9]{1,3}\.\.[0-9]{1,3}$"
-PERCENT_PATTERN = r"^[0-9]{1,2}(\.[0-9]{1,3})?%$"
 SECRET_NAME_PATTERN = r"^[A-Za-z0-9/_+=.@-]+$"  # noqa: S105 (a pattern of names)
 
 # The text that each pattern allows, in words, for messages.
@@ -57,7 +56,6 @@ PATTERN_WORDS = {
     REGION_PATTERN: "a region such as us-east-2: its direction is a word such as east or southeast",
     EMAIL_PATTERN: "an e-mail address",
     WINDOWS_PATTERN: "FIRST..LAST, as in 3..15",
-    PERCENT_PATTERN: "a percentage, as in 3%",
     SECRET_NAME_PATTERN: "a secret's name: letters, digits and /_+=.@-",
 }
 

@@ -12,11 +12,11 @@ from tests.draftworth.report.runs import write_run
 from tests.support.snapshot import assert_snapshot
 
 PUBLISHED = ROOT / "experiments/claims/published.yaml"
-CLAIM = "{claim: x, source: a paper, figure: itl_speedup, value: 3, tolerance: 20%}"
+CLAIM = "{claim: x, source: a paper, figure: itl_speedup, value: 3, tolerance_percent: 20}"
 WRONG = {
     "an unknown key": CLAIM.replace("value", "valeu"),
     "an unknown key beside a method": CLAIM.replace("claim: x", "claim: x, method: ngram, k: 7"),
-    "no tolerance": CLAIM.replace(", tolerance: 20%", ""),
+    "no tolerance": CLAIM.replace(", tolerance_percent: 20", ""),
     "another relation": CLAIM.replace("claim: x", "claim: x, relation: about"),
     "one length": CLAIM.replace("claim: x", "claim: x, input_tokens: [64]"),
     "a condition that is none": CLAIM.replace("claim: x", "claim: x, against: {drft: y}"),

@@ -38,7 +38,7 @@ def answered(run: Run, claims: ClaimsFile = PUBLISHED) -> list[tuple[str, str]]:
 def claims_of(**overrides: Any) -> ClaimsFile:
     """Return a file with one claim, which the planted run reproduces."""
     fields = {"claim": "3x", "source": "a paper", "figure": "itl_speedup", "value": 3}
-    about = {"tolerance": 0.2, "prompt_class": "phrases", "window": 7}
+    about = {"tolerance_percent": 20, "prompt_class": "phrases", "window": 7}
     return ClaimsFile.model_validate({"claims": ({**fields, **about, **overrides},)})
 
 
@@ -75,8 +75,11 @@ def test_a_run_of_something_else_is_not_comparable(overrides: Any, words: str) -
         ({"relation": "at_most", "value": 2}, ": not reproduced: "),
         ({"relation": "at_least", "value": 3.5}, ": reproduced: "),
         ({"relation": "at_least", "value": 4}, ": not reproduced: "),
-        ({"figure": "tokens_per_step_mean", "value": 6, "tolerance": 0.01}, ": reproduced: "),
-        ({"figure": "acceptance_rate_mean", "value": 5 / 6, "tolerance": 0.01}, ": reproduced: "),
+        ({"figure": "tokens_per_step_mean", "value": 6, "tolerance_percent": 1}, ": reproduced: "),
+        (
+            {"figure": "acceptance_rate_mean", "value": 5 / 6, "tolerance_percent": 1},
+            ": reproduced: ",
+        ),
         ({"figure": "itl_speedpu"}, "not comparable: the run failed, or has no such figure"),
         ({"figure": "judgement"}, "not comparable: the run failed, or has no such figure"),
     ],
@@ -104,7 +107,7 @@ def test_requests_of_which_only_the_easy_ones_are_left_reproduce_nothing() -> No
 @pytest.mark.parametrize(
     ("overrides", "words"),
     [
-        ({"value": 7, "tolerance": 0.2}, "reproduced: best_window is 6 (6 to 8)"),
+        ({"value": 7, "tolerance_percent": 20}, "reproduced: best_window is 6 (6 to 8)"),
         ({"value": 6}, "inconclusive"),  # windows 6 and 8 cost alike
         ({"value": 4}, "not reproduced"),
         ({"value": 6, "windows": (4, 9)}, "windows is [4, 6, 8], not [4, 9]"),
@@ -113,6 +116,11 @@ def test_requests_of_which_only_the_easy_ones_are_left_reproduce_nothing() -> No
 def test_the_best_window_is_one_of_those_whose_costs_overlap(
     overrides: dict[str, Any], words: str
 ) -> None:
-    about = {"prompt_class": "traffic mix", "window": None, "windows": (4, 6), "tolerance": 0.01}
+    about = {
+        "prompt_class": "traffic mix",
+        "window": None,
+        "windows": (4, 6),
+        "tolerance_percent": 1,
+    }
     claims = claims_of(figure="best_window", **{**about, **overrides})
     assert words in answered(make_search_run(), claims)[0][1]
