@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from draftworth.analysis.attention import attention_of
-from draftworth.analysis.facts import RunFacts, VariantFacts
+from draftworth.analysis.facts import RunFacts, VariantFacts, weights_of
 from draftworth.analysis.ladder import Contexts, Ladder
 from draftworth.analysis.pairing import TRAFFIC_MIX
 from draftworth.analysis.statistics import changes, interval_of
@@ -169,9 +169,8 @@ def _verdict_sentence(facts: RunFacts, asked: Sequence[Comparison]) -> str:
     rates = list(rate_sentences(facts))
     if rates and not any(c.traffic.load.has_cost_per_token for c in asked):
         return " ".join(rates)
-    chosen = best_of(asked)
-    best = best_of_many(chosen, len(asked))
-    wider = ", with an interval for all of them" if best is not chosen else ""
+    best = best_of(asked)
+    wider = "" if any(best is c for c in asked) else ", with an interval for all of them"
     among = f" (the best of {len(asked)} comparisons{wider})" if len(asked) > 1 else ""
     answer = f"{ANSWERS[best.judgement]}: {best.traffic.label}, {best.name}: {best.reason}{among}."
     floor = "" if best.clears_floor is not False else floor_sentence(best)
@@ -186,19 +185,19 @@ def _reach_of(facts: RunFacts, best: Comparison) -> Iterator[str]:
 
 
 def best_of(asked: Sequence[Comparison]) -> Comparison:
-    """Return the comparison that the headline is about; raise ValueError if `asked` is empty."""
+    """Return the comparison that decides, judged as the best of them; `asked` is not empty."""
 
     def preference(c: Comparison) -> tuple[int, float]:
         # Of comparisons with the same judgement, prefer the lowest upper end of the cost ratio.
         high = c.cost_ratio.high if c.cost_ratio else None
         return list(ANSWERS).index(c.judgement), math.inf if high is None else high
 
-    return min(asked, key=preference)
+    return best_of_many(min(asked, key=preference), len(asked))
 
 
 def findings(facts: RunFacts) -> Iterator[Finding]:
     """Yield findings on the mix, on each class, and against the baseline with engine defaults."""
-    weights = facts.run.result.class_weights
+    weights = weights_of(facts.run)
     parts = ", ".join(f"{weight:.0%} {name}" for name, weight in weights.items())
     for mix in facts.mixes:
         who = f"{TRAFFIC_MIX} ({parts}) at {mix.traffic.load.label}, {mix.name}"

@@ -93,10 +93,7 @@ def _shortened(result: RunResult) -> Iterator[str]:
 def _no_price(result: RunResult) -> Iterator[str]:
     # An experiment's servers have equal slots, so only a user's own servers may differ in price.
     if result.of_own_servers and result.price is None and len(result.variants) > 1:
-        yield (
-            "No prices were given, so all servers are taken to cost the same an hour (`compare` "
-            "takes `usd_per_hour` for each)."
-        )
+        yield "No prices were given, so all servers count as equally expensive an hour."
 
 
 def _no_floor(facts: RunFacts) -> Iterator[str]:

@@ -154,6 +154,12 @@ def facts_of(run: Run, transcripts: Transcripts) -> RunFacts:
     )
 
 
+def weights_of(run: Run) -> Mapping[str, float]:
+    """Return each class's part of the traffic; classes of a user's own servers count alike."""
+    classes = dict.fromkeys(block.prompt_class for block in run.blocks)
+    return run.result.class_weights or dict.fromkeys(classes, 1 / max(1, len(classes)))
+
+
 def _without_control(result: RunResult) -> RunResult:
     variants = tuple(name for name in result.variants if name != CONTROL)
     starts = {name: start for name, start in result.server_starts.items() if name != CONTROL}
@@ -162,7 +168,7 @@ def _without_control(result: RunResult) -> RunResult:
 
 def _goodputs(run: Run, mixed_loads: Sequence[Load]) -> Iterator[Goodput]:
     result = run.result
-    weights = result.class_weights
+    weights = weights_of(run)
     mixes = [Traffic(weights=weights, load=load) for load in mixed_loads]
     for traffic in (*mixes, *(Traffic.of(group) for group in groups_of(run.blocks))):
         for variant in result.variants:
@@ -175,7 +181,7 @@ def _highest_rates(run: Run) -> Mapping[str, Load | None]:
     at_rates = any(not block.load.has_cost_per_token for block in run.blocks)
     if not (at_rates and result.limits.are_on_latencies):
         return {}
-    weights = result.class_weights or dict.fromkeys((b.prompt_class for b in run.blocks), 1.0)
+    weights = weights_of(run)
     lengths = dict.fromkeys(block.load.input_tokens for block in run.blocks)
     return {
         variant if length is None else f"{variant} with {length:,} input tokens": highest_rate(
@@ -190,15 +196,15 @@ def _highest_rates(run: Run) -> Mapping[str, Load | None]:
 
 
 def _mixes(run: Run, compare_in: _Compare) -> Iterator[Comparison]:
-    result = run.result
-    if len(result.class_weights) < 2:
+    result, weights = run.result, weights_of(run)
+    if len(weights) < 2:
         return
     baselines = [result.baseline, *(v for v in result.variants if v == AS_SHIPPED)]
     for load in dict.fromkeys(group.load for group in groups_of(run.blocks)):
         for place, baseline in enumerate(baselines):
             for variant in result.variants:
                 if variant not in baselines[: place + 1]:
-                    traffic = Traffic(weights=result.class_weights, load=load)
+                    traffic = Traffic(weights=weights, load=load)
                     yield compare_in(traffic, variant=variant, baseline=baseline)
 
 

@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from draftworth.analysis.facts import RunFacts
+from draftworth.analysis.facts import RunFacts, weights_of
 from draftworth.analysis.pairing import Traffic, paired, samples_of
 from draftworth.analysis.ratios import LogRatio, cost_amounts, log_cost_ratio, log_of_traffic
 from draftworth.analysis.statistics import Estimate, interval_of
@@ -132,7 +132,7 @@ def _different_work(run: Run, other: Run) -> Iterator[str]:
 
 
 def _traffics(facts: RunFacts) -> Iterator[Traffic]:
-    weights = facts.run.result.class_weights
+    weights = weights_of(facts.run)
     if len(weights) > 1:
         for load in dict.fromkeys(group.group.load for group in facts.groups):
             yield Traffic(weights=weights, load=load)

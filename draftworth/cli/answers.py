@@ -1,10 +1,12 @@
 """Prints what a run found: its answer in a few lines, as JSON, or all tables of the report."""
 
 import argparse
+import os
 import shlex
 import shutil
 import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 from draftworth import terminal
@@ -56,7 +58,12 @@ def print_answer(
 
 
 def _next_command(answer: Answer, runs_at: Sequence[str], *, is_written: bool) -> str:
-    option = "--out" if len(runs_at) == 1 else "--out report"
+    if find_spec("matplotlib") is None:
+        option = "--verbose"
+    elif len(runs_at) == 1:
+        option = "--out"
+    else:
+        option = "--out report"
     if answer.serve is None:
         option = "--verbose"
     elif is_written or runs_at[0].startswith("s3://"):
@@ -68,7 +75,9 @@ def invocation() -> str:
     """Return the words that start this program again from the same folder."""
     program = Path(sys.argv[0])
     if program.name == "draftworth":
-        return "draftworth" if shutil.which("draftworth") else shlex.quote(str(program))
+        # The command line has put its own folder first, which the reader's PATH may not have.
+        _, _, path = os.environ["PATH"].partition(os.pathsep)
+        return "draftworth" if shutil.which("draftworth", path=path) else shlex.quote(str(program))
     # In a checkout, `make` writes this program beside the interpreter.
     python, here = Path(sys.executable), Path.cwd()
     program = python.with_name("draftworth")

@@ -168,8 +168,16 @@ def _estimates(
     except (UserInputError, ModuleNotFoundError) as error:
         if method is None:
             raise
-        _progress(f"n-gram drafting is not estimated: {error}")
+        _progress(f"n-gram drafting is not estimated: {error}{_tokenizers_next(error)}")
     else:
+        if arguments.tokens_per_day:
+            saved = settling(
+                experiment,
+                ngram.conclusion,
+                price=prices.get(ngram.load or ""),
+                tokens_per_day=arguments.tokens_per_day,
+            )
+            ngram = replace(ngram, settling=(*ngram.settling, *saved))
         done.append(ngram)
         yield ngram
     if method is None:
@@ -177,7 +185,14 @@ def _estimates(
         return
     windows, all_costs = _windows(experiment, method), _step_costs(card, method)
     # The drafts are found last, because their download may be large.
-    drafts = _drafts(experiment, arguments.draft, arguments.out)
+    try:
+        drafts = _drafts(experiment, arguments.draft, arguments.out)
+    except UserInputError as error:
+        if not done or arguments.draft:
+            raise
+        _progress(f"the drafts are not read: {error}")
+        _keep(experiment, arguments, given, done)
+        return
     reader = Reader(
         python=_engine(arguments.engine),
         target=target,
@@ -211,6 +226,11 @@ def _estimates(
             yield done[-1]
     _keep(experiment, arguments, given, done)
     likelihood.check_outputs(experiment, given, reader, drafts[0], progress=_progress)
+
+
+def _tokenizers_next(error: Exception) -> str:
+    missing = isinstance(error, ModuleNotFoundError)
+    return "; next: `pip install 'draftworth[estimate]'`" if missing else ""
 
 
 def _keep(

@@ -18,7 +18,7 @@ from markupsafe import Markup
 
 from draftworth.analysis import clustering
 from draftworth.analysis.answer import best_of, choices_of, verdict_of
-from draftworth.analysis.facts import RunFacts
+from draftworth.analysis.facts import RunFacts, weights_of
 from draftworth.analysis.handover import next_step
 from draftworth.analysis.limits import LATENCIES, LIMIT_REQUESTS, latency_p95, why_not_comparable
 from draftworth.analysis.pairing import Pair, Traffic, paired
@@ -68,9 +68,7 @@ def questions_of(facts: RunFacts) -> dict[str, Any]:
     result, groups = facts.run.result, groups_of(facts.run.blocks)
     variants = [*dict.fromkeys(c.variant for c in choices_of(facts))]
     prices = (slot_usd_per_second(result.price, name) for name in (result.baseline, *variants))
-    # A user's own servers have no mix: each class counts alike.
-    classes = dict.fromkeys(group.prompt_class for group in groups)
-    weights = result.class_weights or dict.fromkeys(classes, 1 / len(classes))
+    weights = weights_of(facts.run)
     ordered = sorted({group.load for group in groups}, key=lambda load: load.order)
     loads = [_at_load(facts, Traffic(weights=weights, load=load), variants) for load in ordered]
     return {

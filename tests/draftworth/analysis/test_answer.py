@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from draftworth.analysis.answer import (
+    choices_of,
     findings,
     headline,
     missing_requests,
@@ -119,10 +120,17 @@ def test_the_verdict_on_the_mix_comes_first_with_its_weights_and_cost() -> None:
 
 @pytest.mark.parametrize(
     "overrides",
-    [{"class_weights": {}}, {"class_weights": {"structured": 1.0}}, {"variants": (BASELINE,)}],
+    [{"class_weights": {"structured": 1.0}}, {"variants": (BASELINE,)}],
 )
 def test_one_class_or_one_endpoint_is_no_mix(overrides: dict[str, Any]) -> None:
     assert make_facts(make_run(**overrides)).mixes == ()
+
+
+def test_classes_of_a_users_own_servers_count_alike_and_together_decide() -> None:
+    facts = make_facts(make_run(class_weights={}))
+    (mix,) = facts.mixes
+    assert mix.traffic.weights == {"structured": 0.5, "open_ended": 0.5}
+    assert choices_of(facts) == [mix]
 
 
 def test_a_mix_with_a_class_that_was_not_measured_is_inconclusive() -> None:

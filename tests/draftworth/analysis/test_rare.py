@@ -6,11 +6,14 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.planted import BASELINE, LOADS, VARIANT, Cell, planted_blocks
+from draftworth.analysis.answer import headline
 from draftworth.analysis.pairing import Traffic
 from draftworth.analysis.rare import unseen
 from draftworth.analysis.statistics import Estimate
 from draftworth.analysis.verdict import Comparison, best_of_many, compare
+from draftworth.analysis.winner import NoWinnerError, winner_of
 from draftworth.records.results import BlockResult
+from tests.draftworth.report.runs import make_facts
 from tests.support.present import present
 
 CELL = Cell(cost_ratio=0.955, cases=4, spread=0.01, block_error=0.003)
@@ -89,3 +92,8 @@ def test_the_best_of_many_has_an_interval_for_all_of_them() -> None:
     assert low < present(present(found.cost_ratio).low)
     assert high > present(present(found.cost_ratio).high)
     assert best_of_many(found, 10_000).judgement == "inconclusive"
+    # The headline and the winner are judged alike.
+    facts = replace(make_facts(), mixes=(found,) * 10_000)
+    assert headline(facts).startswith("No answer yet")
+    with pytest.raises(NoWinnerError, match="No answer yet"):
+        winner_of(facts)

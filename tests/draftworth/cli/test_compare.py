@@ -85,7 +85,7 @@ def test_two_addresses_are_enough_for_a_verdict(compared: Compared) -> None:
     assert finding.cost_ratio is not None
     assert finding.cost_ratio < 1
     assert "mails at c1, fast: " in found.headline
-    assert any("all servers are taken to cost the same" in note for note in found.notes)
+    assert any("all servers count as equally expensive" in note for note in found.notes)
     assert "No prices were given" in told
     # Each round has both, in an order that changes.
     order = [b.variant for b in compared.facts.run.blocks]

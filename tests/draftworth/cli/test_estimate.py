@@ -116,7 +116,9 @@ def test_what_no_draft_can_read_is_refused_with_what_to_give(tmp_path: Path, ran
     told = ran("estimate", ROOT / "experiments/llama-3.1-8b-eagle3.yaml", code=2)
     assert "read the target's hidden states, which no text holds" in told
     target, answers = ("--target", TINY_PAIR / "target"), ("--answers", TINY_PAIR / "answers")
-    told = ran("estimate", HUB_EXPERIMENT, *target, *answers, code=2)
+    told = ran("estimate", HUB_EXPERIMENT, *target, *answers)
+    assert "the drafts are not read: " in told
+    assert "n-gram drafting, " in told
     assert "--draft DIR" in told
     assert "--draft s3://BUCKET/Qwen/Qwen3-1.7B/main (BUCKET: the stack's output" in told
     told = ran("estimate", HUB_EXPERIMENT, code=2)
