@@ -98,14 +98,20 @@ def _exit_code(argv: Sequence[str]) -> int:
         return EXIT_FAILED
 
 
+def _interrupt(*_: object) -> None:
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as of a script's program behind `&`
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    # SIGINT instead of KeyboardInterrupt, because asyncio's SIGINT handler cancels its tasks.
+    signal.raise_signal(signal.SIGINT)
+
+
 @contextmanager
 def _interrupted_by(*numbers: signal.Signals) -> Iterator[None]:
     """Make these signals do the same as SIGINT, unless they are ignored (`nohup`)."""
     before = {number: signal.getsignal(number) for number in numbers}
     before = {number: old for number, old in before.items() if old is not signal.SIG_IGN}
     for number in before:
-        # SIGINT instead of KeyboardInterrupt, because asyncio's SIGINT handler cancels its tasks.
-        signal.signal(number, lambda *_: signal.raise_signal(signal.SIGINT))
+        signal.signal(number, _interrupt)
     try:
         yield
     finally:

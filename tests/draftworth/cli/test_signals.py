@@ -84,10 +84,16 @@ def test_a_signal_interrupts_a_command_unless_it_is_ignored(
         signal.signal(number, before)
 
 
+@pytest.mark.parametrize("sigint", [signal.default_int_handler, signal.SIG_IGN])
 def test_a_measurement_that_gets_a_signal_ends_with_its_run_written(
-    server: StreamServer, tmp_path: Path
+    server: StreamServer, tmp_path: Path, sigint: Any
 ) -> None:
-    process = start(server, tmp_path)
+    """Also in the background of a script, where SIGINT is ignored."""
+    before = signal.signal(signal.SIGINT, sigint)
+    try:
+        process = start(server, tmp_path)
+    finally:
+        signal.signal(signal.SIGINT, before)
     wait_for_a_request(server)
     process.terminate()
     _, told = process.communicate(timeout=HANGS_AFTER_SECONDS)
