@@ -25,7 +25,7 @@ from draftworth.estimate.predictions import predict
 from draftworth.estimate.reader import Reader
 from draftworth.experiment.model import MAX_REPETITIONS, beside
 from draftworth.measuring.result_files import FolderSink, Tee
-from draftworth.measuring.runner import measure_here
+from draftworth.measuring.runner import measure_here, new_run_id
 from draftworth.measuring.servers import Progress, ReadRunsOutputs, reads_nothing
 from draftworth.planning.resolved import ResolvedLocal, ResolvedNeuron, load
 from draftworth.records import codec, likelihoods, reading
@@ -98,12 +98,14 @@ def run(arguments: argparse.Namespace) -> int:
             readings=Path(scratch),
             shown=progress,
         )
-        result = rehearsal.measure()
-        run_folder = arguments.out / result.run_id
+        run_id = new_run_id(experiment.name)
+        run_folder = arguments.out / run_id
+        with answers.told_if_interrupted(arguments, run_folder):
+            result = rehearsal.measure(run_id)
         predictions: tuple[likelihoods.Prediction, ...] = ()
         rehearsal.tell_answer(reading.read_run(run_folder))
         try:
-            predictions = rehearsal.read_outputs(result.run_id)
+            predictions = rehearsal.read_outputs(run_id)
         except KeyboardInterrupt:
             progress.line("its outputs are not read: interrupted; the measured run is kept")
             raise
@@ -132,20 +134,21 @@ class _Rehearsal:
     def progress(self) -> Progress:
         return self.shown.line
 
-    def measure(self) -> RunResult:
+    def measure(self, run_id: str) -> RunResult:
         given, experiment, progress = self.arguments, self.experiment, self.progress
         servers = endpoints.local_engines(experiment, given.engine, progress=progress)
         with embedded_aws() as emulator, servers as (spec, manager):
             bucket = S3Sink(emulator.s3, bucket=RESULTS_BUCKET, prefix=RUNS_FOLDER)
             result = measure_here(
                 spec,
+                run_id,
                 Tee(self.folder, bucket),
                 progress,
                 advanced=self.shown.advanced,
                 servers=manager,
                 read_outputs=self._draft_reader(),
             )
-            publishing.publish(emulator, reading.read_run(given.out / result.run_id), progress)
+            publishing.publish(emulator, reading.read_run(given.out / run_id), progress)
         return result
 
     def tell_answer(self, run: reading.Run) -> None:

@@ -148,8 +148,8 @@ def _unready(s3: Any, bucket: str, start: str) -> str:
     if _marker(s3, bucket, f"{start}/{checkpoints.PLAN_MARKER}"):
         return (
             f"this checkpoint is not whole: its staging has begun and not ended (no "
-            f"{checkpoints.READY_MARKER} "
-            "yet); next: wait for it (`make logs` shows the stager), or deploy the experiment again"
+            f"{checkpoints.READY_MARKER} yet); next: wait for it (`draftworth logs` shows the "
+            "stager), or deploy the experiment again"
         )
     return (
         f"no staged checkpoint there (no {checkpoints.READY_MARKER}); allowed: {_FORM}; next: "

@@ -113,8 +113,8 @@ def _answers(facts: RunFacts) -> Iterator[str]:
         yield (
             f"Outputs were sampled at temperature {facts.run.result.temperature:g}: whether "
             "speculation changes them is not checked. A server that samples wrongly with a draft "
-            "has speeds too: let a model read both sides' texts (`estimate EXPERIMENT --answers "
-            "RUN`), or `--score` judge them."
+            "has speeds too: let a model read both sides' texts (draftworth estimate EXPERIMENT "
+            "--answers RUN), or let a program judge them (--score)."
         )
 
 
@@ -136,7 +136,9 @@ def _different_outputs(label: str, comparison: Comparison) -> Iterator[str]:
     yield f"{equal}: {more if found.word == 'differs more' else unclear}. {_LET_READ}"
 
 
-_LET_READ = "Look at where they do, or let a model read them: `estimate EXPERIMENT --answers RUN`."
+_LET_READ = (
+    "Look at where they do, or let a model read them: draftworth estimate EXPERIMENT --answers RUN."
+)
 
 
 def _merged_chunks(label: str, acceptance: AcceptanceCheck) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from draftworth.analysis.pairing import weighted
-from draftworth.analysis.statistics import changes, interval_of
+from draftworth.analysis.statistics import interval_of, spoken_changes
 from draftworth.analysis.verdict import Comparison
 from draftworth.metrics import definitions
 from draftworth.records.reading import Run
@@ -193,4 +193,4 @@ def _judged(rung: Rung, variant: str) -> str:
 def _ends(rung: Rung, variant: str) -> str:
     comparison = rung.comparisons.get(variant)
     ends = interval_of(comparison.cost_ratio) if comparison else None
-    return changes(ends, digits=0) if ends else "no interval"
+    return spoken_changes(ends) if ends else "no interval"

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from draftworth.analysis.clustering import MANY_REPETITIONS
 from draftworth.analysis.pairing import Pair
 from draftworth.analysis.ratios import LogRatio, cost_amounts
-from draftworth.analysis.statistics import Estimate, changes
+from draftworth.analysis.statistics import Estimate, spoken_changes
 
 # With fewer prompts or starts, the sentences of a verdict say what they may not have shown.
 MANY_DRAWN = 16
@@ -50,7 +50,7 @@ class Extremes:
     def sentence(self, without: LogRatio | None) -> str:
         """Name the extreme requests, and say the cost ratio `without` them."""
         ends = without.estimate().interval if without else None
-        cost = changes(ends, digits=0) if ends else "not known"
+        cost = spoken_changes(ends) if ends else "not known"
         return (
             f" {self.count} of {self.requests} requests of {self.variant} took at least "
             f"{self.times:.1f} times as long as is usual for their prompts, and none of the other "

@@ -60,10 +60,28 @@ def signed_percent(share: float, *, digits: int = 1) -> str:
     return text if any(digit in text for digit in "123456789") else text[1:]
 
 
-def changes(ratios: tuple[float, float], *, digits: int = 1) -> str:
+def changes(ratios: tuple[float, float]) -> str:
     """Return the ends of a ratio's interval as changes, `-41.0% to -35.1%`."""
-    low, high = (signed_percent(ratio - 1, digits=digits) for ratio in ratios)
+    low, high = (signed_percent(ratio - 1) for ratio in ratios)
     return f"{low} to {high}"
+
+
+def spoken_changes(ratios: tuple[float, float]) -> str:
+    """Return the same in words, `35 to 41% less` or `2% less to 3% more`.
+
+    The ends are rounded outwards, so the interval never promises more than what was measured.
+    """
+    # Rounded first: a change of 30% is 30.000000000000004 in floating point.
+    percents = [round(abs(ratio - 1) * 100, 9) for ratio in ratios]
+    low, high = map(direction, ratios)
+    if low == high:
+        return f"{math.floor(min(percents))} to {math.ceil(max(percents))}% {low}"
+    return f"{math.ceil(percents[0])}% {low} to {math.ceil(percents[1])}% {high}"
+
+
+def direction(ratio: float) -> str:
+    """Return `less` or `more`, by the ratio's side of 1."""
+    return "less" if ratio < 1 else "more"
 
 
 def interval_of(estimate: Estimate | None) -> tuple[float, float] | None:

@@ -18,7 +18,13 @@ from draftworth.analysis.likelihoods import AnswersCheck
 from draftworth.analysis.limits import LimitCheck, limit_check, why_not_comparable
 from draftworth.analysis.outputs import Likeness, likeness, output_pairs
 from draftworth.analysis.pairing import Pair, Traffic, counting, paired, weighted
-from draftworth.analysis.statistics import CONFIDENCE, Estimate, changes, ratio_estimate, within
+from draftworth.analysis.statistics import (
+    CONFIDENCE,
+    Estimate,
+    ratio_estimate,
+    spoken_changes,
+    within,
+)
 from draftworth.metrics import definitions
 from draftworth.metrics.definitions import COST, INTER_TOKEN_LATENCY, TTFT, Metric
 from draftworth.records.findings import Judgement
@@ -149,10 +155,10 @@ def judge(cost_ratio: Estimate | None, check: LimitCheck) -> tuple[Judgement, st
     ends = cost_ratio.interval
     if ends is None:
         one = cost_ratio.samples == 1
-        given = "one pair gives" if one else f"{cost_ratio.samples} pairs give"
+        given = "one pair is" if one else f"{cost_ratio.samples} pairs are"
         return "inconclusive", (
-            f"{given} no interval; it takes {MIN_PROMPTS} prompts and two "
-            "rounds, and more where they differ much"
+            f"{given} too few: it takes {MIN_PROMPTS} prompts in two rounds; more where they "
+            "differ much"
         )
     (low, high), where = ends, spoken_of(cost_ratio)
     if low > 1 + INDIFFERENCE:
@@ -163,7 +169,7 @@ def judge(cost_ratio: Estimate | None, check: LimitCheck) -> tuple[Judgement, st
         return "cheaper per token", f"a token costs at least {_sure(high)} less{where}"
     if low >= 1 / (1 + INDIFFERENCE) and high <= 1 + INDIFFERENCE:
         return "no difference", f"a token costs the same to {INDIFFERENCE:.0%} either way{where}"
-    return "inconclusive", f"{changes((low, high), digits=0)}{where} does not decide it"
+    return "inconclusive", f"{spoken_changes(ends)}{where} does not decide it"
 
 
 def _sure(end: float) -> str:

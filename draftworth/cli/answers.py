@@ -5,14 +5,18 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
 from draftworth import terminal
-from draftworth.analysis.facts import RunFacts
+from draftworth.analysis.facts import RunFacts, facts_of
 from draftworth.records.codec import dump_record
+from draftworth.records.reading import read_run
+from draftworth.records.results import RUN_FILE
 from draftworth.report.brief import Answer, answer_lines, answer_of
+from draftworth.report.contents import document_of
 from draftworth.report.document import Document, document_lines, section_lines
 
 
@@ -55,6 +59,18 @@ def print_answer(
     )
     terminal.print_styled(decision, style="bold green" if answer.serve else "bold yellow")
     print(*rest, sep="\n")
+
+
+@contextmanager
+def told_if_interrupted(given: argparse.Namespace, folder: Path) -> Iterator[None]:
+    """Print the answer of the run in this folder if Ctrl-C ends the block."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if (folder / RUN_FILE).exists():
+            facts = facts_of(read_run(folder), {})
+            print_answer(given, facts, document_of(facts), [str(folder)])
+        raise
 
 
 def _next_command(answer: Answer, runs_at: Sequence[str], *, is_written: bool) -> str:

@@ -5,12 +5,14 @@ the user does not say is not known. The requests are those of `measure`.
 """
 
 import argparse
-from collections.abc import Callable, Collection, Mapping
+import sys
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+from draftworth.analysis.clustering import MIN_PROMPTS
 from draftworth.cli import arguments, measure
-from draftworth.errors import UserInputError
+from draftworth.errors import UserInputError, counted
 from draftworth.measuring.run_specification import Endpoint
 from draftworth.records.results import AS_SHIPPED, CONTROL, MAX_VARIANTS
 from draftworth.speculation import most_tokens_per_step
@@ -52,10 +54,12 @@ def run(given: argparse.Namespace) -> int:
     for text in given.variant:
         name, url = _name(text, usd_per_hour), text.partition("=")[2]
         endpoints.append(_endpoint(name, f"--variant {name}", url, usd_per_hour))
+    _check_that_servers_differ(endpoints)
     price = measure.price_of(
         given, _prices(usd_per_hour), next_step="add ,usd_per_hour=X to each server"
     )
     spec = measure.run_spec(given, "compare", tuple(endpoints), price, may_end_early=True)
+    _note_what_is_too_few(given.rounds, sum(len(case.prompts) for case in spec.cases))
     options = {e.variant: f"--variant {e.variant}" for e in endpoints} | {BASELINE: "--baseline"}
     return measure.measure_and_print(given, spec, options)
 
@@ -110,6 +114,25 @@ _PARSE: Mapping[str, Callable[[str], float]] = {
     "window": partial(arguments.positive_int, at_most=1_000),
     "usd_per_hour": arguments.positive_number,
 }
+
+
+def _check_that_servers_differ(endpoints: Sequence[Endpoint]) -> None:
+    names: dict[str, str] = {}
+    for own in endpoints:
+        if (other := names.setdefault(own.base_url, own.variant)) != own.variant:
+            raise UserInputError(
+                f"--variant {own.variant}: given {own.base_url}, which is the address of {other}, "
+                "allowed: a server of its own; next: correct the address"
+            )
+
+
+def _note_what_is_too_few(rounds: int, prompts: int) -> None:
+    if rounds < 2 or prompts < MIN_PROMPTS:
+        print(
+            f"note: there will be no decision: an interval takes {MIN_PROMPTS} prompts in two "
+            f"rounds, given {counted(prompts, 'prompt')} in {counted(rounds, 'round')}",
+            file=sys.stderr,
+        )
 
 
 def _prices(usd_per_hour: Mapping[str, float | None]) -> Mapping[str, float]:

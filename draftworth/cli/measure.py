@@ -16,7 +16,7 @@ from draftworth.errors import DraftworthError, UserInputError
 from draftworth.measuring import result_files, run_specification
 from draftworth.measuring.http import API_KEY_VARIABLE, ConnectError
 from draftworth.measuring.run_specification import RunSpec
-from draftworth.measuring.runner import measure_here
+from draftworth.measuring.runner import measure_here, new_run_id
 from draftworth.measuring.served_models import served_models
 from draftworth.records import reading, results
 from draftworth.records.load import ConcurrencyLoad, Load, PoissonLoad
@@ -139,9 +139,10 @@ def measure_and_print(given: argparse.Namespace, spec: RunSpec, options: Mapping
     sink = result_files.FolderSink(given.out)
     sink.check()
     _check_servers(spec, options)
-    with shown_progress() as progress:
-        result = measure_here(spec, sink, progress.line, advanced=progress.advanced)
-    folder = given.out / result.run_id
+    run_id = new_run_id(spec.experiment)
+    folder = given.out / run_id
+    with answers.told_if_interrupted(given, folder), shown_progress() as progress:
+        result = measure_here(spec, run_id, sink, progress.line, advanced=progress.advanced)
     facts = facts_of(reading.read_run(folder), {})
     answers.print_answer(given, facts, document_of(facts), [str(folder)])
     if result.status == "failed":

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from draftworth.analysis.pairing import TRAFFIC_MIX
-from draftworth.analysis.statistics import changes
+from draftworth.analysis.statistics import spoken_changes
 from draftworth.errors import counted
 from draftworth.estimate.forecast import Conclusion, DraftEstimate, WindowForecast
 from draftworth.estimate.step_costs import CostRange
@@ -54,7 +54,7 @@ def _card(name: str, found: Conclusion) -> document.Card:
         label=name,
         judgement="to be measured" if found.outcome == "open" else found.outcome,
         tone=_TONES[found.outcome],
-        value=changes((ratio.low, ratio.high), digits=0),
+        value=spoken_changes((ratio.low, ratio.high)),
         note=f"cost of a token in decoding alone, window {found.about.window}",
     )
 

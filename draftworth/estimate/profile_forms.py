@@ -147,6 +147,10 @@ def _profile(
 
 def write_profile(profile: AcceptanceProfile, path: Path) -> None:
     """Write a profile in our form; raise UserInputError if the file cannot be written."""
+    if path.suffix != ".json":  # other suffixes are other forms for `read_profile`
+        raise UserInputError(
+            f"--profile: given {one_line(str(path))}, allowed: a name that ends with .json"
+        )
     try:
         path.write_bytes(dump_record(profile, indent=1))
     except OSError as error:

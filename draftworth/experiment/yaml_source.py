@@ -258,7 +258,7 @@ def _read(path: Path, example: str) -> str:
     if os.path.isfile(path) and path.suffix not in (".yaml", ".yml"):
         raise UserInputError(
             f"{shown}: given a file whose name ends with {path.suffix or 'no suffix'!r}, allowed: "
-            f"a name that ends with .yaml; next: copy {example} and edit it"
+            f"a name that ends with .yaml; next: write one with `draftworth init FILE.yaml`"
         )
     try:
         return read_file(path, MAX_FILE_BYTES).decode("utf-8-sig")

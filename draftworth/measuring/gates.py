@@ -116,7 +116,7 @@ class AnswerGates:
             served = ()
         some = one_line(", ".join(served[:_MODELS_SHOWN]))
         known = f"; {endpoint.base_url}/v1/models lists: {some}" if served else ""
-        following = "read the server's log (`make logs` on AWS)"
+        following = "read the server's log (`draftworth logs` on AWS)"
         if said.startswith(("401", "403")):
             following = f"set the environment variable {API_KEY_VARIABLE} to its key"
         elif served and model not in served:

@@ -239,6 +239,7 @@ class Runner:
 
 def measure_here(
     spec: RunSpec,
+    run_id: str,
     sink: Sink,
     progress: Progress,
     *,
@@ -255,4 +256,4 @@ def measure_here(
         servers=servers or FixedServers(),
         read_outputs=read_outputs,
     )
-    return asyncio.run(Runner(spec, sink, new_run_id(spec.experiment), environment).run())
+    return asyncio.run(Runner(spec, sink, run_id, environment).run())

@@ -3,6 +3,7 @@
 docs/json.md describes the record.
 """
 
+import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -23,7 +24,7 @@ from draftworth.records.results import AS_SHIPPED
 from draftworth.report import words
 from draftworth.untrusted import one_line
 
-MOST_LINES = 10
+MOST_LINES, COLUMNS = 10, 80
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,7 +139,7 @@ def _decision(facts: RunFacts, found: Handover) -> str:
     told = ANSWERS[found.decision.judgement]
     if found.missing:
         reason = found.decision.reason.partition("; ")[0]
-        return f"No decision yet at {found.decision.traffic.load.label}: {reason}."
+        return f"No decision at {found.decision.traffic.load.label}: {reason}."
     if not found.pays:
         return f"Decision: serve without speculation. {told}."
     name, search = found.decision.variant, facts.run.search
@@ -270,6 +271,10 @@ def _tokens(answer: Answer) -> Iterator[str]:
 
 def _warnings(answer: Answer) -> Iterator[str]:
     if answer.attention:
-        first = answer.attention[0].partition(". ")[0].rstrip(".")
+        first = f"Warning: {answer.attention[0].partition('. ')[0].rstrip('.')}"
         more = len(answer.attention) - 1
-        yield f"Warning: {first}" + (f" (and {more} more: --verbose)" if more else "")
+        rest = f" (and {more} more: --verbose)" if more else ""
+        if len(first) + len(rest) > COLUMNS:
+            rest = rest or " (all of it: --verbose)"
+            first = textwrap.shorten(first, COLUMNS - len(rest), placeholder=" ...")
+        yield first + rest

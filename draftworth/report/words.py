@@ -1,11 +1,17 @@
 """Figures and verdicts as text, the same in the terminal, in Markdown, in HTML and in plots."""
 
-import math
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 
-from draftworth.analysis.statistics import CONFIDENCE, Estimate, changes, signed_percent
+from draftworth.analysis.statistics import (
+    CONFIDENCE,
+    Estimate,
+    changes,
+    direction,
+    signed_percent,
+    spoken_changes,
+)
 from draftworth.metrics.definitions import Metric
 from draftworth.records.findings import Judgement
 from draftworth.records.results import RunResult
@@ -125,22 +131,13 @@ def cost_phrase(ratio: float, low: float | None, high: float | None) -> str:
     The interval is rounded outwards, so it never promises more than what was measured.
     """
     value = round(abs(ratio - 1) * 100)
-    same = "costs the same per token"
-    told = same if value == 0 else f"costs {value}% {_direction(ratio)} per token"
+    told = f"costs {value}% {direction(ratio)} per token" if value else "costs the same per token"
     if low is None or high is None:
         return f"{told} (no interval)"
+    ends = spoken_changes((low, high))
     if (low < 1) == (high < 1) and value:
-        near, far = sorted((abs(low - 1) * 100, abs(high - 1) * 100))
-        return f"{told} ({math.floor(near)} to {math.ceil(far)})"
-    return f"{told} ({_outwards(low)} to {_outwards(high)})"
-
-
-def _direction(ratio: float) -> str:
-    return "less" if ratio < 1 else "more"
-
-
-def _outwards(end: float) -> str:
-    return f"{math.ceil(abs(end - 1) * 100)}% {_direction(end)}"
+        ends = ends.removesuffix(f"% {direction(ratio)}")
+    return f"{told} ({ends})"
 
 
 def change_cells(ratio: Estimate | CostInterval | None) -> tuple[str, str]:

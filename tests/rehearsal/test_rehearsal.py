@@ -113,7 +113,7 @@ def test_a_run_goes_through_files_queue_publisher_and_metrics(
     assert "publisher: 4 result files and the verdict into CloudWatch" in output.err
     assert "CloudWatch: TTFT of structured/c1/baseline" in output.err
     # What the stand-ins cost is no part of this test.
-    assert output.out.startswith(("Decision: ", "No decision yet at c1: "))
+    assert output.out.startswith(("Decision: ", "No decision at c1: "))
     (folder,) = (tmp_path / "runs").iterdir()
     run = read_run(folder)
     assert len(run.blocks) == 4
@@ -166,7 +166,7 @@ def test_an_interrupt_while_outputs_are_read_loses_no_verdict(
     assert code == 1
     assert "its outputs are not read: interrupted" in output.err
     assert output.err.endswith("draftworth: interrupted\n")
-    assert output.out.startswith("No decision yet at c1: ")
+    assert output.out.startswith("No decision at c1: ")
     assert f"Files: {tmp_path / 'runs'}" in output.out
 
 

@@ -46,7 +46,7 @@ def facts_at(*counts: int, price: Price | None = None) -> RunFacts:
 
 
 def judged(*judgements: Judgement) -> Ladder:
-    """A ladder 1, 2, 4 ... whose rungs are judged so, from -30% to -20%."""
+    """A ladder 1, 2, 4 ... whose rungs are judged so, from 20 to 30% less."""
     (ladder,) = facts_at(1, 2).ladders
     rung = ladder.rungs[0]
     compared = rung.comparisons[runs.VARIANT]
@@ -78,7 +78,9 @@ def judged(*judgements: Judgement) -> Ladder:
 def test_where_it_stops_paying_is_told_load_by_load(
     judgements: tuple[Judgement, ...], said: list[str]
 ) -> None:
-    assert judged(*judgements).reach(runs.VARIANT) == "; ".join(f"{s} (-30% to -20%)" for s in said)
+    assert judged(*judgements).reach(runs.VARIANT) == "; ".join(
+        f"{s} (20 to 30% less)" for s in said
+    )
 
 
 def test_what_is_not_cheaper_at_the_lowest_load_has_no_reach() -> None:
@@ -86,8 +88,8 @@ def test_what_is_not_cheaper_at_the_lowest_load_has_no_reach() -> None:
 
     assert ladder.cheaper_up_to(runs.VARIANT) is None
     assert ladder.reach(runs.VARIANT) == (
-        "not shown to be cheaper at the lowest concurrency; no difference at 1 (-30% to -20%); "
-        "cheaper per token at 2 (-30% to -20%)"
+        "not shown to be cheaper at the lowest concurrency; no difference at 1 (20 to 30% less); "
+        "cheaper per token at 2 (20 to 30% less)"
     )
 
 

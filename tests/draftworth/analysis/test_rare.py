@@ -42,7 +42,7 @@ def slowed(block: BlockResult, times: float) -> BlockResult:
 def test_extreme_requests_are_named_with_the_cost_without_them() -> None:
     assert judged(stalled(3, times=3.5, variant=BASELINE)).rare == (
         " 3 of 128 requests of baseline took at least 3.4 times as long as is usual for their "
-        "prompts, and none of the other side: without them the cost difference is -5% to -4%."
+        "prompts, and none of the other side: without them the cost difference is 4 to 6% less."
     )
 
 

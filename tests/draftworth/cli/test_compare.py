@@ -2,6 +2,8 @@
 
 import json
 import math
+import os
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -145,6 +147,7 @@ def test_windows_names_and_prices_are_the_users(compared: Compared) -> None:
         (["h:1", "a={}"], "--baseline: given 'h:1'"),
         (["http://u:secret@h", "a={}"], "--baseline: given an address with a user name or passw"),
         (["{}", "http://u:secret@h"], "--variant: given an address with a password"),
+        (["http://h:1", "a=http://h:1/"], "--variant a: given http://h:1, which is the address of"),
         (["{}", "a=http://127.0.0.1:1"], "--variant a: given http://127.0.0.1:1/v1/models: "),
     ],
 )
@@ -157,6 +160,26 @@ def test_a_mistake_is_told_before_anything_is_measured(
     assert message in told
     assert "secret" not in told
     assert not any(r.method == "POST" for server in compared.servers for r in server.requests)
+
+
+def test_what_can_have_no_interval_is_told_first(compared: Compared) -> None:
+    (compared.folder / "mails" / "inbox.jsonl").write_text(json.dumps(PROMPTS[0]) + "\n")
+    told = compared("--baseline", "{}", "--variant", "fast={}")
+    assert "an interval takes 6 prompts in two rounds, given 1 prompt in 3 rounds" in told
+    assert "No decision at c1: 24 pairs are too few: it takes 6 prompts in two rounds." in told
+
+
+def test_an_interrupted_comparison_tells_where_its_files_are(compared: Compared) -> None:
+    def interrupting(request: Request) -> Sequence[Step]:
+        if request.method == "POST" and len(compared.servers[0].requests) > 20:
+            os.kill(os.getpid(), signal.SIGINT)
+        return answers(4, 4)(request)
+
+    with stream_server(interrupting) as server:
+        told = compared("--baseline", "{}", "--variant", f"fast={server.base_url}", code=1)
+    (folder,) = (compared.folder / "runs").iterdir()
+    assert "No decision: the run failed: ended before the last block: interrupted.\n" in told
+    assert f"\nFiles: {folder}\n" in told
 
 
 def test_a_model_that_a_server_does_not_serve_is_told_with_those_that_it_does(

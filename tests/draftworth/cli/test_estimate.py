@@ -316,8 +316,14 @@ def test_the_profile_names_models_texts_and_every_window_once(
     assert [w.drafts_checked for w in windows] == [*range(1, 15)], "one less than the window"
     assert [share.value for share in windows[2].accepted] == [0.5, 0.5, 0.5]
 
-    nowhere = estimated(run, *pair, "--profile", tmp_path, experiment=HUB_EXPERIMENT, code=2)
-    assert "cannot be written: Is a directory; next: give another file" in nowhere
+    for name, why in (
+        ("in/no/folder.json", "cannot be written: No such file or directory; next: give another"),
+        ("profile.yaml", "profile.yaml, allowed: a name that ends with .json"),
+    ):
+        refused = estimated(
+            run, *pair, "--profile", tmp_path / name, experiment=HUB_EXPERIMENT, code=2
+        )
+        assert why in refused
 
 
 def test_acceptance_that_somebody_measured_needs_no_output_and_no_model(

@@ -90,13 +90,14 @@ def test_the_plan_for_programs(planned: Planned) -> None:
     assert len(local["notes"]) == 1
 
 
-def test_the_plan_of_the_first_deploy_fits_one_screen_and_begins_with_its_cost(
+def test_the_plan_of_the_first_deploy_fits_one_screen_and_begins_with_mix_and_cost(
     planned: Planned,
 ) -> None:
     text = planned(path=EXPERIMENTS / "smoke.yaml", with_=())
     rows = text.splitlines()
     assert sum(max(1, -(-len(row) // 100)) for row in rows) <= 24
-    assert re.match(r"first run   [\d.]+ to [\d.]+ USD .* budget 25\.00$", rows[0])
+    assert rows[0] == "traffic     50% structured, 50% open_ended of the output tokens"
+    assert re.match(r"first run   [\d.]+ to [\d.]+ USD .* budget 25\.00$", rows[1])
     assert "note: aws.admin_principal_arns is empty: kubectl is refused" in text
     assert "note: aws.public_access_cidrs is empty: the Kubernetes API is private" in text
     assert "  aws.deadline_minutes ends the run in the worst case\n" in text

@@ -67,14 +67,16 @@ def written(document: Document, folder: Path) -> str:
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "tone", "finding"),
+    ("low", "high", "tone", "value", "finding"),
     [
-        (0.4, 0.5, "good", "window 3 saves 50% to 60%"),
-        (1.4, 1.5, "bad", "no window pays"),
-        (0.5, 1.5, "open", "whether window 3 pays is to be measured"),
+        (0.4, 0.5, "good", "50 to 60% less", "window 3 saves 50% to 60%"),
+        (1.405, 1.495, "bad", "40 to 50% more", "no window pays"),
+        (0.5, 1.5, "open", "50% less to 50% more", "whether window 3 pays is to be measured"),
     ],
 )
-def test_the_answer_at_a_glance(low: float, high: float, tone: str, finding: str) -> None:
+def test_the_answer_at_a_glance(
+    low: float, high: float, tone: str, value: str, finding: str
+) -> None:
     found = estimate("a", "c1")
     cost_ratio = CostRange(low=low, high=high)
     found = replace(
@@ -84,7 +86,7 @@ def test_the_answer_at_a_glance(low: float, high: float, tone: str, finding: str
     document = document_of("x", [found])
 
     assert document.cards[0].tone == tone
-    assert document.cards[0].value == f"{low - 1:+.0%} to {high - 1:+.0%}"
+    assert document.cards[0].value == value
     assert document.plots[0].title == f"a at c1: {finding}"
 
 

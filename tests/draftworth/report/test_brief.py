@@ -77,6 +77,7 @@ STATES = {
     "search": searches.make_search_run(),
     "repetitions": runs.with_repetitions(runs.make_run(), 2),
     "ladder": at_loads(0.6, 0.7, 1.0),
+    "warnings": runs.make_run(temperature=0.7, price=None),
     "one server": runs.make_run(
         blocks=tuple(b for b in runs.make_run().blocks if b.variant == runs.BASELINE),
         variants=(runs.BASELINE,),
