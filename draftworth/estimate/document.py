@@ -71,7 +71,6 @@ def _section(estimate: DraftEstimate, index: int) -> document.Section:
         paragraphs=(f"{sentence[0].upper()}{sentence[1:]}.", *map(Prose, estimate.settling), read),
         tables=(*_cost_table(estimate.forecasts), *_yield_table(estimate.forecasts)),
         plots=(_plot(estimate, index),),
-        brief=True,
     )
 
 

@@ -50,7 +50,6 @@ def against_section(changes: Sequence[Change], run: str, other: str) -> Section:
             ABOUT["against"],
         ),
         tables=table(("group and variant", *headings, "baseline ITL ms", "other's"), rows, names=1),
-        brief=True,
         is_asked_for=True,
     )
 
@@ -79,7 +78,6 @@ def elsewhere_section(found: Elsewhere) -> Section:
             ABOUT["elsewhere"],
         ),
         tables=table((*headings, *usd), rows, names=5),
-        brief=True,
         is_asked_for=True,
     )
 
@@ -142,7 +140,7 @@ def document_of(
         sections.append(elsewhere_section(elsewhere))
     if facts.claims:
         told = (*(found.sentence for found in facts.claims), ABOUT["claims"])
-        sections.append(Section(title="Claims", paragraphs=told, brief=True, is_asked_for=True))
+        sections.append(Section(title="Claims", paragraphs=told, is_asked_for=True))
     sections += [figures(facts), quantiles(facts), *_groups(facts), cross_checks(facts)]
     sections += predicted_sections(predictions)
     sections += [*outputs(facts), *score_sections(scores), spending_section(result)]

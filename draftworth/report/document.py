@@ -22,15 +22,13 @@ class Table:
 class Section:
     """A section of the report.
 
-    brief: it is printed in the terminal too. is_asked_for: an option of the command asked for it,
-        so it is printed before the answer.
+    is_asked_for: an option of the command asked for it, so it is printed before the answer.
     """
 
     title: str
     paragraphs: tuple[str, ...] = ()
     tables: tuple[Table, ...] = ()
     plots: tuple[Plot, ...] = ()
-    brief: bool = False
     is_asked_for: bool = False
 
 
@@ -104,7 +102,7 @@ def variant_table(
 
 
 def document_lines(document: Document) -> Iterator[str]:
-    """Yield facts, warnings and the brief sections as text."""
+    """Yield facts, warnings and all sections as text."""
     yield document.title
     if document.decision:
         yield document.decision
@@ -113,7 +111,7 @@ def document_lines(document: Document) -> Iterator[str]:
     for line in document.attention:
         yield f"ATTENTION: {line}"
     for section in document.sections:
-        if section.brief and (section.tables or section.paragraphs):
+        if section.tables or section.paragraphs:
             yield ""
             yield from section_lines(section)
 

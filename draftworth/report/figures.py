@@ -43,7 +43,6 @@ def figures(facts: RunFacts) -> Section:
         title="Figures",
         paragraphs=(ABOUT["medians"], *_decode_heavy(facts)) if tables else (),
         tables=tables,
-        brief=True,
     )
 
 
@@ -189,12 +188,11 @@ def outputs(facts: RunFacts) -> tuple[Section, ...]:
     if temperature := facts.run.result.temperature:
         about = (ABOUT["sampled"].format(temperature=f"{temperature:g}"),) if identical else ()
         tables = (*identical, *likelihood_tables(facts.run.likelihoods))
-        return (Section(title="Outputs", paragraphs=about, tables=tables, brief=True),)
+        return (Section(title="Outputs", paragraphs=about, tables=tables),)
     same = Section(
         title="Greedy outputs",
         paragraphs=(ABOUT["likeness"],) if judged else (),
         tables=(*identical, *likelihood_tables(facts.run.likelihoods)),
-        brief=True,
     )
     differing = [v for v, c in compared if c.compared_outputs > c.identical_outputs]
     return (same, *_differences(differing))
@@ -271,7 +269,6 @@ def score_sections(scores: Sequence[ScoreComparison]) -> Iterator[Section]:
             title="Scores of the outputs",
             paragraphs=(ABOUT["scores"],),
             tables=tables,
-            brief=True,
             is_asked_for=True,
         )
 

@@ -43,7 +43,6 @@ def handover_section(facts: RunFacts) -> Section:
             *_break_evens(found),
             *_steps(facts, found),
         ),
-        brief=True,
     )
 
 

@@ -78,4 +78,4 @@ def predicted_sections(predictions: Sequence[likelihoods.Prediction]) -> tuple[S
     if not tables:
         return ()
     title = "Predicted without a server"
-    return (Section(title=title, paragraphs=(ABOUT["predicted"],), tables=tables, brief=True),)
+    return (Section(title=title, paragraphs=(ABOUT["predicted"],), tables=tables),)

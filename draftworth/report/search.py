@@ -136,7 +136,6 @@ def search_sections(facts: RunFacts) -> Iterator[Section]:
         ),
         tables=(*_costs(found), *_steps(found), *_predictions(found)),
         plots=tuple(_plots(facts, found)),
-        brief=True,
     )
 
 

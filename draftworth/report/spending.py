@@ -66,7 +66,6 @@ def spending_section(run: RunResult) -> Section:
                 names=4,
             ),
         ),
-        brief=bool(run.price or run.interruptions),
     )
 
 

@@ -27,7 +27,6 @@ def repetition_sections(facts: RunFacts) -> Iterator[Section]:
         title="Repetitions",
         paragraphs=(words.ABOUT["repetitions"].format(many=MANY_REPETITIONS),),
         tables=table((*headings, "cost of a token", words.INTERVAL), rows, names=4),
-        brief=True,
     )
 
 
@@ -89,7 +88,6 @@ def verdict_section(facts: RunFacts) -> Section:
             ),
         ),
         plots=tuple(overview_plots(facts)),
-        brief=True,
     )
 
 

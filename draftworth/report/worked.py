@@ -26,7 +26,6 @@ def worked_sections(run: Run) -> tuple[Section, ...]:
             title=TITLE,
             paragraphs=(_software(serving),) if serving else (),
             tables=table(("gate", "of", "worked", "after min", "took s"), rows, names=3),
-            brief=True,
         ),
     )
 
