@@ -69,7 +69,7 @@ ROOMS: dict[str, set[str]] = {
     "estimate": {
         *(*_GROUND, "records", "experiment", "analysis", "measuring", "report", "planning"),
     },
-    "claims": {*_GROUND, "records", "experiment", "metrics", "analysis", "report"},
+    "claims": {*_GROUND, "records", "experiment", "metrics", "analysis", "report", "truth"},
     "account": {*(*_GROUND, "terminal", "records", "experiment", "serving", "planning")},
     "cli": {
         *(*_GROUND, "terminal", "records", "experiment", "analysis", "serving", "measuring"),

@@ -11,7 +11,7 @@ import json
 import math
 import shlex
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from draftworth.analysis.facts import RunFacts, facts_of
 from draftworth.analysis.scores import ScoreComparison, ToScore, compare_scores, to_score
 from draftworth.claims.file import read_claims
 from draftworth.claims.judging import judge
+from draftworth.claims.other_tools import tool_section
 from draftworth.cli import answers
 from draftworth.cli.arguments import RUN_LIST_WORDS, RUN_WORDS, S3_SCHEME, local_run, run_list
 from draftworth.errors import DraftworthError, UserInputError
@@ -29,20 +30,16 @@ from draftworth.records.codec import RecordError, load_object
 from draftworth.records.likelihoods import Prediction, read_predictions
 from draftworth.records.reading import Run, read_end, read_run
 from draftworth.records.transcripts import Transcript, Transcripts, read_transcripts
-from draftworth.report.contents import document_of, handover_document
-from draftworth.report.document import Document, document_lines
+from draftworth.report import contents
+from draftworth.report.document import Document, Section, document_lines
+from draftworth.truth.reports import recognized
 from draftworth.untrusted import one_line
 
 _BESIDE_THE_RUN = ""
+_MORE = ("against", "score", "claims", "profile", "json", "verbose")
 _ALONE = {
-    "explore": (
-        ("handover", "against", "score", "claims", "profile", "json", "verbose"),
-        "is one run's requests",
-    ),
-    "handover": (
-        ("against", "score", "claims", "profile", "json", "verbose"),
-        "is one run's decision",
-    ),
+    "explore": (("handover", *_MORE), "is one run's requests"),
+    "handover": (_MORE, "is one run's decision"),
     "json": (("against", "score"), "has the answer alone"),
 }
 _SCORES = '{"baseline": NUMBER, "variant": NUMBER}'
@@ -60,8 +57,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--against",
         metavar="RUN",
         action="append",
-        help="another run, to compare with: of the same experiment, or of the same prompts and "
-        "loads on something else (`measure`); given several times, these runs are pooled",
+        help="another run, of the same experiment, or of the same prompts and loads on something "
+        "else (`measure`), or a result file of another load generator; several runs are pooled",
     )
     parser.add_argument(
         "--score",
@@ -115,10 +112,7 @@ def run(arguments: argparse.Namespace) -> int:
         return _explore(arguments)
     facts, transcripts = _read(arguments.runs, texts=True)
     facts = replace(facts, claims=judge(arguments.claims, facts))
-    if arguments.handover:
-        document = handover_document(facts)
-    else:
-        document = _report(arguments, facts, transcripts)
+    document = _document(arguments, facts, transcripts)
     if out is not None:
         # Files are written before text is printed, because a reader such as `head` may end early.
         # Imported here: it loads templates and plotting, which is slow and only `--out` needs.
@@ -128,12 +122,11 @@ def run(arguments: argparse.Namespace) -> int:
             writing.write_handover(document, out)
         else:
             writing.write_report(document, facts, out)
-    if not arguments.handover:
+    if arguments.handover:
+        written = () if out is None else (f"handover written to {out}",)
+        print(*document_lines(document), *written, sep="\n")
+    else:
         answers.print_answer(arguments, facts, document, arguments.runs, written_to=out)
-        return 0
-    print(*document_lines(document), sep="\n")
-    if out is not None:
-        print(f"handover written to {out}")
     return 0
 
 
@@ -153,21 +146,31 @@ def _explore(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _report(arguments: argparse.Namespace, facts: RunFacts, transcripts: Transcripts) -> Document:
+def _document(arguments: argparse.Namespace, facts: RunFacts, transcripts: Transcripts) -> Document:
+    if arguments.handover:
+        return contents.handover_document(facts)
     if arguments.profile:
         write_profile(profile_of(facts.run), arguments.profile)
-    other = _read(arguments.against, texts=False)[0] if arguments.against else None
-    if other:
-        _refuse_the_same_run(facts.run, other.run)
-    same = other and run_comparison.is_same_experiment(facts.run, other.run)
-    return document_of(
+    return contents.document_of(
         facts,
-        run_comparison.changes(facts, other) if other and same else (),
-        other.run.result.run_id if other else "",
+        against=tuple(_against(arguments.against or (), facts)),
         scores=() if arguments.score is None else score(arguments.score, facts, transcripts),
-        elsewhere=run_comparison.elsewhere(facts, other) if other and not same else None,
         predictions=_predictions(arguments.runs),
     )
+
+
+def _against(places: Sequence[str], facts: RunFacts) -> Iterator[Section]:
+    """Yield the sections on other runs, and on the files of other load generators."""
+    files = [place for place in places if Path(place).is_file()]
+    if runs_at := [place for place in places if place not in files]:
+        other, _ = _read(runs_at, texts=False)
+        _refuse_the_same_run(facts.run, other.run)
+        if not run_comparison.is_same_experiment(facts.run, other.run):
+            yield contents.elsewhere_section(run_comparison.elsewhere(facts, other))
+        elif changes := run_comparison.changes(facts, other):
+            yield contents.against_section(changes, facts.run, other.run)
+    for file in files:
+        yield tool_section(facts, recognized(Path(file)), file)
 
 
 def _refuse_with_a_list(arguments: argparse.Namespace, place: str) -> None:
@@ -177,10 +180,7 @@ def _refuse_with_a_list(arguments: argparse.Namespace, place: str) -> None:
             "next: choose some of those that the command lists for it"
         )
     told = f"given with {place}, which names many runs, allowed: with one run; next: choose one of "
-    options = (
-        *("against", "out", "score", "claims", "profile"),
-        *("handover", "explore", "json", "verbose"),
-    )
+    options = ("out", "handover", "explore", *_MORE)
     _refuse(arguments, options, f"{told}those that the command lists without it")
 
 

@@ -3,7 +3,7 @@
 Tables of figures and cross-checks are in `figures`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 
 from draftworth.analysis.answer import search_answer
@@ -16,7 +16,7 @@ from draftworth.analysis.statistics import Estimate
 from draftworth.metrics.definitions import INTER_TOKEN_LATENCY as ITL
 from draftworth.records.likelihoods import Prediction
 from draftworth.records.reading import Run
-from draftworth.records.results import AS_SHIPPED
+from draftworth.records.results import AS_SHIPPED, RequestRecord
 from draftworth.report import words
 from draftworth.report.brief import answer_of
 from draftworth.report.document import Card, Document, Section, table
@@ -31,7 +31,7 @@ from draftworth.report.words import ABOUT, INTERVAL, MISSING
 from draftworth.report.worked import worked_sections
 
 
-def against_section(changes: Sequence[Change], run: str, other: str) -> Section:
+def against_section(changes: Sequence[Change], run: Run, other: Run) -> Section:
     """Return the section that compares a run with another run of the same experiment."""
     headings = ("cost of a token", INTERVAL, "other's", INTERVAL, "this to other", INTERVAL)
     rows = (
@@ -45,7 +45,7 @@ def against_section(changes: Sequence[Change], run: str, other: str) -> Section:
     return Section(
         title="Against another run",
         paragraphs=(
-            f"This run is {run}, the other one is {other}.",
+            f"This run is {run.result.run_id}, the other one is {other.result.run_id}.",
             *(change_sentence(c) for c in changes),
             ABOUT["against"],
         ),
@@ -118,54 +118,46 @@ def _question(facts: RunFacts) -> str:
 
 def document_of(
     facts: RunFacts,
-    changes: Sequence[Change] = (),
-    other_run: str = "",
     *,
+    against: Sequence[Section] = (),
     scores: Sequence[ScoreComparison] = (),
-    elsewhere: Elsewhere | None = None,
     predictions: Sequence[Prediction] = (),
 ) -> Document:
-    """Return the report of a run; `changes` and `elsewhere` compare it with another run.
+    """Return the report of a run.
 
-    predictions: tokens per step, predicted without a server by running the drafts on the outputs.
+    against: sections that compare it with what others measured. predictions: tokens per step,
+        predicted without a server by running the drafts on the outputs.
     """
-    result = facts.run.result
     sections = [
         *(*search_sections(facts), verdict_section(facts), *worked_sections(facts.run)),
-        *repetition_sections(facts),
+        *(*repetition_sections(facts), *against),
     ]
-    if changes:
-        sections.append(against_section(changes, result.run_id, other_run))
-    if elsewhere:
-        sections.append(elsewhere_section(elsewhere))
     if facts.claims:
         told = (*(found.sentence for found in facts.claims), ABOUT["claims"])
         sections.append(Section(title="Claims", paragraphs=told, is_asked_for=True))
     sections += [figures(facts), quantiles(facts), *_groups(facts), cross_checks(facts)]
     sections += predicted_sections(predictions)
-    sections += [*outputs(facts), *score_sections(scores), spending_section(result)]
+    sections += [*outputs(facts), *score_sections(scores), spending_section(facts.run.result)]
     if facts.speculative or facts.run.search:
         sections.append(handover_section(facts))
-    return Document(
-        title=f"{result.experiment}: {_question(facts)}",
-        decision=answer_of(facts).decision,
-        facts=tuple(_header(facts)),
-        attention=attention_of(facts),
-        cards=tuple(_cards(facts)),
-        sections=tuple(sections),
-    )
+    return _document(facts, _question(facts), sections, _header(facts))
 
 
 def handover_document(facts: RunFacts) -> Document:
     """Return the handover alone, with the warnings that its reader needs."""
-    result = facts.run.result
+    return _document(facts, TITLE.lower(), [handover_section(facts)])
+
+
+def _document(
+    facts: RunFacts, about: str, sections: Sequence[Section], header: Iterable[tuple[str, str]] = ()
+) -> Document:
     return Document(
-        title=f"{result.experiment}: {TITLE.lower()}",
+        title=f"{facts.run.result.experiment}: {about}",
         decision=answer_of(facts).decision,
-        facts=(),
+        facts=tuple(header),
         attention=attention_of(facts),
         cards=tuple(_cards(facts)),
-        sections=(handover_section(facts),),
+        sections=tuple(sections),
     )
 
 
@@ -174,10 +166,6 @@ def _header(facts: RunFacts) -> Iterator[tuple[str, str]]:
     start = datetime.fromtimestamp(result.started_at_unix_s, UTC)
     seconds = result.ended_at_unix_s - result.started_at_unix_s
     minutes = (total(run_parts(result)).seconds if facts.run.is_pool else seconds) / 60
-    requests, failed, excluded = (
-        sum(getattr(v.summary, name) for v in facts.variants)
-        for name in ("requests", "failed", "excluded")
-    )
     models = dict.fromkeys(b.model for b in facts.run.blocks)
     if facts.run.search:
         yield "answer", search_answer(facts.run.search)
@@ -186,9 +174,10 @@ def _header(facts: RunFacts) -> Iterator[tuple[str, str]]:
     yield "model", ", ".join(models) or MISSING
     first = "first run started " if facts.run.is_pool else ""
     yield "measured", f"{first}{start:%Y-%m-%d %H:%M} UTC, {minutes:.1f} min"
-    of_control = f"; control: {control}" if (control := _control(facts)) else ""
-    why = "client was descheduled"
-    yield "requests", f"{requests}, {failed} failed, {excluded} excluded ({why}){of_control}"
+    measured = [record for v in facts.variants for record in v.records]
+    control = [record for block in facts.control for record in block.requests]
+    of_control = f"; control: {_counts(control)}" if control else ""
+    yield "requests", f"{_counts(measured)} (client was descheduled){of_control}"
     yield "interruptions", interruption_count(result)
     if result.temperature:
         yield "sampling", f"temperature {result.temperature:g}"
@@ -198,11 +187,10 @@ def _header(facts: RunFacts) -> Iterator[tuple[str, str]]:
         yield "price", words.price_words(result)
 
 
-def _control(facts: RunFacts) -> str:
-    records = [record for block in facts.control for record in block.requests]
+def _counts(records: Sequence[RequestRecord]) -> str:
     failed = sum(record.failed for record in records)
     excluded = sum(record.excluded is not None for record in records)
-    return f"{len(records)}, {failed} failed, {excluded} excluded" if records else ""
+    return f"{len(records)}, {failed} failed, {excluded} excluded"
 
 
 def _cards(facts: RunFacts) -> Iterator[Card]:

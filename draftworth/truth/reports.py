@@ -3,53 +3,109 @@
 `reports.toml` has the forms that are known, docs/fidelity.md the contract for other tools.
 """
 
-import json
+import statistics
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from draftworth.errors import DraftworthError
-from draftworth.untrusted import MIB, TooLargeError, one_line, read_file
+from draftworth.errors import DraftworthError, UserInputError
+from draftworth.records.codec import RecordError, load_value
+from draftworth.untrusted import MIB, one_line, read_file
 
 _LIMIT_BYTES = 256 * MIB
-FORMS: Mapping[str, dict[str, str]] = tomllib.loads(
+FIGURES = ("ttft_ms", "itl_ms", "e2e_ms", "output_tokens")
+FORMS: Mapping[str, dict[str, Any]] = tomllib.loads(
     Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
 )
-_WRONG_FORM = (AttributeError, LookupError, TypeError, ValueError)
+# A DraftworthError says that the file is too large, or not JSON.
+_WRONG_FORM = (ArithmeticError, AttributeError, DraftworthError, LookupError, TypeError, ValueError)
 # By figure, in milliseconds or tokens; a figure that the tool does not give is missing.
 Row = Mapping[str, Any]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """Medians over `completed` of the `sent` requests that a result file knows of.
+
+    loads: how many the file has; the first one is read. in_flight: the concurrency, if it is told.
+    """
+
+    form: str
+    figures: Mapping[str, float]
+    completed: int
+    sent: int
+    loads: int = 1
+    in_flight: int | None = None
+
+
+def recognized(path: Path) -> Report:
+    """Read a result file in the form that it is found to have; raise UserInputError."""
+    with suppress(OSError, *_WRONG_FORM):
+        document = _document(path)
+        for form in FORMS:
+            with suppress(*_WRONG_FORM):
+                if (report := _report(form, document)).figures and report.completed:
+                    return report
+    raise UserInputError(
+        f"--against: {one_line(str(path))}: given no figures of requests, allowed: a run, or a "
+        f"file ({_LIMIT_BYTES // MIB} MiB) of the form {', '.join(FORMS)}; next: docs/elsewhere.md"
+    )
+
+
 def read(form: str, folder: Path) -> list[Row]:
     """Read a report of a form in a folder; raise DraftworthError."""
-    paths = dict(FORMS[form])
     try:
-        found = _requests(_text(folder, paths.pop("file")), paths.pop("rows", None), paths)
-        return [_row(request, paths) for request in found]
-    except (OSError, TooLargeError, *_WRONG_FORM) as error:
+        return _rows(form, _document(_found(folder, FORMS[form]["file"])))
+    except (OSError, *_WRONG_FORM) as error:
         what = one_line(f"{type(error).__name__}: {error}")
         raise DraftworthError(f"its report of the form {form} cannot be read: {what}") from error
 
 
-def _text(folder: Path, pattern: str) -> str:
+def _found(folder: Path, pattern: str) -> Path:
     found = sorted(folder.rglob(pattern))
     if len(found) != 1:
         raise LookupError(f"{len(found)} files {pattern} in {{folder}}, allowed: one")
-    return read_file(found[0], _LIMIT_BYTES).decode()
+    return found[0]
 
 
-def _requests(text: str, rows: str | None, paths: Mapping[str, str]) -> Iterator[Any]:
-    if rows is None:
-        yield from (json.loads(line) for line in text.splitlines() if line.startswith("{"))
-        return
-    found = _at(json.loads(text), rows)
+def _document(path: Path) -> Any:
+    """Return a file's JSON, or the list of its lines of JSON."""
+    text = read_file(path, _LIMIT_BYTES).decode()
+    with suppress(RecordError):
+        return load_value(text)
+    return [load_value(line) for line in text.split("\n") if line.startswith("{")]
+
+
+def _report(form: str, document: Any) -> Report:
+    rows = [row for row in _rows(form, document) if row.get("phase", "profiling") == "profiling"]
+    done = [row for row in rows if row.keys() & {*FIGURES} and not row.get("error")]
+    measured = [row for row in done if row.get("output_tokens") != 0]
+    told = {name: [row[name] for row in measured if name in row] for name in FIGURES}
+    figures = {name: float(statistics.median(values)) for name, values in told.items() if values}
+    whole = {"completed": len(measured), "sent": len(rows)}
+    for name, path in FORMS[form].get("whole", {}).items():
+        if (found := _at(document, path)) is not None:
+            whole[name] = len(found) if isinstance(found, list) else int(found)
+    whole["sent"] = max(whole["sent"], whole["completed"])
+    return Report(form=form, figures=figures, **whole)
+
+
+def _rows(form: str, document: Any) -> list[Row]:
+    paths = FORMS[form]["request"]
+    found = _at(document, FORMS[form].get("rows", ""))
+    return [_row(request, paths) for request in _requests(found, [*paths.values()])]
+
+
+def _requests(found: Any, names: Sequence[str]) -> Sequence[Any]:
     if isinstance(found, list):
-        yield from found
-    else:  # lists by name, one item a request
-        names = list(paths.values())
-        for items in zip(*(found[name] for name in names), strict=True):
-            yield dict(zip(names, items, strict=True))
+        return found
+    if not isinstance(found.get(names[0]), list):
+        return [found]
+    columns = (found[name] for name in names)
+    return [dict(zip(names, items, strict=True)) for items in zip(*columns, strict=True)]
 
 
 def _at(value: Any, path: str) -> Any:
@@ -63,10 +119,11 @@ def _row(request: Any, paths: Mapping[str, str]) -> Row:
     row: dict[str, Any] = {}
     for name, path in paths.items():
         if (value := _at(request, path)) is not None:
+            value = sum(value) if name == "after_first_s" else value
             in_seconds = name.endswith("_s")
-            row[name.replace("_s", "_ms") if in_seconds else name] = (
-                value * 1e3 if in_seconds else value
-            )
-    if "itl_s" not in paths and "itl_ms" not in paths and row["output_tokens"] > 1:
-        row["itl_ms"] = (row["e2e_ms"] - row["ttft_ms"]) / (row["output_tokens"] - 1)
+            row |= {f"{name[:-2]}_ms": value * 1e3} if in_seconds else {name: value}
+    if (after_first := row.pop("after_first_ms", None)) is not None:
+        row["e2e_ms"] = row["ttft_ms"] + after_first
+        if row["output_tokens"] > 1:
+            row["itl_ms"] = after_first / (row["output_tokens"] - 1)
     return row

@@ -18,7 +18,6 @@ from draftworth.truth.timeline import TimelineSpec
 _ROOT = Path(__file__).resolve().parents[2]
 # A client that falls into a trap is wrong by a quarter or more; a busy machine adds less.
 TOLERANCE_PERCENT = 10.0
-FIGURES = ("ttft_ms", "itl_ms", "e2e_ms", "output_tokens")
 
 
 def filled(text: str, **values: object) -> str:
@@ -106,12 +105,12 @@ def judged(trial: Trial, tolerance_percent: float = TOLERANCE_PERCENT) -> list[J
     """Judge each figure that the tool gives, of which tokens are exact; raise DraftworthError if
     it gives none."""
     found = []
-    for figure in FIGURES:
+    for figure in reports.FIGURES:
         if said := trial.told(figure):
             truth, told = statistics.median(trial.true(figure)), statistics.median(said)
             most = 0.0 if figure == "output_tokens" else tolerance_percent / 100 * truth
             right = abs(told - truth) <= most
             found.append(Judgement(figure=figure, truth=truth, told=told, right=right))
     if not found:
-        raise DraftworthError(f"it says none of {', '.join(FIGURES)}")
+        raise DraftworthError(f"it says none of {', '.join(reports.FIGURES)}")
     return found

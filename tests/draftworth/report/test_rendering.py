@@ -13,7 +13,7 @@ from draftworth.analysis.facts import facts_of
 from draftworth.analysis.run_comparison import changes
 from draftworth.records.results import BlockResult, ServerStart
 from draftworth.records.transcripts import read_transcripts
-from draftworth.report.contents import document_of, handover_document
+from draftworth.report.contents import against_section, document_of, handover_document
 from draftworth.report.document import Document
 from draftworth.report.drawing import render, short
 from draftworth.report.words import Code, Prose
@@ -80,7 +80,9 @@ def test_markdown_of_a_run_with_everything(tmp_path: Path) -> None:
     texts = {"run/1-3-0": "count: 1 | 2 *3*", "run/2-3-0": "count: 1 | 2 <b>4</b>"}
     folder = runs.write_run(run, tmp_path / "run", texts=texts)
     facts = facts_of(run, read_transcripts(folder, run.blocks))
-    document = document_of(facts, changes(facts, runs.make_facts(run)), "another-run")
+    found = changes(facts, runs.make_facts(run))
+    other = runs.make_run(run_id="another-run")
+    document = document_of(facts, against=[against_section(found, facts.run, other)])
     assert_snapshot(markdown_of(document), SNAPSHOTS / "report.md")
 
 

@@ -13,7 +13,8 @@ SAID = {"ttft_ms": 10.0, "itl_ms": 2.0, "e2e_ms": 100.0, "output_tokens": 46}
 
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form_gives_the_same_figures(form: str) -> None:
-    assert read(form, REPORTS / form) == [pytest.approx(SAID)]
+    known = {k: v for k, v in SAID.items() if (form, k) != ("vllm-bench-medians", "output_tokens")}
+    assert read(form, REPORTS / form) == [pytest.approx(known)]
 
 
 def test_other_lines_and_figures_that_are_missing_are_left_out(tmp_path: Path) -> None:
@@ -31,5 +32,5 @@ def test_a_report_in_another_form_is_refused(text: str, tmp_path: Path) -> None:
 def test_no_report_and_two_of_them_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DraftworthError, match=r"0 files \*\.json in \{folder\}, allowed: one"):
         read("guidellm", tmp_path)
-    with pytest.raises(DraftworthError, match="4 files"):
+    with pytest.raises(DraftworthError, match="5 files"):
         read("guidellm", REPORTS)
