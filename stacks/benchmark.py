@@ -10,7 +10,6 @@ from constructs import IConstruct
 from charts.app import benchmark_charts, in_steps
 from charts.measuring import MeasuringChart, run_spec_file
 from charts.names import Bindings, server_name
-from draftworth.experiment.aws import CapacityBlock
 from draftworth.experiment.catalog import catalog
 from draftworth.experiment.naming import RUNS_PREFIX
 from draftworth.experiment.variants import HubModel
@@ -155,7 +154,7 @@ def capacity_plan(experiment: ResolvedNeuron, *, job_name: str) -> CapacityPlan:
         price_usd_per_node_hour=experiment.node_price.usd_per_hour,
         price_as_of=experiment.node_price.as_of.isoformat(),
         capacity=capacity.kind,
-        reservation_id=(capacity.reservation_id if isinstance(capacity, CapacityBlock) else None),
+        reservation_id=capacity.reservation_id,
         availability_zone=aws.availability_zone,
         instance_type=experiment.spec.instance_type,
     )

@@ -17,7 +17,6 @@ from draftworth.account.delete_assets import is_asset_bucket, stored_versions
 from draftworth.account.printing import GIB, size_text, utc_text
 from draftworth.account.scope import Scope, of_stack
 from draftworth.experiment import naming, strict
-from draftworth.experiment.aws import CapacityBlock
 from draftworth.planning.assumptions import HOURS_A_MONTH, assumption_data
 
 # One entry of a listing, as AWS returns it.
@@ -161,8 +160,7 @@ def _schedule_is_ours(scope: Scope, entry: Entry) -> bool:
 
 def _reservation_is_ours(scope: Scope, entry: Entry) -> bool:
     """Recognise a reservation by the experiment's id or tag, unless the reservation has ended."""
-    capacity = scope.experiment.spec.aws.capacity
-    named = capacity.reservation_id if isinstance(capacity, CapacityBlock) else None
+    named = scope.experiment.spec.aws.capacity.reservation_id
     known = _is_tagged(scope, entry) or entry["CapacityReservationId"] == named
     return known and entry["State"] in USABLE_STATES
 

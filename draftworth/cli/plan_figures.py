@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 
-from draftworth.experiment.aws import CapacityBlock
 from draftworth.metrics.definitions import FINDING_METRICS, charged
 from draftworth.planning import resolved
 from draftworth.planning.timeline import RunForecast
@@ -52,7 +51,7 @@ def _amounts(extent: Extent) -> Iterator[tuple[str, float]]:
 
 def _amount_row(run: RunForecast, name: str, candidates: float) -> tuple[str, ...]:
     minutes, aws = run.minutes_of(candidates), run.experiment.spec.aws
-    is_paid_by_hour = aws.price is not None and not isinstance(aws.capacity, CapacityBlock)
+    is_paid_by_hour = aws.price is not None and not aws.capacity.is_block
     usd = f"{run.usd(minutes):.2f}" if is_paid_by_hour else "-"
     return (name, f"{candidates:g}", f"{minutes.times(1 / 60):.1f}", usd)
 

@@ -10,7 +10,6 @@ from typing import Any
 
 from draftworth.cli.templates import paragraphs
 from draftworth.errors import UserInputError
-from draftworth.experiment.aws import CapacityBlock
 from draftworth.experiment.catalog import catalog
 from draftworth.experiment.model import variants_of
 from draftworth.experiment.node_images import DriverAndRuntime
@@ -108,7 +107,7 @@ def refuse_hopeless_limits(run: RunForecast) -> None:
     """Raise UserInputError if the deadline or the budget is less than the best case needs."""
     aws = run.experiment.spec.aws
     # A Capacity Block is paid in advance, so the budget does not end its nodes.
-    free = aws.price is None or isinstance(aws.capacity, CapacityBlock)
+    free = aws.price is None or aws.capacity.is_block
     usd = 0.0 if free else run.usd(run.needed_minutes).best
     for key, given, best, unit in (
         (DEADLINE, float(aws.deadline_minutes), run.released_minutes.best, "minutes"),

@@ -9,7 +9,7 @@ from pydantic_core import PydanticKnownError
 
 from draftworth.experiment import strict
 from draftworth.experiment.catalog import catalog
-from draftworth.records.deployment import MAX_DEADLINE_MINUTES
+from draftworth.records.deployment import MAX_DEADLINE_MINUTES, CapacityKind
 
 S3_ADD_ON = "aws-mountpoint-s3-csi-driver"
 # A Capacity Block lasts 182 days at most, plus the rest of its first day.
@@ -30,31 +30,23 @@ ADD_ONS = (
 )
 
 
-class OnDemand(strict.StrictModel):
-    """Nodes at the public price, when there are any."""
+class Capacity(strict.StrictModel):
+    """How accelerator nodes are bought."""
 
-    kind: Literal["on_demand"]
-
-
-class Spot(strict.StrictModel):
-    """Nodes from spare capacity, which EC2 may take back two minutes after a warning."""
-
-    kind: Literal["spot"]
-
-
-class CapacityBlock(strict.StrictModel):
-    """Nodes from a Capacity Block for ML, paid in advance for a window of time."""
-
-    kind: Literal["capacity_block"]
-    reservation_id: Annotated[str, Field(pattern=strict.RESERVATION_PATTERN)]
+    kind: CapacityKind
+    """on_demand: nodes at the public price, when there are any; spot: nodes from spare capacity,
+    which EC2 may take back two minutes after a warning; capacity_block: nodes from a Capacity
+    Block for ML, paid in advance for a window of time"""
+    reservation_id: Annotated[str, Field(pattern=strict.RESERVATION_PATTERN)] | None = None
     """id of the Capacity Block, cr- and 17 hex digits: without it EC2 launches nothing into the
     block"""
     hours: Annotated[float, Field(ge=1, le=MAX_BLOCK_HOURS)] | None = None
     """hours for which the block was bought; left out: 24, the shortest length that is sold in
     advance. `draftworth plan` charges all of them"""
 
-
-Capacity = Annotated[OnDemand | Spot | CapacityBlock, Field(discriminator="kind")]
+    @property
+    def is_block(self) -> bool:
+        return self.kind == "capacity_block"
 
 
 def _day(given: Any) -> Any:
@@ -128,7 +120,8 @@ class Aws(strict.StrictModel):
     """IAM roles or users that become cluster administrators; a session (sts) is not allowed"""
     second_zone: str | None = None
     """the other zone of EKS's control plane, without nodes; left out: a, or b if nodes are in a"""
-    capacity: Capacity = Field(description="how accelerator nodes are bought")
+    capacity: Capacity
+    """how accelerator nodes are bought"""
     price: Price | None = None
     """price of one accelerator node; left out: `draftworth price` asks AWS, which knows
     Spot and on-demand prices, but not the price of a Capacity Block that was bought"""
@@ -152,11 +145,7 @@ class Aws(strict.StrictModel):
 
     def example_values(self) -> Iterator[str]:
         """Yield keys that still have an example's value: `aws.capacity.reservation_id cr-...`."""
-        capacity = self.capacity
-        if (
-            isinstance(capacity, CapacityBlock)
-            and capacity.reservation_id == strict.EXAMPLE_RESERVATION
-        ):
+        if self.capacity.reservation_id == strict.EXAMPLE_RESERVATION:
             yield f"aws.capacity.reservation_id {strict.EXAMPLE_RESERVATION}"
         for arn in self.admin_principal_arns:
             if f"::{strict.EXAMPLE_ACCOUNT}:" in arn:

@@ -34,15 +34,7 @@ def description(model: type[BaseModel], key: Key) -> str:
 def values_in_words(model: type[BaseModel], key: Key) -> str:
     """Return the values that a key may have: `a whole number, 1 or more`."""
     nodes = [node for node in nodes_at(model, key) if node.get("type") != "null"]
-    if names := kinds(model, key):
-        return f"a mapping with kind: {' or '.join(names)}"
     return " or ".join(dict.fromkeys(map(_node_in_words, nodes))) or "a value"
-
-
-def kinds(model: type[BaseModel], key: Key) -> list[str]:
-    """Return the values that `kind` may have in the mapping at a key; empty if it has none."""
-    found = (node.get("properties", {}).get("kind", {}) for node in nodes_at(model, key))
-    return [str(kind["const"]) for kind in found if "const" in kind]
 
 
 def fields_at(model: type[BaseModel], key: Key) -> dict[str, Node]:

@@ -70,7 +70,7 @@ def misspelt_key(name: str, given: Iterable[str]) -> str:
 
 def _is_repeated(detail: ErrorDetails, data: Any) -> bool:
     # pydantic reports a list of wrong entries a second time, as too short.
-    given = _at(data, _without_tags(detail["loc"], data))
+    given = _at(data, _without_tags(detail["loc"]))
     return (
         detail["type"] == "too_short"
         and isinstance(given, tuple)
@@ -79,11 +79,11 @@ def _is_repeated(detail: ErrorDetails, data: Any) -> bool:
 
 
 def _problem(detail: ErrorDetails, data: Any, model: type[BaseModel]) -> Problem:
-    key, kind = _without_tags(detail["loc"], data), detail["type"]
+    key, kind = _without_tags(detail["loc"]), detail["type"]
     if kind == "extra_forbidden":
         return _unknown_key(key, data, model)
     if kind in ("union_tag_invalid", "union_tag_not_found"):
-        return _unknown_kind(key, data, model)
+        return _unknown_method(key, data, model)
     if kind == "missing":
         return Problem(
             key=key,
@@ -101,49 +101,28 @@ def _problem(detail: ErrorDetails, data: Any, model: type[BaseModel]) -> Problem
     )
 
 
-def _without_tags(location: Key, data: Any) -> Key:
-    """Return an error's location as a key, without the tags that pydantic adds for unions.
-
-    A tag is the `kind` of a union's member, and follows the union's key. The mapping may also have
-    a key of that name, so only the first is a tag. In `variants, 0, baseline` the last is a tag.
-    """
-    key: list[str | int] = []
-    node, at_union = data, True
-    for place, part in enumerate(location):
-        is_kind = at_union and isinstance(node, dict) and node.get("kind") == part
-        is_tag = (location[0] == "variants" and place == _VARIANT_TAG_AT) or (
-            part in (ONE, SEVERAL)
-        )
-        if is_kind or is_tag:
-            at_union = False
-            continue
-        key.append(part)
-        node, at_union = _at(node, (part,)), True
-    return tuple(key)
-
-
-def _unknown_kind(key: Key, data: Any, model: type[BaseModel]) -> Problem:
-    node = _at(data, key)
-    name = "method" if key[:1] == ("variants",) else "kind"
-    keys = [str(k) for k in node] if isinstance(node, dict) else []
-    given = node[name] if name in keys else None
-    if name == "method" and str(given) in catalog().unserved_methods:
-        return unserved_method((*key, name), str(given), data["release"])
-    if name == "method":
-        known, allowed = [NO_SPECULATION, *catalog().methods], methods_on(data["release"])
-    else:
-        known = schema_words.kinds(model, key)
-        allowed = ", ".join(known)
-    reason = (
-        schema_words.description(model, (*key, name))
-        or schema_words.description(model, key)
-        or f"the {name} decides which other keys there are"
+def _without_tags(location: Key) -> Key:
+    """Return an error's location as a key, without the tags that pydantic adds for unions."""
+    return tuple(
+        part
+        for place, part in enumerate(location)
+        if part not in (ONE, SEVERAL)
+        and not (location[0] == "variants" and place == _VARIANT_TAG_AT)
     )
-    if name in keys:
-        told, nearest = shown(given), suggestion(given, known)
+
+
+def _unknown_method(key: Key, data: Any, model: type[BaseModel]) -> Problem:
+    node, key = _at(data, key), (*key, "method")
+    keys = [str(k) for k in node] if isinstance(node, dict) else []
+    given = node["method"] if "method" in keys else None
+    if str(given) in catalog().unserved_methods:
+        return unserved_method(key, str(given), data["release"])
+    if "method" in keys:
+        told, nearest = shown(given), suggestion(given, [NO_SPECULATION, *catalog().methods])
     else:
-        told, nearest = "nothing", misspelt_key(name, keys)
-    return Problem(key=(*key, name), given=told, allowed=allowed, reason=reason + nearest)
+        told, nearest = "nothing", misspelt_key("method", keys)
+    reason = schema_words.description(model, key) + nearest
+    return Problem(key=key, given=told, allowed=methods_on(data["release"]), reason=reason)
 
 
 def _allowed(detail: ErrorDetails, model: type[BaseModel], key: Key) -> str:
@@ -170,12 +149,8 @@ def _unknown_key(key: Key, data: Any, model: type[BaseModel]) -> Problem:
 
 
 def _is_meant(node: dict[str, Any], data: Any) -> bool:
-    fields = node.get("properties", {})
-    return all(
-        data.get(name) in fields[name].get("enum", [fields[name].get("const", data.get(name))])
-        for name in ("kind", "method")
-        if name in fields
-    )
+    method, given = node.get("properties", {}).get("method", {}), data.get("method")
+    return given in method.get("enum", [method.get("const", given)])
 
 
 def _where_it_belongs(name: str | int, model: type[BaseModel]) -> str:

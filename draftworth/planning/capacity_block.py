@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from draftworth.experiment.aws import CapacityBlock
 from draftworth.planning.assumptions import Bounds
 from draftworth.planning.resolved import ResolvedNeuron
 from draftworth.planning.timeline import RunForecast
@@ -35,7 +34,7 @@ class PaidBlock:
     def of(cls, experiment: ResolvedNeuron) -> PaidBlock | None:
         """Return the block of an experiment; None with other capacity, or without a price."""
         capacity, nodes = experiment.spec.aws.capacity, experiment.placement.nodes
-        if not isinstance(capacity, CapacityBlock) or experiment.spec.aws.price is None:
+        if not capacity.is_block or experiment.spec.aws.price is None:
             return None
         return cls(
             hours=capacity.hours or SHORTEST_HOURS,

@@ -9,7 +9,6 @@ from constructs import Construct
 
 from charts.names import ACCELERATOR_NODE_LABELS, ACCELERATOR_TAINT_KEY
 from charts.vllm_pod import slot_resources
-from draftworth.experiment.aws import CapacityBlock
 from draftworth.planning.resolved import ResolvedNeuron
 from stacks.constructs.nodes import NodePlace, launch_template, node_group
 
@@ -79,7 +78,7 @@ class AcceleratorNodes(Construct):
         # Other instances that reach each other by EFA should be in a cluster placement group. One
         # instance, or one without EFA, has no use for a group, which makes it harder for EC2 to
         # find capacity.
-        if not isinstance(self._capacity, CapacityBlock):
+        if not self._capacity.is_block:
             reach_each_other = self._experiment.spec.accelerator.efa_interfaces
             if not reach_each_other or self._experiment.placement.nodes == 1:
                 return {}

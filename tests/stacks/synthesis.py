@@ -14,7 +14,7 @@ from typing import Any
 import aws_cdk as cdk
 from cdk_nag import AwsSolutionsChecks
 
-from draftworth.experiment.aws import OnDemand
+from draftworth.experiment.aws import Capacity
 from draftworth.experiment.naming import PARTS, Names
 from draftworth.planning.resolved import ResolvedNeuron
 from draftworth.records.prompts import Case, Prompt
@@ -59,7 +59,7 @@ def experiments() -> dict[str, ResolvedNeuron]:
     qwen, llama = resolved("qwen3-32b"), resolved("llama-3.1-8b-eagle3")
     on_demand = changed_aws(
         changed(with_third_variant(qwen), name="on-demand"),
-        capacity=OnDemand(kind="on_demand"),
+        capacity=Capacity(kind="on_demand"),
         keep_results=False,
         # Documentation addresses: a file with them is refused, a template shows them as well.
         public_access_cidrs=("203.0.113.0/24",),

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from charts.names import server_name
-from draftworth.experiment.aws import CapacityBlock
 from draftworth.records.codec import load_record
 from draftworth.records.deployment import STATE_KEY, STOP_KEY, TOLD_KEY, CapacityPlan
 from draftworth.records.servers import COMPILE_LIMIT_MINUTES
@@ -58,8 +57,7 @@ def test_the_function_is_told_the_experiments_plan(name: str) -> None:
     assert told.price_usd_per_node_hour == experiment.node_price.usd_per_hour
     assert told.availability_zone == aws.availability_zone
     assert told.capacity == capacity.kind
-    block = capacity.reservation_id if isinstance(capacity, CapacityBlock) else None
-    assert told.reservation_id == block
+    assert told.reservation_id == capacity.reservation_id
 
 
 @pytest.mark.parametrize("name", NAMES)

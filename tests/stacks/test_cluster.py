@@ -5,7 +5,7 @@ from typing import Any, get_args
 import pytest
 
 from charts.vllm_pod import UPLOADER_EPHEMERAL_STORAGE_GIB, slot_resources
-from draftworth.experiment.aws import ADD_ONS, CapacityBlock
+from draftworth.experiment.aws import ADD_ONS
 from draftworth.experiment.naming import Names
 from draftworth.records.deployment import CapacityKind
 from tests.stacks.synthesis import Resource, Template, experiments, of_type, only, synthesis
@@ -92,7 +92,7 @@ def test_another_way_of_buying_is_another_node_group() -> None:
 def test_capacity_block_names_its_reservation_and_several_nodes_with_efa_a_group(name: str) -> None:
     data, capacity = launch_data(name), experiments()[name].spec.aws.capacity
     groups = of_type(cluster(name), "AWS::EC2::PlacementGroup")
-    if isinstance(capacity, CapacityBlock):
+    if capacity.is_block:
         target = data["CapacityReservationSpecification"]["CapacityReservationTarget"]
         assert target == {"CapacityReservationId": capacity.reservation_id}
         assert data["InstanceMarketOptions"] == {"MarketType": "capacity-block"}

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from draftworth.experiment.aws import S3_ADD_ON, Aws, Spot
+from draftworth.experiment.aws import S3_ADD_ON, Aws, Capacity
 from draftworth.experiment.loading import LoadedExperiment, load_experiment
 from draftworth.experiment.model import Experiment
 from draftworth.planning.resolved import ResolvedNeuron, load_neuron, resolve
@@ -153,7 +153,7 @@ def on_small_nodes(experiment: ResolvedNeuron) -> ResolvedNeuron:
         region="sa-east-1",
         availability_zone="sa-east-1b",
         instance_type="trn2.3xlarge",
-        capacity=Spot(kind="spot"),
+        capacity=Capacity(kind="spot"),
         pins={
             "node_release": "1.35.2-20261102",
             "add_ons": {"vpc-cni": "v1.21.1-eksbuild.3", S3_ADD_ON: "v2.7.0-eksbuild.1"},

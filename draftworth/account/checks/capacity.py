@@ -10,7 +10,7 @@ from typing import Any
 from draftworth.account.checks.check import CheckResult, Situation, failed, passed, skipped, warned
 from draftworth.account.clients import DeniedError, Region, tags_of
 from draftworth.account.printing import utc_text
-from draftworth.experiment import aws, naming
+from draftworth.experiment import naming
 from draftworth.records.deployment import BLOCK_MARGIN_SECONDS
 
 
@@ -142,7 +142,7 @@ def vcpu_quota(situation: Situation) -> CheckResult:
 def capacity_block(situation: Situation) -> CheckResult:
     """Check the Capacity Block's instance type, zone, instance count, and start and end."""
     capacity = situation.experiment.spec.aws.capacity
-    if not isinstance(capacity, aws.CapacityBlock):
+    if capacity.reservation_id is None:
         return skipped(f"aws.capacity is {capacity.kind}")
     answer = situation.here.ask(
         f"look at the Capacity Block {capacity.reservation_id}",

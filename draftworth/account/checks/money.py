@@ -3,7 +3,6 @@
 from draftworth.account.checks.check import CheckResult, Situation, failed, passed, skipped, warned
 from draftworth.account.market.offers import spot_prices
 from draftworth.errors import counted
-from draftworth.experiment.aws import Spot
 from draftworth.planning.prices import PRICE_RENEWAL, price_doubt
 from draftworth.planning.timeline import BUDGET, forecast
 
@@ -42,7 +41,7 @@ def example_values_replaced(situation: Situation) -> CheckResult:
 def spot_price(situation: Situation) -> CheckResult:
     """Check that the experiment's Spot price is near the zone's current one."""
     aws, kind = situation.experiment.spec.aws, situation.experiment.spec.instance_type
-    if not isinstance(aws.capacity, Spot):
+    if aws.capacity.kind != "spot":
         return skipped(f"aws.capacity is {aws.capacity.kind}")
     prices = spot_prices(situation.here, kind, situation.now, AvailabilityZone=situation.zone)
     if situation.zone not in prices:

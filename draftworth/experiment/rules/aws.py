@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from draftworth.errors import Problem, suggestion
 from draftworth.experiment.aws import ADD_ONS, S3_ADD_ON
 from draftworth.experiment.model import NeuronExperiment
+from draftworth.experiment.strict import PATTERN_WORDS, RESERVATION_PATTERN
 
 PINNED_IMAGE_WORDS = (
     "an image with a tag other than latest, or with a digest (NAME@sha256: and 64 hex digits)"
@@ -48,9 +49,27 @@ def _second_zone_is_another(experiment: NeuronExperiment) -> Iterator[Problem]:
         )
 
 
+def _capacity_has_its_keys(experiment: NeuronExperiment) -> Iterator[Problem]:
+    capacity, key = experiment.aws.capacity, ("aws", "capacity")
+    if capacity.is_block and capacity.reservation_id is None:
+        yield Problem(
+            key=(*key, "reservation_id"),
+            given="nothing",
+            allowed=PATTERN_WORDS[RESERVATION_PATTERN],
+            reason="EC2 launches nothing into a Capacity Block without its id",
+        )
+    for name in () if capacity.is_block else sorted(capacity.model_fields_set - {"kind"}):
+        yield Problem(
+            key=(*key, name),
+            given=f"a value with kind {capacity.kind}",
+            allowed="leave the key out, or kind: capacity_block",
+            reason="only a Capacity Block has it",
+        )
+
+
 def _block_has_its_price(experiment: NeuronExperiment) -> Iterator[Problem]:
     aws = experiment.aws
-    if aws.capacity.kind == "capacity_block" and aws.price is None:
+    if aws.capacity.is_block and aws.price is None:
         yield Problem(
             key=("aws", "price"),
             given="nothing",
@@ -149,6 +168,7 @@ def is_pinned_image(image: str) -> bool:
 NEURON = (
     _zone_is_in_the_region,
     _second_zone_is_another,
+    _capacity_has_its_keys,
     _block_has_its_price,
     _public_access_is_limited,
     _hub_token_stays_secret,

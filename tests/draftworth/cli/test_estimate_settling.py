@@ -10,7 +10,7 @@ import pytest
 from draftworth.cli.estimate_settling import TokenPrice, settling, token_prices
 from draftworth.errors import UserInputError
 from draftworth.estimate import forecast, step_costs
-from draftworth.experiment.aws import CapacityBlock, Price
+from draftworth.experiment.aws import Capacity, Price
 from draftworth.planning import run_specification
 from draftworth.planning.prices import with_price
 from draftworth.planning.resolved import ResolvedExperiment, load
@@ -83,7 +83,7 @@ def test_another_server_random_times_or_no_price_leave_it_unknown() -> None:
 
 UNPRICED = changed_aws(EXPERIMENT, price=None)
 LOCAL = load(ROOT / "experiments/rehearsal.yaml")
-BLOCK = CapacityBlock(kind="capacity_block", reservation_id="cr-0123456789abcdef0", hours=48)
+BLOCK = Capacity(kind="capacity_block", reservation_id="cr-0123456789abcdef0", hours=48)
 OPEN = answer(0.6, 1.4, 5, 7)
 MEASURED = replace(OPEN, about=replace(OPEN.about, is_measured=True))
 # What is told of which experiment and conclusion, with which price and traffic a day.

@@ -2,7 +2,7 @@
 
 import pytest
 
-from draftworth.experiment.aws import CapacityBlock
+from draftworth.experiment.aws import Capacity
 from draftworth.planning.assumptions import Bounds
 from draftworth.planning.capacity_block import PaidBlock, free_slots
 from draftworth.planning.resolved import ResolvedNeuron
@@ -13,7 +13,7 @@ from tests.support.timelines import BY_HAND, QWEN
 
 def block_of(experiment: ResolvedNeuron, hours: float | None = None) -> PaidBlock:
     block = {"kind": "capacity_block", "reservation_id": "cr-0123456789abcdef0", "hours": hours}
-    bought = CapacityBlock.model_validate(block)
+    bought = Capacity.model_validate(block)
     found = PaidBlock.of(experiments.changed_aws(experiment, capacity=bought))
     assert found
     return found

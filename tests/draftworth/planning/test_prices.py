@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from draftworth.errors import UserInputError
-from draftworth.experiment.aws import CapacityBlock, OnDemand, Price, Spot
+from draftworth.experiment.aws import Capacity, Price
 from draftworth.planning import prices
 from draftworth.planning.resolved import ResolvedNeuron, load_neuron
 from tests.support.experiments import changed_aws, drop, resolved, write_experiment
@@ -116,11 +116,7 @@ def test_a_prohibitive_price_spends_the_budget_in_a_second(unpriced: ResolvedNeu
 def test_a_price_is_asked_for_again_when_it_is_old(kind: str, age_days: int, said: str) -> None:
     today = date(2026, 11, 23)
     price = Price(usd_per_hour=8.6, as_of=today - timedelta(days=age_days), source="made up")
-    capacity = {
-        "spot": Spot(kind="spot"),
-        "on_demand": OnDemand(kind="on_demand"),
-        "capacity_block": CapacityBlock(kind="capacity_block", reservation_id="cr-" + "0" * 17),
-    }[kind]
+    capacity = Capacity.model_validate({"kind": kind})
     experiment = changed_aws(resolved(), price=price, capacity=capacity)
 
     assert prices.price_doubt(experiment, today) == said
