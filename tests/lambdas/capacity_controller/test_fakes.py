@@ -2,10 +2,13 @@
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
+from string import Template
 from typing import Any
 
 import boto3
 import pytest
+import yaml
 from botocore.exceptions import ClientError, ParamValidationError
 from botocore.validate import ParamValidator
 from moto import mock_aws
@@ -14,72 +17,19 @@ from tests.lambdas.capacity_controller import fakes, plans
 from tests.lambdas.capacity_controller.conftest import failed_launch
 
 PLAN = plans.make_plan()
-GROUP = {"clusterName": PLAN.cluster_name, "nodegroupName": PLAN.nodegroup_name}
-ANOTHERS = {"clusterName": "another", "nodegroupName": PLAN.nodegroup_name}
-SIZE = {"scalingConfig": {"minSize": 0, "maxSize": 2, "desiredSize": 2}}
-STATE = {"Bucket": fakes.RESULTS, "Key": "control/state.json"}
-SCHEDULE = {"Name": "deadline", "GroupName": fakes.SETTINGS.schedule_group}
-DEADLINE = {
-    **SCHEDULE,
-    "ScheduleExpression": "at(2026-11-20T14:00:00)",
-    "FlexibleTimeWindow": {"Mode": "OFF"},
-    "Target": {"Arn": "arn:aws:lambda:us-east-2:111122223333:function:x", "RoleArn": "arn:aws:x"},
+FILLED_IN = {
+    "results": fakes.RESULTS,
+    "cluster": PLAN.cluster_name,
+    "nodegroup": PLAN.nodegroup_name,
+    "schedules": fakes.SETTINGS.schedule_group,
+    "topic": fakes.SETTINGS.topic_arn,
+    "hundred": "x" * 100,
+    "scaling_group": fakes.AUTO_SCALING_GROUP,
+    "block": plans.BLOCK_ID,
 }
-MAIL = {"TopicArn": fakes.SETTINGS.topic_arn, "Message": "text"}
-LIST = {"Bucket": fakes.RESULTS, "Delimiter": "/"}
-CALLS: list[tuple[str, str, dict[str, Any]]] = [
-    ("s3", "get_object", STATE),
-    ("s3", "put_object", {**STATE, "Body": b"1", "IfMatch": '"of another"'}),
-    ("s3", "put_object", {**STATE, "Body": b"1", "IfNoneMatch": "*"}),
-    ("s3", "put_object", {**STATE, "Body": b"2", "IfNoneMatch": "*"}),
-    ("s3", "put_object", {**STATE, "Body": b"2", "IfMatch": '"of another"'}),
-    ("s3", "get_object", STATE),
-    ("s3", "put_object", {**STATE, "Body": b"2", "IfMatch": "ETAG"}),
-    ("s3", "put_object", {**STATE, "Body": b"3", "IfMatch": "ETAG"}),
-    ("s3", "put_object", {**STATE, "Body": b"1"}),
-    ("s3", "get_object", STATE),
-    ("s3", "list_objects_v2", {**LIST, "Prefix": "control"}),
-    ("s3", "list_objects_v2", {**LIST, "Prefix": "control/"}),
-    ("s3", "list_objects_v2", {**LIST, "Prefix": "runs/"}),
-    ("eks", "describe_nodegroup", ANOTHERS),
-    ("eks", "describe_nodegroup", {**GROUP, "nodegroupName": "another"}),
-    ("eks", "update_nodegroup_config", {**GROUP, **SIZE, "nodegroupName": "another"}),
-    ("eks", "describe_nodegroup", GROUP),
-    ("eks", "update_nodegroup_config", {**GROUP, **SIZE}),
-    ("eks", "describe_nodegroup", GROUP),
-    ("autoscaling", "describe_auto_scaling_groups", {"AutoScalingGroupNames": ["another"]}),
-    ("autoscaling", "describe_scaling_activities", {"AutoScalingGroupName": "another"}),
-    ("scheduler", "update_schedule", DEADLINE),
-    ("scheduler", "delete_schedule", SCHEDULE),
-    ("scheduler", "create_schedule", DEADLINE),
-    ("scheduler", "create_schedule", DEADLINE),
-    ("scheduler", "update_schedule", DEADLINE),
-    ("scheduler", "delete_schedule", SCHEDULE),
-    ("scheduler", "delete_schedule", SCHEDULE),
-    ("sns", "publish", {**MAIL, "Subject": "x" * 100}),
-    ("sns", "publish", {**MAIL, "Subject": "x" * 101}),
-]
-END_DRAIN = {
-    "AutoScalingGroupName": fakes.AUTO_SCALING_GROUP,
-    "LifecycleHookName": "Terminate-LC-Hook",
-    "LifecycleActionResult": "CONTINUE",
-    "InstanceId": "i-0",
-}
-# moto has neither Capacity Blocks nor drains, nor instances of a node group.
-NOT_IN_MOTO: list[tuple[str, str, dict[str, Any]]] = [
-    ("autoscaling", "complete_lifecycle_action", END_DRAIN),
-    (
-        "autoscaling",
-        "describe_auto_scaling_groups",
-        {"AutoScalingGroupNames": [fakes.AUTO_SCALING_GROUP]},
-    ),
-    (
-        "autoscaling",
-        "describe_scaling_activities",
-        {"AutoScalingGroupName": fakes.AUTO_SCALING_GROUP},
-    ),
-    ("ec2", "describe_capacity_reservations", {"CapacityReservationIds": [plans.BLOCK_ID]}),
-]
+TEXT = Template(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+CALLS, NOT_IN_MOTO = yaml.safe_load(TEXT.substitute(FILLED_IN)).values()
+STATE: dict[str, Any] = CALLS[0][2]
 # AWS gives these their values, or takes some time for it.
 OF_AWS = {"LastModified", "modifiedAt", "MessageId", "ScheduleArn", "name", "status"}
 
@@ -122,7 +72,8 @@ def test_the_same_calls_have_the_same_answers_in_moto() -> None:
         role = "arn:aws:iam::111122223333:role/nodes"
         made["eks"].create_cluster(name=PLAN.cluster_name, roleArn=role, resourcesVpcConfig={})
         made["eks"].create_nodegroup(
-            **GROUP,
+            clusterName=PLAN.cluster_name,
+            nodegroupName=PLAN.nodegroup_name,
             nodeRole=role,
             subnets=["subnet-1"],
             scalingConfig={"minSize": 0, "maxSize": 1, "desiredSize": 0},
@@ -154,7 +105,7 @@ def test_every_call_of_the_fake_is_compared_and_fits_boto3s_description() -> Non
     aws.instances, aws.activities = [("i-0", "InService")], [failed_launch("x", at=plans.NOW)]
     aws.reserve(starts=plans.NOW, ends=plans.NOW + plans.HOUR)
     aws.write(fakes.RESULTS, STATE["Key"], b"")
-    aws.create_schedule(**DEADLINE)
+    aws.create_schedule(**next(asked for _, name, asked in CALLS if name == "create_schedule"))
     done = set()
     for service, method, request in (*CALLS, *NOT_IN_MOTO):
         try:
