@@ -16,7 +16,7 @@ from draftworth.cli.templates import filled
 from draftworth.errors import UserInputError, counted, suggestion
 from draftworth.experiment.node_images import DriverAndRuntime
 from draftworth.planning import durations, prices, resolved, timeline
-from draftworth.planning.assumptions import HOURS_A_MONTH, OPTION, Bounds, assumption_data
+from draftworth.planning.assumptions import HOURS_A_MONTH, OPTION, Bounds, assumption_data, replaced
 from draftworth.planning.capacity_block import PaidBlock, free_slots
 from draftworth.records.codec import dump_json
 from draftworth.records.deployment import BLOCK_MARGIN_SECONDS
@@ -104,7 +104,7 @@ def _json_text(
 def _first_and_second(
     experiment: resolved.ResolvedNeuron, assume: Sequence[str], compiled: Sequence[str]
 ) -> tuple[timeline.RunForecast, timeline.RunForecast]:
-    assumed = assumption_data().for_target(experiment.spec.target.model).replaced(assume)
+    assumed = replaced(assumption_data().for_target(experiment.spec.target.model), assume)
     known = [variant.name for variant in experiment.variants]
     for name in compiled:
         if name not in known:
@@ -178,7 +178,7 @@ def _aws_values(
         "slots": _slots(experiment),
         "phases": [*plan_figures.phase_lines(first)],
         "amounts": [*plan_figures.amount_lines(first)],
-        "assumed": [f"{name} {Bounds(row.low, row.high):g}" for name, row in first.assumed],
+        "assumed": [f"{name} {Bounds(row.low, row.high):g}" for name, row in first.assumed.items()],
         "assume": OPTION,
         "node_start": timeline.NODE_START,
         "infinity": math.inf,

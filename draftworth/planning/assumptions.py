@@ -6,14 +6,14 @@ The values are data (`assumptions.yaml`, each with its source or "assumed"); uni
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
 from functools import cache
 from importlib.resources import files
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from draftworth.errors import UserInputError, suggestion
 from draftworth.experiment.strict import StrictModel, read_yaml
@@ -74,59 +74,38 @@ class Assumption(StrictModel):
         return self.low if (case == "best") != self.is_speed else self.high
 
 
-class Assumptions(StrictModel):
-    """Everything that the time line of an experiment assumes."""
+# Everything that the time line of an experiment assumes, by its name in `assumptions.yaml`.
+Assumptions = Mapping[str, Assumption]
 
-    deploy_minutes: Assumption
-    redeploy_minutes: Assumption
-    stager_start_minutes: Assumption
-    hub_gbit_per_s: Assumption
-    unknown_checkpoint_gib: Assumption
-    scale_up_minutes: Assumption
-    node_start_minutes: Assumption
-    image_pull_minutes: Assumption
-    self_test_minutes: Assumption
-    compile_minutes: Assumption
-    load_gbit_per_s: Assumption
-    warm_up_minutes: Assumption
-    baseline_ms_per_token: Assumption
-    speculative_ms_per_token: Assumption
-    first_token_seconds: Assumption
-    block_overhead_seconds: Assumption
-    teardown_minutes: Assumption
-    budget_delay_minutes: Assumption
 
-    def named(self, name: str) -> Assumption:
-        assumption: Assumption = getattr(self, name)
-        return assumption
+def replaced(assumed: Assumptions, texts: Iterable[str]) -> Assumptions:
+    """Return a copy with the values of `NAME=NUMBER` or `NAME=LOW..HIGH`; the last text wins.
 
-    def replaced(self, texts: Iterable[str]) -> Assumptions:
-        """Return a copy with the values of `NAME=NUMBER` or `NAME=LOW..HIGH`; the last text wins.
+    It raises UserInputError for a text of another form, an unknown name or an impossible value.
+    """
+    return {**assumed, **dict(_replacement(assumed, text) for text in texts)}
 
-        It raises UserInputError for a text of another form, an unknown name or an impossible value.
-        """
-        return self.model_copy(update=dict(self._replacement(text) for text in texts))
 
-    def _replacement(self, text: str) -> tuple[str, Assumption]:
-        match = _REPLACEMENT.fullmatch(text)
-        if match is None:
-            raise UserInputError(
-                f"{OPTION}: given {text!r}, allowed: NAME=NUMBER or NAME=LOW..HIGH, for example "
-                "node_start_minutes=5 or compile_minutes=30..60"
-            )
-        name, known = match[1].strip(), list(type(self).model_fields)
-        if name not in known:
-            raise UserInputError(
-                f"{OPTION}: given {name!r}, allowed: {', '.join(known)}{suggestion(name, known)}"
-            )
-        low, high, unit = float(match[2]), float(match[3] or match[2]), self.named(name).unit
-        try:
-            return name, Assumption(low=low, high=high, unit=unit, source=f"given with {OPTION}")
-        except ValueError as error:
-            raise UserInputError(
-                f"{OPTION}: given {name}={low:g}..{high:g}, allowed: LOW at most HIGH, from 0 (of "
-                f"a speed {_MIN_SPEED}) to {_MAX:,.0f}, all in {unit}"
-            ) from error
+def _replacement(assumed: Assumptions, text: str) -> tuple[str, Assumption]:
+    match = _REPLACEMENT.fullmatch(text)
+    if match is None:
+        raise UserInputError(
+            f"{OPTION}: given {text!r}, allowed: NAME=NUMBER or NAME=LOW..HIGH, for example "
+            "node_start_minutes=5 or compile_minutes=30..60"
+        )
+    name = match[1].strip()
+    if name not in assumed:
+        raise UserInputError(
+            f"{OPTION}: given {name!r}, allowed: {', '.join(assumed)}{suggestion(name, assumed)}"
+        )
+    low, high, unit = float(match[2]), float(match[3] or match[2]), assumed[name].unit
+    try:
+        return name, Assumption(low=low, high=high, unit=unit, source=f"given with {OPTION}")
+    except ValueError as error:
+        raise UserInputError(
+            f"{OPTION}: given {name}={low:g}..{high:g}, allowed: LOW at most HIGH, from 0 (of "
+            f"a speed {_MIN_SPEED}) to {_MAX:,.0f}, all in {unit}"
+        ) from error
 
 
 class StandingCost(StrictModel):
@@ -150,24 +129,21 @@ class MetricPrice(StrictModel):
 class AssumptionData(StrictModel):
     """The contents of `assumptions.yaml`."""
 
-    assumptions: Assumptions
+    assumptions: dict[str, Assumption]
     targets: dict[str, dict[str, Assumption]]
     standing: tuple[StandingCost, ...]
     custom_metric: MetricPrice
 
-    @field_validator("targets")
-    @classmethod
-    def _known_names(
-        cls, targets: dict[str, dict[str, Assumption]]
-    ) -> dict[str, dict[str, Assumption]]:
-        unknown = {name for values in targets.values() for name in values}
-        unknown -= set(Assumptions.model_fields)
-        if unknown:
+    @model_validator(mode="after")
+    def _targets_replace_what_is_assumed(self) -> Self:
+        if unknown := {name for values in self.targets.values() for name in values}.difference(
+            self.assumptions
+        ):
             raise ValueError(f"no such assumptions: {', '.join(sorted(unknown))}")
-        return targets
+        return self
 
     def for_target(self, model: str) -> Assumptions:
-        return self.assumptions.model_copy(update=dict(self.targets.get(model, {})))
+        return {**self.assumptions, **self.targets.get(model, {})}
 
 
 @cache

@@ -71,7 +71,7 @@ class Durations:
     case: Case
 
     def assumption(self, name: str) -> float:
-        return self.assumed.named(name).at(self.case)
+        return self.assumed[name].at(self.case)
 
     def stage_minutes(self) -> float:
         transfer = self.transfer_minutes(self.experiment.spec.models, "hub_gbit_per_s")

@@ -1,6 +1,6 @@
 """A time line that can be computed by hand: the published experiment with round assumptions."""
 
-from draftworth.planning.assumptions import assumption_data
+from draftworth.planning.assumptions import assumption_data, replaced
 from tests.support.experiments import with_rounds
 
 # The rate in Gbit/s at which one GiB takes one second.
@@ -8,7 +8,8 @@ GIB_A_SECOND = 2**30 * 8 / 1e9
 
 
 QWEN = with_rounds()
-BY_HAND = assumption_data().assumptions.replaced(
+BY_HAND = replaced(
+    assumption_data().assumptions,
     [
         "deploy_minutes=30",
         "redeploy_minutes=5",
@@ -27,5 +28,5 @@ BY_HAND = assumption_data().assumptions.replaced(
         "block_overhead_seconds=0",
         "teardown_minutes=5",
         "budget_delay_minutes=0",
-    ]
+    ],
 )

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from draftworth.planning.assumptions import CASES, Assumptions, Case, assumption_data
+from draftworth.planning.assumptions import CASES, Assumptions, Case, assumption_data, replaced
 from draftworth.planning.durations import GBIT_PER_GIB, Durations, RoundCounts
 from draftworth.planning.resolved import ResolvedNeuron, load_neuron
 from draftworth.records.load import ConcurrencyLoad, Load, PoissonLoad
@@ -33,8 +33,8 @@ def durations(assumed: Assumptions, of: ResolvedNeuron = QWEN, case: Case = "bes
 def test_a_block_is_its_warm_up_its_requests_and_what_is_done_between_blocks(
     load: Load, expected: float
 ) -> None:
-    assumed = BY_HAND.replaced(
-        ["first_token_seconds=2", "baseline_ms_per_token=5", "block_overhead_seconds=1..9"]
+    assumed = replaced(
+        BY_HAND, ["first_token_seconds=2", "baseline_ms_per_token=5", "block_overhead_seconds=1..9"]
     )
     work = QWEN.spec.workload
     assert (work.output_tokens, work.warmup_requests, work.requests_per_round) == (600, 4, 8)
@@ -46,7 +46,7 @@ def test_a_block_is_its_warm_up_its_requests_and_what_is_done_between_blocks(
 
 def test_a_checkpoint_that_the_catalogue_does_not_know_has_an_assumed_size() -> None:
     unknown = QWEN.spec.target.model_copy(update={"model": "someone/else"})
-    assumed = BY_HAND.replaced(["unknown_checkpoint_gib=6..60", f"hub_gbit_per_s={GBIT_PER_GIB}"])
+    assumed = replaced(BY_HAND, ["unknown_checkpoint_gib=6..60", f"hub_gbit_per_s={GBIT_PER_GIB}"])
 
     for case, gib in zip(CASES, (6, 60), strict=True):
         link = durations(assumed, case=case)
@@ -66,13 +66,14 @@ def test_a_checkpoint_that_the_catalogue_does_not_know_has_an_assumed_size() -> 
 def test_a_round_is_every_case_against_every_variant(
     tmp_path: Path, *, parallel: bool, expected: float
 ) -> None:
-    assumed = assumption_data().assumptions.replaced(
+    assumed = replaced(
+        assumption_data().assumptions,
         [
             "baseline_ms_per_token=50",
             "speculative_ms_per_token=25",
             "first_token_seconds=0",
             "block_overhead_seconds=6",
-        ]
+        ],
     )
     of = experiment(tmp_path, put("workload", "parallel", value=parallel))
     minutes = durations(assumed, of).round_minutes(ConcurrencyLoad(concurrency=4))

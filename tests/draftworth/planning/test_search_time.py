@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from draftworth.experiment.search import Stop
-from draftworth.planning.assumptions import Bounds
+from draftworth.planning.assumptions import Bounds, replaced
 from draftworth.planning.resolved import ResolvedNeuron
 from draftworth.planning.timeline import OTHERS, RunForecast, forecast
 from tests.support.experiments import changed, resolved
@@ -159,8 +159,8 @@ def test_the_best_case_is_never_above_the_worst_and_a_longer_compile_never_cheap
     stop: dict[str, Any], longer: float, second: bool
 ) -> None:
     experiment = stopped(**stop)
-    compile_minutes = BY_HAND.replaced([f"compile_minutes=10..{60 + longer}"])
-    short = forecast(experiment, BY_HAND.replaced(["compile_minutes=10..60"]), second=second)
+    compile_minutes = replaced(BY_HAND, [f"compile_minutes=10..{60 + longer}"])
+    short = forecast(experiment, replaced(BY_HAND, ["compile_minutes=10..60"]), second=second)
     long = forecast(experiment, compile_minutes, second=second)
     assert short.needed_minutes.best <= short.needed_minutes.worst
     assert short.needed_minutes.worst <= long.needed_minutes.worst + 1e-6
