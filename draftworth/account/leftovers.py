@@ -21,11 +21,11 @@ from draftworth.account.resource_kinds import (
     Leftover,
     kinds,
     monthly_usd,
-    oldest_price,
 )
 from draftworth.account.scope import Scope
 from draftworth.experiment.naming import EXPERIMENT_TAG, PROJECT
 from draftworth.planning import prices, resolved
+from draftworth.planning.assumptions import assumption_data
 from draftworth.terminal import table_lines
 
 # Error codes for a resource that does not exist, or was deleted since it was listed.
@@ -240,8 +240,9 @@ def _cost_lines(report: Report) -> Iterator[str]:
     known = [value for value in usd if value is not None]
     unknown = len(usd) - len(known)
     without = f", without {unknown} of unknown cost" if unknown else ""
+    oldest = min(price.as_of for price in assumption_data().prices.values())
     yield ""
     yield (
         f"about {_usd_text(sum(known))} USD a month{without}: list prices of US East, the oldest "
-        f"of {oldest_price().isoformat()}, of low confidence; the accelerators' is the experiment's"
+        f"of {oldest.isoformat()}, of low confidence; the accelerators' is the experiment's"
     )

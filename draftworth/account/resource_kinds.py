@@ -3,13 +3,11 @@
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
 from itertools import islice
-from typing import Annotated, Any, Literal, TypeVar
-
-from pydantic import Field
+from typing import Any
 
 from draftworth.account.checks.capacity import USABLE_STATES
 from draftworth.account.clients import listed, tags_of, tags_of_bucket
@@ -21,7 +19,6 @@ from draftworth.planning.assumptions import HOURS_A_MONTH, assumption_data
 
 # One entry of a listing, as AWS returns it.
 Entry = Mapping[str, Any]
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +53,7 @@ class Kind(strict.StrictModel):
     entry's key with the argument's value. Without `ours` and `tags` every entry is recognised.
     name: what is shown beside the id; if it is empty, the tag `Name`.
     created: the entry's key with the time of creation.
-    usd: the name of a price in `list_prices.yaml` or `assumptions.yaml`.
+    usd: the name of a price in `assumptions.yaml`.
     amount: the entry's key with the number by which the price is multiplied.
     amend: the function that completes the `Leftover` of this kind.
     covers: the ARN type (`service:type`) that need not be looked up in the tag index, which lists
@@ -83,45 +80,20 @@ class Kind(strict.StrictModel):
         return f"{self.kind}es" if self.kind.endswith("s") else f"{self.kind}s"
 
 
-class ListPrice(strict.StrictModel):
-    """The price of one resource or one GiB on the day `as_of`, in US dollars an hour or a month."""
-
-    usd: Annotated[float, Field(gt=0, allow_inf_nan=False)]
-    per: Literal["hour", "month"]
-    as_of: date
-    source: str
-
-
-def _shipped(name: str, form: type[T]) -> T:
-    return strict.read_yaml(form, (files("draftworth.account") / name).read_text(encoding="utf-8"))
-
-
 @cache
 def kinds() -> Sequence[Kind]:
     """Return every kind of resource in `resource_kinds.yaml`."""
-    return _shipped("resource_kinds.yaml", list[Kind])
-
-
-@cache
-def _prices() -> dict[str, ListPrice]:
-    return _shipped("list_prices.yaml", dict[str, ListPrice])
+    table = files("draftworth.account").joinpath("resource_kinds.yaml")
+    return strict.read_yaml(list[Kind], table.read_text(encoding="utf-8"))
 
 
 def monthly_usd(what: str, *, amount: float = 1) -> float | None:
     """Return US dollars a month for `amount` resources or GiB; None if no price is known.
 
-    what: a name in `list_prices.yaml` or in `standing` of `assumptions.yaml`.
+    what: a name in `prices` of `assumptions.yaml`.
     """
-    if price := _prices().get(what):
-        return price.usd * amount * (HOURS_A_MONTH if price.per == "hour" else 1)
-    standing = {cost.what: cost.usd_per_hour for cost in assumption_data().standing}
-    return standing[what] * HOURS_A_MONTH * amount if what in standing else None
-
-
-def oldest_price() -> date:
-    """Return the day of the oldest price."""
-    standing = (cost.as_of for cost in assumption_data().standing)
-    return min((*(price.as_of for price in _prices().values()), *standing))
+    price = assumption_data().prices.get(what)
+    return price and price.usd_per_month * amount
 
 
 # A bucket with more objects than this is reported without a size.

@@ -170,9 +170,9 @@ def _aws_values(
     return {
         "run": first,
         "second": second,
-        "standing_usd": sum(item.count * item.usd_per_hour for item in data.standing),
+        "standing_usd": data.standing_usd_per_hour,
         "metrics": plan_figures.metrics_charged(experiment),
-        "metric": data.custom_metric,
+        "metric": data.prices["custom_metric"],
         "hours_a_month": HOURS_A_MONTH,
         "driver": DriverAndRuntime.of(experiment.spec),
         "slots": _slots(experiment),

@@ -108,22 +108,17 @@ def _replacement(assumed: Assumptions, text: str) -> tuple[str, Assumption]:
         ) from error
 
 
-class StandingCost(StrictModel):
-    """AWS resources that are billed by the hour as long as the experiment is deployed."""
+class ListPrice(StrictModel):
+    """The price of one resource or one GiB on the day `as_of`, in US dollars an hour or a month."""
 
-    what: str
-    count: Annotated[int, Field(ge=1)]
-    usd_per_hour: Annotated[float, Field(gt=0)]
+    usd: Annotated[float, Field(gt=0)]
+    per: Literal["hour", "month"]
     as_of: date
     source: str
 
-
-class MetricPrice(StrictModel):
-    """The price of a custom CloudWatch metric that is sent in every hour of a month."""
-
-    usd_per_month: Annotated[float, Field(gt=0)]
-    as_of: date
-    source: str
+    @property
+    def usd_per_month(self) -> float:
+        return self.usd * (HOURS_A_MONTH if self.per == "hour" else 1)
 
 
 class AssumptionData(StrictModel):
@@ -131,8 +126,13 @@ class AssumptionData(StrictModel):
 
     assumptions: dict[str, Assumption]
     targets: dict[str, dict[str, Assumption]]
-    standing: tuple[StandingCost, ...]
-    custom_metric: MetricPrice
+    prices: dict[str, ListPrice]
+    standing: dict[str, Annotated[int, Field(ge=1)]]
+    """How many of what is billed by the hour as long as an experiment is deployed, by its price."""
+
+    @property
+    def standing_usd_per_hour(self) -> float:
+        return sum(count * self.prices[what].usd for what, count in self.standing.items())
 
     @model_validator(mode="after")
     def _targets_replace_what_is_assumed(self) -> Self:

@@ -59,9 +59,9 @@ def test_two_numbers_are_written_as_one_where_they_are_the_same() -> None:
         lambda d: d["targets"]["Qwen/Qwen3-32B"].update(
             boot_minutes=d["assumptions"]["deploy_minutes"]
         ),
-        lambda d: d["standing"][0].pop("as_of"),
-        lambda d: d["custom_metric"].update(usd_per_month=0),
-        lambda d: d.pop("custom_metric"),
+        lambda d: d["prices"]["NAT gateway"].pop("as_of"),
+        lambda d: d["prices"]["custom_metric"].update(usd=0),
+        lambda d: d["standing"].update(m7i=1.5),
     ],
 )
 def test_a_data_file_that_is_not_right_is_refused(edit: Callable[[dict[str, Any]], object]) -> None:
@@ -149,20 +149,17 @@ def test_the_document_shows_every_assumption() -> None:
 
 
 def test_the_document_shows_what_is_paid_beside_the_accelerators() -> None:
+    data = assumption_data()
     rows = [
-        (
-            f"{item.count} x {item.what}",
-            f"{item.usd_per_hour:g}",
-            item.as_of.isoformat(),
-            item.source,
-        )
-        for item in assumption_data().standing
+        (f"{count} x {what}", f"{price.usd:g}", price.as_of.isoformat(), price.source)
+        for what, count in data.standing.items()
+        for price in (data.prices[what],)
     ]
     assert_block(DOCUMENT, "standing", table([("what", "USD/h each", "as of", "source"), *rows]))
 
 
 def test_the_document_shows_what_a_metric_costs() -> None:
-    price = assumption_data().custom_metric
+    price = assumption_data().prices["custom_metric"]
     row = ("a custom metric", f"{price.usd_per_month:g}", price.as_of.isoformat(), price.source)
     headings = ("what", "USD a month each", "as of", "source")
     assert_block(DOCUMENT, "custom metric", table([headings, row]))
@@ -178,7 +175,7 @@ def test_the_document_shows_what_a_metric_costs() -> None:
 
 
 def test_the_cpu_nodes_that_are_paid_are_the_clusters() -> None:
-    assert (CPU_INSTANCE_TYPE, CPU_NODES) in {(i.what, i.count) for i in assumption_data().standing}
+    assert assumption_data().standing[CPU_INSTANCE_TYPE] == CPU_NODES
 
 
 def assumption_rows(data: AssumptionData) -> Iterator[tuple[str, ...]]:
