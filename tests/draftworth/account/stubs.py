@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Self
 
 import boto3
 from botocore.exceptions import ClientError
@@ -33,6 +33,13 @@ class Answer:
     method: str
     response: Mapping[str, Any] = field(default_factory=dict)
     error: str = ""
+
+    @classmethod
+    def of(cls, method: str, said: Mapping[str, Any] | str) -> Self:
+        """Return the answer of a row of `checks.yaml`: a text is an error's code."""
+        if isinstance(said, str):
+            return cls(method=method, error=said)
+        return cls(method=method, response=said)
 
 
 # What services of a region answer, in this order.
@@ -180,11 +187,6 @@ def zones(**ids: str) -> Answer:
 
 def quota(vcpus: float) -> Answer:
     return Answer(method="get_service_quota", response={"Quota": {"Value": vcpus}})
-
-
-def instances(*each: dict[str, Any]) -> Answer:
-    response = {"Reservations": [{"Instances": list(each)}]}
-    return Answer(method="describe_instances", response=response)
 
 
 def block(

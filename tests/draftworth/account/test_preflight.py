@@ -1,9 +1,7 @@
-"""The command: order, gates, table, exit codes; and the checks of money."""
+"""The command: order, gates, table, exit codes; and which revisions are pinned."""
 
 import dataclasses
 import json
-import re
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +10,7 @@ from moto import mock_aws
 
 from draftworth.account import clients, preflight
 from draftworth.account.checks.check import Check, CheckResult, credentials, passed, region_enabled
-from draftworth.account.checks.money import (
-    budget,
-    example_values_replaced,
-    price_date,
-    revisions,
-    spot_price,
-)
+from draftworth.account.checks.money import revisions
 from draftworth.account.preflight import (
     CHECKS,
     GATES,
@@ -29,23 +21,17 @@ from draftworth.account.preflight import (
 )
 from draftworth.experiment.variants import HubModel
 from tests.draftworth.account.stubs import (
-    NOW,
     QWEN,
     ROOT,
     experiment,
     refusing,
     situation,
-    spot,
     without_credentials,
 )
 from tests.draftworth.conftest import Ran
 from tests.support.experiments import changed
 
 pytestmark = [pytest.mark.emulator]
-
-
-def price(**changes: Any) -> dict[str, Any]:
-    return {"usd_per_hour": 10.0, "as_of": NOW.date(), "source": "the console"} | changes
 
 
 def test_credentials_are_shown_by_account_and_name_and_the_region_must_be_enabled() -> None:
@@ -68,75 +54,6 @@ def test_the_account_is_asked_in_a_region_that_is_never_switched_off() -> None:
         region_enabled(given)
     asked = given.clients.calls  # type: ignore[attr-defined]
     assert asked == [("us-east-1", "GetCallerIdentity"), ("us-east-1", "DescribeRegions")]
-
-
-def test_an_old_price_is_a_warning() -> None:
-    for days, status in ((14, "pass"), (15, "warn")):
-        dated = price(as_of=NOW.date() - timedelta(days=days))
-        assert price_date(situation(experiment(price=dated))).status == status
-
-
-def test_an_example_value_fails_until_it_is_replaced() -> None:
-    shipped = experiment("llama-3.1-8b-eagle3")
-    result = example_values_replaced(situation(shipped))
-    assert result.status == "fail"
-    assert "aws.capacity.reservation_id cr-0123456789abcdef0" in result.found
-    block = {"kind": "capacity_block", "reservation_id": "cr-0fedcba9876543210"}
-    own = experiment("llama-3.1-8b-eagle3", capacity=block)
-    assert example_values_replaced(situation(own)).status == "pass"
-
-
-@pytest.mark.parametrize(
-    ("now", "days", "status"),
-    [
-        ("10.00", 0, "pass"),
-        ("11.90", 99, "pass"),
-        ("12.50", 99, "warn"),
-        ("7.50", 99, "warn"),
-        ("12.51", 30, "warn"),
-        ("12.51", 31, "fail"),
-    ],
-)
-def test_the_newest_spot_price_of_the_zone_is_near_the_experiments(
-    now: str, days: int, status: str
-) -> None:
-    answers = [spot(us_east_2c=[now, "99.0"])]
-    dated = price(as_of=NOW.date() - timedelta(days=days))
-    assert spot_price(situation(experiment(price=dated), ec2=answers)).status == status
-    assert spot_price(situation(ec2=[spot()])).status == "warn"
-    assert spot_price(situation(experiment("llama-3.1-8b-eagle3"))).status == "skip"
-
-
-def test_an_old_price_that_is_too_low_is_told_with_what_a_budget_would_cost() -> None:
-    given = experiment(price=price(usd_per_hour=8.6, as_of="2026-03-15"), accelerator_budget_usd=60)
-    result = spot_price(situation(given, ec2=[spot(us_east_2c=["15.09", "9.00"])]))
-    assert "15.09 USD in us-east-2c on 2026-11-21, aws.price 8.60 of 2026-03-15" in result.found
-    assert result.found.endswith("aws.accelerator_budget_usd 60.00 ends the nodes after 105.28 USD")
-    moved = result.paste["price"]
-    assert (moved["usd_per_hour"], moved["as_of"]) == (15.09, NOW.date())
-    assert "9.00 to 15.09 in 7 days" in moved["source"]
-    assert spot_price(situation(given, ec2=[spot(us_east_2c=["8.61"])])).paste == {}
-
-
-def test_without_a_price_the_checks_say_how_to_get_one_and_the_budget_is_not_judged() -> None:
-    unpriced = experiment(price=None)
-    assert price_date(situation(unpriced)).status == "warn"
-    assert "draftworth price" in price_date(situation(unpriced)).next_step
-    assert "`cdk deploy` cannot" in price_date(situation(unpriced)).next_step
-    assert spot_price(situation(unpriced, ec2=[spot(us_east_2c=["12.50"])])).status == "pass"
-    assert budget(situation(unpriced)).status == "skip"
-
-
-def test_the_budget_is_compared_with_what_the_run_is_estimated_to_need() -> None:
-    found = {
-        usd: budget(situation(experiment(price=price(), accelerator_budget_usd=usd)))
-        for usd in (1, 1000)
-    }
-    assert {usd: result.status for usd, result in found.items()} == {1: "fail", 1000: "pass"}
-    assert "pay for 6000 minutes of 1 node;" in found[1000].found
-    low, high = (int(word) for word in re.findall(r"need (\d+) to (\d+)", found[1000].found)[0])
-    between = experiment(price=price(), accelerator_budget_usd=(low + high) / 2 / 6)
-    assert budget(situation(between)).status == "warn"
 
 
 def test_only_a_commit_is_pinned() -> None:
