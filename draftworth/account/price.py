@@ -18,8 +18,6 @@ from draftworth.planning import prices
 from draftworth.planning.resolved import ResolvedNeuron, load_neuron
 from draftworth.records.checkpoints import replace_file
 
-_STATE_IT = "state aws.price in the experiment: usd_per_hour, as_of and source"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the experiment file and `--again`."""
@@ -64,19 +62,15 @@ def asked_price(experiment: ResolvedNeuron, clients: Clients, now: datetime) -> 
     """Return AWS's current Spot price in the zone, or on-demand price in the region."""
     aws, kind = experiment.spec.aws, experiment.spec.instance_type
     if aws.capacity.kind == "spot":
-        here = Region(name=aws.region, clients=clients)
-        by_zone = offers.spot_prices(here, kind, now, AvailabilityZone=aws.availability_zone)
-        spot = by_zone.get(aws.availability_zone)
-        if spot is None:
-            raise AwsError(
-                f"EC2 has no Spot price of {kind} in {aws.availability_zone}: there may be none",
-                next_step=f"try `draftworth preflight {experiment.path} --find`",
-            )
-        return Price(usd_per_hour=spot.now, as_of=now.date(), source=spot.source)
-    price_list = Region(name=offers.PRICE_LIST_REGION, clients=clients, answers_for_all=True)
-    by_region = offers.on_demand_prices(price_list, kind, regionCode=aws.region)
-    if aws.region not in by_region:
-        reason = f"the Price List has no on-demand price of {kind} in {aws.region}"
-        raise AwsError(reason, next_step=_STATE_IT)
-    usd, source = by_region[aws.region], offers.ON_DEMAND_SOURCE
-    return Price(usd_per_hour=usd, as_of=now.date(), source=source)
+        place, here = aws.availability_zone, Region(name=aws.region, clients=clients)
+        found = offers.spot_prices(here, kind, now, AvailabilityZone=place)
+        next_step = f"try `draftworth preflight {experiment.path} --find`"
+        told = f"EC2 has no Spot price of {kind} in {place}: there may be none"
+    else:
+        price_list = Region(name=offers.PRICE_LIST_REGION, clients=clients, answers_for_all=True)
+        place, next_step = aws.region, "state aws.price: usd_per_hour, as_of and source"
+        found = offers.on_demand_prices(price_list, kind, now.date(), regionCode=place)
+        told = f"the Price List has no on-demand price of {kind} in {place}"
+    if place not in found:
+        raise AwsError(told, next_step=next_step)
+    return found[place]

@@ -93,7 +93,7 @@ def monthly_usd(what: str, *, amount: float = 1) -> float | None:
     what: a name in `prices` of `assumptions.yaml`.
     """
     price = assumption_data().prices.get(what)
-    return price and price.usd_per_month * amount
+    return price.usd_per_month * amount if price else None
 
 
 # A bucket with more objects than this is reported without a size.

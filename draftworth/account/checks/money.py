@@ -50,24 +50,23 @@ def spot_price(situation: Situation) -> CheckResult:
             f"`draftworth preflight {situation.experiment.path} --find` looks for other "
             "zones and other capacity",
         )
-    price = prices[situation.zone]
-    today = situation.now.date()
-    found = f"{price.now:.2f} USD in {situation.zone} on {today.isoformat()}"
+    new = prices[situation.zone]
+    found = f"{new.usd_per_hour:.2f} USD in {situation.zone} on {new.as_of.isoformat()}"
     if aws.price is None:
         return passed(found)
     found += f", aws.price {aws.price.usd_per_hour:.2f} of {aws.price.as_of.isoformat()}"
-    times = price.now / aws.price.usd_per_hour
+    times = new.usd_per_hour / aws.price.usd_per_hour
     if abs(times - 1) <= SPOT_PRICE_TOLERANCE:
         return passed(found)
-    new = {"usd_per_hour": price.now, "as_of": today, "source": price.source}
-    next_step = f"set aws.price to {price.now:.2f} of {today.isoformat()}"
-    if times <= MUCH_HIGHER or (today - aws.price.as_of).days <= OLD_PRICE_DAYS:
-        return warned(found, next_step, paste={"price": new})
+    paste = {"price": new.model_dump()}
+    next_step = f"set aws.price to {new.usd_per_hour:.2f} of {new.as_of.isoformat()}"
+    if times <= MUCH_HIGHER or (new.as_of - aws.price.as_of).days <= OLD_PRICE_DAYS:
+        return warned(found, next_step, paste=paste)
     return failed(
         f"{found}: with it {BUDGET} {aws.accelerator_budget_usd:.2f} ends the nodes after "
         f"{aws.accelerator_budget_usd * times:.2f} USD",
         f"{next_step}, and {BUDGET} to what you want to spend",
-        paste={"price": new},
+        paste=paste,
     )
 
 

@@ -20,6 +20,7 @@ from draftworth.account.clients import Clients, Region, client
 from draftworth.account.market import offers
 from draftworth.account.market.offers import Need, Offer
 from draftworth.account.printing import print_lines
+from draftworth.experiment.aws import Price
 from draftworth.planning.resolved import ResolvedNeuron
 
 T = TypeVar("T")
@@ -105,7 +106,7 @@ def find(
 ) -> Found:
     """Ask all regions in parallel; those that do not answer within `seconds` are in `unknown`."""
     found, ends = Found(), time.monotonic() + seconds
-    ask = partial(offers.on_demand_prices, price_list, need.instance_type)
+    ask = partial(offers.on_demand_prices, price_list, need.instance_type, now.date())
     prices = found.attempt("all regions", "on-demand price", ask) or {}
     answers = _answers(regions, lambda region: look_into(region, need, now, prices), ends)
     for region in regions:
@@ -137,7 +138,7 @@ def _answers(
     return dict(answers)
 
 
-def look_into(region: Region, need: Need, now: datetime, prices: Mapping[str, float]) -> Found:
+def look_into(region: Region, need: Need, now: datetime, prices: Mapping[str, Price]) -> Found:
     """Return what one region offers."""
     found = Found()
     kind = need.instance_type
@@ -146,16 +147,12 @@ def look_into(region: Region, need: Need, now: datetime, prices: Mapping[str, fl
         return found
     found.regions.append(region.name)
     ids = found.attempt(region.name, "zones", lambda: cluster.zone_ids(region)) or {}
-    offer = partial(offers.hourly_offer, need, region=region.name, as_of=now.date())
+    offer = partial(offers.hourly_offer, need, region=region.name)
     listed = [*_blocks(found, region, need, now)]
     spot = found.attempt(region.name, "Spot", lambda: offers.spot_prices(region, kind, now)) or {}
-    listed += (
-        offer(price.now, kind="spot", zone=zone, source=price.source)
-        for zone, price in spot.items()
-    )
-    if region.name in prices:
-        on_demand = partial(offer, prices[region.name], source=offers.ON_DEMAND_SOURCE)
-        listed += (on_demand(kind="on_demand", zone=zone) for zone in zones)
+    listed += (offer(price, kind="spot", zone=zone) for zone, price in spot.items())
+    if on_demand := prices.get(region.name):
+        listed += (offer(on_demand, kind="on_demand", zone=zone) for zone in zones)
     kinds = dict.fromkeys(offer.kind for offer in listed)
     short = {kind: _quota_problem(found, region, need, kind) for kind in kinds}
     found.offers += (
@@ -232,7 +229,7 @@ def _row(number: int, offer: Offer, remark: str) -> tuple[str, ...]:
         f"{offer.usd.worst:,.2f}",
         offer.kind,
         offer.zone,
-        f"{offer.usd_per_node_hour:.2f}",
+        f"{offer.price.usd_per_hour:.2f}",
         offer.when,
         remark,
     )

@@ -12,6 +12,7 @@ import yaml
 
 from draftworth.account.clients import AwsError, Region
 from draftworth.account.printing import utc_text
+from draftworth.experiment.aws import Price
 from draftworth.planning import assumptions, resolved, timeline
 from draftworth.records import codec, deployment
 
@@ -78,9 +79,7 @@ class Offer:
     kind: deployment.CapacityKind
     region: str
     zone: str
-    usd_per_node_hour: float
-    as_of: date
-    source: str
+    price: Price
     usd: assumptions.Bounds
     when: str = "when there are nodes"
     use: str = "all of it"
@@ -90,38 +89,35 @@ class Offer:
 
     @property
     def paste(self) -> Mapping[str, Any]:
-        price = {
-            "usd_per_hour": round(self.usd_per_node_hour, 4),
-            "as_of": self.as_of,
-            "source": self.source,
-        }
         return {
             "region": self.region,
             "availability_zone": self.zone,
             "capacity": {"kind": self.kind, **self.capacity},
-            "price": price,
+            "price": self.price.model_dump(),
         }
 
 
-def hourly_offer(need: Need, usd_per_node_hour: float, **offer: Any) -> Offer:
+def hourly_offer(need: Need, price: Price, **offer: Any) -> Offer:
     """Return an offer of nodes that are paid by the hour."""
-    usd = need.hours.times(need.nodes * usd_per_node_hour)
-    return Offer(usd=usd, usd_per_node_hour=usd_per_node_hour, **offer)
+    usd = need.hours.times(need.nodes * price.usd_per_hour)
+    return Offer(usd=usd, price=price, **offer)
 
 
 def usd(text: Any) -> float:
     """Return a price that AWS writes as text; raises AwsError if it is not a price."""
     try:
-        price = float(text)
+        price = round(float(text), 4)
     except (TypeError, ValueError):
         price = math.nan
-    if not (math.isfinite(price) and price > 0):
+    if not 0.001 <= price <= 1e12:  # the bounds of aws.price
         raise AwsError(f"AWS names {text!r} as a price", next_step="look it up by hand")
     return price
 
 
-def on_demand_prices(price_list: Region, instance_type: str, **where: str) -> dict[str, float]:
-    """Return on-demand prices by region, USD an hour for Linux; `where`: further filters."""
+def on_demand_prices(
+    price_list: Region, instance_type: str, today: date, **where: str
+) -> dict[str, Price]:
+    """Return on-demand prices by region, for Linux; `where`: further filters."""
     attributes = {
         "instanceType": instance_type,
         "operatingSystem": "Linux",
@@ -138,7 +134,11 @@ def on_demand_prices(price_list: Region, instance_type: str, **where: str) -> di
         ServiceCode="AmazonEC2",
         Filters=[{"Type": "TERM_MATCH", "Field": k, "Value": v} for k, v in attributes.items()],
     )
-    return dict(price for product in products for price in _hourly(product))
+    return {
+        region: Price(usd_per_hour=hourly, as_of=today, source=ON_DEMAND_SOURCE)
+        for product in products
+        for region, hourly in _hourly(product)
+    }
 
 
 def _hourly(product: str) -> Iterator[tuple[str, float]]:
@@ -149,25 +149,9 @@ def _hourly(product: str) -> Iterator[tuple[str, float]]:
             yield region, usd(price["usd"])
 
 
-@dataclass(frozen=True, kw_only=True)
-class SpotPrice:
-    """A Spot price in USD an hour: now, and the lowest and highest in `SPOT_HISTORY_DAYS` days."""
-
-    now: float
-    lowest: float
-    highest: float
-
-    @property
-    def source(self) -> str:
-        return (
-            f"EC2 Spot price history: {self.lowest:.2f} to {self.highest:.2f} in "
-            f"{SPOT_HISTORY_DAYS} days"
-        )
-
-
 def spot_prices(
     region: Region, instance_type: str, now: datetime, **where: str
-) -> Mapping[str, SpotPrice]:
+) -> Mapping[str, Price]:
     """Return the Spot price of each zone that has one; `where`: more arguments of the AWS call."""
     entries = region.list_all(
         f"read the Spot price of {instance_type}",
@@ -185,12 +169,14 @@ def spot_prices(
         if entry.keys() >= _SPOT_KEYS:
             seen = entry["Timestamp"], usd(entry["SpotPrice"])
             by_zone.setdefault(entry["AvailabilityZone"], []).append(seen)
-    return {zone: _spot_price(history) for zone, history in by_zone.items()}
+    return {zone: _spot_price(history, now.date()) for zone, history in by_zone.items()}
 
 
-def _spot_price(history: list[tuple[datetime, float]]) -> SpotPrice:
+def _spot_price(history: list[tuple[datetime, float]], today: date) -> Price:
     prices = [price for _, price in history]
-    return SpotPrice(now=max(history)[1], lowest=min(prices), highest=max(prices))
+    seen = f"{min(prices):.2f} to {max(prices):.2f} in {SPOT_HISTORY_DAYS} days"
+    source = f"EC2 Spot price history: {seen}"
+    return Price(usd_per_hour=max(history)[1], as_of=today, source=source)
 
 
 # A Capacity Block lasts whole days up to 14, then whole weeks up to 26 (Amazon EC2 User Guide); the
@@ -235,9 +221,11 @@ def block_offer(offering: Mapping[str, Any], region: str, need: Need, now: datet
         kind="capacity_block",
         region=region,
         zone=offering["AvailabilityZone"],
-        usd_per_node_hour=fee / hours / offering["InstanceCount"],
-        as_of=now.date(),
-        source=f"Capacity Block offering {offer_id}, {fee:.2f} {currency} in advance",
+        price=Price(
+            usd_per_hour=usd(fee / hours / offering["InstanceCount"]),
+            as_of=now.date(),
+            source=f"Capacity Block offering {offer_id}, {fee:.2f} {currency} in advance",
+        ),
         usd=assumptions.Bounds(fee, fee),
         when=f"{utc_text(start)} to {utc_text(end)}",
         use=_use_of_block(hours, need.hours),

@@ -81,6 +81,7 @@ NO_SPOT_PRICES = (
     spot(),
     spot(us_east_2b=["9.00"]),
     spot(us_east_2c=["0"]),
+    spot(us_east_2c=["0.0004"]),
     spot(us_east_2c=["nan"]),
     DENIED,
     Answer(method=HISTORY, response={"SpotPriceHistory": [{}]}),

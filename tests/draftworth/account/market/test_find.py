@@ -90,7 +90,7 @@ def test_a_block_costs_its_whole_price_and_spot_the_hours_of_the_plan() -> None:
     )
     usd = {offer.kind: (offer.usd.best, offer.usd.worst) for offer in found.offers}
     assert usd == {"capacity_block": (1716.48, 1716.48), "spot": (18.0, 72.0)}
-    prices = {offer.kind: offer.usd_per_node_hour for offer in found.offers}
+    prices = {offer.kind: offer.price.usd_per_hour for offer in found.offers}
     assert prices["capacity_block"] == pytest.approx(35.76)
 
 
