@@ -16,7 +16,7 @@ from draftworth.account import clients, printing
 from draftworth.account.checks import capacity, check, cluster, deployment, money
 from draftworth.account.checks.check import Check, CheckResult, Situation, failed, skipped
 from draftworth.account.market import find, offers
-from draftworth.experiment.strict import REGION_PATTERN
+from draftworth.experiment.strict import PATTERNS
 from draftworth.planning import prices, resolved
 from draftworth.records.codec import dump_json
 
@@ -78,7 +78,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _regions(text: str) -> tuple[str, ...]:
     names = tuple(name.strip() for name in text.split(","))
     for name in names:
-        if not re.fullmatch(REGION_PATTERN, name):
+        if not re.fullmatch(PATTERNS["region"], name):
             raise argparse.ArgumentTypeError(f"given {name!r}, allowed: regions such as us-east-2")
     return names
 

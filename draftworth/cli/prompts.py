@@ -8,7 +8,7 @@ from pathlib import Path
 
 from draftworth.cli.arguments import positive_int, whole_number
 from draftworth.errors import UserInputError, counted
-from draftworth.experiment.strict import MAX_NAME_LENGTH, PATTERN_WORDS, SET_NAME_PATTERN
+from draftworth.experiment.strict import MAX_NAME_LENGTH, PATTERN_WORDS, SET_NAME
 from draftworth.importing.formats import FORMATS
 from draftworth.importing.prompt_sets import Imported, ImportOrder, import_prompts, left_out_words
 
@@ -65,9 +65,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _name(option: str, text: str) -> str:
-    if not re.fullmatch(SET_NAME_PATTERN, text) or len(text) > MAX_NAME_LENGTH:
+    if not re.fullmatch(SET_NAME, text) or len(text) > MAX_NAME_LENGTH:
         raise UserInputError(
-            f"{option}: given {text[:80]!r}, allowed: {PATTERN_WORDS[SET_NAME_PATTERN]}; at most "
+            f"{option}: given {text[:80]!r}, allowed: {PATTERN_WORDS[SET_NAME]}; at most "
             f"{MAX_NAME_LENGTH} characters, because it is part of file names and of metrics"
         )
     return text

@@ -37,7 +37,7 @@ class Capacity(strict.StrictModel):
     """on_demand: nodes at the public price, when there are any; spot: nodes from spare capacity,
     which EC2 may take back two minutes after a warning; capacity_block: nodes from a Capacity
     Block for ML, paid in advance for a window of time"""
-    reservation_id: Annotated[str, Field(pattern=strict.RESERVATION_PATTERN)] | None = None
+    reservation_id: Annotated[str, Field(pattern=strict.PATTERNS["reservation"])] | None = None
     """id of the Capacity Block, cr- and 17 hex digits: without it EC2 launches nothing into the
     block"""
     hours: Annotated[float, Field(ge=1, le=MAX_BLOCK_HOURS)] | None = None
@@ -73,11 +73,11 @@ class Pins(strict.StrictModel):
     `preflight` prints the versions that a deploy would get today.
     """
 
-    node_release: Annotated[str, Field(pattern=strict.NODE_RELEASE_PATTERN)] | None = None
+    node_release: Annotated[str, Field(pattern=strict.PATTERNS["node_release"])] | None = None
     """release of the images of CPU and accelerator nodes, as in 1.35.2-20261102; left out: EKS's
     newest, or one whose Neuron driver fits the serving image, if the newest one's does not. A
     deploy that changes it should change nothing else about the nodes"""
-    add_ons: dict[str, Annotated[str, Field(pattern=strict.ADD_ON_VERSION_PATTERN)]] = Field(
+    add_ons: dict[str, Annotated[str, Field(pattern=strict.PATTERNS["add_on_version"])]] = Field(
         default_factory=dict,
         description="EKS add-on to its version, as in vpc-cni: v1.21.1-eksbuild.3",
     )
@@ -89,14 +89,14 @@ def _known_instance_type(name: str) -> str:
     return name
 
 
-SecretName = Annotated[str, Field(pattern=strict.SECRET_NAME_PATTERN, max_length=512)]
-AdminArn = Annotated[str, Field(pattern=strict.ADMIN_ARN_PATTERN)]
+SecretName = Annotated[str, Field(pattern=strict.PATTERNS["secret_name"], max_length=512)]
+AdminArn = Annotated[str, Field(pattern=strict.PATTERNS["admin_arn"])]
 
 
 class Aws(strict.StrictModel):
     """Region, nodes, access, price and limits of a deploy."""
 
-    region: str = Field(pattern=strict.REGION_PATTERN, description="AWS region, e.g. us-east-2")
+    region: str = Field(pattern=strict.PATTERNS["region"], description="AWS region, e.g. us-east-2")
     availability_zone: str = Field(
         examples=["us-east-2c"],
         description="the one zone of the accelerator nodes, e.g. us-east-2c: EFA, placement group "
@@ -128,7 +128,7 @@ class Aws(strict.StrictModel):
     accelerator_budget_usd: strict.PositiveFloat
     """accelerator nodes are ended when their hours x price reach this many US dollars; what runs
     beside them from deploy to destroy (CPU nodes, cluster, network) is billed on top"""
-    notify_email: str | None = Field(default=None, pattern=strict.EMAIL_PATTERN)
+    notify_email: str | None = Field(default=None, pattern=strict.PATTERNS["email"])
     """address that gets a mail at each decision about accelerator nodes, once it is confirmed"""
     hub_token_secret: SecretName | None = None
     """NAME of the Secrets Manager secret that holds the hub token, for gated models; never

@@ -15,7 +15,7 @@ from draftworth.experiment.defaults import with_defaults
 from draftworth.experiment.forecast import Forecast, read_forecast
 from draftworth.experiment.model import Experiment, LocalExperiment, NeuronExperiment, beside
 from draftworth.experiment.rules import broken_rules
-from draftworth.experiment.strict import PATTERN_WORDS, SET_NAME_PATTERN
+from draftworth.experiment.strict import PATTERN_WORDS, SET_NAME
 from draftworth.experiment.validation_errors import misspelt_key, shape_problems, shown
 from draftworth.experiment.yaml_source import ExperimentSource, read_source
 from draftworth.records.prompts import CASE_SUFFIX, Case, load_case
@@ -82,11 +82,11 @@ def _cases(
 
 
 def _problem_of_name(key: Key, folder: Path, case: str, known: list[str]) -> Problem | None:
-    if not re.fullmatch(SET_NAME_PATTERN, case):
+    if not re.fullmatch(SET_NAME, case):
         return Problem(
             key=key,
             given=f'"{case}"',
-            allowed=PATTERN_WORDS[SET_NAME_PATTERN],
+            allowed=PATTERN_WORDS[SET_NAME],
             reason="a case's name is part of its result files' names",
         )
     if case not in known:

@@ -17,7 +17,7 @@ from draftworth.experiment.aws import Aws
 from draftworth.experiment.catalog import NO_SPECULATION, Accelerator, Release, catalog
 from draftworth.experiment.search import HubSearch, LocalSearch, Place, Search
 from draftworth.experiment.strict import (
-    SET_NAME_PATTERN,
+    SET_NAME,
     WORKED_OUT,
     Name,
     PositiveInt,
@@ -52,7 +52,7 @@ class Serving(StrictModel):
     max_model_len: PositiveInt = WORKED_OUT
     """most tokens of a prompt with its output; left out: the multiple of 1,024 that holds
     workload.input_tokens + workload.output_tokens"""
-    tool_call_parser: Annotated[str, Field(pattern=SET_NAME_PATTERN, max_length=64)] | None = None
+    tool_call_parser: Annotated[str, Field(pattern=SET_NAME, max_length=64)] | None = None
     """vLLM's name of the parser of the model's tool calls, e.g. hermes; for prompts with tools"""
 
 

@@ -34,7 +34,7 @@ class Place:
 def _windows(given: Any) -> Any:
     if not isinstance(given, str):
         return given
-    if re.fullmatch(strict.WINDOWS_PATTERN, given):
+    if re.fullmatch(strict.PATTERNS["windows"], given):
         first, last = map(int, given.split(".."))
         if 1 <= first <= last <= variants.MAX_WINDOW:
             return tuple(range(first, last + 1))
@@ -45,7 +45,7 @@ def _windows(given: Any) -> Any:
     raise PydanticCustomError("windows", words, {"most": variants.MAX_WINDOW})
 
 
-WindowsText = Annotated[str, Field(pattern=strict.WINDOWS_PATTERN)]
+WindowsText = Annotated[str, Field(pattern=strict.PATTERNS["windows"])]
 WindowList = Annotated[tuple[variants.Window, ...], Field(min_length=1)]
 Windows = Annotated[
     WindowList,

@@ -20,10 +20,10 @@ from draftworth.records.results import AS_SHIPPED
 class HubModel(strict.StrictModel):
     """A checkpoint of the model hub, staged in the checkpoints bucket."""
 
-    model: str = Field(pattern=strict.HUB_ID_PATTERN, max_length=strict.MAX_HUB_ID_LENGTH)
+    model: str = Field(pattern=strict.PATTERNS["hub_id"], max_length=strict.MAX_HUB_ID_LENGTH)
     """hub id, OWNER/NAME, as in Qwen/Qwen3-32B"""
     revision: str = Field(
-        default="main", pattern=strict.REVISION_PATTERN, max_length=strict.MAX_REVISION_LENGTH
+        default="main", pattern=strict.PATTERNS["revision"], max_length=strict.MAX_REVISION_LENGTH
     )
     """branch, tag or commit; a commit makes runs comparable over months"""
     tokenizer_family: str | None = None

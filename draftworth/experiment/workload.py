@@ -26,7 +26,7 @@ Length = Annotated[int, Field(ge=32)]
 class PromptClass(strict.StrictModel):
     """A kind of traffic: a folder of cases."""
 
-    name: Annotated[str, Field(pattern=strict.SET_NAME_PATTERN, max_length=strict.MAX_NAME_LENGTH)]
+    name: Annotated[str, Field(pattern=strict.SET_NAME, max_length=strict.MAX_NAME_LENGTH)]
     """folder below prompts_dir, e.g. structured"""
     cases: Annotated[tuple[str, ...], Field(min_length=1), strict.EachOnce] | None = None
     """names of files in the folder, without `.jsonl`; left out: all files"""

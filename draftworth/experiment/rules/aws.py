@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from draftworth.errors import Problem, suggestion
 from draftworth.experiment.aws import ADD_ONS, S3_ADD_ON
 from draftworth.experiment.model import NeuronExperiment
-from draftworth.experiment.strict import PATTERN_WORDS, RESERVATION_PATTERN
+from draftworth.experiment.strict import PATTERN_WORDS, PATTERNS
 
 PINNED_IMAGE_WORDS = (
     "an image with a tag other than latest, or with a digest (NAME@sha256: and 64 hex digits)"
@@ -55,7 +55,7 @@ def _capacity_has_its_keys(experiment: NeuronExperiment) -> Iterator[Problem]:
         yield Problem(
             key=(*key, "reservation_id"),
             given="nothing",
-            allowed=PATTERN_WORDS[RESERVATION_PATTERN],
+            allowed=PATTERN_WORDS[PATTERNS["reservation"]],
             reason="EC2 launches nothing into a Capacity Block without its id",
         )
     for name in () if capacity.is_block else sorted(capacity.model_fields_set - {"kind"}):

@@ -6,7 +6,7 @@ import pytest
 
 from draftworth.experiment.catalog import catalog
 from draftworth.experiment.node_images import DOES_NOT_FIT, FITS, NOT_KNOWN, DriverAndRuntime
-from draftworth.experiment.strict import NODE_RELEASE_PATTERN
+from draftworth.experiment.strict import PATTERNS
 from draftworth.neuron_versions import why_unfit
 from tests.conftest import ROOT
 from tests.support.experiments import resolved
@@ -65,7 +65,7 @@ def test_known_node_releases_are_in_order_and_can_be_pinned() -> None:
     assert days == sorted(set(days))
     drivers = [tuple(map(int, driver.split("."))) for driver in known.values()]
     assert drivers == sorted(drivers)  # a later release has no older driver
-    assert all(re.fullmatch(NODE_RELEASE_PATTERN, release) for release in known)
+    assert all(re.fullmatch(PATTERNS["node_release"], release) for release in known)
     assert catalog().node_images.sources
 
 
