@@ -113,6 +113,8 @@ class Release(StrictModel):
     """The way to save and load compiled graphs; None: nothing is compiled."""
     lnc: tuple[int, ...] | None = None
     """Logical core sizes that its engine runs with; None: all of the instance type."""
+    engine_settings: dict[str, Any] = Field(default_factory=dict)
+    """Settings of the engine that all variants share, in the dialect's own words."""
     environment: dict[str, str] = Field(default_factory=dict)
     """Environment variables of every server."""
     per_request_acceptance: bool = False

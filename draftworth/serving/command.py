@@ -89,15 +89,13 @@ class NeuronDialect:
     VERSION: a part of the artifact key, increased when new flags change the compiled graph.
     SPECULATION_DEPENDENT_DEFAULTS: flags or engine settings whose defaults depend on speculation;
         all variants except the baseline as shipped set them explicitly.
-    ENVIRONMENT: variables of each server, in addition to those that all dialects set.
     """
 
     VERSION = 1
     SPECULATION_DEPENDENT_DEFAULTS: tuple[str, ...] = ()
-    ENVIRONMENT: Mapping[str, str] = {}
 
-    def shared_config(self, experiment: NeuronExperiment) -> dict[str, Any]:
-        """Return the engine settings of all variants, with those that the experiment file sets."""
+    def settings(self, experiment: NeuronExperiment) -> dict[str, Any]:
+        """Return the engine settings of all variants that follow from the experiment."""
         raise NotImplementedError
 
     def shared_flags(self, experiment: NeuronExperiment) -> Flags:  # noqa: ARG002 (of a dialect)
@@ -110,9 +108,9 @@ class NeuronDialect:
         raise NotImplementedError
 
     def config_of(self, experiment: NeuronExperiment, variant: Variant) -> dict[str, Any]:
-        left_out = self._left_out(variant) - experiment.serving.neuron_config.keys()
-        config = self.shared_config(experiment)
-        return {key: value for key, value in config.items() if key not in left_out}
+        own, left_out = experiment.serving.neuron_config, self._left_out(variant)
+        config = {**experiment.release_facts.engine_settings, **self.settings(experiment)}
+        return {key: value for key, value in config.items() if key not in left_out} | own
 
     def flags_of(self, experiment: NeuronExperiment, variant: Variant) -> Flags:
         left_out, flags = self._left_out(variant), self.shared_flags(experiment)
@@ -142,7 +140,6 @@ class NeuronDialect:
                 "NEURON_RT_VIRTUAL_CORE_SIZE": lnc,
                 **ENGINE_READY_TIMEOUT,
                 **experiment.release_facts.environment,
-                **self.ENVIRONMENT,
             },
         )
 

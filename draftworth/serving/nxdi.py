@@ -1,12 +1,5 @@
-"""Command lines of images with NxD Inference, and engine settings that their variants share.
+"""Command lines of images with NxD Inference; the catalogue has engine settings of all variants."""
 
-Sequence parallelism and the sampler are set explicitly, because the 0.9.1 fork sets them
-differently with and without speculation: a dynamic sampler in one variant would change the speedup.
-`global_topk` is set because reloaded graphs read it from these settings at each request.
-Source: vLLM 0.9.x model_loader/neuronx_distributed.py; NxD Inference 0.6 models/config.py.
-"""
-
-from collections.abc import Mapping
 from typing import Any
 
 from draftworth.experiment.model import NeuronExperiment
@@ -15,34 +8,13 @@ from draftworth.serving import command as vllm
 
 # The engine's smallest bucket, in tokens.
 _LEAST_BUCKET = 128
-_EQUAL_DEFAULTS: Mapping[str, Any] = {
-    "enable_bucketing": True,
-    "is_continuous_batching": True,
-    "on_device_sampling_config": {
-        "deterministic": False,
-        "do_sample": False,
-        "dynamic": False,
-        "global_topk": 256,
-        "temperature": 1.0,
-        "top_k": 1,
-        "top_p": 1.0,
-    },
-    "padding_side": "right",
-    "sequence_parallel_enabled": False,
-}
 
 
 class _Nxdi(vllm.NeuronDialect):
     """A dialect of NxD Inference, whose variants share engine settings and no flags."""
 
-    def shared_config(self, experiment: NeuronExperiment) -> dict[str, Any]:
-        serving = experiment.serving
-        return {
-            **_EQUAL_DEFAULTS,
-            **_buckets(experiment),
-            "logical_nc_config": serving.lnc,
-            **serving.neuron_config,
-        }
+    def settings(self, experiment: NeuronExperiment) -> dict[str, Any]:
+        return {**_buckets(experiment), "logical_nc_config": experiment.serving.lnc}
 
 
 class NeuronV0(_Nxdi):
@@ -52,10 +24,6 @@ class NeuronV0(_Nxdi):
     # Without speculation, sequence parallelism is on and the sampler is dynamic; with speculation,
     # sequence parallelism is not set, and the sampler is static and greedy.
     SPECULATION_DEPENDENT_DEFAULTS = ("sequence_parallel_enabled", "on_device_sampling_config")
-    ENVIRONMENT: Mapping[str, str] = {
-        "VLLM_NEURON_FRAMEWORK": "neuronx-distributed-inference",
-        "VLLM_USE_V1": "0",
-    }
 
     def own_flags(
         self, experiment: NeuronExperiment, variant: Variant, config: dict[str, Any]

@@ -29,20 +29,8 @@ def command(
             **vllm.speculation_flags(experiment, variant, paths.draft, method=variant.method),
         },
         environment={
-            "VLLM_TARGET_DEVICE": "cpu",
-            # The worker stays inside the engine core: two processes a server instead of three, and
-            # two servers are both ready after about 25 s instead of 47 s.
-            "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
-            # One thread, bound to no core: a second thread does not speed up tiny matrices, and
-            # with vLLM's binding the client waits for a core (a TTFT of 600 ms instead of 15 ms).
-            "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-            "OMP_NUM_THREADS": "1",
-            # vLLM looks n-grams up in one thread of Numba; others would wait for it busily.
-            "NUMBA_NUM_THREADS": "1",
+            **experiment.release_facts.environment,
             # An explicit size of the KV cache also skips vLLM's warm-up pass.
             "VLLM_CPU_KVCACHE_SPACE": str(experiment.serving.kv_cache_gib),
-            "HF_HUB_OFFLINE": "1",
-            "VLLM_NO_USAGE_STATS": "1",
-            "DO_NOT_TRACK": "1",
         },
     )

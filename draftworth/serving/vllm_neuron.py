@@ -6,7 +6,6 @@ Sources: vLLM Neuron features guide, async scheduling, speculative decoding and 
 examples (examples/vllm_neuron/models/llama3/dflash).
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 from draftworth.experiment.model import NeuronExperiment
@@ -34,22 +33,9 @@ class VllmNeuron(vllm.NeuronDialect):
         "--block-size",
         "--num-gpu-blocks-override",
     )
-    # The first variable: by default a worker looks for the EFA adapter beside its device at
-    # hard-coded PCI addresses, and ends where there is none. A server has one node and no use for
-    # an adapter (decision record 11).
-    # A compilation can last longer than the 600 s that other processes wait for it by default.
-    # Older images read the third variable instead of the second.
-    ENVIRONMENT: Mapping[str, str] = {
-        "NEURON_SKIP_EFA_AFFINITY": "1",
-        "VLLM_NEURON_COMPILATION_TIMEOUT": "3600",
-        "NEURON_LIBTORCH_COMPILATION_TIMEOUT": "3600",
-        "VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS": "3600",
-    }
 
-    def shared_config(self, experiment: NeuronExperiment) -> dict[str, Any]:
-        precision = {"quantization": "bf16"} if experiment.uses(DFLASH) else {}
-        greedy = {"on_device_sampling_config": {"all_greedy": True}}
-        return {**greedy, **precision, **experiment.serving.neuron_config}
+    def settings(self, experiment: NeuronExperiment) -> dict[str, Any]:
+        return {"quantization": "bf16"} if experiment.uses(DFLASH) else {}
 
     def shared_flags(self, experiment: NeuronExperiment) -> vllm.Flags:
         flags: dict[str, str | None] = {"--no-async-scheduling": None}
