@@ -7,18 +7,10 @@ from typing import Any
 from pydantic import BaseModel
 
 from draftworth.errors import Key
-from draftworth.experiment.strict import PATTERN_WORDS
+from draftworth.experiment.strict import PATTERN_WORDS, WORDS
 
 # Bounds of this size or larger only catch typing errors, and are not shown.
 _GUARD = 1_000_000
-_TYPES = {
-    "integer": "a whole number",
-    "number": "a number",
-    "boolean": "true or false",
-    "string": "text",
-    "array": "a list",
-    "object": "a mapping",
-}
 Node = dict[str, Any]
 
 
@@ -65,7 +57,7 @@ def _type_in_words(node: Node) -> Iterator[str]:
     if node.get("format") == "date":
         yield "a date, YYYY-MM-DD"
     else:
-        yield _TYPES.get(str(node.get("type")), "a value")
+        yield WORDS["types"].get(str(node.get("type")), "a value")
     if required := node.get("required"):
         yield f" with {', '.join(required)}"
     if examples := node.get("examples"):

@@ -19,13 +19,13 @@ MAX_REVISION_LENGTH = 200
 # Ids for examples, here and in experiments/; they belong to no real account.
 EXAMPLE_RESERVATION = "cr-0123456789abcdef0"
 EXAMPLE_ACCOUNT = "111122223333"
-_TABLE = yaml.safe_load(
-    files("draftworth.experiment").joinpath("patterns.yaml").read_text(encoding="utf-8")
+# The words of messages, by their kind: `words.yaml` says what each table is for.
+WORDS: dict[str, dict[str, Any]] = yaml.safe_load(
+    files("draftworth.experiment").joinpath("words.yaml").read_text(encoding="utf-8")
 )
-# Patterns of text by name, and the text that each pattern allows, in words, for messages.
-PATTERNS: dict[str, str] = {name: entry["pattern"] for name, entry in _TABLE.items()}
+PATTERNS: dict[str, str] = {name: entry["pattern"] for name, entry in WORDS["patterns"].items()}
 SET_NAME = PATTERNS["set_name"]
-PATTERN_WORDS: dict[str, str] = {entry["pattern"]: entry["words"] for entry in _TABLE.values()}
+PATTERN_WORDS = {entry["pattern"]: entry["words"] for entry in WORDS["patterns"].values()}
 
 
 def _each_once(values: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -11,40 +11,12 @@ from pydantic_core import ErrorDetails
 from draftworth.errors import Key, Problem, suggestion
 from draftworth.experiment import schema_words
 from draftworth.experiment.catalog import NO_SPECULATION, catalog
-from draftworth.experiment.strict import PATTERN_WORDS
+from draftworth.experiment.strict import PATTERN_WORDS, WORDS
 from draftworth.experiment.variants import methods_on, unserved_method
 from draftworth.experiment.workload import ONE, SEVERAL
 
 # The index of the variant's tag in `loc`, the location that pydantic gives for an error.
 _VARIANT_TAG_AT = 2
-# Allowed values in words by pydantic's error type; braces name values of the error's `ctx`.
-_ALLOWED = {
-    "literal_error": "{expected}",
-    "greater_than_equal": "{ge} or more",
-    "greater_than": "more than {gt}",
-    "less_than_equal": "{le} or less",
-    "string_too_long": "at most {max_length} characters",
-    "string_too_short": "at least {min_length} character(s)",
-    "too_short": "a list of {min_length} or more",
-    "too_long": "at most {max_length} entries",
-    "repeated": "each entry once; twice: {twice}",
-}
-# Keys of earlier versions, by the key that stands in their place.
-_RENAMED = {
-    "load": "concurrency, as in 4 or [1, 2, 4], or requests_per_second",
-    "target_interval_width": "target_interval_percent, as in 10",
-    "failures": "failures_percent, as in 2",
-    "within": "within_percent, as in 3",
-    "budget_usd": "accelerator_budget_usd",
-    "tensor_parallel_size": "slot_devices, all of whose cores a server takes",
-}
-# Hints for a value of the wrong type, by pydantic's error type; they follow the allowed values.
-_OTHER_TYPE = {
-    "int_type": ", not in quotes",
-    "float_type": ", not in quotes",
-    "string_type": " (in quotes if it looks like a number)",
-    **dict.fromkeys(("bool_type", "tuple_type", "dict_type", "model_type", "date_type"), ""),
-}
 
 
 def shape_problems(
@@ -127,18 +99,19 @@ def _unknown_method(key: Key, data: Any, model: type[BaseModel]) -> Problem:
 
 def _allowed(detail: ErrorDetails, model: type[BaseModel], key: Key) -> str:
     kind, limits = detail["type"], detail.get("ctx", {})
-    if kind in _OTHER_TYPE:
-        return schema_words.values_in_words(model, key) + _OTHER_TYPE[kind]
+    if kind in WORDS["other_type"]:
+        return schema_words.values_in_words(model, key) + str(WORDS["other_type"][kind])
     if kind == "string_pattern_mismatch":
         return PATTERN_WORDS[limits["pattern"]]
-    return _ALLOWED[kind].format(**limits) if kind in _ALLOWED else detail["msg"]
+    allowed = WORDS["allowed"].get(kind)
+    return allowed.format(**limits) if allowed else detail["msg"]
 
 
 def _unknown_key(key: Key, data: Any, model: type[BaseModel]) -> Problem:
     nodes, around = schema_words.nodes_at(model, key[:-1]), _at(data, key[:-1])
     known = sorted(name for n in nodes if _is_meant(n, around) for name in n.get("properties", {}))
     hint = _where_it_belongs(key[-1], model) or suggestion(key[-1], known)
-    if renamed := _RENAMED.get(str(key[-1])):
+    if renamed := WORDS["renamed"].get(str(key[-1])):
         known, hint = [f"in its place {renamed}"], ""
     return Problem(
         key=key,

@@ -20,6 +20,7 @@ from ruamel.yaml.nodes import ScalarNode
 from ruamel.yaml.reader import ReaderError
 
 from draftworth.errors import ExperimentError, Key, Problem, UserInputError
+from draftworth.experiment.strict import WORDS
 from draftworth.records.codec import INT64
 from draftworth.untrusted import TooLargeError, one_line, printable, read_file
 
@@ -31,14 +32,6 @@ MAX_TEXT_CHARACTERS = 1_000
 _INT64_CHARACTERS = 70  # more than a 64-bit number has in base 2
 _PLAIN_KINDS = {"int", "float", "bool", "null"}
 _NOT_TEXT = "a key is not text: put it in quotes if it is meant as one"
-# Hints for common mistakes, by words of the parser's message.
-_HINTS = {
-    "'\\t'": "indent with blanks: YAML takes no tab for it",
-    "could not find expected ':'": "a key is followed by a colon and a blank: look at this line "
-    "and at the one before it",
-    "mapping values are not allowed here": "look at the indentation: a key stands where a value "
-    "is expected",
-}
 _IN_PLACE = "an experiment says everything in the place where it counts"
 
 # CloudFormation, CDK and Kubernetes would replace text that begins with these characters.
@@ -195,7 +188,7 @@ class ExperimentSource:
 
     def _not_yaml(self, reason: object, line: int | None) -> ExperimentError:
         words = " ".join(str(reason).split())
-        hints = (hint for mistake, hint in _HINTS.items() if mistake in words)
+        hints = (hint for mistake, hint in WORDS["yaml_hints"].items() if mistake in words)
         problem = Problem(
             key=(),
             given="text that is not YAML",
