@@ -20,7 +20,6 @@ from draftworth.planning.prices import PRICE_RENEWAL, price_doubt
 from draftworth.planning.resolved import ResolvedExperiment, ResolvedNeuron
 from draftworth.planning.timeline import BUDGET, DEADLINE, NODE_START, RunForecast
 from draftworth.records.results import AS_SHIPPED
-from draftworth.serving.dialects import neuron_dialect
 
 _MORE = "raise it, or ask for less (max_requests, concurrency, cases, output_tokens or repetitions)"
 
@@ -52,7 +51,7 @@ def _aws_values(experiment: ResolvedNeuron, today: date) -> Mapping[str, Any]:
         "heads": [*variants_of(spec, HubSpeculative)],
         "methods": catalog().methods,
         "as_shipped": AS_SHIPPED,
-        "defaults_by_speculation": neuron_dialect(spec).SPECULATION_DEPENDENT_DEFAULTS,
+        "defaults_by_speculation": spec.release_facts.depends_on_speculation,
         "unpriced_stops": [
             f"search.stop.{name}"
             for name in stops

@@ -15,13 +15,6 @@ NGRAM: Final = "ngram"
 
 ModelKind = Literal["causal_lm", "eagle3_head", "dflash_head"]
 DraftKind = ModelKind | Literal["any"] | None
-KIND_WORDS: Final[dict[DraftKind, str]] = {
-    "causal_lm": "a causal language model",
-    "eagle3_head": "an EAGLE3 head",
-    "dflash_head": "a DFlash head",
-    "any": "any model",
-    None: "no model",
-}
 Platform = Literal["neuron", "local"]
 
 
@@ -115,6 +108,8 @@ class Release(StrictModel):
     """Logical core sizes that its engine runs with; None: all of the instance type."""
     engine_settings: dict[str, Any] = Field(default_factory=dict)
     """Settings of the engine that all variants share, in the dialect's own words."""
+    depends_on_speculation: tuple[str, ...] = ()
+    """Flags and engine settings whose defaults depend on speculation."""
     environment: dict[str, str] = Field(default_factory=dict)
     """Environment variables of every server."""
     per_request_acceptance: bool = False

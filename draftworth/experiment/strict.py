@@ -20,7 +20,7 @@ MAX_REVISION_LENGTH = 200
 EXAMPLE_RESERVATION = "cr-0123456789abcdef0"
 EXAMPLE_ACCOUNT = "111122223333"
 # The words of messages, by their kind: `words.yaml` says what each table is for.
-WORDS: dict[str, dict[str, Any]] = yaml.safe_load(
+WORDS: dict[str, dict[str | None, Any]] = yaml.safe_load(
     files("draftworth.experiment").joinpath("words.yaml").read_text(encoding="utf-8")
 )
 PATTERNS: dict[str, str] = {name: entry["pattern"] for name, entry in WORDS["patterns"].items()}

@@ -87,12 +87,9 @@ class NeuronDialect:
     """The command line of Neuron servers for certain SDK releases: the catalogue says which.
 
     VERSION: a part of the artifact key, increased when new flags change the compiled graph.
-    SPECULATION_DEPENDENT_DEFAULTS: flags or engine settings whose defaults depend on speculation;
-        all variants except the baseline as shipped set them explicitly.
     """
 
     VERSION = 1
-    SPECULATION_DEPENDENT_DEFAULTS: tuple[str, ...] = ()
 
     def settings(self, experiment: NeuronExperiment) -> dict[str, Any]:
         """Return the engine settings of all variants that follow from the experiment."""
@@ -108,16 +105,11 @@ class NeuronDialect:
         raise NotImplementedError
 
     def config_of(self, experiment: NeuronExperiment, variant: Variant) -> dict[str, Any]:
-        own, left_out = experiment.serving.neuron_config, self._left_out(variant)
         config = {**experiment.release_facts.engine_settings, **self.settings(experiment)}
-        return {key: value for key, value in config.items() if key not in left_out} | own
+        return _kept(config, experiment, variant) | experiment.serving.neuron_config
 
     def flags_of(self, experiment: NeuronExperiment, variant: Variant) -> Flags:
-        left_out, flags = self._left_out(variant), self.shared_flags(experiment)
-        return {flag: value for flag, value in flags.items() if flag not in left_out}
-
-    def _left_out(self, variant: Variant) -> set[str]:
-        return {*self.SPECULATION_DEPENDENT_DEFAULTS} if variant.keeps_engine_defaults else set()
+        return _kept(self.shared_flags(experiment), experiment, variant)
 
     def command(self, experiment: NeuronExperiment, variant: Variant) -> ServingCommand:
         config = self.config_of(experiment, variant)
@@ -142,6 +134,15 @@ class NeuronDialect:
                 **experiment.release_facts.environment,
             },
         )
+
+
+def _kept(
+    settings: Mapping[str, Any], experiment: NeuronExperiment, variant: Variant
+) -> dict[str, Any]:
+    """Return the settings that a variant sets explicitly."""
+    left_out = experiment.release_facts.depends_on_speculation
+    kept = {name: value for name, value in settings.items() if name not in left_out}
+    return kept if variant.keeps_engine_defaults else dict(settings)
 
 
 def speculation_flags(

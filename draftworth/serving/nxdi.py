@@ -20,11 +20,6 @@ class _Nxdi(vllm.NeuronDialect):
 class NeuronV0(_Nxdi):
     """The dialect of SDK 2.26.1: a fork of vLLM 0.9.1, with a fused draft or an EAGLE v1 head."""
 
-    # Source: vLLM 0.9.x model_loader/neuronx_distributed.py in the 0.9.1 fork of SDK 2.26.1.
-    # Without speculation, sequence parallelism is on and the sampler is dynamic; with speculation,
-    # sequence parallelism is not set, and the sampler is static and greedy.
-    SPECULATION_DEPENDENT_DEFAULTS = ("sequence_parallel_enabled", "on_device_sampling_config")
-
     def own_flags(
         self, experiment: NeuronExperiment, variant: Variant, config: dict[str, Any]
     ) -> vllm.Flags:

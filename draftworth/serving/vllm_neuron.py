@@ -21,18 +21,6 @@ class VllmNeuron(vllm.NeuronDialect):
     """The command line of vLLM Neuron."""
 
     VERSION = 2
-    # By the vLLM Neuron features guide: scheduling is asynchronous without speculation. DFlash does
-    # not support chunked prefill, so a whole prompt must fit into a batch (vLLM, SchedulerConfig).
-    # DFlash's layers must be in one KV cache group. The time of a step grows with the cache's size,
-    # which is set in blocks and fills all free memory by default.
-    SPECULATION_DEPENDENT_DEFAULTS = (
-        "--no-async-scheduling",
-        "--no-enable-chunked-prefill",
-        "--max-num-batched-tokens",
-        "--disable-hybrid-kv-cache-manager",
-        "--block-size",
-        "--num-gpu-blocks-override",
-    )
 
     def settings(self, experiment: NeuronExperiment) -> dict[str, Any]:
         return {"quantization": "bf16"} if experiment.uses(DFLASH) else {}

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from draftworth.errors import Problem, suggestion
-from draftworth.experiment.catalog import KIND_WORDS, catalog
+from draftworth.experiment.catalog import catalog
 from draftworth.experiment.model import LocalExperiment, NeuronExperiment, beside, variants_of
+from draftworth.experiment.strict import WORDS
 from draftworth.experiment.variants import HubSpeculative, LocalSpeculative
 
 _OTHER_IDS = "the target checks the draft's token ids: with another vocabulary they mean other text"
@@ -61,8 +62,8 @@ def _draft_is_what_the_method_takes(experiment: NeuronExperiment) -> Iterator[Pr
             continue
         yield Problem(
             key=place.at("draft", "model"),
-            given=f"{KIND_WORDS[facts.kind]} for method {variant.method}",
-            allowed=KIND_WORDS[method.draft],
+            given=f"{WORDS['kinds'][facts.kind]} for method {variant.method}",
+            allowed=WORDS["kinds"][method.draft],
             reason=f"{variant.method} takes nothing else: a head reads the target's hidden states, "
             "a draft model is a whole model of its own",
         )
@@ -89,8 +90,8 @@ def _target_is_a_model(experiment: NeuronExperiment) -> Iterator[Problem]:
     if facts is not None and facts.kind != "causal_lm":
         yield Problem(
             key=("target", "model"),
-            given=f"{experiment.target.model}, {KIND_WORDS[facts.kind]}",
-            allowed=KIND_WORDS["causal_lm"],
+            given=f"{experiment.target.model}, {WORDS['kinds'][facts.kind]}",
+            allowed=WORDS["kinds"]["causal_lm"],
             reason="a speculation head cannot be served by itself",
         )
 

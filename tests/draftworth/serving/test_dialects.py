@@ -8,6 +8,7 @@ from typing import TypeGuard
 
 import pytest
 
+from draftworth.experiment.catalog import catalog
 from draftworth.experiment.model import Experiment, NeuronExperiment
 from draftworth.experiment.variants import AsShipped
 from draftworth.records.servers import COMPILE_LIMIT_MINUTES
@@ -16,8 +17,7 @@ from draftworth.serving.command import (
     ServingCommand,
     served_model_name,
 )
-from draftworth.serving.dialects import artifact_inputs, neuron_dialect, serving_command
-from draftworth.serving.vllm_neuron import VllmNeuron
+from draftworth.serving.dialects import artifact_inputs, serving_command
 from tests.conftest import ROOT
 from tests.support.experiments import DFLASH_HEAD, Edit, both, load_spec, put, write_experiment
 
@@ -114,7 +114,7 @@ def flattened(value: dict[str, object]) -> list[tuple[str, object]]:
         ("fused draft on 2.26.1", {"sequence_parallel_enabled", "on_device_sampling_config"}),
         ("eagle3 on 2.31.1", set()),
         ("eagle3 on 2.32.0", {"--no-async-scheduling"}),
-        ("dflash on 2.33.0", {*VllmNeuron.SPECULATION_DEPENDENT_DEFAULTS}),
+        ("dflash on 2.33.0", {*catalog().releases["neuron-2.33.0"].depends_on_speculation}),
     ],
 )
 def test_settings_with_a_default_that_depends_on_speculation_are_equal_on_both_sides(
@@ -122,7 +122,7 @@ def test_settings_with_a_default_that_depends_on_speculation_are_equal_on_both_s
 ) -> None:
     experiment = served(name)
     plain, drafted = commands(experiment)
-    for setting in neuron_dialect(experiment).SPECULATION_DEPENDENT_DEFAULTS:
+    for setting in experiment.release_facts.depends_on_speculation:
         assert says(plain, setting) == says(drafted, setting)
         assert (setting in settings) == bool(says(plain, setting))
 
@@ -137,7 +137,7 @@ def test_the_baseline_as_shipped_lacks_what_is_there_for_speculation_and_nothing
     plain, _ = commands(experiment)
     as_shipped = serving_command(experiment, shipped)
 
-    settings = {*neuron_dialect(experiment).SPECULATION_DEPENDENT_DEFAULTS}
+    settings = {*experiment.release_facts.depends_on_speculation}
     assert not any(says(as_shipped, setting) for setting in settings)
     assert as_shipped.environment == plain.environment
     assert without(as_shipped, set()) == without(plain, settings)
