@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, cached_property
+from importlib.resources import files
 from typing import Any
 
 import boto3
 import jmespath
-from botocore import exceptions
+import yaml
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -22,36 +23,9 @@ from draftworth.errors import DraftworthError
 CONFIG = Config(
     connect_timeout=5, read_timeout=20, retries={"mode": "standard", "total_max_attempts": 4}
 )
-_NO_CREDENTIALS = (
-    exceptions.NoCredentialsError,
-    exceptions.PartialCredentialsError,
-    exceptions.CredentialRetrievalError,
-    exceptions.ProfileNotFound,
-    exceptions.SSOError,
-    exceptions.TokenRetrievalError,
-)
-_BAD_CREDENTIAL_CODES = {
-    "AuthFailure",
-    "ExpiredToken",
-    "ExpiredTokenException",
-    "InvalidAccessKeyId",
-    "InvalidClientTokenId",
-    "RequestExpired",
-    "SignatureDoesNotMatch",
-    "UnrecognizedClientException",
-}
 _DENIED_CODES = {"AccessDenied", "AccessDeniedException", "UnauthorizedOperation"}
-_LOG_IN = (
-    "log in (`aws sso login`, `aws configure`) or set AWS_PROFILE, and try "
-    "`aws sts get-caller-identity`"
-)
-_NAME_A_PROFILE = (
-    "put one that `aws configure list-profiles` lists into AWS_PROFILE, or unset it (and in "
-    "~/.aws/config what names this one)"
-)
-_TRY_AGAIN = "try again; if it stays, the service's documentation says what the error means"
-_CONNECT = (
-    "check the network and any proxy, and that aws.region is a region of this account's partition"
+_ADVICE = yaml.safe_load(
+    files("draftworth.account").joinpath("error_advice.yaml").read_text(encoding="utf-8")
 )
 
 
@@ -89,25 +63,18 @@ def explained(doing: str, *, region: str = "") -> Iterator[None]:
 
 def explanation(error: ClientError | BotoCoreError, doing: str, *, region: str = "") -> AwsError:
     """Return an error that says what failed, in which region, and what to do next."""
-    # Without credentials no region was asked, so the message names no region.
-    where = "" if isinstance(error, _NO_CREDENTIALS) else region
-    failed = f"could not {doing} in {where}" if where else f"could not {doing}"
-    code, found = "", str(error).rstrip(".")
+    code = error_code(error) if isinstance(error, ClientError) else ""
+    names = {code, *(kind.__name__ for kind in type(error).__mro__)}
+    advice = next(row for row in _ADVICE if names & {*row["errors"]})
+    where = f" in {region}" if region and advice["region_was_asked"] else ""
+    failed, found = f"could not {doing}{where}", str(error).rstrip(".")
     if isinstance(error, ClientError):
-        code = error_code(error)
         message = str(error.response.get("Error", {}).get("Message", "")).strip()
         found = f"{code}: {message or 'no message'}"
         if code in _DENIED_CODES:
             next_step = f"allow {error.operation_name} to the role or user you work with"
             return DeniedError(f"{failed}: {found}", next_step=next_step)
-    next_step = _TRY_AGAIN
-    if isinstance(error, exceptions.ProfileNotFound):
-        next_step = _NAME_A_PROFILE
-    elif code in _BAD_CREDENTIAL_CODES or isinstance(error, _NO_CREDENTIALS):
-        next_step = _LOG_IN
-    elif isinstance(error, (exceptions.EndpointConnectionError, exceptions.HTTPClientError)):
-        next_step = _CONNECT
-    return AwsError(f"{failed}: {found}", next_step=next_step)
+    return AwsError(f"{failed}: {found}", next_step=advice["next_step"])
 
 
 def error_code(error: ClientError) -> str:

@@ -19,13 +19,16 @@ MAX_REVISION_LENGTH = 200
 # Ids for examples, here and in experiments/; they belong to no real account.
 EXAMPLE_RESERVATION = "cr-0123456789abcdef0"
 EXAMPLE_ACCOUNT = "111122223333"
-# The words of messages, by their kind: `words.yaml` says what each table is for.
-WORDS: dict[str, dict[str | None, Any]] = yaml.safe_load(
+_TABLES: dict[str, dict[str, Any]] = yaml.safe_load(
     files("draftworth.experiment").joinpath("words.yaml").read_text(encoding="utf-8")
 )
-PATTERNS: dict[str, str] = {name: entry["pattern"] for name, entry in WORDS["patterns"].items()}
+PATTERNS: dict[str, str] = {name: entry["pattern"] for name, entry in _TABLES["patterns"].items()}
 SET_NAME = PATTERNS["set_name"]
-PATTERN_WORDS = {entry["pattern"]: entry["words"] for entry in WORDS["patterns"].values()}
+PATTERN_WORDS: dict[str, str] = {
+    entry["pattern"]: entry["words"] for entry in _TABLES["patterns"].values()
+}
+# The words of messages, by their kind: `words.yaml` says what each table is for.
+WORDS: dict[str, dict[str, str]] = _TABLES
 
 
 def _each_once(values: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -100,7 +100,7 @@ def _unknown_method(key: Key, data: Any, model: type[BaseModel]) -> Problem:
 def _allowed(detail: ErrorDetails, model: type[BaseModel], key: Key) -> str:
     kind, limits = detail["type"], detail.get("ctx", {})
     if kind in WORDS["other_type"]:
-        return schema_words.values_in_words(model, key) + str(WORDS["other_type"][kind])
+        return schema_words.values_in_words(model, key) + WORDS["other_type"][kind]
     if kind == "string_pattern_mismatch":
         return PATTERN_WORDS[limits["pattern"]]
     allowed = WORDS["allowed"].get(kind)

@@ -22,11 +22,6 @@ NEURON_DIALECTS: Mapping[str, NeuronDialect] = {
 }
 
 
-def neuron_dialect(experiment: NeuronExperiment) -> NeuronDialect:
-    """Return the dialect of the Neuron SDK release that the experiment names."""
-    return NEURON_DIALECTS[experiment.release_facts.dialect]
-
-
 def serving_command(
     experiment: Experiment, variant: Variant, paths: ModelPaths | None = None
 ) -> ServingCommand:
@@ -36,7 +31,7 @@ def serving_command(
     """
     if isinstance(experiment, LocalExperiment):
         return vllm_cpu.command(experiment, variant, paths or ModelPaths())
-    return neuron_dialect(experiment).command(experiment, variant)
+    return NEURON_DIALECTS[experiment.release_facts.dialect].command(experiment, variant)
 
 
 KEY_LENGTH = 24
@@ -44,13 +39,14 @@ KEY_LENGTH = 24
 
 def artifact_inputs(experiment: NeuronExperiment, variant: Variant) -> dict[str, Any]:
     """Return everything that changes the compiled graph, and nothing else."""
-    serving, dialect = experiment.serving, neuron_dialect(experiment)
+    serving, release = experiment.serving, experiment.release_facts
+    dialect = NEURON_DIALECTS[release.dialect]
     inputs: dict[str, Any] = {
         "image": experiment.image,
         # Other chips need another graph. No source says whether another instance type with the same
         # chips does too, but one compilation more costs less than a graph that does not load.
         "instance_type": experiment.instance_type,
-        "dialect": experiment.release_facts.dialect,
+        "dialect": release.dialect,
         "dialect_version": dialect.VERSION,
         "target": {"model": experiment.target.model, "revision": experiment.target.revision},
         "tensor_parallel_size": experiment.tensor_parallel_size,

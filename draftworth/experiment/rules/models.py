@@ -63,7 +63,7 @@ def _draft_is_what_the_method_takes(experiment: NeuronExperiment) -> Iterator[Pr
         yield Problem(
             key=place.at("draft", "model"),
             given=f"{WORDS['kinds'][facts.kind]} for method {variant.method}",
-            allowed=WORDS["kinds"][method.draft],
+            allowed=WORDS["kinds"][method.draft or "none"],
             reason=f"{variant.method} takes nothing else: a head reads the target's hidden states, "
             "a draft model is a whole model of its own",
         )

@@ -3,10 +3,12 @@
 from typing import Any
 
 import pytest
+import yaml
 from botocore import exceptions as boto
 from botocore.exceptions import BotoCoreError, ClientError
 
 from draftworth.account import clients
+from tests.conftest import ROOT
 
 REGION = "us-east-2"
 
@@ -47,6 +49,13 @@ def test_an_error_says_what_was_tried_where_and_what_to_do(
     assert next_step in told.next_step
     assert f"next: {told.next_step}" in str(told)
     assert told.exit_code == 1
+
+
+def test_the_advice_names_errors_that_botocore_has() -> None:
+    rows = yaml.safe_load((ROOT / "draftworth/account/error_advice.yaml").read_text())
+    names = [name for row in rows for name in row["errors"] if name.endswith(("Error", "NotFound"))]
+    assert len(names) > 5
+    assert [name for name in names if not hasattr(boto, name)] == []
 
 
 def test_a_missing_thing_is_none_and_other_errors_are_raised() -> None:
