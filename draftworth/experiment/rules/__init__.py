@@ -2,41 +2,43 @@
 
 Each rule yields a `Problem` for everything that would fail on AWS or make a comparison unfair, so
 that users learn about it in a second and without cost. A problem's code is the rule's name.
+
+A rule is a function of one of these modules that yields problems. The types of its parameters say
+what it is about: an experiment of any kind or of one, its search, its prompts, the file's path.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVarTuple, Unpack
+from typing import Any
 
 from draftworth.errors import Problem
-from draftworth.experiment.model import Experiment, NeuronExperiment
+from draftworth.experiment.model import Experiment
 from draftworth.experiment.rules import aws, models, search, serving, variants, workload
+from draftworth.experiment.search import Search
 from draftworth.records.prompts import Case
 
-Given = TypeVarTuple("Given")
-
-COMMON = (*variants.COMMON, *workload.COMMON, *serving.COMMON)
-NEURON = (*models.NEURON, *serving.NEURON, *aws.NEURON)
+RULES = tuple(
+    function
+    for module in (variants, workload, serving, search, models, aws)
+    for function in vars(module).values()
+    if getattr(function, "__annotations__", {}).get("return") == Iterator[Problem]
+)
 
 
 def broken_rules(experiment: Experiment, path: Path, cases: Sequence[Case]) -> Iterator[Problem]:
     """Yield the problems that all rules find in a validated experiment and its prompts."""
-    yield from _problems(COMMON, experiment)
+    given: dict[Any, Any] = {Experiment: experiment, Path: path, Sequence[Case]: cases}
+    given[type(experiment)] = experiment
     if experiment.search:
-        yield from _problems(search.OF_A_SEARCH, experiment, experiment.search)
-    yield from _problems(workload.OF_PROMPTS, experiment, cases)
-    if isinstance(experiment, NeuronExperiment):
-        yield from _problems(NEURON, experiment)
-        yield from _problems(workload.NEURON_OF_PROMPTS, cases)
-    else:
-        yield from _problems(models.LOCAL, experiment, path)
+        given[Search] = experiment.search
+    for rule in RULES:
+        kinds = [kind for name, kind in rule.__annotations__.items() if name != "return"]
+        if given.keys() >= {*kinds}:
+            for problem in rule(*(given[kind] for kind in kinds)):
+                yield replace(problem, code=code_of(rule.__name__))
 
 
-def _problems(
-    rules: Sequence[Callable[[Unpack[Given]], Iterator[Problem]]], *given: *Given
-) -> Iterator[Problem]:
-    for rule in rules:
-        code = rule.__name__.strip("_").replace("_", "-")
-        for problem in rule(*given):
-            yield replace(problem, code=code)
+def code_of(rule: str) -> str:
+    """Return the code of a rule's problems."""
+    return rule.strip("_").replace("_", "-")

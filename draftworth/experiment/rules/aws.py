@@ -163,15 +163,3 @@ def is_pinned_image(image: str) -> bool:
     """Tell whether a text is an image URI with a digest, or with a tag other than `latest`."""
     match = _IMAGE.fullmatch(image) if len(image) <= _MAX_IMAGE_LENGTH else None
     return match is not None and (match["digest"] or match["tag"] or "latest") != "latest"
-
-
-NEURON = (
-    _zone_is_in_the_region,
-    _second_zone_is_another,
-    _capacity_has_its_keys,
-    _block_has_its_price,
-    _public_access_is_limited,
-    _hub_token_stays_secret,
-    _image_is_pinned,
-    _pins_are_of_what_is_deployed,
-)

@@ -121,13 +121,3 @@ def _local_tokenizers_are_equal(experiment: LocalExperiment, path: Path) -> Iter
                 allowed="a draft with the target's tokenizer",
                 reason=_OTHER_IDS,
             )
-
-
-NEURON = (
-    _tokenizer_family_is_known,
-    _draft_is_of_the_targets_family,
-    _draft_is_what_the_method_takes,
-    _head_is_of_the_target,
-    _target_is_a_model,
-)
-LOCAL = (_local_models_are_there, _local_tokenizers_are_equal)

@@ -142,16 +142,3 @@ def _money_where_something_is_rented(experiment: Experiment, search: Search) -> 
                 allowed="leave the key out; last_start_hours and within stop a search here",
                 reason="nothing is rented here, so nothing has a price",
             )
-
-
-OF_A_SEARCH = (
-    _method_drafts,
-    _windows_where_they_can_be_chosen,
-    _own_windows_are_known,
-    _drafts_are_told_apart,
-    _not_too_many_candidates,
-    _each_is_measured_once,
-    _one_load,
-    _it_stops_before_the_guards,
-    _money_where_something_is_rented,
-)

@@ -99,13 +99,3 @@ def _nodes_fit_the_plan(experiment: NeuronExperiment) -> Iterator[Problem]:
             allowed=f"at most {MAX_NODES * per_node} variants ({MAX_NODES} nodes)",
             reason="every variant holds a slot for the whole run; split the experiment",
         )
-
-
-COMMON = (_lengths_fit,)
-NEURON = (
-    _buckets_are_known_to_the_engine,
-    _slot_is_connected,
-    _lnc_is_one_that_runs,
-    _dflash_is_in_bf16,
-    _nodes_fit_the_plan,
-)

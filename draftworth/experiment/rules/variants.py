@@ -177,18 +177,3 @@ def _distinct_variants(experiment: Experiment) -> Iterator[Problem]:
                 reason="the same variant twice takes a second slot and shows nothing new",
             )
         seen.setdefault(variant.decoding, variant.name)
-
-
-COMMON = (
-    _exactly_one_baseline,
-    _something_to_compare,
-    _unique_variant_names,
-    _reserved_name,
-    _methods_the_release_serves,
-    _window_drafts_something,
-    _lookup_lengths_in_order,
-    _window_is_that_of_the_draft,
-    _every_token_accepted_would_pay,
-    _window_fits_the_output,
-    _distinct_variants,
-)

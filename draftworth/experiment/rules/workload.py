@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 
 from draftworth.errors import Problem, counted
-from draftworth.experiment.model import Experiment, LocalExperiment, loads_of
+from draftworth.experiment.model import Experiment, LocalExperiment, NeuronExperiment, loads_of
 from draftworth.records.codec import dump_json
 from draftworth.records.load import MAX_LLMPERF_IN_FLIGHT
 from draftworth.records.prompts import MAX_PROMPT_BYTES, Case, Prompt
@@ -170,20 +170,9 @@ def _weights_of_all_or_of_none(experiment: Experiment) -> Iterator[Problem]:
         )
 
 
-COMMON = (
-    _temperature_is_taken_as_it_is,
-    _all_variants_sample_alike,
-    _token_ids_can_be_told,
-    _load_generator_can_send,
-    _budget_reaches_everywhere,
-    _one_kind_of_load,
-    _each_load_is_worth_its_warm_up,
-    _classes_once,
-    _weights_of_all_or_of_none,
-)
-
-
-def _prompts_fit_the_load_generator(cases: Sequence[Case]) -> Iterator[Problem]:
+def _prompts_fit_the_load_generator(
+    _: NeuronExperiment, cases: Sequence[Case]
+) -> Iterator[Problem]:
     """Refuse prompts that the measuring Job's pod would refuse after accelerators have started."""
     size = sum(len(dump_json(asdict(case))) for case in cases)
     if size > MAX_PROMPT_BYTES:
@@ -229,7 +218,3 @@ def _which(cases: Sequence[Case], wanted: Callable[[Prompt], object]) -> str:
     case, prompt = found[0]
     first = f"{case.prompt_class}/{case.name}, {prompt.id}"
     return f"{counted(len(found), 'prompt')} (the first: {first})"
-
-
-OF_PROMPTS = (_tool_calls_can_be_read, _length_is_not_forced)
-NEURON_OF_PROMPTS = (_prompts_fit_the_load_generator,)
