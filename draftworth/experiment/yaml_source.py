@@ -79,11 +79,9 @@ class ExperimentSource:
         if isinstance(first, events.StreamEndEvent):
             return None
         data = self._value(next(self._events), ())
-        ends = [next(self._events), next(self._events)]
-        if not isinstance(ends[0], events.DocumentEndEvent) or not isinstance(
-            ends[1], events.StreamEndEvent
-        ):
-            raise self._refused(ends[1], (), "a second document", "one document", "a file is one")
+        _, after = next(self._events), next(self._events)
+        if not isinstance(after, events.StreamEndEvent):
+            raise self._refused(after, (), "a second document", "one document", "a file is one")
         return data
 
     def _value(self, event: Any, key: Key) -> Any:
@@ -103,9 +101,8 @@ class ExperimentSource:
             raise self._refused(event, key, f"the tag {event.tag}", "no tags", reason + "mappings")
         if len(key) > MAX_DEPTH:
             given, allowed = "a value at a greater depth", f"at most {MAX_DEPTH} levels"
-            raise self._refused(
-                event, key[:2], given, allowed, "no key of an experiment is so deep"
-            )
+            reason = "no key of an experiment is so deep"
+            raise self._refused(event, key[:2], given, allowed, reason)
         if len(self.lines) > MAX_VALUES:
             given, allowed = f"more than {MAX_VALUES:,} values", f"at most {MAX_VALUES:,}"
             raise self._refused(event, (), given, allowed, "no experiment has so many")
@@ -114,12 +111,10 @@ class ExperimentSource:
         data: dict[str, Any] = {}
         while not isinstance(event := next(self._events), events.MappingEndEvent):
             name = self._name(event, key)
+            place = (*key, name)
             if name in data:
                 given = f'found duplicate key "{name}"'
-                raise self._refused(
-                    event, (*key, name), given, "each key once", "only one can count"
-                )
-            place = (*key, name)
+                raise self._refused(event, place, given, "each key once", "only one can count")
             self.lines[place] = _line(event)
             self._check_text(name, place)
             data[name] = self._value(next(self._events), place)
@@ -175,9 +170,8 @@ class ExperimentSource:
             self._add(key, f"{len(text):,} characters", allowed, "a sentence is enough")
         shown = json.dumps(text, ensure_ascii=False)
         if printable(text) != text:
-            allowed = "visible characters, spaces and line ends"
             reason = "all text is shown in terminals and written to templates"
-            self._add(key, shown, allowed, reason)
+            self._add(key, shown, "visible characters, spaces and line ends", reason)
         if _SUBSTITUTED.search(text):
             allowed = "text without ${, {{resolve:, #{Token[ and $("
             reason = "CloudFormation and CDK, or Kubernetes, put something else in its place"
@@ -189,19 +183,15 @@ class ExperimentSource:
     def _not_yaml(self, reason: object, line: int | None) -> ExperimentError:
         words = " ".join(str(reason).split())
         hints = (hint for mistake, hint in WORDS["yaml_hints"].items() if mistake in words)
-        problem = Problem(
-            key=(),
-            given="text that is not YAML",
-            allowed="YAML, each key once",
-            reason="; ".join((words, *hints)),
-        )
-        return ExperimentError(self.path, [_printable(problem, line)])
+        told = "; ".join((words, *hints))
+        return self._refused(line, (), "text that is not YAML", "YAML, each key once", told)
 
     def _refused(
-        self, event: Event, key: Key, given: str, allowed: str, reason: str
+        self, where: Event | int | None, key: Key, given: str, allowed: str, reason: str
     ) -> ExperimentError:
         problem = Problem(key=key, given=given, allowed=allowed, reason=reason)
-        return ExperimentError(self.path, [_printable(problem, _line(event))])
+        line = _line(where) if isinstance(where, Event) else where
+        return ExperimentError(self.path, [_printable(problem, line)])
 
     def refused(self, problems: Iterable[Problem]) -> ExperimentError:
         """Return an ExperimentError; each problem has the line of its key or the key's parent."""
@@ -236,14 +226,8 @@ def _line(event: Event) -> int:
 
 def _printable(problem: Problem, line: int | None) -> Problem:
     key = tuple(one_line(k, characters=60) if isinstance(k, str) else k for k in problem.key)
-    return dataclasses.replace(
-        problem,
-        key=key,
-        given=one_line(problem.given),
-        allowed=one_line(problem.allowed),
-        reason=one_line(problem.reason),
-        line=line,
-    )
+    words = {name: one_line(getattr(problem, name)) for name in ("given", "allowed", "reason")}
+    return dataclasses.replace(problem, key=key, line=line, **words)
 
 
 def _read(path: Path, example: str) -> str:
