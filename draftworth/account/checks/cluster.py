@@ -156,13 +156,14 @@ def _major(version: str) -> int:
 def node_image(situation: check.Situation) -> check.CheckResult:
     """Check the release of the EKS node images: its Neuron driver, and that all nodes get it."""
     pinned = situation.experiment.spec.aws.pins.node_release
-    releases = {image: _todays_release(situation, image) for image in NODE_IMAGES}
+    values = {i: _parameter(situation, f"{i}/recommended/release_version") for i in NODE_IMAGES}
+    releases = {image: v if _RELEASE.fullmatch(v) else "" for image, v in values.items()}
     todays = min(releases.values(), key=_numbers) if all(releases.values()) else None
     pair = DriverAndRuntime.of(situation.experiment.spec, todays)
     told = ", ".join(f"{image} {release or 'unknown'}" for image, release in releases.items())
     reason = f" ({pair.why_unfit})" if pair.why_unfit else ""
     found = f"{pair.words}{reason}; today's: {told}"
-    doubt = _pin_doubt(situation, pinned) if pinned else _todays_doubt(situation, releases)
+    doubt = _doubt(situation, pinned, releases)
     if pair.judgement == FITS and not doubt:
         how = "pinned to" if pinned else "a deploy today gets"
         return check.passed(f"{how} {found}", paste={} if pinned else _pin(todays))
@@ -183,23 +184,15 @@ def _pin(release: str | None) -> dict[str, Any]:
     return {"pins": {"node_release": release}} if release else {}
 
 
-def _pin_doubt(situation: check.Situation, pinned: str) -> str:
-    if _is_there(situation, pinned):
-        return ""
-    return "EKS names no image of the pinned release, and may refuse it"
-
-
-def _todays_doubt(situation: check.Situation, releases: Mapping[str, str]) -> str:
+def _doubt(situation: check.Situation, pinned: str | None, releases: Mapping[str, str]) -> str:
+    if pinned:
+        missing = "EKS names no image of the pinned release, and may refuse it"
+        return "" if _is_there(situation, pinned) else missing
     if not all(releases.values()):
         return f"EKS does not name every release of Amazon Linux 2023 in {situation.region}"
     if len(set(releases.values())) > 1:
         return "the releases of the accelerator and the CPU nodes differ today"
     return ""
-
-
-def _todays_release(situation: check.Situation, image: str) -> str:
-    value = _parameter(situation, f"{image}/recommended/release_version")
-    return value if _RELEASE.fullmatch(value) else ""
 
 
 def _is_there(situation: check.Situation, release: str) -> bool:

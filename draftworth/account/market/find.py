@@ -27,15 +27,7 @@ T = TypeVar("T")
 
 # A person waits, so a region that has not answered within this time is reported as unknown.
 SECONDS = 60
-_HEADINGS = (
-    "",
-    "USD in all\nbest",
-    "\nworst",
-    "\nbought",
-    "\nzone",
-    "USD/h\na node",
-    "\nwhen",
-)
+_HEADINGS = ("", "USD in all\nbest", "\nworst", "\nbought", "\nzone", "USD/h\na node", "\nwhen")
 
 
 class Unknown(NamedTuple):
