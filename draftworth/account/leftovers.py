@@ -15,13 +15,7 @@ from typing import Any
 from draftworth.account import printing, resource_kinds
 from draftworth.account.checks.check import identity, stacks
 from draftworth.account.clients import AwsError, client, explained, listed, or_none, tags_of
-from draftworth.account.resource_kinds import (
-    Entry,
-    Kind,
-    Leftover,
-    kinds,
-    monthly_usd,
-)
+from draftworth.account.resource_kinds import Entry, Kind, Leftover, kinds, monthly_usd
 from draftworth.account.scope import Scope
 from draftworth.experiment.naming import EXPERIMENT_TAG, PROJECT
 from draftworth.planning import prices, resolved
