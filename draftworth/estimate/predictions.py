@@ -9,6 +9,7 @@ from draftworth.estimate.outputs import GivenOutputs, given_outputs
 from draftworth.estimate.prompt_lookup import LookupLengths, looked_up
 from draftworth.estimate.reader import Reader
 from draftworth.estimate.tokenizing import TargetTokenizer
+from draftworth.experiment.catalog import catalog
 from draftworth.experiment.model import beside
 from draftworth.planning.resolved import ResolvedExperiment, ResolvedLocal
 from draftworth.records.codec import dump_record
@@ -37,9 +38,14 @@ def predict(experiment: ResolvedLocal, run_folder: Path, reader: Reader) -> tupl
 
 
 def draft_folders(experiment: ResolvedLocal) -> list[Path]:
-    """Return the folders of the experiment's drafts, each once."""
-    drafts = (variant.draft for variant in experiment.variants)
-    return list(dict.fromkeys(beside(experiment.path, draft) for draft in drafts if draft))
+    """Return the folders of the experiment's drafts that read text, each once."""
+    methods = catalog().methods
+    drafts = (
+        variant.draft
+        for variant in experiment.variants
+        if variant.draft and not methods[variant.spec.method].refuses_estimate
+    )
+    return list(dict.fromkeys(beside(experiment.path, draft) for draft in drafts))
 
 
 def compare(

@@ -72,7 +72,8 @@ def _methods_the_release_serves(experiment: Experiment) -> Iterator[Problem]:
         asked["search", "method"] = experiment.search.method
     for key, method in asked.items():
         unserved = catalog().unserved_methods.get(method)
-        able = [n for n, r in catalog().releases.items() if method in r.methods]
+        serving = {n: r for n, r in catalog().releases.items() if method in r.methods}
+        able = [n for n, r in serving.items() if r.platform == release.platform] or [*serving]
         if unserved is not None and unserved.platform in (None, release.platform):
             yield variants.unserved_method(key, method, experiment.release)
         elif able and method not in release.methods:

@@ -1,15 +1,19 @@
 """Predictions are compared over the same requests, and step by step if the chunks show steps."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from draftworth.estimate.predictions import predictions_of
+from draftworth.estimate.predictions import draft_folders, predictions_of
+from draftworth.planning.resolved import ResolvedLocal, load
 from draftworth.records.likelihoods import Prediction
 from draftworth.records.reading import Run
 from draftworth.records.readings import Reading
 from draftworth.records.transcripts import Transcript
+from tests.conftest import ROOT
 from tests.support.blocks import make_block, make_record, make_run
+from tests.support.experiments import put, write_experiment
 from tests.support.readings import make_output, make_reading
 
 VARIANT = "qwen3-1.7b-k7"
@@ -71,3 +75,16 @@ def test_what_cannot_be_compared_is_left_out(
     hits: str, chunks: tuple[int, ...], record: dict[str, Any]
 ) -> None:
     assert found(hits, chunks, **record) == []
+
+
+@pytest.mark.parametrize(("method", "asked"), [("draft_model", ["draft"]), ("eagle3", [])])
+def test_only_models_are_asked_what_they_would_have_said(
+    tmp_path: Path, method: str, asked: list[str]
+) -> None:
+    (tmp_path / "rehearsal").symlink_to(ROOT / "rehearsal")
+    folder = tmp_path / "experiments"
+    folder.mkdir()
+    edit = put("variants", 1, "method", value=method)
+    experiment = load(write_experiment(folder, edit, base="rehearsal"))
+    assert isinstance(experiment, ResolvedLocal)
+    assert [folder.name for folder in draft_folders(experiment)] == asked
