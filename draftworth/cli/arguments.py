@@ -63,7 +63,7 @@ def temperature(text: str) -> float:
     """Parse a sampling temperature: 0, or a value that servers neither replace nor refuse."""
     try:
         value = float(text)
-        results.check_temperature(value)
+        results.TEMPERATURES.check("temperature", value)
     except ValueError:
         allowed = (
             f"0, which is greedy, or {results.MIN_TEMPERATURE:g} to {results.MAX_TEMPERATURE:g}"

@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from draftworth.errors import UserInputError
+from draftworth.records.codec import Checked
 from draftworth.records.load import Load, LoadGenerator
 from draftworth.records.prompts import Case
-from draftworth.records.results import Limits, Price, check_temperature
+from draftworth.records.results import Limits, Price, Temperature
 from draftworth.records.search import Search
 from draftworth.records.servers import ServingFacts
 
@@ -39,7 +40,7 @@ class Endpoint:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RequestShape:
+class RequestShape(Checked):
     """The settings that all requests share.
 
     output_tokens: the most tokens of an output; a prompt's own `max_tokens` is not larger.
@@ -51,14 +52,11 @@ class RequestShape:
     model: str
     output_tokens: int
     fixed_output_length: bool
-    temperature: float
+    temperature: Temperature
     seed: int
     enable_thinking: bool
     timeout_seconds: float
     token_ids: bool = False
-
-    def __post_init__(self) -> None:
-        check_temperature(self.temperature)
 
 
 @dataclass(frozen=True, kw_only=True)

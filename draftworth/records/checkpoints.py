@@ -13,9 +13,9 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Annotated, Any
 
-from draftworth.records.codec import RecordError, load_object
+from draftworth.records.codec import Between, Checked, RecordError, load_object
 from draftworth.untrusted import MIB, TooLargeError, read_file
 
 _BLOCK_BYTES = MIB
@@ -24,21 +24,20 @@ SERVED_WEIGHTS = ("safetensors", "bin", "pt", "pth")
 
 
 @dataclass(frozen=True, kw_only=True)
-class StoredFile:
+class StoredFile(Checked):
     """One file, whose `path` is relative to its folder and cannot leave the folder.
 
     Programs use this path to open files and to delete objects.
     """
 
     path: str
-    size_bytes: int
+    size_bytes: Annotated[int, Between(0)]
     sha256: str
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not is_below(self.path):
             raise ValueError(f"path: given {self.path!r}, allowed: a relative path")
-        if self.size_bytes < 0:
-            raise ValueError(f"size_bytes: given {self.size_bytes}, allowed: 0 or more")
 
     @property
     def is_weights(self) -> bool:

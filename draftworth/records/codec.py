@@ -18,7 +18,7 @@ import re
 import reprlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import MISSING, asdict, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
@@ -41,6 +41,50 @@ _SCALARS: dict[Any, tuple[tuple[type, ...], str]] = {
     float: ((int, float), "a number"),
     bool: ((bool,), "true or false"),
 }
+
+
+@dataclass(frozen=True)
+class Between:
+    """The numbers that a field may have, as a part of its type: `Annotated[int, Between(1)]`.
+
+    or_zero: 0 is allowed too, although it is below `least`.
+    """
+
+    least: float
+    most: float = math.inf
+    or_zero: bool = False
+
+    def __str__(self) -> str:
+        least, most = (
+            f"{v:g}" if isinstance(v, float) else f"{v}" for v in (self.least, self.most)
+        )
+        limits = f"{least} or more" if self.most == math.inf else f"{least} to {most}"
+        return f"0, or {limits}" if self.or_zero else limits
+
+    def check(self, name: str, value: float) -> None:
+        """Raise ValueError for another number."""
+        if not (self.least <= value <= self.most or (self.or_zero and value == 0)):
+            raise ValueError(f"{name}: given {value}, allowed: {self}")
+
+
+class Checked:
+    """A record that checks the numbers with limits (`Between`) whenever it is made."""
+
+    def __post_init__(self) -> None:
+        kind: Any = type(self)
+        for name, limits in _limits(kind):
+            if (value := getattr(self, name)) is not None:
+                limits.check(name, value)
+
+
+@cache
+def _limits(kind: Any) -> tuple[tuple[str, Between], ...]:
+    return tuple(
+        (name, limits)
+        for name, hint in get_type_hints(kind, include_extras=True).items()
+        for part in (hint, *get_args(hint))  # of an optional number, the number
+        for limits in getattr(part, "__metadata__", ())
+    )
 
 
 class RecordError(DraftworthError):

@@ -7,8 +7,9 @@ property of a CloudFormation custom resource, because CloudFormation turns numbe
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
+from draftworth.records.codec import Between, Checked
 from draftworth.records.servers import CONTROL_PREFIX
 
 CANARIES_FOLDER = f"{CONTROL_PREFIX}canary/"
@@ -83,7 +84,7 @@ class DraftRef:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CapacityPlan:
+class CapacityPlan(Checked):
     """The number of accelerator nodes of one deployment, and the limits of their lifetime.
 
     job_name: the measuring Job; the keys of its runs begin with `runs/JOB_NAME-`. A new name is a
@@ -109,7 +110,7 @@ class CapacityPlan:
     startup_minutes: int
     target: ModelRef
     drafts: tuple[DraftRef, ...]
-    deadline_minutes: int
+    deadline_minutes: Annotated[int, Between(1, MAX_DEADLINE_MINUTES)]
     budget_usd: float
     price_usd_per_node_hour: float
     price_as_of: str
@@ -119,11 +120,7 @@ class CapacityPlan:
     instance_type: str
 
     def __post_init__(self) -> None:
-        if not 1 <= self.deadline_minutes <= MAX_DEADLINE_MINUTES:
-            raise ValueError(
-                f"deadline_minutes: given {self.deadline_minutes}, "
-                f"allowed: 1 to {MAX_DEADLINE_MINUTES}"
-            )
+        super().__post_init__()
         amounts = (self.nodes, self.startup_minutes, self.budget_usd, self.price_usd_per_node_hour)
         if not min(amounts) > 0:
             words = "nodes, startup_minutes, budget and price"

@@ -4,11 +4,11 @@
 are computed in `draftworth/estimate/` and judged in `draftworth/analysis/likelihoods.py`.
 """
 
-import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
+from draftworth.records.codec import Between, Checked
 from draftworth.records.findings import read_beside
 
 LIKELIHOODS_FILE = "likelihoods.json"
@@ -37,9 +37,6 @@ class Likelihood:
     deviation: float
     per_token: float
 
-    def __post_init__(self) -> None:
-        _check_finite(deviation=self.deviation, per_token=self.per_token)
-
 
 @dataclass(frozen=True, kw_only=True)
 class GreedyLikelihood:
@@ -57,9 +54,6 @@ class GreedyLikelihood:
     beyond: int
     farthest: float
     chance: float
-
-    def __post_init__(self) -> None:
-        _check_finite(farthest=self.farthest, chance=self.chance)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,14 +74,6 @@ class DraftLikelihood:
     difference: float
     low: float | None
     high: float | None
-
-    def __post_init__(self) -> None:
-        _check_finite(difference=self.difference, low=self.low or 0.0, high=self.high or 0.0)
-
-
-def _check_finite(**values: float) -> None:
-    if not all(map(math.isfinite, values.values())):
-        raise ValueError(f"{', '.join(values)}: allowed: finite numbers")
 
 
 ModelsCheck = Likelihood | GreedyLikelihood | DraftLikelihood
@@ -112,7 +98,7 @@ PREDICTIONS_FILE = "predictions.json"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prediction:
+class Prediction(Checked):
     """Predicted and measured tokens a step of one variant in one prompt class.
 
     requests: number of requests with a prediction for their prompt. predicted, measured: tokens a
@@ -123,14 +109,10 @@ class Prediction:
     variant: str
     prompt_class: str
     requests: int
-    predicted: float
-    measured: float
+    predicted: Annotated[float, Between(1)]
+    measured: Annotated[float, Between(1)]
     shown: int
     same_sequence: int
-
-    def __post_init__(self) -> None:
-        if not (self.predicted >= 1 and self.measured >= 1):
-            raise ValueError("predicted, measured: allowed: 1 or more tokens a step")
 
     @property
     def difference(self) -> float:

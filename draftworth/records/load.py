@@ -8,7 +8,9 @@ import random
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import accumulate, repeat
-from typing import Literal
+from typing import Annotated, Literal
+
+from draftworth.records.codec import Between, Checked
 
 # The sender of requests: one asyncio process, or llmperf's library on Ray.
 LoadGenerator = Literal["asyncio", "llmperf"]
@@ -17,30 +19,20 @@ LoadGenerator = Literal["asyncio", "llmperf"]
 MAX_LLMPERF_IN_FLIGHT = 32
 
 
-def _check_input_tokens(input_tokens: int | None) -> None:
-    if input_tokens is not None and input_tokens < 1:
-        raise ValueError(f"input_tokens: given {input_tokens}, allowed: 1 or more")
-
-
 def _length_label(input_tokens: int | None) -> str:
     return "" if input_tokens is None else f"-i{input_tokens}"
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConcurrencyLoad:
+class ConcurrencyLoad(Checked):
     """A constant number of requests in flight: the next one is sent when another one has ended.
 
     input_tokens: length of every prompt with its chat template; None: prompts keep their lengths.
     """
 
     kind: Literal["concurrency"] = "concurrency"
-    concurrency: int
-    input_tokens: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.concurrency < 1:
-            raise ValueError(f"concurrency: given {self.concurrency}, allowed: 1 or more")
-        _check_input_tokens(self.input_tokens)
+    concurrency: Annotated[int, Between(1)]
+    input_tokens: Annotated[int, Between(1)] | None = None
 
     @property
     def label(self) -> str:
@@ -109,19 +101,19 @@ class ConcurrencyLoad:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PoissonLoad:
+class PoissonLoad(Checked):
     """Requests at random times at a mean rate, however many are still in flight."""
 
     kind: Literal["poisson"] = "poisson"
     requests_per_second: float
-    input_tokens: int | None = None
+    input_tokens: Annotated[int, Between(1)] | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not 0 < self.requests_per_second < math.inf:
             raise ValueError(
                 f"requests_per_second: given {self.requests_per_second:g}, allowed: above 0"
             )
-        _check_input_tokens(self.input_tokens)
 
     @property
     def label(self) -> str:

@@ -16,11 +16,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Annotated, Any, BinaryIO
 
 from draftworth.errors import PromptSetError
 from draftworth.records import chat
-from draftworth.records.codec import RecordError, load_object, load_record
+from draftworth.records.codec import Between, Checked, RecordError, load_object, load_record
 from draftworth.untrusted import MIB, one_line, open_file
 
 CASE_SUFFIX = ".jsonl"
@@ -50,7 +50,7 @@ _MOST_TOKENS = 10_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prompt:
+class Prompt(Checked):
     """One prompt of a case: a conversation to be answered, or a text to be continued.
 
     messages: the conversation; empty if there is a text to continue.
@@ -62,16 +62,15 @@ class Prompt:
     id: str
     messages: tuple[chat.Message, ...] = ()
     text_to_continue: str | None = None
-    max_tokens: int | None = None
+    max_tokens: Annotated[int, Between(1, _MOST_TOKENS)] | None = None
     tools: tuple[Mapping[str, Any], ...] | None = None
     tool_choice: Any = None
     response_format: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if bool(self.messages) == (self.text_to_continue is not None):
             raise ValueError("messages: allowed: one or more, or a text_to_continue instead")
-        if self.max_tokens is not None and not 1 <= self.max_tokens <= _MOST_TOKENS:
-            raise ValueError(f"max_tokens: given {self.max_tokens}, allowed: 1 to {_MOST_TOKENS:,}")
 
     @property
     def texts(self) -> tuple[str, ...]:

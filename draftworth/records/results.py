@@ -27,8 +27,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
+from draftworth.records.codec import Between, Checked
 from draftworth.records.findings import RUNS_FOLDER as RUNS_FOLDER
 from draftworth.records.findings import VERDICT_FILE
 from draftworth.records.load import Load, LoadGenerator
@@ -74,11 +75,21 @@ MAX_VARIANTS = 100
 
 # Shorter or longer times make ratios that a float cannot represent.
 MIN_SECONDS, MAX_SECONDS = 1e-18, 1e9
-MAX_UNIX_S = 253_402_300_799.0  # the end of the year 9999
+# Times before 1970 and after the year 9999 are not times of a run.
+UnixSeconds = Annotated[float, Between(0, 253_402_300_799)]
+Seconds = Annotated[float, Between(MIN_SECONDS, MAX_SECONDS, or_zero=True)]
+Count = Annotated[int, Between(0)]
+Positive = Annotated[int, Between(1)]
+_MOST = 2.0**64
+_AMOUNT = Between(MIN_SECONDS, _MOST, or_zero=True)
+Amount = Annotated[float, _AMOUNT]
+_ROUNDING = 1e-6
 
 # The limits for sampled outputs: vLLM replaces a lower temperature by its own minimum, and OpenAI's
 # API allows no higher temperature.
 MIN_TEMPERATURE, MAX_TEMPERATURE = 0.01, 2.0
+TEMPERATURES = Between(MIN_TEMPERATURE, MAX_TEMPERATURE, or_zero=True)
+Temperature = Annotated[float, TEMPERATURES]
 
 UsageSource = Literal["every_chunk", "last_chunk", "none"]
 RunStatus = Literal["complete", "failed"]
@@ -96,7 +107,7 @@ def result_file_events(bucket: str) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RequestRecord:
+class RequestRecord(Checked):
     """One request; a failed request has no measured values.
 
     The first nine fields have the names of llmperf's token_benchmark_ray.py at commit f1d6bed.
@@ -116,36 +127,34 @@ class RequestRecord:
 
     error_code: int | None
     error_msg: str
-    inter_token_latency_s: float | None = None
-    ttft_s: float | None = None
-    end_to_end_latency_s: float | None = None
-    request_output_throughput_token_per_s: float | None = None
-    number_total_tokens: int | None = None
-    number_output_tokens: int | None = None
-    number_input_tokens: int | None = None
+    inter_token_latency_s: Seconds | None = None
+    ttft_s: Seconds | None = None
+    end_to_end_latency_s: Seconds | None = None
+    request_output_throughput_token_per_s: Amount | None = None
+    number_total_tokens: Count | None = None
+    number_output_tokens: Count | None = None
+    number_input_tokens: Count | None = None
     request_id: str
     prompt_id: str
-    started_at_unix_s: float
-    tokens_per_step: float | None = None
-    first_chunk_tokens: int | None = None
-    chunks: int
+    started_at_unix_s: UnixSeconds
+    tokens_per_step: Amount | None = None
+    first_chunk_tokens: Count | None = None
+    chunks: Count
     usage_source: UsageSource
     finish_reason: str | None = None
     output_sha256: str | None = None
-    run_queue_wait_s: float | None = None
+    run_queue_wait_s: Seconds | None = None
     excluded: str | None = None
-    llmperf_inter_token_latency_s: float | None = None
-    verification_steps: int | None = None
-    drafted_tokens: int | None = None
-    accepted_tokens: int | None = None
-    timed_out_after_s: float | None = None
-    failed_after_s: float | None = None
+    llmperf_inter_token_latency_s: Seconds | None = None
+    verification_steps: Count | None = None
+    drafted_tokens: Count | None = None
+    accepted_tokens: Count | None = None
+    timed_out_after_s: Seconds | None = None
+    failed_after_s: Seconds | None = None
     seed: int | None = None
 
     def __post_init__(self) -> None:
-        _check_fields(self, *_DURATIONS, most=MAX_SECONDS)
-        _check_fields(self, *_AMOUNTS)
-        check_unix_s("started_at_unix_s", self.started_at_unix_s)
+        super().__post_init__()
         if (self.accepted_tokens or 0) > (self.drafted_tokens or 0):
             raise ValueError(
                 f"accepted_tokens: given {self.accepted_tokens}, allowed: at most the "
@@ -175,44 +184,6 @@ class RequestRecord:
         if not self.verification_steps or not self.number_output_tokens:
             return None
         return (self.number_output_tokens - 1) / self.verification_steps
-
-
-_DURATIONS = (
-    *("inter_token_latency_s", "ttft_s", "end_to_end_latency_s"),
-    *("run_queue_wait_s", "llmperf_inter_token_latency_s", "timed_out_after_s"),
-    "failed_after_s",
-)
-_AMOUNTS = (
-    *("number_total_tokens", "number_output_tokens", "number_input_tokens", "first_chunk_tokens"),
-    *("chunks", "tokens_per_step", "request_output_throughput_token_per_s"),
-    *("verification_steps", "drafted_tokens", "accepted_tokens"),
-)
-_MOST = 2.0**64
-_ROUNDING = 1e-6
-
-
-def _check(name: str, value: float | None, *, least: float, most: float) -> None:
-    if value and not least <= value <= most:
-        allowed = f"0, or {least:g} to {most:g}" if least else f"0 to {most:.0f}"
-        raise ValueError(f"{name}: given {value}, allowed: {allowed}")
-
-
-def _check_fields(
-    record: Any, *names: str, least: float = MIN_SECONDS, most: float = _MOST
-) -> None:
-    for name in names:
-        _check(name, getattr(record, name), least=least, most=most)
-
-
-def check_unix_s(name: str, value: float) -> None:
-    """Raise ValueError unless a Unix time is from 0 to the end of the year 9999."""
-    _check(name, value, least=0.0, most=MAX_UNIX_S)
-
-
-def _check_times(record: BlockResult | RunResult) -> None:
-    # The order of the two times is not checked: a wall clock may be set back.
-    check_unix_s("started_at_unix_s", record.started_at_unix_s)
-    check_unix_s("ended_at_unix_s", record.ended_at_unix_s)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -246,18 +217,15 @@ class ServerTimings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OtherRequests:
+class OtherRequests(Checked):
     """Sums over warm-up and filler requests, which the server's histograms include too."""
 
-    inter_token_latency_sum_s: float = 0.0
-    inter_token_latency_count: int = 0
-
-    def __post_init__(self) -> None:
-        _check_fields(self, "inter_token_latency_sum_s", "inter_token_latency_count")
+    inter_token_latency_sum_s: Amount = 0.0
+    inter_token_latency_count: Count = 0
 
 
 @dataclass(frozen=True, kw_only=True)
-class BlockResult:
+class BlockResult(Checked):
     """One result file: the requests of one case to one variant in one round.
 
     repetition: from 1; all servers are started again before the next repetition.
@@ -276,32 +244,21 @@ class BlockResult:
     variant: str
     prompt_class: str
     case: str
-    repetition: int = 1
+    repetition: Positive = 1
     round: int
-    slot: int | None = None
+    slot: Count | None = None
     block: int
     model: str
     load: Load
-    started_at_unix_s: float
-    ended_at_unix_s: float
+    started_at_unix_s: UnixSeconds
+    ended_at_unix_s: UnixSeconds
     warmup_requests: int
     fillers: int = 0
     others: OtherRequests = OtherRequests()
-    max_tokens_per_step: int | None = None
+    max_tokens_per_step: Positive | None = None
     speculation: SpeculationCounters | None
     server: ServerTimings | None
     requests: tuple[RequestRecord, ...]
-
-    def __post_init__(self) -> None:
-        _check_times(self)
-        if self.max_tokens_per_step is not None and self.max_tokens_per_step < 1:
-            raise ValueError(
-                f"max_tokens_per_step: given {self.max_tokens_per_step}, allowed: 1 or more"
-            )
-        if self.repetition < 1:
-            raise ValueError(f"repetition: given {self.repetition}, allowed: 1 or more")
-        if self.slot is not None and self.slot < 0:
-            raise ValueError(f"slot: given {self.slot}, allowed: 0 or more")
 
     @property
     def stem(self) -> str:
@@ -340,49 +297,44 @@ class BlockResult:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limits:
+class Limits(Checked):
     """The limits of the user's service; a variant that exceeds them is not chosen, however cheap.
 
     ttft_p95_s, itl_p95_s, e2e_p95_s: upper limits over all requests; None: no limit.
     failed_share: the part of all requests that may fail.
     """
 
-    ttft_p95_s: float | None = None
-    itl_p95_s: float | None = None
-    e2e_p95_s: float | None = None
-    failed_share: float = 0.02
+    ttft_p95_s: Seconds | None = None
+    itl_p95_s: Seconds | None = None
+    e2e_p95_s: Seconds | None = None
+    failed_share: Annotated[float, Between(0, 1)] = 0.02
 
     @property
     def are_on_latencies(self) -> bool:
         return (self.ttft_p95_s, self.itl_p95_s, self.e2e_p95_s) != (None, None, None)
 
-    def __post_init__(self) -> None:
-        _check_fields(self, "ttft_p95_s", "itl_p95_s", "e2e_p95_s", most=MAX_SECONDS)
-        if not 0 <= self.failed_share <= 1:
-            raise ValueError(f"failed_share: given {self.failed_share:g}, allowed: 0 to 1")
-
 
 @dataclass(frozen=True, kw_only=True)
-class Price:
+class Price(Checked):
     """The dated price of a node, and each variant's share of a node.
 
     nodes: number of accelerator nodes, which are all billed while the run lasts.
     """
 
-    usd_per_node_hour: float
+    usd_per_node_hour: Amount
     as_of: str
     source: str
     node_shares: Mapping[str, float]
-    nodes: int
+    nodes: Count
 
     def __post_init__(self) -> None:
-        _check_fields(self, "usd_per_node_hour", "nodes")
+        super().__post_init__()
         for variant, share in self.node_shares.items():
-            _check(f"node_shares.{variant:.60}", share, least=MIN_SECONDS, most=_MOST)
+            _AMOUNT.check(f"node_shares.{variant:.60}", share)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Interruption:
+class Interruption(Checked):
     """A loss of servers or of the load generator, after which the run continued.
 
     Kind `servers`: servers stopped answering, and `blocks` were measured again. `lost_s` is the
@@ -391,13 +343,10 @@ class Interruption:
     """
 
     kind: InterruptionKind
-    at_unix_s: float
+    at_unix_s: UnixSeconds
     lost_s: float
     blocks: tuple[str, ...]
     reason: str
-
-    def __post_init__(self) -> None:
-        check_unix_s("at_unix_s", self.at_unix_s)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -417,26 +366,22 @@ class TimeAccount:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ServerStart:
+class ServerStart(Checked):
     """Values that a server reports of its last start; None: the server does not report the value.
 
     startup_s: from the start of the workers until the server is ready. compilation_s: time for all
     `graphs`, with cached ones. load_s, load_bytes: time and size of copying weights to devices.
     """
 
-    startup_s: float | None = None
-    compilation_s: float | None = None
-    graphs: int | None = None
-    load_s: float | None = None
-    load_bytes: float | None = None
-
-    def __post_init__(self) -> None:
-        _check_fields(self, "startup_s", "compilation_s", "load_s", most=MAX_SECONDS)
-        _check_fields(self, "graphs", "load_bytes", least=1)
+    startup_s: Seconds | None = None
+    compilation_s: Seconds | None = None
+    graphs: Count | None = None
+    load_s: Seconds | None = None
+    load_bytes: Annotated[float, Between(1, _MOST, or_zero=True)] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class PassedGate:
+class PassedGate(Checked):
     """A gate that a run passed (`draftworth/measuring/gates.py`).
 
     seconds: how long the answer took. tokens: output tokens of the answer; None if not counted.
@@ -444,18 +389,13 @@ class PassedGate:
 
     gate: str
     variant: str
-    at_unix_s: float
-    seconds: float
-    tokens: int | None = None
-
-    def __post_init__(self) -> None:
-        check_unix_s("at_unix_s", self.at_unix_s)
-        _check_fields(self, "seconds", most=MAX_SECONDS)
-        _check_fields(self, "tokens")
+    at_unix_s: UnixSeconds
+    seconds: Seconds
+    tokens: Count | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunResult:
+class RunResult(Checked):
     """`run.json`: written last, so its presence means that the run is over.
 
     If a run failed before it began, the fields have their defaults.
@@ -478,14 +418,14 @@ class RunResult:
     experiment: str
     status: RunStatus
     reason: str
-    started_at_unix_s: float
-    ended_at_unix_s: float
+    started_at_unix_s: UnixSeconds
+    ended_at_unix_s: UnixSeconds
     variants: tuple[str, ...] = ()
     baseline: str = ""
     blocks: tuple[str, ...] = ()
     max_tokens_per_step: Mapping[str, int] = field(default_factory=dict)
-    target_interval_width: float = 0.0
-    temperature: float = 0.0
+    target_interval_width: Annotated[float, Between(_ROUNDING, _MOST, or_zero=True)] = 0.0
+    temperature: Temperature = 0.0
     class_weights: Mapping[str, float] = field(default_factory=dict)
     limits: Limits = Limits()
     price: Price | None = None
@@ -507,9 +447,7 @@ class RunResult:
         return not self.class_weights
 
     def __post_init__(self) -> None:
-        _check_times(self)
-        _check("target_interval_width", self.target_interval_width, least=_ROUNDING, most=_MOST)
-        check_temperature(self.temperature)
+        super().__post_init__()
         if not len(set(self.variants)) == len(self.variants) <= MAX_VARIANTS:
             raise ValueError(f"variants: allowed: at most {MAX_VARIANTS}, each once")
         if not self.server_starts.keys() <= {*self.variants}:
@@ -519,11 +457,6 @@ class RunResult:
             raise ValueError(
                 f"class_weights: given {[*weights]!r:.80}, allowed: parts that add up to 1"
             )
-
-
-def check_temperature(value: float) -> None:
-    """Raise ValueError unless a temperature is 0 or in the range that servers use unchanged."""
-    _check("temperature", value, least=MIN_TEMPERATURE, most=MAX_TEMPERATURE)
 
 
 def claim_key(key: str) -> str:

@@ -4,10 +4,15 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated
 
+from draftworth.records.codec import Between, Checked
 from draftworth.records.findings import read_beside
 
 SEARCH_FILE = "search.json"
+
+
+_Probability = Annotated[float, Between(0, 1)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +82,7 @@ class CostInterval:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CandidateResult:
+class CandidateResult(Checked):
     """The figures of one candidate at the end of a search; each cost is divided by the baseline's.
 
     cost, cost_by_class: cost of a token, in the traffic mix and by prompt class; estimated from all
@@ -95,17 +100,16 @@ class CandidateResult:
     predicted: CostInterval | None = None
     step_cost: float
     tokens_per_step: Mapping[str, float]
-    chance: float
+    chance: _Probability
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.measured and self.measured.value <= 0:
             raise ValueError(f"measured: given {self.measured.value:g}, allowed: above 0")
-        if not 0 <= self.chance <= 1:
-            raise ValueError(f"chance: given {self.chance:g}, allowed: 0 to 1")
 
 
 @dataclass(frozen=True, kw_only=True)
-class SearchResult:
+class SearchResult(Checked):
     """`search.json`: the result of a run's search.
 
     load: the load's label. order: the candidates in the order of measuring.
@@ -125,13 +129,12 @@ class SearchResult:
     order: tuple[str, ...]
     best: str
     expected_to_pay: bool
-    sureness: float
+    sureness: _Probability
     ended: str
     failed: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if not 0 <= self.sureness <= 1:
-            raise ValueError(f"sureness: given {self.sureness:g}, allowed: 0 to 1")
+        super().__post_init__()
         measured = {result.variant for result in self.results if result.measured}
         if self.best and self.best not in measured:
             raise ValueError(f"best: given {self.best!r:.80}, allowed: a measured one of results")

@@ -7,8 +7,9 @@ This module is not a part of `deployment`, because the serving pods' ConfigMap h
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated, Literal
 
+from draftworth.records.codec import Between, Checked
 from draftworth.untrusted import REASON_CHARACTERS, one_line
 
 # A folder of the results bucket, beside the runs.
@@ -81,8 +82,11 @@ LAST_LINES = 50
 ServerPhase = Literal["testing", "starting", "healthy", "ended", "given_up"]
 
 
+_Figure = Annotated[float, Between(0, 1e9)]
+
+
 @dataclass(frozen=True, kw_only=True)
-class SelfTest:
+class SelfTest(Checked):
     """What a pod found out before its server started; empty or None: this is not known.
 
     driver, runtime: versions of the Neuron driver and of the runtime library.
@@ -96,28 +100,26 @@ class SelfTest:
     driver: str = ""
     runtime: str = ""
     devices: tuple[int, ...] = ()
-    init_s: float | None = None
+    init_s: _Figure | None = None
     logical_cores: int | None = None
-    read_mib_per_s: float | None = None
-    memory_gib: float | None = None
-    disk_gib: float | None = None
-    seconds: float
+    read_mib_per_s: _Figure | None = None
+    memory_gib: _Figure | None = None
+    disk_gib: _Figure | None = None
+    seconds: _Figure
     failed: str = ""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         # `run.json` takes this from a pod, and its size is limited.
         texts = max(map(len, (self.driver, self.runtime, self.failed)))
         if len(self.devices) > MAX_DEVICES or texts > REASON_CHARACTERS:
             raise ValueError(
                 f"allowed: at most {MAX_DEVICES} devices, texts of {REASON_CHARACTERS} characters"
             )
-        for name in ("init_s", "read_mib_per_s", "memory_gib", "disk_gib", "seconds"):
-            if not 0 <= (value := getattr(self, name) or 0) <= 1e9:
-                raise ValueError(f"{name}: given {value}, allowed: 0 to 1e9")
 
 
 @dataclass(frozen=True, kw_only=True)
-class ServerState:
+class ServerState(Checked):
     """`control/serving/SERVER.json`: the state of one server after its last change.
 
     server: the name of its Deployment; a variant has two servers if servers swap slots. A server
@@ -135,7 +137,7 @@ class ServerState:
     server: str
     variant: str
     pod: str
-    start: int
+    start: Annotated[int, Between(1)]
     phase: ServerPhase
     since_unix_s: float
     exit_code: int | None = None
@@ -144,8 +146,7 @@ class ServerState:
     self_test: SelfTest | None = None
 
     def __post_init__(self) -> None:
-        if self.start < 1:
-            raise ValueError(f"start: given {self.start}, allowed: 1 or more")
+        super().__post_init__()
         if bool(self.reason) != (self.phase == "given_up"):
             raise ValueError("reason: allowed: text in the phase given_up, empty in every other")
 

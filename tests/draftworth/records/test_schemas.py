@@ -5,8 +5,10 @@ choice that no golden document has.
 """
 
 from dataclasses import MISSING, Field, fields, is_dataclass
+from functools import reduce
+from operator import or_
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import pytest
 import yaml
@@ -38,6 +40,9 @@ def _inner(kind: Any) -> Any:
     if get_origin(kind) is Literal:
         return [*get_args(kind)]
     inner = [_inner(k) for k in get_args(kind) if is_dataclass(k) or get_args(k)]
+    # A number with limits or None is another type of union, with the same members.
+    if get_origin(kind) is Union:
+        kind = reduce(or_, get_args(kind))
     return inner or str(kind).replace("<class '", "").replace("'>", "")
 
 
