@@ -14,9 +14,8 @@ import pytest
 from draftworth.errors import UserInputError
 from draftworth.estimate.profile_forms import inferencex, read_profile, written
 from draftworth.records.acceptance import LIMIT_BYTES, Measured, WindowAcceptance, load_profile
-from draftworth.records.codec import dump_record
 from tests.draftworth.conftest import Ran
-from tests.draftworth.records.write_golden import PROFILE
+from tests.draftworth.records import write_golden
 
 PUBLISHED = """\
 # key = num_speculative_tokens (EAGLE3 level); value = golden AL
@@ -156,6 +155,5 @@ def test_the_command_converts_and_asks_for_what_it_needs(tmp_path: Path, ran: Ra
     assert ran(*sglang, *chosen).startswith("SGLANG_SIMULATE_ACC_LEN=2.78\n")
     told = ran("profile", path, "--form", "table", *chosen, code=2)
     assert "--form: given table of a window without acceptance by position, allowed: vllm" in told
-    path = tmp_path / "golden.json"
-    path.write_bytes(dump_record(PROFILE))
+    path = write_golden.GOLDEN / write_golden.VERSIONS[-1] / "acceptance.json"
     assert ran("profile", path, "--form", "table") == "position,accepted\n1,0.8\n2,0.6\n"

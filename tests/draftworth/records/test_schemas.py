@@ -13,7 +13,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import pytest
 import yaml
 
-from tests.draftworth.records.test_golden import KINDS
+from tests.draftworth.records.write_golden import KINDS
 from tests.support.snapshot import assert_snapshot
 
 RECORDS = [kind for kinds, _, _ in KINDS.values() for kind in kinds if hasattr(kind, "schema")]
