@@ -1,15 +1,15 @@
 """Runs teacher forcing in the engine's interpreter, which is a separate process."""
 
-import hashlib
 import os
 import subprocess
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from draftworth.errors import DraftworthError, UserInputError
 from draftworth.records.codec import RecordError, dump_record, load_record
-from draftworth.records.readings import Output, Reading
+from draftworth.records.readings import Output, PassSettings, Reading
 
 # The engine's interpreter finds this package last: in an installed environment there are other
 # packages beside it, which are not the engine's.
@@ -24,8 +24,8 @@ class Reader:
     """Runs a model's forward pass over outputs, and returns its results: the readings.
 
     python: the engine's interpreter. target: the folder with the target's tokenizer.
-    precision: as PyTorch calls it, or "auto": the checkpoint's.
-    folder: where outputs and readings are kept, so that an interrupted pass can continue.
+    folder: where readings are kept, so that an interrupted pass can continue.
+    The other fields: as in `PassSettings`.
     """
 
     python: Path
@@ -44,33 +44,32 @@ class Reader:
     ) -> list[Reading]:
         """Return a model's readings of the outputs; readings of earlier calls are reused.
 
-        temperature: of the model's distribution. fixed_length: the model could not end an output.
+        temperature, fixed_length: as in `PassSettings`.
         UserInputError: the model cannot read the outputs. DraftworthError: the pass failed.
         """
-        data = b"".join(map(dump_record, outputs))
-        outputs_file = self.folder / f"outputs-{hashlib.sha256(data).hexdigest()[:12]}.jsonl"
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            outputs_file.write_bytes(data)
+            with tempfile.TemporaryFile(dir=self.folder):
+                pass  # a folder that is read-only is told before a model is loaded
         except OSError as error:
             raise UserInputError(
                 f"--out: {self.folder}: cannot be written: {error.strerror}; give another folder"
             ) from error
-        options = ["--temperature", str(temperature), "--precision", self.precision]
-        if fixed_length:
-            options.append("--fixed-length")
-        if self.enable_thinking:
-            options.append("--enable-thinking")
-        return _read_back(self._run(model, outputs_file, options))
+        settings = PassSettings(
+            model=str(model.resolve()),
+            target=str(self.target.resolve()),
+            folder=str(self.folder.resolve()),
+            precision=self.precision,
+            temperature=temperature,
+            enable_thinking=self.enable_thinking,
+            fixed_length=fixed_length,
+        )
+        return _read_back(self._run(model, b"".join(map(dump_record, (settings, *outputs)))))
 
-    def _run(self, model: Path, outputs: Path, options: Sequence[str]) -> Path:
+    def _run(self, model: Path, data: bytes) -> Path:
         done = subprocess.run(  # noqa: S603 (our own command line)
-            [
-                *(str(self.python.absolute()), "-c", _RUN),
-                *("--model", str(model.resolve()), "--target", str(self.target.resolve())),
-                *("--outputs", str(outputs.resolve()), "--readings", str(self.folder.resolve())),
-                *options,
-            ],
+            [str(self.python.absolute()), "-c", _RUN],
+            input=data,
             cwd=self.folder,
             env={**os.environ, "HF_HUB_OFFLINE": "1"},
             stdout=subprocess.PIPE,

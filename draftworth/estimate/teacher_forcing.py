@@ -1,13 +1,13 @@
 """`python -m draftworth.estimate.teacher_forcing`: a model's forward pass over outputs, on CPU.
 
 The program runs in the engine's interpreter, which has torch and transformers, and needs no
-network, because models and tokenizer are folders. It appends readings to a file, and continues
-where an earlier pass was interrupted. It prints one line: the path of that file.
+network, because models and tokenizer are folders. Its standard input has a line with the settings
+and a line for each output (JSON). It appends readings to a file, and continues where an earlier
+pass was interrupted. It prints one line: the path of that file.
 
 Exit codes: 0 every output has a reading, 1 the program failed, 2 the input is wrong.
 """
 
-import argparse
 import hashlib
 import sys
 import time
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from draftworth.errors import DraftworthError, UserInputError, counted
 from draftworth.records.codec import RecordError, dump_record, load_record
-from draftworth.records.readings import Output, Pass, Reading
+from draftworth.records.readings import Output, Pass, PassSettings, Reading
 from draftworth.untrusted import open_file
 
 _TOKENIZER_FILES = (
@@ -26,11 +26,10 @@ _TOKENIZER_FILES = (
 )
 
 
-def main(argv: Sequence[str]) -> int:
+def main(data: bytes) -> int:
     """Compute the readings, print the path of their file, and return the exit code."""
-    arguments = _parser().parse_args(argv)
     try:
-        readings = _run(arguments)
+        readings = _run(data)
     except DraftworthError as error:
         _say(str(error))
         return error.exit_code
@@ -42,75 +41,56 @@ def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)  # noqa: T201
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m draftworth.estimate.teacher_forcing", description=__doc__
-    )
-    parser.add_argument("--model", type=Path, required=True, help="folder of the model that reads")
-    parser.add_argument("--target", type=Path, required=True, help="folder of the outputs' model")
-    parser.add_argument("--outputs", type=Path, required=True, help="outputs, JSON Lines")
-    parser.add_argument(
-        "--readings", type=Path, required=True, help="folder of the files with readings, one a pass"
-    )
-    parser.add_argument("--temperature", type=float, default=1.0)
-    parser.add_argument("--precision", choices=["auto", "float32"], default="auto")
-    parser.add_argument("--enable-thinking", action="store_true")
-    parser.add_argument(
-        "--fixed-length",
-        action="store_true",
-        help="the server could not end an output, so it never drew the tokens that end one",
-    )
-    return parser
-
-
-def _run(arguments: argparse.Namespace) -> Path:
-    data = _bytes_of(arguments.outputs)
+def _run(data: bytes) -> Path:
+    first, _, lines = data.partition(b"\n")
     try:
-        outputs = [load_record(Output, line) for line in data.splitlines() if line.strip()]
+        settings = load_record(PassSettings, first)
+        outputs = [load_record(Output, line) for line in lines.splitlines()]
     except RecordError as error:
-        raise UserInputError(f"{arguments.outputs}: not a file of outputs: {error}") from error
-    model: Path = arguments.model
-    tokenizer = (arguments.target / name for name in _TOKENIZER_FILES)
+        raise UserInputError(f"not settings of a pass and outputs: {error}") from error
+    model, target = Path(settings.model), Path(settings.target)
+    tokenizer = (target / name for name in _TOKENIZER_FILES)
     this = Pass(
         model=model.name,
         model_sha256=_sha256([model / "config.json", *sorted(model.glob("*.safetensors"))]),
         tokenizer_sha256=_sha256(path for path in tokenizer if path.is_file()),
-        outputs_sha256=hashlib.sha256(data).hexdigest(),
-        temperature=arguments.temperature,
+        outputs_sha256=hashlib.sha256(lines).hexdigest(),
+        temperature=settings.temperature,
         options={
-            "enable_thinking": arguments.enable_thinking,
-            "fixed_length": arguments.fixed_length,
-            "float32": arguments.precision == "float32",
+            "enable_thinking": settings.enable_thinking,
+            "fixed_length": settings.fixed_length,
+            "float32": settings.precision == "float32",
         },
     )
-    path: Path = arguments.readings / this.file_name
+    path = Path(settings.folder) / this.file_name
     done = _earlier_readings(path, this)
     left = [output for output in outputs if output.id not in done]
     if left:
-        _read(left, arguments, this, path)
+        _read(left, settings, this, path)
     else:
         _say(f"{this.model}: {counted(len(outputs), 'output')}: read already")
     return path
 
 
-def _read(outputs: Sequence[Output], arguments: argparse.Namespace, this: Pass, path: Path) -> None:
+def _read(outputs: Sequence[Output], settings: PassSettings, this: Pass, path: Path) -> None:
     # Imported here, because torch takes seconds to load.
     from draftworth.estimate import forward_pass
 
-    tokenizer = forward_pass.load_tokenizer(arguments.target, arguments.model)
-    model = forward_pass.load_model(arguments.model, tokenizer, arguments.precision)
+    model_folder = Path(settings.model)
+    tokenizer = forward_pass.load_tokenizer(Path(settings.target), model_folder)
+    model = forward_pass.load_model(model_folder, tokenizer, settings.precision)
     tokens = [
-        forward_pass.tokens_of(output, tokenizer, enable_thinking=arguments.enable_thinking)
+        forward_pass.tokens_of(output, tokenizer, enable_thinking=settings.enable_thinking)
         for output in outputs
     ]
-    forbidden = forward_pass.ending_ids(model) if arguments.fixed_length else ()
+    forbidden = forward_pass.ending_ids(model) if settings.fixed_length else ()
     total = sum(len(t.output_ids) for t in tokens)
     started_seconds, count = time.monotonic(), 0
     with path.open("ab") as file:
         if not file.tell():
             file.write(dump_record(this))
         for readings in forward_pass.read_outputs(
-            model, tokens, temperature=arguments.temperature, forbidden=forbidden
+            model, tokens, temperature=settings.temperature, forbidden=forbidden
         ):
             file.write(b"".join(map(dump_record, readings)))
             file.flush()
@@ -124,7 +104,12 @@ def _earlier_readings(path: Path, of: Pass) -> dict[str, Reading]:
     """Return an earlier pass's readings; an incomplete line is deleted. Raises UserInputError."""
     if not path.exists():
         return {}
-    data, first = _bytes_of(path), dump_record(of)
+    try:
+        with open_file(path) as file:
+            data = file.read()
+    except OSError as error:
+        raise UserInputError(f"{path}: cannot be read: {error.strerror}") from error
+    first = dump_record(of)
     if len(data) < len(first) and first.startswith(data):
         path.write_bytes(b"")  # the pass was interrupted within its first line
         return {}
@@ -139,14 +124,6 @@ def _earlier_readings(path: Path, of: Pass) -> dict[str, Reading]:
     if len(whole) < len(lines) - 1:
         path.write_bytes(b"".join([lines[0], *whole]))
     return {reading.id: reading for reading in readings}
-
-
-def _bytes_of(path: Path) -> bytes:
-    try:
-        with open_file(path) as file:
-            return file.read()
-    except OSError as error:
-        raise UserInputError(f"{path}: cannot be read: {error.strerror}") from error
 
 
 def _sha256(files: Iterable[Path]) -> str:
@@ -166,6 +143,6 @@ def _sha256(files: Iterable[Path]) -> str:
 
 if __name__ == "__main__":
     try:
-        sys.exit(main(sys.argv[1:]))
+        sys.exit(main(sys.stdin.buffer.read()))
     except KeyboardInterrupt:
         sys.exit(1)  # the parent process reports the interruption

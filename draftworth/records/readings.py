@@ -84,6 +84,25 @@ class Reading:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PassSettings:
+    """What a pass is to do: the first line of the input of its program; outputs follow.
+
+    model: folder of the model that reads. target: folder with the tokenizer of the outputs' model.
+    folder: where files of readings are kept. precision: as PyTorch calls it, or "auto".
+    temperature: of the model's distribution.
+    fixed_length: the server could not end an output, so it never drew the tokens that end one.
+    """
+
+    model: str
+    target: str
+    folder: str
+    precision: str
+    temperature: float
+    enable_thinking: bool
+    fixed_length: bool
+
+
+@dataclass(frozen=True, kw_only=True)
 class Pass:
     """The first line of a file of readings: the model, the outputs and the settings of the pass.
 

@@ -13,6 +13,7 @@ from draftworth.estimate.model_folders import check_model, shown
 from draftworth.records.codec import dump_record
 from draftworth.records.readings import Pass
 from tests.conftest import ROOT
+from tests.draftworth.estimate.test_teacher_forcing import settings
 from tests.support.readings import make_output, make_reading
 
 DRAFT = ROOT / "rehearsal/tiny_pair/draft"
@@ -62,20 +63,16 @@ def test_what_is_read_already_is_there_without_torch(
 ) -> None:
     """This interpreter has none, and loading it would take longer than all the rest."""
     output = make_output()
-    (tmp_path / "outputs").write_bytes(dump_record(output))
-    argv = [
-        *("--model", str(DRAFT), "--target", str(DRAFT)),
-        *("--outputs", str(tmp_path / "outputs"), "--readings", str(tmp_path)),
-    ]
+    given = dump_record(settings(tmp_path)) + dump_record(output)
 
     def pass_of(_: object, __: object, this: Pass, path: Path) -> None:
         path.write_bytes(dump_record(this) + dump_record(make_reading("11", of=output)))
 
     with monkeypatch.context() as earlier:
         earlier.setattr(teacher_forcing, "_read", pass_of)
-        assert teacher_forcing.main(argv) == 0
+        assert teacher_forcing.main(given) == 0
     monkeypatch.setitem(sys.modules, "torch", None)
-    assert teacher_forcing.main(argv) == 0
+    assert teacher_forcing.main(given) == 0
     assert "draft: 1 output: read already" in capsys.readouterr().err
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from draftworth.records.codec import dump_record, load_record
-from draftworth.records.readings import Output, Reading
+from draftworth.records.readings import Output, PassSettings, Reading
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.engine
@@ -28,16 +28,16 @@ import contextlib, io, json, sys
 from draftworth.estimate.teacher_forcing import main
 for line in sys.stdin:
     with contextlib.redirect_stderr(io.StringIO()) as said, contextlib.redirect_stdout(said):
-        code = main(json.loads(line))
+        code = main(json.loads(line).encode())
     print(json.dumps([code, said.getvalue()]), flush=True)
 """
 
-Call = Callable[..., tuple[int, str]]
+Call = Callable[[bytes], tuple[int, str]]
 
 
 @pytest.fixture(scope="module")
 def call() -> Iterator[Call]:
-    """The program with these arguments: exit code and standard error."""
+    """The program with this standard input: exit code and standard error."""
     python = os.environ.get("DRAFTWORTH_ENGINE_PYTHON")
     if python is None:
         pytest.skip("set DRAFTWORTH_ENGINE_PYTHON to the engine's interpreter (make test-engine)")
@@ -54,8 +54,8 @@ def call() -> Iterator[Call]:
         assert caller.stdout
         to, answers = caller.stdin, caller.stdout
 
-        def called(*arguments: object) -> tuple[int, str]:
-            to.write(json.dumps([str(a) for a in arguments]) + "\n")
+        def called(data: bytes) -> tuple[int, str]:
+            to.write(json.dumps(data.decode()) + "\n")
             to.flush()
             code, said = json.loads(answers.readline())
             return code, said
@@ -76,14 +76,22 @@ def output(number: int, **overrides: Any) -> Output:
     return Output(**{**fields, **overrides})
 
 
+def settings(folder: Path, model: Path = DRAFT, target: Path = TARGET) -> PassSettings:
+    return PassSettings(
+        model=str(model),
+        target=str(target),
+        folder=str(folder),
+        precision="auto",
+        temperature=1.0,
+        enable_thinking=False,
+        fixed_length=False,
+    )
+
+
 def read(
     call: Call, folder: Path, outputs: list[Output], *, model: Path = DRAFT, target: Path = TARGET
 ) -> tuple[int, str]:
-    (folder / "outputs").write_bytes(b"".join(map(dump_record, outputs)))
-    return call(
-        *("--model", model, "--target", target),
-        *("--outputs", folder / "outputs", "--readings", folder),
-    )
+    return call(b"".join(map(dump_record, (settings(folder, model, target), *outputs))))
 
 
 def file_of(folder: Path) -> Path:
@@ -176,14 +184,9 @@ def test_an_output_of_no_tokens_or_of_one_is_read(call: Call, tmp_path: Path) ->
 def test_an_interrupt_leaves_no_traceback(tmp_path: Path) -> None:
     # The import of torch stands for any moment: a module of that name is interrupted.
     (tmp_path / "torch.py").write_text("raise KeyboardInterrupt")
-    (tmp_path / "outputs").write_bytes(dump_record(output(0)))
-
     done = subprocess.run(
-        [
-            *(sys.executable, "-m", "draftworth.estimate.teacher_forcing"),
-            *("--model", DRAFT, "--target", TARGET),
-            *("--outputs", tmp_path / "outputs", "--readings", tmp_path),
-        ],
+        [sys.executable, "-m", "draftworth.estimate.teacher_forcing"],
+        input=(dump_record(settings(tmp_path)) + dump_record(output(0))).decode(),
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}"},
         stderr=subprocess.PIPE,
@@ -229,13 +232,8 @@ def test_a_folder_that_is_no_model_is_refused_in_a_sentence(
     assert "Traceback" not in said
 
 
-def test_a_file_that_holds_no_outputs_is_refused(call: Call, tmp_path: Path) -> None:
-    (tmp_path / "outputs").write_text('{"id": 1}\n')
-
-    code, said = call(
-        *("--model", DRAFT, "--target", TARGET),
-        *("--outputs", tmp_path / "outputs", "--readings", tmp_path),
-    )
+def test_an_input_that_holds_no_outputs_is_refused(call: Call, tmp_path: Path) -> None:
+    code, said = call(dump_record(settings(tmp_path)) + b'{"id": 1}\n')
 
     assert code == 2
-    assert "not a file of outputs" in said
+    assert "not settings of a pass and outputs" in said
