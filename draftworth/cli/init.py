@@ -10,11 +10,12 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-from jinja2 import Environment, PackageLoader, select_autoescape
+from jinja2 import Undefined
 
 from draftworth.cli.arguments import local_run, positive_number
 from draftworth.cli.measure import find_cases
 from draftworth.cli.prompts import print_imported, show_progress
+from draftworth.cli.templates import TEMPLATES
 from draftworth.errors import ExperimentError, Problem, UserInputError
 from draftworth.experiment.loading import load_experiment
 from draftworth.experiment.strict import MAX_NAME_LENGTH
@@ -174,12 +175,12 @@ def _text(
     prompts = [prompt for case in cases for prompt in case.prompts]
     if any(folder.glob(f"*{CASE_SUFFIX}")):  # the folder of one class
         folder = folder.resolve().parent
-    environment = Environment(
-        loader=PackageLoader("draftworth.cli", "."),
-        autoescape=select_autoescape(),
-        # JSON is YAML; what is undefined has no form in it.
+    environment = TEMPLATES.overlay(
+        # JSON is YAML; what is undefined, as the most of no requests, has no form in it.
         finalize=lambda value: json.dumps(value, ensure_ascii=False),
-        trim_blocks=True,
+        undefined=Undefined,
+        lstrip_blocks=False,
+        keep_trailing_newline=True,
     )
     return environment.get_template("experiment.yaml.jinja").render(
         {flag.strip("-").replace("-", "_"): answer for flag, answer in answers.items()},

@@ -6,19 +6,19 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from draftworth.errors import counted
 
-_ENVIRONMENT = Environment(  # noqa: S701 (text for a terminal, which escapes it)
+TEMPLATES = Environment(  # noqa: S701 (text for a terminal, which escapes it)
     loader=PackageLoader("draftworth.cli", "."),
     undefined=StrictUndefined,
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_ENVIRONMENT.filters["shown"] = format
-_ENVIRONMENT.globals["counted"] = counted
+TEMPLATES.filters["shown"] = format
+TEMPLATES.globals["counted"] = counted
 
 
 def filled(template: str, values: Mapping[str, object]) -> str:
     """Return the text of a template; a value that it names and that is not given is an error."""
-    return _ENVIRONMENT.get_template(template).render(values)
+    return TEMPLATES.get_template(template).render(values)
 
 
 def paragraphs(template: str, values: Mapping[str, object]) -> list[str]:

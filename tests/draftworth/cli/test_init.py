@@ -32,6 +32,7 @@ def test_the_defaults_make_an_experiment_that_plans(tmp_path: Path, ran: Ran) ->
         assert f"{command}{path}" in told
     spec, text = loaded(path), path.read_text()
     assert spec.name == "mine"
+    assert text.endswith("again\n")
     assert [c.name for c in spec.workload.classes] == ["open_ended", "structured"]
     assert "  # Empty: the API refuses everybody, you too. " in text
     assert (*spec.aws.public_access_cidrs, *spec.aws.admin_principal_arns) == ()
