@@ -6,22 +6,22 @@ drafting needs no model, so it is estimated first: it is what a draft model must
 """
 
 import argparse
-import hashlib
 import importlib
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path, PurePath
+from pathlib import Path
 
-from draftworth import __version__
 from draftworth.analysis.acceptance import acceptance_of
 from draftworth.analysis.costs import hit_rate
 from draftworth.cli.arguments import S3_SCHEME, local_run, whole_number
-from draftworth.cli.estimate_settling import settling, token_prices
+from draftworth.cli.estimate_profile import estimates_by_profile, profile_of
+from draftworth.cli.estimate_settling import TokenPrice, settled, token_prices
 from draftworth.errors import UserInputError
-from draftworth.estimate import forecast, likelihood, outputs, step_costs
+from draftworth.estimate import likelihood, outputs
 from draftworth.estimate.document import document_of, json_text
+from draftworth.estimate.forecast import WINDOWS, DraftEstimate, windows_of
 from draftworth.estimate.model_folders import check_model, check_tokenizer, shown
 from draftworth.estimate.predictions import (
     compare,
@@ -29,23 +29,21 @@ from draftworth.estimate.predictions import (
     draft_folders,
     keep_predictions,
 )
-from draftworth.estimate.profile_forms import read_profile, write_profile
+from draftworth.estimate.profile_forms import write_profile
 from draftworth.estimate.prompt_lookup import LookupLengths, looked_up, tokens_per_step
 from draftworth.estimate.reader import Reader
+from draftworth.estimate.step_costs import costs_by_load, step_costs_of
 from draftworth.estimate.tokenizing import TargetTokenizer
 from draftworth.experiment.catalog import NGRAM, catalog
-from draftworth.experiment.forecast import name_in
 from draftworth.experiment.model import beside
 from draftworth.experiment.naming import CHECKPOINTS_OUTPUT
 from draftworth.experiment.variants import HubModel
 from draftworth.planning.prices import with_looked_up_price
 from draftworth.planning.resolved import ResolvedExperiment, ResolvedLocal, ResolvedNeuron, load
 from draftworth.records import findings
-from draftworth.records.acceptance import AcceptanceProfile, DraftAcceptance, text_hash
 from draftworth.report.document import document_lines
 from draftworth.report.writing import write_page
 
-WINDOWS = range(1, 16)
 # N-gram drafting is estimated with each of these, and shown with the best at a usual window.
 LOOKUPS = tuple(LookupLengths(shortest, 4) for shortest in range(1, 5))
 LOOKUP_WINDOW = 5
@@ -135,8 +133,13 @@ def run(arguments: argparse.Namespace) -> int:
     experiment = load(arguments.experiment)
     if isinstance(experiment, ResolvedNeuron):
         experiment = with_looked_up_price(experiment)
-    made = _by_profile if arguments.acceptance else _estimates
-    estimates = list(made(experiment, arguments))
+    weights = {c.name: c.weight for c in experiment.spec.workload.classes}
+    card = findings.read_step_costs(arguments.card) if arguments.card else None
+    if arguments.acceptance:
+        _refuse_outputs(arguments)
+        estimates = [*estimates_by_profile(experiment, arguments.acceptance, weights, card)]
+    else:
+        estimates = _estimates(experiment, arguments, weights, card)
     document = document_of(experiment.name, estimates)
     if arguments.html:
         write_page(document, arguments.html)
@@ -147,52 +150,48 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _refuse_outputs(arguments: argparse.Namespace) -> None:
+    if given := [o for o in ("answers", "draft", "target", "profile") if getattr(arguments, o)]:
+        raise UserInputError(
+            f"--{given[0]}: given with --acceptance, allowed: without, as no output is read; next: "
+            "leave one of the two out"
+        )
+
+
 def _estimates(
-    experiment: ResolvedNeuron | ResolvedLocal, arguments: argparse.Namespace
-) -> Iterator[forecast.DraftEstimate]:
-    """Yield the estimate of each draft at each load; input is checked before a draft is run."""
+    experiment: ResolvedNeuron | ResolvedLocal,
+    arguments: argparse.Namespace,
+    weights: Mapping[str, float],
+    card: findings.StepCostCard | None,
+) -> list[DraftEstimate]:
+    """Return the estimate of each draft at each load; input is checked before a draft is run."""
     method = _method(experiment)
-    card = findings.read_step_costs(arguments.card) if arguments.card else None
     target = _target(experiment, arguments.target, arguments.out)
     given, own_card = _given_outputs(experiment, arguments.answers, method or NGRAM)
     card = card or own_card
     prices = token_prices(experiment, card) if card else {}
-    weights = {c.name: c.weight for c in experiment.spec.workload.classes}
     outputs.check_classes(weights, given.outputs)
     by_position = arguments.profile is not None
-    done: list[forecast.DraftEstimate] = []
+    found: list[DraftEstimate] = []
     try:
-        ngram = _ngram(
-            experiment, given, TargetTokenizer(target), weights, card, by_position=by_position
-        )
+        tokenizer = TargetTokenizer(target)
+        found.append(_ngram(experiment, given, tokenizer, weights, card, by_position=by_position))
     except (UserInputError, ModuleNotFoundError) as error:
         if method is None:
             raise
         _progress(f"n-gram drafting is not estimated: {error}{_tokenizers_next(error)}")
-    else:
-        if arguments.tokens_per_day:
-            saved = settling(
-                experiment,
-                ngram.conclusion,
-                price=prices.get(ngram.load or ""),
-                tokens_per_day=arguments.tokens_per_day,
-            )
-            ngram = replace(ngram, settling=(*ngram.settling, *saved))
-        done.append(ngram)
-        yield ngram
+    kept = partial(_kept, experiment, arguments, given, prices)
     if method is None:
-        _keep(experiment, arguments, given, done)
-        return
-    windows, all_costs = _windows(experiment, method), _step_costs(card, method)
+        return kept(found)
+    windows, all_costs = windows_of(experiment, method), step_costs_of(card, method)
     # The drafts are found last, because their download may be large.
     try:
         drafts = _drafts(experiment, arguments.draft, arguments.out)
     except UserInputError as error:
-        if not done or arguments.draft:
+        if not found or arguments.draft:
             raise
         _progress(f"the drafts are not read: {error}")
-        _keep(experiment, arguments, given, done)
-        return
+        return kept(found)
     reader = Reader(
         python=_engine(arguments.engine),
         target=target,
@@ -203,29 +202,21 @@ def _estimates(
     for draft in drafts:
         readings = reader.readings(draft, given.outputs)
         outputs.check_lengths(weights, readings)
-        predictions = tuple(compare(experiment, given, draft, readings))
-        accepted = acceptance_of(readings, windows.values(), by_position=by_position)
-        for costs in all_costs:
-            found = forecast.estimate_of(
-                experiment.spec.target.given,
-                method,
-                shown(draft),
-                accepted,
-                weights,
-                windows=windows,
-                step_costs=costs,
-                hit_rate=hit_rate(readings),
-            )
-            sentences = settling(
-                experiment,
-                found.conclusion,
-                price=prices.get(costs.load or ""),
-                tokens_per_day=arguments.tokens_per_day,
-            )
-            done.append(replace(found, predictions=predictions, settling=tuple(sentences)))
-            yield done[-1]
-    _keep(experiment, arguments, given, done)
+        of_draft = partial(
+            DraftEstimate,
+            target=experiment.spec.target.given,
+            method=method,
+            draft=shown(draft),
+            acceptance=acceptance_of(readings, windows.values(), by_position=by_position),
+            weights=weights,
+            windows=windows,
+            hit_rate=hit_rate(readings),
+            predictions=tuple(compare(experiment, given, draft, readings)),
+        )
+        found += [of_draft(step_costs=costs) for costs in all_costs]
+    estimates = kept(found)
     likelihood.check_outputs(experiment, given, reader, drafts[0], progress=_progress)
+    return estimates
 
 
 def _tokenizers_next(error: Exception) -> str:
@@ -233,88 +224,19 @@ def _tokenizers_next(error: Exception) -> str:
     return "; next: `pip install 'draftworth[estimate]'`" if missing else ""
 
 
-def _keep(
+def _kept(
     experiment: ResolvedExperiment,
     arguments: argparse.Namespace,
     given: outputs.GivenOutputs,
-    done: Sequence[forecast.DraftEstimate],
-) -> None:
-    """Write predictions into the run's folder, and the profile if one is asked for."""
-    predicted = dict.fromkeys(prediction for found in done for prediction in found.predictions)
+    prices: Mapping[str, TokenPrice],
+    found: Sequence[DraftEstimate],
+) -> list[DraftEstimate]:
+    """Write predictions and the profile; return the estimates with what would settle each."""
+    predicted = dict.fromkeys(prediction for one in found for prediction in one.predictions)
     keep_predictions([*predicted], given, progress=_progress)
-    if arguments.profile is None:
-        return
-    target = experiment.spec.target
-    asked = given.run.result if given.run else experiment.spec.workload
-    hashes = (hashlib.sha256(output.text.encode()).hexdigest() for output in given.outputs)
-    profile = AcceptanceProfile(
-        target=target.given,
-        target_revision=target.revision if isinstance(target, HubModel) else None,
-        source=f"draftworth {__version__}, an estimate of {experiment.name}",
-        temperature=float(asked.temperature),
-        text_sha256=text_hash(hashes),
-        drafts=tuple(_drafts_of(experiment, done)),
-    )
-    write_profile(profile, arguments.profile)
-
-
-def _drafts_of(
-    experiment: ResolvedExperiment, done: Sequence[forecast.DraftEstimate]
-) -> Iterator[DraftAcceptance]:
-    """Yield each draft once; a folder that is called like a hub model gets the model's id."""
-    models = (v.spec.hub_draft for v in experiment.variants)
-    hub = {PurePath(model.given).name: model for model in models if model}
-    for found in {own.draft: own for own in done}.values():
-        model = hub.get(name_in(found.draft, hub) or "")
-        yield DraftAcceptance(
-            method=found.method,
-            draft=model.given if model else found.draft,
-            draft_revision=model.revision if model else None,
-            classes=found.acceptance,
-        )
-
-
-def _by_profile(
-    experiment: ResolvedExperiment, arguments: argparse.Namespace
-) -> Iterator[forecast.DraftEstimate]:
-    """Yield the estimate of each draft of a profile, with the step costs of the experiment's."""
-    if given := [o for o in ("answers", "draft", "target", "profile") if getattr(arguments, o)]:
-        raise UserInputError(
-            f"--{given[0]}: given with --acceptance, allowed: without, as no output is read; next: "
-            "leave one of the two out"
-        )
-    profile = read_profile(arguments.acceptance)
-    drafting = [v.spec.method for v in experiment.variants if v.draft]
-    method = drafting[0] if drafting else NGRAM
-    windows = _windows(experiment, method) if drafting else {w: w for w in WINDOWS}
-    card = findings.read_step_costs(arguments.card) if arguments.card else None
-    if card is None and catalog().methods[method].step_cost_per_draft is None:
-        raise UserInputError(
-            f"--card: given nothing, allowed: the step-cost card of a run with {method}, because "
-            "nobody has published what its steps cost"
-        )
-    weights = {c.name: c.weight for c in experiment.spec.workload.classes}
-    for draft in profile.drafts:
-        alike = dict.fromkeys(draft.classes, 1.0)
-        for costs in _step_costs(card, method):
-            found = forecast.estimate_of(
-                profile.target,
-                draft.method,
-                draft.draft,
-                draft.classes,
-                weights if weights.keys() & alike.keys() else alike,
-                windows=windows,
-                step_costs=costs,
-                hit_rate=None,
-                source=f"Acceptance of {profile.target} by {profile.source}",
-            )
-            if not found.forecasts:
-                raise UserInputError(
-                    f"{arguments.acceptance}: {draft.draft}: given other windows, allowed: "
-                    f"{min(windows.values())} to {max(windows.values())} drafts checked, which a "
-                    f"step of {method} can have, the same in each class"
-                )
-            yield found
+    if arguments.profile is not None:
+        write_profile(profile_of(experiment, given, found), arguments.profile)
+    return [settled(experiment, one, prices, arguments.tokens_per_day) for one in found]
 
 
 def _method(experiment: ResolvedExperiment) -> str | None:
@@ -330,13 +252,6 @@ def _method(experiment: ResolvedExperiment) -> str | None:
     return variants[0].method if variants else None
 
 
-def _windows(experiment: ResolvedExperiment, method: str) -> Mapping[int, int]:
-    served = experiment.spec.release_facts.methods[method]
-    asked = {*WINDOWS, *(v.spec.window for v in experiment.variants if v.draft and v.spec.window)}
-    windows = sorted(w for w in asked if w >= served.min_window)
-    return {w: served.max_tokens_per_step(w) - 1 for w in windows}
-
-
 def _ngram(
     experiment: ResolvedExperiment,
     given: outputs.GivenOutputs,
@@ -345,7 +260,7 @@ def _ngram(
     card: findings.StepCostCard | None,
     *,
     by_position: bool,
-) -> forecast.DraftEstimate:
+) -> DraftEstimate:
     """Return the estimate of n-gram drafting with the lookup lengths that yield most.
 
     card: step costs, of which those at its first load are taken; None: the published range.
@@ -357,30 +272,18 @@ def _ngram(
     best = max(tried, key=lambda o: tokens_per_step(o, weights, checked=LOOKUP_WINDOW))
     known = card.serving.decoding.values() if card and card.serving else ()
     has_steps = any(decoding.method == NGRAM for decoding in known)
-    costs, *_ = _step_costs(card if has_steps else None, NGRAM)
-    found = forecast.estimate_of(
-        experiment.spec.target.given,
-        NGRAM,
-        f"n-gram drafting, {best[0].lengths} tokens looked up",
-        acceptance_of(best, WINDOWS, by_position=by_position),
-        weights,
+    costs, *_ = step_costs_of(card if has_steps else None, NGRAM)
+    return DraftEstimate(
+        target=experiment.spec.target.given,
+        method=NGRAM,
+        draft=f"n-gram drafting, {best[0].lengths} tokens looked up",
+        acceptance=acceptance_of(best, WINDOWS, by_position=by_position),
+        weights=weights,
         windows={window: window for window in WINDOWS},
         step_costs=costs,
-        hit_rate=None,
-    )
-    return replace(
-        found,
         predictions=tuple(compare_ngram(experiment, given, tokenizer)),
         settling=() if NGRAM in experiment.spec.release_facts.methods else (_NOT_SERVED,),
     )
-
-
-def _step_costs(card: findings.StepCostCard | None, method: str) -> Sequence[step_costs.StepCosts]:
-    if card is not None:
-        return [*step_costs.costs_by_load(card, method).values()]
-    low, high = catalog().methods[method].step_cost_per_draft or (0.0, 0.0)
-    source = f"published for {method}: each drafted token adds {low:g} to {high:g} of a step"
-    return [step_costs.published_costs(low, high, source)]
 
 
 def _given_outputs(
@@ -397,7 +300,7 @@ def _given_outputs(
 def _own_card(run: Path, method: str) -> findings.StepCostCard | None:
     try:
         card = findings.read_step_costs(run)
-        step_costs.costs_by_load(card, method)
+        costs_by_load(card, method)
     except UserInputError as error:
         _progress(f"the run's own step costs are not used: {error}")
         return None

@@ -1,10 +1,10 @@
 """`draftworth estimate`: what to measure next, what that costs, and what a draft can save."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from draftworth.cli.templates import paragraphs
-from draftworth.estimate.forecast import Conclusion, windows_text
+from draftworth.estimate.forecast import Conclusion, DraftEstimate, windows_text
 from draftworth.estimate.step_costs import checked_serving
 from draftworth.experiment import catalog
 from draftworth.metrics.definitions import SECONDS_PER_HOUR
@@ -63,6 +63,20 @@ def token_prices(experiment: ResolvedExperiment, card: StepCostCard) -> dict[str
         and cost.variant in plain
         and cost.step_latency_s
     }
+
+
+def settled(
+    experiment: ResolvedExperiment,
+    found: DraftEstimate,
+    prices: Mapping[str, TokenPrice],
+    tokens_per_day: int | None,
+) -> DraftEstimate:
+    """Return the estimate with what to measure next; of n-gram drafting only with the traffic."""
+    if found.method == catalog.NGRAM and tokens_per_day is None:
+        return found
+    price = prices.get(found.step_costs.load or "")
+    lines = settling(experiment, found.conclusion, price=price, tokens_per_day=tokens_per_day)
+    return replace(found, settling=(*found.settling, *lines))
 
 
 def settling(

@@ -36,7 +36,7 @@ def document_of(experiment: str, estimates: Sequence[DraftEstimate]) -> document
         sections += [_section(estimate, index) for index, estimate in own]
         for section in likelihoods.predicted_sections(own[0][1].predictions):
             sections.append(replace(section, title=f"{section.title}: {draft}"))
-    measured = any(e.load for e in estimates)
+    measured = any(e.step_costs.load for e in estimates)
     steps = "measured on servers with a draft" if measured else "published, not measured"
     given = "acceptance that was given" if estimates[0].source else "the drafts' readings"
     return document.Document(
@@ -64,7 +64,7 @@ def _section(estimate: DraftEstimate, index: int) -> document.Section:
     said = "" if rate is None else f", of which the draft would have said {rate:.1%}"
     tokens = f", {counted(estimate.tokens, 'token')} after the first of each{said}"
     read = f"{_source(estimate)}{'' if estimate.source else tokens}. A step: "
-    read += f"{estimate.step_cost_source}."
+    read += f"{estimate.step_costs.source}."
     sentence = estimate.conclusion.sentence
     return document.Section(
         title=estimate.name,
@@ -155,8 +155,9 @@ def _interval(found: Measured) -> str:
 
 
 def json_text(estimates: Sequence[DraftEstimate]) -> str:
-    """Return the estimates as a JSON list."""
-    return json.dumps([_as_json(estimate) for estimate in estimates], indent=2)
+    """Return the estimates as a JSON document (docs/json.md)."""
+    document = {"schema": "draftworth.estimate/1", "estimates": [*map(_as_json, estimates)]}
+    return json.dumps(document, indent=2)
 
 
 def _as_json(estimate: DraftEstimate) -> dict[str, object]:
@@ -165,7 +166,7 @@ def _as_json(estimate: DraftEstimate) -> dict[str, object]:
         "method": estimate.method,
         "draft": None if estimate.method == NGRAM else Path(estimate.draft).name,
         "draft_folder": None if estimate.method == NGRAM else estimate.draft,
-        "load": estimate.load,
+        "load": estimate.step_costs.load,
         "answer": estimate.conclusion.sentence,
         "windows_to_measure": estimate.conclusion.to_measure,
         "settling": estimate.settling,
@@ -173,7 +174,7 @@ def _as_json(estimate: DraftEstimate) -> dict[str, object]:
         "outputs": estimate.outputs,
         "tokens": estimate.tokens,
         "hit_rate": estimate.hit_rate,
-        "step_cost_source": estimate.step_cost_source,
+        "step_cost_source": estimate.step_costs.source,
         "predictions": [{**vars(a), "difference": a.difference} for a in estimate.predictions],
         "windows": [
             {

@@ -8,12 +8,24 @@ the device. The tokens depend on target, draft and text, and have an interval ov
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 from draftworth.analysis.verdict import INDIFFERENCE
 from draftworth.estimate.step_costs import CostRange, StepCosts
+from draftworth.planning.resolved import ResolvedExperiment
 from draftworth.records.acceptance import Measured, Windows
 from draftworth.records.likelihoods import Prediction
+
+WINDOWS = range(1, 16)
+
+
+def windows_of(experiment: ResolvedExperiment, method: str) -> Mapping[int, int]:
+    """Return how many drafted tokens a step checks, by window: the usual and the experiment's."""
+    served = experiment.spec.release_facts.methods[method]
+    asked = {*WINDOWS, *(v.spec.window for v in experiment.variants if v.draft and v.spec.window)}
+    windows = sorted(w for w in asked if w >= served.min_window)
+    return {w: served.max_tokens_per_step(w) - 1 for w in windows}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,10 +173,9 @@ class DraftEstimate:
 
     target: as the experiment names it. method: as in the catalogue.
     draft: the draft's folder, or how n-grams are looked up.
-    acceptance: what it yields, by prompt class. source: a profile that tells it, in words; empty:
-        outputs were read.
-    load: the label of the load at which step costs were measured; None for published step costs.
-    hit_rate: the share of tokens that the draft would have said; None for n-gram drafting.
+    acceptance: what it yields, by prompt class. weights, windows: as `forecast` takes them.
+    source: a profile that tells the acceptance, in words; empty: outputs were read.
+    hit_rate: the share of tokens that the draft would have said; None: not known.
     predictions: predicted and measured tokens per step; empty unless the outputs are from a run
         that had this draft.
     settling: sentences on what to measure next, what that costs, and what the draft can save.
@@ -174,17 +185,23 @@ class DraftEstimate:
     method: str
     draft: str
     acceptance: Mapping[str, Windows]
-    source: str
-    load: str | None
-    hit_rate: float | None
-    step_cost_source: str
-    forecasts: tuple[WindowForecast, ...]
+    weights: Mapping[str, float]
+    windows: Mapping[int, int]
+    step_costs: StepCosts
+    source: str = ""
+    hit_rate: float | None = None
     predictions: tuple[Prediction, ...] = ()
     settling: tuple[str, ...] = ()
 
+    @cached_property
+    def forecasts(self) -> Sequence[WindowForecast]:
+        return forecast(
+            self.acceptance, self.weights, windows=self.windows, step_costs=self.step_costs
+        )
+
     @property
     def name(self) -> str:
-        return f"{self.draft} at {self.load}" if self.load else self.draft
+        return f"{self.draft} at {self.step_costs.load}" if self.step_costs.load else self.draft
 
     @property
     def outputs(self) -> int:
@@ -197,29 +214,3 @@ class DraftEstimate:
     @property
     def conclusion(self) -> Conclusion:
         return conclude(self.forecasts)
-
-
-def estimate_of(
-    target: str,
-    method: str,
-    draft: str,
-    acceptance: Mapping[str, Windows],
-    weights: Mapping[str, float],
-    *,
-    windows: Mapping[int, int],
-    step_costs: StepCosts,
-    hit_rate: float | None,
-    source: str = "",
-) -> DraftEstimate:
-    """Return a draft's estimate; see also `forecast`."""
-    return DraftEstimate(
-        target=target,
-        method=method,
-        draft=draft,
-        acceptance=acceptance,
-        source=source,
-        load=step_costs.load,
-        hit_rate=hit_rate,
-        step_cost_source=step_costs.source,
-        forecasts=tuple(forecast(acceptance, weights, windows=windows, step_costs=step_costs)),
-    )

@@ -1,11 +1,11 @@
 """Finds what a speculative step costs in baseline steps, as published or as a run measured."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from draftworth.errors import UserInputError
-from draftworth.experiment.catalog import NO_SPECULATION
+from draftworth.experiment.catalog import NO_SPECULATION, catalog
 from draftworth.records.findings import StepCost, StepCostCard
 from draftworth.records.load import Load
 from draftworth.records.results import MAX_SECONDS, MIN_SECONDS
@@ -75,6 +75,15 @@ def _scaled(measured: CostRange, part: float) -> CostRange:
         for end in (cost, max(cost / 2, 1 + (cost - 1) * part))
     ]
     return CostRange(low=min(ends), high=max(ends))
+
+
+def step_costs_of(card: StepCostCard | None, method: str) -> Sequence[StepCosts]:
+    """Return a step's costs at each load of a card, or without a card as published."""
+    if card is not None:
+        return [*costs_by_load(card, method).values()]
+    low, high = catalog().methods[method].step_cost_per_draft or (0.0, 0.0)
+    source = f"published for {method}: each drafted token adds {low:g} to {high:g} of a step"
+    return [published_costs(low, high, source)]
 
 
 def costs_by_load(card: StepCostCard, method: str) -> dict[Load, StepCosts]:

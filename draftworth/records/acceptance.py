@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
-from draftworth.records.codec import RecordError, load_record, load_value
+from draftworth.records.codec import RecordError, load_record
 from draftworth.untrusted import MIB
 
 # Twice the size of a profile of 32 drafts in three prompt classes with all windows to 15.
@@ -110,6 +110,6 @@ def text_hash(output_hashes: Iterable[str]) -> str:
 
 def load_profile(data: bytes) -> AcceptanceProfile:
     """Read a profile; RecordError says what is wrong, or what to do with an estimate's JSON."""
-    if isinstance(load_value(data), list) and b'"draft_folder"' in data:
+    if b'"draft_folder"' in data:
         raise RecordError(_OF_AN_ESTIMATE)
     return load_record(AcceptanceProfile, data)

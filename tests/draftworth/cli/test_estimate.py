@@ -39,9 +39,11 @@ PLAIN_AND_NGRAM = [
 ]
 
 
-def printed_json(output: str) -> Any:
-    """The JSON that was printed; what is said beside it comes after it."""
-    return json.JSONDecoder().raw_decode(output)[0]
+def printed_estimates(output: str) -> Any:
+    """Those of the JSON that was printed; what is said beside it comes after it."""
+    document = json.JSONDecoder().raw_decode(output)[0]
+    assert document["schema"] == "draftworth.estimate/1"
+    return document["estimates"]
 
 
 @pytest.mark.engine
@@ -106,7 +108,9 @@ def test_the_shipped_answers_need_no_run(
 
     models = ("--draft", target, "--draft", draft, "--engine", engine)
     options = ("--json", "--out", tmp_path, "--answers", "rehearsal/tiny_pair/answers", *models)
-    _, by_target, by_draft = printed_json(ran("estimate", "experiments/rehearsal.yaml", *options))
+    _, by_target, by_draft = printed_estimates(
+        ran("estimate", "experiments/rehearsal.yaml", *options)
+    )
     assert (by_target["outputs"], by_draft["outputs"]) == (64, 64)
     assert by_target["hit_rate"] > 0.99, "answers of another target: make them again"
     assert 0.4 < by_draft["hit_rate"] < 0.7
@@ -245,7 +249,7 @@ def test_windows_go_from_the_methods_least_to_15_and_to_the_experiments_own(
     )
     experiment = write_experiment(tmp_path, edit, base="rehearsal")
     run = write_answers(tmp_path / "run", of=experiment, classes=CLASSES)
-    by_ngram, found = printed_json(estimated(run, "--json", experiment=experiment))
+    by_ngram, found = printed_estimates(estimated(run, "--json", experiment=experiment))
     assert [w["window"] for w in found["windows"]] == [*range(1, 16), 20]
     assert [w["window"] for w in by_ngram["windows"]] == [*range(1, 16)]
 
@@ -260,7 +264,7 @@ def test_ngram_drafting_needs_no_model_and_no_engine(
     )
     experiment = write_experiment(tmp_path, edit, base="rehearsal")
     answers = ("--answers", TINY_PAIR / "answers")
-    (found,) = printed_json(ran("estimate", experiment, *answers, "--json"))
+    (found,) = printed_estimates(ran("estimate", experiment, *answers, "--json"))
     assert (found["method"], found["draft"], found["hit_rate"]) == ("ngram", None, None)
     curve = [w["tokens_per_step"]["structured"]["value"] for w in found["windows"]]
     assert curve == sorted(curve)
@@ -293,7 +297,7 @@ def test_a_draft_is_estimated_where_the_target_has_no_token_ids(
     options = ("--json", "--target", target)
     output = estimated(write_answers(tmp_path / "run", classes=CLASSES), *options)
     assert "n-gram drafting is not estimated: " in output
-    (found,) = printed_json(output)
+    (found,) = printed_estimates(output)
     assert found["method"] == "draft_model"
 
 
@@ -335,7 +339,7 @@ def test_acceptance_that_somebody_measured_needs_no_output_and_no_model(
     write_profile_of(tmp_path, head)
     given = ("--acceptance", tmp_path / "profile.json")
     eagle, experiment = ROOT / "experiments/llama-3.1-8b-eagle3.yaml", HUB_EXPERIMENT
-    (found,) = printed_json(ran("estimate", experiment, *given, "--json"))
+    (found,) = printed_estimates(ran("estimate", experiment, *given, "--json"))
     assert found["source"] == "Acceptance of Qwen/Qwen3-32B by a test"
     assert [w["drafts_checked"] for w in found["windows"]] == [2, 3, 4]
     assert found["windows"][0]["tokens_per_step"]["coding"]["value"] == 1.5

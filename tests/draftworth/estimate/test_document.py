@@ -9,7 +9,7 @@ import pytest
 from draftworth.analysis.acceptance import acceptance_of
 from draftworth.errors import UserInputError
 from draftworth.estimate.document import document_of, json_text
-from draftworth.estimate.forecast import DraftEstimate, estimate_of
+from draftworth.estimate.forecast import DraftEstimate
 from draftworth.estimate.step_costs import CostRange, StepCosts
 from draftworth.records.likelihoods import Prediction
 from draftworth.report.document import Document, document_lines
@@ -32,26 +32,23 @@ PREDICTED = Prediction(
 def estimate(draft: str, load: str | None, *, outputs: int = 1) -> DraftEstimate:
     readings = [make_reading("110", id=str(n), prompt_id=str(n)) for n in range(outputs)]
     costs = StepCosts(known={3: CostRange(low=1.1, high=1.2)}, source="measured", load=load)
-    found = estimate_of(
-        "target",
-        "draft_model",
-        draft,
-        acceptance_of(readings, [3]),
-        {"chat": 1.0},
+    return DraftEstimate(
+        target="target",
+        method="draft_model",
+        draft=draft,
+        acceptance=acceptance_of(readings, [3]),
+        weights={"chat": 1.0},
         windows={3: 3},
         step_costs=costs,
         hit_rate=2 / 3,
+        predictions=(PREDICTED,),
     )
-    return replace(found, predictions=(PREDICTED,))
 
 
 def with_classes(found: DraftEstimate, *names: str) -> DraftEstimate:
     """The same tokens a step in each class."""
-    forecasts = tuple(
-        replace(f, tokens_per_step=dict.fromkeys(names, *f.tokens_per_step.values()))
-        for f in found.forecasts
-    )
-    return replace(found, forecasts=forecasts)
+    acceptance = dict.fromkeys(names, *found.acceptance.values())
+    return replace(found, acceptance=acceptance, weights=dict.fromkeys(names, 1.0))
 
 
 def test_the_sentence_comes_first_and_each_draft_has_its_loads_curves_and_predictions() -> None:
@@ -77,11 +74,9 @@ def written(document: Document, folder: Path) -> str:
 def test_the_answer_at_a_glance(
     low: float, high: float, tone: str, value: str, finding: str
 ) -> None:
-    found = estimate("a", "c1")
-    cost_ratio = CostRange(low=low, high=high)
-    found = replace(
-        found, forecasts=tuple(replace(f, cost_ratio=cost_ratio) for f in found.forecasts)
-    )
+    # Each step yields three tokens.
+    costs = StepCosts(known={3: CostRange(low=3 * low, high=3 * high)}, source="", load="c1")
+    found = replace(estimate("a", "c1"), step_costs=costs)
 
     document = document_of("x", [found])
 
@@ -114,8 +109,10 @@ def test_a_page_that_cannot_be_written_is_the_users_mistake(tmp_path: Path) -> N
 
 
 def test_drafts_in_folders_of_one_name_are_told_apart_in_json() -> None:
-    found = json.loads(json_text([estimate("a/draft", "c1"), estimate("b/draft", "c1")]))
+    document = json.loads(json_text([estimate("a/draft", "c1"), estimate("b/draft", "c1")]))
+    found = document["estimates"]
 
+    assert document["schema"] == "draftworth.estimate/1"
     assert [(d["target"], d["draft"], d["draft_folder"], d["load"]) for d in found] == [
         ("target", "draft", "a/draft", "c1"),
         ("target", "draft", "b/draft", "c1"),

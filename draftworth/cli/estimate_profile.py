@@ -1,0 +1,89 @@
+"""`draftworth estimate`: by an acceptance profile (`--acceptance`), and into one (`--profile`)."""
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path, PurePath
+
+from draftworth import __version__
+from draftworth.errors import UserInputError
+from draftworth.estimate.forecast import WINDOWS, DraftEstimate, windows_of
+from draftworth.estimate.outputs import GivenOutputs
+from draftworth.estimate.profile_forms import read_profile
+from draftworth.estimate.step_costs import step_costs_of
+from draftworth.experiment.catalog import NGRAM, catalog
+from draftworth.experiment.forecast import name_in
+from draftworth.experiment.variants import HubModel
+from draftworth.planning.resolved import ResolvedExperiment
+from draftworth.records.acceptance import AcceptanceProfile, DraftAcceptance, text_hash
+from draftworth.records.findings import StepCostCard
+
+
+def estimates_by_profile(
+    experiment: ResolvedExperiment,
+    path: Path,
+    weights: Mapping[str, float],
+    card: StepCostCard | None,
+) -> Iterator[DraftEstimate]:
+    """Yield the estimate of each draft of a profile, with the step costs of the experiment's."""
+    profile = read_profile(path)
+    drafting = [v.spec.method for v in experiment.variants if v.draft]
+    method = drafting[0] if drafting else NGRAM
+    windows = windows_of(experiment, method) if drafting else {w: w for w in WINDOWS}
+    if card is None and catalog().methods[method].step_cost_per_draft is None:
+        raise UserInputError(
+            f"--card: given nothing, allowed: the step-cost card of a run with {method}, because "
+            "nobody has published what its steps cost"
+        )
+    for draft in profile.drafts:
+        alike = dict.fromkeys(draft.classes, 1.0)
+        for costs in step_costs_of(card, method):
+            found = DraftEstimate(
+                target=profile.target,
+                method=draft.method,
+                draft=draft.draft,
+                acceptance=draft.classes,
+                weights=weights if weights.keys() & alike.keys() else alike,
+                windows=windows,
+                step_costs=costs,
+                source=f"Acceptance of {profile.target} by {profile.source}",
+            )
+            if not found.forecasts:
+                raise UserInputError(
+                    f"{path}: {draft.draft}: given other windows, allowed: "
+                    f"{min(windows.values())} to {max(windows.values())} drafts checked, which a "
+                    f"step of {method} can have, the same in each class"
+                )
+            yield found
+
+
+def profile_of(
+    experiment: ResolvedExperiment, given: GivenOutputs, estimates: Sequence[DraftEstimate]
+) -> AcceptanceProfile:
+    """Return the profile of the drafts that were estimated from outputs."""
+    target = experiment.spec.target
+    asked = given.run.result if given.run else experiment.spec.workload
+    hashes = (hashlib.sha256(output.text.encode()).hexdigest() for output in given.outputs)
+    return AcceptanceProfile(
+        target=target.given,
+        target_revision=target.revision if isinstance(target, HubModel) else None,
+        source=f"draftworth {__version__}, an estimate of {experiment.name}",
+        temperature=float(asked.temperature),
+        text_sha256=text_hash(hashes),
+        drafts=tuple(_drafts_of(experiment, estimates)),
+    )
+
+
+def _drafts_of(
+    experiment: ResolvedExperiment, estimates: Sequence[DraftEstimate]
+) -> Iterator[DraftAcceptance]:
+    """Yield each draft once; a folder that is called like a hub model gets the model's id."""
+    models = (v.spec.hub_draft for v in experiment.variants)
+    hub = {PurePath(model.given).name: model for model in models if model}
+    for found in {own.draft: own for own in estimates}.values():
+        model = hub.get(name_in(found.draft, hub) or "")
+        yield DraftAcceptance(
+            method=found.method,
+            draft=model.given if model else found.draft,
+            draft_revision=model.revision if model else None,
+            classes=found.acceptance,
+        )
