@@ -2,12 +2,20 @@
 
 import base64
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from draftworth.importing.chat_log import Logged
-from draftworth.importing.formats import openai_jsonl, sagemaker, sharegpt, speed_bench
+from draftworth.importing.formats import (
+    FORMATS,
+    openai_jsonl,
+    sagemaker,
+    sharegpt,
+    speed_bench,
+)
 from draftworth.records.chat import NotSendableError
 from draftworth.records.prompts import prompt_of
 
@@ -137,41 +145,15 @@ def test_speed_bench_is_the_first_turn_in_a_case_of_its_category(record: dict[st
     assert found.notes == ("of several turns, of which the first is taken",)
 
 
-def asking(request: object) -> dict[str, Any]:
-    return {"captureData": {"endpointInput": request}}
+UNUSABLE = yaml.safe_load(Path(__file__).with_name("unusable.yaml").read_text())
 
 
-PLACEHOLDER = "FULL BENCHMARK DATA SHOULD BE FETCHED FROM THE SOURCE USING SPECDEC_BENCH"
-TURN = {"from": "human", "value": "x"}
-# form, record, words of what is counted
-UNUSABLE: list[tuple[Any, dict[str, Any], str]] = [
-    (openai_jsonl, {}, "without messages or prompt"),
-    (openai_jsonl, {"custom_id": "a", "response": {"body": ANSWERED}}, "without messages or"),
-    (openai_jsonl, {"body": {"prompt": ["a", "b"]}}, "without messages or prompt"),
-    (openai_jsonl, {"body": "x"}, "without a request"),
-    (openai_jsonl, {"messages": "x"}, "of another form"),
-    (openai_jsonl, {"messages": ASKED, "functions": [{}]}, "with functions"),
-    (openai_jsonl, {"messages": [FOUR]}, "without a question"),
-    (openai_jsonl, {"request": {"messages": [*ASKED, FOUR]}, "response": "2"}, "with the answer's"),
-    (sagemaker, {}, "without captureData"),
-    (sagemaker, asking(7), "of another form"),
-    (sagemaker, asking({"data": "1,2", "encoding": "CSV"}), "with data that is not JSON"),
-    (sagemaker, asking({"data": "%%", "encoding": "BASE64"}), "with data that is not JSON"),
-    (sharegpt, {"conversations": []}, "without a question"),
-    (sharegpt, {"conversations": [{**TURN, "from": "gpt"}]}, "without a question"),
-    (sharegpt, {"conversations": [{"from": "human", "value": 7}]}, "of another form"),
-    (sharegpt, {"items": []}, "of another form"),
-    (speed_bench, {"question_id": "q"}, "without messages or turns"),
-    (speed_bench, {"turns": []}, "without messages or turns"),
-    (speed_bench, {"turns": [PLACEHOLDER]}, "with a placeholder for the text"),
-    (speed_bench, {"messages": [{"role": "system", "content": "x"}]}, "without a question"),
-]
-
-
-@pytest.mark.parametrize(("form", "record", "words"), UNUSABLE)
+@pytest.mark.parametrize(
+    ("form", "record", "words"), [(form, *row) for form, rows in UNUSABLE.items() for row in rows]
+)
 def test_what_cannot_be_used_is_counted_by_its_kind(
-    form: Any, record: dict[str, Any], words: str
+    form: str, record: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(NotSendableError) as refused:
-        form(record)
+        FORMATS[form](record)
     assert refused.value.kind.startswith(words)

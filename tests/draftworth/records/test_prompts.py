@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
+import yaml
 
 from draftworth.errors import PromptSetError
 from draftworth.records.prompts import (
@@ -62,27 +63,6 @@ def test_a_text_to_continue_is_no_conversation(tmp_path: Path) -> None:
     assert (prompt.messages, prompt.texts) == ((), ("Once upon",))
 
 
-# What chat logs have and no server of ours answers: a message's change.
-UNSENDABLE: list[dict[str, object]] = [
-    {"content": [{"type": "image_url", "image_url": {"url": "u"}}]},
-    {"content": [{"type": "input_audio", "input_audio": {}}]},
-    {"content": [{"type": "text", "text": "x", "cache": 1}]},
-    {"content": [{"type": ["text"]}]},
-    {"content": ["x"]},
-    {"content": []},
-    {"content": None},
-    {"role": "developer", "content": "x"},
-    {"role": ["user"], "content": "x"},
-    {"content": "x", "tool_calls": [CALL]},
-    {"role": "assistant", "tool_calls": []},
-    {"role": "assistant", "tool_calls": [{**CALL, "id": 7}]},
-    {"role": "assistant", "tool_calls": [TOOL]},
-    {"role": "tool", "content": "x", "tool_call_id": 7},
-    {"content": "x", "name": 7},
-    {"content": "a\0b"},
-]
-
-
 def test_twenty_thousand_prompts_are_read_in_a_second(tmp_path: Path) -> None:
     path = tmp_path / "case.jsonl"
     lines = (json.dumps({"id": f"p-{n}", "prompt": "word " * 60}) for n in range(20_000))
@@ -114,31 +94,6 @@ def test_names_that_cannot_be_in_file_names_and_what_is_no_file_are_refused(tmp_
     assert_snapshot(told, Path(__file__).parent / "snapshots" / "refused-prompt-names.txt")
 
 
-# Lines that are no prompts; `refused_prompts.txt` has what is said of each.
-WRONG = [
-    "",
-    "\n\n",
-    "nonsense",
-    '["a"]',
-    '{"id": "a"}',
-    '{"id": "a", "prompt": "x", "extra": 1}',
-    '{"id": 1, "prompt": "x"}',
-    '{"id": "a", "prompt": "  "}',
-    '{"id": "a", "messages": []}',
-    '{"id": "a", "messages": [{"role": "robot", "content": "x"}]}',
-    '{"id": "a", "prompt": "x", "text_to_continue": "x"}',
-    '{"id": "a", "text_to_continue": "x", "tools": []}',
-    '{"id": "a", "text_to_continue": ""}',
-    '{"id": "a", "prompt": "x", "max_tokens": 0}',
-    '{"id": "a", "prompt": "x", "max_tokens": true}',
-    '{"id": "a", "prompt": "x", "tool_choice": "auto"}',
-    '{"id": "a", "prompt": "x", "tools": []}',
-    '{"id": "a", "prompt": "x", "tools": [{"type": "web"}]}',
-    '{"id": "a", "prompt": "x", "response_format": "json"}',
-    '{"id": "a", "prompt": "x"}\n{"id": "a", "prompt": "y"}',
-]
-
-
 DEEP = json.loads('{"a": ' * 60 + "1" + "}" * 60)
 # What no author writes by hand.
 HOSTILE: dict[str, str | bytes] = {
@@ -167,12 +122,13 @@ HOSTILE: dict[str, str | bytes] = {
 
 
 def test_what_is_no_prompt_is_refused_in_one_short_message_at_once(tmp_path: Path) -> None:
+    refused_rows = yaml.safe_load(Path(__file__).with_name("refused_prompts.yaml").read_text())
     unsendable = {
         str(change): json.dumps({"id": "a", "messages": [{"role": "user", **change}]})
-        for change in UNSENDABLE
+        for change in refused_rows["messages"]
     }
     told = ""
-    rows: dict[str, str | bytes] = {**{text: text for text in WRONG}, **unsendable, **HOSTILE}
+    rows: dict[str, str | bytes] = {t: t for t in refused_rows["files"]} | unsendable | HOSTILE
     for name, text in rows.items():
         with bounded(), pytest.raises(PromptSetError) as refused:
             parse(text, tmp_path)
