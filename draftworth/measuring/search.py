@@ -19,7 +19,7 @@ from draftworth.metrics import definitions
 from draftworth.records.load import Load
 from draftworth.records.readings import Reading
 from draftworth.records.results import BlockResult
-from draftworth.records.search import Candidate, Search, SearchResult
+from draftworth.records.search import Candidate, CostInterval, Search, SearchResult
 from draftworth.searching import policy
 from draftworth.searching.observed import chunk_means, class_times, longer_than, measured_of
 from draftworth.searching.yields import Yield, from_means, from_measured
@@ -28,13 +28,15 @@ from draftworth.searching.yields import Yield, from_means, from_measured
 def why_over(
     spec: RunSpec,
     elapsed_s: float,
-    expected: policy.CandidateForecast | None,
     state: policy.SearchState,
+    variant: str,
+    gain: float | None,
 ) -> str:
     """Return why a search has no time or money for another candidate; empty if it has both.
 
     elapsed_s: seconds since the run began, including all starts of servers.
-    expected: the forecast for the next candidate; None where there is no forecast yet.
+    variant, gain: the next candidate, and what it is expected to gain (`SearchState.gain`); None
+        where there is no forecast yet.
     """
     hours, limit = elapsed_s / definitions.SECONDS_PER_HOUR, state.search
     if limit.hours is not None and hours >= limit.hours:
@@ -44,17 +46,17 @@ def why_over(
     if limit.usd is not None and spent_usd >= limit.usd:
         return f"it has cost {spent_usd:.2f} USD; search.stop.last_start_usd is {limit.usd:g}"
     traffic_usd = _traffic_usd(spec, state)
-    if expected is None or traffic_usd is None or not state.measured:
+    if gain is None or traffic_usd is None or not state.measured:
         return ""
     minutes = elapsed_s / len(state.measured) / 60
     costs_usd = minutes * 60 * usd_per_second
-    saves_usd = expected.gain * traffic_usd
+    saves_usd = gain * traffic_usd
     if saves_usd >= costs_usd:
         return ""
     return (
-        f"measuring {expected.candidate.variant} would cost {costs_usd:.2f} USD ({minutes:.0f} "
+        f"measuring {variant} would cost {costs_usd:.2f} USD ({minutes:.0f} "
         f"minutes, as each so far) and can be expected to save {saves_usd:.2f} USD: "
-        f"{expected.gain:.2%} of {traffic_usd:,.0f} USD, which {limit.days:g} days of "
+        f"{gain:.2%} of {traffic_usd:,.0f} USD, which {limit.days:g} days of "
         f"{limit.tokens_per_day:,.0f} output tokens cost without a draft"
     )
 
@@ -102,7 +104,7 @@ class SearchRounds(Plan):
     ended: str = ""
     _numbers: Counter[Load] = field(default_factory=Counter)
     _failed_in_a_row: int = 0
-    _expected: dict[Candidate, policy.CandidateForecast] = field(default_factory=dict)
+    _expected: dict[Candidate, CostInterval] = field(default_factory=dict)
     _readings: Mapping[str, Sequence[Reading]] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[Round]:
@@ -197,21 +199,21 @@ class SearchRounds(Plan):
         """Return the candidate to measure next; None if the search is over (`ended` says why)."""
         state = self.state()
         due = self._next(state)
-        expected = {forecast.candidate: forecast for forecast in state.forecasts}
         if due is None:
             is_sure = len(state.measured) < len(state.candidates)
             self.ended = SURE.format(within=self.search.within) if is_sure else ALL_MEASURED
         elif state.measured:
-            forecast = expected.get(due)
-            self.ended = why_over(self.spec, self.elapsed_seconds(), forecast, state)
+            gain = state.gain(due) if due in state.forecasts else None
+            elapsed_s = self.elapsed_seconds()
+            self.ended = why_over(self.spec, elapsed_s, state, due.variant, gain)
         if self.ended:
             self.progress(f"the search ends: {self.ended}")
             return None
-        if due in expected:
-            self._expected[due] = told = expected[due]
+        if due and due in state.forecasts:
+            self._expected[due] = told = state.forecasts[due].cost
             self.progress(
-                f"next: {due.variant}, whose token is expected to cost {told.cost.value:.3f} "
-                f"({told.cost.low:.3f} to {told.cost.high:.3f}) of the baseline's"
+                f"next: {due.variant}, whose token is expected to cost {told.value:.3f} "
+                f"({told.low:.3f} to {told.high:.3f}) of the baseline's"
             )
         return due
 

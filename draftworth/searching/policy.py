@@ -10,7 +10,7 @@ next; if there is none, the search ends. At the start, the best cost is 1, witho
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from draftworth.records.search import Candidate, CandidateResult, CostInterval, Search, SearchResult
@@ -58,23 +58,10 @@ class MeasuredCandidate:
     deviation: float
     first: float
 
-
-@dataclass(frozen=True, kw_only=True)
-class CandidateForecast:
-    """The expected cost of a token with a candidate, divided by that without a draft.
-
-    chance: probability that it beats the best so far by more than `within`; 0 if it is measured.
-    gain: the expected improvement, as a share of the baseline's cost. step_cost: in baseline steps.
-    tokens: tokens per step, by prompt class. cost_by_class: `cost` in each prompt class.
-    """
-
-    candidate: Candidate
-    cost: CostInterval
-    step_cost: float
-    tokens: Mapping[str, float]
-    cost_by_class: Mapping[str, float]
-    chance: float = 0.0
-    gain: float = 0.0
+    @property
+    def interval(self) -> CostInterval:
+        factor = math.exp(NORMAL_95 * self.deviation)
+        return CostInterval(value=self.cost, low=self.cost / factor, high=self.cost * factor)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,8 +95,8 @@ class SearchState:
         if asked_for := [c for c in open_ones if c.is_asked_for]:
             return asked_for[0]
         least = least_chance(len(self.search.candidates))
-        if likely := [f for f in self.forecasts if f.chance > least]:
-            return min(likely, key=lambda f: f.cost.value).candidate
+        if likely := [c for c, f in self.forecasts.items() if f.chance > least]:
+            return min(likely, key=lambda c: self.forecasts[c].cost.value)
         # Drafts without predicted tokens per step are last, because their cost is unknown.
         unknown = [c for c in open_ones if c not in self.yields]
         own = [c for c in unknown if c.draft == unknown[0].draft]
@@ -125,10 +112,12 @@ class SearchState:
         return max(0.0, 1 - math.fsum(map(self._chance, others)))
 
     @cached_property
-    def forecasts(self) -> Sequence[CandidateForecast]:
-        if not self.measured:
-            return ()
-        return [self._forecast(c) for c in self._known]
+    def forecasts(self) -> Mapping[Candidate, CandidateResult]:
+        return {c: self._forecast(c) for c in self._known} if self.measured else {}
+
+    def gain(self, candidate: Candidate) -> float:
+        """Return the expected improvement by a candidate, as a share of the baseline's cost."""
+        return self._lead(self._index[candidate]).mean_above_zero()
 
     @property
     def _known(self) -> list[Candidate]:
@@ -138,24 +127,21 @@ class SearchState:
     def _index(self) -> Mapping[Candidate, int]:
         return {c: n for n, c in enumerate(self._known)}
 
-    def _forecast(self, candidate: Candidate) -> CandidateForecast:
+    def _forecast(self, candidate: Candidate) -> CandidateResult:
         index = self._index[candidate]
         cost, half = self._costs.means[index], NORMAL_95 * self._costs.deviation(index)
         step_cost = (cost - self._first(candidate)) / self._decoding[index]
-        chance = gain = 0.0
-        if candidate not in self.measured:
-            chance = self._chance(candidate)
-            gain = self._lead(index).mean_above_zero()
-        return CandidateForecast(
-            candidate=candidate,
+        seen = self.measured.get(candidate)
+        return CandidateResult(
+            variant=candidate.variant,
             cost=CostInterval(value=cost, low=cost - half, high=cost + half),
-            step_cost=step_cost,
-            tokens=self.yields[candidate].tokens,
             cost_by_class={
                 name: self._class_cost(candidate, name, step_cost) for name in self.baseline
             },
-            chance=chance,
-            gain=gain,
+            measured=seen.interval if seen else None,
+            step_cost=step_cost,
+            tokens_per_step=self.yields[candidate].tokens,
+            chance=0.0 if seen else self._chance(candidate),
         )
 
     def _chance(self, candidate: Candidate) -> float:
@@ -244,44 +230,26 @@ def search_result(
     run_id: str,
     load: str,
     order: Sequence[Candidate],
-    expected: Mapping[Candidate, CandidateForecast],
+    expected: Mapping[Candidate, CostInterval],
     failed: Mapping[str, str],
     ended: str,
 ) -> SearchResult:
     """Return the result of a search as the record of `search.json`.
 
-    expected: the forecast of each measured candidate before it was measured.
+    expected: the cost of each measured candidate that was expected before it was measured.
     """
     found = bool(state.measured)
     return SearchResult(
         run_id=run_id,
         search=state.search,
         load=load,
-        results=tuple(_result(state, f, expected.get(f.candidate)) for f in state.forecasts),
+        results=tuple(
+            replace(found, predicted=expected.get(c)) for c, found in state.forecasts.items()
+        ),
         order=tuple(candidate.variant for candidate in order),
         best=state.best.variant if found else "",
         expected_to_pay=state.pays if found else False,
         sureness=state.sureness if found else 0.0,
         ended=ended,
         failed=failed,
-    )
-
-
-def _result(
-    state: SearchState, forecast: CandidateForecast, expected: CandidateForecast | None
-) -> CandidateResult:
-    measured = None
-    if seen := state.measured.get(forecast.candidate):
-        factor = math.exp(NORMAL_95 * seen.deviation)
-        low, high = seen.cost / factor, seen.cost * factor
-        measured = CostInterval(value=seen.cost, low=low, high=high)
-    return CandidateResult(
-        variant=forecast.candidate.variant,
-        cost=forecast.cost,
-        cost_by_class=forecast.cost_by_class,
-        measured=measured,
-        predicted=expected.cost if expected else None,
-        step_cost=forecast.step_cost,
-        tokens_per_step=forecast.tokens,
-        chance=forecast.chance,
     )

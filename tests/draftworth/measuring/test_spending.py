@@ -7,7 +7,7 @@ import pytest
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.measuring.search import why_over
 from draftworth.records.results import Price
-from draftworth.searching.policy import CandidateForecast, SearchState
+from draftworth.searching.policy import SearchState
 from tests.draftworth.measuring.specifications import endpoint, specification
 from tests.draftworth.searching.candidates import search, state
 
@@ -28,14 +28,10 @@ def known(**limits: object) -> SearchState:
     return state(7, 4, of=search(**limits))
 
 
-def expected(gain: float = 0.02) -> CandidateForecast:
-    return replace(known().forecasts[0], gain=gain)
-
-
 def why(
     seconds: float, found: SearchState, *, price: Price | None = PRICE, gain: float = 0.02
 ) -> str:
-    return why_over(spec(price), seconds, expected(gain), found)
+    return why_over(spec(price), seconds, found, "draft-k2", gain)
 
 
 def test_hours_and_dollars_end_it() -> None:
@@ -67,4 +63,4 @@ def test_without_a_price_nothing_is_weighed(price: Price | None) -> None:
 
 
 def test_before_the_first_prediction_nothing_is_weighed() -> None:
-    assert why_over(spec(), 3600.0, None, known(tokens_per_day=1.0)) == ""
+    assert why_over(spec(), 3600.0, known(tokens_per_day=1.0), "draft-k2", None) == ""

@@ -33,31 +33,29 @@ def test_it_names_the_best_window_without_measuring_most_of_them() -> None:
 def test_an_expensive_draft_pays_at_no_window() -> None:
     found = searched(state(), per_drafted=1.5)
     assert not found.pays
-    assert all(f.cost.value > 1 for f in found.forecasts if f.candidate in found.measured)
+    assert all(found.forecasts[c].cost.value > 1 for c in found.measured)
     assert len(found.measured) <= 4
 
 
 def test_measured_candidates_lie_where_they_were_measured() -> None:
     found = state(7, 4)
-    for forecast in found.forecasts:
-        if forecast.candidate in found.measured:
-            assert forecast.cost.value == pytest.approx(cost(forecast.candidate.window), rel=0.01)
-            assert forecast.step_cost == pytest.approx(
-                1 + 0.2 * forecast.candidate.window, rel=0.02
-            )
-            assert forecast.chance == forecast.gain == 0
+    for measured in found.measured:
+        forecast = found.forecasts[measured]
+        assert forecast.cost.value == pytest.approx(cost(measured.window), rel=0.01)
+        assert forecast.step_cost == pytest.approx(1 + 0.2 * measured.window, rel=0.02)
+        assert forecast.chance == 0
 
 
 def test_predictions_come_near_what_would_have_been_measured() -> None:
-    for forecast in state(7, 3).forecasts:
-        if 3 <= forecast.candidate.window <= 7:
-            assert forecast.cost.low <= cost(forecast.candidate.window) <= forecast.cost.high
+    for expected, forecast in state(7, 3).forecasts.items():
+        if 3 <= expected.window <= 7:
+            assert forecast.cost.low <= cost(expected.window) <= forecast.cost.high
 
 
 def test_one_measured_window_leaves_others_possible() -> None:
     after = state(12)
     assert present(after.next).window < 12
-    assert max(f.chance for f in after.forecasts) > least_chance(11)
+    assert max(f.chance for f in after.forecasts.values()) > least_chance(11)
 
 
 def test_what_was_asked_for_is_measured_whatever_the_others_show() -> None:
@@ -83,7 +81,7 @@ def test_a_head_that_was_not_measured_cannot_be_left_out() -> None:
 
 def test_nothing_is_known_before_the_first() -> None:
     found = state()
-    assert found.forecasts == ()
+    assert found.forecasts == {}
     assert found.next == candidate(7)
     with pytest.raises(ValueError, match="empty"):
         _ = found.best
@@ -92,7 +90,7 @@ def test_nothing_is_known_before_the_first() -> None:
 def test_each_class_has_its_own_cost() -> None:
     found = state(7)
     lucky = {c: replace(y, tokens={**y.tokens, "open_ended": 1.0}) for c, y in found.yields.items()}
-    (seven,) = (f for f in replace(found, yields=lucky).forecasts if f.candidate.window == 7)
+    seven = replace(found, yields=lucky).forecasts[candidate(7)]
     plain, lucky_cost = seven.cost_by_class["open_ended"], seven.cost_by_class["structured"]
     assert (plain - 0.1) / (lucky_cost - 0.1) == pytest.approx(tokens(7)["structured"], rel=0.01)
     assert (plain + lucky_cost) / 2 == pytest.approx(seven.cost.value)
