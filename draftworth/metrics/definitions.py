@@ -31,20 +31,8 @@ class Unit:
     scale: float = 1.0
 
 
-MILLISECONDS = Unit("ms", "Milliseconds", 1000.0)
-UNITS = {
-    unit.name: unit
-    for unit in (
-        MILLISECONDS,
-        Unit("ms per token", "Milliseconds", 1000.0),
-        Unit("tokens/s", "Count/Second"),
-        Unit("tokens", "Count"),
-        Unit("%", "Percent", 100.0),
-        Unit("USD", "None"),
-        Unit("ratio", "None"),
-        Unit("", "Count"),
-    )
-}
+_DECLARED = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
+UNITS = {name: Unit(name, **row) for name, row in _DECLARED["unit"].items()}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -228,7 +216,6 @@ _POOLED = {
 }
 
 
-_DECLARED = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
 METRICS = tuple(
     Metric(**row | {"unit": UNITS[row["unit"]], "pooled": _POOLED.get(row["field"])})
     for row in _DECLARED["metric"]

@@ -27,7 +27,6 @@ from draftworth.records.checkpoints import (
 from draftworth.records.codec import RecordError, load_record
 from draftworth.untrusted import TooLargeError, read_file
 
-MANIFEST_SCHEMA = "draftworth.artifacts/1"
 MANIFEST_NAME = "_ARTIFACTS.json"
 _NOTHING = "(nothing)"
 
@@ -44,7 +43,7 @@ class ArtifactManifest:
     compile_seconds: seconds from the start of the server to the last file that it wrote.
     """
 
-    schema: str = MANIFEST_SCHEMA
+    schema: str = "draftworth.artifacts/1"
     key: str
     inputs: Mapping[str, Any]
     checkpoints: Mapping[str, str]

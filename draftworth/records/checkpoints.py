@@ -77,9 +77,7 @@ def replace_file(path: Path, data: bytes) -> Path:
 FAILURES_ANNOTATION = "batch.kubernetes.io/job-index-failure-count"
 FAILURES_VARIABLE = "DRAFTWORTH_EARLIER_FAILURES"
 
-READY_SCHEMA = "draftworth.ready/1"
 READY_MARKER = "_READY.json"
-PLAN_SCHEMA = "draftworth.staging/1"
 PLAN_MARKER = "_STAGING.json"
 FAILED_MARKER = "_FAILED.json"
 
@@ -94,7 +92,7 @@ class ReadyModel:
     staging_seconds: seconds since the stager's start; files of an earlier try are not included.
     """
 
-    schema: str = READY_SCHEMA
+    schema: str = "draftworth.ready/1"
     model: str
     revision: str
     commit: str
@@ -115,7 +113,7 @@ class ReadyModel:
 class StagingPlan:
     """`_STAGING.json`: written before any file, so that a resumed staging uses the same commit."""
 
-    schema: str = PLAN_SCHEMA
+    schema: str = "draftworth.staging/1"
     model: str
     revision: str
     commit: str

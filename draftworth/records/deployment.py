@@ -39,7 +39,6 @@ def canary_key(job_name: str, variant: str) -> str:
     return f"{CANARIES_FOLDER}{job_name}/{variant}.json"
 
 
-PLAN_SCHEMA = "draftworth.capacity-plan/5"
 # The controller's state: deployments, their cost and the last decision.
 STATE_KEY = f"{CONTROL_PREFIX}capacity.json"
 # This object says which unreadable state was reported by mail, so that it is reported only once.
@@ -98,7 +97,7 @@ class CapacityPlan(Checked):
     reservation_id: id of the Capacity Block; None for other kinds of capacity.
     """
 
-    schema: str = PLAN_SCHEMA
+    schema: str = "draftworth.capacity-plan/5"
     experiment: str
     job_name: str
     cluster_name: str

@@ -97,7 +97,6 @@ def read_step_costs(path: Path) -> StepCostCard:
     return card
 
 
-VERDICT_SCHEMA = "draftworth.verdict/2"
 # The folder of all runs in a results bucket.
 RUNS_FOLDER = "runs"
 VERDICT_FILE = "verdict.json"
@@ -161,7 +160,7 @@ class Verdict:
     notes: up to which load a variant is cheaper, or within the limits; doubts about the figures.
     """
 
-    schema: str = VERDICT_SCHEMA
+    schema: str = "draftworth.verdict/2"
     run_id: str
     experiment: str
     headline: str

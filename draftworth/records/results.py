@@ -37,7 +37,6 @@ from draftworth.records.servers import SelfTest, ServingFacts
 from draftworth.untrusted import MIB
 
 RESULT_SCHEMA = "draftworth.result/6"
-RUN_SCHEMA = "draftworth.run/8"
 RESULT_SUFFIX = ".result.json"
 TRANSCRIPT_SUFFIX = ".transcript.jsonl.gz"
 LLMPERF_RESPONSES_SUFFIX = "_individual_responses.json"
@@ -413,7 +412,7 @@ class RunResult(Checked):
     draftworth_version: the version that wrote the file, for the error if `schema` is not known.
     """
 
-    schema: str = RUN_SCHEMA
+    schema: str = "draftworth.run/8"
     run_id: str
     experiment: str
     status: RunStatus

@@ -38,7 +38,7 @@ class Gaussian:
     def deviation(self, index: int) -> float:
         return math.sqrt(max(0.0, self.covariance[index][index]))
 
-    def difference(self, one: int, other: int, *, factor: float = 1.0) -> Normal:
+    def difference(self, one: int, other: int, *, factor: float = 1.0) -> NormalDist:
         """Return the distribution of factor x (number `one`) - (number `other`)."""
         variance = (
             factor**2 * self.covariance[one][one]
@@ -46,25 +46,20 @@ class Gaussian:
             - 2 * factor * self.covariance[one][other]
         )
         mean = factor * self.means[one] - self.means[other]
-        return Normal(mean=mean, deviation=math.sqrt(max(0.0, variance)))
+        return NormalDist(mean, math.sqrt(max(0.0, variance)))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Normal:
-    """A normally distributed number."""
+def chance_above_zero(number: NormalDist) -> float:
+    """Return the probability that the number is above 0; it may have no deviation."""
+    if number.stdev <= 0:
+        return float(number.mean > 0)
+    return _STANDARD.cdf(number.mean / number.stdev)
 
-    mean: float
-    deviation: float
 
-    def chance_above_zero(self) -> float:
-        if self.deviation <= 0:
-            return float(self.mean > 0)
-        return _STANDARD.cdf(self.mean / self.deviation)
-
-    def mean_above_zero(self) -> float:
-        """Return the mean of max(0, number): the expected improvement (Jones, Schonlau and Welch
-        1998, equation 15)."""
-        if self.deviation <= 0:
-            return max(0.0, self.mean)
-        z = self.mean / self.deviation
-        return self.mean * _STANDARD.cdf(z) + self.deviation * _STANDARD.pdf(z)
+def mean_above_zero(number: NormalDist) -> float:
+    """Return the mean of max(0, number): the expected improvement (Jones, Schonlau and Welch 1998,
+    equation 15)."""
+    if number.stdev <= 0:
+        return max(0.0, number.mean)
+    z = number.mean / number.stdev
+    return number.mean * _STANDARD.cdf(z) + number.stdev * _STANDARD.pdf(z)

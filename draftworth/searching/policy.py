@@ -12,9 +12,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from statistics import NormalDist
 
 from draftworth.records.search import Candidate, CandidateResult, CostInterval, Search, SearchResult
-from draftworth.searching.gaussian import Gaussian, Normal
+from draftworth.searching.gaussian import Gaussian, chance_above_zero, mean_above_zero
 from draftworth.searching.step_costs import first_candidate, step_costs_before
 from draftworth.searching.yields import Yield
 
@@ -117,7 +118,7 @@ class SearchState:
 
     def gain(self, candidate: Candidate) -> float:
         """Return the expected improvement by a candidate, as a share of the baseline's cost."""
-        return self._lead(self._index[candidate]).mean_above_zero()
+        return mean_above_zero(self._lead(self._index[candidate]))
 
     @property
     def _known(self) -> list[Candidate]:
@@ -146,14 +147,14 @@ class SearchState:
 
     def _chance(self, candidate: Candidate) -> float:
         factor = 1 - self.search.within
-        return self._lead(self._index[candidate], factor=factor).chance_above_zero()
+        return chance_above_zero(self._lead(self._index[candidate], factor=factor))
 
-    def _lead(self, index: int, *, factor: float = 1.0) -> Normal:
+    def _lead(self, index: int, *, factor: float = 1.0) -> NormalDist:
         """Return factor x (the best cost so far, 1 if no candidate pays) - (a candidate's cost)."""
         if self.pays:
             return self._costs.difference(self._index[self.best], index, factor=factor)
         costs = self._costs
-        return Normal(mean=factor - costs.means[index], deviation=costs.deviation(index))
+        return NormalDist(factor - costs.means[index], costs.deviation(index))
 
     @cached_property
     def _decoding(self) -> list[float]:

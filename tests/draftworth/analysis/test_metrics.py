@@ -6,7 +6,7 @@ import pytest
 
 from draftworth.measuring.result_files import llmperf_summary
 from draftworth.metrics import definitions
-from draftworth.metrics.definitions import MILLISECONDS, Metric
+from draftworth.metrics.definitions import UNITS, Metric
 from draftworth.records.reading import Run
 from draftworth.records.results import RequestRecord
 from draftworth.report.contents import document_of
@@ -24,7 +24,7 @@ MADE_UP = Metric(
     field="run_queue_wait_s",
     title="Wait of the client",
     label="wait",
-    unit=MILLISECONDS,
+    unit=UNITS["ms"],
     formula="-",
     absent="-",
     better="lower",
