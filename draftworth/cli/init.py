@@ -6,6 +6,7 @@ import os
 import shlex
 import sys
 import tempfile
+import tomllib
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,27 +27,10 @@ from draftworth.records.prompts import CASE_SUFFIX
 from draftworth.records.results import RUN_FILE
 
 Ask = Callable[[str], str]  # asks a question and returns the answer
+_DECLARED = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 # Flag, key that it fills, default (empty: optional; the name's is the file's), why it is asked.
-QUESTIONS = (
-    ("--name", "name", "", "name of the stack, the metrics and the results"),
-    ("--prompts", "workload", "./prompts", "folder with a folder for each prompt class"),
-    ("--region", "aws.region", "us-east-2", "AWS region that has your quota"),
-    ("--zone", "aws.availability_zone", "us-east-2c", "zone that offers the nodes"),
-    ("--capacity", "aws.capacity", "spot", "EC2 may end spot nodes; on_demand nodes cost more"),
-    (
-        "--access-cidr",
-        "aws.public_access_cidrs",
-        "",
-        "your public address, ADDRESS/32; without it the Kubernetes API is private: no kubectl",
-    ),
-    (
-        "--admin-arn",
-        "aws.admin_principal_arns",
-        "",
-        "ARN of your IAM role or user, to administer the cluster; without it kubectl is refused",
-    ),
-    ("--email", "aws.notify_email", "", "address that is told each decision about nodes"),
-    ("--accelerator-budget-usd", "aws.accelerator_budget_usd", "80", "sum that ends the nodes"),
+QUESTIONS = tuple(
+    (q["flag"], q["key"], q.get("default", ""), q["why"]) for q in _DECLARED["question"]
 )
 # The most tokens of an answer for which no prompt and no run says more, as was published.
 _USUAL_TOKENS = 600

@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not (text := written(arguments.form, window)):
         raise UserInputError(
             f"--form: given {arguments.form} of a window without acceptance by position, allowed: "
-            f"{', '.join(name for name, (by_length, _) in FORMS.items() if by_length)}"
+            f"{', '.join(name for name, template in FORMS.items() if 'length' in template)}"
         )
     print(text)
     return 0

@@ -1,11 +1,10 @@
 """Reads and writes acceptance profiles, in our form and in those of other tools.
 
-In the templates, {length} are tokens a step with the target's own token, {accepted} without it, and
-{shares} parts of all steps that accept the first n drafts. Where each form is defined, and which of
-these it takes, stands in docs/estimate.md.
+`profile_forms.toml` has the forms of other tools; where each is defined stands in docs/estimate.md.
 """
 
 import csv
+import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -27,22 +26,10 @@ from draftworth.records.acceptance import (
 from draftworth.records.codec import RecordError, dump_record, load_value
 from draftworth.untrusted import TooLargeError, one_line, read_file
 
-_VLLM = '"num_speculative_tokens": {checked}, "rejection_sample_method": "synthetic", '
-_LLAMA_CPP = "--spec-draft-n-max {checked} --spec-synthetic-acceptance-"
-_SGLANG = """SGLANG_SIMULATE_ACC_METHOD=match-expected
-SGLANG_SIMULATE_ACC_TOKEN_MODE=real-draft-token"""
-# What one window is in each form: without acceptance by position, and with it.
-FORMS: Mapping[str, tuple[str, str]] = {
-    "vllm": (
-        f'{{{{{_VLLM}"synthetic_acceptance_length": {{length}}}}}}',
-        f'{{{{{_VLLM}"synthetic_acceptance_rates": [{{shares}}]}}}}',
-    ),
-    "llama.cpp": (f"{_LLAMA_CPP}length {{length}}", f"{_LLAMA_CPP}rates {{shares}}"),
-    "sglang": (f"SGLANG_SIMULATE_ACC_LEN={{length}}\n{_SGLANG}", ""),
-    "tensorrt-llm": ("TLLM_SPEC_DECODE_FORCE_NUM_ACCEPTED_TOKENS={accepted}", ""),
-    "aiconfigurator": ("--nextn {checked} --nextn-accepted {accepted}", ""),
-    "table": ("", "position,accepted\n{rows}"),
-}
+# What one window is in each form, as templates: without acceptance by position, and with it.
+FORMS: Mapping[str, Mapping[str, str]] = tomllib.loads(
+    Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
+)
 # Keys of JSON with shares by position: of vLLM's configuration, and of `vllm bench serve`.
 _RATES = ("synthetic_acceptance_rates", "spec_decode_per_position_acceptance_rates")
 _NOT_KNOWN = "not known"
@@ -50,9 +37,9 @@ _NOT_KNOWN = "not known"
 
 def written(form: str, window: WindowAcceptance) -> str:
     """Return one window in a form of `FORMS`; empty: it needs acceptance by position."""
-    by_length, by_shares = FORMS[form]
+    template = FORMS[form]
     shares = [f"{share.value:.6g}" for share in window.accepted]
-    return ((shares and by_shares) or by_length).format(
+    return ((shares and template.get("shares")) or template.get("length", "")).format(
         checked=window.drafts_checked,
         length=f"{window.tokens_per_step.value:.6g}",
         accepted=f"{window.tokens_per_step.value - 1:.6g}",
