@@ -41,21 +41,14 @@ class PromptSample:
         number = int.from_bytes(digest, "big")
         if number in self._drawn:
             self._repeats[number] += 1
-        elif len(self._drawn) < self._most:
-            heapq.heappush(self._largest_first, -number)
-            self._put(number, candidate)
-        elif number < -self._largest_first[0]:
-            self._drop(-heapq.heappushpop(self._largest_first, -number))
-            self._put(number, candidate)
-
-    def _put(self, number: int, candidate: LoggedPrompt) -> None:
-        self._drawn[number] = candidate
-        self._repeats[number] = 0
+            return
+        heapq.heappush(self._largest_first, -number)
+        self._drawn[number], self._repeats[number] = candidate, 0
         self.size_bytes += candidate.size_bytes
-
-    def _drop(self, number: int) -> None:
-        del self._repeats[number]
-        self.size_bytes -= self._drawn.pop(number).size_bytes
+        if len(self._drawn) > self._most:
+            largest = -heapq.heappop(self._largest_first)
+            self.size_bytes -= self._drawn.pop(largest).size_bytes
+            del self._repeats[largest]
 
     @property
     def drawn(self) -> list[LoggedPrompt]:

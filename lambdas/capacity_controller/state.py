@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Literal
+from typing import Annotated, Literal
 
+from draftworth.records.codec import Between, Checked
 from draftworth.records.deployment import CapacityPlan, spent_usd
 from lambdas.s3_document import Document
 
@@ -37,26 +38,16 @@ def load_settings(environment: Mapping[str, str]) -> Settings:
 Status = Literal["active", "ended"]
 # A rollback needs the previous deployment. A state is limited to 1 MiB; 30 deployments take 30 KiB.
 MAX_OTHER_DEPLOYMENTS = 30
-_YEAR_2100_UNIX_S = 4_102_444_800
-
-
-def _check_time(unix_s: float) -> None:
-    if not 0 <= unix_s < _YEAR_2100_UNIX_S:
-        raise ValueError(f"a time: given {unix_s:g}, allowed: seconds since 1970, before 2100")
+_UnixSeconds = Annotated[float, Between(0, 4_102_444_800)]  # 1970 to 2099
 
 
 @dataclass(frozen=True, kw_only=True)
-class NodeTime:
+class NodeTime(Checked):
     """The node time paid until the last observation, and the number of instances at that time."""
 
-    node_seconds: float
-    instances: int
-    observed_at_unix_s: float
-
-    def __post_init__(self) -> None:
-        if min(self.node_seconds, self.instances) < 0:
-            raise ValueError("node_seconds and instances: allowed: 0 or more")
-        _check_time(self.observed_at_unix_s)
+    node_seconds: Annotated[float, Between(0)]
+    instances: Annotated[int, Between(0)]
+    observed_at_unix_s: _UnixSeconds
 
     def observed(
         self, instances: int | None, *, were_desired: bool, now: float, unseen: int = 0
@@ -82,7 +73,7 @@ class NodeTime:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ServerWait:
+class ServerWait(Checked):
     """The time from which nodes are paid for without a ready server.
 
     from_node_seconds: the paid node time when a server was last ready, a node was last lost or
@@ -92,31 +83,23 @@ class ServerWait:
         pod overwrites the server's state, and nodes would start for the same failure again.
     """
 
-    from_node_seconds: float = 0.0
-    nodes_since_unix_s: float
+    from_node_seconds: Annotated[float, Between(0)] = 0.0
+    nodes_since_unix_s: _UnixSeconds
     gave_up: str = ""
-
-    def __post_init__(self) -> None:
-        if self.from_node_seconds < 0:
-            raise ValueError("from_node_seconds: allowed: 0 or more")
-        _check_time(self.nodes_since_unix_s)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Deployment:
+class Deployment(Checked):
     """One measuring Job's deployment; its deadline counts from `deployed_at_unix_s`.
 
     block_node_seconds: node time of the whole Capacity Block; None until the block was observed.
     """
 
     plan: CapacityPlan
-    deployed_at_unix_s: float
+    deployed_at_unix_s: _UnixSeconds
     node_time: NodeTime
     servers: ServerWait
     block_node_seconds: float | None = None
-
-    def __post_init__(self) -> None:
-        _check_time(self.deployed_at_unix_s)
 
     @property
     def own_deadline_unix_s(self) -> float:
