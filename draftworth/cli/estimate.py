@@ -32,7 +32,7 @@ from draftworth.estimate.predictions import (
 from draftworth.estimate.profile_forms import write_profile
 from draftworth.estimate.prompt_lookup import LookupLengths, looked_up, tokens_per_step
 from draftworth.estimate.reader import Reader
-from draftworth.estimate.step_costs import costs_by_load, step_costs_of
+from draftworth.estimate.step_costs import step_costs_of
 from draftworth.estimate.tokenizing import TargetTokenizer
 from draftworth.experiment.catalog import NGRAM, catalog
 from draftworth.experiment.model import beside
@@ -300,7 +300,7 @@ def _given_outputs(
 def _own_card(run: Path, method: str) -> findings.StepCostCard | None:
     try:
         card = findings.read_step_costs(run)
-        costs_by_load(card, method)
+        step_costs_of(card, method)
     except UserInputError as error:
         _progress(f"the run's own step costs are not used: {error}")
         return None

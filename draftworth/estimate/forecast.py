@@ -67,43 +67,6 @@ def _cost_ratio(
     return CostRange(low=step.low * best, high=step.high * worst)
 
 
-def forecast(
-    acceptance: Mapping[str, Windows],
-    weights: Mapping[str, float],
-    *,
-    windows: Mapping[int, int],
-    step_costs: StepCosts,
-) -> list[WindowForecast]:
-    """Return the forecast of every window of which all classes have the acceptance.
-
-    acceptance, weights (shares of output tokens): by prompt class.
-    windows: how many drafted tokens a step checks, by window (`num_speculative_tokens`).
-    """
-    forecasts = []
-    classes = {name: own for name, own in acceptance.items() if name in weights}
-    for window, checked in sorted(windows.items()):
-        tokens = {
-            name: w.tokens_per_step
-            for name, own in classes.items()
-            for w in own
-            if w.drafts_checked == checked
-        }
-        if len(tokens) < len(classes):
-            continue
-        step = step_costs.of_window(window)
-        forecasts.append(
-            WindowForecast(
-                window=window,
-                checked=checked,
-                step_cost=step,
-                tokens_per_step=tokens,
-                cost_ratio=_cost_ratio(step, tokens, weights),
-                is_measured=step_costs.is_measured(window),
-            )
-        )
-    return forecasts
-
-
 @dataclass(frozen=True, kw_only=True)
 class Conclusion:
     """Whether any window pays.
@@ -173,7 +136,8 @@ class DraftEstimate:
 
     target: as the experiment names it. method: as in the catalogue.
     draft: the draft's folder, or how n-grams are looked up.
-    acceptance: what it yields, by prompt class. weights, windows: as `forecast` takes them.
+    acceptance: what it yields, by prompt class. weights: the classes' shares of output tokens.
+    windows: how many drafted tokens a step checks, by window (`num_speculative_tokens`).
     source: a profile that tells the acceptance, in words; empty: outputs were read.
     hit_rate: the share of tokens that the draft would have said; None: not known.
     predictions: predicted and measured tokens per step; empty unless the outputs are from a run
@@ -195,9 +159,29 @@ class DraftEstimate:
 
     @cached_property
     def forecasts(self) -> Sequence[WindowForecast]:
-        return forecast(
-            self.acceptance, self.weights, windows=self.windows, step_costs=self.step_costs
-        )
+        """The forecast of every window of which all classes have the acceptance."""
+        classes = {name: own for name, own in self.acceptance.items() if name in self.weights}
+        found = []
+        for window, checked in sorted(self.windows.items()):
+            tokens = {
+                name: w.tokens_per_step
+                for name, own in classes.items()
+                for w in own
+                if w.drafts_checked == checked
+            }
+            if len(tokens) < len(classes):
+                continue
+            step = self.step_costs.of_window(window)
+            forecast = WindowForecast(
+                window=window,
+                checked=checked,
+                step_cost=step,
+                tokens_per_step=tokens,
+                cost_ratio=_cost_ratio(step, tokens, self.weights),
+                is_measured=self.step_costs.is_measured(window),
+            )
+            found.append(forecast)
+        return found
 
     @property
     def name(self) -> str:

@@ -7,7 +7,6 @@ from itertools import pairwise
 from draftworth.errors import UserInputError
 from draftworth.experiment.catalog import NO_SPECULATION, catalog
 from draftworth.records.findings import StepCost, StepCostCard
-from draftworth.records.load import Load
 from draftworth.records.results import MAX_SECONDS, MIN_SECONDS
 from draftworth.records.servers import Decoding, ServingFacts
 
@@ -78,19 +77,16 @@ def _scaled(measured: CostRange, part: float) -> CostRange:
 
 
 def step_costs_of(card: StepCostCard | None, method: str) -> Sequence[StepCosts]:
-    """Return a step's costs at each load of a card, or without a card as published."""
-    if card is not None:
-        return [*costs_by_load(card, method).values()]
-    low, high = catalog().methods[method].step_cost_per_draft or (0.0, 0.0)
-    source = f"published for {method}: each drafted token adds {low:g} to {high:g} of a step"
-    return [published_costs(low, high, source)]
-
-
-def costs_by_load(card: StepCostCard, method: str) -> dict[Load, StepCosts]:
-    """Return, by load, what a step of the method costs in baseline steps; raises UserInputError."""
+    """Return what a step of the method costs in baseline steps: at each load of a card, or without
+    one as published. UserInputError: the card does not say it.
+    """
+    if card is None:
+        low, high = catalog().methods[method].step_cost_per_draft or (0.0, 0.0)
+        source = f"published for {method}: each drafted token adds {low:g} to {high:g} of a step"
+        return [published_costs(low, high, source)]
     serving = checked_serving(card)
     decoding = serving.decoding
-    found: dict[Load, StepCosts] = {}
+    found = []
     for load in dict.fromkeys(cost.load for cost in card.costs):
         here = [cost for cost in card.costs if cost.load == load]
         plain = next((c for c in here if decoding[c.variant].method == NO_SPECULATION), None)
@@ -107,7 +103,7 @@ def costs_by_load(card: StepCostCard, method: str) -> dict[Load, StepCosts]:
                 f"measured at {load.label} in run {card.run_id} on {serving.release} with "
                 f"{', '.join(sorted(drafts))} (card {card.content_sha256[:12]})"
             )
-            found[load] = StepCosts(known=measured, source=source, load=load.label)
+            found.append(StepCosts(known=measured, source=source, load=load.label))
     if not found:
         raise UserInputError(f"card of run {card.run_id}: {_lacking(card, decoding, method)}")
     return found

@@ -1,13 +1,14 @@
 """Forecasts and conclusions from planted hits and planted step costs."""
 
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
 from draftworth.analysis.acceptance import acceptance_of
 from draftworth.analysis.costs import hit_rate
-from draftworth.estimate.forecast import WindowForecast, conclude, forecast
+from draftworth.estimate.forecast import DraftEstimate, WindowForecast, conclude
 from draftworth.estimate.step_costs import published_costs
 from draftworth.records.readings import Reading
 from tests.support.readings import make_reading
@@ -32,14 +33,17 @@ def forecasts(
     *,
     weights: dict[str, float] | None = None,
     windows: dict[int, int] | None = None,
-) -> list[WindowForecast]:
+) -> Sequence[WindowForecast]:
     windows = windows or {k: k for k in range(2, 16)}
-    return forecast(
-        acceptance_of(found, windows.values()),
-        weights or {"chat": 1.0},
+    return DraftEstimate(
+        target="target",
+        method="draft_model",
+        draft="draft",
+        acceptance=acceptance_of(found, windows.values()),
+        weights=weights or {"chat": 1.0},
         windows=windows,
         step_costs=published_costs(*each, source="planted"),
-    )
+    ).forecasts
 
 
 def test_a_draft_that_is_right_pays_and_the_sentence_says_up_to_which_step_cost() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from draftworth.errors import UserInputError
-from draftworth.estimate.step_costs import CostRange, StepCosts, costs_by_load
+from draftworth.estimate.step_costs import CostRange, StepCosts, step_costs_of
 from draftworth.records.findings import StepCost, StepCostCard
 from draftworth.records.load import ConcurrencyLoad
 from draftworth.records.servers import ServingFacts
@@ -36,7 +36,7 @@ def card(*costs: StepCost, serving: ServingFacts | None = SERVING) -> StepCostCa
 
 
 def test_a_measured_window_costs_what_was_measured_load_by_load() -> None:
-    found = costs_by_load(
+    at_one_load, at_four_loads = step_costs_of(
         card(
             cost("baseline", 0.045),
             cost("k7", 0.090),
@@ -46,11 +46,11 @@ def test_a_measured_window_costs_what_was_measured_load_by_load() -> None:
         "fused_draft",
     )
 
-    at_one, at_four = found[C1].of_window(7), found[C4].of_window(7)
+    at_one, at_four = at_one_load.of_window(7), at_four_loads.of_window(7)
     assert at_one.low == pytest.approx(2 * 0.9 / 1.1)
     assert at_one.high == pytest.approx(2 * 1.1 / 0.9)
     assert math.sqrt(at_four.low * at_four.high) == pytest.approx(3.0)
-    assert "measured at c4 in run r on neuron-2.26.1 with Qwen/Qwen3-1.7B" in found[C4].source
+    assert "measured at c4 in run r on neuron-2.26.1 with Qwen/Qwen3-1.7B" in at_four_loads.source
 
 
 def test_with_one_window_another_costs_as_much_or_its_part_of_the_tokens() -> None:
@@ -96,4 +96,4 @@ def test_between_two_windows_lies_a_line_and_beyond_them_it_goes_on() -> None:
 )
 def test_a_card_that_cannot_say_it_is_refused(given: StepCostCard, method: str, said: str) -> None:
     with pytest.raises(UserInputError, match=said):
-        costs_by_load(given, method)
+        step_costs_of(given, method)
