@@ -7,7 +7,7 @@ measures the candidates that earlier pods began, in the same order.
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from draftworth.analysis.acceptance import acceptance_of
 from draftworth.analysis.limits import limit_check, why_not_comparable
@@ -140,14 +140,22 @@ class SearchRounds(Plan):
         return self.failed
 
     def search_result(self, run_id: str) -> SearchResult:
-        return policy.search_result(
-            self.state(),
+        state = self.state()
+        is_known = bool(state.measured)
+        return SearchResult(
             run_id=run_id,
+            search=self.search,
             load=self._traffic.load.label,
-            order=self.order,
-            expected=self._expected,
-            failed=self.failed,
+            results=tuple(
+                replace(found, predicted=self._expected.get(candidate))
+                for candidate, found in state.forecasts.items()
+            ),
+            order=tuple(candidate.variant for candidate in self.order),
+            best=state.best.variant if is_known else "",
+            expected_to_pay=is_known and state.pays,
+            sureness=state.sureness if is_known else 0.0,
             ended=self.ended,
+            failed=self.failed,
         )
 
     def state(self) -> policy.SearchState:

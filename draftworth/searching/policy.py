@@ -10,11 +10,11 @@ next; if there is none, the search ends. At the start, the best cost is 1, witho
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from statistics import NormalDist
 
-from draftworth.records.search import Candidate, CandidateResult, CostInterval, Search, SearchResult
+from draftworth.records.search import Candidate, CandidateResult, CostInterval, Search
 from draftworth.searching.gaussian import Gaussian, chance_above_zero, mean_above_zero
 from draftworth.searching.step_costs import first_candidate, step_costs_before
 from draftworth.searching.yields import Yield
@@ -223,34 +223,3 @@ class SearchState:
                 for i, a in enumerate(known)
             ],
         )
-
-
-def search_result(
-    state: SearchState,
-    *,
-    run_id: str,
-    load: str,
-    order: Sequence[Candidate],
-    expected: Mapping[Candidate, CostInterval],
-    failed: Mapping[str, str],
-    ended: str,
-) -> SearchResult:
-    """Return the result of a search as the record of `search.json`.
-
-    expected: the cost of each measured candidate that was expected before it was measured.
-    """
-    found = bool(state.measured)
-    return SearchResult(
-        run_id=run_id,
-        search=state.search,
-        load=load,
-        results=tuple(
-            replace(found, predicted=expected.get(c)) for c, found in state.forecasts.items()
-        ),
-        order=tuple(candidate.variant for candidate in order),
-        best=state.best.variant if found else "",
-        expected_to_pay=state.pays if found else False,
-        sureness=state.sureness if found else 0.0,
-        ended=ended,
-        failed=failed,
-    )
