@@ -21,7 +21,7 @@ from draftworth.analysis.likelihoods import FALSE_ALARMS, judged
 from draftworth.analysis.statistics import at_least
 from draftworth.errors import DraftworthError
 from draftworth.estimate.model_folders import can_read, shown
-from draftworth.estimate.outputs import GivenOutputs, outputs_of_variant
+from draftworth.estimate.outputs import GivenOutputs, all_outputs, outputs_of_blocks
 from draftworth.estimate.reader import Reader
 from draftworth.planning.resolved import ResolvedExperiment
 from draftworth.records import likelihoods
@@ -103,8 +103,10 @@ def _checks_by_draft(
 def _outputs(
     experiment: ResolvedExperiment, run: Run, transcripts: Transcripts
 ) -> dict[str, list[Output]]:
+    # Greedy servers say the same again, so the first output to each prompt is enough.
+    outputs_of = all_outputs if run.result.temperature else outputs_of_blocks
     found = {
-        variant: outputs_of_variant(run, transcripts, experiment.cases, variant=variant)
+        variant: [*outputs_of(run.blocks, transcripts, experiment.cases, variant=variant)]
         for variant in run.result.variants
     }
     return {variant: outputs for variant, outputs in found.items() if outputs}

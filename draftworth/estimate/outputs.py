@@ -142,30 +142,22 @@ def _check_has_prompts_as_they_are(run: Run) -> None:
         )
 
 
-def outputs_of_variant(
-    run: Run, transcripts: Transcripts, cases: Iterable[Case], *, variant: str
-) -> list[Output]:
-    """Return a variant's outputs: all if they are sampled, else the first to each prompt."""
-    if run.result.temperature:
-        return list(_all_outputs(run.blocks, transcripts, cases, variant=variant))
-    return outputs_of_blocks(run.blocks, transcripts, cases, variant=variant)
-
-
 def outputs_of_blocks(
     blocks: Iterable[BlockResult], transcripts: Transcripts, cases: Iterable[Case], *, variant: str
 ) -> list[Output]:
     """Return a variant's first output to each prompt."""
     found: dict[str, Output] = {}
-    for output in _all_outputs(blocks, transcripts, cases, variant=variant):
+    for output in all_outputs(blocks, transcripts, cases, variant=variant):
         place = "/".join((output.prompt_class, output.case, output.prompt_id))
         if place not in found:
             found[place] = replace(output, id=place)
     return list(found.values())
 
 
-def _all_outputs(
+def all_outputs(
     blocks: Iterable[BlockResult], transcripts: Transcripts, cases: Iterable[Case], *, variant: str
 ) -> Iterator[Output]:
+    """Yield every output of a variant."""
     prompts = {(c.prompt_class, c.name, p.id): p for c in cases for p in c.prompts}
     # A load with `input_tokens` makes prompts longer or shorter, so they differ from the cases'.
     unchanged = (b for b in blocks if b.variant == variant and b.load.input_tokens is None)

@@ -106,23 +106,18 @@ def _earlier_readings(path: Path, of: Pass) -> dict[str, Reading]:
         return {}
     try:
         with open_file(path) as file:
-            data = file.read()
+            lines = file.readlines()
     except OSError as error:
         raise UserInputError(f"{path}: cannot be read: {error.strerror}") from error
-    first = dump_record(of)
-    if len(data) < len(first) and first.startswith(data):
-        path.write_bytes(b"")  # the pass was interrupted within its first line
-        return {}
-    if not data.startswith(first):
+    whole = [line for line in lines if line.endswith(b"\n")]
+    if whole and whole[0] != dump_record(of):
         raise UserInputError(f"{path}: its first line is of another pass; next: remove it")
-    lines = data.splitlines(keepends=True)
-    whole = [line for line in lines[1:] if line.endswith(b"\n")]
     try:
-        readings = [load_record(Reading, line) for line in whole]
+        readings = [load_record(Reading, line) for line in whole[1:]]
     except RecordError as error:
         raise UserInputError(f"{path}: not a file of readings: {error}; next: remove it") from error
-    if len(whole) < len(lines) - 1:
-        path.write_bytes(b"".join([lines[0], *whole]))
+    if len(whole) < len(lines):
+        path.write_bytes(b"".join(whole))
     return {reading.id: reading for reading in readings}
 
 

@@ -21,6 +21,7 @@ from tests.conftest import ROOT
 from tests.draftworth.cli.test_estimate_settling import card, drafted, plain
 from tests.draftworth.conftest import Ran
 from tests.draftworth.estimate.written_runs import HUB_EXPERIMENT, TINY_PAIR, write_answers
+from tests.draftworth.report.test_predicted import prediction
 from tests.rehearsal.engines import engine_python
 from tests.rehearsal.test_rehearsal import short_rehearsal
 from tests.support.blocks import make_run
@@ -172,16 +173,8 @@ def test_the_experiments_own_draft_is_known_however_it_is_named(
 
 def test_predictions_of_another_draft_stay_in_the_run(tmp_path: Path, estimated: Ran) -> None:
     run = write_answers(tmp_path / "run", classes=CLASSES)
-    other = likelihoods.Prediction(
-        variant="other",
-        prompt_class=CLASSES[0],
-        requests=1,
-        predicted=2.0,
-        measured=2.0,
-        shown=1,
-        same_sequence=1,
-    )
-    record = likelihoods.Predictions(run_id=RUN_ID, predictions=(other,))
+    other = (prediction(variant="other"),)
+    record = likelihoods.Predictions(run_id=RUN_ID, predictions=other)
     (run / likelihoods.PREDICTIONS_FILE).write_bytes(dump_record(record))
     estimated(run)
     kept = likelihoods.read_predictions(run, RUN_ID)

@@ -11,21 +11,15 @@ from draftworth.errors import UserInputError
 from draftworth.estimate.document import document_of, json_text
 from draftworth.estimate.forecast import DraftEstimate
 from draftworth.estimate.step_costs import CostRange, StepCosts
-from draftworth.records.likelihoods import Prediction
 from draftworth.report.document import Document, document_lines
 from draftworth.report.writing import write_page
+from tests.draftworth.report.test_predicted import prediction
 from tests.draftworth.report.test_rendering import HOSTILE, Tags
 from tests.support.readings import make_reading
 from tests.support.snapshot import assert_snapshot
 
-PREDICTED = Prediction(
-    variant="k7",
-    prompt_class="chat",
-    requests=1,
-    predicted=2.0,
-    measured=2.0,
-    shown=1,
-    same_sequence=1,
+PREDICTED = prediction(
+    prompt_class="chat", requests=1, predicted=2.0, measured=2.0, shown=1, same_sequence=1
 )
 
 

@@ -159,18 +159,6 @@ def test_a_file_of_readings_that_was_changed_is_refused(call: Call, tmp_path: Pa
     assert "its first line is of another pass; next: remove it" in said
 
 
-def test_weights_that_were_cut_off_are_refused_in_a_sentence(call: Call, tmp_path: Path) -> None:
-    shutil.copytree(DRAFT, tmp_path / "draft")
-    weights = tmp_path / "draft/model.safetensors"
-    weights.write_bytes(weights.read_bytes()[:1000])
-
-    code, said = read(call, tmp_path, [output(0)], model=tmp_path / "draft")
-
-    assert code == 2, said
-    assert "no causal language model can be read there" in said
-    assert "next: copy or download the folder again" in said
-
-
 def test_an_output_of_no_tokens_or_of_one_is_read(call: Call, tmp_path: Path) -> None:
     ids = [(), (7,)]
 
@@ -197,33 +185,29 @@ def test_an_interrupt_leaves_no_traceback(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (1, "")
 
 
-def test_a_draft_with_another_vocabulary_is_refused(call: Call, tmp_path: Path) -> None:
-    other = tmp_path / "other"
-    shutil.copytree(DRAFT, other)
-    tokenizer = json.loads((other / "tokenizer.json").read_text())
-    tokenizer["added_tokens"][-1]["content"] = "<|other|>"
-    (other / "tokenizer.json").write_text(json.dumps(tokenizer))
+def cut_off(weights: Path) -> None:
+    weights.write_bytes(weights.read_bytes()[:1000])
 
-    code, said = read(call, tmp_path, [output(0)], model=other)
 
-    assert code == 2
-    assert "its vocabulary is not the target's" in said
-    assert "Traceback" not in said
+def with_another_token(tokenizer: Path) -> None:
+    tokenizer.write_text(tokenizer.read_text().replace("<|im_end|>", "<|other|>"))
 
 
 @pytest.mark.parametrize(
-    ("removed", "reason"),
+    ("name", "damage", "reason"),
     [
-        ("config.json", "a folder with config.json"),
-        ("tokenizer.json", "no tokenizer can be read there"),
-        ("model.safetensors", "no causal language model can be read there"),
+        ("config.json", Path.unlink, "a folder with config.json"),
+        ("tokenizer.json", Path.unlink, "no tokenizer can be read there"),
+        ("tokenizer.json", with_another_token, "its vocabulary is not the target's"),
+        ("model.safetensors", Path.unlink, "no causal language model can be read there"),
+        ("model.safetensors", cut_off, "next: copy or download the folder again"),
     ],
 )
-def test_a_folder_that_is_no_model_is_refused_in_a_sentence(
-    call: Call, tmp_path: Path, removed: str, reason: str
+def test_a_folder_that_is_no_draft_of_the_target_is_refused_in_a_sentence(
+    call: Call, tmp_path: Path, name: str, damage: Callable[[Path], None], reason: str
 ) -> None:
     shutil.copytree(DRAFT, tmp_path / "draft")
-    (tmp_path / "draft" / removed).unlink()
+    damage(tmp_path / "draft" / name)
 
     code, said = read(call, tmp_path, [output(0)], model=tmp_path / "draft")
 
