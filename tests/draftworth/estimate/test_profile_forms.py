@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 
 from draftworth.errors import UserInputError
-from draftworth.estimate.profile_forms import inferencex, read_profile, written
+from draftworth.estimate.profile_forms import FORMS, inferencex, read_profile, written
 from draftworth.records.acceptance import LIMIT_BYTES, Measured, WindowAcceptance, load_profile
 from tests.draftworth.conftest import Ran
 from tests.draftworth.records import write_golden
+from tests.support.snapshot import assert_snapshot
 
 PUBLISHED = """\
 # key = num_speculative_tokens (EAGLE3 level); value = golden AL
@@ -35,9 +36,6 @@ BY_POSITION = WindowAcceptance(
     tokens_per_step=Measured(value=2.6),
     accepted=tuple(Measured(value=share) for share in SHARES),
 )
-VLLM = '{"num_speculative_tokens": 3, "rejection_sample_method": "synthetic", '
-SGLANG = """SGLANG_SIMULATE_ACC_METHOD=match-expected
-SGLANG_SIMULATE_ACC_TOKEN_MODE=real-draft-token"""
 METRICS = """\
 vllm:spec_decode_num_drafts_total{engine="0",model_name="m"} 100.0
 vllm:spec_decode_num_draft_tokens_total{engine="0",model_name="m"} 300.0
@@ -48,37 +46,11 @@ vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="0",position="2"} 40.0
 """
 
 
-@pytest.mark.parametrize(
-    ("form", "by_length", "by_position"),
-    [
-        (
-            "vllm",
-            f'{VLLM}"synthetic_acceptance_length": 2.78}}',
-            f'{VLLM}"synthetic_acceptance_rates": [0.7,0.5,0.4]}}',
-        ),
-        (
-            "sglang",
-            f"SGLANG_SIMULATE_ACC_LEN=2.78\n{SGLANG}",
-            f"SGLANG_SIMULATE_ACC_LEN=2.6\n{SGLANG}",
-        ),
-        (
-            "llama.cpp",
-            "--spec-draft-n-max 3 --spec-synthetic-acceptance-length 2.78",
-            "--spec-draft-n-max 3 --spec-synthetic-acceptance-rates 0.7,0.5,0.4",
-        ),
-        (
-            "tensorrt-llm",
-            "TLLM_SPEC_DECODE_FORCE_NUM_ACCEPTED_TOKENS=1.78",
-            "TLLM_SPEC_DECODE_FORCE_NUM_ACCEPTED_TOKENS=1.6",
-        ),
-        ("aiconfigurator", "--nextn 3 --nextn-accepted 1.78", "--nextn 3 --nextn-accepted 1.6"),
-        ("table", "", "position,accepted\n1,0.7\n2,0.5\n3,0.4"),
-    ],
-)
-def test_each_form_counts_the_targets_token_or_not(
-    form: str, by_length: str, by_position: str
-) -> None:
-    assert (written(form, GOLDEN), written(form, BY_POSITION)) == (by_length, by_position)
+def test_each_form_counts_the_targets_token_or_not() -> None:
+    told = "".join(
+        f"{form}\n{written(form, GOLDEN)}\n{written(form, BY_POSITION)}\n\n" for form in FORMS
+    )
+    assert_snapshot(told, Path(__file__).parent / "snapshots" / "profile-forms.txt")
 
 
 def test_inferencex_lengths_have_the_targets_token_and_come_back(tmp_path: Path) -> None:
