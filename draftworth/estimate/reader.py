@@ -64,7 +64,12 @@ class Reader:
             enable_thinking=self.enable_thinking,
             fixed_length=fixed_length,
         )
-        return _read_back(self._run(model, b"".join(map(dump_record, (settings, *outputs)))))
+        path = self._run(model, b"".join(map(dump_record, (settings, *outputs))))
+        try:
+            lines = path.read_bytes().splitlines(keepends=True)[1:]
+            return [load_record(Reading, line) for line in lines]
+        except (OSError, RecordError) as error:
+            raise DraftworthError(f"{path}: cannot be read back: {error}") from error
 
     def _run(self, model: Path, data: bytes) -> Path:
         done = subprocess.run(  # noqa: S603 (our own command line)
@@ -83,11 +88,3 @@ class Reader:
                 f"kept in {self.folder}; next: run the command again"
             )
         return Path(os.fsdecode(done.stdout.splitlines()[-1]))
-
-
-def _read_back(path: Path) -> list[Reading]:
-    try:
-        lines = path.read_bytes().splitlines(keepends=True)[1:]
-        return [load_record(Reading, line) for line in lines]
-    except (OSError, RecordError) as error:
-        raise DraftworthError(f"{path}: cannot be read back: {error}") from error

@@ -97,7 +97,7 @@ def differences(
     return found
 
 
-def size_differences(manifest: ArtifactManifest, size_bytes: Mapping[str, int | None]) -> list[str]:
+def size_differences(manifest: ArtifactManifest, size_bytes: Mapping[str, int]) -> list[str]:
     """Describe each file that is missing or whose size differs from that in the manifest.
 
     size_bytes: the sizes of the files that exist, by path.
@@ -149,7 +149,8 @@ def checked_manifest(
     if manifest.key != key:
         found.append(f"key: the manifest belongs to {manifest.key}, asked for {key}")
     mounted = artifacts / manifest.folder
-    sizes = {file.path: _size(mounted / file.path) for file in manifest.files}
+    files = {file.path: mounted / file.path for file in manifest.files}
+    sizes = {name: path.stat().st_size for name, path in files.items() if path.exists()}
     found += size_differences(manifest, sizes)
     if found:
         listed = "\n  ".join(found)
@@ -166,10 +167,3 @@ def mounted_commits(checkpoints: Mapping[str, Path]) -> dict[str, str]:
         with contextlib.suppress(OSError, RecordError, TooLargeError):
             commits[role] = load_record(ReadyModel, read_file(folder / READY_MARKER)).commit
     return commits
-
-
-def _size(path: Path) -> int | None:
-    try:
-        return path.stat().st_size
-    except FileNotFoundError:
-        return None

@@ -191,8 +191,10 @@ def _tokenizer_pairs(tokenizer: dict[str, Any]) -> Iterator[Pair]:
             yield _pair(token, index, f"{TOKENIZER_FILE}: model.vocab[{index}]")
     else:
         raise RecordError(f"{TOKENIZER_FILE}: model.vocab: allowed: an object or a list")
-    where = f"{TOKENIZER_FILE}: added_tokens"
-    for added in _list(tokenizer.get("added_tokens"), where):
+    where, all_added = f"{TOKENIZER_FILE}: added_tokens", tokenizer.get("added_tokens")
+    if not isinstance(all_added, list | None):
+        raise RecordError(f"{where}: given {all_added!r:.40}, allowed: a list")
+    for added in all_added or []:
         content = added if isinstance(added, dict) else {}
         yield _pair(content.get("content"), content.get("id"), where)
 
@@ -221,12 +223,6 @@ def _pair(token: Any, number: Any, where: str) -> Pair:
             f"{where}: given {token!r:.40} with id {number!r:.40}, allowed: text with a number"
         )
     return token, number
-
-
-def _list(value: Any, where: str) -> list[Any]:
-    if value is not None and not isinstance(value, list):
-        raise RecordError(f"{where}: given {value!r:.40}, allowed: a list")
-    return value or []
 
 
 def _read_object(path: Path) -> dict[str, Any]:
