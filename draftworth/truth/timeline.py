@@ -1,7 +1,7 @@
 """Token timelines: which chunks the truth server emits, when, and which traps they hold.
 
-A timeline with a seed determines the plan of each request. Request n of a server has plan n modulo
-`POOL`, so the server can encode all plans before the first request.
+A timeline with a seed determines the chunks of each request. Request n of a server has those of n
+modulo `POOL`, so the server can encode all of them before the first request.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import random
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -35,7 +35,10 @@ _LETTERS = "speculative decoding "
 
 @dataclass(frozen=True, kw_only=True)
 class Chunk:
-    """A chunk of `tokens` output tokens that is due `offset_ns` after the request was read."""
+    """A chunk of `tokens` output tokens that is due `offset_ns` after the request was read.
+
+    A chunk without tokens is the empty one that tells the role.
+    """
 
     offset_ns: int
     tokens: int
@@ -43,16 +46,8 @@ class Chunk:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
-    """The timeline of a request. With `role_chunk`, it begins at once with an empty chunk."""
-
-    chunks: tuple[Chunk, ...]
-    role_chunk: bool = False
-
-
-@dataclass(frozen=True, kw_only=True)
 class TimelineSpec:
-    """The distribution that plans are drawn from.
+    """The distribution that the chunks of requests are drawn from.
 
     chunk_tokens: (smallest, largest) number of tokens in a chunk; uniform.
     first_chunk_tokens: tokens of the first chunk; None: drawn as for the other chunks.
@@ -120,22 +115,22 @@ def _traps() -> Iterator[tuple[str, Trap]]:
 TRAPS = dict(_traps())
 
 
-def plan_of(spec: TimelineSpec, index: int) -> Plan:
-    """Return the plan of request `index`; equal arguments give equal plans."""
+def chunks_of(spec: TimelineSpec, index: int) -> list[Chunk]:
+    """Return the chunks of request `index`; equal arguments give equal chunks."""
     rng = random.Random(spec.seed * 1_000_003 + index % POOL)  # noqa: S311 (a load, no secret)
-    chunks: list[Chunk] = []
+    chunks = [Chunk(offset_ns=0, tokens=0)] if spec.role_chunk else []
     sent, due_seconds = 0, 0.0
     while sent < spec.output_tokens:
-        wait_seconds = spec.gap_seconds if chunks else spec.ttft_seconds
+        wait_seconds = spec.gap_seconds if sent else spec.ttft_seconds
         due_seconds += wait_seconds * (1 + rng.uniform(-spec.jitter, spec.jitter))
         drawn = rng.randint(*spec.chunk_tokens)
-        if not chunks and spec.first_chunk_tokens is not None:
+        if not sent and spec.first_chunk_tokens is not None:
             drawn = spec.first_chunk_tokens
         tokens = min(drawn, spec.output_tokens - sent)
         reasoning = sent < spec.reasoning_tokens
         chunks.append(Chunk(offset_ns=int(due_seconds * 1e9), tokens=tokens, reasoning=reasoning))
         sent += tokens
-    return Plan(chunks=tuple(chunks), role_chunk=spec.role_chunk)
+    return chunks
 
 
 @dataclass(frozen=True)
@@ -147,22 +142,21 @@ class Event:
     data: bytes
 
 
-def events_of(plan: Plan, *, usage: Usage) -> Iterator[Event]:
-    """Yield a plan's server-sent events in the form in which vLLM writes them."""
+def events_of(chunks: Sequence[Chunk], *, usage: Usage) -> Iterator[Event]:
+    """Yield the server-sent events of chunks in the form in which vLLM writes them."""
     every = usage == "every_chunk"
-    if plan.role_chunk:
-        choice: dict[str, Any] = {"delta": {"role": "assistant", "content": ""}}
-        yield Event(0, 0, _encode(choice, 0 if every else None))
     sent = 0
-    for chunk in plan.chunks:
+    for chunk in chunks:
         text = "".join(_LETTERS[i % len(_LETTERS)] for i in range(sent, sent + chunk.tokens))
-        choice = {"delta": {"reasoning_content" if chunk.reasoning else "content": text}}
+        delta = {"reasoning_content" if chunk.reasoning else "content": text}
+        role = {} if chunk.tokens else {"role": "assistant"}
+        choice: dict[str, Any] = {"delta": role | delta}
         sent += chunk.tokens
-        if chunk is plan.chunks[-1]:
+        if chunk is chunks[-1]:
             choice["finish_reason"] = "length"
         data = _encode(choice, sent if every else None)
         yield Event(chunk.offset_ns, chunk.tokens, data)
-    end_ns = plan.chunks[-1].offset_ns
+    end_ns = chunks[-1].offset_ns
     if usage != "off":
         yield Event(end_ns, 0, _encode(None, sent))
     yield Event(end_ns, 0, DONE)
@@ -170,10 +164,9 @@ def events_of(plan: Plan, *, usage: Usage) -> Iterator[Event]:
 
 def writes_of(spec: TimelineSpec, index: int, usage: Usage) -> tuple[Event, ...]:
     """Return what is written for request `index`: its events, some together, and comments."""
-    plan = plan_of(spec, index)
-    events = tuple(events_of(plan, usage=usage))
-    first = 1 + plan.role_chunk
-    end = first + len(plan.chunks) - 1
+    chunks = chunks_of(spec, index)
+    events = tuple(events_of(chunks, usage=usage))
+    first, end = 1 + spec.role_chunk, len(chunks)
     groups = [
         events[start : min(start + spec.chunks_a_write, end)]
         for start in range(first, end, spec.chunks_a_write)

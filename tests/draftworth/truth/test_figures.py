@@ -19,11 +19,10 @@ from draftworth.measuring.chunks import BadStreamError, ChunkReader, Timeline
 from draftworth.measuring.client import figures_of
 from draftworth.truth.timeline import (
     Chunk,
-    Plan,
     TimelineSpec,
     Usage,
+    chunks_of,
     events_of,
-    plan_of,
 )
 
 # Figures are floats: a few units in the last of 16 digits.
@@ -34,7 +33,7 @@ MODES: tuple[Usage, ...] = ("every_chunk", "last_chunk", "off")
 
 
 @st.composite
-def plans(draw: st.DrawFn) -> Plan:
+def plans(draw: st.DrawFn) -> list[Chunk]:
     steps = draw(
         st.lists(
             st.tuples(st.integers(1, 10_000_000_000), st.integers(1, 9), st.booleans()),
@@ -43,16 +42,14 @@ def plans(draw: st.DrawFn) -> Plan:
         )
     )
     offsets = itertools.accumulate(wait_ns for wait_ns, _, _ in steps)
-    return Plan(
-        chunks=tuple(
-            Chunk(offset_ns=offset_ns, tokens=tokens, reasoning=reasoning)
-            for offset_ns, (_, tokens, reasoning) in zip(offsets, steps, strict=True)
-        ),
-        role_chunk=draw(st.booleans()),
-    )
+    role = [Chunk(offset_ns=0, tokens=0)] if draw(st.booleans()) else []
+    return role + [
+        Chunk(offset_ns=offset_ns, tokens=tokens, reasoning=reasoning)
+        for offset_ns, (_, tokens, reasoning) in zip(offsets, steps, strict=True)
+    ]
 
 
-def measured(plan: Plan, usage: Usage) -> tuple[Timeline, dict[str, Any]]:
+def measured(plan: list[Chunk], usage: Usage) -> tuple[Timeline, dict[str, Any]]:
     """What the client makes of the plan when every event arrives at the moment it is due."""
     reader = ChunkReader(1_000)
     for event in events_of(plan, usage=usage):
@@ -72,13 +69,14 @@ class Expected:
     tokens_per_step: Fraction | None
 
 
-def expected(plan: Plan, usage: Usage) -> Expected:
-    first, last = plan.chunks[0], plan.chunks[-1]
-    total = sum(chunk.tokens for chunk in plan.chunks)
+def expected(chunks: list[Chunk], usage: Usage) -> Expected:
+    """The expectation of chunks with tokens."""
+    first, last = chunks[0], chunks[-1]
+    total = sum(chunk.tokens for chunk in chunks)
     # Without counts for each chunk the first one is taken to hold one token; without any count
     # there are no figures per token.
     after_first = total - (first.tokens if usage == "every_chunk" else 1)
-    steps = len(plan.chunks) - 1
+    steps = len(chunks) - 1
     divides = usage != "off" and steps > 0
     span_ns = last.offset_ns - first.offset_ns
     e2e_s = Fraction(last.offset_ns, 10**9)
@@ -92,19 +90,20 @@ def expected(plan: Plan, usage: Usage) -> Expected:
 
 
 @given(plans(), st.sampled_from(MODES))
-def test_figures_are_those_of_the_timeline(plan: Plan, usage: Usage) -> None:
+def test_figures_are_those_of_the_timeline(plan: list[Chunk], usage: Usage) -> None:
     """Neither a role-only first chunk nor reasoning has a part in what is expected."""
     timeline, figures = measured(plan, usage)
+    chunks = [chunk for chunk in plan if chunk.tokens]
 
-    for name, value in vars(expected(plan, usage)).items():
+    for name, value in vars(expected(chunks, usage)).items():
         got = figures[name]
         if value is None:
             assert got is None, name
         else:
             assert got == pytest.approx(float(value), rel=EXACT), name
-    assert timeline.chunk_times_ns == [SENT_NS + chunk.offset_ns for chunk in plan.chunks]
+    assert timeline.chunk_times_ns == [SENT_NS + chunk.offset_ns for chunk in chunks]
     if usage == "every_chunk":
-        assert timeline.chunk_tokens == [chunk.tokens for chunk in plan.chunks]
+        assert timeline.chunk_tokens == [chunk.tokens for chunk in chunks]
 
 
 LINE_ENDS = (b"\n", b"\r\n", b"\r")
@@ -200,9 +199,9 @@ def test_what_is_not_json_is_refused_with_its_beginning(data: bytes) -> None:
 def test_a_plan_is_the_same_whenever_it_is_drawn() -> None:
     spec = TimelineSpec(chunk_tokens=(1, 8), jitter=0.3, seed=4)
 
-    assert plan_of(spec, 5) == plan_of(spec, 5)
-    assert plan_of(spec, 5) != plan_of(spec, 6)
-    assert sum(chunk.tokens for chunk in plan_of(spec, 5).chunks) == spec.output_tokens
+    assert chunks_of(spec, 5) == chunks_of(spec, 5)
+    assert chunks_of(spec, 5) != chunks_of(spec, 6)
+    assert sum(chunk.tokens for chunk in chunks_of(spec, 5)) == spec.output_tokens
 
 
 NO_TIMELINES = (
