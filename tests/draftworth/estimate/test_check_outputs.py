@@ -17,10 +17,12 @@ from draftworth.records import likelihoods
 from draftworth.records.readings import Output, Reading
 from draftworth.records.transcripts import Transcripts
 from tests.draftworth.estimate.written_runs import EXPERIMENT, TINY_PAIR, write_answers
+from tests.support.blocks import make_run
 from tests.support.readings import make_reading
 
 TARGET, DRAFT = TINY_PAIR / "target", TINY_PAIR / "draft"
 CLASSES = ("structured", "open_ended")
+RUN_ID = make_run().run_id
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +66,7 @@ def test_sampled_outputs_are_read_by_the_target_as_they_were_drawn(tmp_path: Pat
     lines = checked(reader, run)
 
     assert reader.asked == [(TARGET, {"temperature": 0.8, "fixed_length": True})] * 2
-    found = likelihoods.read_likelihoods(run, run_id_of(run))
+    found = likelihoods.read_likelihoods(run, RUN_ID)
     assert [(type(k), k.variant) for k in found] == [
         (likelihoods.Likelihood, "baseline"),
         (likelihoods.Likelihood, "tiny-draft-k7"),
@@ -75,12 +77,6 @@ def test_sampled_outputs_are_read_by_the_target_as_they_were_drawn(tmp_path: Pat
     # A run in S3 has its checks told and not written.
     assert checked(reader, run, folder=None) == lines[:-1]
     assert not (run / likelihoods.LIKELIHOODS_FILE).exists()
-
-
-def run_id_of(run: Path) -> str:
-    answers = given_outputs(load(EXPERIMENT), run)
-    assert answers.run
-    return answers.run.result.run_id
 
 
 def test_greedy_outputs_are_read_as_the_model_is(tmp_path: Path) -> None:
@@ -106,7 +102,7 @@ def test_where_the_target_is_a_tokenizer_alone_a_draft_reads_both_sides(
     lines = checked(reader, run, transcripts=said(run, "1 2 4"))
 
     assert {model for model, _ in reader.asked} == {DRAFT}
-    found = likelihoods.read_likelihoods(run, run_id_of(run))
+    found = likelihoods.read_likelihoods(run, RUN_ID)
     assert [
         (k.variant, k.prompt_class, k.prompts)
         for k in found
