@@ -57,34 +57,35 @@ _BUCKET = f"(BUCKET: the stack's output {CHECKPOINTS_OUTPUT})"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the experiment file, the outputs, the drafts, and the other options."""
-    parser.add_argument("experiment", metavar="EXPERIMENT", type=Path, help="an experiment file")
-    parser.add_argument(
+    add = parser.add_argument
+    add("experiment", metavar="EXPERIMENT", type=Path, help="an experiment file")
+    add(
         "--answers",
         metavar="PLACE",
         help="a past run (folder or s3://BUCKET/PREFIX): its baseline's outputs are read; or a "
         "folder with CLASS/CASE.jsonl of lines {id, text} (default: the answers that `prompts "
         "import` kept beside the experiment's prompts)",
     )
-    parser.add_argument(
+    add(
         "--acceptance",
         metavar="FILE",
         type=Path,
         help="an acceptance profile, of any draft or head, in the place of answers and models",
     )
-    parser.add_argument(
+    add(
         "--draft",
         metavar="PLACE",
         action="append",
         help="folder of a draft model, or s3://BUCKET/MODEL/REVISION of one that a deploy staged; "
         "may be given several times (default: the experiment's)",
     )
-    parser.add_argument(
+    add(
         "--target",
         metavar="PLACE",
         help="folder with the target's tokenizer, or s3://BUCKET/MODEL/REVISION, of which only the "
         "tokenizer is downloaded (default: the experiment's target, where it is a folder)",
     )
-    parser.add_argument(
+    add(
         "--out",
         metavar="DIR",
         type=Path,
@@ -92,34 +93,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="where readings and downloaded checkpoints are kept, so that an interrupted command "
         "goes on (%(default)s)",
     )
-    parser.add_argument(
+    add(
         "--card",
         metavar="PATH",
         type=Path,
         help="step-cost card of any run: step_costs.json or the run's folder (default: that of the "
         "run given with --answers; else the range that is published for the method)",
     )
-    parser.add_argument(
+    add(
         "--tokens-per-day",
         metavar="N",
         type=partial(whole_number, at_least=1, at_most=10**15),
         help="output tokens of your service a day: shows how much the draft can save, in USD where "
         "a price and the baseline's speed on such servers are known",
     )
-    parser.add_argument(
-        "--html",
-        metavar="FILE",
-        type=Path,
-        help="also write a page with plots, in one file",
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
-    parser.add_argument(
+    add("--html", metavar="FILE", type=Path, help="also write a page with plots, in one file")
+    add("--json", action="store_true", help="print JSON instead of tables")
+    add(
         "--profile",
         metavar="FILE",
         type=Path,
         help="also write an acceptance profile, for `search.forecast` and the command `profile`",
     )
-    parser.add_argument(
+    add(
         "--engine",
         metavar="DIR",
         type=Path,

@@ -103,15 +103,15 @@ class CapacityPlan(Checked):
     cluster_name: str
     nodegroup_name: str
     nodegroup_tags: Mapping[str, str]
-    nodes: int
+    nodes: Annotated[int, Between(1)]
     variants: tuple[str, ...]
     servers: tuple[str, ...]
-    startup_minutes: int
+    startup_minutes: Annotated[int, Between(1)]
     target: ModelRef
     drafts: tuple[DraftRef, ...]
     deadline_minutes: Annotated[int, Between(1, MAX_DEADLINE_MINUTES)]
-    budget_usd: float
-    price_usd_per_node_hour: float
+    budget_usd: Annotated[float, Between(1e-6)]
+    price_usd_per_node_hour: Annotated[float, Between(1e-6)]
     price_as_of: str
     capacity: CapacityKind
     reservation_id: str | None
@@ -120,10 +120,6 @@ class CapacityPlan(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        amounts = (self.nodes, self.startup_minutes, self.budget_usd, self.price_usd_per_node_hour)
-        if not min(amounts) > 0:
-            words = "nodes, startup_minutes, budget and price"
-            raise ValueError(f"{words}: given {amounts}, allowed: above 0")
         if not self.variants or not self.servers:
             raise ValueError("variants, servers: given an empty list, allowed: one or more")
 
