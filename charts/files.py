@@ -10,6 +10,7 @@ from typing import Any
 
 import yaml
 
+from charts.templates import filled
 from draftworth.errors import DraftworthError
 from draftworth.records.checkpoints import replace_file
 
@@ -30,27 +31,6 @@ def next_steps(package: str, text: str, variables: Iterable[str], **values: Any)
     return filled(
         package, "next_steps.txt.jinja", values | {"missing": missing, "filling": filling}
     )
-
-
-def objects_in(package: str, template: str, **values: Any) -> Any:
-    """Return the data in a YAML template of a package, filled with values (texts as JSON)."""
-    return yaml.safe_load(filled(package, template, values))
-
-
-def filled(package: str, template: str, values: Mapping[str, Any]) -> str:
-    """Return the text of a template of a package, filled with values; each must be given."""
-    # Imported here, because it takes a tenth of a second, and a synthesis fills no template.
-    from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
-
-    environment = Environment(
-        loader=PackageLoader(package, "."),
-        autoescape=select_autoescape(),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.policies["json.dumps_kwargs"] = {}  # the keys' order is kept
-    return environment.get_template(template).render(values)
 
 
 def write_files(out: Path, contents: Mapping[str, bytes]) -> list[Path]:

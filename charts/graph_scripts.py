@@ -13,15 +13,11 @@ from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 import cdk8s
 from constructs import Construct
 
-from charts import k8s
-from charts.names import content_name, experiment_labels
-from charts.pods import metadata
+from charts.names import NAMESPACE, content_name, experiment_labels
 from charts.shipped import ROOT, SERVING_POD, source_files
+from charts.templates import add_objects
 from draftworth.planning.resolved import ResolvedNeuron
 
-MOUNT_PATH = "/opt/draftworth"
-PROGRAMS = "programs.pyz"
-VOLUME_NAME = "graph-scripts"
 # Python runs the `__main__.py` at the root of a zip file.
 _MAIN = "pods/compiled_graphs/__main__.py"
 
@@ -35,28 +31,14 @@ def graph_scripts_chart(scope: Construct, *, experiment: ResolvedNeuron) -> cdk8
     chart = cdk8s.Chart(scope, "graph-scripts", labels=experiment_labels(experiment))
     # The ConfigMap is not immutable: a machine with another version of zlib makes other bytes of
     # the same programs, and Kubernetes would refuse that change. Such a change replaces no pod.
-    k8s.KubeConfigMap(
-        chart,
-        "programs",
-        metadata=metadata(_name()),
-        binary_data={PROGRAMS: base64.b64encode(zipped(_sources())).decode()},
-    )
+    config_map = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": programs_name(), "namespace": NAMESPACE},
+        "binaryData": {"programs.pyz": base64.b64encode(zipped(_sources())).decode()},
+    }
+    add_objects(chart, [config_map])
     return chart
-
-
-def graph_scripts_volume() -> k8s.Volume:
-    """Return the volume of the ConfigMap, which is applied before the servers."""
-    return k8s.Volume(name=VOLUME_NAME, config_map=k8s.ConfigMapVolumeSource(name=_name()))
-
-
-def graph_scripts_mount() -> k8s.VolumeMount:
-    """Return the read-only mount for the server's container and for the uploader's."""
-    return k8s.VolumeMount(name=VOLUME_NAME, mount_path=MOUNT_PATH, read_only=True)
-
-
-def program(name: str) -> list[str]:
-    """Return the command that runs `start` or `upload` in a pod."""
-    return ["python3", f"{MOUNT_PATH}/{PROGRAMS}", name]
 
 
 @cache
@@ -76,5 +58,6 @@ def zipped(sources: dict[str, str]) -> bytes:
 
 
 @cache
-def _name() -> str:
+def programs_name() -> str:
+    """Return the ConfigMap's name."""
     return content_name("graph-scripts", _sources())

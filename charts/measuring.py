@@ -5,16 +5,15 @@ have text that CloudFormation or `envsubst` would replace.
 """
 
 import hashlib
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import cdk8s
 from constructs import Construct
 
-from charts import k8s, names
-from charts.jobs import add_job, on_exit
-from charts.pods import empty_folder, field_variable, metadata, resources
+from charts import names
+from charts.jobs import add_job
 from charts.serving import ServingChart
+from charts.templates import add_objects, objects_in
 from draftworth.experiment.naming import dns_label
 from draftworth.experiment.placement import PlacedSlot
 from draftworth.measuring import run_specification
@@ -59,21 +58,7 @@ def _server(experiment: ResolvedNeuron, slot: PlacedSlot) -> Server:
     return Server(base_url=names.base_url(name), slot=number, name=name)
 
 
-CONTAINER_NAME = "llmperf"
-# This ConfigMap is changed in place, without a hash in its name, so that a new deadline reaches the
-# running pod and the Job is not replaced.
-DEADLINE_CONFIG_MAP = "llmperf-deadline"
-DEADLINE_FOLDER = "/etc/draftworth-deadline"
-DEADLINE_FILE = "deadline-minutes"
-HOME = "/home/llmperf"
 SCALING_ROLE = "scale-servers"
-
-# After SIGTERM the program needs time to finish an upload and to write its journal.
-TERMINATION_GRACE_SECONDS = 60
-
-MEASURING_JOB_CPUS = 2
-MEASURING_JOB_MEMORY_GIB = 4
-WRITABLE_FOLDER_GIB = 5
 
 
 class MeasuringChart(cdk8s.Chart):
@@ -91,140 +76,29 @@ class MeasuringChart(cdk8s.Chart):
         bindings: names.Bindings,
         serving: ServingChart,
     ) -> None:
-        super().__init__(
-            scope,
-            id_,
-            labels=names.component_labels("llmperf", names.MEASURING_JOB_COMPONENT, experiment),
+        labels = names.component_labels("llmperf", names.MEASURING_JOB_COMPONENT, experiment)
+        super().__init__(scope, id_, labels=labels)
+        scales = experiment.spec.changes_servers
+        beside = objects_in(
+            "charts",
+            "measuring_config.yaml.jinja",
+            servers=names.server_names(experiment) if scales else (),
+            scaling_role=SCALING_ROLE,
+            deadline_minutes=experiment.spec.aws.deadline_minutes,
         )
-        # The role is the first in the chart, so it is applied before the pod that needs it.
-        if experiment.spec.changes_servers:
-            self._let_scale(names.server_names(experiment))
-        k8s.KubeConfigMap(
+        add_objects(self, beside)
+        self.job_name = add_job(
             self,
-            "deadline",
-            metadata=metadata(DEADLINE_CONFIG_MAP),
-            data={DEADLINE_FILE: str(experiment.spec.aws.deadline_minutes)},
+            "measuring.yaml.jinja",
+            prefix=f"llmperf-{dns_label(experiment.name)}",
+            bindings=bindings,
+            labels=labels,
+            # For pods that died, for example out of memory: the next pod continues the run with the
+            # same deadline. A run that failed has its own exit code and is not retried.
+            retries=run_specification.POD_RETRIES,
+            scales=scales,
+            experiment=experiment.spec,
+            run=run_specification,
+            runs_folder=RUNS_FOLDER,
+            serving_content=names.stable_hash(serving.content, length=16),
         )
-        self.job_name = _add_job(self, experiment, bindings, serving)
-
-    def _let_scale(self, deployments: Sequence[str]) -> None:
-        """Let the Job change the scale of these Deployments, and do nothing else with them."""
-        k8s.KubeRole(
-            self,
-            "role",
-            metadata=metadata(SCALING_ROLE),
-            rules=[
-                k8s.PolicyRule(
-                    api_groups=["apps"],
-                    resources=["deployments/scale"],
-                    resource_names=list(deployments),
-                    verbs=["patch"],
-                )
-            ],
-        )
-        role = k8s.RoleRef(api_group="rbac.authorization.k8s.io", kind="Role", name=SCALING_ROLE)
-        account = k8s.Subject(
-            kind="ServiceAccount",
-            name=names.MEASURING_JOB_SERVICE_ACCOUNT,
-            namespace=names.NAMESPACE,
-        )
-        k8s.KubeRoleBinding(
-            self,
-            "role-binding",
-            metadata=metadata(SCALING_ROLE),
-            role_ref=role,
-            subjects=[account],
-        )
-
-
-def _add_job(
-    chart: cdk8s.Chart, experiment: ResolvedNeuron, bindings: names.Bindings, serving: ServingChart
-) -> str:
-    return add_job(
-        chart,
-        bindings,
-        prefix=f"llmperf-{dns_label(experiment.name)}",
-        container=CONTAINER_NAME,
-        command=["python", "-m", "pods.measuring"],
-        arguments={
-            # With the hash the Job's content and name change when the prompts change.
-            "--run-spec": bindings.run_spec_url,
-            "--run-spec-sha256": bindings.run_spec_sha256,
-            "--results": f"s3://{bindings.results_bucket}/{RUNS_FOLDER}",
-            "--deadline-minutes-file": f"{DEADLINE_FOLDER}/{DEADLINE_FILE}",
-        },
-        environment={"HOME": HOME},
-        more_variables=[
-            # The Job controller sets these labels to the same values in all pods of the Job.
-            field_variable(
-                run_specification.JOB_NAME_VARIABLE,
-                f"metadata.labels['{run_specification.JOB_NAME_LABEL}']",
-            ),
-            field_variable(
-                run_specification.JOB_UID_VARIABLE,
-                f"metadata.labels['{run_specification.JOB_UID_LABEL}']",
-            ),
-        ],
-        service_account=names.MEASURING_JOB_SERVICE_ACCOUNT,
-        labels=names.component_labels("llmperf", names.MEASURING_JOB_COMPONENT, experiment),
-        # The annotations are part of the Job's content: a change of the servers, or a higher
-        # `rerun`, makes a Job with another name, which measures again.
-        annotations={
-            "draftworth/serving-content": names.stable_hash(serving.content, length=16),
-            "draftworth/rerun": str(experiment.spec.rerun),
-        },
-        # There is no CPU limit: a throttled client would measure its own waiting as latency.
-        resources=resources(cpus=MEASURING_JOB_CPUS, memory_gib=MEASURING_JOB_MEMORY_GIB),
-        volumes=[
-            k8s.Volume(
-                name="deadline", config_map=k8s.ConfigMapVolumeSource(name=DEADLINE_CONFIG_MAP)
-            ),
-            # Ray writes to $HOME and /tmp; the rest of the container's file system is read-only.
-            empty_folder("home", size_gib=WRITABLE_FOLDER_GIB),
-            empty_folder("tmp", size_gib=WRITABLE_FOLDER_GIB),
-        ],
-        mounts=[
-            # The folder is mounted, because a single mounted file (subPath) is never updated.
-            k8s.VolumeMount(name="deadline", mount_path=DEADLINE_FOLDER, read_only=True),
-            k8s.VolumeMount(name="home", mount_path=HOME),
-            k8s.VolumeMount(name="tmp", mount_path="/tmp"),  # noqa: S108 (a volume of this pod)
-        ],
-        # Retries are for pods that died, for example out of memory: the next pod continues the run
-        # with the same deadline. A run that failed has its own exit code and is not retried.
-        retries=run_specification.POD_RETRIES,
-        calls_kubernetes=experiment.spec.changes_servers,
-        failure_rules=[
-            on_exit(
-                "FailJob",
-                CONTAINER_NAME,
-                run_specification.EXIT_FAILED,
-                run_specification.EXIT_WRONG_INPUT,
-            ),
-            # A pod that got SIGTERM did not fail.
-            on_exit("Ignore", CONTAINER_NAME, run_specification.EXIT_INTERRUPTED),
-        ],
-        # A new pod starts only when the old one has ended: two pods never measure at the same time.
-        job_settings={"pod_replacement_policy": "Failed"},
-        pod_settings={
-            "active_deadline_seconds": run_specification.POD_DEADLINE_SECONDS,
-            "affinity": k8s.Affinity(pod_affinity=_beside_the_servers()),
-            "termination_grace_period_seconds": TERMINATION_GRACE_SECONDS,
-        },
-    )
-
-
-def _beside_the_servers() -> k8s.PodAffinity:
-    """Return an affinity that keeps the pod pending until the first server is on a node.
-
-    So a run starts by itself when there are accelerator nodes, however long after the deploy, and
-    traffic to the servers stays in their zone. There is ONE term for all servers: the scheduler
-    counts only pods that match all required terms (kube-scheduler, InterPodAffinity,
-    `updateWithAffinityTerms`), so with a term for each variant no pod would match. A Job with
-    `suspend: true` would be no alternative: `kubectl apply` resets the fields of a manifest, so
-    another apply after the start would suspend the run and delete its pod.
-    """
-    term = k8s.PodAffinityTerm(
-        topology_key="topology.kubernetes.io/zone",
-        label_selector=k8s.LabelSelector(match_labels=dict(names.SERVING_COMPONENT)),
-    )
-    return k8s.PodAffinity(required_during_scheduling_ignored_during_execution=[term])

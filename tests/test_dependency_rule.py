@@ -29,9 +29,7 @@ MAY_IMPORT = {
     ENGINE: {"draftworth"},
 }
 _OF_THE_ENGINE = {"torch", "transformers", "safetensors", "vllm"}
-_AWS_AND_KUBERNETES = {
-    *("aws_cdk", "cdk8s", "cdk8s_plus_35", "constructs", "boto3", "botocore", "moto")
-}
+_AWS_AND_KUBERNETES = {*("aws_cdk", "cdk8s", "constructs", "boto3", "botocore", "moto")}
 # What the domain must not know, and what a package of another layer must not reach for.
 FOREIGN = {
     "draftworth": _AWS_AND_KUBERNETES | _OF_THE_ENGINE,

@@ -7,9 +7,9 @@ The PrometheusRule is for the Prometheus Operator, and works for Deployment, KSe
 Without the operator, or with Amazon's managed Prometheus, its `spec` is the rule file.
 """
 
-from charts.files import objects_in
+from charts.templates import Object, objects_in
 from charts.winner.annotations import ratio_words
-from charts.winner.measured import Export, MeasuredWinner, Object
+from charts.winner.measured import Export, MeasuredWinner
 from draftworth.analysis.handover import CHEAPER
 from draftworth.analysis.statistics import Estimate
 from draftworth.analysis.winner import WinnerFigures

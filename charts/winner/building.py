@@ -7,12 +7,13 @@ from collections.abc import Iterator, Mapping
 from typing import cast
 
 from charts import names
-from charts.files import objects_in, placeholder
-from charts.vllm_pod import PORT_NAME
+from charts.files import placeholder
+from charts.storage import volume_objects
+from charts.templates import Object, objects_in
 from charts.winner import neuron_pod
 from charts.winner.alarms import watched, why_no_alarm
 from charts.winner.annotations import annotations_of
-from charts.winner.measured import Export, MeasuredWinner, Object
+from charts.winner.measured import Export, MeasuredWinner
 from draftworth.planning import resolved
 from draftworth.serving.command import SERVING_PORT, served_model_name
 
@@ -43,15 +44,29 @@ def export_of(
         variant, resolved.NeuronVariant
     ):
         bindings = _bindings(experiment, given)
-        pod = neuron_pod.neuron_pod(experiment, variant, bindings, namespace)
-        needs = tuple(neuron_pod.volumes(experiment, variant, bindings, namespace))
-        templates = (neuron_pod.claim_template(experiment, namespace),)
+        volumes = neuron_pod.volumes_of(experiment, variant, bindings, namespace)
+        claim = neuron_pod.named_claim_template(experiment, namespace)
+        pod = neuron_pod.neuron_pod(
+            experiment,
+            variant,
+            bindings,
+            claim_template=claim["metadata"]["name"],
+            volumes=volumes,
+        )
+        needs = tuple(volume_objects(volumes, namespace))
+        templates = (claim,)
         devices, command = experiment.spec.serving.slot_devices, variant.command
     else:
         assert isinstance(experiment, resolved.ResolvedLocal)  # noqa: S101 (the only other kind)
         command = neuron_pod.local_command(experiment, variant)
         pod = neuron_pod.local_pod(variant, command, image, service_account=name)
         needs, devices = (), 0
+    account = {
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": {"name": name, "namespace": namespace},
+        "automountServiceAccountToken": False,
+    }
     return Export(
         name=name,
         namespace=namespace,
@@ -64,7 +79,7 @@ def export_of(
         selector=names.selector_labels(name),
         annotations=annotations_of(measured, experiment, image),
         pod=pod,
-        needs=(neuron_pod.service_account(name, namespace), *needs),
+        needs=(account, *needs),
         claim_templates=templates,
         devices=devices,
         flags=command.flags,
@@ -102,7 +117,6 @@ def deployment(export: Export) -> list[Object]:
         "charts.winner",
         "deployment.yaml.jinja",
         export=export,
-        port_name=PORT_NAME,
         port=SERVING_PORT,
     )
     return [*export.claim_templates, *made]

@@ -5,10 +5,11 @@ import re
 from collections.abc import Mapping, Sequence
 
 from charts.files import next_steps, write_files, yaml_text
+from charts.templates import Object
 from charts.winner import production_stack
 from charts.winner.alarms import alarms_of, break_even_words, watched
 from charts.winner.building import BUCKETS, deployment, export_of, inference_service
-from charts.winner.measured import Export, MeasuredWinner, Object, measured_winner
+from charts.winner.measured import Export, MeasuredWinner, measured_winner
 from charts.winner.neuron_pod import checkpoints_claim
 from draftworth.errors import UserInputError
 from draftworth.experiment.rules.aws import PINNED_IMAGE_WORDS, is_pinned_image

@@ -5,8 +5,8 @@ The run must be of the given experiment, because the experiment file says how th
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
-from typing import Any
 
+from charts.templates import Object
 from draftworth.analysis.facts import facts_of
 from draftworth.analysis.winner import Winner, winner_of
 from draftworth.cli.arguments import RUN_WORDS, local_run, run_list
@@ -103,10 +103,6 @@ def _different(measured: ServingFacts | Decoding, asked: ServingFacts | Decoding
         was, now = getattr(measured, name), getattr(asked, name)
         if was != now:
             yield f"{name}: measured {one_line(str(was))}, in the file {one_line(str(now))}"
-
-
-# A Kubernetes object, or a part of one, as plain data.
-Object = dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,9 +9,9 @@ github.com/vllm-project/production-stack, chart version 0.1.12.
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
-from charts.files import objects_in
+from charts.templates import Object, objects_in
 from charts.winner.annotations import PREFIX
-from charts.winner.measured import Export, Object
+from charts.winner.measured import Export
 from draftworth.serving.command import SERVING_PORT, Flags, flag_texts
 
 CHART_VERSION = "0.1.12"

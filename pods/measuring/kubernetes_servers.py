@@ -1,8 +1,8 @@
 """Starts and stops servers by scaling Deployments, and reads the servers' states from S3.
 
-This program's role allows it only to change the `scale` of these Deployments
-(`charts/measuring.py`), and the response to such a change has the number of pods. urllib3, which
-boto3 installs, is enough for this single kind of request.
+This program's role (`charts/measuring_config.yaml.jinja`) allows it only to change the `scale` of
+these Deployments, and the response to such a change has the number of pods. urllib3, which boto3
+installs, is enough for this single kind of request.
 """
 
 from __future__ import annotations

@@ -122,10 +122,10 @@ def test_every_image_of_every_pod_stays() -> None:
 def test_other_programs_are_another_config_map(monkeypatch: pytest.MonkeyPatch) -> None:
     (before,) = rendering.rendered()["graph-scripts"]
     changed = {**graph_scripts._sources(), "__main__.py": "other"}
-    graph_scripts._name.cache_clear()
+    graph_scripts.programs_name.cache_clear()
     monkeypatch.setattr(graph_scripts, "_sources", lambda: changed)
     (after,) = rendering.render(resolved())["graph-scripts"]
-    graph_scripts._name.cache_clear()
+    graph_scripts.programs_name.cache_clear()
     assert before["metadata"]["name"] != after["metadata"]["name"]
 
 

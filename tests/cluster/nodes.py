@@ -13,7 +13,6 @@ from typing import Any
 
 import yaml
 
-from charts.serving import DEVICE_CLASS, NEURON_DRIVER
 from draftworth.experiment.catalog import Accelerator
 from tests.cluster.api import Api, Object, path_of, path_of_object
 from tests.conftest import ROOT
@@ -29,8 +28,8 @@ CPU_NODE = {"cpu": "3920m", "memory": "14Gi", "ephemeral-storage": "90Gi", "pods
 DEVICES: Object = {
     "apiVersion": "resource.k8s.io/v1",
     "kind": "DeviceClass",
-    "metadata": {"name": DEVICE_CLASS},
-    "spec": {"selectors": [{"cel": {"expression": f"device.driver == '{NEURON_DRIVER}'"}}]},
+    "metadata": {"name": "neuron.aws.com"},
+    "spec": {"selectors": [{"cel": {"expression": "device.driver == 'neuron.aws.com'"}}]},
 }
 
 
@@ -161,7 +160,7 @@ def nodes_of(api: Api) -> Iterator[Nodes]:
 def recorded_slice(node: str) -> Object:
     """What the driver published on a real node, under another node's name."""
     found: Any = yaml.safe_load(SLICE.read_text())
-    found["metadata"]["name"] = f"{node}-{NEURON_DRIVER}"
+    found["metadata"]["name"] = f"{node}-neuron.aws.com"
     found["spec"]["nodeName"] = found["spec"]["pool"]["name"] = node
     return dict(found)
 
