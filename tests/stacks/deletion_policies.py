@@ -1,11 +1,14 @@
 """What a template must say for each type of resource, so that a destroy leaves nothing behind.
 
-A type that is not in the table fails the test until somebody writes its rule here: what it leaves
+A type without a rule fails the test until somebody writes its rule here: what it leaves
 behind, who writes logs for it, what has to be empty before it can be deleted.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
 
 from draftworth.planning.resolved import ResolvedNeuron
 from tests.stacks.rendering import collapsed
@@ -155,6 +158,7 @@ def custom(case: Case) -> Iterator[str]:
         yield "no ServiceToken: nobody undoes it"
 
 
+_DELETED_TYPES = Path(__file__).with_name("deleted_types.yaml").read_text(encoding="utf-8")
 RULES: Mapping[str, Rule] = {
     "AWS::S3::Bucket": bucket,
     "AWS::S3::BucketPolicy": like_its_bucket,
@@ -164,55 +168,13 @@ RULES: Mapping[str, Rule] = {
     "AWS::EC2::FlowLog": flow_log,
     "AWS::EKS::Cluster": cluster,
     "AWS::EKS::Addon": add_on,
-    # The nodes' disks are deleted with the nodes: `DeleteOnTermination` in the launch template.
-    "AWS::EKS::Nodegroup": deleted,
     # Kubernetes objects, deleted by `kubectl delete`; a release, by `helm uninstall`.
     "Custom::AWSCDK-EKS-KubernetesResource": custom,
     "Custom::AWSCDK-EKS-HelmChart": custom,
     "Custom::S3AutoDeleteObjects": custom,
     # The capacity controller's deployment: sizes to zero, deletes its one-time schedule.
     "Custom::DraftworthDeployment": custom,
-    # A schedule in the group that the controller made itself goes with the group.
-    "AWS::Scheduler::ScheduleGroup": deleted,
-    "AWS::Scheduler::Schedule": deleted,
-    "AWS::SNS::Topic": deleted,
-    "AWS::SNS::TopicPolicy": deleted,
-    "AWS::SNS::Subscription": deleted,
-    "AWS::Events::Rule": deleted,
-    # Neither holds anything that outlives it.
-    **dict.fromkeys(
-        (
-            "AWS::CloudFormation::WaitConditionHandle",
-            "AWS::CloudWatch::Alarm",
-            "AWS::CloudWatch::Dashboard",
-            "AWS::EC2::EIP",
-            "AWS::EC2::InternetGateway",
-            "AWS::EC2::LaunchTemplate",
-            "AWS::EC2::NatGateway",
-            "AWS::EC2::PlacementGroup",
-            "AWS::EC2::Route",
-            "AWS::EC2::RouteTable",
-            "AWS::EC2::SecurityGroup",
-            "AWS::EC2::SecurityGroupEgress",
-            "AWS::EC2::SecurityGroupIngress",
-            "AWS::EC2::Subnet",
-            "AWS::EC2::SubnetRouteTableAssociation",
-            "AWS::EC2::VPC",
-            "AWS::EC2::VPCEndpoint",
-            "AWS::EC2::VPCGatewayAttachment",
-            "AWS::EKS::AccessEntry",
-            "AWS::EKS::PodIdentityAssociation",
-            "AWS::IAM::Policy",
-            "AWS::IAM::Role",
-            "AWS::Lambda::EventInvokeConfig",
-            "AWS::Lambda::EventSourceMapping",
-            "AWS::Lambda::LayerVersion",
-            "AWS::Lambda::Permission",
-            "AWS::SQS::QueuePolicy",
-            "AWS::SSM::Parameter",
-        ),
-        deleted,
-    ),
+    **dict.fromkeys(yaml.safe_load(_DELETED_TYPES), deleted),
 }
 
 

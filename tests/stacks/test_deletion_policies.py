@@ -1,9 +1,11 @@
 """Every resource is deleted as its type's rule says, and every log group has an owner."""
 
 import copy
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from draftworth.experiment.naming import PARTS
 from tests.stacks.deletion_policies import RULES, violations
@@ -11,6 +13,9 @@ from tests.stacks.synthesis import Template, experiments, of_type, only, synthes
 
 pytestmark = [pytest.mark.synth]
 NAMES = tuple(experiments())
+VIOLATIONS = yaml.safe_load(
+    Path(__file__).with_name("deletion_violations.yaml").read_text(encoding="utf-8")
+)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -49,53 +54,7 @@ def planted(part: str, kind: str, fragment: str, **changes: Any) -> Template:
     return template
 
 
-@pytest.mark.parametrize(
-    ("part", "kind", "fragment", "changes", "violation"),
-    [
-        (
-            "network",
-            "AWS::EC2::EIP",
-            "",
-            {"Type": "AWS::RDS::DBInstance"},
-            "no deletion rule is stated",
-        ),
-        ("network", "AWS::EC2::EIP", "", {"DeletionPolicy": "Retain"}, "outlive its stack"),
-        ("network", "AWS::EC2::FlowLog", "", {"LogGroupName": "elsewhere"}, "no LogGroupName"),
-        ("storage", "AWS::SQS::Queue", "Dead", {"DeletionPolicy": None}, "no DeletionPolicy"),
-        ("storage", "AWS::SQS::Queue", "Dead", {"QueueName": "mine"}, "replaces the queue"),
-        ("storage", "AWS::SQS::Queue", "Dead", {"MessageRetentionPeriod": 60}, "not SQS's longest"),
-        ("storage", "AWS::S3::Bucket", "Artifacts", {"DeletionPolicy": "Retain"}, "outlive"),
-        ("storage", "AWS::S3::Bucket", "Results", {"DeletionPolicy": "Delete"}, "not retained"),
-        ("storage", "AWS::S3::Bucket", "Results", {"UpdateReplacePolicy": None}, "replaces it"),
-        (
-            "storage",
-            "AWS::S3::Bucket",
-            "Results",
-            {"NotificationConfiguration": {"QueueConfigurations": []}},
-            "would name what is gone",
-        ),
-        ("storage", "AWS::S3::BucketPolicy", "Artifacts", {"DeletionPolicy": "Retain"}, "its buc"),
-        ("storage", "AWS::S3::BucketPolicy", "Results", {"DeletionPolicy": None}, "its bucket"),
-        ("storage", "AWS::Logs::LogGroup", "AutoDelete", {"RetentionInDays": None}, "None"),
-        ("storage", "AWS::Lambda::Function", "", {"LoggingConfig": None}, "no LoggingConfig"),
-        ("cluster", "AWS::EKS::Cluster", "", {"Name": "other"}, "/aws/eks/other/cluster"),
-        ("cluster", "AWS::EKS::Addon", "coredns", {"PreserveOnDelete": True}, "PreserveOnDelete"),
-        (
-            "cluster",
-            "AWS::EKS::Addon",
-            "observability",
-            {"ConfigurationValues": '{"otelContainerInsights":{"enabled":true}}'},
-            "have no owner",
-        ),
-        (
-            "cluster",
-            "AWS::Logs::LogGroup",
-            "host",
-            {"LogGroupName": "elsewhere"},
-            "no stack owns the log group /aws/containerinsights/draftworth-qwen3-32b/host",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("part", "kind", "fragment", "changes", "violation"), VIOLATIONS)
 def test_a_resource_against_its_rule_is_found(
     part: str, kind: str, fragment: str, changes: dict[str, Any], violation: str
 ) -> None:
