@@ -24,61 +24,31 @@ MANIFEST = "Custom::AWSCDK-EKS-KubernetesResource"
 DENIED: dict[str, list[str]] = yaml.safe_load(
     Path(__file__).with_name("denied.yaml").read_text(encoding="utf-8")
 )
-ORDER = ("foundation", "storage", "staging", "graphscripts", "serving", "loadgenerator")
 
 
-def charts(template: Template) -> dict[str, str]:
-    """Logical ids of the charts' manifests, in the order of application."""
-    ids = {name: k for name in ORDER for k in of_type(template, MANIFEST) if f"Chart{name}" in k}
-    assert list(ids) == list(ORDER)
-    return ids
-
-
-def test_charts_are_applied_one_after_the_other_once_the_roles_are_there() -> None:
-    template = benchmark()
-    ids = charts(template)
-    for earlier, later in itertools.pairwise(ORDER):
-        assert ids[earlier] in before(template, ids[later])
-    associations = set(of_type(template, "AWS::EKS::PodIdentityAssociation"))
-    assert len(associations) == 4
-    assert associations <= set(template["Resources"][ids["foundation"]]["DependsOn"])
-
-
-def test_candidates_wait_for_the_claims_and_the_measuring_job_for_them() -> None:
-    """Not for each other: they are applied at the same time."""
+def test_candidates_wait_not_for_each_other() -> None:
+    """They are applied at the same time; what else waits for what: `destroy_order.yaml`."""
     template = benchmark("qwen3-32b-search")
-    ids = charts(template)
     candidates = {k for k in of_type(template, MANIFEST) if "Chartcandidate" in k}
     assert len(candidates) == len(experiments()["qwen3-32b-search"].variants) - 1
-    assert candidates <= before(template, ids["loadgenerator"])
     for candidate in candidates:
-        assert ids["serving"] in before(template, candidate)
         assert not candidates & before(template, candidate)
 
 
-def test_accounts_and_rules_stand_before_the_first_pod_and_claim_templates_before_theirs() -> None:
-    template = benchmark()
-    ids = charts(template)
-    found = {o["kind"]: k for k, o in standing_alone(template)}
-    assert ids["foundation"] in before(template, found["ServiceAccount"])
-    for kind in ("ServiceAccount", "NetworkPolicy"):
-        assert found[kind] in before(template, ids["staging"])
-    assert found["ResourceClaimTemplate"] in before(template, ids["serving"])
-
-
-def standing_alone(template: Template) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Logical id and object of each manifest without a label to prune by."""
-    for logical, manifest in of_type(template, MANIFEST).items():
+def standing_alone(template: Template) -> Iterator[dict[str, Any]]:
+    """The object of each manifest without a label to prune by."""
+    for manifest in of_type(template, MANIFEST).values():
         if "PruneLabel" not in manifest["Properties"]:
             (item,) = kubernetes_objects(manifest)
-            yield logical, item
+            yield item
 
 
 def test_a_chart_prunes_what_kubectl_can_prune() -> None:
     template = benchmark()
-    manifests = [template["Resources"][k] for k in charts(template).values()]
+    made = of_type(template, MANIFEST).values()
+    manifests = [m for m in made if "PruneLabel" in m["Properties"]]
     labels = [m["Properties"]["PruneLabel"] for m in manifests]
-    assert len(set(labels)) == 6
+    assert len(set(labels)) == len(labels) == 7
     for manifest, label in zip(manifests, labels, strict=True):
         objects = kubernetes_objects(manifest)
         assert {o["kind"] for o in objects} <= PRUNED_KINDS
@@ -88,11 +58,9 @@ def test_a_chart_prunes_what_kubectl_can_prune() -> None:
 @pytest.mark.parametrize("name", tuple(experiments()))
 def test_whatever_kubectl_does_not_prune_is_a_resource_of_its_own(name: str) -> None:
     """CloudFormation deletes it when the template no longer has it."""
-    found = [item for _, item in standing_alone(benchmark(name))]
-    assert {"ServiceAccount", "NetworkPolicy", "ResourceClaimTemplate"} <= {
-        item["kind"] for item in found
-    }
-    assert not PRUNED_KINDS & {item["kind"] for item in found}
+    kinds = {item["kind"] for item in standing_alone(benchmark(name))}
+    assert {"ServiceAccount", "NetworkPolicy", "ResourceClaimTemplate"} <= kinds
+    assert not PRUNED_KINDS & kinds
 
 
 def test_given_image_replaces_the_built_one() -> None:
