@@ -10,7 +10,6 @@ from draftworth.records.codec import load_record
 from draftworth.records.deployment import STATE_KEY, STOP_KEY, TOLD_KEY, CapacityPlan
 from draftworth.records.servers import COMPILE_LIMIT_MINUTES
 from stacks.constructs.capacity_controller import ANSWER_TIMEOUT_MINUTES, TIMEOUT_MINUTES
-from tests.stacks.graph import needs_in, reached
 from tests.stacks.rendering import collapsed, granted_in, may, rights
 from tests.stacks.synthesis import benchmark, experiments, of_type, only, synthesis
 from tests.support.event_patterns import matches
@@ -95,21 +94,6 @@ def test_only_an_experiment_with_a_capacity_block_looks_it_up() -> None:
 
 
 # The events that invoke it
-
-
-@pytest.mark.parametrize("name", tuple(experiments()))
-def test_the_heartbeat_is_made_long_after_its_role_and_before_the_first_decision(name: str) -> None:
-    """EventBridge Scheduler tries the role at once, and refuses one that IAM does not know yet."""
-    needs = needs_in(benchmark(name))
-    (heartbeat,) = of_type(benchmark(name), "AWS::Scheduler::Schedule")
-    (role,) = (k for k in needs if "SchedulerRole" in k and "Policy" not in k)
-    (function,) = (k for k in needs if k.startswith(f"{FRAGMENT}Function"))
-    (deployment,) = of_type(benchmark(name), DEPLOYMENT)
-    applied = of_type(benchmark(name), "Custom::AWSCDK-EKS-KubernetesResource")
-    charts = {chart for chart in applied if "canary" not in chart}  # it comes after the deployment
-    assert role in reached(needs, function), "the role is made before the function, not beside it"
-    assert {role, function, *charts} <= reached(needs, heartbeat)
-    assert heartbeat in needs[deployment]
 
 
 def s3_event(bucket: str, key: str, kind: str = "Object Created") -> dict[str, Any]:
