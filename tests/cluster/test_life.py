@@ -27,7 +27,7 @@ from tests.cluster.control_plane import ControlPlane
 from tests.cluster.living import living
 from tests.cluster.sandbox import PodNetwork
 from tests.cluster.world import TURN_SECONDS, World, new_world
-from tests.end_to_end.conftest import COMMITS, DRAFT, TARGET, synthesis_of
+from tests.end_to_end.conftest import COMMITS, DRAFT, synthesis_of
 from tests.pods.compiled_graphs.pods import eventually
 from tests.stacks.synthesis import Template
 from tests.support.neuron import FITTING_DRIVER, compiled
@@ -307,16 +307,6 @@ def test_a_slot_that_cannot_work_costs_ten_minutes_at_most(
     assert deployment
     assert 0 < deployment.node_time.node_seconds / 60 <= 10
     assert not world.kubelet.says("vllm-", ENGINE, "is not in the bucket: compiling")
-
-
-def test_a_stager_that_gives_up_brings_no_node(world: World) -> None:
-    world.hub.repos[TARGET].gated = True
-    world.deploy()
-    world.until(partial(was_told, world, "staging failed", TARGET))
-    eventually(partial(world.has_ended, "checkpoint-stager", "Failed", any))
-    assert "no token was given" in world.kubelet.log("stage-", "checkpoint-stager")
-    assert (world.cloud.desired_nodes, world.names_of("accelerator")) == (0, [])
-    destroy(world)
 
 
 # What a chart could say wrongly, all at once, and where it shows: every program is another one's.

@@ -10,7 +10,7 @@ from argparse import Namespace
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,6 @@ from tests.end_to_end.cloud import Cloud, Template
 from tests.end_to_end.pods import Cluster, Object, Pod, Process
 from tests.end_to_end.programs import reports_of_canaries
 from tests.lambdas.capacity_controller.conftest import CloudFormation
-from tests.pods.compiled_graphs import stand_in_trouble
 from tests.pods.compiled_graphs.pods import eventually, free_port
 from tests.stacks.synthesis import cdk_context, parts_of
 from tests.support.emulator import emulated_account, one_signing_key
@@ -130,7 +129,6 @@ class Environment:
     endpoint: str
     processes: ExitStack
     ports: Mapping[str, int]
-    on_the_node: list[Process] = field(default_factory=list)
 
     @property
     def cluster(self) -> Cluster:
@@ -158,14 +156,14 @@ class Environment:
     def canaries(self) -> list[Pod]:
         return [self.cluster.pod(job) for job in self._jobs("canary")]
 
-    def server(self, variant: str, number: int = 1) -> Pod:
+    def server(self, variant: str) -> Pod:
         port = str(self.ports[variant])
         owner = deepcopy(self.cluster.named("Deployment", self._server_of(variant)))
         pod = owner["spec"]["template"]["spec"]
         (server,) = (c for c in pod["containers"] if c["name"] == "vllm")
         server["command"].insert(server["command"].index("start") + 1, f"--root={self.node}")
         replaced = {"--port=8000": f"--port={port}", "127.0.0.1:8000": f"127.0.0.1:{port}"}
-        return self.cluster.pod(owner, number, replaced)
+        return self.cluster.pod(owner, replaced=replaced)
 
     @property
     def node(self) -> Path:
@@ -196,30 +194,21 @@ class Environment:
         """Start a container; it is ended at the end of the test."""
         process = pod.start(container, *more, **environment)
         self.processes.callback(process.end)
-        if container in ("vllm", "graph-uploader"):
-            self.on_the_node.append(process)
         return process
 
-    def serve(self, number: int = 1) -> dict[str, Process]:
+    def serve(self) -> None:
         """Start every server with its uploader, and wait until they are healthy."""
-        started = {}
-        for variant in self.ports:
-            pod = self.server(variant, number)
-            started[variant] = self.start(pod, "vllm", SAID=str(pod.folder / "said"))
+        pods = [self.server(variant) for variant in self.ports]
+        for pod in pods:
+            self.start(pod, "vllm", SAID=str(pod.folder / "said"))
             self.start(pod, "graph-uploader")
-        notes = [self.server(variant, number).folder / "said" for variant in self.ports]
+        notes = [pod.folder / "said" for pod in pods]
         # A file that is being written is empty at first.
         eventually(lambda: all(note.exists() and note.read_text() for note in notes))
-        return started
 
-    def lose_servers(self) -> None:
-        """End every server and uploader, as the loss of their node does."""
-        while self.on_the_node:
-            self.on_the_node.pop().end()
-
-    def said(self, variant: str, number: int = 1) -> str:
+    def said(self, variant: str) -> str:
         """Return what a server did at its start: `compiled FOLDER` or `loaded FOLDER`."""
-        return (self.server(variant, number).folder / "said").read_text()
+        return (self.server(variant).folder / "said").read_text()
 
     def keys(self, bucket: str, suffix: str = "") -> list[str]:
         """Return the keys with this suffix. bucket: `checkpoints`, `artifacts` or `results`."""
@@ -250,9 +239,9 @@ class Environment:
         self.cloud.notifications()
         assert (self.cloud.desired_nodes, self.cloud.instances) == (1, 1)
 
-    def measure(self, number: int = 1) -> str:
+    def measure(self) -> str:
         """Run a measuring pod to the end of its run, and return the run's id."""
-        pod = self.measurer(number)
+        pod = self.measurer()
         process = self.start(pod, "llmperf")
         assert process.wait() == EXIT_COMPLETE, process.output
         name = pod.owner["metadata"]["name"]
@@ -368,10 +357,6 @@ def write_vllm(folder: Path) -> None:
     folder.mkdir()
     stand_in = Path(__file__).with_name("stand_in_vllm.py")
     program = folder / "vllm"
-    program.write_text(
-        f"#!/bin/sh\n"
-        f'[ -z "$TROUBLE" ] || exec {sys.executable} -P {stand_in_trouble.__file__} "$@"\n'
-        f'exec {sys.executable} -P {stand_in} "$@"\n'
-    )
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -P {stand_in} "$@"\n')
     program.chmod(0o755)
     assert shutil.which("vllm", path=str(folder))

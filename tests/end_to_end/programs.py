@@ -7,7 +7,7 @@ to the scenario's once the program has written it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from charts.names import service_name
@@ -102,34 +102,6 @@ def _move(env: Environment, bucket: str, key: str, kind: type[R], time: str) -> 
 # Where the real ones take too long: their records, put where they would.
 
 
-@dataclass(kw_only=True)
-class Wrapper:
-    """A variant's start wrapper, as its records tell of it."""
-
-    env: Environment
-    variant: str
-    start: int = 0
-
-    def says(self, phase: ServerPhase, **more: Any) -> None:
-        """One change; a new start counts on."""
-        self.start += phase == "starting"
-        state = ServerState(
-            server=service_name(self.variant),
-            variant=self.variant,
-            pod=f"vllm-{self.variant}-1",
-            start=max(self.start, 1),
-            phase=phase,
-            since_unix_s=self.env.cloud.now_unix_s,
-            **more,
-        )
-        self.env.put("results", {server_state_key(state.server): dump_record(state)})
-        self.env.cloud.events()
-
-
-def wrappers(env: Environment) -> list[Wrapper]:
-    return [Wrapper(env=env, variant=variant) for variant in env.ports]
-
-
 def reports_of_canaries(env: Environment) -> None:
     """Every variant's canary says that all is well."""
     for variant in env.experiment.canaries:
@@ -142,4 +114,19 @@ def reports_of_canaries(env: Environment) -> None:
             reported_at_unix_s=env.cloud.now_unix_s,
         )
         env.put("results", {canary_key(env.job_name, variant.name): dump_record(report)})
+    env.cloud.events()
+
+
+def reports_of_servers(env: Environment) -> None:
+    """Every variant's server is healthy."""
+    for variant in env.ports:
+        state = ServerState(
+            server=service_name(variant),
+            variant=variant,
+            pod=f"vllm-{variant}-1",
+            start=1,
+            phase="healthy",
+            since_unix_s=env.cloud.now_unix_s,
+        )
+        env.put("results", {server_state_key(state.server): dump_record(state)})
     env.cloud.events()

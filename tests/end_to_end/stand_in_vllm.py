@@ -16,7 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from tests.pods.compiled_graphs.stand_in_vllm import prepare  # noqa: E402
+from tests.pods.compiled_graphs.stand_in_vllm import TROUBLES, prepare  # noqa: E402
 from tests.support.stream_server import DONE, event, usage_event  # noqa: E402
 
 SECONDS_A_STEP = 0.004
@@ -60,6 +60,8 @@ def read_models() -> None:
 
 
 def main() -> None:
+    if trouble := os.environ.get("TROUBLE"):
+        TROUBLES[trouble]()
     read_models()
     (port,) = (int(a.partition("=")[2]) for a in sys.argv if a.startswith("--port="))
     if any(a.startswith("--speculative-config=") for a in sys.argv):

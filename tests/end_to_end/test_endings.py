@@ -31,7 +31,7 @@ CRASH_LOOP_MINUTES = 15
 CRASH_MINUTES = 1.0
 # The kubelet's, before it starts a container that ended again: 10 s, 20 s, 40 s, ...
 FIRST_BACK_OFF_MINUTES = 10 / 60
-# What tests/pods/compiled_graphs/stand_in_trouble.py says when it crashes.
+# What tests/pods/compiled_graphs/stand_in_vllm.py says when it crashes.
 CRASHED = "RuntimeError: no"
 
 
@@ -139,8 +139,7 @@ def test_a_rerun_that_reaches_its_deadline_keeps_no_node(
     programs.reports_of_canaries(env)
     assert cloud.desired_nodes == 1
     cloud.nodes_follow()
-    for wrapper in programs.wrappers(env):
-        wrapper.says("healthy")
+    programs.reports_of_servers(env)
     pod = env.measurer()
     process = env.start(pod, "llmperf")
     env.wait_for("results", f"runs/{pod.owner['metadata']['name']}-")

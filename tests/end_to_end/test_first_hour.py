@@ -16,8 +16,6 @@ from draftworth.measuring.run_specification import EXIT_FAILED, EXIT_INTERRUPTED
 from draftworth.records.checkpoints import FAILED_MARKER
 from draftworth.records.results import RUN_FILE
 from draftworth.records.servers import LOAD_LIMIT_MINUTES
-from pods.canary.program import EXIT_FAILED as CANARY_FAILED
-from pods.canary.program import EXIT_OK as CANARY_WELL
 from tests.end_to_end import programs
 from tests.end_to_end.conftest import TARGET, Environment, FirstRun
 from tests.support.neuron import RUNTIME, compiled
@@ -114,19 +112,6 @@ def test_a_driver_that_refuses_the_images_runtime(env: Environment, first_run: F
     assert (found["runtime"], found["devices"]) == (RUNTIME, list(range(8)))
 
 
-def test_a_slow_compilation_is_left_its_time(env: Environment, first_run: FirstRun) -> None:
-    begun(env, first_run)
-    slow, other = programs.wrappers(env)
-    for wrapper in (slow, other):
-        wrapper.says("starting")
-    for _ in range(11):
-        env.cloud.heartbeat(after_minutes=10)
-    slow.says("healthy")
-    for _ in range(4):
-        env.cloud.heartbeat(after_minutes=10)
-    assert env.cloud.desired_nodes == 1
-
-
 def check_nothing_paid(env: Environment) -> str:
     """No node came up, and none does; the one mail about it."""
     (told,) = env.cloud.notifications()
@@ -142,27 +127,6 @@ def put_checkpoints(env: Environment, objects: Mapping[str, bytes]) -> None:
     env.put("checkpoints", objects)
     env.cloud.events()
     env.cloud.notifications()
-
-
-def test_graphs_that_a_server_would_refuse_cost_nothing(
-    env: Environment, first_run: FirstRun
-) -> None:
-    graphs = first_run.contents["artifacts"]
-    largest = max(graphs, key=lambda key: len(graphs[key]))
-    env.put("artifacts", {**graphs, largest: graphs[largest][:-1]})
-    put_checkpoints(env, first_run.contents["checkpoints"])
-    assert sorted(programs.run_canaries(env).values()) == [CANARY_WELL, CANARY_FAILED]
-    told = check_nothing_paid(env)
-    assert all(words in told for words in ("canary failed", "artifacts EXPERIMENT --run"))
-
-
-def test_a_canary_that_cannot_report_costs_nothing(env: Environment, first_run: FirstRun) -> None:
-    put_checkpoints(env, first_run.contents["checkpoints"])
-    codes = programs.run_canaries(env, replaced={env.cloud.bucket.results: "refused"})
-    assert set(codes.values()) == {CANARY_FAILED}
-    for _ in range(6):
-        env.cloud.heartbeat(after_minutes=2)
-    assert "canary is silent" in check_nothing_paid(env)
 
 
 def test_a_stager_whose_last_pod_fails_costs_nothing(env: Environment) -> None:

@@ -4,36 +4,19 @@ Each scenario is deployed in an emulated account of its own. Those that start wh
 something take it from one undisturbed run (`first_run`).
 """
 
-import json
 import re
-import signal
 from argparse import Namespace
-from collections import Counter
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 
 import pytest
 
 from draftworth.account import artifacts
 from draftworth.cli import main
-from draftworth.measuring.run_specification import EXIT_COMPLETE, EXIT_INTERRUPTED
-from draftworth.records.codec import load_record
-from draftworth.records.results import RESULT_SUFFIX, BlockResult
-from tests.end_to_end import conftest
 from tests.end_to_end.cloud import Template
 from tests.end_to_end.conftest import DRAFT, TARGET, Environment, FirstRun
 from tests.end_to_end.programs import run_canaries
-from tests.pods.compiled_graphs.pods import eventually
 
 pytestmark = [pytest.mark.synth, pytest.mark.emulator, pytest.mark.scenarios]
-
-LONG_BLOCKS = 2 * 2 * 4  # cases, variants, rounds
-
-
-def blocks(env: Environment) -> list[BlockResult]:
-    keys = env.keys("results", RESULT_SUFFIX)
-    return [load_record(BlockResult, env.get("results", key)) for key in keys]
-
 
 # The way it is meant to be
 
@@ -96,43 +79,3 @@ def test_a_rerun_downloads_nothing_and_compiles_nothing(
 
 
 # What goes wrong
-
-
-@pytest.fixture
-def long(tmp_path: Path) -> Iterator[Environment]:
-    """The same with four rounds, which do not end while a slow machine looks for the first."""
-    synthesis = conftest.synthesis_of(tmp_path, requests=(16, 16))
-    with conftest.new_environment(*synthesis, tmp_path) as made:
-        made.cloud.deploy()
-        yield made
-
-
-def test_a_run_that_loses_its_pod_and_its_servers_has_every_block_once(
-    long: Environment, first_run: FirstRun
-) -> None:
-    """A drained node ends the pod, a Spot interruption the servers' node; the run goes on."""
-    env = long
-    env.stage(first_run.contents)
-    env.put("artifacts", first_run.contents["artifacts"])
-    env.serve()
-    first = env.start(env.measurer(1), "llmperf")
-    env.wait_for("results", RESULT_SUFFIX, 2)
-    first.signal(signal.SIGTERM)
-    assert first.wait() == EXIT_INTERRUPTED, first.output
-    env.cloud.events()
-    assert env.cloud.desired_nodes == 1
-
-    before = len(blocks(env))
-    second = env.start(env.measurer(2), "llmperf")
-    eventually(lambda: len(blocks(env)) > before or second.process.poll() is not None)
-    env.lose_servers()
-    env.wait_for("results", "/interrupted/")
-    env.serve(number=2)
-    assert all(env.said(variant, number=2).startswith("loaded ") for variant in env.ports)
-    assert second.wait() == EXIT_COMPLETE, second.output
-    places = Counter((b.case, b.variant, b.round) for b in blocks(env))
-    assert set(places.values()) == {1}
-    assert len(places) == LONG_BLOCKS
-    assert not any(r.failed for b in blocks(env) for r in b.requests)
-    (run,) = (json.loads(env.get("results", key)) for key in env.keys("results", "/run.json"))
-    assert (run["status"], bool(run["interruptions"])) == ("complete", True)

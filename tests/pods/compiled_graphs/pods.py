@@ -78,8 +78,8 @@ class Pod:
     @contextmanager
     def server(self, **environment: str) -> Iterator[subprocess.Popen[str]]:
         """One container of the pod; what vLLM does that does not do well is in `TROUBLE`."""
-        stand_in = "stand_in_trouble.py" if "TROUBLE" in environment else "stand_in_vllm.py"
-        self.vllm.write_text(f'#!/bin/sh\nexec {sys.executable} -PS {HERE / stand_in} "$@"\n')
+        stand_in = HERE / "stand_in_vllm.py"
+        self.vllm.write_text(f'#!/bin/sh\nexec {sys.executable} -PS {stand_in} "$@"\n')
         self.vllm.chmod(0o755)
         command = [
             *(

@@ -2,10 +2,12 @@
 
 As the engines do: an artifact folder that holds a graph is loaded whatever the flags say, and what
 it holds has to be whole; a cache is looked through entry by entry. Behaviour by environment:
-`SECONDS_A_FILE` a compiled file takes, `CRASH_AFTER` so many files the process dies.
+`SECONDS_A_FILE` a compiled file takes, `CRASH_AFTER` so many files the process dies. What it does
+instead of serving well is in `TROUBLE`.
 """
 
 import os
+import subprocess
 import sys
 import time
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -14,6 +16,7 @@ from pathlib import Path
 FILES = {"neuron_config.json": b"{}", "model.pt": b"graph" * 2000, "weights/tp0": b"w" * 100}
 SECONDS_A_FILE = float(os.environ.get("SECONDS_A_FILE", "0"))
 CRASH_AFTER = int(os.environ.get("CRASH_AFTER", "99"))
+FLOOD_LINES = 40_000
 
 
 def graphs() -> Path:
@@ -49,12 +52,50 @@ class Handler(BaseHTTPRequestHandler):
         pass
 
 
-def main() -> None:
+def serve() -> None:
     port = int(sys.argv[sys.argv.index("--port") + 1])
+    HTTPServer(("127.0.0.1", port), Handler).serve_forever()
+
+
+def crash() -> None:
+    sys.stderr.write("Traceback (most recent call last):\nRuntimeError: no\n")
+    sys.exit(3)
+
+
+def hang() -> None:
+    time.sleep(600)
+
+
+def flood() -> None:
+    sys.stdout.write("".join(f"line {n}\n" for n in range(FLOOD_LINES)))
+    sys.exit(4)
+
+
+def daemon() -> None:
+    """Leaves behind a grandchild of a session of its own, which holds the log's pipe."""
+    sleeper = [sys.executable, "-c", "import time; time.sleep(600)"]
+    child = subprocess.Popen(sleeper, start_new_session=True)
+    Path(os.environ["SAID"]).write_text(f"{child.pid}\n")
+    sys.exit(5)
+
+
+def orphans() -> None:
+    """Its children's children lose their parents and end."""
+    for _ in range(3):
+        subprocess.run(["sh", "-c", "sleep 0.05 &"], check=True)
+    serve()
+
+
+TROUBLES = {f.__name__: f for f in (crash, hang, flood, daemon, orphans, serve)}
+
+
+def main() -> None:
+    if trouble := os.environ.get("TROUBLE"):
+        TROUBLES[trouble]()
     Path(os.environ["SAID"]).write_text(
         f"{prepare()}\n{os.getpid()}\n{os.environ.get('PYTHONPATH', '')}\n{sys.argv[1:]}\n"
     )
-    HTTPServer(("127.0.0.1", port), Handler).serve_forever()
+    serve()
 
 
 if __name__ == "__main__":

@@ -13,8 +13,8 @@ import pytest
 
 from draftworth.records.servers import LAST_LINES, server_state_key
 from pods.compiled_graphs.scratch import StartRecord, Starts, keep, write_record
-from tests.pods.compiled_graphs import pods, stand_in_trouble
-from tests.pods.compiled_graphs.stand_in_vllm import FILES
+from tests.pods.compiled_graphs import pods
+from tests.pods.compiled_graphs.stand_in_vllm import FILES, FLOOD_LINES
 from tests.support.emulator import emulated_account
 from tests.support.waiting import HANGS_AFTER_SECONDS
 
@@ -145,7 +145,7 @@ def test_a_server_that_is_killed_while_healthy_ends_its_container(pod: pods.Pod)
 
 def test_a_flood_of_lines_is_passed_on_and_its_end_kept(pod: pods.Pod) -> None:
     assert ends(pod, TROUBLE="flood") == 4
-    lines = [f"line {n}" for n in range(stand_in_trouble.FLOOD_LINES)]
+    lines = [f"line {n}" for n in range(FLOOD_LINES)]
     assert [*pod.phase("ended").last_lines] == lines[-LAST_LINES:]
     assert [x for x in pod.log.read_text().splitlines() if x.startswith("line ")] == lines
 
