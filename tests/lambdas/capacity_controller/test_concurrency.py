@@ -1,13 +1,10 @@
 """Several invocations at once, and one that is overtaken by another."""
 
-from typing import Any
-
 import pytest
 
 from lambdas.capacity_controller.controller import TooManyConflictsError
 from tests.lambdas.capacity_controller import plans
 from tests.lambdas.capacity_controller.conftest import READY_EVENT, RUN_EVENT, Account, started
-from tests.lambdas.capacity_controller.fakes import refused
 
 
 def test_events_at_once_make_one_decision(account: Account) -> None:
@@ -91,23 +88,3 @@ def test_endless_conflicts_end_the_invocation(account: Account) -> None:
     with pytest.raises(TooManyConflictsError):
         account.heartbeat()
     assert account.desired == 0
-
-
-def test_a_write_whose_answer_was_lost_is_taken_for_done(
-    account: Account, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """boto3 sends it again and is told that somebody wrote in between: it was itself."""
-    account.stage()
-
-    put, answers = account.put_object, ["lost"]
-
-    def lose_the_answer(**request: Any) -> dict[str, Any]:
-        answer = put(**request)
-        if answers:
-            answers.pop()
-            raise refused("PreconditionFailed", "PutObject")
-        return answer
-
-    monkeypatch.setattr(account, "put_object", lose_the_answer)
-    account.deploy()
-    assert account.desired == 1

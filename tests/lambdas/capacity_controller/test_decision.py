@@ -6,10 +6,7 @@ import pytest
 
 from lambdas.capacity_controller.decision import Decision, deadline_unix_s, decide
 from lambdas.capacity_controller.observation import (
-    Canaries,
     CapacityBlock,
-    Models,
-    NoCapacityBlock,
     Observation,
     ObservedRun,
     Unknown,
@@ -67,39 +64,6 @@ def block(**overrides: Any) -> CapacityBlock:
 def in_block(now: float = NOW + MINUTE, **overrides: Any) -> tuple[int | None, str]:
     deployment = make_deployment(make_block_plan())
     return outcome(make_observation(block=block(**overrides)), deployment, now=now)
-
-
-@pytest.mark.parametrize(
-    ("state", "minutes", "expected"),
-    [
-        ("unreadable", 60, (None, "unknown")),
-        ("failed", 1, (0, "canary_failed")),
-    ],
-)
-def test_nodes_that_are_up_go_for_a_canary_that_fails_or_stays_silent(
-    state: Any, minutes: float, expected: tuple[int | None, str]
-) -> None:
-    observation = make_observation(
-        canaries=Canaries(state=state), nodes=make_nodes(desired_size=1, instances=1)
-    )
-    assert outcome(observation, now=NOW + minutes * MINUTE) == expected
-
-
-@pytest.mark.parametrize(
-    ("reason", "seen"),
-    [
-        ("tokenizer_mismatch", {"models": Models(staging="mismatch", text="why")}),
-        ("staging_failed", {"models": Models(staging="failed", text="why")}),
-        ("canary_failed", {"canaries": Canaries(state="failed", text="why", last_lines=("403",))}),
-        ("no_block", {"block": NoCapacityBlock(why="why")}),
-    ],
-)
-def test_what_keeps_the_nodes_away_is_told_in_its_own_words(
-    reason: Any, seen: dict[str, Any]
-) -> None:
-    lines = ("403",) if reason == "canary_failed" else ()
-    expected = Decision(desired_size=0, reason=reason, text="why", last_lines=lines)
-    assert decided(make_observation(**seen)) == expected
 
 
 @pytest.mark.parametrize("state", ["complete", "failed"])

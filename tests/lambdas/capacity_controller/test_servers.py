@@ -220,20 +220,6 @@ def test_states_that_cannot_be_read_end_nothing(account: Account) -> None:
     assert account.desired == 0
 
 
-def test_the_state_says_when_stopped_nodes_are_gone(account: Account) -> None:
-    """What `make stop` waits for: no node desired, and none there."""
-    starting(account)
-    account.stop()
-    account.handle(s3_event(RESULTS, "control/stop"))
-    last = account.state.last_decision
-    assert last is not None
-    assert (last.desired_size, last.reason) == (0, "stopped")
-    assert account.deployment.node_time.instances == 1
-    account.instances = []
-    account.heartbeat(after=2 * MINUTE)
-    assert account.deployment.node_time.instances == 0
-
-
 # Servers that start and stop while a run lasts.
 
 

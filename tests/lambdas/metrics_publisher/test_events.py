@@ -26,9 +26,6 @@ def test_a_key_is_taken_as_it_stands_there(key: str) -> None:
     [
         ("not json", "message body is not an S3 event: not JSON: "),
         ("[1]", "message body is not an S3 event: given list, allowed: an object: '[1]'"),
-        ("[" * 100_000, "not JSON: too deep"),
-        ('{"detail": 1e999}', "1e999 is too large for a number"),
-        ('{"detail": "\\ud800"}', "text that UTF-8 cannot hold"),
         ("{}", "message body is not an S3 event"),
         (event(detail="text"), "message body is not an S3 event"),
         (event(detail={"object": {"key": "k"}}), "message body is not an S3 event"),

@@ -71,15 +71,8 @@ CHANGED = {
 # What lies there with its own hash, and is no run specification all the same.
 HOSTILE = {
     "nothing": b"",
-    "an empty object": b"{}",
-    "no text": b"\xff\xfe",
-    "deep lists": b"[" * 100_000,
-    "deep objects": b'{"a": ' * 100_000,
     "cut off": DATA[:-20],
     "compressed": gzip.compress(DATA, mtime=0),
-    "a number of 400 digits": DATA.replace(b'"seed":0', b'"seed":1' + b"0" * 400),
-    "an endless number": DATA.replace(b'"temperature":0.0', b'"temperature":1e999'),
-    "half a character": DATA.replace(b'"content":"x"', b'"content":"\\ud800"'),
     "a case that is none": DATA.replace(b'"cases":[', b'"cases":[null,'),
 }
 
