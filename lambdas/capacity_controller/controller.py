@@ -23,16 +23,11 @@ from botocore.exceptions import BotoCoreError, ClientError
 from draftworth.records.deployment import HEARTBEAT_MINUTES, STATE_KEY, CapacityPlan
 from lambdas.capacity_controller import actions
 from lambdas.capacity_controller.decision import limits_reached
-from lambdas.capacity_controller.notifications import Subject, of_subject
+from lambdas.capacity_controller.notifications import Mail, of_mail
 from lambdas.capacity_controller.observation import NodeGroup, Observation
 from lambdas.capacity_controller.observing import Clients, node_group, observe
 from lambdas.capacity_controller.state import Deployment, Notification, Settings, State
-from lambdas.capacity_controller.transition import (
-    NODES_NOT_SEEN,
-    SIZE_NOT_SET,
-    Transition,
-    transition,
-)
+from lambdas.capacity_controller.transition import Transition, transition
 from lambdas.runtime import Log
 from lambdas.s3_document import ConflictError, DocumentError, S3Document, Stored, error_code
 
@@ -162,7 +157,7 @@ class Controller:
         refused = self._refused_size(step, error, now)
         stored, left = self._claim_left_over(stored, now)
         sent = self._send((*left, *step.notifications, *refused))
-        problems = tuple(SIZE_NOT_SET for one in refused if one.id in sent)
+        problems = tuple(Mail.SIZE_NOT_SET for one in refused if one.id in sent)
         undisturbed = self._record(
             stored, sent, resized=resized, problems=problems, schedule_at_unix_s=scheduled
         )
@@ -197,10 +192,10 @@ class Controller:
         state, now = stored.document, self.clock()
         last = state.last_decision
         at_zero = last and last.desired_size == 0 and not deployment.node_time.instances
-        if NODES_NOT_SEEN in state.problems or at_zero:
+        if Mail.NODES_NOT_SEEN in state.problems or at_zero:
             return
-        unseen = of_subject(Subject.NODES_NOT_SEEN, deployment, error=str(error), now=now)
-        told = replace(state, problems=(*state.problems, NODES_NOT_SEEN))
+        unseen = of_mail(Mail.NODES_NOT_SEEN, deployment, error=str(error), now=now)
+        told = replace(state, problems=(*state.problems, Mail.NODES_NOT_SEEN))
         try:
             self.document.write(told, over=stored)
         except (ClientError, BotoCoreError, DocumentError):
@@ -306,13 +301,13 @@ class Controller:
         self, step: Transition, error: Exception | None, now: float
     ) -> tuple[Notification, ...]:
         state, size = step.state, step.decision.desired_size
-        last, known = state.last_decision, SIZE_NOT_SET in state.problems
+        last, known = state.last_decision, Mail.SIZE_NOT_SET in state.problems
         if not error or not last or size is None or known:
             return ()
         if now - last.since_unix_s < REPORT_REFUSED_SIZE_AFTER_SECONDS:
             return ()
-        subject, why = Subject.REFUSED_SIZE, str(error)
-        return (of_subject(subject, step.deployment, number=size, error=why, now=now),)
+        mail, why = Mail.SIZE_NOT_SET, str(error)
+        return (of_mail(mail, step.deployment, number=size, error=why, now=now),)
 
     def _claim_left_over(
         self, stored: Stored[State], now: float

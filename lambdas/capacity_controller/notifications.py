@@ -3,7 +3,7 @@
 import hashlib
 import tomllib
 from collections.abc import Iterator, Mapping
-from enum import StrEnum
+from enum import StrEnum, auto
 from pathlib import Path
 
 from draftworth.records.deployment import STATE_KEY, CapacityPlan, size_command
@@ -17,26 +17,35 @@ from lambdas.capacity_controller.decision import (
     deadline_unix_s,
     utc,
 )
-from lambdas.capacity_controller.observation import NodeGroup, Observation, Problem, Unknown
+from lambdas.capacity_controller.observation import (
+    LAUNCH,
+    NodeGroup,
+    Observation,
+    Problem,
+    Unknown,
+)
 from lambdas.capacity_controller.state import Deployment, LastDecision, Notification
 
 # Amazon SNS: "must be less than 100 characters long", ASCII, no line breaks.
 MAX_SUBJECT_CHARACTERS = 99
 
 
-class Subject(StrEnum):
-    """Mail subjects, except those of decisions and missing nodes; docs/operations.md lists all."""
+class Mail(StrEnum):
+    """Mails, except those of decisions and missing nodes; docs/operations.md lists all.
 
-    LOST_NODES = "{number} accelerator node(s) lost"
-    REFUSED_SIZE = "size {number} could not be set"
-    SILENT_CANARY = "canary is silent"
-    SILENT_STAGING = "staging is silent"
-    SILENT_JOB = "measuring Job is silent"
-    MORE_NODES = "more nodes than desired"
-    REMAINING_NODES = "nodes are still there"
-    NODES_NOT_SEEN = "the node group cannot be read"
-    LOST_STATE_TO_ZERO = "0 nodes, state lost"
-    LOST_STATE = "state lost"
+    A problem that the controller finds itself has the value as its kind (`State.problems`).
+    """
+
+    LOST_NODES = auto()
+    SIZE_NOT_SET = auto()
+    CANARY_SILENT = auto()
+    STAGING_SILENT = auto()
+    JOB_SILENT = auto()
+    MORE_NODES = auto()
+    NODES_REMAIN = auto()
+    NODES_NOT_SEEN = auto()
+    STATE_LOST_TO_ZERO = auto()
+    STATE_LOST = auto()
 
 
 _MAILS = tomllib.loads(Path(__file__).with_name("mails.toml").read_text(encoding="utf-8"))
@@ -45,7 +54,9 @@ _WORDS = {
     "silent_minutes": SILENT_AFTER_SECONDS // 60,
     "begin_minutes": BEGIN_WITHIN_NODE_SECONDS // 60,
 }
+SUBJECTS: Mapping[str, str] = _MAILS["subjects"]
 TEXTS: Mapping[str, str] = _MAILS["texts"]
+_PROBLEMS: Mapping[str, Mapping[str, str]] = _MAILS["problems"]
 NEXT: Mapping[Reason, str] = {
     reason: text.format(**_WORDS) for reason, text in _MAILS["next"].items()
 }
@@ -91,16 +102,20 @@ def _answer(observation: Observation) -> Iterator[str]:
 
 def of_problem(deployment: Deployment, problem: Problem, *, now: float) -> Notification:
     """Return the mail that desired nodes are missing."""
-    lines = [
-        f"The accelerator nodes of {deployment.plan.experiment} do not start: {problem.text}",
-        "",
-        *_facts(deployment, deployment.own_deadline_unix_s),
-    ]
-    return _notification(deployment.plan, problem.kind.replace("_", " "), lines, now)
+    plan, words = deployment.plan, _PROBLEMS.get(problem.kind, _PROBLEMS[LAUNCH])
+    zone, kind = plan.availability_zone, plan.instance_type
+    text = TEXTS["missing_nodes"].format(
+        experiment=plan.experiment,
+        what=words["what"].format(capacity=plan.capacity, type=kind, zone=zone, nodes=plan.nodes),
+        message=problem.message,
+        advice=words.get(plan.capacity) or words["any"],
+    )
+    lines = [text, *_facts(deployment, deployment.own_deadline_unix_s)]
+    return _notification(plan, problem.kind.replace("_", " "), lines, now)
 
 
-def of_subject(
-    subject: Subject,
+def of_mail(
+    mail: Mail,
     deployment: Deployment,
     observation: Observation | None = None,
     *,
@@ -108,7 +123,7 @@ def of_subject(
     error: str = "",
     now: float,
 ) -> Notification:
-    """Return the mail of `subject`. number: how many nodes were lost, or the desired size."""
+    """Return this mail. number: how many nodes were lost, or the desired size."""
     plan = deployment.plan
     deadline, values = deployment.own_deadline_unix_s, {}
     if observation is not None:
@@ -127,7 +142,7 @@ def of_subject(
         nodegroup=plan.nodegroup_name,
         size=number,
     )
-    text = TEXTS[subject.name].format(
+    text = TEXTS[mail].format(
         experiment=plan.experiment,
         nodes=plan.nodes,
         job=plan.job_name,
@@ -137,9 +152,8 @@ def of_subject(
         **_WORDS,
         **values,
     )
-    return _notification(
-        plan, subject.format(number=number), [text, *_facts(deployment, deadline)], now
-    )
+    lines = [text, *_facts(deployment, deadline)]
+    return _notification(plan, SUBJECTS[mail].format(number=number), lines, now)
 
 
 def of_lost_state(
@@ -147,19 +161,15 @@ def of_lost_state(
 ) -> Notification:
     """Return the mail about an unusable state. end: why nodes go to zero; None if they stay."""
     modified = nodes.modified_at_unix_s
-    since = "a time that EKS does not tell" if modified is None else utc(modified)
-    what = f"go to zero: {end.text}." if end else "stay as they are, and none starts."
-    lines = [
-        f"The controller cannot use its state: {one_line(why)}.",
-        f"The accelerator nodes of {plan.experiment} {what}",
-        "Deadline and budget of the last known plan hold, both counted from the last change of",
-        f"the node group ({since}): what was spent before is not known.",
-        f"Next: `make stop` takes the nodes to zero now. Restore {STATE_KEY}, or delete it, raise",
-        "`rerun` and deploy. Where another version of this project wrote it: deploy with that one.",
-    ]
-    return _notification(
-        plan, Subject.LOST_STATE_TO_ZERO if end else Subject.LOST_STATE, lines, now
+    text = TEXTS[Mail.STATE_LOST].format(
+        error=one_line(why),
+        experiment=plan.experiment,
+        what=f"go to zero: {end.text}." if end else "stay as they are, and none starts.",
+        since="a time that EKS does not tell" if modified is None else utc(modified),
+        state=STATE_KEY,
     )
+    subject = SUBJECTS[Mail.STATE_LOST_TO_ZERO if end else Mail.STATE_LOST]
+    return _notification(plan, subject, [text], now)
 
 
 def _facts(deployment: Deployment, deadline: float) -> list[str]:

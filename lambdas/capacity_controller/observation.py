@@ -11,8 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from draftworth.records.deployment import CapacityKind, CapacityPlan
-
 
 @dataclass(frozen=True, kw_only=True)
 class Unknown:
@@ -106,7 +104,7 @@ class Problem:
     """A reason for missing nodes. Each kind is reported only once while nodes are missing."""
 
     kind: str
-    text: str
+    message: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,22 +151,11 @@ _WORDS = {
     r"|reservationcapacityexceeded|unfulfillablecapacity",
 }
 _ISSUE_KINDS = {"InstanceLimitExceeded": QUOTA, "AsgInstanceLaunchFailures": LAUNCH}
-_OTHER_ZONE = "another zone (destroy, change aws.availability_zone, deploy)"
-_CAPACITY_ADVICE: dict[CapacityKind, str] = {
-    "spot": f"a capacity of kind on_demand or a Capacity Block, {_OTHER_ZONE}, or another hour",
-    "on_demand": f"a Capacity Block, capacity of kind spot, {_OTHER_ZONE}, or another hour",
-    "capacity_block": "whether the block is active, in this zone, of this instance type, and has "
-    "as many instances as the plan needs nodes: `draftworth preflight EXPERIMENT`",
-}
 _SHOWN_CHARACTERS = 400
 
 
 def problems_of(
-    plan: CapacityPlan,
-    *,
-    issues: Sequence[dict[str, Any]],
-    activities: Sequence[dict[str, Any]],
-    since: float,
+    *, issues: Sequence[dict[str, Any]], activities: Sequence[dict[str, Any]], since: float
 ) -> tuple[Problem, ...]:
     """Return why nodes are missing, one problem for each kind.
 
@@ -184,38 +171,17 @@ def problems_of(
     # A failed launch counts only if no later launch succeeded.
     if finished and finished[0]["StatusCode"] == "Failed":
         message = finished[0].get("StatusMessage") or finished[0].get("Description", "")
-        return (_problem(plan, _kind(message), message),)
+        return (Problem(kind=_kind(message), message=message[:_SHOWN_CHARACTERS]),)
     found = {}
     for issue in issues:
         message, code = issue.get("message", ""), issue.get("code", "unknown")
         kind = _kind(message)
         if kind == LAUNCH:
             kind = _ISSUE_KINDS.get(code, code)
-        found[kind] = _problem(plan, kind, f"{code}: {message}")
+        found[kind] = Problem(kind=kind, message=f"{code}: {message}"[:_SHOWN_CHARACTERS])
     return tuple(found.values())
 
 
 def _kind(message: str) -> str:
     found = (kind for kind, words in _WORDS.items() if re.search(words, message, re.IGNORECASE))
     return next(found, LAUNCH)
-
-
-def _problem(plan: CapacityPlan, kind: str, message: str) -> Problem:
-    zone = plan.availability_zone
-    what = f"{plan.instance_type} does not start in {zone}"
-    advice = "what the message names; the group's activity history in EC2 Auto Scaling has more"
-    if kind == CAPACITY:
-        what = f"no {plan.capacity} capacity for {plan.instance_type} in {zone}"
-        advice = _CAPACITY_ADVICE[plan.capacity]
-    elif kind == QUOTA:
-        what = f"the account's quota does not allow {plan.nodes} x {plan.instance_type} in {zone}"
-        advice = (
-            "more vCPUs in the quota of Trn instances for this kind of capacity (Service Quotas, "
-            "EC2): `draftworth preflight EXPERIMENT` shows quota and need"
-        )
-    return Problem(
-        kind=kind,
-        text=f"{what}. AWS says: {message[:_SHOWN_CHARACTERS]}\n"
-        "Auto Scaling goes on trying until the deadline; what never starts costs nothing.\n"
-        f"To try next: {advice}.",
-    )

@@ -360,7 +360,6 @@ def node_group(plan: CapacityPlan, clients: Clients, *, since: float) -> NodeGro
         problems=_or_else(
             (),
             lambda: observation.problems_of(
-                plan,
                 issues=group.get("health", {}).get("issues", []),
                 activities=activities,
                 since=since,

@@ -10,26 +10,11 @@ from lambdas.capacity_controller.decision import (
     deadline_unix_s,
     decide,
 )
-from lambdas.capacity_controller.notifications import Subject, of_decision, of_problem, of_subject
+from lambdas.capacity_controller.notifications import Mail, of_decision, of_mail, of_problem
 from lambdas.capacity_controller.observation import CapacityBlock, Observation, Unknown
 from lambdas.capacity_controller.state import Deployment, LastDecision, Notification, State
 
 _MINUTE_SECONDS = 60
-# Problems that the controller finds itself, beside those of the node group.
-SIZE_NOT_SET = "size_not_set"
-NODES_NOT_SEEN = "nodes_not_seen"
-NODES_REMAIN = "nodes_remain"
-MORE_NODES = "more_nodes"
-CANARY_SILENT = "canary_silent"
-STAGING_SILENT = "staging_silent"
-JOB_SILENT = "job_silent"
-_SUBJECTS = {
-    NODES_REMAIN: Subject.REMAINING_NODES,
-    MORE_NODES: Subject.MORE_NODES,
-    CANARY_SILENT: Subject.SILENT_CANARY,
-    STAGING_SILENT: Subject.SILENT_STAGING,
-    JOB_SILENT: Subject.SILENT_JOB,
-}
 # Longer than EKS drains a node, which is a quarter of an hour if nobody ends the drain.
 REMAIN_AFTER_SECONDS = 30 * 60
 # How many unsent notifications are kept; a state above 1 MiB could not be read.
@@ -80,12 +65,10 @@ def transition(
     if is_new:
         made.append(of_decision(deployment, decision, observation, before=last, now=now))
     if lost and decision.desired_size:
-        of_lost = of_subject(Subject.LOST_NODES, deployment, observation, number=lost, now=now)
-        made.append(of_lost)
+        made.append(of_mail(Mail.LOST_NODES, deployment, observation, number=lost, now=now))
     new = set(problems) - set(state.problems)
     made += [of_problem(deployment, one, now=now) for one in nodes.problems if one.kind in new]
-    subjects = [subject for kind, subject in _SUBJECTS.items() if kind in new]
-    made += [of_subject(one, deployment, observation, now=now) for one in subjects]
+    made += [of_mail(one, deployment, observation, now=now) for one in Mail if one in new]
     return Transition(
         state=replace(
             state.with_deployment(deployment),
@@ -168,13 +151,14 @@ def _problems(
         were_zero = last is not None and last.desired_size == desired == 0
         zero_seconds = now - last.since_unix_s if last and were_zero else 0.0
         kinds: dict[str, object] = {
-            SIZE_NOT_SET: SIZE_NOT_SET in state.problems and nodes.desired_size != desired,
-            NODES_REMAIN: nodes.instances and zero_seconds >= REMAIN_AFTER_SECONDS,
-            MORE_NODES: desired and nodes.instances > desired,
-            CANARY_SILENT: waiting and canary_is_silent(deployment, observation, now),
-            STAGING_SILENT: decision.reason == "waiting_for_models"
+            Mail.SIZE_NOT_SET: Mail.SIZE_NOT_SET in state.problems
+            and nodes.desired_size != desired,
+            Mail.NODES_REMAIN: nodes.instances and zero_seconds >= REMAIN_AFTER_SECONDS,
+            Mail.MORE_NODES: desired and nodes.instances > desired,
+            Mail.CANARY_SILENT: waiting and canary_is_silent(deployment, observation, now),
+            Mail.STAGING_SILENT: decision.reason == "waiting_for_models"
             and _staging_is_silent(deployment, observation, now),
-            JOB_SILENT: desired and _job_is_silent(observation, now),
+            Mail.JOB_SILENT: desired and _job_is_silent(observation, now),
         }
         return tuple(kind for kind, holds in kinds.items() if holds)
     return tuple(dict.fromkeys((*state.problems, *(p.kind for p in nodes.problems))))

@@ -11,7 +11,7 @@ import pytest
 from lambdas.capacity_controller import handler as handler_module
 from lambdas.capacity_controller.decision import Reason
 from lambdas.capacity_controller.handler import handler
-from lambdas.capacity_controller.notifications import NEXT, TEXTS, Subject
+from lambdas.capacity_controller.notifications import NEXT, SUBJECTS, TEXTS, Mail
 from lambdas.capacity_controller.observation import CAPACITY, LAUNCH, QUOTA
 from lambdas.capacity_controller.state import load_settings
 from tests.conftest import ROOT
@@ -33,7 +33,7 @@ def mailed() -> set[str]:
     """The subjects that the code has, as the table writes them."""
     decisions = set(get_args(Reason)) - NOT_MAILED
     words = {word.replace("_", " ") for word in (*decisions, CAPACITY, QUOTA, LAUNCH)}
-    return words | {subject.format(number="N") for subject in Subject}
+    return words | {SUBJECTS[mail].format(number="N") for mail in Mail}
 
 
 def undocumented(page: str) -> set[str]:
@@ -56,8 +56,10 @@ def test_a_row_that_goes_or_is_renamed_is_seen() -> None:
     }
 
 
-def test_every_subject_but_those_of_a_lost_state_has_its_text() -> None:
-    assert {one.name for one in Subject} ^ set(TEXTS) == {"LOST_STATE", "LOST_STATE_TO_ZERO"}
+def test_every_mail_has_its_subject_and_its_text() -> None:
+    """Both mails of a lost state have one text; missing nodes have a text alone."""
+    assert {*Mail} == set(SUBJECTS)
+    assert {*Mail} ^ set(TEXTS) == {"state_lost_to_zero", "missing_nodes"}
     assert set(NEXT) < set(get_args(Reason))
 
 

@@ -4,9 +4,17 @@ from typing import Any
 
 import pytest
 
+from lambdas.capacity_controller.notifications import of_problem
 from lambdas.capacity_controller.observation import CAPACITY, LAUNCH, QUOTA, problems_of
 from tests.lambdas.capacity_controller.conftest import Account, failed_launch, started
-from tests.lambdas.capacity_controller.plans import HOUR, MINUTE, NOW, make_block_plan, make_plan
+from tests.lambdas.capacity_controller.plans import (
+    HOUR,
+    MINUTE,
+    NOW,
+    make_block_plan,
+    make_deployment,
+    make_plan,
+)
 
 SPOT = (
     "Could not launch Spot Instances. InsufficientInstanceCapacity - There is no Spot capacity "
@@ -31,8 +39,9 @@ MESSAGES = [
 
 def told(*activities: dict[str, Any], **overrides: Any) -> list[tuple[str, str]]:
     given: dict[str, Any] = {"issues": [], "activities": activities, "since": NOW, **overrides}
-    plan = given.pop("plan", make_plan())
-    return [(problem.kind, problem.text) for problem in problems_of(plan, **given)]
+    deployment = make_deployment(given.pop("plan", None))
+    found = problems_of(**given)
+    return [(one.kind, of_problem(deployment, one, now=NOW).text) for one in found]
 
 
 @pytest.mark.parametrize(("kind", "message"), MESSAGES)
