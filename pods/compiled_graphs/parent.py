@@ -12,9 +12,9 @@ import signal
 import sys
 import threading
 import time
+from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from draftworth.records.artifacts import RefusedGraphsError
 from draftworth.records.servers import SelfTest
@@ -23,6 +23,8 @@ from pods.compiled_graphs.reports import Reports
 from pods.compiled_graphs.scratch import Starts, begin, keep
 from pods.compiled_graphs.server_process import ServerProcess, is_healthy
 
+# The server is given up if it was not healthy in this many starts.
+MAX_STARTS = 3
 EXIT_NOT_PREPARED = 1
 EXIT_NOT_FOUND = 127
 
@@ -35,33 +37,24 @@ class GivenUpError(Exception):
 class Parent:
     """Starts the server once, watches it until it ends, and says what its end means.
 
+    arguments: the command line of `start`. The limits in minutes count from
+        `Starts.first_at_seconds`.
     self_test: tests what the server needs; called once in the life of a pod.
-    load_seconds: how long the server may take to become healthy with compiled graphs, counted
-        from `Starts.first_at_seconds`. compile_seconds: the same without compiled graphs.
-    max_starts: how often the server may start without becoming healthy.
-    max_with_compiler_failure: the same limit if the compiler had an internal error.
-    health_period_seconds: the time between two health checks.
     """
 
     command: Sequence[str]
+    arguments: Namespace
     self_test: Callable[[], SelfTest]
-    url: str
-    load_seconds: float
-    compile_seconds: float
-    max_starts: int
-    max_with_compiler_failure: int
-    health_period_seconds: float
-    scratch: Path
     reports: Reports
     _server: ServerProcess | None = None
     _told_to_end: bool = False
     _timed_out: bool = False
 
     def __post_init__(self) -> None:
-        self.starts = begin(self.scratch)
+        self.starts = begin(self.arguments.scratch)
 
     def run(self, order: Order) -> int:
-        if self.starts.without_health > self.max_starts:
+        if self.starts.without_health > MAX_STARTS:
             raise GivenUpError(self._too_often("without a word, as when it has no memory left"))
         if self.starts.self_test is None:
             self._test()
@@ -110,11 +103,12 @@ class Parent:
         return self._ended(self._attempt(environment, compiles=compiles))
 
     def _attempt(self, environment: Mapping[str, str], *, compiles: bool) -> int:
-        limit_seconds = self.compile_seconds if compiles else self.load_seconds
-        left_seconds = limit_seconds - (time.monotonic() - self.starts.first_at_seconds)
+        limits = self.arguments
+        limit_minutes: float = limits.compile_minutes if compiles else limits.load_minutes
+        left_seconds = 60 * limit_minutes - (time.monotonic() - self.starts.first_at_seconds)
         self._timed_out = False
         if left_seconds <= 0:
-            raise GivenUpError(self._too_long(limit_seconds))
+            raise GivenUpError(self._too_long(limit_minutes))
         try:
             self._server = ServerProcess(self.command, environment, self.reports.tail)
         except OSError as error:
@@ -127,13 +121,13 @@ class Parent:
         code = self._server.wait()
         watching.join()
         if self._timed_out:
-            raise GivenUpError(self._too_long(limit_seconds))
+            raise GivenUpError(self._too_long(limit_minutes))
         return code
 
     def _watch(self, server: ServerProcess, left_seconds: float) -> None:
         until = time.monotonic() + left_seconds
-        while not server.ended.wait(self.health_period_seconds):
-            if is_healthy(self.url):
+        while not server.ended.wait(self.arguments.health_period_seconds):
+            if is_healthy(self.arguments.health_url):
                 self._keep(replace(self.starts, without_health=0))
                 self.reports.report("healthy", self.starts)
                 return
@@ -145,7 +139,7 @@ class Parent:
     def _ended(self, code: int) -> int:
         """Return the exit code, so that the kubelet restarts the server; or raise GivenUpError."""
         starts, failed = self.starts, self.reports.tail.compiler_failed
-        allowed = self.max_with_compiler_failure if failed else self.max_starts
+        allowed = self.arguments.starts_with_compiler_failure if failed else MAX_STARTS
         if starts.without_health >= allowed and not self._told_to_end:
             compiler = "; the compiler failed by itself (exit code 70)" if failed else ""
             raise GivenUpError(self._too_often(f"with exit code {code}{compiler}"))
@@ -159,19 +153,19 @@ class Parent:
 
     def _keep(self, starts: Starts) -> None:
         self.starts = starts
-        keep(self.scratch, starts)
+        keep(self.arguments.scratch, starts)
 
     def _too_often(self, last: str) -> str:
-        ended = min(self.starts.without_health, self.max_starts)
+        ended = min(self.starts.without_health, MAX_STARTS)
         return (
             f"its server ended {ended} times and was never healthy, the last time {last}; next: "
             "mend what its log names and deploy again with a raised `rerun`; where only the "
             "compiler failed, another node may do without a change"
         )
 
-    def _too_long(self, limit_seconds: float) -> str:
+    def _too_long(self, limit_minutes: float) -> str:
         return (
-            f"its server was not healthy {limit_seconds / 60:g} minutes after its first start; "
+            f"its server was not healthy {limit_minutes:g} minutes after its first start; "
             "next: look in its log for what it was doing, and deploy again with a raised "
             "`rerun`"
         )

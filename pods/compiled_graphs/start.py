@@ -9,14 +9,12 @@ from pathlib import Path
 from typing import NoReturn
 
 from draftworth.records import servers
-from pods.compiled_graphs.parent import GivenUpError, Parent
+from pods.compiled_graphs.parent import MAX_STARTS, GivenUpError, Parent
 from pods.compiled_graphs.prepare import Order, say
 from pods.compiled_graphs.reports import Reports, put_state
 from pods.compiled_graphs.self_test import SelfTester
 from pods.compiled_graphs.server_process import HEALTH_PERIOD_SECONDS, adopt_orphans
 
-# The server is given up if it was not healthy in this many starts.
-MAX_STARTS = 3
 # How long the last state may take to reach the bucket before the container ends.
 FLUSH_SECONDS = 10.0
 _FORWARDED = (
@@ -47,13 +45,7 @@ def main(argv: list[str]) -> int:
     parent = Parent(
         command=argv[split + 1 :],
         self_test=tester.run,
-        url=arguments.health_url,
-        load_seconds=60 * arguments.load_minutes,
-        compile_seconds=60 * arguments.compile_minutes,
-        max_starts=MAX_STARTS,
-        max_with_compiler_failure=arguments.starts_with_compiler_failure,
-        health_period_seconds=arguments.health_period_seconds,
-        scratch=arguments.scratch,
+        arguments=arguments,
         reports=reports,
     )
     # Process 1 gets a signal only if it has a handler for it.
@@ -109,8 +101,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--results", required=True, help="the results bucket, for its states")
     parser.add_argument("--region", required=True, help="of that bucket")
     for name, kind, default, text in (
-        ("load-minutes", float, servers.LOAD_LIMIT_MINUTES, "for a start with compiled graphs"),
-        ("compile-minutes", float, servers.COMPILE_LIMIT_MINUTES, "for a start without"),
+        ("load-minutes", float, servers.LOAD_LIMIT_MINUTES, "until it is healthy, with graphs"),
+        ("compile-minutes", float, servers.COMPILE_LIMIT_MINUTES, "the same without graphs"),
         ("health-period-seconds", float, HEALTH_PERIOD_SECONDS, "time between two looks"),
         ("starts-with-compiler-failure", int, MAX_STARTS, "if the compiler failed by itself"),
     ):

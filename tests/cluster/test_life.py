@@ -21,7 +21,7 @@ from draftworth.records.codec import load_record
 from draftworth.records.results import RESULT_SUFFIX, BlockResult, RunResult
 from draftworth.records.search import SEARCH_FILE, SearchResult
 from lambdas.capacity_controller.state import State
-from pods.compiled_graphs.start import MAX_STARTS
+from pods.compiled_graphs.parent import MAX_STARTS
 from tests.cluster.api import Api, Object, path_of
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.living import living

@@ -19,7 +19,7 @@ from draftworth.records.findings import VERDICT_FILE
 from draftworth.records.results import RESULT_SUFFIX
 from pods.canary.program import EXIT_FAILED as CANARY_FAILED
 from pods.canary.program import EXIT_OK as CANARY_WELL
-from pods.compiled_graphs.start import MAX_STARTS
+from pods.compiled_graphs.parent import MAX_STARTS
 from tests.end_to_end import programs, test_first_hour
 from tests.end_to_end.cloud import Template
 from tests.end_to_end.conftest import DEADLINE_MINUTES, DRAFT, TARGET, Environment, FirstRun
