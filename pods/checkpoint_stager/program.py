@@ -6,28 +6,38 @@ other pod of the Job will try again.
 Exit codes: 0 the model is READY, 1 a failure that may be temporary, 2 the input is wrong.
 """
 
+from __future__ import annotations
+
 import argparse
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import boto3
 from botocore.config import Config
-from botocore.exceptions import BotoCoreError
+from botocore.exceptions import BotoCoreError, ClientError
 from huggingface_hub import HfApi
 
 from draftworth.errors import DraftworthError, UserInputError
 from draftworth.records.checkpoints import FAILURES_VARIABLE
+from draftworth.records.codec import RecordError, load_object
 from pods.checkpoint_stager.hub import Hub
-from pods.checkpoint_stager.hub_token import read_token
 from pods.checkpoint_stager.stager import ScratchSpace, Staging
 from pods.checkpoint_stager.store import PARTS_AT_ONCE, Store
 from pods.log import log_line
 from pods.termination import end_at_sigterm
 
+if TYPE_CHECKING:
+    from mypy_boto3_secretsmanager import SecretsManagerClient
+
 PARALLEL_FILES = 4
 ALLOWED = "allowed"
-_NEXT = "when that is mended, raise `rerun` in the experiment and deploy again"
+_AGAIN = "when that is mended, raise `rerun` in the experiment and deploy again"
+_NEXT = (
+    "next: aws secretsmanager put-secret-value (or create-secret --name) with --secret-string and "
+    "your hub token, in the experiment's region"
+)
 _RETRYING = Config(retries={"mode": "standard", "max_attempts": 8})
 
 
@@ -73,7 +83,7 @@ def _stage(arguments: argparse.Namespace) -> None:
 def _give_up(store: Store, reason: str) -> None:
     try:
         if store.ready() is None:
-            store.put_failed(f"{reason}; {_NEXT}")
+            store.put_failed(f"{reason}; {_AGAIN}")
     except (DraftworthError, BotoCoreError) as error:
         log_line(f"the failure cannot be reported: {error}")
 
@@ -108,3 +118,48 @@ def _hub(model: str, secret: str | None) -> Hub:
         return Hub(HfApi(token=False), model)
     token = read_token(boto3.client("secretsmanager", config=_RETRYING), secret)
     return Hub(HfApi(token=token), model, token_source=f"secret {secret}")
+
+
+def read_token(client: SecretsManagerClient, secret: str) -> str:
+    """Return the secret's text, or the only value in it if the AWS console wrote it as JSON.
+
+    After any error but UserInputError another try may succeed.
+    """
+    try:
+        text = client.get_secret_value(SecretId=secret).get("SecretString", "")
+    except (ClientError, BotoCoreError) as error:
+        raise _refusal(secret, error) from error
+    token = _token_in(text.strip())
+    # The token goes into an HTTP header: printable ASCII without spaces.
+    if not token or not token.isascii() or not token.isprintable() or " " in token:
+        raise UserInputError(
+            f"aws.hub_token_secret: {secret} holds no token; allowed: the token alone, or a JSON "
+            f"object with it as the only value; {_NEXT}"
+        )
+    return token
+
+
+def _token_in(text: str) -> str:
+    if not text.startswith("{"):
+        return text
+    try:
+        values = list(load_object(text).values())
+    except RecordError:
+        return ""
+    return values[0].strip() if len(values) == 1 and isinstance(values[0], str) else ""
+
+
+def _refusal(secret: str, error: Exception) -> DraftworthError:
+    code = error.response["Error"]["Code"] if isinstance(error, ClientError) else None
+    if code in ("ResourceNotFoundException", "InvalidRequestException"):
+        return UserInputError(
+            f"aws.hub_token_secret: {secret} is not there, or marked for deletion; {_NEXT}"
+        )
+    if code in ("AccessDeniedException", "DecryptionFailure"):
+        # Not a UserInputError, because AWS refuses a role for some seconds after its creation.
+        return DraftworthError(
+            f"aws.hub_token_secret: {secret} may not be read by the stager's role: {error}; next: "
+            "deploy with this secret's name in the experiment; a secret with a KMS key of your "
+            "own also needs that key's policy to let the role decrypt"
+        )
+    return DraftworthError(f"secret {secret}: cannot be read: {error}")

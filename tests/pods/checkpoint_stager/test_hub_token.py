@@ -13,7 +13,7 @@ from botocore.stub import Stubber
 from moto import mock_aws
 
 from draftworth.errors import DraftworthError, UserInputError
-from pods.checkpoint_stager.hub_token import read_token
+from pods.checkpoint_stager.program import read_token
 from tests.conftest import ROOT
 
 if TYPE_CHECKING:
