@@ -4,10 +4,12 @@ Reasons that end a run are checked first and use as little of the observation as
 and budget use none of it.
 """
 
-from collections.abc import Iterator
+import tomllib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 
 from draftworth.records.deployment import BLOCK_MARGIN_SECONDS
 from draftworth.records.servers import SELF_TEST_LIMIT_MINUTES
@@ -18,6 +20,11 @@ from lambdas.capacity_controller.observation import (
     Unknown,
 )
 from lambdas.capacity_controller.state import Deployment, Status
+
+# What `mails.toml` says.
+WORDS: Mapping[str, Any] = tomllib.loads(
+    Path(__file__).with_name("mails.toml").read_text(encoding="utf-8")
+)
 
 # Mail subjects show these reasons with spaces instead of `_`. docs/operations.md has a row for each
 # except `unknown`, which is only logged.
@@ -96,13 +103,9 @@ def decide(
     if unknowns:
         return Decision(desired_size=None, reason="unknown", text="; ".join(unknowns))
     nodes = deployment.plan.nodes
+    size = f"{nodes} accelerator node{'s' if nodes > 1 else ''}"
     until = utc(deadline_unix_s(deployment, observation))
-    size = f"{nodes} accelerator node{'s' if nodes > 1 else ''} until {until}"
-    return Decision(
-        desired_size=nodes,
-        reason="ready",
-        text=f"every model is staged and every canary is well: {size} at the latest",
-    )
+    return _decided(nodes, "ready", size=size, until=until)
 
 
 def decide_without_state(
@@ -142,7 +145,7 @@ def _reasons_against(
     """Yield the reasons for zero nodes, the strongest first."""
     yield from _without_a_node_group(deployment, observation)
     if status == "ended":
-        yield _zero("ended", "the deployment was deleted")
+        yield _decided(0, "ended")
     yield from _stopped(observation)
     yield from _complete(observation)
     yield from _server_gave_up(deployment, observation)
@@ -172,34 +175,28 @@ def _held(decision: Decision, observation: Observation, now: float) -> Decision:
 
 def _without_a_node_group(deployment: Deployment, observation: Observation) -> Iterator[Decision]:
     plan, ownership = deployment.plan, observation.nodes.ownership
-    name = f"{plan.cluster_name}/{plan.nodegroup_name}"
     if ownership == "missing":
-        text = f"there is no node group {name}"
-        yield Decision(desired_size=None, reason="no_node_group", text=text)
+        yield _decided(None, "no_node_group", plan=plan)
     if ownership == "foreign":
         wanted = ", ".join(f"{k}={v}" for k, v in plan.nodegroup_tags.items())
-        text = (
-            f"node group {name} does not carry the tags of this experiment ({wanted}): "
-            "it belongs to something else and is left alone"
-        )
-        yield Decision(desired_size=None, reason="foreign_node_group", text=text)
+        yield _decided(None, "foreign_node_group", plan=plan, wanted=wanted)
 
 
 def _stopped(observation: Observation) -> Iterator[Decision]:
     if observation.stopped is True:
-        yield _zero("stopped", "the object control/stop is in the results bucket")
+        yield _decided(0, "stopped")
 
 
 def _complete(observation: Observation) -> Iterator[Decision]:
     run = observation.run
     if not isinstance(run, Unknown) and run.state == "complete":
-        yield _zero("complete", f"run {run.run_id} is complete")
+        yield _decided(0, "complete", run=run)
 
 
 def _failed(observation: Observation) -> Iterator[Decision]:
     run = observation.run
     if not isinstance(run, Unknown) and run.state == "failed":
-        yield _zero("failed", f"run {run.run_id} has failed: {run.text}")
+        yield _decided(0, "failed", run=run)
 
 
 def _server_gave_up(deployment: Deployment, observation: Observation) -> Iterator[Decision]:
@@ -217,16 +214,9 @@ def limits_reached(deployment: Deployment, now: float) -> Iterator[Decision]:
     """
     plan, own = deployment.plan, deployment.own_deadline_unix_s
     if now >= own:
-        yield _zero(
-            "deadline",
-            f"the deadline was {utc(own)}, {plan.deadline_minutes} minutes after the deploy",
-        )
+        yield _decided(0, "deadline", own=utc(own), plan=plan)
     if plan.reservation_id is None and deployment.spent_usd >= plan.budget_usd:
-        yield _zero(
-            "budget",
-            f"the nodes have cost {deployment.spent_usd:.2f} USD of a budget of "
-            f"{plan.budget_usd:.2f} USD",
-        )
+        yield _decided(0, "budget", usd=deployment.spent_usd, plan=plan)
 
 
 def _self_test_silent(deployment: Deployment, observation: Observation) -> Iterator[Decision]:
@@ -246,12 +236,8 @@ def _self_test_silent(deployment: Deployment, observation: Observation) -> Itera
     if deployment.servers.nodes_since_unix_s < deployment.deployed_at_unix_s:
         return
     if waited >= SELF_TEST_WITHIN_NODE_SECONDS * plan.nodes:
-        yield _zero(
-            "self_test_silent",
-            f"{waited / 60:.0f} node minutes are paid for and no server's pod has ended its "
-            f"self-test, which takes {SELF_TEST_LIMIT_MINUTES} minutes at most once its container "
-            "runs",
-        )
+        limit = SELF_TEST_LIMIT_MINUTES
+        yield _decided(0, "self_test_silent", minutes=waited / 60, limit=limit)
 
 
 def _not_begun(deployment: Deployment, observation: Observation) -> Iterator[Decision]:
@@ -259,11 +245,7 @@ def _not_begun(deployment: Deployment, observation: Observation) -> Iterator[Dec
     if isinstance(run, Unknown) or run.state != "none":
         return
     if paid >= BEGIN_WITHIN_NODE_SECONDS * plan.nodes:
-        yield _zero(
-            "not_begun",
-            f"{paid / 60:.0f} node minutes are paid for and Job {plan.job_name} has not begun: "
-            "it has written no file of a run",
-        )
+        yield _decided(0, "not_begun", minutes=paid / 60, plan=plan)
 
 
 def _no_server_ready(deployment: Deployment, observation: Observation) -> Iterator[Decision]:
@@ -272,11 +254,7 @@ def _no_server_ready(deployment: Deployment, observation: Observation) -> Iterat
     if isinstance(observation.servers, Unknown) or isinstance(observation.run, Unknown):
         return
     if waited >= plan.startup_minutes * 60 * deployment.plan.nodes:
-        yield _zero(
-            "no_server_ready",
-            f"{waited / 60:.0f} node minutes are paid for since a server was last ready or a node "
-            f"was lost; a start may take {plan.startup_minutes}",
-        )
+        yield _decided(0, "no_server_ready", minutes=waited / 60, plan=plan)
 
 
 def _no_block_now(observation: Observation, now: float) -> Iterator[Decision]:
@@ -339,6 +317,11 @@ def canary_is_silent(deployment: Deployment, observation: Observation, now: floa
     times = (deployment.deployed_at_unix_s, models.staged_at_unix_s)
     since = max((at for at in times if at <= now), default=now)
     return now - since >= SILENT_AFTER_SECONDS
+
+
+def _decided(desired_size: int | None, reason: Reason, **values: object) -> Decision:
+    text = WORDS["reasons"][reason].format(**values)
+    return Decision(desired_size=desired_size, reason=reason, text=text)
 
 
 def _zero(reason: Reason, text: str) -> Decision:

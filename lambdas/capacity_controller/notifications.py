@@ -1,10 +1,8 @@
 """Writes notifications: a decision or problem, its reason, the cost so far and the next step."""
 
 import hashlib
-import tomllib
 from collections.abc import Iterator, Mapping
 from enum import StrEnum, auto
-from pathlib import Path
 
 from draftworth.records.deployment import STATE_KEY, CapacityPlan, size_command
 from draftworth.records.findings import REPORT_FOLDER, REPORT_PAGE
@@ -12,6 +10,7 @@ from draftworth.untrusted import one_line
 from lambdas.capacity_controller.decision import (
     BEGIN_WITHIN_NODE_SECONDS,
     SILENT_AFTER_SECONDS,
+    WORDS,
     Decision,
     Reason,
     deadline_unix_s,
@@ -48,18 +47,15 @@ class Mail(StrEnum):
     STATE_LOST = auto()
 
 
-_MAILS = tomllib.loads(Path(__file__).with_name("mails.toml").read_text(encoding="utf-8"))
-_WORDS = {
-    **_MAILS["words"],
+_SHARED = {
+    **WORDS["words"],
     "silent_minutes": SILENT_AFTER_SECONDS // 60,
     "begin_minutes": BEGIN_WITHIN_NODE_SECONDS // 60,
 }
-SUBJECTS: Mapping[str, str] = _MAILS["subjects"]
-TEXTS: Mapping[str, str] = _MAILS["texts"]
-_PROBLEMS: Mapping[str, Mapping[str, str]] = _MAILS["problems"]
-NEXT: Mapping[Reason, str] = {
-    reason: text.format(**_WORDS) for reason, text in _MAILS["next"].items()
-}
+SUBJECTS: Mapping[str, str] = WORDS["subjects"]
+TEXTS: Mapping[str, str] = WORDS["texts"]
+_PROBLEMS: Mapping[str, Mapping[str, str]] = WORDS["problems"]
+NEXT: Mapping[Reason, str] = {r: text.format(**_SHARED) for r, text in WORDS["next"].items()}
 
 
 def of_decision(
@@ -81,7 +77,7 @@ def of_decision(
         *(f"    {line}" for line in decision.last_lines),
         f"Next: {NEXT[decision.reason]}" if decision.reason in NEXT else "",
         "",
-        *_facts(deployment, deadline_unix_s(deployment, observation)),
+        _facts(deployment, deadline_unix_s(deployment, observation)),
     ]
     subject = f"{size} {'node' if size == '1' else 'nodes'}, {decision.reason.replace('_', ' ')}"
     return _notification(deployment.plan, subject, lines, now)
@@ -103,14 +99,13 @@ def _answer(observation: Observation) -> Iterator[str]:
 def of_problem(deployment: Deployment, problem: Problem, *, now: float) -> Notification:
     """Return the mail that desired nodes are missing."""
     plan, words = deployment.plan, _PROBLEMS.get(problem.kind, _PROBLEMS[LAUNCH])
-    zone, kind = plan.availability_zone, plan.instance_type
     text = TEXTS["missing_nodes"].format(
-        experiment=plan.experiment,
-        what=words["what"].format(capacity=plan.capacity, type=kind, zone=zone, nodes=plan.nodes),
+        plan=plan,
+        what=words["what"].format(plan=plan),
         message=problem.message,
         advice=words.get(plan.capacity) or words["any"],
     )
-    lines = [text, *_facts(deployment, deployment.own_deadline_unix_s)]
+    lines = [text, _facts(deployment, deployment.own_deadline_unix_s)]
     return _notification(plan, problem.kind.replace("_", " "), lines, now)
 
 
@@ -125,14 +120,12 @@ def of_mail(
 ) -> Notification:
     """Return this mail. number: how many nodes were lost, or the desired size."""
     plan = deployment.plan
-    deadline, values = deployment.own_deadline_unix_s, {}
+    deadline, values = deployment.own_deadline_unix_s, dict[str, object]()
     if observation is not None:
         deadline = deadline_unix_s(deployment, observation)
-        canaries, seen = observation.canaries, observation.nodes
-        models = observation.models
+        canaries, models = observation.canaries, observation.models
         values = {
-            "instances": seen.instances,
-            "group": seen.auto_scaling_group,
+            "seen": observation.nodes,
             "silent": "" if isinstance(canaries, Unknown) else canaries.text,
             "unstaged": "" if isinstance(models, Unknown) else models.silent,
         }
@@ -142,17 +135,9 @@ def of_mail(
         nodegroup=plan.nodegroup_name,
         size=number,
     )
-    text = TEXTS[mail].format(
-        experiment=plan.experiment,
-        nodes=plan.nodes,
-        job=plan.job_name,
-        number=number,
-        error=one_line(error),
-        command=command,
-        **_WORDS,
-        **values,
-    )
-    lines = [text, *_facts(deployment, deadline)]
+    values |= {"plan": plan, "number": number, "error": one_line(error), "command": command}
+    text = TEXTS[mail].format(**_SHARED, **values)
+    lines = [text, _facts(deployment, deadline)]
     return _notification(plan, SUBJECTS[mail].format(number=number), lines, now)
 
 
@@ -163,7 +148,7 @@ def of_lost_state(
     modified = nodes.modified_at_unix_s
     text = TEXTS[Mail.STATE_LOST].format(
         error=one_line(why),
-        experiment=plan.experiment,
+        plan=plan,
         what=f"go to zero: {end.text}." if end else "stay as they are, and none starts.",
         since="a time that EKS does not tell" if modified is None else utc(modified),
         state=STATE_KEY,
@@ -172,24 +157,15 @@ def of_lost_state(
     return _notification(plan, subject, [text], now)
 
 
-def _facts(deployment: Deployment, deadline: float) -> list[str]:
-    plan = deployment.plan
-    price = f"{plan.price_usd_per_node_hour:.2f} USD a node and hour"
-    bought = f"{plan.instance_type}, {plan.capacity}, {plan.availability_zone}"
-    spent = f"{deployment.spent_usd:.2f} USD"
-    if deployment.block_node_seconds is None:
-        spent = f"Spent on accelerator nodes: {spent} of {plan.budget_usd:.2f} USD"
-    else:
-        used = f"{deployment.node_time.node_seconds / 3600:.1f}"
-        whole = f"{deployment.block_node_seconds / 3600:.1f}"
-        spent = f"Paid for the whole Capacity Block: {spent}; {used} of {whole} node hours used"
-    return [
-        spent,
-        f"Price: {price}, price of {plan.price_as_of}",
-        f"Deadline: {utc(deadline)}",
-        f"Job: {plan.job_name}",
-        f"Node group: {plan.cluster_name}/{plan.nodegroup_name}, {bought}",
-    ]
+def _facts(deployment: Deployment, deadline: float) -> str:
+    plan, whole = deployment.plan, deployment.block_node_seconds
+    spent = TEXTS["spent" if whole is None else "spent_on_block"].format(
+        plan=plan,
+        usd=deployment.spent_usd,
+        used=deployment.node_time.node_seconds / 3600,
+        whole=(whole or 0.0) / 3600,
+    )
+    return f"{spent}\n{TEXTS['facts'].format(plan=plan, deadline=utc(deadline))}"
 
 
 def _notification(plan: CapacityPlan, subject: str, lines: list[str], now: float) -> Notification:
