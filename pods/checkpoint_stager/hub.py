@@ -7,6 +7,7 @@ memory and no cache.
 
 import errno
 import re
+import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -41,6 +42,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 _MAX_FILE_BYTES = 2**50
 # The query of a URL of the hub's storage has a signature with which anybody can read the file.
 _QUERY = re.compile(r"\?[^\s'\"]*")
+_REFUSALS = tomllib.loads(Path(__file__).with_name("refusals.toml").read_text(encoding="utf-8"))
 
 T = TypeVar("T")
 
@@ -129,46 +131,20 @@ class Hub:
 
     def _refusal(self, error: errors.HfHubHTTPError, revision: str) -> DraftworthError:
         where, status = f"{self.model} at {revision}", error.response.status_code
-        if isinstance(error, errors.RevisionNotFoundError):
-            return NoSuchRevisionError(
-                f"{where}: the hub has the model and no such revision; allowed: a branch, tag or "
-                "commit of it; next: correct `revision` in the experiment"
-            )
-        if isinstance(error, errors.GatedRepoError) or status == 403:
-            return UserInputError(f"{where}: {self._gated(error)}")
         is_missing = isinstance(error, errors.RepositoryNotFoundError)
-        if status == 401 and self.token_source and not is_missing:
-            return UserInputError(
-                f"{where}: the hub refuses the token of {self.token_source} "
-                f"({_first_line(error)}); next: put a valid token there"
-            )
-        if is_missing or status in (401, 404):
-            return UserInputError(f"{where}: {self._not_found()}")
-        return DraftworthError(f"{where}: the hub answered {status}: {_first_line(error)}")
-
-    def _gated(self, error: errors.HfHubHTTPError) -> str:
-        accept = f"accept its conditions at {self.api.endpoint}/{self.model}"
-        if not self.token_source:
-            return (
-                f"a gated model, and no token was given; next: {accept}, make a token that may "
-                "read, put it into Secrets Manager and name the secret in aws.hub_token_secret"
-            )
-        return (
-            f"a gated model, and the account of the token of {self.token_source} may not read it "
-            f"({_first_line(error)}); next: {accept} with that account, and let a fine-grained "
-            "token read public gated repositories"
-        )
-
-    def _not_found(self) -> str:
-        if not self.token_source:
-            return (
-                "the hub has no such model, or it is private; next: correct `model` in the "
-                "experiment, or name the secret with your token in aws.hub_token_secret"
-            )
-        return (
-            f"the hub has no such model, or the account of the token of {self.token_source} may "
-            "not see it; next: correct `model` in the experiment, or give that account access"
-        )
+        if isinstance(error, errors.RevisionNotFoundError):
+            return NoSuchRevisionError(f"{where}: {_REFUSALS['no_revision']}")
+        if isinstance(error, errors.GatedRepoError) or status == 403:
+            why = "gated" if self.token_source else "gated_without_token"
+        elif status == 401 and self.token_source and not is_missing:
+            why = "refused_token"
+        elif is_missing or status in (401, 404):
+            why = "missing" if self.token_source else "missing_without_token"
+        else:
+            return DraftworthError(f"{where}: the hub answered {status}: {_first_line(error)}")
+        page = f"{self.api.endpoint}/{self.model}"
+        words = {"token": self.token_source, "error": _first_line(error), "page": page}
+        return UserInputError(f"{where}: {_REFUSALS[why].format(**words)}")
 
 
 def _is_id(value: object, form: re.Pattern[str]) -> TypeGuard[str]:
