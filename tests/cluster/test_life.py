@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from charts.measuring import SCALING_ROLE, run_spec_file
+from charts.measuring import run_spec_file
 from charts.names import server_names
 from draftworth.cli import main
 from draftworth.measuring.run_specification import Endpoint, RunSpec
@@ -22,7 +22,7 @@ from draftworth.records.results import RESULT_SUFFIX, BlockResult, RunResult
 from draftworth.records.search import SEARCH_FILE, SearchResult
 from lambdas.capacity_controller.state import State
 from pods.compiled_graphs.parent import MAX_STARTS
-from tests.cluster.api import Api, Object, path_of
+from tests.cluster.api import Api, Object
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.living import living
 from tests.cluster.sandbox import PodNetwork
@@ -151,18 +151,6 @@ def running(world: World) -> set[str]:
 def endpoints_of(world: World, repetition: int) -> tuple[Endpoint, ...]:
     spec = load_record(RunSpec, run_spec_file(world.experiment).data)
     return spec.in_repetition(repetition)
-
-
-@pytest.mark.parametrize("synthesis", [{"repetitions": 2}], indirect=True)
-def test_a_right_that_is_gone_costs_repetitions_and_no_answer(world: World) -> None:
-    world.deploy()
-    world.until(lambda: world.keys("results", RESULT_SUFFIX))
-    world.api.change(path_of("Role", SCALING_ROLE), {"rules": []})
-    run = world.until(lambda: run_of(world))
-    assert {b.repetition for b in blocks_of(world)} == {1}
-    assert (run.status, run.reason) == ("complete", "")
-    assert "HTTP 403: " in run.shortened
-    destroy(world)
 
 
 def servers(world: World) -> list[Object]:

@@ -4,7 +4,7 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -53,7 +53,6 @@ class World:
     experiment: ResolvedNeuron
     api: Api
     cloud: Cloud
-    hub: LocalHub
     stack: Deployment
     nodes: Nodes
     kinds: Mapping[str, NodeKind]
@@ -150,9 +149,7 @@ class World:
         data: bytes = self.cloud.client("s3").get_object(Bucket=name, Key=key)["Body"].read()
         return data
 
-    def has_ended(
-        self, container: str, how: str, which: Callable[[Iterable[bool]], bool] = all
-    ) -> bool:
+    def has_ended(self, container: str, how: str) -> bool:
         jobs = [
             job
             for job in self.api.all("Job")
@@ -162,7 +159,7 @@ class World:
             {c["type"] for c in job["status"].get("conditions", ()) if c["status"] == "True"}
             for job in jobs
         ]
-        return bool(jobs) and which(how in end for end in ends)
+        return bool(jobs) and all(how in end for end in ends)
 
     def pods(self, component: str) -> list[Object]:
         return self.api.all("Pod", labelSelector=f"app.kubernetes.io/component={component}")
@@ -212,7 +209,6 @@ def new_world(
             experiment=experiment,
             api=plane.api,
             cloud=cloud,
-            hub=hub,
             stack=Deployment(
                 plane=plane,
                 assembly=assembly,

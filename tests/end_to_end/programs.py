@@ -17,6 +17,7 @@ from draftworth.records.deployment import CanaryReport, canary_key
 from draftworth.records.servers import ServerPhase, ServerState, server_state_key
 from lambdas.capacity_controller.state import Deployment, State
 from tests.end_to_end.pods import Process
+from tests.lambdas.capacity_controller.plans import make_report, make_server
 from tests.pods.compiled_graphs.pods import eventually
 
 if TYPE_CHECKING:
@@ -105,14 +106,8 @@ def _move(env: Environment, bucket: str, key: str, kind: type[R], time: str) -> 
 def reports_of_canaries(env: Environment) -> None:
     """Every variant's canary says that all is well."""
     for variant in env.experiment.canaries:
-        report = CanaryReport(
-            job_name=env.job_name,
-            variant=variant.name,
-            ok=True,
-            text="",
-            last_lines=(),
-            reported_at_unix_s=env.cloud.now_unix_s,
-        )
+        now = env.cloud.now_unix_s
+        report = make_report(env.job_name, variant.name, reported_at_unix_s=now)
         env.put("results", {canary_key(env.job_name, variant.name): dump_record(report)})
     env.cloud.events()
 
@@ -120,13 +115,6 @@ def reports_of_canaries(env: Environment) -> None:
 def reports_of_servers(env: Environment) -> None:
     """Every variant's server is healthy."""
     for variant in env.ports:
-        state = ServerState(
-            server=service_name(variant),
-            variant=variant,
-            pod=f"vllm-{variant}-1",
-            start=1,
-            phase="healthy",
-            since_unix_s=env.cloud.now_unix_s,
-        )
+        state = make_server(variant, since_unix_s=env.cloud.now_unix_s)
         env.put("results", {server_state_key(state.server): dump_record(state)})
     env.cloud.events()

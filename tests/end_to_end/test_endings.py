@@ -1,9 +1,15 @@
 """One scenario of a whole experiment for each way in which programs end a run, or never begin it.
 
-`make test` runs these; the others of this folder are in `make test-scenarios`. Ends that the
-controller alone brings about are in its own tests (tests/lambdas/capacity_controller).
+Canaries, start wrappers, stagers and the measuring Job's pod are the real programs, around a vLLM
+that fails. What takes them minutes has a shorter limit here, and costs the scenario the real one by
+the controller's ledger. Before there were canaries and wrappers that report, nobody noticed such a
+server for 225 minutes.
+
+`make test` runs these, but for some that `make test-scenarios` runs. Ends that the controller alone
+brings about are in its own tests (tests/lambdas/capacity_controller).
 """
 
+import json
 import re
 import signal
 from argparse import Namespace
@@ -11,21 +17,32 @@ from collections.abc import Mapping
 
 import pytest
 
+from charts.checkpoint_stager import RETRIES
 from draftworth.account import delete_assets, stop
 from draftworth.errors import DraftworthError, UserInputError
-from draftworth.measuring.run_specification import EXIT_INTERRUPTED
+from draftworth.measuring.run_specification import EXIT_FAILED, EXIT_INTERRUPTED
 from draftworth.metrics.definitions import NAMESPACE
+from draftworth.records.checkpoints import FAILED_MARKER
 from draftworth.records.findings import VERDICT_FILE
-from draftworth.records.results import RESULT_SUFFIX
+from draftworth.records.results import RESULT_SUFFIX, RUN_FILE
+from draftworth.records.servers import LOAD_LIMIT_MINUTES
 from pods.canary.program import EXIT_FAILED as CANARY_FAILED
 from pods.canary.program import EXIT_OK as CANARY_WELL
 from pods.compiled_graphs.parent import MAX_STARTS
-from tests.end_to_end import programs, test_first_hour
+from tests.end_to_end import programs
 from tests.end_to_end.cloud import Template
 from tests.end_to_end.conftest import DEADLINE_MINUTES, DRAFT, TARGET, Environment, FirstRun
+from tests.support.neuron import RUNTIME, compiled
 
 pytestmark = [pytest.mark.synth, pytest.mark.emulator]
 
+# The best case of `plan`: node_start_minutes and image_pull_minutes of its assumptions.
+BOOT_MINUTES = 6
+REFUSED_LOAD_MINUTES = 30
+# What such a self-test takes by `plan`, and what a device that cannot work may cost.
+SELF_TEST_MINUTES, DEVICE_MINUTES = 2, 10
+# Of `start`, where its own limit is waited for.
+SHORT_MINUTES = "0.01"
 CRASH_LOOP_MINUTES = 15
 # Of a vLLM that ends as soon as it can: Python's imports alone take it most of that.
 CRASH_MINUTES = 1.0
@@ -33,6 +50,65 @@ CRASH_MINUTES = 1.0
 FIRST_BACK_OFF_MINUTES = 10 / 60
 # What tests/pods/compiled_graphs/stand_in_vllm.py says when it crashes.
 CRASHED = "RuntimeError: no"
+
+
+def begun(env: Environment, first_run: FirstRun) -> None:
+    """The node is up and has the images; the Job's first pod has begun its run.
+
+    It waits for its servers, and loses its CPU node.
+    """
+    env.stage(first_run.contents)
+    process = env.start(env.measurer(1), "llmperf")
+    env.wait_for("results", f"runs/{env.job_name}-")
+    process.signal(signal.SIGTERM)
+    assert process.wait() == EXIT_INTERRUPTED, process.output
+    env.cloud.heartbeat(after_minutes=BOOT_MINUTES - 2)
+
+
+def check_ended(env: Environment, *, at_most_minutes: float) -> str:
+    """The nodes go; neither their end nor the hours after it cost more than a drain.
+
+    The mail about it.
+    """
+    cloud, paid = env.cloud, programs.paid_minutes(env)
+    assert 0 < paid <= at_most_minutes
+    price = env.experiment.node_price.usd_per_hour
+    assert programs.ledger(env).spent_usd == pytest.approx(paid / 60 * price)
+    assert cloud.desired_nodes == 0
+    cloud.nodes_follow()
+    cloud.heartbeat(after_minutes=2)
+    assert programs.paid_minutes(env) == pytest.approx(paid + 2)
+    cloud.heartbeat(after_minutes=120)
+    assert programs.paid_minutes(env) == pytest.approx(paid + 2)
+    told = cloud.notifications()
+    assert len(told) == 1, told[1][:300]
+    return told[0]
+
+
+def end_run(env: Environment) -> str:
+    """The Job's next pod waits no more for servers of which one was given up: the run's reason."""
+    process = env.start(env.measurer(2), "llmperf")
+    assert process.wait() == EXIT_FAILED, process.output
+    (run,) = (json.loads(env.get("results", key)) for key in env.keys("results", f"/{RUN_FILE}"))
+    assert run["status"] == "failed"
+    return str(run["reason"])
+
+
+def check_nothing_paid(env: Environment) -> str:
+    """No node came up, and none does; the one mail about it."""
+    (told,) = env.cloud.notifications()
+    env.cloud.heartbeat(after_minutes=60)
+    env.cloud.nodes_follow()
+    assert (env.cloud.desired_nodes, env.cloud.instances) == (0, 0)
+    assert (programs.paid_minutes(env), programs.ledger(env).spent_usd) == (0, 0)
+    return told
+
+
+def put_checkpoints(env: Environment, objects: Mapping[str, bytes]) -> None:
+    """All are staged: from here on everybody waits for the canaries."""
+    env.put("checkpoints", objects)
+    env.cloud.events()
+    env.cloud.notifications()
 
 
 def runs_in(first_run: FirstRun) -> dict[str, bytes]:
@@ -168,19 +244,19 @@ def crash(env: Environment, variant: str, start: int) -> None:
 
 def test_a_server_that_ends_at_every_start(env: Environment, first_run: FirstRun) -> None:
     """The Job is the first to notice: its failed run and the server's end are one mail."""
-    test_first_hour.begun(env, first_run)
+    begun(env, first_run)
     other, broken = env.ports
     programs.start_server(env, other, trouble="hang")
     for start in range(1, MAX_STARTS):
         crash(env, broken, start)
     last = programs.start_server(env, broken, trouble="crash")
     programs.wait_for_server(env, broken, "given_up")
-    reason = test_first_hour.end_run(env)
+    reason = end_run(env)
     assert all(words in reason for words in (broken, "was given up", CRASHED))
     env.cloud.now_unix_s += 60 * CRASH_MINUTES
     programs.hear_of_server(env, broken)
     assert last.process.poll() is None, "a container that ends is started again"
-    told = test_first_hour.check_ended(env, at_most_minutes=CRASH_LOOP_MINUTES)
+    told = check_ended(env, at_most_minutes=CRASH_LOOP_MINUTES)
     assert all(words in told for words in ("server gave up", CRASHED, broken, "ended 3 times"))
 
 
@@ -190,10 +266,10 @@ def test_a_canary_that_fails_costs_nothing_until_a_later_try_is_well(
     staged = first_run.contents["checkpoints"]
     ours = (key for key in staged if key.startswith(f"{DRAFT}/"))
     largest = max(ours, key=lambda key: len(staged[key]))
-    test_first_hour.put_checkpoints(env, {**staged, largest: staged[largest][:-1]})
+    put_checkpoints(env, {**staged, largest: staged[largest][:-1]})
     other, broken = env.ports
     assert programs.run_canaries(env) == {other: CANARY_WELL, broken: CANARY_FAILED}
-    told = test_first_hour.check_nothing_paid(env)
+    told = check_nothing_paid(env)
     size = len(staged[largest])
     cut = f"{size} bytes were staged, {size - 1} there"
     assert all(words in told for words in ("canary failed", broken, cut))
@@ -207,5 +283,59 @@ def test_a_stager_that_gives_up_costs_nothing(env: Environment) -> None:
     assert env.stagers()[0].run("checkpoint-stager") == UserInputError.exit_code
     env.cloud.notifications()
     assert "no token was given" in programs.hear_of_stager(env, TARGET).reason
-    told = test_first_hour.check_nothing_paid(env)
+    told = check_nothing_paid(env)
     assert all(words in told for words in ("staging failed", TARGET, "no token was given"))
+
+
+@pytest.mark.scenarios
+def test_a_compiled_graph_that_does_not_load(env: Environment, first_run: FirstRun) -> None:
+    """The controller is the first to notice: the Job's failure that follows is no further mail."""
+    env.put("artifacts", first_run.contents["artifacts"])
+    begun(env, first_run)
+    other, broken = env.ports
+    programs.start_server(env, other)
+    programs.start_server(env, broken, trouble="hang", load_minutes=SHORT_MINUTES)
+    programs.wait_for_server(env, other, "healthy")
+    programs.wait_for_server(env, broken, "given_up")
+    env.cloud.now_unix_s += 60 * LOAD_LIMIT_MINUTES
+    programs.hear_of_server(env, broken)
+    told = check_ended(env, at_most_minutes=REFUSED_LOAD_MINUTES)
+    why = f"not healthy {SHORT_MINUTES} minutes after its first start"
+    assert all(words in told for words in ("server gave up", broken, why))
+    assert "was given up" in end_run(env)
+    env.cloud.events()
+    env.cloud.heartbeat(after_minutes=2)
+    assert env.cloud.notifications() == []
+
+
+@pytest.mark.scenarios
+def test_a_driver_that_refuses_the_images_runtime(env: Environment, first_run: FirstRun) -> None:
+    """The other server, on devices of its own, is not waited for."""
+    compiled("neuron.c")
+    begun(env, first_run)
+    _, broken = env.ports
+    (env.node / "sys" / "module" / "neuron" / "version").write_text("2.29.0.0\n")
+    programs.start_server(env, broken)
+    programs.wait_for_server(env, broken, "given_up")
+    env.cloud.now_unix_s += 60 * SELF_TEST_MINUTES
+    programs.hear_of_server(env, broken)
+    told = check_ended(env, at_most_minutes=DEVICE_MINUTES)
+    why = "self-test: Neuron driver 2.29.0.0 needs Neuron runtime 2.33 or later"
+    assert all(words in told for words in ("server gave up", broken, why, "self-test: FAILED"))
+    assert why in end_run(env)
+    (run,) = (json.loads(env.get("results", key)) for key in env.keys("results", f"/{RUN_FILE}"))
+    (found,) = run["self_tests"].values()
+    assert (found["runtime"], found["devices"]) == (RUNTIME, list(range(8)))
+
+
+@pytest.mark.scenarios
+def test_a_stager_whose_last_pod_fails_costs_nothing(env: Environment) -> None:
+    env.hub.trouble.corrupt["config.json"] = 1000
+    for number in (1, RETRIES):
+        env.start(env.stagers(number)[0], "checkpoint-stager").wait()
+        assert env.keys("checkpoints", FAILED_MARKER) == []
+    env.cloud.notifications()
+    env.start(env.stagers(RETRIES + 1)[0], "checkpoint-stager").wait()
+    assert "config.json" in programs.hear_of_stager(env, TARGET).reason
+    told = check_nothing_paid(env)
+    assert all(words in told for words in ("staging failed", f"{RETRIES + 1} tries failed"))

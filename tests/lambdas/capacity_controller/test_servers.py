@@ -73,17 +73,6 @@ def test_another_job_starts_although_a_server_was_given_up_before(account: Accou
     assert account.outcome == (0, "server_gave_up"), "rolled back"
 
 
-def test_bytes_that_are_no_servers_state_end_nothing_and_start_the_nodes(
-    account: Account,
-) -> None:
-    key = "control/serving/baseline.json"
-    account.write(RESULTS, key, b"{")
-    starting(account)
-    account.write(RESULTS, key, b"[]")
-    pass_minutes(account, 60)
-    assert account.desired == 1
-
-
 @pytest.mark.parametrize("nodes", [1, 2])
 def test_a_start_that_hangs_ends_the_nodes_when_the_allowance_of_each_is_paid_for(
     account: Account, nodes: int

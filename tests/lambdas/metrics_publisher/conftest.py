@@ -2,7 +2,7 @@
 
 import functools
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -124,25 +124,25 @@ class Aws:
 
     def read(self, block: BlockResult, metric: Metric, statistic: str) -> dict[datetime, float]:
         """Return one statistic by minute, as a dashboard reads it."""
-        dimensions = [{"Name": n, "Value": v} for n, v in dimension_values(block).items()]
-        start = datetime.fromtimestamp(block.started_at_unix_s, UTC) - timedelta(minutes=2)
+        return self.read_by(
+            dimension_values(block), metric.name, statistic, since_unix_s=block.started_at_unix_s
+        )
+
+    def read_by(
+        self, dimensions: Mapping[str, str], metric: str, statistic: str, *, since_unix_s: float
+    ) -> dict[datetime, float]:
+        start = datetime.fromtimestamp(since_unix_s, UTC) - timedelta(minutes=2)
+        named = {
+            "Namespace": NAMESPACE,
+            "MetricName": metric,
+            "Dimensions": [{"Name": n, "Value": v} for n, v in dimensions.items()],
+        }
         answer = self.cloudwatch.get_metric_data(
             StartTime=start,
             EndTime=start + timedelta(hours=12),
             ScanBy="TimestampAscending",
             MetricDataQueries=[
-                {
-                    "Id": "m",
-                    "MetricStat": {
-                        "Metric": {
-                            "Namespace": NAMESPACE,
-                            "MetricName": metric.name,
-                            "Dimensions": dimensions,
-                        },
-                        "Period": 60,
-                        "Stat": statistic,
-                    },
-                }
+                {"Id": "m", "MetricStat": {"Metric": named, "Period": 60, "Stat": statistic}}
             ],
         )["MetricDataResults"][0]
         return dict(zip(answer["Timestamps"], answer["Values"], strict=True))
@@ -155,6 +155,14 @@ class Aws:
         """Run `action(number of the call)` around every PutMetricData call; numbers from 1."""
         self.cloudwatch.meta.events.register(
             f"{when}.cloudwatch.PutMetricData", lambda **_: action(len(self.calls))
+        )
+
+    def throttle(self, *numbers: int) -> None:
+        """Have CloudWatch refuse the PutMetricData calls with these numbers."""
+        answer = (SimpleNamespace(status_code=400), {"Error": {"Code": "Throttling"}})
+        self.cloudwatch.meta.events.register(
+            "before-call.cloudwatch.PutMetricData",
+            lambda **_: answer if len(self.calls) in numbers else None,
         )
 
     def kill_at_put(self, number: int, *, when: str) -> None:

@@ -3,7 +3,6 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
-from fnmatch import fnmatch
 from typing import Any
 from urllib.parse import urlencode
 
@@ -21,7 +20,6 @@ from draftworth.records.results import (
     BlockResult,
     RequestRecord,
     SpeculationCounters,
-    result_file_events,
 )
 from lambdas.metrics_publisher.datums import Call, Plan, plan_block, plan_verdict
 from lambdas.metrics_publisher.events import UnusableError
@@ -294,12 +292,3 @@ def test_of_a_search_each_measured_candidate_is_published_and_no_other() -> None
     named = {d["Value"] for datum in call for d in datum["Dimensions"] if d["Name"] == "Variant"}
 
     assert named == {*ORDER}
-
-
-@pytest.mark.parametrize(
-    ("file", "is_sent"), [("search.json", False), ("verdict.json", True), ("b.result.json", True)]
-)
-def test_what_a_search_found_is_no_file_to_publish(file: str, *, is_sent: bool) -> None:
-    patterns = result_file_events("results")["detail"]["object"]["key"]
-
-    assert any(fnmatch(f"runs/a/{file}", pattern["wildcard"]) for pattern in patterns) is is_sent

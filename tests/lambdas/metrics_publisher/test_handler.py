@@ -110,24 +110,13 @@ def test_an_event_of_nothing_publishable_fails_with_its_reason(aws: Aws) -> None
 
 def test_a_failure_of_aws_fails_its_message_and_the_next_delivery_publishes(aws: Aws) -> None:
     block = make_block()
-    key = aws.upload(block)
-    failing = iter([True])
-
-    def fail_once(**_: Any) -> Any:
-        error = {"Error": {"Code": "InternalServiceFault", "Message": "try later"}}
-        return (_Answer(), error) if next(failing, False) else None
-
-    aws.cloudwatch.meta.events.register("before-call.cloudwatch.PutMetricData", fail_once)
-    batch = {"Records": [message("m", s3_event(key))]}
+    batch = {"Records": [message("m", s3_event(aws.upload(block)))]}
+    aws.throttle(1)
     assert failed_ids(aws.handle(batch)) == ["m"]
     assert aws.log[0]["error"] == "ClientError"
-    assert "InternalServiceFault" in aws.log[0]["reason"]
+    assert "Throttling" in aws.log[0]["reason"]
     assert failed_ids(aws.handle(batch)) == []
     assert aws.count(block) == 3
-
-
-class _Answer:
-    status_code = 500
 
 
 def test_an_unforeseen_error_is_logged_and_fails_its_message_alone(

@@ -21,16 +21,6 @@ pytestmark = pytest.mark.emulator
 SMALL_CALLS = pytest.mark.usefixtures("small_calls")
 
 
-def throttle(aws: Aws, *numbers: int) -> None:
-    """CloudWatch refuses these PutMetricData calls, numbered from 1."""
-    error = {"Error": {"Code": "Throttling", "Message": "Rate exceeded"}, "ResponseMetadata": {}}
-
-    def answer(**_: Any) -> Any:
-        return (SimpleNamespace(status_code=400), error) if len(aws.calls) in numbers else None
-
-    aws.cloudwatch.meta.events.register("before-call.cloudwatch.PutMetricData", answer)
-
-
 def assert_all_counted_once(aws: Aws, block: BlockResult, *, twice: Container[str] = ()) -> None:
     """Every metric that there is of a block; where the server counts, no estimate."""
     for metric in definitions.published():
@@ -120,7 +110,7 @@ def test_of_two_deliveries_that_both_saw_no_claim_one_publishes(aws: Aws) -> Non
 def test_of_two_deliveries_that_take_over_the_same_claim_one_goes_on(aws: Aws) -> None:
     block = make_block()
     key = aws.upload(block)
-    throttle(aws, 2)
+    aws.throttle(2)
     with pytest.raises(ClientError, match="Throttling"):
         aws.publish(key)
     let_a_rival_publish_before_the_next_write(aws, key)
@@ -148,7 +138,7 @@ def test_a_claim_whose_answer_got_lost_is_still_ones_own(aws: Aws) -> None:
 def test_a_refused_call_is_gone_on_with_at_once(aws: Aws, number: int) -> None:
     block = make_block()
     key = aws.upload(block)
-    throttle(aws, number)
+    aws.throttle(number)
     with pytest.raises(ClientError, match="Throttling"):
         aws.publish(key)
     outcome = aws.publish(key)
@@ -228,7 +218,7 @@ def test_another_grouping_does_not_go_on_with_a_file_half_published(
     aws: Aws, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key = aws.upload(make_block())
-    throttle(aws, 2, 3)
+    aws.throttle(2, 3)
     with pytest.raises(ClientError):
         aws.publish(key)
     monkeypatch.setattr("lambdas.metrics_publisher.datums.MAX_DATA_PER_CALL", 3)
@@ -241,7 +231,7 @@ def test_another_grouping_takes_a_file_of_which_nothing_is_published(
     aws: Aws, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key = aws.upload(make_block())
-    throttle(aws, 1)
+    aws.throttle(1)
     with pytest.raises(ClientError):
         aws.publish(key)
     monkeypatch.setattr("lambdas.metrics_publisher.datums.MAX_DATA_PER_CALL", 3)

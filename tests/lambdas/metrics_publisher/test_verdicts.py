@@ -1,13 +1,12 @@
 """A verdict's cost ratios into an emulated CloudWatch, once and with both ends of the interval."""
 
 from dataclasses import replace
-from datetime import datetime, timedelta
-from typing import Any
+from datetime import datetime
 
 import pytest
 
 from draftworth.analysis.answer import verdict_of
-from draftworth.metrics.definitions import DIMENSIONS, NAMESPACE
+from draftworth.metrics.definitions import DIMENSIONS
 from draftworth.records.codec import dump_record
 from draftworth.records.findings import Verdict
 from draftworth.records.results import AS_SHIPPED
@@ -31,23 +30,13 @@ def uploaded(aws: Aws, verdict: Verdict = VERDICT, *, key: str = "") -> str:
 
 def read(aws: Aws, traffic: str) -> dict[str, list[float]]:
     """By metric the values of a traffic at c4."""
-    values = (VERDICT.experiment, "k7", traffic, "c4")
-    dimensions = [{"Name": n, "Value": v} for n, v in zip(DIMENSIONS, values, strict=True)]
-    now = datetime.fromtimestamp(aws.now).astimezone()
-    found: dict[str, list[float]] = {}
-    for name in NAMES:
-        points: list[dict[str, Any]] = aws.cloudwatch.get_metric_statistics(
-            Namespace=NAMESPACE,
-            MetricName=name,
-            Dimensions=dimensions,
-            StartTime=now - timedelta(hours=1),
-            EndTime=now + timedelta(hours=1),
-            Period=60,
-            Statistics=["Sum", "SampleCount"],
-        )["Datapoints"]
-        assert all(point["SampleCount"] == 1 for point in points)
-        found[name] = [point["Sum"] for point in points]
-    return found
+    values = dict(zip(DIMENSIONS, (VERDICT.experiment, "k7", traffic, "c4"), strict=True))
+
+    def stored(metric: str, statistic: str) -> list[float]:
+        return list(aws.read_by(values, metric, statistic, since_unix_s=aws.now - 3600).values())
+
+    assert all({*stored(name, "SampleCount")} <= {1} for name in NAMES)
+    return {name: stored(name, "Sum") for name in NAMES}
 
 
 def test_a_verdicts_cost_ratios_are_stored_once_with_their_intervals(aws: Aws) -> None:

@@ -17,6 +17,7 @@ from pods.compiled_graphs.prepare import Order
 from pods.compiled_graphs.reports import Reports
 from pods.compiled_graphs.scratch import STARTS_NAME, Starts, begin, keep, read_record
 from pods.compiled_graphs.server_process import LogTail, ServerProcess
+from tests.lambdas.capacity_controller.plans import make_server
 from tests.pods.compiled_graphs import pods
 from tests.support.waiting import HANGS_AFTER_SECONDS
 
@@ -356,15 +357,7 @@ def test_the_log_s_end_is_printable_and_bounded() -> None:
 def test_what_a_log_says_can_be_a_record() -> None:
     tail = LogTail()
     tail.feed("\ud800".encode("utf-8", "surrogatepass") + b"\x00\n" * 60)
-    given = ServerState(
-        server="vllm-a",
-        variant="a",
-        pod="b",
-        start=1,
-        phase="ended",
-        since_unix_s=1.0,
-        last_lines=tail.lines(),
-    )
+    given = make_server(last_lines=tail.lines())
     assert load_record(ServerState, dump_record(given)) == given
     with pytest.raises(RecordError):
         load_record(ServerState, b"{}")

@@ -1,17 +1,19 @@
 """The self-test: a real library, real processes and files, and each way to fail."""
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from draftworth.records.checkpoints import READY_MARKER, ReadyModel, StoredFile
+from draftworth.records.checkpoints import READY_MARKER, StoredFile
 from draftworth.records.codec import dump_record
 from draftworth.records.servers import LOAD_LIMIT_MINUTES, SELF_TEST_LIMIT_MINUTES, SelfTest
 from draftworth.untrusted import MIB
 from pods.compiled_graphs import self_test
 from pods.compiled_graphs.self_test import READS_AT_ONCE, SelfTester
+from tests.lambdas.capacity_controller.plans import TARGET, make_ready
 from tests.support.neuron import FITTING_DRIVER, RUNTIME, compiled, put_node
 
 DEVICES = 8
@@ -52,15 +54,7 @@ def target(tmp_path: Path) -> Path:
 
 def put_marker(target: Path, size_bytes: int) -> None:
     file = StoredFile(path="model-1.safetensors", size_bytes=size_bytes, sha256="0" * 64)
-    ready = ReadyModel(
-        model="a/b",
-        revision="main",
-        commit="c",
-        files=(file,),
-        tokenizer_fingerprint=None,
-        staged_at_unix_s=1.0,
-        staging_seconds=1.0,
-    )
+    ready = replace(make_ready(TARGET), files=(file,))
     (target / READY_MARKER).write_bytes(dump_record(ready))
 
 

@@ -59,24 +59,6 @@ def test_a_run_on_ray_leaves_no_process(tmp_path: Path) -> None:
     assert processes_of(process.pid) == []
 
 
-def test_a_signal_ends_the_run_its_actors_and_ray(tmp_path: Path) -> None:
-    with stream_server(stalled) as server:
-        process = start(tmp_path, spec_for(server.base_url, load_generator="llmperf"))
-        deadline = time.monotonic() + HANGS_AFTER_SECONDS
-        while not any(r.method == "POST" for r in server.requests):
-            assert process.poll() is None
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-        process.send_signal(signal.SIGTERM)
-        log = process.communicate(timeout=END_SECONDS)[1]
-
-    assert process.returncode == 1, log
-    (folder,) = (tmp_path / "out").iterdir()
-    assert read_run(folder).result.status == "failed"
-    assert "interrupted" in read_run(folder).result.reason
-    assert processes_of(process.pid) == []
-
-
 @pytest.mark.parametrize("moment", ["gcs_server", "raylet", "request"])
 def test_a_pod_that_is_terminated_leaves_no_process_and_no_run_file(
     tmp_path: Path, moment: str
