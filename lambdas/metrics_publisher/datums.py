@@ -151,8 +151,5 @@ def _dimensions(values: Mapping[str, str]) -> list[DimensionTypeDef]:
     for name, value in values.items():
         usable = value.isascii() and value.isprintable() and not value.startswith(":")
         if not (usable and value.strip() and len(value) <= MAX_DIMENSION_LENGTH):
-            raise UnusableError(
-                f"dimension {name}: given {value!r:.60}, allowed: 1 to {MAX_DIMENSION_LENGTH} "
-                "printable ASCII characters, the first no colon"
-            )
+            raise UnusableError("dimension", name=name, value=value, most=MAX_DIMENSION_LENGTH)
     return [{"Name": name, "Value": value} for name, value in values.items()]

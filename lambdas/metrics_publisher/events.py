@@ -4,22 +4,28 @@ Source: "EventBridge event message structure", Amazon S3 User Guide. A body name
 key is not escaped.
 """
 
+import tomllib
 from dataclasses import dataclass
+from pathlib import Path
 
 from draftworth.records.codec import RecordError, load_object
 from draftworth.records.results import OBJECT_CREATED
 from draftworth.untrusted import one_line
 
 _SHOWN_CHARACTERS = 200
+_REASONS = tomllib.loads(Path(__file__).with_name("reasons.toml").read_text(encoding="utf-8"))
 
 
 class PublishError(Exception):
-    """The message is not done; the text is logged.
+    """The message is not done; the text of its reason, from `reasons.toml`, is logged.
 
     SQS delivers the message again; after `maxReceiveCount` tries it is a dead letter.
     """
 
     retry_helps = False
+
+    def __init__(self, reason: str, **values: object) -> None:
+        super().__init__(_REASONS[reason].format(**values))
 
 
 class UnusableError(PublishError):
@@ -52,12 +58,9 @@ def created_object(body: str) -> ObjectCreated:
         kind, detail = event["detail-type"], event["detail"]
         bucket, key = detail["bucket"]["name"], detail["object"]["key"]
     except (RecordError, KeyError, TypeError) as error:
-        raise UnusableError(f"message body is not an S3 event: {error}: {shown}") from error
+        raise UnusableError("not_an_event", why=f"{error}: {shown}") from error
     if not all(isinstance(name, str) for name in (kind, bucket, key)):
-        raise UnusableError(f"message body is not an S3 event: {shown}")
+        raise UnusableError("not_an_event", why=shown)
     if kind != OBJECT_CREATED:
-        raise UnusableError(
-            f"event {kind!r} on {key!r}: only {OBJECT_CREATED!r} can be published; "
-            "narrow the rule's pattern"
-        )
+        raise UnusableError("another_event", kind=kind, key=key, allowed=OBJECT_CREATED)
     return ObjectCreated(bucket=bucket, key=key)

@@ -110,12 +110,9 @@ class Publisher:
         try:
             return self._publish_once(source.key, data, plan, deadline_unix_s)
         except ConflictError as error:
-            raise events.ClaimedError(
-                f"another delivery claimed the file at this moment ({error}); the next delivery of "
-                "this message finds it published or goes on with it"
-            ) from error
+            raise events.ClaimedError("claimed_now", why=error) from error
         except DocumentError as error:
-            raise events.UnusableError(str(error)) from error
+            raise events.UnusableError("not_a_claim", why=error) from error
 
     def _read(self, key: str) -> tuple[bytes, float]:
         try:
@@ -123,11 +120,9 @@ class Publisher:
             data = read_at_most(found["Body"], results.RESULT_LIMIT_BYTES)
             return data, found["LastModified"].timestamp()
         except self.s3.exceptions.NoSuchKey as error:
-            raise events.UnusableError(
-                f"no object {key!r} in bucket {self.bucket!r}: it was deleted after its event"
-            ) from error
+            raise events.UnusableError("gone", key=key, bucket=self.bucket) from error
         except TooLargeError as error:
-            raise events.UnusableError(f"not a result file: {error}") from error
+            raise events.UnusableError("not_a_result", why=error) from error
 
     def _publish_once(
         self, key: str, data: bytes, plan: Plan, deadline_unix_s: float
@@ -168,18 +163,10 @@ class Publisher:
     def _check_free(self, key: str, claim: Claim, plan: Plan) -> None:
         seconds_left = claim.lease_until_unix_s - self.clock()
         if seconds_left > 0:
-            raise events.ClaimedError(
-                f"another delivery of the file has published {claim.calls_done} of {claim.calls} "
-                f"calls and holds it for {seconds_left:.0f} s more; the next delivery of this "
-                "message finds it published or goes on with it"
-            )
+            raise events.ClaimedError("claimed", claim=claim, seconds=seconds_left)
         if claim.calls_done and claim.plan_sha256 != plan.sha256:
-            raise events.UnusableError(
-                f"{claim.calls_done} of {claim.calls} calls were made by another version of this "
-                f"function, which groups values otherwise. Deploy that version and redrive the "
-                f"message, or delete {results.claim_key(key)} and redrive it: those calls then "
-                f"count twice"
-            )
+            claim_key = results.claim_key(key)
+            raise events.UnusableError("another_grouping", claim=claim, claim_key=claim_key)
 
     def _put(
         self, claims: S3Document[Claim], held: Stored[Claim], plan: Plan, deadline_unix_s: float
@@ -188,11 +175,7 @@ class Publisher:
         try:
             for call in plan.calls[claim.calls_done :]:
                 if self.clock() > deadline_unix_s - RESERVE_SECONDS:
-                    raise events.NotNowError(
-                        f"the invocation ends in less than {RESERVE_SECONDS:.0f} s: "
-                        f"{claim.calls_done} of {claim.calls} calls are done, the next delivery "
-                        "goes on"
-                    )
+                    raise events.NotNowError("no_time_left", claim=claim, seconds=RESERVE_SECONDS)
                 self.cloudwatch.put_metric_data(Namespace=NAMESPACE, MetricData=list(call))
                 claim = replace(claim, calls_done=claim.calls_done + 1)
                 held = claims.write(claim, over=held)
@@ -204,29 +187,20 @@ class Publisher:
 
     def _check_source(self, source: events.ObjectCreated) -> None:
         if source.bucket != self.bucket:
-            raise events.UnusableError(f"bucket: given {source.bucket!r}, allowed: {self.bucket!r}")
+            raise events.UnusableError("another_bucket", given=source.bucket, allowed=self.bucket)
         if not any(fnmatchcase(source.key, pattern) for pattern in results.PUBLISHED_FILES):
-            raise events.UnusableError(
-                f"key: given {source.key!r}, allowed: {', '.join(results.PUBLISHED_FILES)}; "
-                "narrow the rule's pattern"
-            )
+            allowed = ", ".join(results.PUBLISHED_FILES)
+            raise events.UnusableError("another_key", given=source.key, allowed=allowed)
 
     def _check_timestamps(self, plan: Plan) -> None:
         if plan.first_minute is None or plan.last_minute is None:
             return
         now = self.clock()
-        if plan.first_minute < now - OLDEST_SECONDS:
-            raise events.UnusableError(
-                f"requests from {_utc(plan.first_minute)} are too old at {_utc(now)}: CloudWatch "
-                "takes timestamps up to two weeks back. The result file is kept; "
-                "`draftworth report` reads it without CloudWatch"
-            )
-        if plan.last_minute > now + NEWEST_SECONDS:
-            raise events.UnusableError(
-                f"requests from {_utc(plan.last_minute)} lie in the future at {_utc(now)}: "
-                "CloudWatch takes timestamps up to two hours ahead. Set the clock of the load "
-                "generator's node; redrive the message when that time has come"
-            )
+        first, last = plan.first_minute, plan.last_minute
+        if first < now - OLDEST_SECONDS:
+            raise events.UnusableError("too_old", minute=_utc(first), now=_utc(now))
+        if last > now + NEWEST_SECONDS:
+            raise events.UnusableError("too_new", minute=_utc(last), now=_utc(now))
 
 
 def _plan(key: str, data: bytes, written_at_unix_s: float) -> Plan:
@@ -240,21 +214,17 @@ def _load(kind: type[F], key: str, data: bytes) -> F:
     try:
         found = load_record(kind, data)
     except RecordError as error:
-        raise events.UnusableError(f"not a result file: {error}") from error
+        raise events.UnusableError("not_a_result", why=error) from error
     if key != found.key:
-        raise events.UnusableError(
-            f"key: given {key!r}, but the file says that it is {found.key!r}"
-        )
+        raise events.UnusableError("copied", given=key, own=found.key)
     return found
 
 
 def _check_same_file(key: str, claim: Claim, sha256: str) -> None:
     if claim.source_sha256 != sha256:
+        claim_key = results.claim_key(key)
         raise events.UnusableError(
-            f"{key} changed after {claim.calls_done} of {claim.calls} calls were published "
-            f"(SHA-256 {claim.source_sha256:.12} then, {sha256:.12} now); a result file is written "
-            f"once. To publish the new one as well, delete {results.claim_key(key)} and redrive "
-            f"the message"
+            "changed", key=key, claim=claim, sha256=sha256, claim_key=claim_key
         )
 
 
