@@ -9,7 +9,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -145,15 +145,10 @@ class Staging:
     ) -> list[checkpoints.StoredFile]:
         """Stage files in parallel, the largest first, so that no large file is left for the end."""
         order = sorted(wanted, key=lambda file: file.size_bytes, reverse=True)
-        pool = ThreadPoolExecutor(self.parallel_files, thread_name_prefix="stage")
-        try:
-            futures = [pool.submit(self._stage, file, commit) for file in order]
-            done, _ = wait(futures, return_when=FIRST_EXCEPTION)
-            for future in done:
-                future.result()  # raises a failure; files that have not begun are cancelled
-            return sorted((future.result() for future in futures), key=lambda file: file.path)
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+        with ThreadPoolExecutor(self.parallel_files, thread_name_prefix="stage") as pool:
+            # After a failure, files that have not begun are cancelled.
+            staged = list(pool.map(lambda file: self._stage(file, commit), order))
+        return sorted(staged, key=lambda file: file.path)
 
     def _stage(self, file: files.HubFile, commit: str) -> checkpoints.StoredFile:
         there = self.store.staged(file)

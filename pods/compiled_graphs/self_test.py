@@ -18,6 +18,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -186,24 +187,19 @@ def _named(devices: Any) -> str:
 
 def _within(seconds: float, step: Callable[[], None]) -> None:
     """Run the step in a thread of its own; raise its error, or FailedError if it does not end."""
-    ends: list[Exception | None] = []
+    ended: Future[None] = Future()
 
     def work() -> None:
         try:
-            step()
+            ended.set_result(step())
         except Exception as error:  # noqa: BLE001 (it is raised below)
-            ends.append(error)
-        else:
-            ends.append(None)
+            ended.set_exception(error)
 
-    thread = threading.Thread(target=work, daemon=True)
-    thread.start()
-    thread.join(seconds)
-    if not ends:
+    threading.Thread(target=work, daemon=True).start()
+    if not wait([ended], seconds).done:
         what = step.__name__.strip("_").replace("_", " ")
         raise FailedError(f"it hangs: `{what}` has not ended after {seconds:g} s")
-    if ends[0] is not None:
-        raise ends[0]
+    ended.result()
 
 
 def _file_sizes(checkpoint: Path) -> dict[Path, int]:
