@@ -6,7 +6,6 @@ to the scenario's once the program has written it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -37,20 +36,15 @@ def paid_minutes(env: Environment) -> float:
     return ledger(env).node_time.node_seconds / 60
 
 
-def run_canaries(env: Environment, *, replaced: Mapping[str, str] | None = None) -> dict[str, int]:
-    """Every variant's canary, one try, and its report; their exit codes by variant.
-
-    replaced: texts of their manifests and what stands there instead.
-    """
+def run_canaries(env: Environment) -> dict[str, int]:
+    """Every variant's canary, one try, and its report; their exit codes by variant."""
     impatient = ("--patience-seconds=0", "--poll-seconds=0.05")
-    pods = [replace(pod, replaced=replaced or {}) for pod in env.canaries()]
-    started = [env.start(pod, "canary", *impatient) for pod in pods]
+    started = [env.start(pod, "canary", *impatient) for pod in env.canaries()]
     tried = [variant.name for variant in env.experiment.canaries]
     codes = dict(zip(tried, [process.wait() for process in started], strict=True))
     for variant in codes:
         key = canary_key(env.job_name, variant)
-        if key in env.keys("results"):
-            _move(env, "results", key, CanaryReport, "reported_at_unix_s")
+        _move(env, "results", key, CanaryReport, "reported_at_unix_s")
     env.cloud.events()
     return codes
 

@@ -12,9 +12,10 @@ import boto3
 import pytest
 
 from draftworth.records.servers import LAST_LINES, server_state_key
-from pods.compiled_graphs.scratch import StartRecord, Starts, keep, write_record
+from pods.compiled_graphs.scratch import Starts, keep
 from tests.pods.compiled_graphs import pods
 from tests.pods.compiled_graphs.stand_in_vllm import FILES, FLOOD_LINES
+from tests.pods.compiled_graphs.test_upload import a_compiled_graph
 from tests.support.emulator import emulated_account
 from tests.support.waiting import HANGS_AFTER_SECONDS
 
@@ -166,19 +167,10 @@ def test_sigterm_reaches_vllm_and_is_no_failure(pod: pods.Pod) -> None:
 
 def test_an_image_without_boto3_stops_no_server_and_no_uploader(pod: pods.Pod) -> None:
     pod.aws = {"PYTHONPATH": "/nowhere"}
-    record = StartRecord(
-        start_id="one",
-        key=pods.KEY,
-        inputs={},
-        checkpoints={},
-        origin="compiled",
-        graphs=str(pod.root),
-        started_at_unix_s=0.0,
-    )
     with pod.server(TROUBLE="serve"):
         pods.eventually(pod.healthy)
         pod.says("its state cannot be reported: ModuleNotFoundError")
-        write_record(pod.scratch, record)
+        a_compiled_graph(pod.scratch, "one")
         with pod.uploader() as process:
             pod.says("nothing will be uploaded")
             assert process.poll() is None

@@ -17,6 +17,7 @@ from pods.measuring.kubernetes_servers import (
     go_home,
     servers_of,
 )
+from tests.draftworth.measuring.specifications import endpoint
 from tests.draftworth.measuring.test_runner import case, spec
 from tests.draftworth.searching.candidates import candidate, search
 from tests.pods.compiled_graphs.pods import eventually
@@ -51,16 +52,7 @@ def servers(api: StandInKubernetes, **settings: Any) -> KubernetesServers:
 
 
 def endpoints(names: Sequence[str]) -> list[Endpoint]:
-    return [
-        Endpoint(
-            variant=name,
-            base_url=f"http://{name}",
-            max_tokens_per_step=1,
-            is_baseline=False,
-            server=name,
-        )
-        for name in names
-    ]
+    return [endpoint(name, 0, server=name) for name in names]
 
 
 def run_only(

@@ -45,12 +45,9 @@ def test_a_bucket_that_refuses_ends_nothing(code: str, told: int) -> None:
 
 
 UNREADABLE = (
-    b"{}",
-    b"[" * 100_000,
     b"\xff",
     b" " * (2**20 + 1),
     dump_record(STATE).replace(b'"starting"', b'"given_up"'),
-    dump_record(STATE).replace(b":1.0", b":1e400"),
 )
 
 
