@@ -16,13 +16,7 @@ from lambdas.capacity_controller.decision import (
     deadline_unix_s,
     utc,
 )
-from lambdas.capacity_controller.observation import (
-    LAUNCH,
-    NodeGroup,
-    Observation,
-    Problem,
-    Unknown,
-)
+from lambdas.capacity_controller.observation import LAUNCH, NodeGroup, Observation, Problem, Unknown
 from lambdas.capacity_controller.state import Deployment, LastDecision, Notification
 
 # Amazon SNS: "must be less than 100 characters long", ASCII, no line breaks.

@@ -16,11 +16,7 @@ from draftworth.analysis.answer import verdict_of
 from draftworth.experiment.search import MAX_CANDIDATES
 from draftworth.metrics.definitions import NAMESPACE, charged, published
 from draftworth.records.load import ConcurrencyLoad, Load, PoissonLoad
-from draftworth.records.results import (
-    BlockResult,
-    RequestRecord,
-    SpeculationCounters,
-)
+from draftworth.records.results import BlockResult, RequestRecord, SpeculationCounters
 from lambdas.metrics_publisher.datums import Call, Plan, plan_block, plan_verdict
 from lambdas.metrics_publisher.events import UnusableError
 from tests.draftworth.report.runs import make_facts
