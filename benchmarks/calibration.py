@@ -2,25 +2,28 @@
 
     python -m benchmarks.calibration [--runs 400] [--processes 2] [--table starts]
 
-A cell is a row of a table: settings of `planted.Cell`. For each cell, runs are drawn round by round
-until the deployed stopping rule (`Rounds`) ends them, and the deployed verdict judges them.
-docs/calibration.md explains the columns. All draws are seeded, so the table is the same each time.
+`cells.yaml` has the tables: a cell is a row, settings of `planted.Cell`. For each cell, runs are
+drawn round by round until the deployed stopping rule (`Rounds`) ends them, and the deployed verdict
+judges them. docs/calibration.md explains the columns. All draws are seeded, so a table is the same
+each time.
 """
 
 import argparse
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from itertools import chain
+from itertools import chain, product
+from pathlib import Path
 from statistics import fmean
+from typing import Any
 
+import yaml
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks.planted import BASELINE, BOUNDARY, LOADS, VARIANT, Cell, PlantedRun
-from benchmarks.uneven import uneven_cells
 from draftworth.analysis import clustering, pairing, statistics, verdict
 from draftworth.analysis.control import without_control
 from draftworth.records.findings import Judgement
@@ -40,6 +43,9 @@ class JudgedRun:
     def covers(self, truth: float) -> bool | None:
         ends = statistics.interval_of(self.comparison.cost_ratio)
         return None if ends is None else ends[0] <= truth <= ends[1]
+
+
+Column = Callable[[Cell, Sequence[JudgedRun]], str]
 
 
 def planted_run(cell: Cell, seed: int) -> tuple[JudgedRun, ...]:
@@ -73,71 +79,20 @@ def outcomes(cell: Cell, runs: int, *, processes: int = 1) -> list[JudgedRun]:
         return [*chain.from_iterable(found)]
 
 
-def prompt_cells() -> list[Cell]:
-    """Return cells that vary cases, prompts, spread and drift, mostly at ratios 1 and BOUNDARY."""
-    layouts = ((1, 6), (1, 8), (4, 8), (1, 16), (2, 32), (1, 64))
-    grid = [
-        Cell(cost_ratio=truth, cases=n, prompts=prompts, spread=spread, drift=drift)
-        for n, prompts in layouts
-        for spread, drift in ((0.05, 0.3), (0.2, 0.0), (0.4, 0.3))
-        for truth in (1.0, BOUNDARY)
-    ]
-    middle = Cell(cost_ratio=1.0, cases=4)
-    others = [replace(middle, cost_ratio=truth) for truth in (1 / 3, 0.8, 1.25)]
-    others += [replace(middle, outliers=0.02), replace(middle, errors=0.01)]
-    # Prompts of two kinds, of which one is cheaper and one more expensive; and eight small cases.
-    others += [
-        replace(middle, cost_ratio=0.3 * 0.4 + 0.7 * 1.2, gains=((0.4, 0.3), (1.2, 0.7))),
-        replace(middle, cases=8, prompts=4),
-    ]
-    return [*grid, *others]
+TABLES: Mapping[str, Any] = yaml.safe_load(
+    Path(__file__).with_name("cells.yaml").read_text(encoding="utf-8")
+)
 
 
-def start_cells() -> list[Cell]:
-    """Return cells whose cost ratio differs between the servers' starts, and cells with 3 loads."""
-    layouts = [
-        Cell(cost_ratio=BOUNDARY, cases=cases, prompts=prompts, spread=spread)
-        for cases, prompts, spread in ((4, 8, 0.05), (4, 8, 0.2), (1, 16, 0.2))
-    ]
-    grid = [
-        replace(layout, repetitions=repetitions, between=between)
-        for layout in layouts
-        for repetitions in (1, 2, 4, 8)
-        for between in (0.0, 0.05, 0.12)
-    ]
-    three = Cell(cost_ratio=BOUNDARY, cases=2, spread=0.05, loads=3)
-    loads = [
-        replace(three, repetitions=repetitions, between=between)
-        for repetitions, between in ((1, 0.0), (4, 0.0), (4, 0.05), (4, 0.12))
-    ]
-    return [*grid, *loads, Cell(cost_ratio=1.0, cases=4, repetitions=4, between=0.05)]
-
-
-def control_cells() -> list[Cell]:
-    """Return cells whose costs differ by slot, start or neither; without and with control."""
-    layouts = [
-        Cell(cost_ratio=truth, cases=cases, spread=0.05, repetitions=repetitions)
-        for truth in (1.0, 0.8)
-        for cases, repetitions in ((1, 1), (4, 1), (4, 2))
-    ]
-    uneven = [
-        replace(layout, slots=slots, between=between)
-        for layout in layouts
-        for slots, between in ((0.0, 0.0), (0.1, 0.0), (0.0, 0.08))
-    ]
-    usual = Cell(cost_ratio=1.0, cases=4, spread=0.05, slots=0.1)
-    shared = [replace(usual, in_flight=count) for count in (4, 16)]
-    return [
-        replace(cell, control=control) for cell in (*uneven, *shared) for control in (False, True)
-    ]
-
-
-# By heading of a column: a function from a cell and its judged runs to the text in the table.
-Columns = Mapping[str, Callable[[Cell, Sequence[JudgedRun]], str]]
-
-
-def _judged(name: Judgement) -> Callable[[Cell, Sequence[JudgedRun]], str]:
-    return lambda _, found: f"{_share_of(name, found):.3f}"
+def cells_of(table: str) -> Iterator[Cell]:
+    """Yield the cells of a table."""
+    for group in TABLES[table]["cells"]:
+        for chosen in product(*group):
+            names = [part["name"] for part in chosen if "name" in part]
+            settings = dict(chain.from_iterable(part.items() for part in chosen))
+            if settings["cost_ratio"] == "boundary":
+                settings["cost_ratio"] = BOUNDARY
+            yield Cell(**settings | {"name": ", ".join(names)})
 
 
 def _share_of(name: Judgement, found: Sequence[JudgedRun]) -> float:
@@ -161,69 +116,43 @@ def _width(found: Sequence[JudgedRun]) -> str:
     return f"{widths[len(widths) // 2]:.0%}"
 
 
-_TRUTH: Columns = {
+def _figure(answer: Callable[[JudgedRun], bool | None]) -> Column:
+    return lambda _, found: f"{share([answer(o) is True for o in found]):.3f}"
+
+
+def _judged(name: Judgement) -> Column:
+    return _figure(lambda o: o.comparison.judgement == name)
+
+
+# By heading: a function from a cell and its judged runs to the text in the table.
+COLUMNS: Mapping[str, Column] = {
+    "world": lambda c, _: c.name,
     "truth": lambda c, _: f"{c.cost_ratio:.3f}",
     "cases": lambda c, _: str(c.cases),
     "prompts": lambda c, _: str(c.prompts),
     "spread": lambda c, _: f"{c.spread:.0%}",
-}
-_VERDICTS: Columns = {
-    "cheaper": _judged("cheaper per token"),
-    "same": _judged("no difference"),
-    "more": _judged("more expensive"),
-    "open": _judged("inconclusive"),
-}
-_ROUNDS: Columns = {"rounds": lambda _, found: f"{fmean(o.rounds for o in found):.1f}"}
-_TTFT: Columns = {
-    "false TTFT": lambda _, f: f"{share([o.comparison.ttft_unchanged is True for o in f]):.3f}",
-    "and p95": lambda _, f: f"{share([o.comparison.ttft_p95_unchanged is True for o in f]):.3f}",
-}
-PROMPT_COLUMNS: Columns = {
-    **_TRUTH,
     "drift": lambda c, _: f"{c.drift:.0%}",
     "outliers": lambda c, _: f"{c.outliers:.0%}",
     "errors": lambda c, _: f"{c.errors:.0%}",
-    **_ROUNDS,
-    "covers": lambda c, found: f"{_coverage(c, found):.3f}",
-    **_VERDICTS,
-    **_TTFT,
-}
-START_COLUMNS: Columns = {
-    **_TRUTH,
     "loads": lambda c, _: str(c.loads),
-    "repetitions": lambda c, _: str(c.repetitions),
-    "between": lambda c, _: f"{c.between:.0%}",
-    **_ROUNDS,
-    "width": lambda _, found: _width(found),
-    "covers these": lambda _, f: f"{share([o.covers(o.truth) is True for o in f]):.3f}",
-    "covers any": lambda c, found: f"{_coverage(c, found):.3f}",
-    **_VERDICTS,
-    **_TTFT,
-}
-CONTROL_COLUMNS: Columns = {
-    **_TRUTH,
     "repetitions": lambda c, _: str(c.repetitions),
     "in flight": lambda c, _: str(c.in_flight),
     "slots": lambda c, _: f"{c.slots:.0%}",
     "between": lambda c, _: f"{c.between:.0%}",
     "control": lambda c, _: "yes" if c.control else "no",
-    **_VERDICTS,
-    "and clear": lambda _, f: f"{share([o.comparison.clears_floor is True for o in f]):.3f}",
-}
-UNEVEN_COLUMNS: Columns = {
-    "world": lambda c, _: c.name,
-    "truth": _TRUTH["truth"],
-    **_ROUNDS,
+    "rounds": lambda _, found: f"{fmean(o.rounds for o in found):.1f}",
+    "width": lambda _, found: _width(found),
     "covers": lambda c, found: f"{_coverage(c, found):.3f}",
-    **_VERDICTS,
-    **_TTFT,
+    "covers these": _figure(lambda o: o.covers(o.truth)),
+    "covers any": lambda c, found: f"{_coverage(c, found):.3f}",
+    "cheaper": _judged("cheaper per token"),
+    "same": _judged("no difference"),
+    "more": _judged("more expensive"),
+    "open": _judged("inconclusive"),
+    "false TTFT": _figure(lambda o: o.comparison.ttft_unchanged),
+    "and p95": _figure(lambda o: o.comparison.ttft_p95_unchanged),
+    "and clear": _figure(lambda o: o.comparison.clears_floor),
     "says so": lambda _, found: _says_so(found),
-}
-TABLES: Mapping[str, tuple[Columns, Callable[[], list[Cell]]]] = {
-    "prompts": (PROMPT_COLUMNS, prompt_cells),
-    "starts": (START_COLUMNS, start_cells),
-    "uneven": (UNEVEN_COLUMNS, uneven_cells),
-    "control": (CONTROL_COLUMNS, control_cells),
 }
 
 
@@ -237,13 +166,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     measure = partial(outcomes, runs=arguments.runs, processes=arguments.processes)
     console = Console(width=160)
     for name in arguments.table or TABLES:
-        columns, cells = TABLES[name]
-        table = Table(*columns, box=None)
+        headings = TABLES[name]["columns"]
+        table = Table(*headings, box=None)
         results = []
-        for cell in cells():
+        for cell in cells_of(name):
             found = measure(cell)
             results.append((cell, found))
-            table.add_row(*(text(cell, found) for text in columns.values()))
+            table.add_row(*(COLUMNS[heading](cell, found) for heading in headings))
         console.print(table)
         console.print(f"{arguments.runs} runs a cell. {_summary(results)}")
         for line in _not_reached(results):

@@ -47,7 +47,8 @@ class Cell:
     name: what is special about this cell, in words.
     unseen: why a usual run does not show what is special; empty if it does.
     cost_ratio: the variant's cost divided by the baseline's, averaged over prompts.
-    gains: (ratio, probability): each prompt's cost ratio is one of these; empty: log-normal.
+    gains: (factor, probability): each prompt's cost ratio is proportional to one of these factors;
+        empty: log-normal.
     prompts: number in each case. drift: relative change of cost over a run. outliers: share of all
         requests that take five times as long. errors: share of all requests that fail, at a random
         moment. time_outs: share of the variant's requests that time out.
@@ -63,7 +64,8 @@ class Cell:
     block_error: standard deviation of a block's random factor.
     stalls: (share of the variant's requests that stall, factor on their time).
     slow_starts: (share of the variant's starts that are slow, factor on their cost).
-    ttft_ratios: (ratio, probability): a prompt's TTFT ratio is drawn from these.
+    ttft_ratios: (factor, probability): a prompt's TTFT ratio is proportional to one of these
+        factors; their geometric mean is at the margin, 1 + `TTFT_MARGIN`.
     in_flight: number of requests that a server decodes together (`shared_server`). Prefills
         take as long for variant and baseline; `cost_ratio` is that of prefills and decoding.
     period: a disturbance repeats after so many blocks, at a phase that is drawn for each run; it
@@ -243,11 +245,15 @@ def _prompts(cell: Cell, case: int, generator: random.Random) -> list[PlantedPro
 
     def ttft_ratio() -> float:
         if cell.ttft_ratios:
-            return one_of(cell.ttft_ratios)
+            middle = math.exp(math.fsum(p * math.log(value) for value, p in cell.ttft_ratios))
+            return one_of(cell.ttft_ratios) / middle * (1 + TTFT_MARGIN)
         return math.exp(generator.gauss(math.log(1 + TTFT_MARGIN), _TTFT_SPREAD / 2))
 
     def cost_ratio() -> float:
-        return one_of(cell.gains) if cell.gains else factor(cell.decoding_ratio, cell.spread)
+        if cell.gains:
+            mean = math.fsum(value * p for value, p in cell.gains)
+            return one_of(cell.gains) / mean * cell.cost_ratio
+        return factor(cell.decoding_ratio, cell.spread)
 
     mean_tokens = _MEAN_TOKENS * (cell.tokens_of[case] if cell.tokens_of else 1.0)
     if cell.lengths:
