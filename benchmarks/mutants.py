@@ -13,6 +13,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -24,47 +25,24 @@ SEED = 21
 # Operators that are left out: `X | None` in annotations, and the removal of decorators.
 LEFT_OUT = "core/ReplaceBinaryOperator_BitOr_%", "core/RemoveDecorator"
 
-ANALYSIS = "tests/draftworth/analysis"
-CONTROLLER = "tests/lambdas/capacity_controller"
-CONTROLLER_TESTS = "before_a_node", "capacity_block", "decision", "servers", "transitions"
-# By name: a file with decision logic, and the tests that should catch a defect in it.
-SUBJECTS = {
-    "verdict": ("draftworth/analysis/verdict.py", (f"{ANALYSIS}/test_verdict.py",)),
-    "ratios": (
-        "draftworth/analysis/ratios.py",
-        tuple(f"{ANALYSIS}/test_{name}.py" for name in ("verdict", "pairing", "ladder")),
-    ),
-    "clustering": (
-        "draftworth/analysis/clustering.py",
-        tuple(f"{ANALYSIS}/test_{name}.py" for name in ("clustering", "planted")),
-    ),
-    "codec": ("draftworth/records/codec.py", ("tests/draftworth/records/test_codec.py",)),
-    "untrusted": ("draftworth/untrusted.py", ("tests/draftworth/test_untrusted.py",)),
-    "decision": (
-        "lambdas/capacity_controller/decision.py",
-        tuple(f"{CONTROLLER}/test_{name}.py" for name in CONTROLLER_TESTS),
-    ),
-    "chunks": (
-        "draftworth/measuring/chunks.py",
-        ("tests/draftworth/measuring/test_client.py", "tests/benchmarks/test_figures.py"),
-    ),
-}
+SUBJECTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Print a table with a row for each of `SUBJECTS`; return 0."""
+def main() -> None:
+    """Print a table with a row for each of `SUBJECTS`."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--of", choices=SUBJECTS, nargs="+", default=[*SUBJECTS])
     parser.add_argument("--sample", type=int, default=SAMPLE, help="mutants of each file")
-    given = parser.parse_args(arguments)
+    given = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         clone = Path(scratch) / "draftworth"
         subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
         (clone / "node_modules").symlink_to(ROOT / "node_modules")
         print("| file | mutants | tried | caught |\n|---|---|---|---|", flush=True)
         for name in given.of:
-            print(_row(*SUBJECTS[name], clone, Path(scratch), given.sample), flush=True)
-    return 0
+            about = SUBJECTS[name]
+            row = _row(about["file"], about["tests"], clone, Path(scratch), given.sample)
+            print(row, flush=True)
 
 
 def _row(file: str, tests: Sequence[str], clone: Path, scratch: Path, sample: int) -> str:
@@ -117,4 +95,4 @@ def _cosmic_ray(clone: Path, *arguments: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
