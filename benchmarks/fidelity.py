@@ -15,8 +15,7 @@ import statistics
 import sys
 import tempfile
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -36,53 +35,39 @@ CLIENTS: Mapping[str, dict[str, Any]] = _DECLARED["clients"]
 WINDOWS = {
     n: TimelineSpec().changed(json.dumps(fields)) for n, fields in _DECLARED["windows"].items()
 }
-MIN_REQUESTS = 4
+MIN_REQUESTS, REQUESTS_PER_STREAM = 4, 2
+TIMEOUT_SECONDS = 180.0  # for one client in one table
 
 
-@dataclass(frozen=True, kw_only=True)
-class Cell:
-    """What one client is given: a timeline, and a load."""
-
-    spec: TimelineSpec
-    streams: int
-    requests: int
-
-
-def tried(client: str, cell: Cell, options: argparse.Namespace) -> Trial:
-    """Run a client in a cell; raise DraftworthError if it cannot run, or failed."""
+def tried(client: str, spec: TimelineSpec, streams: int, requests: int) -> Trial:
+    """Run a client against a timeline; raise DraftworthError if it cannot run, or failed."""
     about = CLIENTS[client]
-    if cell.streams > about.get("most_streams", cell.streams):
+    if streams > about.get("most_streams", streams):
         raise DraftworthError(f"one machine gets at most {about['most_streams']} streams")
     with tempfile.TemporaryDirectory(prefix="fidelity-") as parent:
         folder, tokenizer = Path(parent) / "trial", Path(parent) / "ground-truth"
         folder.mkdir()
         shutil.copytree(TOKENIZER, tokenizer)
         values = {
-            "streams": cell.streams,
-            "requests": cell.requests,
-            "output_tokens": cell.spec.output_tokens,
+            "streams": streams,
+            "requests": requests,
+            "output_tokens": spec.output_tokens,
             "tokenizer": tokenizer,
             "python": sys.executable,
             "root": ROOT,
         }
         return attempt(
             [filled(part, **values) for part in shlex.split(about["command"])],
-            cell.spec,
+            spec,
             folder,
             form=about.get("form", "lines"),
-            timeout_seconds=options.timeout_seconds,
-            requests=cell.requests,
+            timeout_seconds=TIMEOUT_SECONDS,
+            requests=requests,
         )
 
 
-# The figures of a client in a cell, by name with the unit. An error is the client's figure minus
-# the true one.
-Row = dict[str, float]
-
-
-def measured(client: str, cell: Cell, options: argparse.Namespace) -> Row:
-    """Return the figures of a client in a cell; raise DraftworthError if it failed."""
-    trial = tried(client, cell, options)
+def figures_of(trial: Trial) -> dict[str, float]:
+    """Return a client's figures by name; an error is the client's figure minus the true one."""
     ttft_ms, true_ttft_ms = trial.told("ttft_ms"), trial.true("ttft_ms")
     itl_ms = statistics.median(trial.told("itl_ms"))
     late_ms = [late * 1e3 for truth in trial.truths for late in truth.lateness_s]
@@ -108,7 +93,7 @@ def measured(client: str, cell: Cell, options: argparse.Namespace) -> Row:
     }
 
 
-# By column heading: the format string for a client's figures (a `Row`).
+# By column heading: the format string for a client's figures.
 COLUMNS = {
     "TTFT error ms, median / p99": "{ttft_error_median_ms:+.2f} / {ttft_error_p99_ms:+.2f}",
     "ITL error": "{itl_error_percent:+.3f}%",
@@ -122,19 +107,14 @@ COLUMNS = {
 }
 
 
-def figures_of(client: str, cell: Cell, options: argparse.Namespace) -> list[str]:
-    """Return a client's cells of the table: medians over the rounds."""
-    rows = [measured(client, cell, options) for _ in range(options.rounds)]
-    middle = {name: statistics.median(row[name] for row in rows) for name in rows[0]}
-    return [words.format(**middle).replace("+nan / +nan; nan%", "-") for words in COLUMNS.values()]
-
-
-def table(cell: Cell, options: argparse.Namespace) -> str:
+def table(clients: Sequence[str], spec: TimelineSpec, streams: int, requests: int) -> str:
     """Return a table in Markdown; a client that failed has the reason in place of its figures."""
     lines = [["client", *COLUMNS], ["---"] * (len(COLUMNS) + 1)]
-    for client in options.clients:
+    for client in clients:
         try:
-            cells = figures_of(client, cell, options)
+            figures = figures_of(tried(client, spec, streams, requests))
+            said = (words.format(**figures) for words in COLUMNS.values())
+            cells = [words.replace("+nan / +nan; nan%", "-") for words in said]
         except DraftworthError as error:
             cells = [f"left out: {error}".replace("|", "/")[:160], *[""] * (len(COLUMNS) - 1)]
         lines.append([CLIENTS[client]["title"], *cells])
@@ -142,28 +122,17 @@ def table(cell: Cell, options: argparse.Namespace) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="clients against a server with known times")
-    add = parser.add_argument
-    add("--clients", nargs="+", choices=CLIENTS, default=list(CLIENTS))
-    add("--windows", nargs="+", choices=WINDOWS, default=list(WINDOWS))
-    add("--streams", nargs="+", type=int, default=[1, 8, 64, 256])
-    add("--requests-per-stream", type=int, default=2, help=f"at least {MIN_REQUESTS} in all")
-    add("--rounds", type=int, default=1, help="the table has medians over them")
-    add("--timeout-seconds", type=float, default=180.0, help="for one client in one cell")
-    return parser.parse_args()
-
-
-def main() -> int:
+def main() -> None:
     """Measure all clients and print the tables."""
-    options = _options()
-    for window, streams in product(options.windows, options.streams):
-        requests = max(MIN_REQUESTS, streams * options.requests_per_stream)
-        cell = Cell(spec=WINDOWS[window], streams=streams, requests=requests)
+    parser = argparse.ArgumentParser(description="clients against a server with known times")
+    parser.add_argument("--clients", nargs="+", choices=CLIENTS, default=list(CLIENTS))
+    parser.add_argument("--streams", nargs="+", type=int, default=[1, 8, 64, 256])
+    options = parser.parse_args()
+    for window, streams in product(WINDOWS, options.streams):
+        requests = max(MIN_REQUESTS, streams * REQUESTS_PER_STREAM)
         print(f"### Window {window}, {counted(streams, 'stream')}, {requests} requests\n")
-        print(table(cell, options))
-    return 0
+        print(table(options.clients, WINDOWS[window], streams, requests))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

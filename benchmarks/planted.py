@@ -224,15 +224,16 @@ def planted_blocks(cell: Cell, *, rounds: int, seed: int) -> list[BlockResult]:
 def _start(cell: Cell, generator: random.Random) -> float:
     """Draw the factor by which a start of the variant's server changes its cost; its mean is 1."""
     factor = generator.lognormvariate(-(cell.between**2) / 2, cell.between)
-    share, times = cell.slow_starts
+    return factor * _rare(cell.slow_starts, generator)
+
+
+def _rare(event: tuple[float, float], generator: random.Random) -> float:
+    """Draw a factor that is `times` as large in a share of the draws, given as (share, times); its
+    mean is 1."""
+    share, times = event
     if not share:
-        return factor
-    return factor * (times if generator.random() < share else 1.0) / _mean(share, times)
-
-
-def _mean(share: float, times: float) -> float:
-    """Return the mean of a factor that is `times` with probability `share`, and otherwise 1."""
-    return 1 + share * (times - 1)
+        return 1.0
+    return (times if generator.random() < share else 1.0) / (1 + share * (times - 1))
 
 
 def _prompts(cell: Cell, case: int, generator: random.Random) -> list[PlantedPrompt]:
@@ -280,9 +281,8 @@ def _record(
     factor *= math.exp(generator.gauss(0, _REQUEST_ERROR))
     if cell.outliers and generator.random() < cell.outliers:
         factor *= 5
-    stalled, times = cell.stalls
-    if side == VARIANT and stalled:
-        factor *= (times if generator.random() < stalled else 1.0) / _mean(stalled, times)
+    if side == VARIANT:
+        factor *= _rare(cell.stalls, generator)
     ratio, ttft_ratio = (prompt.cost_ratio, prompt.ttft_ratio) if side == VARIANT else (1.0, 1.0)
     e2e_s = _BASELINE_S_PER_TOKEN * prompt.tokens * ratio * factor
     if is_error:
