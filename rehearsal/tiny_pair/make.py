@@ -13,8 +13,7 @@ import math
 import random
 import sys
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -24,6 +23,7 @@ import torch
 import yaml
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from torch.nn import functional
+from torch.nn.utils.rnn import pad_sequence
 from transformers import GenerationConfig, PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
 from rehearsal.tiny_pair import corpus
@@ -45,28 +45,10 @@ SPECIAL_TOKENS = [END_OF_TEXT, "<|im_start|>", IM_END, "<think>", "</think>"]
 RECIPE: dict[str, Any] = yaml.safe_load((HERE / "recipe.yaml").read_text(encoding="utf-8"))
 CROSS_ENTROPY_SHARE = 0.3  # weight in the draft's loss; the rest is divergence from the target
 
-Batch = tuple[torch.Tensor, torch.Tensor]  # ids and labels
+Row = tuple[list[int], list[int]]  # ids and labels of an example; those of its prompt are IGNORED
+Batch = tuple[torch.Tensor, torch.Tensor]  # the same of several
+Stage = Mapping[str, Any]  # as in the recipe
 Loss = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Stage:
-    """A phase of training; `mix` has the share of each kind of example in a batch."""
-
-    name: str
-    mix: dict[str, float]
-    steps: int
-    batch: int
-    peak_learning_rate: float
-    warm_up_steps: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class Row:
-    """A tokenized example; the labels of the prompt's positions are IGNORED."""
-
-    ids: list[int]
-    labels: list[int]
 
 
 def train_tokenizer(texts: list[str]) -> PreTrainedTokenizerFast:
@@ -102,25 +84,28 @@ def encode(tokenizer: PreTrainedTokenizerFast, example: corpus.Example) -> Row:
         [{"role": "user", "content": example.prompt}], add_generation_prompt=True, return_dict=False
     )
     answer: list[int] = tokenizer.encode(example.answer, verbose=False)[:ANSWER_TOKENS]
-    return Row(ids=prompt + answer, labels=[IGNORED] * len(prompt) + answer)
+    return prompt + answer, [IGNORED] * len(prompt) + answer
 
 
 def collate(rows: list[Row], padding: int) -> Batch:
     """Return a batch, padded on the right, for which causal attention needs no mask."""
-    width = max(len(row.ids) for row in rows)
-    ids = torch.tensor([row.ids + [padding] * (width - len(row.ids)) for row in rows])
-    labels = torch.tensor([row.labels + [IGNORED] * (width - len(row.labels)) for row in rows])
+    ids, labels = (
+        pad_sequence(
+            [torch.tensor(row[part]) for row in rows], batch_first=True, padding_value=value
+        )
+        for part, value in enumerate((padding, IGNORED))
+    )
     return ids, labels
 
 
 def batches(
     pools: dict[str, list[Row]], stage: Stage, rng: random.Random, padding: int
 ) -> Iterator[Batch]:
-    """Yield an endless sequence of batches; `stage.mix` has the kinds' probabilities."""
+    """Yield an endless sequence of batches; the stage's `mix` has the kinds' probabilities."""
     names = list(pools)
-    shares = [stage.mix[name] for name in names]
+    shares = [stage["mix"][name] for name in names]
     while True:
-        drawn = rng.choices(names, weights=shares, k=stage.batch)
+        drawn = rng.choices(names, weights=shares, k=stage["batch"])
         yield collate([rng.choice(pools[name]) for name in drawn], padding)
 
 
@@ -174,11 +159,11 @@ def distillation_loss(
 def train(model: Qwen3ForCausalLM, data: Iterator[Batch], stage: Stage, loss_of: Loss) -> None:
     """Train in place with AdamW, a linear warm-up and a cosine decay."""
     optimizer = torch.optim.AdamW(
-        model.parameters(), lr=stage.peak_learning_rate, betas=(0.9, 0.98), weight_decay=0.01
+        model.parameters(), lr=stage["peak_learning_rate"], betas=(0.9, 0.98), weight_decay=0.01
     )
     started_seconds = time.monotonic()
     model.train()
-    for step, (ids, labels) in enumerate(islice(data, stage.steps)):
+    for step, (ids, labels) in enumerate(islice(data, stage["steps"])):
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(stage, step)
         loss = loss_of(model(ids).logits, ids, labels)
@@ -186,19 +171,20 @@ def train(model: Qwen3ForCausalLM, data: Iterator[Batch], stage: Stage, loss_of:
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-        if step % 50 == 0 or step == stage.steps - 1:
+        if step % 50 == 0 or step == stage["steps"] - 1:
             seconds = time.monotonic() - started_seconds
-            place = f"{stage.name}: step {step}/{stage.steps}"
+            place = f"{stage['name']}: step {step}/{stage['steps']}"
             sys.stderr.write(f"{place}, loss {loss.item():.3f}, {seconds:.0f} s\n")
     model.eval()
 
 
 def learning_rate(stage: Stage, step: int) -> float:
     """Return a rate that rises linearly to the peak, then falls to 5 % of it as half a cosine."""
-    if step < stage.warm_up_steps:
-        return stage.peak_learning_rate * (step + 1) / stage.warm_up_steps
-    done = (step - stage.warm_up_steps) / max(1, stage.steps - stage.warm_up_steps)
-    return stage.peak_learning_rate * (0.05 + 0.95 * 0.5 * (1 + math.cos(math.pi * done)))
+    peak, warm_up = stage["peak_learning_rate"], stage["warm_up_steps"]
+    if step < warm_up:
+        return float(peak * (step + 1) / warm_up)
+    done = (step - warm_up) / max(1, stage["steps"] - warm_up)
+    return float(peak) * (0.05 + 0.95 * 0.5 * (1 + math.cos(math.pi * done)))
 
 
 def make_pair(out: Path, *, draft_only: bool) -> None:
@@ -209,7 +195,7 @@ def make_pair(out: Path, *, draft_only: bool) -> None:
     varied_open = list(islice(corpus.open_ended_variations(rng), VARIATIONS))
     everything = shipped * 4 + varied_structured + varied_open
     tokenizer = train_tokenizer([f"{e.prompt}\n{e.answer}" for e in everything])
-    kinds = {  # the keys of `Stage.mix`
+    kinds = {  # the keys of a stage's `mix`
         "shipped_structured": [example for example in shipped if not example.open_ended],
         "shipped_open": [example for example in shipped if example.open_ended],
         "varied_structured": varied_structured,
@@ -219,14 +205,14 @@ def make_pair(out: Path, *, draft_only: bool) -> None:
     pools = {kind: [encode(tokenizer, e) for e in examples] for kind, examples in kinds.items()}
     if not draft_only:
         target = new_model(RECIPE["target_shape"], tokenizer)
-        for stage in (Stage(**fields) for fields in RECIPE["target_stages"]):
+        for stage in RECIPE["target_stages"]:
             data = batches(pools, stage, rng, tokenizer.pad_token_id)
             train(target, data, stage, next_token_loss)
         save(target, tokenizer, out / "target")
 
     # The draft uses the saved target and its own seed, so it is equal with and without draft_only.
     target = Qwen3ForCausalLM.from_pretrained(out / "target", dtype=torch.float32).eval()
-    draft, stage = new_model(RECIPE["draft_shape"], tokenizer), Stage(**RECIPE["draft_stage"])
+    draft, stage = new_model(RECIPE["draft_shape"], tokenizer), RECIPE["draft_stage"]
     rng = random.Random(SEED + 1)  # noqa: S311 (no secret)
     data = batches(pools, stage, rng, tokenizer.pad_token_id)
     train(draft, data, stage, partial(distillation_loss, target))
