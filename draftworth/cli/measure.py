@@ -17,7 +17,7 @@ from draftworth.measuring import result_files, run_specification
 from draftworth.measuring.http import API_KEY_VARIABLE, ConnectError
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.measuring.runner import measure_here, new_run_id
-from draftworth.measuring.served_models import served_models
+from draftworth.measuring.servers import served_models
 from draftworth.records import reading, results
 from draftworth.records.load import ConcurrencyLoad, Load, PoissonLoad
 from draftworth.records.prompts import CASE_SUFFIX, Case, load_case

@@ -15,8 +15,7 @@ from draftworth.measuring.http import API_KEY_VARIABLE, ConnectError
 from draftworth.measuring.journal import Journal
 from draftworth.measuring.load import Batch, Planned
 from draftworth.measuring.run_specification import Endpoint, RunSpec
-from draftworth.measuring.served_models import served_models
-from draftworth.measuring.servers import Environment
+from draftworth.measuring.servers import Environment, served_models
 from draftworth.records.load import ConcurrencyLoad
 from draftworth.records.results import PassedGate, RequestRecord
 from draftworth.untrusted import one_line
@@ -31,17 +30,13 @@ _ALONE = ConcurrencyLoad(concurrency=1)
 _MODELS_SHOWN = 5
 
 
-class GateError(DraftworthError):
-    """A run cannot pass a gate."""
-
-
-class BaselineGateError(GateError):
+class BaselineGateError(DraftworthError):
     """The baseline cannot pass a gate, so that no variant can be compared with it."""
 
 
-def gate_error(why: str, *, is_baseline: bool) -> GateError:
+def gate_error(why: str, *, is_baseline: bool) -> DraftworthError:
     """Return the error of a run that cannot pass a gate."""
-    return BaselineGateError(why) if is_baseline else GateError(why)
+    return BaselineGateError(why) if is_baseline else DraftworthError(why)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +53,7 @@ class AnswerGates:
     ) -> None:
         """Ask the baseline first, and then the others; `wait` waits until servers are ready again.
 
-        GateError: a server cannot answer; a BaselineGateError if it is the baseline.
+        DraftworthError: a server cannot answer; a BaselineGateError if it is the baseline.
         """
         for endpoint in sorted(endpoints, key=lambda e: not e.is_baseline):
             await self._pass(endpoint, wait)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import count, groupby, pairwise
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from draftworth.errors import DraftworthError
 from draftworth.measuring.clock import WallClock
@@ -85,14 +85,12 @@ class Journal:
         self,
         kind: EntryKind,
         started_at_unix_s: float | None = None,
-        *,
-        blocks: tuple[str, ...] = (),
-        reason: str = "",
-        starts: Mapping[str, results.ServerStart] | None = None,
-        gates: tuple[results.PassedGate, ...] = (),
-        self_tests: Mapping[str, SelfTest] | None = None,
+        **about: Any,
     ) -> None:
-        """Add an entry that ends now and began at `started_at_unix_s` (None: it has no length)."""
+        """Add an entry that ends now and began at `started_at_unix_s` (None: it has no length).
+
+        about: other fields of `Entry`.
+        """
         now = self.clock()
         entry = Entry(
             attempt=self.attempt,
@@ -100,11 +98,7 @@ class Journal:
             kind=kind,
             started_at_unix_s=now if started_at_unix_s is None else started_at_unix_s,
             ended_at_unix_s=now,
-            blocks=blocks,
-            reason=reason,
-            starts=starts or {},
-            gates=gates,
-            self_tests=self_tests or {},
+            **about,
         )
         self.entries.append(entry)
         self.write(entry)
