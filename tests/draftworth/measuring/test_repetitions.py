@@ -1,19 +1,18 @@
 """A run that starts its servers again: what runs when, what is recorded, what a loss costs."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from draftworth.errors import DraftworthError
-from draftworth.measuring.journal import read_history
 from draftworth.measuring.result_files import FolderSink
 from draftworth.measuring.run_specification import Endpoint
 from draftworth.records.findings import VERDICT_FILE
 from draftworth.records.reading import Run, read_run
 from tests.draftworth.measuring.specifications import endpoint, sampling, specification
-from tests.draftworth.measuring.test_resume import RUN_ID, FakeEngine, run_pod, terminate
+from tests.draftworth.measuring.test_resume import RUN_ID, FakeEngine, history, run_pod, terminate
 from tests.support.runners import make_runner
 from tests.support.stream_server import StreamServer
 
@@ -21,15 +20,15 @@ FOUR_ROUNDS = sampling(min_requests=16, max_requests=16)
 
 
 class RecordingServers:
-    """Notes what is asked for; call number `failing` fails."""
+    """Notes what is asked for; the calls with the numbers `failing` fail."""
 
-    def __init__(self, *, failing: int = 0) -> None:
+    def __init__(self, *, failing: Collection[int] = ()) -> None:
         self.calls: list[tuple[tuple[str, ...], bool]] = []
         self._failing = failing
 
     async def run_only(self, endpoints: Sequence[Endpoint], *, restart: bool) -> None:
         self.calls.append((tuple(e.server for e in endpoints), restart))
-        if len(self.calls) == self._failing:
+        if len(self.calls) in self._failing:
             raise DraftworthError("the API server answers HTTP 403")
 
 
@@ -51,7 +50,7 @@ def run(
         specification(endpoints, **asked),
         FolderSink(folder),
         run_id=RUN_ID,
-        history=read_history(FolderSink(folder), RUN_ID),
+        history=history(folder),
         engine=FakeEngine(happen, at=at),
         servers=servers,
     )
@@ -85,16 +84,20 @@ def test_every_block_says_its_repetition_and_slot_and_servers_start_again(
 def test_the_control_is_a_variant_of_the_run_and_both_its_servers_are_new(
     healthy: StreamServer, tmp_path: Path
 ) -> None:
+    """It takes the baseline's other slot from the variant that has it."""
     servers = RecordingServers()
-    found = run(healthy.base_url, tmp_path, servers, control=True)
+    found = run(healthy.base_url, tmp_path, servers, repetitions=2, control=True)
 
     assert found
     assert servers.calls == [
         (("baseline-0", "k7-1"), False),
         (("baseline-0", "baseline-1"), True),
+        (("baseline-1", "k7-0"), True),
+        (("baseline-1", "baseline-0"), True),
     ]
     assert found.result.variants == ("baseline", "k7", "control")
-    assert {b.slot for b in found.blocks if b.variant == "control"} == {1}
+    own = {(b.repetition, b.slot) for b in found.blocks if b.variant == "control"}
+    assert own == {(1, 1), (2, 0)}
     pairs = {(b.round, b.variant) for b in found.blocks}
     assert {n for n, v in pairs if v == "control"}.isdisjoint(n for n, v in pairs if v == "k7")
 
@@ -127,7 +130,7 @@ def test_a_run_continues_in_the_stage_it_was_at_without_a_restart(
 def test_a_repetition_whose_servers_do_not_start_leaves_the_run_complete(
     healthy: StreamServer, tmp_path: Path
 ) -> None:
-    found = run(healthy.base_url, tmp_path, RecordingServers(failing=2), repetitions=2)
+    found = run(healthy.base_url, tmp_path, RecordingServers(failing=[2]), repetitions=2)
 
     assert found
     assert found.result.status == "complete"
@@ -139,7 +142,7 @@ def test_a_repetition_whose_servers_do_not_start_leaves_the_run_complete(
 def test_a_control_counts_although_a_later_repetition_ended_before_its_own(
     healthy: StreamServer, tmp_path: Path
 ) -> None:
-    servers = RecordingServers(failing=3)
+    servers = RecordingServers(failing=[3])
     found = run(healthy.base_url, tmp_path, servers, repetitions=2, control=True)
 
     assert found
@@ -151,7 +154,7 @@ def test_a_control_counts_although_a_later_repetition_ended_before_its_own(
 def test_a_run_whose_first_servers_do_not_start_fails(
     healthy: StreamServer, tmp_path: Path
 ) -> None:
-    found = run(healthy.base_url, tmp_path, RecordingServers(failing=1), repetitions=2)
+    found = run(healthy.base_url, tmp_path, RecordingServers(failing=[1]), repetitions=2)
 
     assert found
     assert found.result.status == "failed"

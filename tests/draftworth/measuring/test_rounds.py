@@ -1,13 +1,14 @@
-"""Which rounds a run measures: the least of everything, then where the interval is widest."""
+"""Which servers run when, and which rounds are measured: the least, then the widest interval."""
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from draftworth.analysis.summary import Group
 from draftworth.measuring import schedule
-from draftworth.measuring.run_specification import RunSpec
+from draftworth.measuring.run_specification import Endpoint, RunSpec
 from draftworth.records.load import ConcurrencyLoad
 from tests.draftworth.measuring.specifications import case, endpoint, sampling, specification
 
@@ -152,3 +153,45 @@ def test_the_planned_blocks_are_those_of_the_shortest_and_of_the_longest_run(
 
     assert (blocks({}), blocks(widest)) == (planned.least, planned.most)
     assert planned.least < planned.most
+
+
+def slots(endpoints: Sequence[Endpoint]) -> list[tuple[str, int | None]]:
+    return [(e.variant, e.slot) for e in endpoints]
+
+
+def test_two_variants_swap_their_slots_in_every_second_repetition() -> None:
+    found = [*schedule.stages(spec(repetitions=3))]
+
+    assert [slots(stage.measured) for stage in found] == [
+        [("baseline", 0), ("k7", 1)],
+        [("baseline", 1), ("k7", 0)],
+        [("baseline", 0), ("k7", 1)],
+    ]
+    assert all(stage.running == stage.measured for stage in found)
+
+
+def test_a_third_variant_stays_up_during_the_control() -> None:
+    three = (
+        *(endpoint("baseline", 0), endpoint("k3", 1), endpoint("k7", 2)),
+        *(endpoint("baseline", 1), endpoint("k3", 2), endpoint("k7", 0)),
+    )
+    _, control = schedule.stages(specification(three, control=True))
+
+    assert slots(control.running) == [("baseline", 0), ("k7", 2), ("control", 1)]
+    assert slots(control.measured) == [("baseline", 0), ("control", 1)]
+
+
+@pytest.mark.parametrize(
+    ("endpoints", "changes", "said"),
+    [
+        ((endpoint("baseline", 0, server=""),), {"repetitions": 2}, "no `server` that can be"),
+        ((endpoint("baseline", 0, server=""),), {"control": True}, "no `server` that can be"),
+        ((endpoint("baseline", 0),), {"control": True}, "two endpoints of the baseline"),
+        ((endpoint("baseline", 0),), {"repetitions": 0}, "allowed: 1 or more"),
+    ],
+)
+def test_a_run_that_cannot_be_is_refused(
+    endpoints: tuple[Endpoint, ...], changes: dict[str, int], said: str
+) -> None:
+    with pytest.raises(ValueError, match=said):
+        specification(endpoints, **changes)

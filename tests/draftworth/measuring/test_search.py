@@ -11,7 +11,6 @@ import pytest
 
 from draftworth.analysis.acceptance import acceptance_of
 from draftworth.measuring.client import Client, Measured
-from draftworth.measuring.journal import read_history
 from draftworth.measuring.load import Planned
 from draftworth.measuring.result_files import FolderSink
 from draftworth.measuring.run_specification import RunSpec
@@ -20,13 +19,20 @@ from draftworth.records.findings import VERDICT_FILE
 from draftworth.records.load import Load
 from draftworth.records.reading import read_run
 from draftworth.records.readings import Reading
-from draftworth.records.results import BlockResult, Limits, Price, RunResult
+from draftworth.records.results import BlockResult, Limits, RunResult
 from draftworth.records.search import SEARCH_FILE, Search, SearchResult, read_search
 from draftworth.records.transcripts import Transcript
 from draftworth.speculation import steps_of
 from tests.draftworth.measuring.specifications import case, endpoint, sampling, specification
 from tests.draftworth.measuring.test_repetitions import RecordingServers
-from tests.draftworth.measuring.test_resume import RUN_ID, FakeEngine, run_pod, terminate
+from tests.draftworth.measuring.test_resume import (
+    RUN_ID,
+    FakeEngine,
+    history,
+    run_pod,
+    terminate,
+)
+from tests.draftworth.measuring.test_spending import PRICE
 from tests.draftworth.searching.candidates import candidate
 from tests.support.blocks import make_failed_record, make_record
 from tests.support.readings import make_reading
@@ -128,7 +134,7 @@ def run(
         spec,
         FolderSink(folder),
         run_id=RUN_ID,
-        history=read_history(FolderSink(folder), RUN_ID),
+        history=history(folder),
         servers=servers or RecordingServers(),
         engine=engine,
         read_outputs=read_outputs,
@@ -244,7 +250,7 @@ def test_a_search_goes_on_with_the_candidate_it_was_at(
 
 
 def test_a_candidate_that_does_not_start_is_left_out(healthy: StreamServer, tmp_path: Path) -> None:
-    result = run(search_spec(healthy.base_url), tmp_path, RecordingServers(failing=2))
+    result = run(search_spec(healthy.base_url), tmp_path, RecordingServers(failing=[2]))
     found = found_in(tmp_path)
     assert result
     assert result.status == "complete"
@@ -299,23 +305,11 @@ def test_a_candidate_outside_the_limits_is_not_the_best(
     assert found.best == BEST
 
 
-class Broken(RecordingServers):
-    """Nothing starts after the first stage."""
-
-    def __init__(self, *, after: int) -> None:
-        super().__init__()
-        self._after = after
-
-    async def run_only(self, endpoints: Any, *, restart: bool) -> None:
-        self._failing = len(self.calls) + 1 if len(self.calls) >= self._after else 0
-        await super().run_only(endpoints, restart=restart)
-
-
 @pytest.mark.parametrize(("after", "status", "tried"), [(0, "failed", 2), (1, "complete", 3)])
 def test_where_nothing_starts_any_more_it_ends_with_what_it_has(
     healthy: StreamServer, tmp_path: Path, after: int, status: str, tried: int
 ) -> None:
-    servers = Broken(after=after)
+    servers = RecordingServers(failing=range(after + 1, 99))
     result = run(search_spec(healthy.base_url), tmp_path, servers)
     assert result
     assert result.status == status
@@ -323,30 +317,20 @@ def test_where_nothing_starts_any_more_it_ends_with_what_it_has(
     assert (tmp_path / RUN_ID / SEARCH_FILE).exists() == (status == "complete")
 
 
-def test_it_begins_no_candidate_after_its_time(healthy: StreamServer, tmp_path: Path) -> None:
-    spec = search_spec(healthy.base_url, hours=1e-9)
-    result = run(spec, tmp_path)
+@pytest.mark.parametrize(
+    ("limits", "more", "why"),
+    [
+        ({"tokens_per_day": 1e-9}, False, "can be expected to save"),
+        ({"tokens_per_day": 1e12}, True, "no other candidate"),
+        ({"hours": 1e-9}, False, "search.stop.last_start_hours is 1e-09"),
+    ],
+)
+def test_it_begins_no_candidate_after_its_time_or_for_more_than_it_may_save(
+    healthy: StreamServer, tmp_path: Path, limits: dict[str, float], more: bool, why: str
+) -> None:
+    result = run(replace(search_spec(healthy.base_url, **limits), price=PRICE), tmp_path)
     found = found_in(tmp_path)
     assert result
     assert result.status == "complete"
-    assert found.order == ("draft-k7",)
-    assert "search.stop.last_start_hours is 1e-09" in found.ended
-
-
-def test_it_measures_no_candidate_that_costs_more_than_it_may_save(
-    healthy: StreamServer, tmp_path: Path
-) -> None:
-    price = Price(
-        usd_per_node_hour=40.0,
-        as_of="2026-11-01",
-        source="a test",
-        node_shares={"baseline": 0.5},
-        nodes=1,
-    )
-    for tokens_per_day, more in ((1e-9, False), (1e12, True)):
-        spec = replace(search_spec(healthy.base_url, tokens_per_day=tokens_per_day), price=price)
-        folder = tmp_path / str(more)
-        run(spec, folder)
-        found = found_in(folder)
-        assert (len(found.order) > 1) is more
-        assert ("can be expected to save" in found.ended) is not more
+    assert (len(found.order) > 1) is more
+    assert why in found.ended
