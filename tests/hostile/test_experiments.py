@@ -35,20 +35,7 @@ NAMES = (
     "rehearsal",
     "rehearsal-search",
 )
-# Where a path of the files counts from.
-FOLDER = ROOT / "experiments"
-
-
-def with_absolute_paths(name: str) -> dict[str, Any]:
-    data = shipped(name)
-    drafts = data.get("search", {}).get("drafts", [])
-    for model in (data["target"], *(v.get("draft", {}) for v in data["variants"]), *drafts):
-        if "path" in model:
-            model["path"] = str((FOLDER / model["path"]).resolve())
-    return data
-
-
-SHIPPED = {name: with_absolute_paths(name) for name in NAMES}
+SHIPPED = {name: shipped(name) for name in NAMES}
 PLACES = {name: [*places(data)] for name, data in SHIPPED.items()}
 WORDS = sorted({str(part) for found in PLACES.values() for place in found for part in place})
 FOUND = [at(SHIPPED[name], place) for name, found in PLACES.items() for place in found]

@@ -14,7 +14,7 @@ from draftworth.records.transcripts import Transcript
 from rehearsal.checks import checks_of
 from tests.rehearsal.engines import PAIR
 from tests.support.blocks import make_block, make_failed_record, make_record, make_run
-from tests.support.experiments import both, put, write_experiment
+from tests.support.experiments import put, write_experiment
 from tests.support.readings import make_reading
 
 # No token of a prompt; so nothing is drafted until the output itself repeats.
@@ -29,8 +29,7 @@ BOTH = ["the baseline's token ids", "steps as predicted"]
 def broken(folder: Path, method: dict[str, Any], *steps: int, **told: Any) -> list[str]:
     """Which checks do not hold; told: the answer's record and `ids`, the baseline's `plain` ids."""
     variant = {"name": "k", **method}
-    edits = [put("target", "path", value=str(PAIR / "target")), put("variants", 1, value=variant)]
-    experiment = load(write_experiment(folder, both(*edits), base="rehearsal"))
+    experiment = load(write_experiment(folder, put("variants", 1, value=variant), base="rehearsal"))
     case = experiment.cases[0]
     given = {"baseline": make_record(0), "k": told.get("record", make_record(1))}
     records = {name: replace(r, prompt_id=case.prompts[0].id) for name, r in given.items()}

@@ -32,10 +32,11 @@ from rehearsal.checks import Check, checks_of
 from rehearsal.command import _fetched, _Rehearsal
 from rehearsal.trained import fetching
 from tests.conftest import ROOT
+from tests.draftworth.measuring.test_runner import server
 from tests.draftworth.report.runs import make_facts, make_run
 from tests.rehearsal.engines import engine_python, stand_in_pip
 from tests.support.experiments import Edit, both, put, write_experiment
-from tests.support.stream_server import Request, Step, completion, plain, stream_server
+from tests.support.stream_server import stream_server
 
 # What speculation is for each class, and the tokens of a step of the tiny pair.
 LESSON: dict[str, tuple[Judgement, float]] = {
@@ -46,23 +47,11 @@ LESSON: dict[str, tuple[Judgement, float]] = {
 WIDEST_QUIET = 0.3
 
 
-def server(*chunk_tokens: int, gap_seconds: float = 0.02) -> object:
-    def script(request: Request) -> Sequence[Step]:
-        if request.method == "GET":
-            ok = request.path == "/health"
-            return plain("200 OK" if ok else "404 Not Found", b"")
-        return completion(*chunk_tokens, gap_seconds=gap_seconds)
-
-    return script
-
-
 def short_rehearsal(folder: Path, *edits: Edit, requests: int = 1, rounds: int = 1) -> Path:
     """The shipped rehearsal with one case a class; requests: of each case, in all rounds."""
     return write_experiment(
         folder,
         both(
-            put("target", "path", value=str(ROOT / "rehearsal/tiny_pair/target")),
-            put("variants", 1, "draft", "path", value=str(ROOT / "rehearsal/tiny_pair/draft")),
             put("workload", "classes", 0, "cases", value=["count"]),
             put("workload", "classes", 1, "cases", value=["poem"]),
             put("workload", "requests_per_round", value=requests // rounds),
@@ -87,8 +76,8 @@ def rehearse_with_stand_ins(
     @contextmanager
     def stand_ins(experiment: ResolvedLocal, *_: object, **__: object) -> Iterator[object]:
         with (
-            stream_server(server(*[1] * 8)) as slow,  # type: ignore[arg-type]
-            stream_server(server(4, 4)) as fast,  # type: ignore[arg-type]
+            stream_server(server(*[1] * 8, gap_seconds=0.02)) as slow,
+            stream_server(server(4, 4, gap_seconds=0.02)) as fast,
         ):
             urls = zip(experiment.variants, (slow.base_url, fast.base_url), strict=True)
             servers = {variant.name: [Server(base_url=url)] for variant, url in urls}

@@ -11,20 +11,11 @@ from tests.conftest import ROOT
 from tests.rehearsal.engines import engine_python
 from tests.support.experiments import Edit, write_experiment
 
-DRAFT = str(ROOT / "rehearsal/tiny_pair/draft")
-TARGET = str(ROOT / "rehearsal/tiny_pair/target")
 WINDOWS = range(2, 13)
-
-
-def in_place(data: dict[str, Any]) -> None:
-    """The shipped search with the folders of this repository."""
-    data["target"]["path"] = TARGET
-    data["search"]["drafts"][0]["path"] = DRAFT
 
 
 def short(data: dict[str, Any]) -> None:
     """Three windows, one case a class, four requests of each."""
-    in_place(data)
     data["search"]["windows"] = [2, 4, 7]
     for given, case in zip(data["workload"]["classes"], ("count", "poem"), strict=True):
         given["cases"] = [case]
@@ -33,9 +24,9 @@ def short(data: dict[str, Any]) -> None:
 
 def all_of_them(data: dict[str, Any]) -> None:
     """Every window by hand, so that each is measured, in turn."""
-    in_place(data)
+    (draft,) = data["search"]["drafts"]
     data["variants"] += [
-        {"name": f"k{w}", "method": "draft_model", "window": w, "draft": {"path": DRAFT}}
+        {"name": f"k{w}", "method": "draft_model", "window": w, "draft": {"path": draft["path"]}}
         for w in WINDOWS
     ]
 
@@ -81,7 +72,7 @@ def test_the_winner_is_as_good_as_the_best_of_measuring_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(ROOT)
-    found = rehearse(tmp_path / "search", in_place)
+    found = rehearse(tmp_path / "search", lambda _: None)
     whole = rehearse(tmp_path / "all", all_of_them)
 
     assert len(found.order) <= len(WINDOWS) / 2
@@ -95,7 +86,7 @@ def test_the_winner_is_as_good_as_the_best_of_measuring_all(
 
 
 def test_a_search_is_not_repeated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    experiment = write_experiment(tmp_path, in_place, base="rehearsal-search")
+    experiment = write_experiment(tmp_path, lambda _: None, base="rehearsal-search")
     for option in (("--control",), ("--repetitions", "2")):
         code = main(["rehearse", "--experiment", str(experiment), *option])
         assert code == 2

@@ -30,7 +30,8 @@ ROUNDS = {
 
 
 def shipped(name: str) -> dict[str, Any]:
-    """Return the data of a shipped experiment file; the published one has `ROUNDS` in tests."""
+    """Return the data of a shipped experiment file with absolute paths; the published one has
+    `ROUNDS` in tests."""
     return copy.deepcopy(_shipped_once(name))
 
 
@@ -38,6 +39,10 @@ def shipped(name: str) -> dict[str, Any]:
 def _shipped_once(name: str) -> dict[str, Any]:
     data: dict[str, Any] = yaml.safe_load((ROOT / "experiments" / f"{name}.yaml").read_text())
     data["workload"]["prompts_dir"] = str(ROOT / "prompts")
+    drafts = data.get("search", {}).get("drafts", [])
+    for model in (data["target"], *(v.get("draft", {}) for v in data["variants"]), *drafts):
+        if "path" in model:
+            model["path"] = str((ROOT / "experiments" / model["path"]).resolve())
     if name == "qwen3-32b":
         data["workload"] |= ROUNDS
         data["repetitions"] = 1

@@ -25,7 +25,7 @@ from tests.draftworth.report.test_predicted import prediction
 from tests.rehearsal.engines import engine_python
 from tests.rehearsal.test_rehearsal import short_rehearsal
 from tests.support.blocks import make_run
-from tests.support.experiments import both, put, resolved, write_experiment
+from tests.support.experiments import put, resolved, write_experiment
 from tests.support.profiles import draft_of, write_profile_of
 from tests.support.readings import make_reading
 
@@ -235,11 +235,7 @@ def test_steps_of_sampled_outputs_are_not_compared(tmp_path: Path, estimated: Ra
 def test_windows_go_from_the_methods_least_to_15_and_to_the_experiments_own(
     tmp_path: Path, estimated: Ran
 ) -> None:
-    edit = both(
-        put("target", "path", value=str(ROOT / "rehearsal/tiny_pair/target")),
-        put("variants", 1, "draft", "path", value=str(DRAFT)),
-        put("variants", 1, "window", value=20),
-    )
+    edit = put("variants", 1, "window", value=20)
     experiment = write_experiment(tmp_path, edit, base="rehearsal")
     run = write_answers(tmp_path / "run", of=experiment, classes=CLASSES)
     by_ngram, found = printed_estimates(estimated(run, "--json", experiment=experiment))
@@ -251,10 +247,7 @@ def test_ngram_drafting_needs_no_model_and_no_engine(
     tmp_path: Path, ran: Ran, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(estimate, "Reader", None)
-    edit = both(
-        put("target", "path", value=str(TINY_PAIR / "target")),
-        put("variants", value=PLAIN_AND_NGRAM),
-    )
+    edit = put("variants", value=PLAIN_AND_NGRAM)
     experiment = write_experiment(tmp_path, edit, base="rehearsal")
     answers = ("--answers", TINY_PAIR / "answers")
     (found,) = printed_estimates(ran("estimate", experiment, *answers, "--json"))

@@ -30,11 +30,6 @@ from tests.support.snapshot import assert_snapshot
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 EXPERIMENTS = ROOT / "experiments"
 SEARCH = "qwen3-32b-search"
-PAIR = ROOT / "rehearsal/tiny_pair"
-TINY_PAIR = both(
-    put("target", "path", value=str(PAIR / "target")),
-    put("variants", 1, "draft", "path", value=str(PAIR / "draft")),
-)
 
 # The plan of a file, or of a shipped experiment (`base`) with edits.
 Planned = Callable[..., str]
@@ -295,7 +290,7 @@ NOTED: dict[str, tuple[str, Edit]] = {
     "values of one's own": ("qwen3-32b", of_account("123456789012", "cr-0fedcba9876543210")),
     "a block of two hours": ("qwen3-32b", block_of(hours=2)),
     "a block of two weeks": ("qwen3-32b", block_of(hours=336)),
-    "sampling": ("rehearsal", both(TINY_PAIR, put("workload", "temperature", value=0.7))),
+    "sampling": ("rehearsal", put("workload", "temperature", value=0.7)),
     "a known DFlash head": ("llama-3.1-8b-eagle3", DFLASH),
     "a DFlash head that nobody knows": ("llama-3.1-8b-eagle3", UNKNOWN_DFLASH),
     "a search with room": (SEARCH, search_limits()),
@@ -325,8 +320,8 @@ def test_what_an_edit_adds_to_the_plan(
     planned: Planned, tmp_path: Path, edits: dict[str, tuple[str, Edit]], name: str
 ) -> None:
     notes = edits is NOTED
-    plain = {base: TINY_PAIR if base == "rehearsal" else both() for base, _ in edits.values()}
-    known = {base: of_plan(planned(edit, base=base), notes=notes) for base, edit in plain.items()}
+    bases = {base for base, _ in edits.values()}
+    known = {base: of_plan(planned(both(), base=base), notes=notes) for base in bases}
     told: list[str] = []
     for edited, (base, edit) in edits.items():
         plan = of_plan(planned(edit, base=base), notes=notes)
