@@ -96,18 +96,18 @@ def cells_of(table: str) -> Iterator[Cell]:
 
 
 def _share_of(name: Judgement, found: Sequence[JudgedRun]) -> float:
-    return share([o.comparison.judgement == name for o in found])
+    return fmean(o.comparison.judgement == name for o in found)
 
 
 def _coverage(cell: Cell, found: Sequence[JudgedRun]) -> float:
     # An interval that is not known claims nothing.
-    return share([o.covers(cell.cost_ratio) is not False for o in found])
+    return fmean(o.covers(cell.cost_ratio) is not False for o in found)
 
 
 def _says_so(found: Sequence[JudgedRun]) -> str:
     """Return the share of the conclusive verdicts that warn of rare events they may have missed."""
     decided = [o.comparison for o in found if o.comparison.judgement != "inconclusive"]
-    return f"{share(['may miss' in c.rare for c in decided]):.3f}" if decided else "-"
+    return f"{fmean('may miss' in c.rare for c in decided):.3f}" if decided else "-"
 
 
 def _width(found: Sequence[JudgedRun]) -> str:
@@ -117,7 +117,7 @@ def _width(found: Sequence[JudgedRun]) -> str:
 
 
 def _figure(answer: Callable[[JudgedRun], bool | None]) -> Column:
-    return lambda _, found: f"{share([answer(o) is True for o in found]):.3f}"
+    return lambda _, found: f"{fmean(answer(o) is True for o in found):.3f}"
 
 
 def _judged(name: Judgement) -> Column:
@@ -218,13 +218,6 @@ def _summary(results: Iterable[tuple[Cell, Sequence[JudgedRun]]]) -> str:
         f"Least coverage {least:.3f}. False `cheaper`: {fmean(false):.3f} on average, "
         f"{max(false):.3f} at most."
     )
-
-
-def share(answers: Sequence[bool]) -> float:
-    """Return the share of `answers` that are true; raise ValueError if there are no answers."""
-    if not answers:
-        raise ValueError("no runs: a share of nothing is not 0")
-    return sum(answers) / len(answers)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.calibration import JudgedRun, outcomes, share
+from benchmarks.calibration import JudgedRun, outcomes
 from benchmarks.planted import BASELINE, BOUNDARY, LOADS, VARIANT, Cell, planted_blocks
 from draftworth.analysis import clustering, verdict
 from draftworth.analysis.clustering import Sample
@@ -69,11 +69,6 @@ def test_runs_stop_by_the_deployed_rule() -> None:
     assert max(outcome.rounds for outcome in alike) < CELL.rounds
     differing = outcomes(replace(CELL, spread=0.4, drift=0.0), 10)
     assert min(outcome.rounds for outcome in differing) < CELL.rounds
-
-
-def test_a_share_of_no_runs_is_an_error() -> None:
-    with pytest.raises(ValueError, match="no runs"):
-        share([])
 
 
 def test_many_repetitions_cover_the_truth_of_any() -> None:
