@@ -64,7 +64,8 @@ def event(
     role: str | None = None,
     finish: str | None = None,
     prompt_tokens: int = 11,
-    **delta: str,
+    token_ids: object = None,
+    **delta: object,
 ) -> bytes:
     """Return a server-sent event as vLLM writes it. tokens: the total number until this event."""
     fields: dict[str, Any] = {**delta}
@@ -72,19 +73,24 @@ def event(
         fields["role"] = role
     if text is not None:
         fields["content"] = text
-    value: dict[str, Any] = {
-        "object": "chat.completion.chunk",
-        "choices": [{"index": 0, "delta": fields, "finish_reason": finish}],
-    }
+    choice = {"index": 0, "delta": fields, "finish_reason": finish}
+    if token_ids is not None:
+        choice["token_ids"] = token_ids
+    value: dict[str, Any] = {"object": "chat.completion.chunk", "choices": [choice]}
     if tokens is not None:
         value["usage"] = {"prompt_tokens": prompt_tokens, "completion_tokens": tokens}
+    return event_of(value)
+
+
+def event_of(value: object) -> bytes:
+    """Return a server-sent event with this JSON."""
     return b"data: " + json.dumps(value).encode() + b"\n\n"
 
 
 def usage_event(tokens: int, *, prompt_tokens: int = 11) -> bytes:
     """Return the last event of a stream, which has the total tokens and no choices."""
     usage = {"prompt_tokens": prompt_tokens, "completion_tokens": tokens}
-    return b"data: " + json.dumps({"choices": [], "usage": usage}).encode() + b"\n\n"
+    return event_of({"choices": [], "usage": usage})
 
 
 DONE = b"data: [DONE]\n\n"

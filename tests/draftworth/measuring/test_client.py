@@ -31,6 +31,7 @@ from tests.support.stream_server import (
     Write,
     completion,
     event,
+    event_of,
     stream_server,
     usage_event,
 )
@@ -115,7 +116,7 @@ def telling(metrics: object) -> Script:
     *steps, _, done = completion(1, 8)
     usage = {"prompt_tokens": 11, "completion_tokens": 9}
     value = {"choices": [], "usage": usage, "metrics": metrics}
-    return play(*steps, Write(b"data: " + json.dumps(value).encode() + b"\n\n"), done)
+    return play(*steps, Write(event_of(value)), done)
 
 
 # As vLLM 0.32 writes it.
@@ -285,42 +286,30 @@ def test_a_text_to_continue_goes_to_completions_without_a_chat_template() -> Non
     assert measured.record.finish_reason == "length"
 
 
-def with_ids(ids: object, *, tokens: int, finish: str | None = None) -> bytes:
-    choice = {"index": 0, "delta": {"content": "x"}, "finish_reason": finish, "token_ids": ids}
-    value = {"choices": [choice], "usage": {"prompt_tokens": 2, "completion_tokens": tokens}}
-    return b"data: " + json.dumps(value).encode() + b"\n\n"
-
-
 def test_token_ids_are_asked_for_only_where_they_are_wanted_and_kept() -> None:
     assert "return_token_ids" not in asked(PROMPT)
     assert asked(PROMPT, token_ids=True)["return_token_ids"] is True
-    measured = answered(with_ids([7], tokens=1), with_ids([8, 9], tokens=3))
+    measured = answered(event("x", tokens=1, token_ids=[7]), event("x", tokens=3, token_ids=[8, 9]))
     assert measured.transcript.token_ids == (7, 8, 9)
 
 
 def test_token_ids_of_a_part_of_the_tokens_are_none() -> None:
-    measured = answered(with_ids([7], tokens=1), with_ids(None, tokens=3))
+    measured = answered(event("x", tokens=1, token_ids=[7]), event("x", tokens=3))
     assert not measured.record.failed
     assert measured.transcript.token_ids is None
 
 
 def test_tool_calls_are_output() -> None:
     """Name and arguments come in pieces, with usage or without it."""
-    name = call_event({"index": 0, "id": "c", "function": {"name": "weather", "arguments": ""}})
-    rest = call_event(
-        {"index": 0, "function": {"arguments": '{"in": "Oslo"}'}}, finish="tool_calls"
-    )
-    measured = answered(name, Sleep(0.05), rest, usage_event(9))
+    name = {"index": 0, "id": "c", "function": {"name": "weather", "arguments": ""}}
+    rest = {"index": 0, "function": {"arguments": '{"in": "Oslo"}'}}
+    called = event(tool_calls=[name]), Sleep(0.05), event(tool_calls=[rest], finish="tool_calls")
+    measured = answered(*called, usage_event(9))
 
     assert measured.transcript.text == 'weather{"in": "Oslo"}'
     assert measured.record.chunks == 2
     assert measured.record.number_output_tokens == 9
     assert measured.record.finish_reason == "tool_calls"
-
-
-def call_event(call: object, finish: str | None = None) -> bytes:
-    choice = {"index": 0, "delta": {"tool_calls": [call]}, "finish_reason": finish}
-    return b"data: " + json.dumps({"choices": [choice]}).encode() + b"\n\n"
 
 
 def continuation(text: str, *, tokens: int, finish: str | None = None) -> bytes:
@@ -329,7 +318,7 @@ def continuation(text: str, *, tokens: int, finish: str | None = None) -> bytes:
         "choices": [{"index": 0, "text": text, "finish_reason": finish}],
         "usage": {"prompt_tokens": 2, "completion_tokens": tokens},
     }
-    return b"data: " + json.dumps(value).encode() + b"\n\n"
+    return event_of(value)
 
 
 # What servers do at their worst: tests/hostile/server_modes.py.

@@ -15,6 +15,7 @@ from draftworth.measuring.gates import (
     VARIANT_ANSWERS,
 )
 from draftworth.records.reading import read_run
+from draftworth.records.results import RunResult
 from draftworth.records.servers import (
     COMPILE_LIMIT_MINUTES,
     LOAD_LIMIT_MINUTES,
@@ -28,6 +29,7 @@ from tests.support.stream_server import (
     Request,
     Script,
     Step,
+    StreamServer,
     Write,
     completion,
     event,
@@ -77,6 +79,14 @@ def test_the_baseline_and_then_the_variant_answer_one_prompt(tmp_path: Path) -> 
     assert first[0]["max_tokens"] == ANSWER_TOKENS
 
 
+def run_with(bad: Script, failing: str, folder: Path) -> tuple[RunResult, Sequence[StreamServer]]:
+    """A run in which one variant's server is a bad one, and both servers."""
+    scripts = {"baseline": answering(), "k7": answering(), failing: bad}
+    with stream_server(scripts["baseline"]) as a, stream_server(scripts["k7"]) as b:
+        given = spec(a.base_url, b.base_url, cases=[case("count"), case("repeat")])
+        return run(given, folder), (a, b)
+
+
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
@@ -89,12 +99,9 @@ def test_the_baseline_and_then_the_variant_answer_one_prompt(tmp_path: Path) -> 
 def test_a_server_without_an_answer_ends_the_run_after_one_request(
     tmp_path: Path, failing: str, answer: Sequence[Step], said: str
 ) -> None:
-    good, bad = answering(), answering(*[answer] * 9)
-    scripts = (bad, good) if failing == "baseline" else (good, bad)
-    with stream_server(scripts[0]) as a, stream_server(scripts[1]) as b:
-        result = run(spec(a.base_url, b.base_url, cases=[case("count")]), tmp_path)
-        broken = a if failing == "baseline" else b
+    result, (a, b) = run_with(answering(*[answer] * 9), failing, tmp_path)
 
+    broken = a if failing == "baseline" else b
     gate = "baseline answers" if failing == "baseline" else "variant answers"
     assert result.status == "failed"
     assert result.reason == (
@@ -128,10 +135,7 @@ def test_a_fault_that_may_pass_is_tried_again(tmp_path: Path, failures: int, sta
 @pytest.mark.parametrize("failing", ["baseline", "k7"])
 def test_a_first_block_without_one_good_request_ends_the_run(tmp_path: Path, failing: str) -> None:
     boom = plain("500 Internal Server Error", b"boom")
-    good, bad = answering(), answering(completion(1), *[boom] * 99)
-    scripts = (bad, good) if failing == "baseline" else (good, bad)
-    with stream_server(scripts[0]) as a, stream_server(scripts[1]) as b:
-        result = run(spec(a.base_url, b.base_url, cases=[case("count"), case("repeat")]), tmp_path)
+    result, _ = run_with(answering(completion(1), *[boom] * 99), failing, tmp_path)
 
     assert result.status == "failed"
     (stem,) = [stem for stem in result.blocks if failing in stem]
