@@ -1,4 +1,7 @@
-"""The client against a real server that streams, stalls, sends wrong data and ends."""
+"""The client against a real server that streams, stalls, sends wrong data and ends.
+
+Figures of any timeline: tests/draftworth/truth/test_figures.py.
+"""
 
 import asyncio
 import itertools
@@ -13,8 +16,8 @@ from typing import Any
 import pytest
 
 from draftworth.measuring import client as client_module
-from draftworth.measuring.chunks import BadStreamError, ChunkReader, Timeline
-from draftworth.measuring.client import Client, Measured, figures_of, request_body
+from draftworth.measuring.chunks import BadStreamError, ChunkReader
+from draftworth.measuring.client import Client, Measured, request_body
 from draftworth.measuring.clock import MAX_WAIT_SHARE
 from draftworth.measuring.http import Head, Response
 from draftworth.records.prompts import Prompt
@@ -58,33 +61,6 @@ def answered(*pieces: bytes | Sleep) -> Measured:
     """What is measured of a stream of these events."""
     whole = (HEADERS, *pieces, DONE)
     return measure(play(*(p if isinstance(p, Sleep) else Write(p) for p in whole)))[0]
-
-
-def test_figures_follow_the_definitions() -> None:
-    """Four chunks at 100, 160, 220 and 280 ms; the first carries three of twenty tokens. Of the
-    seven events the others are a role, usage and another one: llmperf divides by all."""
-    timeline = Timeline(
-        chunk_times_ns=[100_000_000, 160_000_000, 220_000_000, 280_000_000],
-        chunk_tokens=[3, 8, 1, 8],
-        output_tokens=20,
-        events=7,
-    )
-
-    figures = figures_of(timeline, sent_ns=0)
-
-    assert figures["ttft_s"] == pytest.approx(0.1)
-    assert figures["inter_token_latency_s"] == pytest.approx(0.18 / 17)
-    assert figures["end_to_end_latency_s"] == pytest.approx(0.28)
-    assert figures["request_output_throughput_token_per_s"] == pytest.approx(20 / 0.28)
-    assert figures["tokens_per_step"] == pytest.approx(17 / 3)
-    assert figures["llmperf_inter_token_latency_s"] == pytest.approx(0.28 / 7)
-
-
-def test_an_output_of_one_chunk_has_no_inter_token_latency() -> None:
-    timeline = Timeline(chunk_times_ns=[5], chunk_tokens=[8], output_tokens=8)
-    figures = figures_of(timeline, sent_ns=0)
-
-    assert figures["inter_token_latency_s"] is figures["tokens_per_step"] is None
 
 
 def test_multi_token_chunks_are_counted_and_stamped_as_they_come() -> None:
@@ -185,47 +161,27 @@ def test_role_only_and_empty_events_are_not_the_first_token() -> None:
     assert record.chunks == 2
 
 
-def test_reasoning_deltas_are_tokens() -> None:
-    measured = answered(
-        event(tokens=1, reasoning_content="hm"), event("a", tokens=2, finish="stop")
-    )
-    assert measured.record.chunks == 2
-    assert measured.transcript.text == "hma"
-
-
 def test_a_chunk_with_tokens_but_no_text_yet_counts() -> None:
     """Half of a multi-byte character: decoded already, the text comes with the next chunk."""
     measured = answered(event("", tokens=1), event("é", tokens=2, finish="stop"))
     assert measured.transcript.chunk_tokens == (1, 1)
 
 
-def test_usage_only_at_the_end_gives_totals_and_says_that_chunks_are_not_counted() -> None:
-    chunks = (event("", role="assistant"), event("abc"), Sleep(0.05), event("def", finish="length"))
-    measured = answered(*chunks, usage_event(9))
+@pytest.mark.parametrize(
+    ("totals", "source", "tokens_per_step"),
+    [([usage_event(9)], "last_chunk", 8.0), ([], "none", None)],
+)
+def test_a_server_that_does_not_count_chunks_is_told_apart(
+    totals: list[bytes], source: str, tokens_per_step: float | None
+) -> None:
+    chunks = (event("", role="assistant"), event("abc"), event("def", finish="length"))
+    measured = answered(*chunks, *totals)
 
-    record = measured.record
-    assert record.usage_source == "last_chunk"
-    assert record.number_output_tokens == 9
-    assert record.first_chunk_tokens == 1
-    assert record.tokens_per_step == pytest.approx(8.0)
+    assert not measured.record.failed
+    assert measured.record.usage_source == source
+    assert measured.record.first_chunk_tokens == 1
+    assert measured.record.tokens_per_step == tokens_per_step
     assert measured.transcript.chunk_tokens is None
-
-
-def test_no_usage_at_all_gives_times_but_no_token_figures() -> None:
-    record = answered(event("a"), event("b", finish="stop")).record
-    assert not record.failed
-    assert record.usage_source == "none"
-    assert record.ttft_s is not None
-    assert record.inter_token_latency_s is record.request_output_throughput_token_per_s is None
-
-
-def test_events_are_put_together_of_pieces_and_read_with_any_line_end() -> None:
-    whole = b"".join(step.data for step in completion(2, 2) if isinstance(step, Write))
-    body = whole.removeprefix(HEADERS)
-    for sent in (body, body.replace(b"\n", b"\r\n")):
-        pieces = (sent[i : i + 7] for i in range(0, len(sent), 7))
-        measured, _ = measure(play(Write(HEADERS), *map(Write, pieces)))
-        assert measured.transcript.chunk_tokens == (2, 2)
 
 
 def test_the_request_carries_the_shape_and_the_key_and_nothing_of_the_variant() -> None:

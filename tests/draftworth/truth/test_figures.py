@@ -67,6 +67,7 @@ class Expected:
     end_to_end_latency_s: Fraction
     request_output_throughput_token_per_s: Fraction | None
     tokens_per_step: Fraction | None
+    llmperf_inter_token_latency_s: Fraction
 
 
 def expected(chunks: list[Chunk], usage: Usage) -> Expected:
@@ -86,6 +87,8 @@ def expected(chunks: list[Chunk], usage: Usage) -> Expected:
         end_to_end_latency_s=e2e_s,
         request_output_throughput_token_per_s=total / e2e_s if usage != "off" else None,
         tokens_per_step=Fraction(after_first, steps) if divides else None,
+        # llmperf divides by every event but the last, which is no JSON.
+        llmperf_inter_token_latency_s=e2e_s / (len([*events_of(plan, usage=usage)]) - 1),
     )
 
 
