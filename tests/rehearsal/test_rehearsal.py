@@ -84,6 +84,7 @@ def rehearse_with_stand_ins(
             yield run_spec(experiment, servers=servers, ready_deadline_seconds=60), FixedServers()
 
     monkeypatch.setattr("rehearsal.endpoints.local_engines", stand_ins)
+    monkeypatch.setattr("rehearsal.install.install_engine", lambda path, **_: path)
     monkeypatch.setattr("rehearsal.command._Rehearsal.read_outputs", read_outputs)
     experiment = short_rehearsal(folder, requests=requests)
     monkeypatch.setattr("rehearsal.command._fetched", lambda *_: experiment)
