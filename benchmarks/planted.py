@@ -16,7 +16,7 @@ from benchmarks.shared_server import served
 from draftworth.analysis.summary import Group
 from draftworth.analysis.verdict import INDIFFERENCE, TTFT_MARGIN
 from draftworth.measuring.run_specification import Endpoint, RunSpec, Sampling
-from draftworth.measuring.schedule import Round, Rounds, most_rounds, stages
+from draftworth.measuring.schedule import Round, RoundCounts, Rounds, stages
 from draftworth.records.load import ConcurrencyLoad
 from draftworth.records.results import CONTROL, BlockResult, RequestRecord
 from tests.draftworth.measuring import specifications
@@ -121,7 +121,8 @@ class Cell:
 
     @property
     def rounds(self) -> int:
-        return most_rounds(self.sampling, repetitions=self.repetitions, loads=self.loads)
+        """The most rounds of a run."""
+        return RoundCounts.of(planted_spec(self)).most
 
 
 @dataclass(frozen=True, kw_only=True)

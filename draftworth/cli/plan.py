@@ -117,7 +117,7 @@ def _first_and_second(
 
 
 def _values(experiment: resolved.ResolvedExperiment) -> dict[str, object]:
-    work, counts = experiment.spec.workload, durations.RoundCounts.of(experiment)
+    work, counts = experiment.spec.workload, durations.round_counts(experiment)
     percent = 100 / sum(c.weight for c in work.classes)
     least = counts.all_least + counts.needed_further(1)
     rounds = Bounds(least, counts.all_least + counts.all_further)

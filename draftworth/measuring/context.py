@@ -16,7 +16,7 @@ from draftworth.errors import DraftworthError
 from draftworth.measuring.client import asked_of
 from draftworth.measuring.http import HttpError, ask, refusal
 from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSpec
-from draftworth.measuring.schedule import most_rounds
+from draftworth.measuring.schedule import RoundCounts
 from draftworth.measuring.servers import Environment
 from draftworth.records.chat import texts_of
 from draftworth.records.codec import RecordError, load_object
@@ -132,8 +132,8 @@ async def fitted_cases(
     DraftworthError: a prompt cannot get this length. It raises the errors of `Tokenizer.count` too.
     """
     found: dict[int | None, tuple[Case, ...]] = {None: spec.cases}
-    rounds = most_rounds(spec.sampling, repetitions=spec.repetitions, loads=len(spec.loads))
-    most = rounds * spec.sampling.requests_per_round  # the most requests that can be sent
+    # The most requests that can be sent.
+    most = RoundCounts.of(spec).most * spec.sampling.requests_per_round
     for length in dict.fromkeys(load.input_tokens for load in spec.loads):
         if length is not None:
             progress(f"making prompts of {length} tokens")

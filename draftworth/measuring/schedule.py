@@ -14,6 +14,8 @@ ratio in 91% and not in 95%. Only widths decide: a run that stopped as soon as a
 would claim too much (`benchmarks/calibration.py`).
 """
 
+from __future__ import annotations
+
 import math
 import random
 from abc import ABC, abstractmethod
@@ -96,26 +98,62 @@ def _control(spec: RunSpec, repetition: int, running: tuple[Endpoint, ...]) -> S
     )
 
 
-def least_rounds(sampling: Sampling, *, repetitions: int, loads: int) -> int:
-    """Return the number of rounds that each load always gets in each repetition; at least one."""
-    needed = math.ceil(sampling.min_requests / sampling.requests_per_round)
-    room = sampling.max_requests // sampling.requests_per_round
-    return max(1, min(math.ceil(needed / repetitions), room // (repetitions * loads)))
+@dataclass(frozen=True, kw_only=True)
+class RoundCounts:
+    """The number of rounds of a run.
 
+    A run ends after the least number of rounds if its confidence intervals are narrow enough then.
+    If they stay wide, it uses its whole budget of requests (`max_requests`).
+    """
 
-def further_rounds(sampling: Sampling, *, repetition: int, repetitions: int, loads: int) -> int:
-    """Return how many rounds after `least_rounds` a repetition's own part of the budget allows."""
-    parts = {"repetitions": repetitions, "loads": loads}
-    most = most_rounds(sampling, **parts)
-    own = most * repetition // repetitions - most * (repetition - 1) // repetitions
-    return own - least_rounds(sampling, **parts) * loads
+    sampling: Sampling
+    repetitions: int
+    loads: int
 
+    @classmethod
+    def of(cls, spec: RunSpec) -> RoundCounts:
+        return cls(sampling=spec.sampling, repetitions=spec.repetitions, loads=len(spec.loads))
 
-def most_rounds(sampling: Sampling, *, repetitions: int, loads: int) -> int:
-    """Return the most rounds that a class can get, at all loads and in all repetitions."""
-    room = sampling.max_requests // sampling.requests_per_round
-    least = least_rounds(sampling, repetitions=repetitions, loads=loads)
-    return max(room, least * repetitions * loads)
+    @property
+    def least(self) -> int:
+        """The rounds that each load always gets in each repetition; at least one."""
+        needed = math.ceil(self.sampling.min_requests / self.sampling.requests_per_round)
+        room = self._room // (self.repetitions * self.loads)
+        return max(1, min(math.ceil(needed / self.repetitions), room))
+
+    @property
+    def most(self) -> int:
+        """The most rounds that a class can get, at all loads and in all repetitions."""
+        return max(self._room, self.all_least)
+
+    def until(self, repetition: int) -> int:
+        """Return the part of `most` that is for this repetition and the earlier ones."""
+        return self.most * repetition // self.repetitions
+
+    def further(self, repetition: int) -> int:
+        """Return how many rounds after `least` a repetition's own part of the budget allows."""
+        own = self.until(repetition) - self.until(repetition - 1)
+        return own - self.least * self.loads
+
+    def needed_further(self, repetition: int) -> int:
+        """Return how many rounds beyond `least` a run needs to compute any confidence interval.
+
+        One round of a load gives no interval, so each load gets a second round if budget is left.
+        """
+        is_lone = self.least == 1 and repetition == 1
+        return min(self.further(repetition), self.loads) if is_lone else 0
+
+    @property
+    def all_least(self) -> int:
+        return self.least * self.repetitions * self.loads
+
+    @property
+    def all_further(self) -> int:
+        return self.most - self.all_least
+
+    @property
+    def _room(self) -> int:
+        return self.sampling.max_requests // self.sampling.requests_per_round
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,13 +201,10 @@ def planned_blocks(spec: RunSpec) -> PlannedBlocks:
 
 
 def _blocks_of(spec: RunSpec, measured: Sequence[Stage]) -> PlannedBlocks:
-    parts = {"repetitions": spec.repetitions, "loads": len(spec.loads)}
-    each_round = least_rounds(spec.sampling, **parts) * len(spec.loads) * len(spec.cases)
-    least = sum(each_round * len(stage.measured) for stage in measured)
+    counts, cases = RoundCounts.of(spec), len(spec.cases)
+    least = sum(counts.least * counts.loads * cases * len(stage.measured) for stage in measured)
     more = sum(
-        further_rounds(spec.sampling, repetition=stage.repetition, **parts)
-        * len(spec.cases)
-        * len(stage.measured)
+        counts.further(stage.repetition) * cases * len(stage.measured)
         for stage in measured
         if not stage.is_control
     )
@@ -238,13 +273,9 @@ class Rounds(Plan):
         names = dict.fromkeys(case.prompt_class for case in self.spec.cases)
         return [Group(prompt_class=n, load=load) for load in self.spec.loads for n in names]
 
-    @property
-    def _parts(self) -> dict[str, int]:
-        return {"repetitions": self.spec.repetitions, "loads": len(self.spec.loads)}
-
     def _least(self, stage: Stage) -> Iterator[Round]:
         for load in self.spec.loads:
-            for _ in range(least_rounds(self.spec.sampling, **self._parts)):
+            for _ in range(RoundCounts.of(self.spec).least):
                 yield self._next(stage, load, self._classes)
 
     def _more(self, stage: Stage) -> Iterator[Round]:
@@ -273,9 +304,8 @@ class Rounds(Plan):
         return Round(stage=stage, load=load, number=self.numbers[load], classes=classes)
 
     def _has_budget(self, prompt_class: str, repetition: int) -> bool:
-        most = most_rounds(self.spec.sampling, **self._parts)
         spent = sum(n for group, n in self._measured.items() if group.prompt_class == prompt_class)
-        return spent < most * repetition // self.spec.repetitions
+        return spent < RoundCounts.of(self.spec).until(repetition)
 
     def _is_enough(self, group: Group, repetition: int) -> bool:
         sampling = self.spec.sampling

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from draftworth.experiment.variants import HubModel
-from draftworth.measuring.run_specification import Sampling
-from draftworth.measuring.schedule import further_rounds, least_rounds
+from draftworth.measuring.schedule import RoundCounts
 from draftworth.planning.assumptions import Assumptions, Case
 from draftworth.planning.resolved import NeuronVariant, ResolvedExperiment, ResolvedNeuron
 from draftworth.planning.run_specification import sampling
@@ -16,50 +15,14 @@ from draftworth.records.load import Load
 GBIT_PER_GIB = 8 * 2**30 / 1e9
 
 
-@dataclass(frozen=True, kw_only=True)
-class RoundCounts:
-    """The number of rounds of a run, by the rules of `measuring.schedule`.
-
-    A run ends after the least number of rounds if its confidence intervals are narrow enough then.
-    If they stay wide, it uses its whole budget of requests (`max_requests`).
-    """
-
-    sampling: Sampling
-    repetitions: int
-    loads: int
-
-    @classmethod
-    def of(cls, experiment: ResolvedExperiment) -> RoundCounts:
-        spec = experiment.spec
-        return cls(
-            sampling=sampling(spec.workload),
-            repetitions=spec.repetitions,
-            loads=len(experiment.loads),
-        )
-
-    @property
-    def least(self) -> int:
-        return least_rounds(self.sampling, repetitions=self.repetitions, loads=self.loads)
-
-    def further(self, repetition: int) -> int:
-        parts = {"repetitions": self.repetitions, "loads": self.loads}
-        return further_rounds(self.sampling, repetition=repetition, **parts)
-
-    def needed_further(self, repetition: int) -> int:
-        """Return how many rounds beyond `least` a run needs to compute any confidence interval.
-
-        One round of a load gives no interval, so each load gets a second round if budget is left.
-        """
-        is_lone = self.least == 1 and repetition == 1
-        return min(self.further(repetition), self.loads) if is_lone else 0
-
-    @property
-    def all_least(self) -> int:
-        return self.least * self.repetitions * self.loads
-
-    @property
-    def all_further(self) -> int:
-        return sum(self.further(number) for number in range(1, self.repetitions + 1))
+def round_counts(experiment: ResolvedExperiment) -> RoundCounts:
+    """Return how many rounds a run of the experiment has."""
+    spec = experiment.spec
+    return RoundCounts(
+        sampling=sampling(spec.workload),
+        repetitions=spec.repetitions,
+        loads=len(experiment.loads),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,10 +77,10 @@ class Durations:
     def control_minutes(self) -> float:
         servers = [self.experiment.baseline] * 2
         rounds = sum(self._minutes_against(servers, load) for load in self.experiment.loads)
-        return RoundCounts.of(self.experiment).least * rounds
+        return round_counts(self.experiment).least * rounds
 
     def least_minutes(self, load: Load) -> float:
-        return RoundCounts.of(self.experiment).least * self.round_minutes(load)
+        return round_counts(self.experiment).least * self.round_minutes(load)
 
     def further_minutes(self, repetition: int) -> float:
         """Return the time of the rounds of a repetition beyond `least`.
@@ -125,7 +88,7 @@ class Durations:
         Best case: `needed_further` rounds. Worst case: all rounds that the budget allows, at the
         load with the longest rounds.
         """
-        counts = RoundCounts.of(self.experiment)
+        counts = round_counts(self.experiment)
         minutes = [self.round_minutes(load) for load in self.experiment.loads]
         if self.case == "worst":
             return counts.further(repetition) * max(minutes)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from draftworth.planning.assumptions import CASES, Assumptions, Bounds, assumption_data
-from draftworth.planning.durations import Durations, RoundCounts
+from draftworth.planning.durations import Durations, round_counts
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
 from draftworth.planning.search_time import SearchTime
 
@@ -248,7 +248,7 @@ class _Plan:
             self.add(f"load again{place}", loading)
         for load in experiment.loads:
             self.add(f"measure {load.label}{place}", durations.least_minutes(load), measured=True)
-        if RoundCounts.of(experiment).further(repetition):
+        if round_counts(experiment).further(repetition):
             minutes = durations.further_minutes(repetition)
             self.add(f"measure further{place}", minutes, measured=True)
         if experiment.spec.control:

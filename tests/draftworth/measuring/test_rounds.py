@@ -113,25 +113,31 @@ def test_a_repetition_goes_on_until_it_has_its_part_of_the_least() -> None:
 
 
 @pytest.mark.parametrize(
-    ("counts", "repetitions", "loads", "least", "most"),
+    ("counts", "repetitions", "loads", "least", "further"),
     [
-        ((8, 8, 64), 1, 1, 1, 8),
-        ((8, 16, 64), 1, 1, 2, 8),
-        ((8, 16, 64), 2, 1, 1, 8),
-        ((8, 16, 96), 2, 3, 1, 12),
-        ((8, 64, 64), 1, 4, 2, 8),  # the budget has room for two each
-        ((5, 12, 12), 1, 1, 2, 2),
-        ((8, 8, 8), 4, 1, 1, 4),  # one round each, whatever the budget says: rules refuse it
+        ((8, 8, 64), 1, 1, 1, [7]),
+        ((8, 16, 64), 1, 1, 2, [6]),
+        ((8, 16, 64), 2, 1, 1, [3, 3]),
+        ((8, 16, 64), 2, 2, 1, [2, 2]),
+        ((8, 16, 96), 2, 3, 1, [3, 3]),
+        ((8, 16, 56), 2, 3, 1, [0, 1]),
+        ((8, 16, 72), 3, 2, 1, [1, 1, 1]),
+        ((8, 64, 64), 1, 4, 2, [0]),  # the budget has room for two each
+        ((5, 12, 12), 1, 1, 2, [0]),
+        ((8, 8, 8), 4, 1, 1, [0, 0, 0, 0]),  # one round each, whatever the budget says
     ],
 )
-def test_the_least_and_the_most(
-    counts: tuple[int, int, int], repetitions: int, loads: int, least: int, most: int
+def test_a_budget_is_divided(
+    counts: tuple[int, int, int], repetitions: int, loads: int, least: int, further: list[int]
 ) -> None:
     a_round, at_least, at_most = counts
     asked = sampling(requests_per_round=a_round, min_requests=at_least, max_requests=at_most)
+    found = schedule.RoundCounts(sampling=asked, repetitions=repetitions, loads=loads)
 
-    assert schedule.least_rounds(asked, repetitions=repetitions, loads=loads) == least
-    assert schedule.most_rounds(asked, repetitions=repetitions, loads=loads) == most
+    assert found.least == least
+    assert [found.further(n + 1) for n in range(repetitions)] == further
+    assert (found.all_least, found.all_further) == (least * repetitions * loads, sum(further))
+    assert found.most == max(at_most // a_round, found.all_least)
 
 
 @pytest.mark.parametrize(("repetitions", "control"), [(1, False), (2, False), (2, True)])

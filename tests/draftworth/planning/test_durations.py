@@ -5,10 +5,9 @@ from pathlib import Path
 import pytest
 
 from draftworth.planning.assumptions import CASES, Assumptions, Case, assumption_data, replaced
-from draftworth.planning.durations import GBIT_PER_GIB, Durations, RoundCounts
+from draftworth.planning.durations import GBIT_PER_GIB, Durations
 from draftworth.planning.resolved import ResolvedNeuron, load_neuron
 from draftworth.records.load import ConcurrencyLoad, Load, PoissonLoad
-from tests.draftworth.measuring.specifications import sampling
 from tests.support.experiments import Edit, both, put, write_experiment
 from tests.support.timelines import BY_HAND, QWEN
 
@@ -79,29 +78,3 @@ def test_a_round_is_every_case_against_every_variant(
     minutes = durations(assumed, of).round_minutes(ConcurrencyLoad(concurrency=4))
 
     assert minutes == pytest.approx(expected)
-
-
-@pytest.mark.parametrize(
-    ("budget", "repetitions", "loads", "least", "further"),
-    [
-        (64, 1, 1, 2, [6]),
-        (64, 2, 2, 1, [2, 2]),
-        (56, 2, 3, 1, [0, 1]),
-        (72, 3, 2, 1, [1, 1, 1]),
-        # Narrower than a round each: one each all the same.
-        (8, 2, 2, 1, [0, 0]),
-    ],
-)
-def test_a_budget_is_divided(
-    budget: int, repetitions: int, loads: int, least: int, further: list[int]
-) -> None:
-    counts = RoundCounts(
-        sampling=sampling(requests_per_round=8, min_requests=16, max_requests=budget),
-        repetitions=repetitions,
-        loads=loads,
-    )
-
-    assert counts.least == least
-    assert [counts.further(n) for n in range(1, repetitions + 1)] == further
-    whole = max(budget // 8, least * repetitions * loads)
-    assert counts.all_least + counts.all_further == whole
