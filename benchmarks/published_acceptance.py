@@ -29,12 +29,8 @@ _NORMAL_95 = 1.96
 _CLASS = "coding"
 
 
-@dataclass(frozen=True, kw_only=True)
-class PublishedCurve:
-    """The published mean tokens of a step, by window; `family` is the model's, such as `kimi`."""
-
-    family: str
-    tokens_per_step: Mapping[int, float]
+# The published mean tokens of a step, by window.
+Curve = Mapping[int, float]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,34 +46,34 @@ class PredictionError:
 
 
 @cache
-def curves() -> tuple[PublishedCurve, ...]:
-    """Read the published curves."""
+def curves() -> Mapping[str, Sequence[Curve]]:
+    """Read the published curves, by the model's family, such as `kimi`."""
     file = Path(__file__).with_name("published_acceptance.json")
-    return tuple(
-        PublishedCurve(
-            family=curve["model"].partition("-")[0],
-            tokens_per_step={int(k): v for k, v in curve["tokens_per_step_by_window"].items()},
-        )
-        for curve in json.loads(file.read_text(encoding="utf-8"))["curves"]
-    )
+    found: dict[str, list[Curve]] = {}
+    for told in json.loads(file.read_text(encoding="utf-8"))["curves"]:
+        curve = {int(k): v for k, v in told["tokens_per_step_by_window"].items()}
+        found.setdefault(told["model"].partition("-")[0], []).append(curve)
+    return found
 
 
-def errors(curve: PublishedCurve, *, measured: int, usual_fall: float) -> Iterator[PredictionError]:
+def errors(curve: Curve, *, measured: int, usual_fall: float) -> Iterator[PredictionError]:
     """Yield the errors for all choices of as many measured windows."""
-    for windows in combinations(curve.tokens_per_step, measured):
-        means = {_candidate(w): {_CLASS: curve.tokens_per_step[w]} for w in windows}
-        for window in curve.tokens_per_step.keys() - set(windows):
+    for windows in combinations(curve, measured):
+        means = {_candidate(w): {_CLASS: curve[w]} for w in windows}
+        for window in curve.keys() - set(windows):
             found = from_means(_candidate(window), means, usual_fall=usual_fall)
             if found:
                 yield PredictionError(
-                    error=math.log(found.tokens[_CLASS] / curve.tokens_per_step[window]),
+                    error=math.log(found.tokens[_CLASS] / curve[window]),
                     deviation=found.deviation,
                     is_beyond=window > max(windows),
                 )
 
 
-def fitted_fall(known: Sequence[PublishedCurve]) -> float:
-    """Return the fall with the least mean absolute error from one measured window."""
+def fitted_fall(left_out: str = "") -> float:
+    """Return the fall with the least mean absolute error from one measured window, for all families
+    but one."""
+    known = [curve for family, own in curves().items() if family != left_out for curve in own]
 
     def mean_error(fall: float) -> float:
         every = (e for curve in known for e in errors(curve, measured=1, usual_fall=fall))
@@ -86,40 +82,28 @@ def fitted_fall(known: Sequence[PublishedCurve]) -> float:
     return min(FALLS, key=mean_error)
 
 
-@cache
-def fall_of_others(family: str) -> float:
-    """Return the fall that is fitted to all families but one."""
-    return fitted_fall([curve for curve in curves() if curve.family != family])
-
-
-def left_out(measured: int) -> dict[str, list[PredictionError]]:
-    """Return the errors by family; each family's fall is fitted to the others."""
-    found: dict[str, list[PredictionError]] = {}
-    for curve in curves():
-        fall = fall_of_others(curve.family)
-        own = errors(curve, measured=measured, usual_fall=fall)
-        found.setdefault(curve.family, []).extend(own)
-    return found
-
-
 def covered(errors_: Sequence[PredictionError]) -> float:
     """Return the share of errors that lie in the claimed 95% interval."""
     return fmean(abs(e.error) <= _NORMAL_95 * e.deviation for e in errors_)
 
 
 def main() -> None:
-    """Print the table."""
+    """Print the table; each family's fall is fitted to the others."""
     headings = "measured", "family", "windows", "predictions", "mean error", "bias", "worst"
     table = Table(*headings, "covers", box=SIMPLE)
+    falls = {family: fitted_fall(family) for family in curves()}
     for measured in (1, 2, 3):
-        by_family = left_out(measured)
+        by_family = {
+            family: [e for c in own for e in errors(c, measured=measured, usual_fall=falls[family])]
+            for family, own in curves().items()
+        }
         by_family["all"] = [e for own in by_family.values() for e in own]
         for family, own in by_family.items():
             for where, is_beyond in (("up to the longest", False), ("beyond", True)):
                 some = [e for e in own if e.is_beyond == is_beyond]
                 table.add_row(str(measured), family, where, *_cells(some))
     Console(width=120).print(table)
-    print(f"usual fall, fitted to all families: {fitted_fall(curves()):.2f}")
+    print(f"usual fall, fitted to all families: {fitted_fall():.2f}")
 
 
 def _cells(some: Sequence[PredictionError]) -> tuple[str, ...]:

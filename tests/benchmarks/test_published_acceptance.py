@@ -7,7 +7,8 @@ from draftworth.searching.yields import USUAL_FALL
 
 
 def from_one_window(usual_fall: float) -> list[PredictionError]:
-    found = [e for c in curves() for e in errors(c, measured=1, usual_fall=usual_fall)]
+    known = (curve for own in curves().values() for curve in own)
+    found = [e for curve in known for e in errors(curve, measured=1, usual_fall=usual_fall)]
     assert len(found) == 14 * 8 * 7
     return found
 
