@@ -1,22 +1,26 @@
 """The seed of each request: one for both variants, and another when the prompt comes again."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from draftworth.measuring.client import request_seed
 from draftworth.records.codec import INT64
-from draftworth.records.reading import Run, read_run
+from draftworth.records.reading import read_run
 from tests.draftworth.measuring.test_runner import case, run, server, spec
 from tests.support.stream_server import StreamServer, stream_server
 
 SHAPE = spec("http://127.0.0.1:1", cases=[case("count")]).shape
 
 
-@pytest.fixture(scope="module")
-def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, list[StreamServer]]:
-    """Two rounds of a case of three prompts against two servers."""
-    folder = tmp_path_factory.mktemp("sampled")
+def seeds_sent(asked: StreamServer) -> list[tuple[str, int]]:
+    bodies = [request.json for request in asked.requests if request.method == "POST"]
+    return [(body["messages"][0]["content"], body["seed"]) for body in bodies]
+
+
+def test_both_variants_are_sent_the_same_seeds_and_each_record_has_its_own(tmp_path: Path) -> None:
+    """In two rounds of a case of three prompts."""
     with stream_server(server(1, 1)) as plain, stream_server(server(2)) as drafting:
         given = spec(
             *(plain.base_url, drafting.base_url),
@@ -25,20 +29,9 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, list[Stream
             max_rounds=2,
             target_width=0.0001,
         )
-        run(replace(given, shape=replace(given.shape, temperature=0.7)), folder)
-    return read_run(folder / "test-1"), [plain, drafting]
+        run(replace(given, shape=replace(given.shape, temperature=0.7)), tmp_path)
 
-
-def seeds_sent(asked: StreamServer) -> list[tuple[str, int]]:
-    bodies = [request.json for request in asked.requests if request.method == "POST"]
-    return [(body["messages"][0]["content"], body["seed"]) for body in bodies]
-
-
-def test_both_variants_are_sent_the_same_seeds_and_each_record_has_its_own(
-    measured: tuple[Run, list[StreamServer]],
-) -> None:
-    found, (plain, drafting) = measured
-
+    found = read_run(tmp_path / "test-1")
     by_variant = {
         name: [(r.prompt_id, r.seed) for b in found.blocks if b.variant == name for r in b.requests]
         for name in ("baseline", "k7")

@@ -179,13 +179,6 @@ def uninterrupted(healthy: StreamServer, tmp_path_factory: pytest.TempPathFactor
     return read_run(folder / RUN_ID)
 
 
-@pytest.fixture(scope="module")
-def uninterrupted_ladder(healthy: StreamServer, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    folder = tmp_path_factory.mktemp("ladder")
-    assert run_pod(runner(healthy.base_url, folder, loads=LADDER))
-    return read_run(folder / RUN_ID)
-
-
 def assert_as_uninterrupted(folder: Path, uninterrupted: Run) -> Run:
     run = read_run(folder / RUN_ID)
     assert run.result.status == "complete"
@@ -233,17 +226,17 @@ def test_a_run_killed_at_any_write_continues_as_if_it_had_not_been(
 
 
 def test_pods_that_each_live_for_a_few_writes_get_there_together(
-    healthy: StreamServer, uninterrupted_ladder: Run, tmp_path: Path
+    healthy: StreamServer, tmp_path: Path
 ) -> None:
     """Each ends with a block half written, after its transcript."""
-    pods = 0
-    while history(tmp_path).result is None:
-        sink = DyingSink(tmp_path, at=8)
-        run_pod(runner(healthy.base_url, tmp_path, sink=sink, loads=LADDER))
+    assert run_pod(runner(healthy.base_url, tmp_path / "whole", loads=LADDER))
+    whole, folder, pods = read_run(tmp_path / "whole" / RUN_ID), tmp_path / "cut", 0
+    while history(folder).result is None:
+        run_pod(runner(healthy.base_url, folder, sink=DyingSink(folder, at=8), loads=LADDER))
         pods += 1
-    run = assert_as_uninterrupted(tmp_path, uninterrupted_ladder)
+    run = assert_as_uninterrupted(folder, whole)
 
-    assert pods >= len(uninterrupted_ladder.blocks)
+    assert pods >= len(whole.blocks)
     assert [i.kind for i in run.result.interruptions] == ["load generator"] * (pods - 1)
     assert {i.reason for i in run.result.interruptions} == {UNRECORDED_END}
 

@@ -221,35 +221,27 @@ def test_a_ladder_is_measured_rung_by_rung(tmp_path: Path) -> None:
     assert [(b.load.label, len(b.requests)) for b in blocks] == [("c1", 4), ("c3", 4), ("p50", 4)]
 
 
-@pytest.mark.parametrize(("load", "warmup"), [(ALONE, 1), (IN_PAIRS, 2)])
-def test_warm_up_and_fillers_are_sent_but_not_recorded(
-    tmp_path: Path, load: Load, warmup: int
+@pytest.mark.parametrize(
+    ("load", "warmup", "halves"), [(ALONE, [8], []), (IN_PAIRS, [7, 8], ["count 7"])]
+)
+def test_prompts_follow_each_other_from_the_warm_up_to_the_fillers(
+    tmp_path: Path, load: Load, warmup: list[int], halves: list[str]
 ) -> None:
     with stream_server(server(1, 1)) as plain_server:
-        run_spec = spec(plain_server.base_url, cases=[case("count")], requests=4, loads=(load,))
-        run(run_spec, tmp_path)
-
-    _gate, *asked = [r for r in plain_server.requests if r.path == "/v1/chat/completions"]
-    block = read_run(tmp_path / "test-1").blocks[0]
-    assert block.warmup_requests == warmup
-    assert len(block.requests) == 4
-    # The server may not have come to read what was cancelled at once.
-    assert warmup + 4 <= len(asked) <= warmup + 4 + block.fillers
-    assert block.fillers == 0 or load == IN_PAIRS
-
-
-def test_prompts_follow_each_other_from_the_warm_up_to_the_fillers(tmp_path: Path) -> None:
-    with stream_server(server(1, 1)) as plain_server:
-        run(spec(plain_server.base_url, cases=[case("count", 9)], requests=4), tmp_path)
+        run(spec(plain_server.base_url, cases=[case("count", 9)], loads=(load,)), tmp_path)
 
     _gate, *bodies = [r.json for r in plain_server.requests if r.path == "/v1/chat/completions"]
     asked = sorted(int(body["messages"][0]["content"].split()[1]) for body in bodies)
-    measured, warmup = [0, 1, 2, 3], [7, 8]
-    fillers = [(4 + n) % 9 for n in range(len(asked) - 6)]
-    assert asked == sorted([*measured, *warmup, *fillers])
-    # The first of the two that start together asks for half an output: they do not end together.
-    halves = [body["messages"][0]["content"] for body in bodies if body["max_tokens"] == 4]
-    assert halves == ["count 7"]
+    # The server may not have come to read what was cancelled at once.
+    fillers = [(4 + n) % 9 for n in range(len(asked) - 4 - len(warmup))]
+    assert asked == sorted([0, 1, 2, 3, *warmup, *fillers])
+    # The first of two that start together asks for half an output: they do not end together.
+    assert [b["messages"][0]["content"] for b in bodies if b["max_tokens"] == 4] == halves
+    # Neither warm-up nor fillers are recorded.
+    block = read_run(tmp_path / "test-1").blocks[0]
+    assert (len(block.requests), block.warmup_requests) == (4, len(warmup))
+    assert len(fillers) <= block.fillers
+    assert block.fillers == 0 or load == IN_PAIRS
 
 
 @pytest.mark.parametrize("load", [ALONE, ConcurrencyLoad(concurrency=4)])
