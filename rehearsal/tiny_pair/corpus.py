@@ -39,28 +39,23 @@ class UnknownPrompt(Exception):  # noqa: N818  (it is the prompt that is unknown
     """A shipped prompt has a form for which this module can generate no answer."""
 
 
-def _answer_repeat_line(found: re.Match[str]) -> str:
-    return f"{found['line']}\n" * 80
-
-
-def _answer_count(found: re.Match[str]) -> str:
-    first, last, step = int(found["first"]), int(found["last"]), int(found["step"])
-    return "".join(f"{number}\n" for number in range(first, last + 1, step))
-
-
-def _answer_fixed_json(found: re.Match[str]) -> str:
-    return "[\n" + f"  {found['object']},\n" * 50
-
-
-def _answer_code_template(found: re.Match[str]) -> str:
+def _code(found: re.Match[str]) -> str:
     language, field = DATA["languages"][found["language"]], found["field"]
     values = {"name": found["name"], "field": field, "Field": field.capitalize()}
     methods = (language["methods"].format(i=i, **values) for i in range(1, 21))
     return "".join([language["head"].format(**values), *methods])
 
 
-def _other_line(rng: random.Random) -> str:
-    return f"Line: {_sentence(rng, rng.choice(['story', 'essay', 'letter']))}"
+# By case: the answer to a prompt, by the values that `patterns` finds in it.
+ANSWERS: dict[str, Callable[[re.Match[str]], str]] = {
+    "repeat_line": lambda found: f"{found['line']}\n" * 80,
+    "count": lambda found: "".join(
+        f"{number}\n"
+        for number in range(int(found["first"]), int(found["last"]) + 1, int(found["step"]))
+    ),
+    "fixed_json": lambda found: "[\n" + f"  {found['object']},\n" * 50,
+    "code_template": _code,
+}
 
 
 def _other_count(rng: random.Random) -> str:
@@ -79,38 +74,24 @@ def _other_class(rng: random.Random) -> str:
     return f"a {language} class named {name} with 20 string fields called {field}1 to {field}20"
 
 
-@dataclass(frozen=True)
-class _Structured:
-    pattern: str
-    answer: Callable[[re.Match[str]], str]
-    other_values: Callable[[random.Random], str]
-
-    def find(self, prompt: str) -> re.Match[str]:
-        """Return the values in a prompt that determine its answer; raise UnknownPrompt if none."""
-        if found := re.search(self.pattern, prompt):
-            return found
-        raise UnknownPrompt(f"no {self.pattern!r} in {prompt!r}")
-
-    def example(self, case: str, prompt: str) -> Example:
-        answer = self.answer(self.find(prompt))
-        return Example(case=case, prompt=prompt, answer=answer, open_ended=False)
-
-
-STRUCTURED = {
-    "repeat_line": _Structured(r"Line: (?P<line>.+)$", _answer_repeat_line, _other_line),
-    "count": _Structured(
-        r"from (?P<first>\d+) to (?P<last>\d+) in steps of (?P<step>\d+)",
-        _answer_count,
-        _other_count,
-    ),
-    "fixed_json": _Structured(r"(?P<object>\{.+\})", _answer_fixed_json, _other_object),
-    "code_template": _Structured(
-        r"a (?P<language>\S+) class named (?P<name>\w+) with \d+ string fields"
-        r" called (?P<field>[a-z]+)1 to (?P=field)\d+",
-        _answer_code_template,
-        _other_class,
-    ),
+# By case: new values in the place of what `patterns` finds.
+OTHERS: dict[str, Callable[[random.Random], str]] = {
+    "repeat_line": lambda rng: f"Line: {_sentence(rng, rng.choice(['story', 'essay', 'letter']))}",
+    "count": _other_count,
+    "fixed_json": _other_object,
+    "code_template": _other_class,
 }
+
+
+def _found(case: str, prompt: str) -> re.Match[str]:
+    if found := re.search(DATA["patterns"][case], prompt):
+        return found
+    raise UnknownPrompt(f"no {DATA['patterns'][case]!r} in {prompt!r}")
+
+
+def _structured(case: str, prompt: str) -> Example:
+    answer = ANSWERS[case](_found(case, prompt))
+    return Example(case=case, prompt=prompt, answer=answer, open_ended=False)
 
 
 def _fill(template: str, rng: random.Random) -> str:
@@ -145,21 +126,19 @@ def _shipped_example(case: str, prompt: str) -> Example:
         # The seed depends only on the prompt, so an edited prompt changes no other answer.
         seed = int.from_bytes(hashlib.sha256(prompt.encode()).digest()[:8], "big")
         return _open_ended(random.Random(seed), case, prompt)  # noqa: S311 (no secret)
-    if case not in STRUCTURED:
-        raise UnknownPrompt(f"case {case!r}: known are {sorted([*STRUCTURED, *SENTENCES])}")
-    return STRUCTURED[case].example(case, prompt)
+    if case not in ANSWERS:
+        raise UnknownPrompt(f"case {case!r}: known are {sorted([*ANSWERS, *SENTENCES])}")
+    return _structured(case, prompt)
 
 
 def structured_variations(prompts_dir: Path, rng: random.Random) -> Iterator[Example]:
     """Yield the structured prompts below `prompts_dir` with random new values, endlessly."""
     folder = prompts_dir / "structured"
-    prompts = [(case, p) for case in STRUCTURED for p in _prompts(folder / f"{case}.jsonl")]
+    prompts = [(case, p) for case in ANSWERS for p in _prompts(folder / f"{case}.jsonl")]
     while True:
         case, prompt = rng.choice(prompts)
-        kind = STRUCTURED[case]
-        found = kind.find(prompt)
-        other = kind.other_values(rng)
-        yield kind.example(case, prompt[: found.start()] + other + prompt[found.end() :])
+        found, other = _found(case, prompt), OTHERS[case](rng)
+        yield _structured(case, prompt[: found.start()] + other + prompt[found.end() :])
 
 
 def open_ended_variations(rng: random.Random) -> Iterator[Example]:
