@@ -174,9 +174,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             results.append((cell, found))
             table.add_row(*(COLUMNS[heading](cell, found) for heading in headings))
         console.print(table)
-        console.print(f"{arguments.runs} runs a cell. {_summary(results)}")
-        for line in _not_reached(results):
-            console.print(line)
+        summary, *lines = _told(results)
+        console.print("\n".join([f"{arguments.runs} runs a cell. {summary}", *lines]))
     return 0
 
 
@@ -191,33 +190,28 @@ def _why_unseen(cell: Cell) -> str:
     return cell.unseen or (starts if few and (cell.between or cell.slots) else "")
 
 
-def _not_reached(results: Iterable[tuple[Cell, Sequence[JudgedRun]]]) -> Iterator[str]:
-    known: Counter[str] = Counter()
+def _told(results: Iterable[tuple[Cell, Sequence[JudgedRun]]]) -> Iterator[str]:
+    """Yield the summary of a table, and then what is not reached of what is asked."""
+    coverage, false, missed = [], [], []
+    unseen: Counter[str] = Counter()
     for cell, found in results:
-        covers, false = _coverage(cell, found), _share_of("cheaper per token", found)
-        if covers >= _LEAST_COVERAGE and false <= _MOST_FALSE.get(cell.cost_ratio, 1.0):
-            continue
+        covers, wrong = _coverage(cell, found), _share_of("cheaper per token", found)
+        is_reached = covers >= _LEAST_COVERAGE and wrong <= _MOST_FALSE.get(cell.cost_ratio, 1.0)
         if why := _why_unseen(cell):
-            known[why] += 1
+            unseen[why] += not is_reached
             continue
-        place = f"{cell.name or f'{cell.cases}x{cell.prompts}'} at {cell.cost_ratio:.3f}"
-        yield f"Not reached: {place} covers {covers:.3f}, false `cheaper` {false:.3f}."
-    for why, cells in known.items():
-        yield f"Not reached in {cells} cells: {why}."
-
-
-def _summary(results: Iterable[tuple[Cell, Sequence[JudgedRun]]]) -> str:
-    general = [(cell, found) for cell, found in results if not _why_unseen(cell)]
-    least = min(_coverage(cell, found) for cell, found in general)
-    false = [
-        _share_of("cheaper per token", found)
-        for cell, found in general
-        if cell.cost_ratio in _MOST_FALSE
-    ]
-    return (
-        f"Least coverage {least:.3f}. False `cheaper`: {fmean(false):.3f} on average, "
+        coverage.append(covers)
+        if cell.cost_ratio in _MOST_FALSE:
+            false.append(wrong)
+        if not is_reached:
+            place = f"{cell.name or f'{cell.cases}x{cell.prompts}'} at {cell.cost_ratio:.3f}"
+            missed.append(f"{place} covers {covers:.3f}, false `cheaper` {wrong:.3f}")
+    yield (
+        f"Least coverage {min(coverage):.3f}. False `cheaper`: {fmean(false):.3f} on average, "
         f"{max(false):.3f} at most."
     )
+    yield from (f"Not reached: {what}." for what in missed)
+    yield from (f"Not reached in {cells} cells: {why}." for why, cells in unseen.items() if cells)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
-from itertools import accumulate, product, takewhile
+from itertools import accumulate, count, product, takewhile
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -408,11 +408,7 @@ def outcomes(runs: int, processes: int) -> list[SearchOutcome]:
     """Run each scenario `runs` times."""
     of_a_text = len(SCENARIOS) // len(TEXTS)
     with ProcessPoolExecutor(processes) as pool:
-        return [*pool.map(_of_number, range(runs * len(SCENARIOS)), chunksize=of_a_text)]
-
-
-def _of_number(number: int) -> SearchOutcome:
-    return planted_search(SCENARIOS[number % len(SCENARIOS)], number)
+        return [*pool.map(planted_search, SCENARIOS * runs, count(), chunksize=of_a_text)]
 
 
 # By heading: a function from the searches of a row to the text in the table.

@@ -78,7 +78,8 @@ class AnswerGates:
                 self.environment.progress(f"{endpoint.variant} answers: {record.took_s:.2f} s")
                 return
             said = _words(record)
-            if not tries_left or not _may_pass(record.error_code):
+            code = record.error_code or 0
+            if not tries_left or not (code in _PASSING or code >= 500):
                 break
             self.environment.progress(f"{gate}: {endpoint.variant}: {said}; again")
             await asyncio.sleep(self.environment.ready_poll_seconds)
@@ -129,7 +130,3 @@ def _words(record: RequestRecord) -> str:
     # Only an HTTP status means anything to a user.
     is_status = (record.error_code or 0) > 0
     return f"{record.error_code}: {record.error_msg}" if is_status else record.error_msg
-
-
-def _may_pass(code: int | None) -> bool:
-    return code in _PASSING or (code is not None and code >= 500)
