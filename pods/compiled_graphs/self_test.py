@@ -191,7 +191,8 @@ def _within(seconds: float, step: Callable[[], None]) -> None:
 
     def work() -> None:
         try:
-            ended.set_result(step())
+            step()
+            ended.set_result(None)
         except Exception as error:  # noqa: BLE001 (it is raised below)
             ended.set_exception(error)
 
