@@ -1,7 +1,7 @@
 """Kubernetes objects as plain data: made by the YAML templates beside the charts, added to a chart.
 
-In a template (jinja2) a text that is not known to be plain YAML stands as JSON (`tojson`). Tests
-validate the objects with Kubernetes' schema.
+A template (jinja2) reads as the object that the cluster gets. A text in it that is not known to be
+plain YAML stands as JSON (`tojson`). Tests validate the objects with Kubernetes' schema.
 """
 
 import json
