@@ -1,6 +1,7 @@
 """The self-test: a real library, real processes and files, and each way to fail."""
 
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,26 +21,30 @@ DEVICES = 8
 NEW_DRIVER = "2.29.0.0"
 
 
-@pytest.fixture(autouse=True)
-def logical_cores_of_two(monkeypatch: pytest.MonkeyPatch) -> None:
+Examine = Callable[..., tuple[SelfTest, str]]
+
+
+@pytest.fixture
+def examine(tmp_path: Path, target: Path, monkeypatch: pytest.MonkeyPatch) -> Examine:
+    """What the self-test of a pod finds on a node, and what it writes into the log."""
     monkeypatch.setenv("NEURON_LOGICAL_NC_CONFIG", "2")
 
+    def on_node(**node: Any) -> tuple[SelfTest, str]:
+        compiled("neuron.c")
+        root = put_node(tmp_path / "node", **{"devices": DEVICES, **node})
+        monkeypatch.setenv("LD_LIBRARY_PATH", str(root / "lib"))
+        (tmp_path / "scratch").mkdir(exist_ok=True)
+        lines: list[str] = []
+        tester = SelfTester(
+            devices=DEVICES,
+            checkpoint=target,
+            scratch=tmp_path / "scratch",
+            root=root,
+            say=lines.append,
+        )
+        return tester.run(), "\n".join(lines)
 
-def examine(folder: Path, monkeypatch: pytest.MonkeyPatch, **node: Any) -> tuple[SelfTest, str]:
-    """What the self-test of a pod finds, and what it writes into the log."""
-    compiled("neuron.c")
-    root = put_node(folder / "node", **{"devices": DEVICES, **node})
-    monkeypatch.setenv("LD_LIBRARY_PATH", str(root / "lib"))
-    (folder / "scratch").mkdir(exist_ok=True)
-    lines: list[str] = []
-    tester = SelfTester(
-        devices=DEVICES,
-        checkpoint=folder / "target",
-        scratch=folder / "scratch",
-        root=root,
-        say=lines.append,
-    )
-    return tester.run(), "\n".join(lines)
+    return on_node
 
 
 @pytest.fixture
@@ -58,11 +63,9 @@ def put_marker(target: Path, size_bytes: int) -> None:
     (target / READY_MARKER).write_bytes(dump_record(ready))
 
 
-def test_a_slot_that_is_well_says_what_it_has(
-    tmp_path: Path, target: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_slot_that_is_well_says_what_it_has(examine: Examine, target: Path) -> None:
     put_marker(target, MIB)
-    test, log = examine(tmp_path, monkeypatch, first=8)
+    test, log = examine(first=8)
     assert (test.driver, test.runtime, test.failed) == (FITTING_DRIVER, RUNTIME, "")
     assert (test.devices, test.logical_cores) == (tuple(range(8, 16)), 32)
     assert min(test.init_s or 0, test.read_mib_per_s or 0, test.disk_gib or 0) > 0
@@ -76,10 +79,8 @@ def test_a_slot_that_is_well_says_what_it_has(
         assert words in log
 
 
-def test_a_runtime_whose_file_has_no_version_says_it_itself(
-    tmp_path: Path, target: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    test, _ = examine(tmp_path, monkeypatch, driver=NEW_DRIVER, runtime="")
+def test_a_runtime_whose_file_has_no_version_says_it_itself(examine: Examine) -> None:
+    test, _ = examine(driver=NEW_DRIVER, runtime="")
     assert (test.runtime, test.failed) == ("2.33.10.0", "")
 
 
@@ -98,15 +99,14 @@ def test_a_device_that_cannot_work_fails(
     node: dict[str, Any],
     environment: dict[str, str],
     said: str,
-    tmp_path: Path,
-    target: Path,
+    examine: Examine,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     if "hang" in environment.values():
         monkeypatch.setattr(self_test, "INIT_SECONDS", 1.0)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    test, log = examine(tmp_path, monkeypatch, **node)
+    test, log = examine(**node)
     with pytest.raises(AssertionError, match=said):
         raise AssertionError(test.failed)
     assert "FAILED after" in log
@@ -115,24 +115,22 @@ def test_a_device_that_cannot_work_fails(
         assert f"NRT: stand-in: {value}" in log
 
 
-def test_what_is_not_known_fails_nothing(
-    tmp_path: Path, target: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_not_known_fails_nothing(examine: Examine, tmp_path: Path) -> None:
     """A module without a version, and a file that is no library."""
     (tmp_path / "node" / "lib").mkdir(parents=True)
     (tmp_path / "node" / "lib" / "libnrt.so.1").write_bytes(b"")
-    test, log = examine(tmp_path, monkeypatch, driver="", runtime="")
+    test, log = examine(driver="", runtime="")
     assert (test.driver, test.runtime, test.init_s, test.failed) == ("", "", None, "")
     assert "library is not found" in log
 
 
 @pytest.mark.parametrize("times", [1.0, 1e9])
 def test_a_mount_that_is_too_slow_for_any_start_fails_and_a_poor_one_does_not(
-    times: float, tmp_path: Path, target: Path, monkeypatch: pytest.MonkeyPatch
+    times: float, examine: Examine, target: Path
 ) -> None:
     size = MIB * READS_AT_ONCE * LOAD_LIMIT_MINUTES * times
     put_marker(target, int(size))
-    test, _ = examine(tmp_path, monkeypatch)
+    test, _ = examine()
     assert ("even 4 reads at once need" in test.failed) == (times > 1)
     assert test.read_mib_per_s
 
@@ -146,23 +144,21 @@ def test_its_limits_are_longer_than_what_a_driver_and_a_mount_recover_from() -> 
 
 
 def test_a_read_that_hangs_is_not_waited_for(
-    tmp_path: Path, target: Path, monkeypatch: pytest.MonkeyPatch
+    examine: Examine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(self_test, "READ_SECONDS", 1 - self_test.GRACE_SECONDS)
     hang = threading.Event()
     monkeypatch.setattr(self_test, "_file_sizes", lambda _: hang.wait())
-    test, _ = examine(tmp_path, monkeypatch)
+    test, _ = examine()
     hang.set()
     assert "`read checkpoint` has not ended" in test.failed
 
 
-def test_a_mount_that_is_gone_fails(
-    tmp_path: Path, target: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_mount_that_is_gone_fails(examine: Examine, target: Path) -> None:
     put_marker(target, MIB)
     (target / "model-1.safetensors").unlink()
-    test, _ = examine(tmp_path, monkeypatch)
+    test, _ = examine()
     assert "target: cannot be read: [Errno 2]" in test.failed
     (target / READY_MARKER).unlink()
-    test, _ = examine(tmp_path, monkeypatch)
+    test, _ = examine()
     assert "target: cannot be read: it has no _READY.json and no file *.safe" in test.failed

@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from draftworth.measuring.run_specification import EXIT_INTERRUPTED, RunSpec
 from draftworth.records.codec import dump_text
 from draftworth.records.reading import read_run
 from tests.conftest import ROOT
+from tests.pods.compiled_graphs.pods import eventually
 from tests.pods.measuring.test_program import IN_A_JOB, healthy, spec_for, stalled
 from tests.support.stream_server import stream_server
 from tests.support.waiting import HANGS_AFTER_SECONDS
@@ -66,25 +66,19 @@ def test_a_pod_that_is_terminated_leaves_no_process_and_no_run_file(
     """While Ray starts its parts, and while it measures."""
     with stream_server(stalled) as server:
         process = start(tmp_path, spec_for(server.base_url, load_generator="llmperf"), **IN_A_JOB)
-        deadline = time.monotonic() + HANGS_AFTER_SECONDS
 
         def has_come() -> bool:
-            if moment == "request":
-                return any(r.method == "POST" for r in server.requests)
-            return any(moment in line for line in processes_of(process.pid))
-
-        while not has_come():
+            # A start that is too quick to be seen: its first request is as good a moment.
             if process.poll() is not None or any(r.method == "POST" for r in server.requests):
-                break  # too quick to be seen: another moment is as good
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+                return True
+            lines = () if moment == "request" else processes_of(process.pid)
+            return any(moment in line for line in lines)
+
+        eventually(has_come, every_seconds=0.02)
         process.send_signal(signal.SIGTERM)
         log = process.communicate(timeout=END_SECONDS)[1]
 
     assert process.returncode == EXIT_INTERRUPTED, log
     assert list((tmp_path / "out").glob("*/run.json")) == []
     # What Ray had just started ends by itself, a little later; in a pod with the container.
-    deadline = time.monotonic() + END_SECONDS
-    while any("<defunct>" not in line for line in processes_of(process.pid)):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    eventually(lambda: all("<defunct>" in line for line in processes_of(process.pid)))
