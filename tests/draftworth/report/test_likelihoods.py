@@ -119,8 +119,3 @@ def test_the_report_says_who_read_them(
     assert main(["report", str(folder), "--verbose"]) == 0
 
     assert words in capsys.readouterr().out
-
-
-def test_a_deviation_is_a_number() -> None:
-    with pytest.raises(ValueError, match="finite"):
-        by_target(deviation=float("nan"))
