@@ -1,4 +1,4 @@
-"""Computes what drafts yield: of outputs that were replayed with a draft, and of a run."""
+"""Computes how many drafted tokens are accepted, in replayed outputs and in a run's requests."""
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -31,9 +31,11 @@ _DIGITS = 6
 def acceptance_of(
     outputs: Iterable[Replayed], checked: Collection[int], *, by_position: bool = False
 ) -> dict[str, Windows]:
-    """Return the acceptance by prompt class, in steps that check so many drafts.
+    """Return, for each prompt class, a `WindowAcceptance` for each number in `checked`.
 
-    by_position: takes longer.
+    outputs: the target's outputs; those of only one token are left out.
+    checked: numbers of drafted tokens that a step checks.
+    by_position: also compute which share of steps accepts the n-th draft, which takes longer.
     """
     classes: defaultdict[str, list[Replayed]] = defaultdict(list)
     for output in outputs:
@@ -74,7 +76,7 @@ def _measured(found: Estimate) -> Measured:
 
 
 def profile_of(run: Run) -> AcceptanceProfile:
-    """Return a run's profile; UserInputError: it has no variant whose steps are known."""
+    """Return a run's profile; raise UserInputError if no speculative variant's steps are known."""
     result, serving = run.result, run.result.serving
     drafts: defaultdict[Decoding, defaultdict[str, list[WindowAcceptance]]]
     drafts = defaultdict(lambda: defaultdict(list))
@@ -109,7 +111,8 @@ def profile_of(run: Run) -> AcceptanceProfile:
 
 
 def _of_run(blocks: Sequence[BlockResult], found: Estimate, most: int) -> WindowAcceptance:
-    """Return a variant's window; shares are the server's, which counts by block: no interval."""
+    """Return a variant's acceptance in one class. found: its tokens per step. The shares have no
+    interval, because the server counts them by block and not by request."""
     shares = acceptance_by_position(blocks) if drafts_whole_windows(blocks, most) else ()
     requests = [r for block in blocks for r in block.requests if r.counts]
     return WindowAcceptance(

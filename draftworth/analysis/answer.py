@@ -185,7 +185,8 @@ def _reach_of(facts: RunFacts, best: Comparison) -> Iterator[str]:
 
 
 def best_of(asked: Sequence[Comparison]) -> Comparison:
-    """Return the comparison that decides, judged as the best of them; `asked` is not empty."""
+    """Return the comparison of `asked` (at least one) that decides the headline, judged anew by
+    `best_of_many`. Its judgement is the first in `ANSWERS` that one of them has."""
 
     def preference(c: Comparison) -> tuple[int, float]:
         # Of comparisons with the same judgement, prefer the lowest upper end of the cost ratio.
@@ -196,7 +197,7 @@ def best_of(asked: Sequence[Comparison]) -> Comparison:
 
 
 def findings(facts: RunFacts) -> Iterator[Finding]:
-    """Yield findings on the mix, on each class, and against the baseline with engine defaults."""
+    """Yield the findings: in the mix, in each class, and against the baseline as shipped."""
     weights = weights_of(facts.run)
     parts = ", ".join(f"{weight:.0%} {name}" for name, weight in weights.items())
     for mix in facts.mixes:
@@ -238,7 +239,7 @@ def cost_sentence(c: Comparison) -> str:
 
 
 def floor_sentence(c: Comparison) -> str:
-    """Return a sentence on the noise floor; empty if not measured or if `c.reason` states it."""
+    """Return a sentence on the noise floor; empty without one, or if `c.reason` mentions it."""
     noise = interval_of(c.floor)
     if c.reason_has_floor or noise is None:
         return ""
@@ -252,7 +253,8 @@ def floor_sentence(c: Comparison) -> str:
 
 
 def missing_requests(facts: RunFacts, variant: VariantFacts) -> str:
-    """Say how much more to measure; empty if the interval is narrow enough or unknown."""
+    """Say how many more requests, prompts or repetitions a variant needs for an interval as narrow
+    as the experiment asks for; empty if it is narrow enough, or if there is no interval."""
     if not variant.shortfall:
         return ""
     words = variant.shortfall.words(facts.run.result.target_interval_width)

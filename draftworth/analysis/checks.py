@@ -27,7 +27,7 @@ MERGED_CHUNKS_TOLERANCE = 0.05
 
 @dataclass(frozen=True, kw_only=True)
 class ServerCheck:
-    """Mean ITL of the same requests, by the client and by the server's histogram, in seconds."""
+    """The mean ITL of the same requests by the client (`ours_s`) and by the server's histogram."""
 
     requests: int
     ours_s: float
@@ -68,12 +68,14 @@ def server_check(blocks: Iterable[BlockResult]) -> ServerCheck | None:
 
 @dataclass(frozen=True, kw_only=True)
 class AcceptanceCheck:
-    """Acceptance rate (0 to 1) by the server's counters, and as estimated from tokens per step.
+    """A variant's acceptance rate (0 to 1) from several sources; None: the source does not know it.
 
+    counted: the rate by the server's counters or, without counters, `by_requests`.
+    tokens_per_step: mean tokens of a step, from which the rate is estimated.
     most: the most tokens that a step can yield (1 without speculation); None: not known.
     by_requests: the rate by the counts that the server sends with each answer.
     tokens_per_chunk: mean tokens of a chunk; the same as tokens per step if no chunks were merged.
-    whole_windows: whether nearly every step has a whole window of drafts; n-gram drafting has not.
+    whole_windows: whether nearly every step drafts a whole window; n-gram drafting does not.
     """
 
     counted: float | None
@@ -99,7 +101,7 @@ class AcceptanceCheck:
 
     @property
     def merged(self) -> bool:
-        """Return whether mean chunks have more tokens than mean steps, or than a step can yield."""
+        """Return whether a mean chunk has more tokens than a mean step, or than a step can have."""
         tokens = self.tokens_per_chunk
         steps = [count for count in (self.most, self.tokens_per_step) if count]
         if tokens is None or not steps:
@@ -114,7 +116,7 @@ def _agree(one: float | None, other: float | None) -> bool | None:
 
 
 def acceptance_by_position(blocks: Iterable[BlockResult]) -> tuple[float, ...]:
-    """Return, for each position in the window, the share of steps that accepted its token.
+    """Return, for each position in the window, the share of steps that accepted the draft there.
 
     Empty if the server sent no counters.
     """
@@ -126,9 +128,10 @@ def acceptance_by_position(blocks: Iterable[BlockResult]) -> tuple[float, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class BreakEven:
-    """Compares a variant's tokens per step with `needed`, which make it as fast as the baseline.
+    """A variant's tokens per step, and those that it needs to decode as fast as the baseline.
 
-    step_s: median over requests of the mean step time. most: the most tokens a step can yield.
+    step_s: the mean step time of a request in seconds, as the median over requests.
+    needed: `step_s` / the baseline's median ITL. most: the most tokens that a step can yield.
     """
 
     step_s: float
@@ -147,7 +150,7 @@ def break_even(
     *,
     baseline_itl_s: float | None,
 ) -> BreakEven | None:
-    """Return a variant's break-even; None if a figure that it needs was not measured.
+    """Return a variant's break-even; None if an ITL or the tokens per step were not measured.
 
     A request's mean step time is its ITL x its tokens per step, by the definitions of both.
     """

@@ -2,17 +2,20 @@
 
 Measurements of a run are correlated if they share a prompt (greedy requests of a prompt repeat the
 same work), a pair of blocks (measured within the same minutes) or a repetition (the same start of
-the servers). Prompts and pairs of blocks are samples, and neither is nested in the other. So the
-variance of a figure is clustered by both (Cameron, Gelbach and Miller 2011, "Robust Inference With
-Multiway Clustering"), and is never below the variance clustered by only one of the two (Davezies,
-D'Haultfoeuille and Guyonvarch 2021). Student's t has the degrees of freedom of the smaller sample.
-The strata are the cases of a class, which were chosen; clusters are a random sample in each.
+the servers). Correlated measurements form a cluster. A variance that is clustered is computed from
+the sums of clusters, as if each cluster were one measurement. Prompts and pairs of blocks are
+samples, and neither is nested in the other. So the variance of a figure is clustered by both
+(Cameron, Gelbach and Miller 2011, "Robust Inference With Multiway Clustering"), and is never below
+the variance clustered by only one of the two (Davezies, D'Haultfoeuille and Guyonvarch 2021).
+Student's t has the degrees of freedom of the smaller sample. The strata are the cases of a class,
+which were chosen and not drawn; only in each stratum are the clusters a random sample.
 
 Degrees of freedom depend on the weights: a figure that depends mostly on three prompts is only as
-certain as with three prompts, however many others were measured. They are Satterthwaite's, but for
-the variances that equally uncertain clusters of these weights would have, because the estimates of
-few clusters are too uncertain (Bell and McCaffrey 2002, "Bias Reduction in Standard
-Errors for Linear Regression with Multi-Stage Samples"; docs/decisions/0015-the-verdict.md).
+certain as with three prompts, however many others were measured. They are computed by
+Satterthwaite's formula, but not from the measured variance of each cluster, which a few clusters
+do not show well enough: the formula gets the variances that clusters of these weights would have if
+all were equally uncertain (Bell and McCaffrey 2002, "Bias Reduction in Standard Errors for Linear
+Regression with Multi-Stage Samples"; docs/decisions/0015-the-verdict.md).
 
 With `MANY_REPETITIONS` or more, repetitions are a sample too. A start of the servers affects all
 cases, so repetitions are clustered across strata, and pairs of blocks are nested in repetitions.
@@ -40,8 +43,10 @@ MANY_DEGREES = 1_000
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """A measured value, or a measurement's part in an estimate's error, with its clusters.
+    """One measurement, with the names of the clusters that it belongs to.
 
+    value: the measured value, or what the measurement adds to the error of an estimate.
+    block: the block or, of a pair of requests, the pair of blocks.
     repetition: a name, unique over runs. side: the run, if two runs are compared, because the
         repetitions of each run are a sample of their own.
     case: the prompt's case, because a stratum may have several cases.
@@ -60,7 +65,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class VariancePart:
-    """A part of a variance, with the degrees of freedom of its estimate."""
+    """A part of the variance of a figure, with the degrees of freedom for its Student's t."""
 
     variance: float
     degrees_of_freedom: float
@@ -72,12 +77,14 @@ class VariancePart:
 
 @dataclass(frozen=True, kw_only=True)
 class Spread:
-    """The error of a sum of samples.
+    """The error of a figure that is a sum of samples' values.
 
-    within: the variance by prompts and blocks, for the measured repetitions only.
-    between: the variances by prompts and by repetitions; empty with too few repetitions.
-    repetitions: how many repetitions measured every case; of two runs, the smaller number.
+    within: the variance clustered by prompts and blocks, for the measured repetitions only.
+    between: the variances clustered by prompts and by repetitions, each with its own t; empty with
+        fewer than `MANY_REPETITIONS` whole repetitions.
     of_prompts, of_repetitions: the variances that further rounds do not reduce.
+    prompts, blocks: the number of clusters of each kind.
+    repetitions: how many repetitions measured every case; of two runs, the smaller number.
     """
 
     within: VariancePart
@@ -125,7 +132,7 @@ def spread(samples: Sequence[Sample]) -> Spread | None:
 
 
 def whole_repetitions(samples: Iterable[Sample]) -> dict[str, set[str]]:
-    """Return, for each side, the repetitions with a sample of every case that the side has.
+    """Return, by `Sample.side`, the repetitions with a sample of every case that this side has.
 
     The last repetition of a run that ended early is not whole.
     """
@@ -141,7 +148,7 @@ def whole_repetitions(samples: Iterable[Sample]) -> dict[str, set[str]]:
 
 
 def _by_repetition(samples: Sequence[Sample]) -> VariancePart | None:
-    """Return the variance by repetition; None if a side has too few whole repetitions."""
+    """Return the variance clustered by repetition; None if a side has too few whole ones."""
     whole = [len(names) for names in whole_repetitions(samples).values()]
     if min(whole) < MANY_REPETITIONS:
         return None
@@ -152,7 +159,7 @@ def _by_repetition(samples: Sequence[Sample]) -> VariancePart | None:
 def _parts_between(
     samples: Sequence[Sample], by_prompt: VariancePart, by_repetition: VariancePart
 ) -> tuple[VariancePart, ...]:
-    """Return `by_prompt` less the variance that `by_repetition` has too, and `by_repetition`."""
+    """Return `by_prompt` without the variance that both contain, and `by_repetition` as it is."""
     met = _merged(_clusters((s.stratum, f"{s.prompt}\n{s.repetition}", s) for s in samples))
     both = _variance(met)
     own = VariancePart(max(0.0, by_prompt.variance - both), by_prompt.degrees_of_freedom)
@@ -160,7 +167,7 @@ def _parts_between(
 
 
 def _lasting(samples: Sequence[Sample], by_repetition: VariancePart) -> VariancePart:
-    """Return `by_repetition` less the variance between blocks, which more rounds would reduce."""
+    """Return `by_repetition` less the variance between its blocks, which more rounds reduce."""
     blocks = _clusters((f"{s.stratum}\n{s.repetition}", s.block, s) for s in samples)
     several = {name: clusters for name, clusters in blocks.items() if len(clusters) > 1}
     lasting = by_repetition.variance - _variance(_merged(several))
@@ -180,10 +187,10 @@ def student_t(probability: float, degrees_of_freedom: float) -> float:
 
 @lru_cache(maxsize=1024)
 def _student_t(probability: float, degrees_of_freedom: int) -> float:
-    """Return the quantile for whole degrees of freedom.
+    """Return the quantile of Student's t distribution for whole degrees of freedom.
 
-    Bisects the distribution function, which is a finite series then (Abramowitz and Stegun 26.7.3
-    and 26.7.4).
+    It is found by bisection: the distribution function is a finite series for them (Abramowitz and
+    Stegun 26.7.3 and 26.7.4).
     """
     if degrees_of_freedom >= MANY_DEGREES:
         return statistics.NormalDist().inv_cdf(probability)
@@ -199,7 +206,7 @@ def _student_t(probability: float, degrees_of_freedom: int) -> float:
 
 
 def _central(angle: float, degrees_of_freedom: int) -> float:
-    """Return P(-t < T < t) for t = tan(angle) x sqrt(degrees of freedom)."""
+    """Return P(-t < T < t), where t = tan(angle) x sqrt(degrees of freedom) and T is Student's."""
     odd = degrees_of_freedom % 2
     term = math.cos(angle) if odd else 1.0
     total = term if degrees_of_freedom > 1 else 0.0
@@ -222,7 +229,7 @@ Clusters = dict[str, dict[str, _Cluster]]
 
 
 def _clusters(samples: Iterable[tuple[str, str, Sample]]) -> Clusters:
-    """Sum up (stratum, cluster, sample) by stratum and cluster."""
+    """Return the sums by stratum and cluster of samples, given as (stratum, cluster, sample)."""
     found: Clusters = {}
     for stratum, name, sample in samples:
         clusters = found.setdefault(stratum, {})
@@ -250,7 +257,7 @@ def _merged(clusters: Clusters) -> list[list[_Cluster]]:
 
 
 def _variance(strata: Sequence[Sequence[_Cluster]]) -> float:
-    """Return the variance of the sum of all clusters, which are a random sample of a stratum."""
+    """Return the variance of the sum of all clusters; those of a stratum are a random sample."""
     return sum(len(own) / (len(own) - 1) * _squares([c.value for c in own]) for own in strata)
 
 
@@ -259,7 +266,7 @@ def _part(strata: Sequence[Sequence[_Cluster]]) -> VariancePart:
 
 
 def _degrees_of_freedom(strata: Sequence[Sequence[_Cluster]]) -> float:
-    """Return the degrees of freedom of a variance by what each cluster weighs.
+    """Return the degrees of freedom of a variance, computed from the clusters' weights.
 
     For clusters with equal weights in one stratum, these are the number of clusters - 1.
     """
@@ -270,11 +277,12 @@ def _degrees_of_freedom(strata: Sequence[Sequence[_Cluster]]) -> float:
 
 
 def _expected(weights: Iterable[float]) -> tuple[float, float]:
-    """Return a stratum's expected variance v, and v^2 / its degrees of freedom.
+    """Return v and v^2 / (its degrees of freedom), where v is a stratum's expected variance.
 
-    Let cluster i have weight w_i = W s_i and value w_i r_i, where all r_i are equally uncertain.
-    The residuals are r_i - sum(s r), so the sum of (s_i residual_i)^2 is a quadratic form with a
-    matrix A = D - d s' - s d' + (s's) s s', where D has s_i^2 on its diagonal and d is D times 1.
+    Let W be the sum of the weights, and let cluster i have the weight w_i = W s_i and the value
+    w_i r_i, where all r_i are equally uncertain. The residuals are r_i - sum(s r), so the sum of
+    (s_i residual_i)^2 is the sum of all A_ij r_i r_j (a quadratic form), with the matrix
+    A = D - d s' - s d' + (s's) s s', where D has s_i^2 on its diagonal and d is D times 1.
     It has trace(A)^2 / trace(A A) degrees of freedom; both traces are sums of powers of s.
     """
     given = [*weights]

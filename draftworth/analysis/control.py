@@ -36,7 +36,7 @@ def noise_floor(
 ) -> tuple[Estimate | None, str]:
     """Return the cost ratio control / baseline with its interval, and an empty string.
 
-    Without a noise floor, return None and the reason.
+    control: all blocks of the control's rounds. Without a floor, return None and the reason.
     """
     if why := why_not_comparable(control, traffic, limits, (baseline, CONTROL)):
         return None, why

@@ -27,7 +27,7 @@ from draftworth.records.results import CONTROL, BlockResult, RequestRecord, RunR
 
 @dataclass(frozen=True, kw_only=True)
 class RunPart:
-    """A part of a run's time. usd: the cost of all nodes in that time; None without a price."""
+    """A part of a run's time (`TimeAccount`). usd: what all nodes cost in it; None: no price."""
 
     name: str
     seconds: float
@@ -58,7 +58,7 @@ def total(parts: tuple[RunPart, ...]) -> RunPart:
     )
 
 
-# Counts the steps of a request after its first chunk; None: not known.
+# Returns the number of a request's steps after its first chunk; None: not known.
 _CountSteps = Callable[[RequestRecord], int | None]
 
 
@@ -99,7 +99,11 @@ def step_cost_ratio(run: Run, load: Load, variant: str) -> Estimate | None:
 def tokens_per_step(
     blocks: Sequence[BlockResult], variant: str, most: int | None
 ) -> Estimate | None:
-    """Return a variant's tokens per step; None if its steps cannot be counted."""
+    """Return a variant's mean tokens per step, without the tokens of each request's first chunk.
+
+    most: the most tokens that a step can yield, 1 without speculation; None: not known. The result
+    is None if steps cannot be counted (`_steps_by`), or if the server counts no output tokens.
+    """
     count = _counting(_steps_by(blocks, most))
 
     def amounts(record: RequestRecord) -> tuple[float, float] | None:
@@ -111,7 +115,7 @@ def tokens_per_step(
 
 
 def _cost(blocks: Sequence[BlockResult], variant: str, load: Load, most: int | None) -> StepCost:
-    """Return the latency of a step, over all classes because it hardly depends on the texts."""
+    """Return a variant's step latency at a load, over all classes: it hardly depends on texts."""
     steps_by = _steps_by(blocks, most)
     count = _counting(steps_by)
     amounts = _seconds_and_steps(count)
@@ -152,7 +156,8 @@ def _seconds_and_steps(count: _CountSteps) -> Amounts:
 
 
 def _steps_by(blocks: Sequence[BlockResult], most: int | None) -> StepsBy | None:
-    """Return how steps can be counted; None if chunks were merged and the server counted none."""
+    """Return how the steps of a variant's blocks can be counted; None if several steps arrived in
+    one chunk, and the server did not count the steps of each request."""
     if most == 1:
         return "tokens"
     pooled = definitions.TOKENS_PER_STEP.pooled
@@ -189,7 +194,7 @@ def _decoding_s(record: RequestRecord) -> float | None:
 
 
 def _mean_context(records: Sequence[RequestRecord], count: _CountSteps) -> float | None:
-    """Return the mean context of steps in tokens: a request's input and half of its output."""
+    """Return the mean context of a step in tokens: its request's input and half of the output."""
     sized = [
         (count(r) or 0, r.number_input_tokens + r.number_output_tokens / 2)
         for r in records
@@ -200,6 +205,7 @@ def _mean_context(records: Sequence[RequestRecord], count: _CountSteps) -> float
 
 
 def hit_rate(readings: Iterable[Reading]) -> float | None:
-    """Return the share of tokens after the first that the draft predicts; None without tokens."""
+    """Return the share of output tokens after the first that the draft predicts; None: there is
+    no such token. readings: what passes of the draft over the target's outputs found."""
     hits = "".join(reading.hits for reading in readings)
     return hits.count("1") / len(hits) if hits else None

@@ -2,7 +2,7 @@
 
 The break-even is for decoding: a step that takes as long as 2.3 baseline steps pays if it yields
 more than 2.3 tokens. The tokens per step depend on the traffic, and a live server counts them; the
-time of a step does not depend on the traffic.
+time of a step hardly depends on the texts.
 """
 
 import math
@@ -33,7 +33,8 @@ PAYS: tuple[Judgement, ...] = (CHEAPER, "within the limits")
 class ClassMeasured:
     """One prompt class of the traffic, as measured on the baseline's requests.
 
-    weight: its share of the traffic's output tokens. input_tokens: None if they are not counted.
+    weight: the class's share of the traffic's output tokens. cases, prompts: how many there are.
+    input_tokens, output_tokens: lengths of prompts and outputs; None: the server counts none.
     """
 
     name: str
@@ -46,10 +47,11 @@ class ClassMeasured:
 
 @dataclass(frozen=True, kw_only=True)
 class BreakEvenAt:
-    """The tokens per step that are needed to break even at a load, and those that were measured.
+    """The tokens per step that a variant needs to break even at a load, and the measured ones.
 
-    needed: equal to the cost of a step in baseline steps. measured: tokens per step of the whole
-        traffic, as a live server's counters would show them. by_class: measured in each class.
+    needed: equal to the cost of a step in baseline steps; None: a step latency is not known.
+    measured: tokens per step of the whole traffic, as a live server's counters would show them.
+    by_class: the same in each class. judgement: the verdict at this load; None: there is none.
     """
 
     load: Load
@@ -63,9 +65,11 @@ class BreakEvenAt:
 class Handover:
     """The decision with its figures, or what is missing before a decision is possible.
 
-    decision: the comparison that decides. by_class: the variant's comparison in each class.
+    decision: the comparison that decides. missing: what a decision lacks, in words.
     next_step: what to do to get a winner; empty with a winner, and for a search.
-    has_counters: the server counts accepted tokens. most_tokens: of the longest request.
+    by_class: comparisons of the decision's variant at its load, in each class.
+    has_counters: the variant's server counts drafted and accepted tokens.
+    most_tokens: prompt and output tokens of the longest request; None: not counted.
     """
 
     decision: Comparison | None
@@ -138,7 +142,7 @@ def has_counters(run: Run, variant: str) -> bool:
 
 
 def longest_request_tokens(blocks: Iterable[BlockResult]) -> int | None:
-    """Return the tokens of the longest prompt + output; None if they are not counted."""
+    """Return the tokens of the longest request, prompt + output; None if none are counted."""
     totals = (r.number_total_tokens for block in blocks for r in block.requests)
     return max((total for total in totals if total is not None), default=None)
 
@@ -198,7 +202,8 @@ def _break_evens(
 
 
 def tokens_per_step(blocks: Sequence[BlockResult], traffic: Traffic, variant: str) -> float | None:
-    """Return a traffic's tokens divided by its steps, as a live server's counters would show."""
+    """Return a variant's tokens divided by its steps in a traffic, as its server's counters would
+    show; None if they are not known for each class."""
     weights = traffic.weights
     by_class = {g.prompt_class: _tokens_per_step(blocks, g, variant) for g in traffic.groups}
     steps = [weights[name] / tokens for name, tokens in by_class.items() if tokens]
@@ -206,7 +211,7 @@ def tokens_per_step(blocks: Sequence[BlockResult], traffic: Traffic, variant: st
 
 
 def _tokens_per_step(blocks: Sequence[BlockResult], group: Group, variant: str) -> float | None:
-    """Return tokens per step by the server's counters; without them, by the client's figures."""
+    """Return tokens per step by the server's counters; if a block lacks them, by the client."""
     own = group.blocks(blocks, variant)
     counters = [b.speculation for b in own if b.speculation]
     drafts = sum(c.drafts for c in counters)

@@ -22,7 +22,7 @@ class Rung:
     """One concurrency, where each variant is compared with the baseline.
 
     costs: of a million output tokens, by variant, in US dollars; without a price, in server hours.
-    itls_s: by variant, the mean of the classes' medians, weighted by their output tokens.
+    itls_s: ITLs by variant, each the mean of the classes' medians, weighted by output tokens.
     """
 
     concurrency: int

@@ -65,9 +65,10 @@ def _greedy(found: likelihoods.GreedyLikelihood) -> tuple[bool, str]:
 
 
 def _by_draft(found: likelihoods.DraftLikelihood) -> tuple[bool | None, str]:
-    """Judge if the draft finds the outputs as likely as the outputs of the baseline.
+    """Return whether a draft finds a variant's outputs as likely as the baseline's, and the reason.
 
-    Not if the difference's interval excludes 0 and exceeds `DRAFT_MARGIN_NATS` (by chance: 1%).
+    True if the difference's interval is within `DRAFT_MARGIN_NATS` of 0. False if it is not, and
+    excludes 0 (by chance, for 1% of correct servers). None if the prompts are too few to tell.
     """
     low, high = found.low, found.high
     prompts = f"{_counted(found.prompts, 'prompt')} of {found.prompt_class}"

@@ -17,7 +17,7 @@ from draftworth.records.results import BlockResult, Limits, Price, RequestRecord
 
 # The share of requests that must keep a latency limit.
 LIMIT_SHARE = 0.95
-# With about so many requests, enough of them lie beyond that share for an interval.
+# With about this many requests, enough of them lie beyond that share for an interval.
 LIMIT_REQUESTS = math.ceil(SAMPLES_BEYOND / (1 - LIMIT_SHARE))
 # Above this z, two shares of failures differ by more than chance (a two-sided test at 1%).
 _UNEQUAL_Z = 2.58
@@ -34,7 +34,7 @@ LATENCIES = (
 class LimitCheck:
     """Whether a variant keeps the latency limits of the service.
 
-    kept: None if the samples do not show it. reason: empty if the limits are kept.
+    kept: None if the requests do not show it. reason: empty if the limits are kept.
     """
 
     kept: bool | None
@@ -44,7 +44,7 @@ class LimitCheck:
 def why_not_comparable(
     blocks: Sequence[BlockResult], traffic: Traffic, limits: Limits, variants: Sequence[str]
 ) -> str:
-    """Say why these requests allow no verdict; empty if they do.
+    """Say why the variants' requests in a traffic allow no verdict; empty if they allow one.
 
     On an overloaded server the slow requests fail, so those that are left are the fast ones.
     """
@@ -119,7 +119,7 @@ def _checks(
 def latency_p95(
     blocks: Sequence[BlockResult], group: Group, variant: str, field: str
 ) -> Estimate | None:
-    """Return the latency that `LIMIT_SHARE` of all requests keep; None if it was not measured."""
+    """Return the 95th percentile of a latency (a field of `RequestRecord`); None: not measured."""
     # Each request counts as its own prompt: the user's prompts are no sample of others.
     samples = [
         replace(place, prompt=str(number), value=value)
@@ -161,7 +161,7 @@ def _timed_out(blocks: Sequence[BlockResult], group: Group, variant: str) -> str
 
 
 def _unequal(sides: Sequence[tuple[int, int]]) -> bool:
-    """Return whether two shares of failures differ by more than chance (normal approximation)."""
+    """Return whether the shares of failures differ by more than chance (normal approximation)."""
     (failed, requests), (other_failed, other_requests) = sides
     if not (failed or other_failed) or not (requests and other_requests):
         return False
@@ -175,7 +175,8 @@ def _unequal(sides: Sequence[tuple[int, int]]) -> bool:
 class Goodput:
     """The rate at which one server of a variant completes requests that keep every limit.
 
-    kept, requests: number of requests that keep every limit, and of all requests.
+    kept, requests: number of requests that keep every limit, and of all but excluded requests.
+    requests_per_s, tokens_per_s: the rate of the kept requests, and of their output tokens.
     usd: cost of a million output tokens of all requests; None without a price.
     """
 

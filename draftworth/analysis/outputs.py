@@ -36,8 +36,8 @@ LikenessWord = Literal["as alike", "differs more", "cannot be told"]
 class OutputPair:
     """The comparison of the two outputs of a pair of requests.
 
-    kept: the share of the output before the first difference (1 if identical); None: not known.
-    tokens: tokens up to and including the first difference (all if identical); None: not known.
+    kept: share of the longer output before the first difference (1 if identical); None: no texts.
+    tokens: tokens up to and including the first difference (all if identical); None: no token ids.
     """
 
     prompt: str
@@ -50,6 +50,7 @@ class OutputPair:
 class Likeness:
     """Compares how often a variant's outputs, and the control's, equal the baseline's.
 
+    control_identical: how many of `control_compared` outputs of the control equal the baseline's.
     identical_share: (the variant's share of outputs that equal the baseline's) - (the control's).
     kept_share: the same difference for `OutputPair.kept`; None: not known.
     """
@@ -125,7 +126,7 @@ def likeness(found: Sequence[OutputPair], control: Sequence[OutputPair]) -> Like
 def _difference(
     found: Sequence[tuple[str, float]], control: Sequence[tuple[str, float]]
 ) -> Estimate | None:
-    """Return the mean over prompts of (the variant's share) - (the control's share).
+    """Return the mean over prompts of (the variant's share) - (the control's); None: no prompts.
 
     Two prompts with differences of 1 and -1 are added (Bonett and Price 2012, "Adjusted Wald
     Confidence Interval for a Difference of Binomial Proportions Based on Paired Data"), so that
@@ -159,10 +160,10 @@ def _by_prompt(values: Sequence[tuple[str, float]]) -> dict[str, float]:
 
 @dataclass(frozen=True, kw_only=True)
 class Divergence:
-    """A pair whose texts differ, with both texts from the first difference on.
+    """A pair whose texts differ, with 40 characters of both from the first difference on.
 
-    token: output tokens before the difference, from the baseline's chunks; None: not known.
-    character: the position of the first character that differs.
+    token: the baseline's output tokens before the chunk that differs; None: tokens by chunk are
+        not known. character: the position of the first character that differs.
     """
 
     prompt: str
@@ -199,7 +200,7 @@ def first_difference(one: Sequence[object], other: Sequence[object]) -> int:
 
 
 def tokens_before(divergences: Sequence[Divergence]) -> tuple[int, int] | None:
-    """Return the fewest and the median output tokens before the difference; None: not known."""
+    """Return the fewest and the median of `Divergence.token`; None if it is None everywhere."""
     tokens = [d.token for d in divergences if d.token is not None]
     return (min(tokens), statistics.median_high(tokens)) if tokens else None
 
@@ -212,8 +213,9 @@ ROUNDING_PER_TOKEN = 0.05
 def partings(
     run: Run, control: Sequence[BlockResult], transcripts: Transcripts, *, but: Collection[str]
 ) -> Iterator[AnswersCheck]:
-    """Yield a check of greedy outputs by variant and load, if `_floor` has one of the prompts.
+    """Yield, by variant and load, whether greedy outputs differ sooner than correct servers' do.
 
+    Nothing is yielded without outputs of correct servers (`_floor`) for some of the same prompts.
     run: without its control. but: variants to skip, because a model has read their outputs.
     """
     baseline = run.result.baseline
@@ -236,9 +238,9 @@ def partings(
 def _sooner_than(
     own: Mapping[str, OutputPair], floor: Mapping[str, OutputPair], said: str, *, alarms: float
 ) -> str:
-    """Return words if outputs differ sooner than `floor` and than rounding explains; else empty.
+    """Say that outputs differ sooner than `floor`'s do and than rounding explains; empty if not.
 
-    own, floor: a pair per prompt, of the variant and of `_floor`. said: the name of the latter.
+    own, floor: a pair of outputs by prompt, of the variant and by `_floor`. said: what `floor` is.
     alarms: the accepted share of false alarms among correct servers.
     """
     differing = sum(not pair.identical for pair in own.values())
@@ -265,7 +267,7 @@ def _loads(run: Run) -> dict[Load, dict[str, float]]:
 def _floor(
     pairs: Sequence[Pair], equals: Sequence[Pair], transcripts: Transcripts
 ) -> tuple[dict[str, OutputPair], str]:
-    """Return output pairs of correct servers (the control, else baseline repeats), and a name."""
+    """Return pairs of correct servers' outputs (control, else baseline repeats), and their name."""
     if floor := _first_of_each(output_pairs(equals, transcripts)):
         return floor, "those of a second server without speculation"
     return _first_of_each(output_pairs(_repeats(pairs), transcripts)), "the baseline's own repeats"

@@ -17,7 +17,7 @@ from draftworth.metrics.definitions import Metric
 from draftworth.records.load import Load
 from draftworth.records.results import BlockResult, Price, RequestRecord
 
-# With so many cases or more, a class's cases count as a random sample of similar cases. With fewer,
+# With this many cases, a class's cases count as a random sample of similar cases. With fewer,
 # figures hold for the measured cases only.
 MANY_CASES = 8
 TRAFFIC_MIX = "traffic mix"
@@ -52,7 +52,7 @@ class Traffic:
 
 @dataclass(frozen=True, kw_only=True)
 class Pair:
-    """One prompt's requests to baseline and variant in one round. place: how they are clustered."""
+    """A prompt's requests to baseline (`plain`) and variant in a round. place: their clusters."""
 
     prompt_class: str
     place: Sample
@@ -68,7 +68,8 @@ def paired(
 ) -> tuple[Pair, ...]:
     """Return all pairs of requests in the traffic, including failed and excluded requests.
 
-    Requests are matched by run, repetition, case, round, prompt, and its occurrence in the block.
+    Both are of the same run, repetition, case, round and prompt. If a block sends a prompt several
+    times, the first request is paired with the first one, and so on.
     """
     return tuple(
         pair
@@ -112,9 +113,9 @@ def weighted(
     power: int = 1,
     price: Price | None = None,
 ) -> float | None:
-    """Return the mean of the classes' figures, weighted by `traffic.weights`.
+    """Return the mean of a metric's values in the classes, weighted by `traffic.weights`.
 
-    power: -1 for the mean of 1 / figure. Returns None if a class has no figure.
+    power: -1 for the mean of 1 / value. Returns None if a class has no value, or 0.
     """
     figures = {
         group.prompt_class: summarize(blocks, group, variant, price).value(metric)
@@ -131,7 +132,7 @@ def _are_drawn(cases: Iterable[str]) -> bool:
 def _place(
     prompt_class: str, case: str, prompt_id: str, repetition: str, number: int, *, drawn: bool
 ) -> Sample:
-    """Return a request's clusters. drawn: the sample consists of cases, not of prompts in cases."""
+    """Return a request's clusters. drawn: cases are a sample (`MANY_CASES`), each is a cluster."""
     return Sample(
         stratum=prompt_class if drawn else f"{prompt_class}/{case}",
         prompt=case if drawn else f"{case}/{prompt_id}",

@@ -37,8 +37,9 @@ _NORMAL_PER_MEDIAN = 1.4826
 class Extremes:
     """The extreme requests of one side, while the other side has none.
 
-    variant: the side that has them. requests: number of all its requests in pairs.
-    times: how many times as long as usual the fastest of them took. others: all other pairs.
+    variant: the side that has them. count, requests: number of the extreme and of all its requests.
+    times: how many times as long as usual the shortest extreme request took for a token.
+    others: the pairs without an extreme request.
     """
 
     variant: str

@@ -3,8 +3,8 @@
 A class's figure is (sum of end-to-end seconds) / (sum of output tokens), a traffic's figure is the
 weighted mean of its classes' figures, and the result is variant / baseline. So a request weighs by
 its tokens, and a few long requests weigh what they cost. The median of the requests' ratios could
-fall while the bill rises. The error is of the logarithm's linear approximation (Cochran, Sampling
-Techniques, chapter 6), which is a sum over pairs.
+fall while the bill rises. The error is that of a linear approximation of the ratio's logarithm
+(Cochran, Sampling Techniques, chapter 6): a sum, to which each pair adds one part.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NOTHING: Amount = (0.0, 0.0)
 
 
 def cost_amounts(record: RequestRecord) -> Amount | None:
-    """Return end-to-end seconds and output tokens.
+    """Return a request's end-to-end seconds and output tokens; None: excluded, or not measured.
 
     With a constant number of requests in flight their ratio is proportional to the cost of a token
     (Little's law). A request that failed adds the time that it took, and no token.
@@ -42,7 +42,7 @@ def cost_amounts(record: RequestRecord) -> Amount | None:
 
 
 def mean_of(field: str) -> Amounts:
-    """Return a function from a request to (its `field`, 1): the ratio of the sums is the mean."""
+    """Return a function that gives (a request's `field`, 1): the ratio of the sums is the mean."""
 
     def amounts(record: RequestRecord) -> tuple[float, float] | None:
         value = getattr(record, field) if record.counts else None
@@ -65,7 +65,7 @@ class LogRatio:
         return self.with_error(spread(self.parts))
 
     def with_error(self, error: Spread | None) -> statistics.Estimate:
-        """Return the ratio with its interval; error: of `parts`, if it is known already."""
+        """Return the ratio with its interval. error: `spread(self.parts)`; None: no interval."""
         return statistics.ratio_estimate(self.value, error, samples=len(self.parts))
 
     def beside(self, other: LogRatio) -> LogRatio:
@@ -74,7 +74,7 @@ class LogRatio:
         return LogRatio(value=self.value - other.value, parts=(*self.parts, *others))
 
     def over(self, other: LogRatio, *, runs: tuple[str, str]) -> LogRatio:
-        """Return this ratio / a ratio of another run.
+        """Return this ratio / a ratio of another run. runs: the ids of this run and of the other.
 
         The runs have the same prompts but different blocks; each has its own sample of repetitions.
         """
@@ -99,7 +99,7 @@ class _Sums:
         return math.fsum(w * self.over[c] / self.under[c] for c, w in self.weights.items())
 
     def part(self, prompt_class: str, over: float, under: float) -> tuple[float, float]:
-        """Return how much a request adds to the error of log(`total`), and the request's weight."""
+        """Return what a request with these amounts adds to log(`total`)'s error, and its weight."""
         sum_over, sum_under = self.over[prompt_class], self.under[prompt_class]
         share = self.weights[prompt_class] * sum_over / sum_under / self.total
         moved = over / sum_over if sum_over else 0.0
@@ -109,7 +109,8 @@ class _Sums:
 def log_of_sums(
     requests: Sequence[tuple[Sample, T]], amounts: Callable[[T], tuple[float, float] | None]
 ) -> LogRatio | None:
-    """Return log(sum of numerators / sum of denominators); None if a sum is 0 or empty."""
+    """Return log(sum of numerators / sum of denominators); None if a sum is 0 or empty. amounts:
+    returns (what a request adds to the numerator, to the denominator), or None to leave it out."""
     return log_of_traffic({"": requests}, {"": 1.0}, amounts)
 
 
@@ -141,7 +142,7 @@ def log_of_traffic(
 
 
 def pair_amounts(pair: Pair, amounts: Amounts) -> tuple[Amount, Amount] | None:
-    """Return the amounts of both requests of a pair; None if the pair is left out.
+    """Return the amounts of the baseline's and the variant's request; None: leave the pair out.
 
     Of a pair in which a request failed, only the lost time counts, and nothing of a request that
     succeeded. Otherwise a variant that refuses the expensive prompts would be the cheaper one.
@@ -183,9 +184,10 @@ def log_ratio_of_sums(
 def log_cost_ratio(
     pairs: Sequence[Pair], traffic: Traffic, *, factor: float = 1.0
 ) -> LogRatio | None:
-    """Return log(variant / baseline) of the cost of an output token; None if it is not known.
+    """Return log(variant / baseline) of the cost of an output token.
 
-    factor: the variant's share of a node / the baseline's.
+    factor: the variant's share of a node / the baseline's. Return None at a rate of requests, which
+    has no cost per token, and if a class has no pair with counted tokens.
     """
     if not traffic.load.has_cost_per_token:
         return None
@@ -201,7 +203,7 @@ def cost_ratio(
     baseline: str,
     price: Price | None = None,
 ) -> statistics.Estimate | None:
-    """Return variant / baseline of the cost of an output token, with its interval."""
+    """Return variant / baseline of the cost of an output token, None as in `log_cost_ratio`."""
     pairs = paired(blocks, traffic, variant=variant, baseline=baseline)
     known = log_cost_ratio(pairs, traffic, factor=share_ratio(price, variant, baseline))
     return known.estimate() if known else None

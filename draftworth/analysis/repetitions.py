@@ -18,7 +18,7 @@ class RepetitionFacts:
     """One variant in one traffic, in one repetition of one run.
 
     cost_ratio: of this repetition only, with an interval clustered by prompts and blocks.
-    is_whole: it measured every class and case of the traffic; only whole repetitions are counted.
+    is_whole: the repetition measured every class and case of the traffic.
     slot, baseline_slot: the device slots in which the two servers ran; None: not known.
     """
 
@@ -74,6 +74,7 @@ class Shortfall:
 
     requests: number of further requests of the same prompts.
     prompts, repetitions: number of further prompts and repetitions, if requests do not help.
+    All are 0 if the interval is narrow enough.
     """
 
     requests: int = 0

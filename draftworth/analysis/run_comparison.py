@@ -85,7 +85,7 @@ class Elsewhere:
 
 
 def is_same_experiment(run: Run, other: Run) -> bool:
-    """Return whether both runs measured one experiment (`changes`), not two systems (`elsewhere`).
+    """Return whether two runs are of one experiment (for `changes`) or not (for `elsewhere`).
 
     Runs with one variant each need `elsewhere`: they have no verdict that could have changed.
     """
@@ -196,7 +196,8 @@ def _unlike(facts: RunFacts, other: RunFacts, loads: set[Load]) -> Iterator[str]
 
 
 def changes(facts: RunFacts, other: RunFacts) -> tuple[Change, ...]:
-    """Compare every variant that both runs have; raise UserInputError for unlike runs."""
+    """Compare every variant that both runs have; raise UserInputError for runs that differ in
+    experiment, baseline, temperature, classes, cases or loads, or share no speculative variant."""
     differences = list(_differences(facts.run, other.run))
     if differences:
         raise UserInputError(

@@ -12,19 +12,20 @@ from dataclasses import dataclass, replace
 from draftworth.analysis.clustering import Sample, Spread, spread, whole_repetitions
 
 CONFIDENCE = 0.95
-# A quantile has an interval if at least so many samples lie beyond it: a p99 needs 500 samples.
+# A quantile has an interval if at least this many samples lie beyond it: a p99 needs 500 samples.
 SAMPLES_BEYOND = 5
 
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """A figure with its interval and its sample; low and high are None without an interval.
+    """A figure with its interval (low to high; None: there is none) and the size of its sample.
 
+    prompts, samples: number of prompts, and of requests or pairs of requests.
     blocks: number of pairs of blocks, or of blocks of one variant.
     repetitions: number of whole repetitions. `clustering.MANY_REPETITIONS` or more are a sample;
         with fewer, the interval holds for the measured repetitions only.
     prompts_width, repetitions_width: the parts of `relative_width` that more rounds do not reduce,
-        due to differences between prompts and between repetitions.
+        due to differences between prompts and between repetitions. None: too wide, or not known.
     """
 
     value: float
@@ -61,13 +62,13 @@ def signed_percent(share: float, *, digits: int = 1) -> str:
 
 
 def changes(ratios: tuple[float, float]) -> str:
-    """Return the ends of a ratio's interval as changes, `-41.0% to -35.1%`."""
+    """Return the ends of a ratio's interval as changes in per cent, `-41.0% to -35.1%`."""
     low, high = (signed_percent(ratio - 1) for ratio in ratios)
     return f"{low} to {high}"
 
 
 def spoken_changes(ratios: tuple[float, float]) -> str:
-    """Return the same in words, `35 to 41% less` or `2% less to 3% more`.
+    """Return the ends of a ratio's interval in words, `35 to 41% less` or `2% less to 3% more`.
 
     The ends are rounded outwards, so the interval never promises more than what was measured.
     """
@@ -80,7 +81,7 @@ def spoken_changes(ratios: tuple[float, float]) -> str:
 
 
 def direction(ratio: float) -> str:
-    """Return `less` or `more`, by the ratio's side of 1."""
+    """Return `less` for a ratio below 1, else `more`."""
     return "less" if ratio < 1 else "more"
 
 
@@ -90,13 +91,13 @@ def interval_of(estimate: Estimate | None) -> tuple[float, float] | None:
 
 
 def ends_of_ratio(value: float, half_width: float) -> tuple[float | None, float | None]:
-    """Return the interval of a ratio whose logarithm has this half-width.
+    """Return the ends of the interval of a ratio whose logarithm has this half-width.
 
     With a half-width h of the logarithm, the ends are value x (1 - h) and value / (1 - h), not
     value x e^-h and value x e^h. For a small h they are the same. With a large h, a few prompts
     that differ much from the rest make the error skewed: in simulations where gains varied by 40%
     over eight prompts, a gain of exactly 5% was judged to be larger in 5.5% of runs with e^h, and
-    in 3.9% with 1 / (1 - h). Without the skew it would be 2.5%.
+    in 3.9% with 1 / (1 - h). Without the skew it would be 2.5%. From h = 1 on, the ends are None.
     """
     return (value * (1 - half_width), value / (1 - half_width)) if half_width < 1 else (None, None)
 
@@ -178,8 +179,8 @@ def within(ratio: Estimate | None, *, factor: float) -> bool | None:
 
 
 def at_least(successes: int, trials: int, share: float) -> float:
-    """Return the probability of at least `successes` in `trials` of probability `share` (above 0,
-    below 1): the p-value of an exact binomial test."""
+    """Return the probability of at least `successes` in `trials`, each of which succeeds with the
+    probability `share` (above 0, below 1): the p-value of an exact binomial test."""
     logs = math.log(share), math.log1p(-share)
     chance = math.fsum(
         math.exp(

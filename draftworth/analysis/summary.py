@@ -17,7 +17,7 @@ _INPUT_TOLERANCE = 0.05
 
 
 def wrong_input_tokens(records: Sequence[RequestRecord], load: Load) -> float | None:
-    """Return the mean input tokens if they differ from what the load asks for; else None."""
+    """Return the mean input tokens if they differ by more than 5% from the load's; else None."""
     counts = [r.number_input_tokens for r in records if r.number_input_tokens is not None]
     if load.input_tokens is None or not counts:
         return None
@@ -90,7 +90,7 @@ def groups_of(blocks: Iterable[BlockResult]) -> tuple[Group, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class VariantSummary:
-    """One variant in one group. figures: the measured values, in the units of the records."""
+    """One variant in one group. figures: the measured values in seconds, tokens and fractions."""
 
     group: Group
     variant: str

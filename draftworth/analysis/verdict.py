@@ -36,8 +36,8 @@ _NO_TRANSCRIPTS: Transcripts = {}
 # A cost within a factor of 1.05 of the baseline's counts as equal: not worth a second model.
 INDIFFERENCE = 0.05
 # TTFT counts as unchanged if its whole interval is within a factor of 1.1 of the baseline's, with
-# at least so many prompts. If the true ratio is at the margin because 15% of prompts wait 1.5 times
-# as long, 5% of simulated runs with 32 prompts say `unchanged`, and 8% of those with 16.
+# at least 32 prompts. If the true ratio is at the margin because 15% of prompts wait 1.5 times as
+# long, 5% of simulated runs with 32 prompts say `unchanged`, and 8% of those with 16.
 TTFT_MARGIN, UNCHANGED_PROMPTS = 0.1, 32
 TTFT_TAIL = 0.95
 _ON_COST: tuple[Judgement, ...] = ("cheaper per token", "no difference", "more expensive")
@@ -47,8 +47,8 @@ _ON_COST: tuple[Judgement, ...] = ("cheaper per token", "no difference", "more e
 class Comparison:
     """One variant compared with the baseline in a traffic.
 
-    cost_ratio: variant / baseline of the cost of an output token; None where it is not known.
-    error: of the logarithm of `cost_ratio`.
+    cost_ratio: variant / baseline of the cost of an output token; None: the load has no cost per
+        token, or tokens are not counted. error: of the logarithm of `cost_ratio`; None: not known.
     rare: sentences on extreme requests, and on what the sample may not have shown.
     floor: the noise floor; None: not measured.
     reason_has_floor: the reason mentions the noise floor already.
@@ -120,7 +120,7 @@ def _unchanged(ratio: Estimate | None) -> bool | None:
 
 
 def best_of_many(best: Comparison, count: int) -> Comparison:
-    """Judge a comparison that was chosen as the best of `count`, with an interval for all of them.
+    """Judge a comparison anew that was chosen as the best of `count`, with a wider interval.
 
     The best of many looks better than it is. By Bonferroni's inequality, intervals of 1 - 5% /
     count hold for all of them together in at least 95% of runs. A comparison that is not cheaper
@@ -173,7 +173,7 @@ def judge(cost_ratio: Estimate | None, check: LimitCheck) -> tuple[Judgement, st
 
 
 def _sure(end: float) -> str:
-    """Return a ratio's distance from 1 in whole per cent, towards zero: `at least` holds for it."""
+    """Return a ratio's distance from 1 in whole per cent, rounded towards 0 for an `at least`."""
     return f"{abs(math.trunc(100 * (Fraction(end) - 1)))}%"
 
 
@@ -198,10 +198,10 @@ def compare(
     transcripts: Transcripts = _NO_TRANSCRIPTS,
     answers: Sequence[AnswersCheck] = (),
 ) -> Comparison:
-    """Judge one variant in a traffic.
+    """Judge one variant against a baseline in a traffic.
 
     sampled: the temperature was above 0. control: all blocks of the control's rounds.
-    answers: checks of whether outputs are the target model's.
+    answers: checks of whether outputs are the target model's, of all variants.
     """
     sent = paired(blocks, traffic, variant=variant, baseline=baseline)
     pairs = counting(sent)
@@ -249,7 +249,7 @@ def compare(
 
 
 def not_the_targets(answers: Iterable[AnswersCheck], sides: Collection[str]) -> str:
-    """Say why a side's outputs are shown not to be the target model's; empty if they are not."""
+    """Say what shows that a side's outputs are not the target model's; empty if nothing does."""
     found = [check for check in answers if check.variant in sides]
     return "; ".join(check.words for check in found if check.is_the_targets is False)
 
