@@ -29,9 +29,10 @@ MOST_LINES, COLUMNS = 10, 80
 
 @dataclass(frozen=True, kw_only=True)
 class StepTokens:
-    """Tokens of a verification step at one load, with the variant that the decision is about.
+    """Tokens per verification step at one load, of the variant that the decision is about.
 
-    needed: to break even, with its interval; None: not known. measured: in the whole traffic.
+    needed: tokens per step to break even, with the ends of the interval; None: not known.
+    measured: tokens per step that were measured in the whole traffic; None: not counted.
     """
 
     load: str
@@ -45,7 +46,7 @@ class StepTokens:
 class ServerFigures:
     """The medians of one variant's requests in one class at one load; None: not measured.
 
-    output_throughput_token_per_s: of the whole server.
+    output_throughput_token_per_s: the throughput of the whole server, which is no median.
     """
 
     prompt_class: str
@@ -62,13 +63,15 @@ class ServerFigures:
 class Answer:
     """What a run says; `report --json` prints it.
 
+    reason: why the run failed; empty if it did not.
     serve: the variant to serve; None: there is no decision, or no other variant was measured.
-    decision: the same as a sentence. headline: the answer with its interval, as in the report.
+    decision: what to serve, in a sentence. headline: the report's answer, with its interval.
     findings: one for each class and load, and for the traffic mix. figures: of every server.
     identical_outputs: pairs in which baseline and variant gave the same output, of
         `compared_outputs`; outputs are compared only if they are greedy.
-    tokens_per_step: at the load of the decision first. notes: of a search, what was measured; of
-        several loads, up to which one a variant is cheaper. claims: only with a claims file.
+    tokens_per_step: one entry for each load, that of the decision first.
+    notes: which candidates a search measured; up to which of several loads a variant is cheaper.
+    attention: what to know before trusting the figures. claims: empty without a claims file.
     """
 
     schema: str = "draftworth.answer/1"

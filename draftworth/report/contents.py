@@ -125,8 +125,8 @@ def document_of(
 ) -> Document:
     """Return the report of a run.
 
-    against: sections that compare it with what others measured. predictions: tokens per step,
-        predicted without a server by running the drafts on the outputs.
+    against: sections that compare the run with other runs or with another load generator.
+    predictions: tokens per step, predicted without a server by running the drafts on the outputs.
     """
     sections = [
         *(*search_sections(facts), verdict_section(facts), *worked_sections(facts.run)),

@@ -49,7 +49,10 @@ class Card:
 
 @dataclass(frozen=True, kw_only=True)
 class Document:
-    """A whole report. decision: the first sentence that a reader needs; empty without one."""
+    """A whole report. decision: the first sentence that a reader needs; empty without one.
+
+    facts: names and values at the head of the report. attention: warnings about the figures.
+    """
 
     title: str
     decision: str = ""
@@ -68,7 +71,7 @@ def table(
 ) -> tuple[Table, ...]:
     """Return the table, or an empty tuple if there is no row.
 
-    A column of figures that were all not measured is left out.
+    A column of figures that were all not measured is left out, but none of the first `names`.
     """
     cells = [tuple(row) for row in rows]
     if not cells:
@@ -93,7 +96,7 @@ def variant_table(
     *,
     more_names: int = 0,
 ) -> tuple[Table, ...]:
-    """Return a table in which every row begins with class, load and variant."""
+    """Return a table in which every row begins with class, load, variant and `more_names` names."""
     named = (
         (v.summary.group.prompt_class, v.summary.group.load.label, v.name, *cells)
         for v, cells in rows

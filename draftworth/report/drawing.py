@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 STYLE = Path(__file__).with_name("plots.mplstyle")
-# So many shades are enough for lines and text, and a page of fifty plots stays below 1 MB.
+# This many shades are enough for lines and text, and a page of fifty plots stays below 1 MB.
 SHADES = 32
 
 WIDTH_INCHES = 4.8
@@ -38,7 +38,7 @@ Look = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Plot:
-    """A plot. `title` states the finding; `caption` says which data are shown."""
+    """A plot. title: states the finding. caption: says which data are shown. name: of its file."""
 
     name: str
     title: str
@@ -57,7 +57,7 @@ def look(index: int) -> Look:
 
 
 def themed(colour: Literal["grid.color", "axes.labelcolor", "text.color"]) -> str:
-    """Return a colour of the style that is being drawn."""
+    """Return a colour of the plots' style; to be called while a plot is drawn."""
     from matplotlib import rcParams
 
     return str(rcParams[colour])

@@ -1,4 +1,4 @@
-"""The page to ask: one HTML file whose script judges a run anew, as `report --explore` writes it.
+"""The page of `report --explore`: one HTML file whose script judges a run for a reader's choices.
 
 For the traffic mix, load, prices, limits and tokens a day that a reader chooses, `explore.js`
 computes what `analysis` computes. What these choices do not change is computed here: the pairs of
@@ -39,7 +39,7 @@ SCRIPT = Path(__file__).with_name("templates") / "explore.js"
 
 
 def write_exploration(facts: RunFacts, folder: Path) -> Path:
-    """Write the page to ask, and return its path; raise DraftworthError without a decision."""
+    """Write the page, and return its path; raise DraftworthError if the run has no decision."""
     answer, choices = answer_of(facts), choices_of(facts)
     if answer.serve is None:
         raise DraftworthError(
@@ -64,7 +64,7 @@ def write_exploration(facts: RunFacts, folder: Path) -> Path:
 
 
 def questions_of(facts: RunFacts) -> dict[str, Any]:
-    """Return what the script needs: the run's verdict, its own settings, and its measurements."""
+    """Return what the script needs: verdict, settings and measurements of the run, and rules."""
     result, groups = facts.run.result, groups_of(facts.run.blocks)
     variants = [*dict.fromkeys(c.variant for c in choices_of(facts))]
     prices = (slot_usd_per_second(result.price, name) for name in (result.baseline, *variants))
@@ -113,7 +113,8 @@ def _at_load(facts: RunFacts, traffic: Traffic, variants: Sequence[str]) -> dict
 def _beside(
     blocks: Sequence[BlockResult], traffic: Traffic, result: RunResult, variant: str
 ) -> dict[str, Any]:
-    """Return a variant's requests beside the baseline's: pairs, and what each class tells."""
+    """Return the variant's pairs of requests with the baseline, and by class: the number of pairs,
+    why they allow no verdict, and the variant's 95th percentiles of latencies."""
     sides = (result.baseline, variant)
     pairs = paired(blocks, traffic, variant=variant, baseline=result.baseline)
     return {

@@ -21,7 +21,7 @@ DECODE_HEAVY = 0.5
 
 
 def figures(facts: RunFacts) -> Section:
-    """Return every variant's figures; a figure that no variant has gets no column."""
+    """Return the section with every variant's figures; a figure that none has gets no column."""
     columns = [
         metric
         for metric in definitions.METRICS
@@ -76,7 +76,7 @@ def _figure(variant: VariantFacts, metric: Metric) -> str:
 
 
 def quantiles(facts: RunFacts) -> Section:
-    """Return the quantiles of every latency."""
+    """Return the section with the quantiles of every variant's latencies."""
     rows = (
         (v, (m.label, *(words.with_interval_ms(v.quantiles.get((m, s))) for s in QUANTILE_SHARES)))
         for v in facts.variants
@@ -91,7 +91,7 @@ def quantiles(facts: RunFacts) -> Section:
 
 
 def cross_checks(facts: RunFacts) -> Section:
-    """Return tables that compare figures with those of LLMPerf, of servers, and of estimates."""
+    """Return the section that compares figures with LLMPerf's, the servers' own, and estimates."""
     return Section(
         title="Cross-checks",
         paragraphs=(ABOUT["llmperf"], ABOUT["cross_checks"]),
@@ -173,9 +173,9 @@ def _break_even_cells(prediction: checks.BreakEven) -> tuple[str, ...]:
 
 
 def outputs(facts: RunFacts) -> tuple[Section, ...]:
-    """Return how many outputs equal the baseline's, and where the others begin to differ.
+    """Return sections on how many outputs equal the baseline's, and where the others differ first.
 
-    Sampled outputs are not compared.
+    Sampled outputs are not compared. Checks by likelihoods are shown for greedy and sampled ones.
     """
     compared = [(v, c) for v in facts.speculative if (c := v.comparison)]
     judged = any(c.likeness for _, c in compared)

@@ -32,7 +32,7 @@ _PLACES = {
 
 
 def handover_section(facts: RunFacts) -> Section:
-    """Return the decision and its limits, what to watch, and how to repeat the run."""
+    """Return the section with the decision, what it holds for, what to watch, and how to repeat."""
     found = handover_of(facts)
     return Section(
         title=TITLE,

@@ -30,7 +30,7 @@ _STEPS = (0.5, 0.25, 0.1, 0.05, 0.02, 0.01)
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """A token's cost with `window` relative to no draft; its interval is from `low` to `high`."""
+    """What a token costs with `window` / without a draft, with the ends of the 95% interval."""
 
     window: float
     cost: float
@@ -40,7 +40,7 @@ class Point:
 
 @dataclass(frozen=True, kw_only=True)
 class Curve:
-    """The curve of one draft.
+    """The curve of one draft over its windows.
 
     line: the points that a line joins. filled: the measured points. hollow: the predicted points.
     """
@@ -99,7 +99,8 @@ def _scales(axes: Axes, windows: Sequence[float]) -> None:
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    """Return powers of two; if fewer than three of them fit, multiples of a smaller step."""
+    """Return the powers of two from low to high; if they are fewer than three, multiples of the
+    first of `_STEPS` that gives three ticks."""
     powers = range(math.ceil(math.log2(low)), math.floor(math.log2(high)) + 1)
     ticks = [2.0**power for power in powers]
     for step in _STEPS:

@@ -38,7 +38,7 @@ _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
 def requests_csv(blocks: Sequence[BlockResult]) -> str:
-    """Return a row for each request: what identifies its block, and what was measured."""
+    """Return requests.csv: for each request, what identifies its block, and what was measured."""
     return _csv(
         REQUEST_COLUMNS,
         (
@@ -51,7 +51,7 @@ def requests_csv(blocks: Sequence[BlockResult]) -> str:
 
 
 def figures_csv(facts: RunFacts) -> str:
-    """Return one row for each figure; figures of the whole run have no class, load or variant."""
+    """Return figures.csv: a row a figure; those of the whole run lack class, load and variant."""
     return _csv(FIGURE_COLUMNS, figure_rows(facts))
 
 
@@ -76,7 +76,8 @@ def figure_rows(facts: RunFacts) -> Iterator[Row]:
 
 
 def _best_window(facts: RunFacts, found: SearchResult) -> Row:
-    """Return a search's best window, as an interval with all whose cost's interval overlaps."""
+    """Return the row of a search's best window. Its interval spans all windows of the same draft
+    whose cost's interval begins below the end of the best one's."""
     best = found.search.candidate(found.best)
     known = ((found.search.candidate(result.variant), result.cost) for result in found.results)
     costs = {candidate.window: cost for candidate, cost in known if candidate.draft == best.draft}

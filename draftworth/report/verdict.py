@@ -45,7 +45,7 @@ def _rows(facts: RunFacts, c: Comparison) -> Iterator[tuple[str, ...]]:
 
 
 def control_tables(facts: RunFacts) -> tuple[Table, ...]:
-    """Return a table of how the costs of two baseline servers differ, if there is a control."""
+    """Return the table of noise floors (cost of control / baseline); empty without a control."""
     rows = (
         (
             *(c.traffic.name, c.traffic.load.label, c.name),
@@ -64,7 +64,7 @@ def compared(facts: RunFacts) -> list[tuple[VariantFacts, Comparison]]:
 
 
 def verdict_section(facts: RunFacts) -> Section:
-    """Return the section of the verdict: comparisons, their data, and the prompts they cover."""
+    """Return the section of the verdict: its sentences, its tables and the overview plots."""
     of_variants = compared(facts)
     against_shipped = [c for v in facts.speculative if (c := v.against_shipped)]
     sentences = [finding.sentence for finding in findings(facts)]

@@ -1,6 +1,7 @@
-"""Lists what worked in a run: software, gates that were passed, and when.
+"""Lists what worked in a run: its software, and the gates that each server passed, with times.
 
-For the first run in an account this is the answer: it shows how far the run came.
+A gate is something that has to work before the next one can: a server's self-test, a first answer,
+the load. For the first run in an account this list is the result: it shows how far the run came.
 """
 
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ TITLE = "What worked"
 
 
 def worked_sections(run: Run) -> tuple[Section, ...]:
-    """Return the section of what worked; none for several runs, or if nothing is recorded."""
+    """Return the section of what worked; none for pooled runs, or if nothing is recorded."""
     rows = [*_test_rows(run), *_answer_rows(run), *_load_rows(run)]
     if not rows or run.is_pool:
         return ()

@@ -26,7 +26,7 @@ _EMPHASIS = re.compile(r"(?<![^\W_])_|_(?![^\W_])")
 
 
 def write_report(document: Document, facts: RunFacts, folder: Path) -> None:
-    """Write every file of the report over those of an earlier one; raise DraftworthError."""
+    """Write every file of the report over an earlier one's; raise DraftworthError if it fails."""
     images = _images(document)
     texts = {
         "report.md": markdown_of(document),
@@ -40,7 +40,7 @@ def write_report(document: Document, facts: RunFacts, folder: Path) -> None:
 
 
 def write_handover(document: Document, folder: Path) -> None:
-    """Write only the handover, as Markdown and HTML; raise DraftworthError."""
+    """Write only the handover, as Markdown and HTML; raise DraftworthError if it fails."""
     texts = {"handover.md": markdown_of(document), "handover.html": html_of(document, {})}
     write_files({name: text.encode() for name, text in texts.items()}, folder)
 
@@ -58,7 +58,7 @@ def write_files(files: Mapping[str, bytes], folder: Path) -> None:
 
 
 def write_page(document: Document, file: Path) -> None:
-    """Write the document as one HTML file over an earlier one; raise UserInputError."""
+    """Write the document as one HTML file over an earlier one; raise UserInputError if it fails."""
     page = html_of(document, _images(document)).encode()
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -105,7 +105,7 @@ def _escaped(part: str) -> str:
 
 
 def _shown(value: object) -> str:
-    """Escape control characters; the template engine escapes markup."""
+    """Return a value as a template shows it: control characters escaped, code marked as code."""
     if isinstance(value, Markup):
         return value
     if not isinstance(value, Code | Prose):
@@ -115,7 +115,8 @@ def _shown(value: object) -> str:
 
 
 def filled(template: str, finalize: Callable[[str], str] = _shown, **values: object) -> str:
-    """Return a template of this package, filled with values, which are text and never markup."""
+    """Return a template of this package, filled with values. finalize: returns a value as the text
+    to show; in an HTML template, all text except for `Markup` is escaped afterwards."""
     environment = Environment(
         loader=PackageLoader("draftworth.report"),
         autoescape=select_autoescape(["html.jinja"]),
