@@ -43,7 +43,7 @@ class Conditions(strict.StrictModel):
 
 
 class Claim(Conditions):
-    """One published figure; its own conditions come before those of the file."""
+    """One published figure; its own conditions replace those of the file with the same key."""
 
     claim: Text
     """what was published, in words"""

@@ -15,7 +15,7 @@ from draftworth.metrics.definitions import INPUT_TOKENS, OUTPUT_TOKENS
 from draftworth.records.findings import ClaimAnswer, ClaimFinding
 from draftworth.report.tables import figure_rows
 
-# A row of figures.csv, with what the run says of each condition; None: nothing.
+# A row of figures.csv, with what the run says of each condition; None: it says nothing.
 _Known = Mapping[str, Any]
 
 
@@ -50,7 +50,8 @@ def _answer(claim: Claim, low: float | None, high: float | None) -> ClaimAnswer:
 
 
 def _measured(rows: Sequence[_Known]) -> tuple[float, float | None, float | None]:
-    """Return a figure, or the ratio of two with an interval that ignores their common prompts."""
+    """Return (value, low, high) of the row's figure, or of the first row's / the second row's, with
+    an interval that ignores that both have the same prompts."""
     if len(rows) == 1:
         return rows[0]["value"], rows[0].get("low"), rows[0].get("high")
     value = rows[0]["value"] / rows[1]["value"] if rows[1]["value"] else math.inf
@@ -59,7 +60,7 @@ def _measured(rows: Sequence[_Known]) -> tuple[float, float | None, float | None
 
 
 def _fitting(conditions: _Known, rows: Sequence[_Known]) -> tuple[_Known, str]:
-    """Return the only row that fits the conditions, or why there is none."""
+    """Return the only row that fits the conditions; if none or several do, say why in words."""
     unlike = [
         [
             f"{key} is {shown(row[key])}, not {shown(wanted)}"
@@ -112,7 +113,7 @@ def _conditions(facts: RunFacts, own: Sequence[VariantFacts]) -> _Known:
 
 
 def _doubt(facts: RunFacts, own: Sequence[VariantFacts]) -> str:
-    """Say why the requests of a variant decide nothing, as its verdict would; empty if they do."""
+    """Say why a verdict on a variant's requests would be inconclusive; empty if it would not."""
     run, sides = facts.run, {facts.run.result.baseline: 0, own[0].name: 0}
     classes = {v.summary.group.prompt_class: 1.0 for v in own}
     traffic = Traffic(weights=classes, load=own[0].summary.group.load)

@@ -1,4 +1,4 @@
-"""Puts what another load generator measured beside a run, and says what is not alike."""
+"""Puts another load generator's figures beside a run's, and says how the measurements differ."""
 
 from collections.abc import Iterator
 
@@ -16,7 +16,7 @@ _NAMES = ("itl_ms", "ttft_ms", "e2e_ms", "output_tokens")
 
 
 def tool_section(facts: RunFacts, report: Report, path: str) -> Section:
-    """Return the section that has the figures of a tool's result file beside the run's."""
+    """Return the section with the figures of another tool's result file beside the run's."""
     latencies = shown_latencies()
     figures = zip(map(report.figures.get, _NAMES), (*latencies, OUTPUT_TOKENS), strict=True)
     theirs = (
