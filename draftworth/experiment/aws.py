@@ -144,7 +144,7 @@ class Aws(strict.StrictModel):
     also ends this many minutes after its first pod's start; another deploy may change the number"""
 
     def example_values(self) -> Iterator[str]:
-        """Yield keys that still have an example's value: `aws.capacity.reservation_id cr-...`."""
+        """Yield `KEY VALUE` for each value with a shipped example's reservation or account id."""
         if self.capacity.reservation_id == strict.EXAMPLE_RESERVATION:
             yield f"aws.capacity.reservation_id {strict.EXAMPLE_RESERVATION}"
         for arn in self.admin_principal_arns:

@@ -1,4 +1,4 @@
-"""The catalogue of releases, models and instances: types for the facts of `catalog.yaml`."""
+"""Reads the catalogue, `catalog.yaml`: facts about methods, releases, models and instance types."""
 
 from functools import cache
 from importlib.resources import files
@@ -22,14 +22,14 @@ class Method(StrictModel):
     """A speculation method: the facts that are the same on every release."""
 
     draft: DraftKind
-    """The kind of model that it takes as a draft; None: it needs no draft."""
+    """The kind of model that the method takes as a draft; None: the method needs no draft."""
     tokenizer: DraftTokenizer
-    """Whether the draft must have a tokenizer of its own, equal to the target's."""
+    """own: the draft must have a tokenizer, equal to the target's; own_or_none: it may lack one."""
     fixed_window: bool = False
-    """The draft was trained for one window and works with no other."""
+    """True: each draft of the method was trained for one window and works with no other."""
     step_cost_per_draft: tuple[float, float] | None = None
-    """Cost that each drafted token adds to a step, in baseline steps: lowest and highest published;
-    None: not known."""
+    """Cost that each drafted token adds to a step, in baseline steps, in the best and in the worst
+    case: a range around published figures; None: none is published."""
 
     def takes(self, kind: ModelKind) -> bool:
         return self.draft in (kind, "any")
@@ -59,9 +59,9 @@ class MethodFacts(StrictModel):
     window_yield: Literal["window", "window_plus_one"] = Field(alias="yield")
     min_window: Annotated[int, Field(ge=1)]
     engine_settings: dict[str, Any] = Field(default_factory=dict)
-    """Settings of the engine that only this method needs, in the dialect's own words."""
+    """Engine settings that only this method needs, under the engine's names for them."""
     draft_must: str = ""
-    """A demand of this release on the draft: the words after "the draft must"; empty: no demand."""
+    """What the release demands of the draft, after the words "the draft must"; empty: nothing."""
 
     def max_tokens_per_step(self, window: int) -> int:
         checks_all = self.window_yield == "window_plus_one"
@@ -69,23 +69,23 @@ class MethodFacts(StrictModel):
 
 
 class ArtifactFolder(StrictModel):
-    """The engine loads compiled graphs from a folder, which may be read-only, or compiles them."""
+    """How an engine finds compiled graphs: in a folder, which may be read-only, or it compiles."""
 
     kind: Literal["artifact_folder"]
     variable: str
-    """The environment variable with the folder."""
+    """The environment variable that gives the engine the path of the folder."""
 
 
 class CompilerCache(StrictModel):
-    """The engine keeps compiled graphs in a cache folder, which must be writable."""
+    """How an engine finds compiled graphs: in a cache folder, which must be writable."""
 
     kind: Literal["compiler_cache"]
     variable: str
-    """The environment variable with the cache's folder."""
+    """The environment variable that gives the engine the path of the cache folder."""
     folder: str
-    """The folder of the graphs, below the cache."""
+    """The path of the graphs inside the cache folder."""
     proof_variable: str | None = None
-    """If it is 1, the engine ends if a graph is not in the cache; None: no such variable exists."""
+    """Environment variable; 1: the engine ends if a graph is missing. None: the engine has none."""
 
 
 CompiledGraphs = Annotated[ArtifactFolder | CompilerCache, Field(discriminator="kind")]
@@ -97,27 +97,27 @@ class Release(StrictModel):
     platform: Platform
     image: str | None
     runtime: str | None = None
-    """The version of the Neuron runtime in its image; None: not known, or it has none."""
+    """The version of the Neuron runtime in the image; None: not known, or the image has none."""
     vllm_version: str
     dialect: str
-    """The name of its command line in `serving/dialects.py`."""
+    """The name of the dialect in `serving/dialects.py`."""
     methods: dict[str, MethodFacts]
     compiled_graphs: CompiledGraphs | None
     """The way to save and load compiled graphs; None: nothing is compiled."""
     lnc: tuple[int, ...] | None = None
-    """Logical core sizes that its engine runs with; None: all of the instance type."""
+    """The values of `serving.lnc` with which the engine runs; None: all of the instance type."""
     engine_settings: dict[str, Any] = Field(default_factory=dict)
-    """Settings of the engine that all variants share, in the dialect's own words."""
+    """Engine settings that all variants share, under the engine's names for them."""
     depends_on_speculation: tuple[str, ...] = ()
-    """Flags and engine settings whose defaults depend on speculation."""
+    """Names of flags and engine settings that have other defaults with speculation than without."""
     environment: dict[str, str] = Field(default_factory=dict)
     """Environment variables of every server."""
     per_request_acceptance: bool = False
-    """Its servers can count the accepted drafts of each answer."""
+    """True: servers can report with each answer how many of its drafts were accepted."""
     refuses_sampling: str = ""
-    """Why it is not measured at a temperature above 0; empty: it can be measured."""
+    """Why the release is not measured at a temperature above 0; empty: it can be measured."""
     doubtful_sampling: str = ""
-    """A known fault at a temperature above 0, although it can be measured; empty: no fault."""
+    """A known fault at temperatures above 0, where it is measured all the same; empty: none."""
     sources: tuple[str, ...]
 
     @property
@@ -132,15 +132,15 @@ class ModelFacts(StrictModel):
     kind: ModelKind
     checkpoint_gib: float | None = None
     gated: bool = False
-    """The hub gives it only to accounts that have accepted its licence, and wants a token."""
+    """True: the hub wants a token, of an account that has accepted the model's licence."""
     trained_for: str | None = None
-    """The target model of a head."""
+    """The hub id of the target for which a head was trained; None: the model is no head."""
     window: int | None = None
-    """The one window that a head was trained for."""
+    """The one window for which a head was trained; None: the model has no such window."""
     served_by: tuple[str, ...] = ()
-    """Dialects that serve a head according to publications."""
+    """Names of the dialects that serve this head according to publications."""
     doubtful_on: tuple[str, ...] = ()
-    """Dialects that probably do not serve a head."""
+    """Names of the dialects that probably do not serve this head."""
 
 
 class Accelerator(StrictModel):
@@ -151,9 +151,9 @@ class Accelerator(StrictModel):
     legal_slot_devices: tuple[int, ...]
     legal_lnc: tuple[int, ...]
     efa_interfaces: int
-    """0: nodes have no EFA interface, no security group for them and no placement group."""
+    """EFA interfaces of a node; 0: it gets no security group for them and no placement group."""
     s3_gbit_per_s: int
-    """The network throughput that Mountpoint gets as an option."""
+    """The network throughput that Mountpoint for Amazon S3 is told to expect."""
     vcpus: int
     memory_gib: int
     nvme_gib: int
@@ -170,7 +170,7 @@ class NodeImages(StrictModel):
     """What is known about the releases of EKS's node images."""
 
     drivers: dict[str, str]
-    """Release of the node images to the version of its Neuron driver, oldest first."""
+    """The version of the Neuron driver in each release of the node images, oldest release first."""
     sources: tuple[str, ...]
 
 

@@ -15,7 +15,7 @@ _TEMPLATE_TOKENS = 32
 
 
 def with_defaults(spec: Experiment, cases: Sequence[Case]) -> Experiment:
-    """Return the experiment with its lengths, sequences and slot; what the file says is kept."""
+    """Return the experiment with values for keys that follow from others and are left out."""
     work, serving = spec.workload, spec.serving
     work = work.model_copy(update={"input_tokens": work.input_tokens or _longest_prompt(cases)})
     total = work.most_input_tokens + work.output_tokens
@@ -42,7 +42,7 @@ def _on_fitting_nodes(spec: NeuronExperiment) -> NeuronExperiment:
 
 
 def _longest_prompt(cases: Sequence[Case]) -> int:
-    """Estimate the tokens of the longest prompt, from above: half of its bytes as JSON.
+    """Estimate the tokens of the longest prompt: half of its bytes as JSON, and a chat template's.
 
     Most text has fewer tokens; long rows of digits may have more, which only a tokenizer knows.
     """

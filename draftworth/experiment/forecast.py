@@ -30,7 +30,10 @@ _NEXT = (
 
 
 def read_forecast(experiment: Experiment, path: Path) -> Forecast | Problem:
-    """Return the candidates' forecast, or the file's problem; empty if the search names no file."""
+    """Return the expected tokens per step of a search's candidates, by variant and prompt class.
+
+    The result is empty without `search.forecast`, and a `Problem` if that file cannot be used.
+    """
     search = experiment.search
     if search is None or search.forecast is None:
         return {}
@@ -85,7 +88,7 @@ def _of_the_candidates(
 
 
 def name_in(folder: str, names: Collection[str]) -> str | None:
-    """Return the innermost part of a folder's path that is one of `names`; None without one.
+    """Return the last part of a folder's path that is one of `names`; None if no part is.
 
     Of `models--OWNER--NAME`, a folder in the Hugging Face cache, only NAME is compared.
     """
@@ -96,9 +99,10 @@ def name_in(folder: str, names: Collection[str]) -> str | None:
 def _tokens_of(
     experiment: Experiment, candidate: Variant, draft: DraftAcceptance
 ) -> Mapping[str, float] | str:
-    """Return a candidate's tokens per step by prompt class, or a text on what the file lacks.
+    """Return a candidate's tokens per step by prompt class, or what the profile lacks, as text.
 
-    Windows are matched by `drafts_checked`, which can differ between releases for one window.
+    The profile's windows are compared by the number of drafts that a step checks, because releases
+    can check different numbers of drafts with the same window.
     """
     checked = experiment.max_tokens_per_step(candidate) - 1
     found = {}

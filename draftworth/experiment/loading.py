@@ -23,7 +23,7 @@ from draftworth.untrusted import one_line
 
 
 def read_prompt_sets(experiment: Experiment, path: Path) -> Iterator[Case | Problem]:
-    """Yield problems, and each class's cases in the experiment file's order, or sorted by name."""
+    """Yield each class's cases, in the order of its key `cases` or by name, and all problems."""
     work = experiment.workload
     root = beside(path, work.prompts_dir)
     # os.path.isdir is used because Path.is_dir() raises for a name that is too long.
@@ -115,7 +115,7 @@ def _case(key: Key, folder: Path, case: str, most_tokens: int) -> Case | Problem
 
 @dataclass(frozen=True, kw_only=True)
 class LoadedExperiment:
-    """An experiment file's content and path, and the prompts and the forecast that it names."""
+    """An experiment file's content and path, its prompts, and its candidates' tokens per step."""
 
     spec: Experiment
     path: Path
@@ -124,9 +124,10 @@ class LoadedExperiment:
 
 
 def load_experiment(path: Path) -> LoadedExperiment:
-    """Read and check an experiment file, its prompts and its forecast.
+    """Read and check an experiment file, its prompts and the profile that `search.forecast` names.
 
-    It raises ExperimentError with every problem found, and UserInputError for an unreadable file.
+    It raises UserInputError for an unreadable file, and ExperimentError with all problems of the
+    first check that finds any: YAML, release, keys and values, prompts and rules, then the profile.
     """
     source = read_source(path)
     model = _model_for(source)

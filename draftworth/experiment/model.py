@@ -93,7 +93,7 @@ class ExperimentBase(StrictModel):
     @field_validator("variants", mode="before")
     @classmethod
     def _with_baseline(cls, given: Any) -> Any:
-        """Add the baseline to a list without one: as the last, so that others keep their index."""
+        """Append a baseline to a list of variants without one; the others keep their indices."""
         if not isinstance(given, tuple) or "baseline" in map(variant_tag, given):
             return given
         return (*given, {"method": NO_SPECULATION})
@@ -211,7 +211,7 @@ def variants_of(experiment: Experiment, kind: type[V]) -> Iterator[tuple[Place, 
 
 
 def loads_of(experiment: Experiment) -> tuple[Load, ...]:
-    """Return the loads at which every variant is measured, in order."""
+    """Return the loads at which every variant is measured, in the order of measuring."""
     return experiment.workload.loads(experiment.serving.max_num_seqs)
 
 

@@ -31,7 +31,7 @@ RUNS_PREFIX = f"{RUNS_FOLDER}/"
 
 
 def dns_label(name: str) -> str:
-    """Return a DNS label (RFC 1035) for Services and stacks: `qwen3-1.7b` is `qwen3-1-7b`."""
+    """Return an experiment's or variant's name as a DNS label (RFC 1035): dots become hyphens."""
     return name.replace(".", "-")
 
 

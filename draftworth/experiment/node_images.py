@@ -18,8 +18,8 @@ NOT_KNOWN: Final = "it is not known whether they fit"
 class DriverAndRuntime:
     """The Neuron driver of a release of the node images, and the runtime of a serving image.
 
-    node_release: None: the newest one, which a deploy takes if none is pinned.
-    runtime: None: not known.
+    node_release: None: EKS's newest one, which a deploy takes if none is pinned.
+    runtime: the version of the Neuron runtime; None: not known.
     """
 
     node_release: str | None
@@ -27,9 +27,9 @@ class DriverAndRuntime:
 
     @classmethod
     def of(cls, spec: NeuronExperiment, todays: str | None = None) -> Self:
-        """Return those of an experiment.
+        """Return the node release and the runtime of an experiment.
 
-        todays: the node release that a deploy takes if the experiment pins none.
+        todays: EKS's newest release, for an experiment that pins none; None: not known.
         """
         return cls(spec.aws.pins.node_release or todays, spec.release_facts.runtime)
 
@@ -39,9 +39,10 @@ class DriverAndRuntime:
 
     @property
     def least_driver(self) -> str | None:
-        """Return the driver, or for a release that is not known, the oldest that it can have.
+        """Return the driver's version; for an unknown release, the oldest that it can have.
 
-        A release has the newest driver of its day, so it is no older than that of earlier releases.
+        A release has the newest driver of its day, so its driver is no older than earlier releases'
+        drivers. None: the catalogue knows no release of that day or before.
         """
         known = [
             driver
@@ -52,7 +53,7 @@ class DriverAndRuntime:
 
     @property
     def why_unfit(self) -> str:
-        """Return why no server starts with these versions; empty if no known rule says so."""
+        """Return why no server starts with these versions; empty if no reason is known."""
         if self.least_driver is None or self.runtime is None:
             return ""
         return why_unfit(driver=self.least_driver, runtime=self.runtime)

@@ -22,7 +22,7 @@ MAX_CANDIDATES = 32
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """A variant's key in the file (`whole`), and the keys of its fields outside it (`parts`)."""
+    """A variant's key in the file (`whole`), and the keys of fields found elsewhere (`parts`)."""
 
     whole: Key
     parts: Mapping[str, Key] = field(default_factory=dict)
@@ -88,7 +88,7 @@ class Search(strict.StrictModel):
 
     @property
     def known_method(self) -> Method | None:
-        """The method's facts; None for a method that is unknown or has no draft (a broken rule)."""
+        """The method's facts; None for a method that is unknown or has no draft, which is wrong."""
         return catalog().methods_with_draft.get(self.method)
 
     @property
@@ -104,9 +104,10 @@ class Search(strict.StrictModel):
     def candidates(
         self, by_hand: Iterable[variants.Variant]
     ) -> Iterator[tuple[Place, variants.Variant]]:
-        """Yield (place, candidate); skip those that decode like a listed variant (`by_hand`).
+        """Yield (place in the file, candidate) for each draft with each window.
 
-        If two drafts have the same `name_stem`, only the first one has candidates. A method that is
+        A candidate that decodes like one of the file's variants (`by_hand`) is left out. If two
+        drafts have the same `name_stem`, only the first one has candidates. A method that is
         unknown or needs no draft has no candidates at all. `broken_rules` refuses such searches.
         """
         decodings = {variant.decoding for variant in by_hand}

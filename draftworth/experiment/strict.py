@@ -1,4 +1,4 @@
-"""The base class of all models that are read from files, and patterns of their text and numbers.
+"""The base class of the types that YAML files are read into, and patterns of their values.
 
 The class is strict (a string is not a number), frozen and closed: an unknown key is an error. If a
 misspelt key were ignored, another experiment would run than the file describes.
@@ -52,7 +52,7 @@ T = TypeVar("T")
 
 
 class StrictModel(BaseModel):
-    """Base of the experiment and catalogue models."""
+    """The base class of the pydantic types of the experiment, the catalogue and other YAML data."""
 
     # A field without `description=` is described by the string below it.
     model_config = ConfigDict(

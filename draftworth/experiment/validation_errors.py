@@ -22,7 +22,7 @@ _VARIANT_TAG_AT = 2
 def shape_problems(
     error: ValidationError, data: Mapping[str, Any], model: type[BaseModel]
 ) -> Iterator[Problem]:
-    """Yield a problem for each of pydantic's errors; `data` is the content of the file."""
+    """Yield a problem for each of pydantic's errors about `data`, the content of the file."""
     for detail in error.errors():
         if not _is_repeated(detail, data):
             yield replace(_problem(detail, data, model), code=detail["type"].replace("_", "-"))

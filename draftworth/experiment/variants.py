@@ -78,11 +78,11 @@ class _Method(strict.StrictModel):
 
     @property
     def lookup_lengths(self) -> tuple[int, int] | None:
-        """The fewest and the most last tokens that n-gram drafting looks up; None without it."""
+        """The fewest and most last tokens that n-gram drafting looks up; None: another method."""
         return None
 
     def engine_settings(self, draft: str) -> dict[str, Any]:  # noqa: ARG002 (most need none)
-        """Return what `--speculative-config` says of drafting; `draft` is the draft's folder."""
+        """Return the part of `--speculative-config` on drafting; `draft`: the draft's folder."""
         return {}
 
 
@@ -138,7 +138,7 @@ class Speculative(_Method):
     """num_speculative_tokens: tokens drafted for each verification step"""
 
     def model_post_init(self, _: object) -> None:
-        """Name a variant that has no name; `name_stem` makes it one that a file may give."""
+        """Name a variant that has no name after its draft (or method) and window."""
         if not self.name:
             name = f"{name_stem(self.given_draft or self.method)}-k{self.window}"
             object.__setattr__(self, "name", name)
@@ -206,7 +206,7 @@ class NgramSpeculative(Speculative):
 
 
 def variant_tag(value: Any) -> str | None:
-    """Return the tag of the variant type that a mapping describes; None for an unknown method."""
+    """Return pydantic's tag for a variant, or for its keys in a file; None: an unknown method."""
     method = value.get("method") if isinstance(value, dict) else getattr(value, "method", None)
     if method == NO_SPECULATION:
         return "baseline"

@@ -194,7 +194,7 @@ class ExperimentSource:
         return ExperimentError(self.path, [_printable(problem, line)])
 
     def refused(self, problems: Iterable[Problem]) -> ExperimentError:
-        """Return an ExperimentError; each problem has the line of its key or the key's parent."""
+        """Return an ExperimentError; each problem has the line of its key, or of a parent's key."""
         placed = [_printable(p, self._line(p.key)) for p in problems]
         return ExperimentError(self.path, sorted(placed, key=lambda p: p.line or 0))
 

@@ -3,8 +3,9 @@
 Each rule yields a `Problem` for everything that would fail on AWS or make a comparison unfair, so
 that users learn about it in a second and without cost. A problem's code is the rule's name.
 
-A rule is a function of one of these modules that yields problems. The types of its parameters say
-what it is about: an experiment of any kind or of one, its search, its prompts, the file's path.
+A rule is a function of one of these modules that yields problems. It gets what the types of its
+parameters ask for: the experiment, its search, its prompts, the file's path. A rule is skipped if
+it asks for a search and there is none, or for the other kind of experiment.
 """
 
 from collections.abc import Iterator, Sequence
@@ -40,5 +41,5 @@ def broken_rules(experiment: Experiment, path: Path, cases: Sequence[Case]) -> I
 
 
 def code_of(rule: str) -> str:
-    """Return the code of a rule's problems."""
+    """Return the code of a rule's problems, made from the function's name: `one-load`."""
     return rule.strip("_").replace("_", "-")
