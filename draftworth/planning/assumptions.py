@@ -79,9 +79,10 @@ Assumptions = Mapping[str, Assumption]
 
 
 def replaced(assumed: Assumptions, texts: Iterable[str]) -> Assumptions:
-    """Return a copy with the values of `NAME=NUMBER` or `NAME=LOW..HIGH`; the last text wins.
+    """Return the assumptions with other values: each text is `NAME=NUMBER` or `NAME=LOW..HIGH`.
 
-    It raises UserInputError for a text of another form, an unknown name or an impossible value.
+    Of several texts on one name the last one counts. It raises UserInputError for a text of another
+    form, an unknown name or an impossible value.
     """
     return {**assumed, **dict(_replacement(assumed, text) for text in texts)}
 
@@ -128,7 +129,7 @@ class AssumptionData(StrictModel):
     targets: dict[str, dict[str, Assumption]]
     prices: dict[str, ListPrice]
     standing: dict[str, Annotated[int, Field(ge=1)]]
-    """How many of what is billed by the hour as long as an experiment is deployed, by its price."""
+    """How many of each resource in `prices` are billed by the hour during a deployment."""
 
     @property
     def standing_usd_per_hour(self) -> float:

@@ -22,6 +22,7 @@ class PaidBlock:
     """The Capacity Block in which an experiment's nodes run.
 
     hours: the block's length; 24, the shortest length, if the experiment file leaves it out.
+    nodes: the accelerator nodes that the experiment needs.
     instances: the smallest number that Amazon sells and that is not below `nodes`.
     """
 

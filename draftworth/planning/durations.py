@@ -16,7 +16,7 @@ GBIT_PER_GIB = 8 * 2**30 / 1e9
 
 
 def round_counts(experiment: ResolvedExperiment) -> RoundCounts:
-    """Return how many rounds a run of the experiment has."""
+    """Return how many rounds a run of the experiment has at least, and at most."""
     spec = experiment.spec
     return RoundCounts(
         sampling=sampling(spec.workload),
@@ -27,7 +27,7 @@ def round_counts(experiment: ResolvedExperiment) -> RoundCounts:
 
 @dataclass(frozen=True, kw_only=True)
 class Durations:
-    """The durations of a run's parts in the best or worst case, by the assumptions."""
+    """Estimates the durations of a run's parts in one case, best or worst, from `assumed`."""
 
     experiment: ResolvedNeuron
     assumed: Assumptions
@@ -41,7 +41,7 @@ class Durations:
         return transfer + self.assumption("stager_start_minutes")
 
     def load_minutes(self, variant: NeuronVariant) -> float:
-        """Return the time of a pod's start, with its self-test, if there are compiled graphs."""
+        """Return the minutes from a pod's start until its server is ready, without compiling."""
         loading = self.transfer_minutes(variant.checkpoints.values(), "load_gbit_per_s")
         return self.assumption("self_test_minutes") + loading + self.assumption("warm_up_minutes")
 
@@ -51,7 +51,7 @@ class Durations:
         return gib * GBIT_PER_GIB / self.assumption(speed) / 60
 
     def block_seconds(self, variant: NeuronVariant, load: Load) -> float:
-        """Return the time of one block (one case, one variant) with its warm-up.
+        """Return the seconds that one block (one case, one variant) takes, with its warm-up.
 
         Filler requests add no time: they are cancelled after the last measured request.
         """
@@ -67,7 +67,7 @@ class Durations:
         return sending_seconds + self.assumption("block_overhead_seconds")
 
     def round_minutes(self, load: Load) -> float:
-        """Return the time to send all cases once to all variants, in parallel or one by one.
+        """Return the minutes of one round at one load: the blocks of all cases and all variants.
 
         In a search, a round measures only the baseline and one candidate.
         """
@@ -83,10 +83,10 @@ class Durations:
         return round_counts(self.experiment).least * self.round_minutes(load)
 
     def further_minutes(self, repetition: int) -> float:
-        """Return the time of the rounds of a repetition beyond `least`.
+        """Return the minutes of a repetition's rounds beyond those that it always has.
 
-        Best case: `needed_further` rounds. Worst case: all rounds that the budget allows, at the
-        load with the longest rounds.
+        Best case: only the rounds that a confidence interval needs (`RoundCounts.needed_further`).
+        Worst case: all rounds that `max_requests` allows, at the load with the longest rounds.
         """
         counts = round_counts(self.experiment)
         minutes = [self.round_minutes(load) for load in self.experiment.loads]
@@ -95,7 +95,7 @@ class Durations:
         return sum(minutes[: counts.needed_further(repetition)])
 
     def candidate_rounds_minutes(self) -> float:
-        """Return the time of a candidate's rounds, assumed to be the same for each candidate."""
+        """Return the minutes of a candidate's rounds, assumed to be equal for all candidates."""
         (load,) = self.experiment.loads
         return self.least_minutes(load) + self.further_minutes(repetition=1)
 

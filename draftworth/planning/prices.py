@@ -27,7 +27,7 @@ _MAX_AGE_DAYS: Mapping[str, int] = {"spot": 14, "on_demand": 90}
 
 
 def price_key(experiment: ResolvedNeuron) -> str:
-    """Return the context key of the experiment's price, made of all that the price depends on."""
+    """Return the key of the price in `cdk.context.json`, made of all that the price depends on."""
     spec = experiment.spec
     return (
         f"draftworth:price:type={spec.instance_type}:zone={spec.aws.availability_zone}:"
@@ -50,8 +50,8 @@ def with_looked_up_price(
 ) -> ResolvedNeuron:
     """Return the experiment with the price in its file, else with the looked up price, if any.
 
-    looked_up: returns a key's value, or None; by default it reads `cdk.context.json`.
-    UserInputError is raised if the value is not a price.
+    looked_up: a function from a key (`price_key`) to the price that was kept, or None; by default
+        it reads `cdk.context.json`. UserInputError is raised if the value is not a price.
     """
     if experiment.spec.aws.price is not None:
         return experiment
@@ -61,7 +61,7 @@ def with_looked_up_price(
 
 
 def with_price(experiment: ResolvedNeuron, price: Price) -> ResolvedNeuron:
-    """Return the experiment with another price of a node."""
+    """Return the experiment with `price` as the price of a node."""
     aws = experiment.spec.aws.model_copy(update={"price": price})
     return replace(experiment, spec=experiment.spec.model_copy(update={"aws": aws}))
 

@@ -56,6 +56,7 @@ class NeuronVariant(ResolvedVariant):
 
     slots: the variant's first slot, then, if variants swap slots, its slot after the swap.
     checkpoints: the models that the variant's server loads, by role (`target`, `draft`).
+    artifact_inputs: all that changes the compiled graph; the artifact key is a hash of it.
     """
 
     slots: tuple[PlacedSlot, ...]
@@ -74,7 +75,7 @@ class NeuronVariant(ResolvedVariant):
 
 @dataclass(frozen=True, kw_only=True)
 class ResolvedExperiment(LoadedExperiment):
-    """An experiment of any kind, with its loads and its variants."""
+    """An experiment of any kind, with its loads and its variants (and a search's candidates)."""
 
     loads: tuple[Load, ...]
     variants: tuple[ResolvedVariant, ...]
@@ -90,12 +91,12 @@ class ResolvedExperiment(LoadedExperiment):
 
     @property
     def reading_precision(self) -> str:
-        """The precision in which models read outputs: "auto" is that of their checkpoints."""
+        """The number format in which an estimate runs models; "auto": that of their checkpoints."""
         return "auto"
 
     @cached_property
     def search(self) -> Search | None:
-        """The search of the measuring Job, in which every speculative variant is a candidate."""
+        """The search that a run gets: every speculative variant is a candidate; None: no search."""
         spec = self.spec
         if spec.search is None:
             return None
@@ -152,12 +153,12 @@ class ResolvedLocal(ResolvedExperiment):
 
     @property
     def reads_outputs(self) -> bool:
-        """True if outputs are greedy: steps of sampled outputs cannot be predicted by a draft."""
+        """True if outputs are greedy: a draft cannot predict the steps of sampled outputs."""
         return self.spec.workload.temperature == 0
 
     @property
     def reading_precision(self) -> str:
-        """The engine on CPU computes in float32 (`serving/vllm_cpu.py`)."""
+        """The number format of the engine on CPU (`serving/vllm_cpu.py`)."""
         return "float32"
 
 

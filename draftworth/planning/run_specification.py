@@ -14,7 +14,11 @@ from draftworth.serving.command import served_model_name
 
 @dataclass(frozen=True, kw_only=True)
 class Server:
-    """A server of a variant; its fields are copied to `Endpoint`, where `name` becomes `server`."""
+    """A server of a variant, as an `Endpoint` of the run specification describes it.
+
+    slot: the number of the slot, counted over all nodes; None: it is not known.
+    name: the name by which the run starts and stops the server; empty: it does neither.
+    """
 
     base_url: str
     slot: int | None = None
@@ -28,7 +32,10 @@ def run_spec(
     ready_deadline_seconds: float | None,
     start_allowance_seconds: float | None = None,
 ) -> run_specification.RunSpec:
-    """Return the run specification; `servers`: those of each variant, its first slot's first."""
+    """Return the run specification of an experiment; `RunSpec` explains the two times.
+
+    servers: the servers of each variant, by the variant's name; that of its first slot is first.
+    """
     work = experiment.spec.workload
     all_weights = sum(c.weight for c in work.classes)
     return run_specification.RunSpec(

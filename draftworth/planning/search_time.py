@@ -19,7 +19,8 @@ from draftworth.searching.extent import Extent
 class SearchTime:
     """The candidates of a search, and the time that they need in the best and in the worst case.
 
-    compiled: variants whose graph is in the bucket.
+    best, worst: the durations in each case. compiled: the names of the variants whose compiled
+        graph is in the artifacts bucket.
     """
 
     experiment: ResolvedNeuron
@@ -67,7 +68,7 @@ class SearchTime:
         return min(self.further_minutes(self.extent.most).worst, room)
 
     def begun_in_all(self, begun: Bounds) -> Bounds:
-        """Return how many candidates begin; begun: minutes until `extent.certain` are measured."""
+        """Return how many candidates begin, if `begun` minutes pass until all certain ones end."""
         certain, most = len(self.extent.certain), self.extent.most
 
         def count(passed: float, one: float) -> int:
@@ -79,7 +80,7 @@ class SearchTime:
 
     @property
     def stop_minutes(self) -> float:
-        """Minutes of search after which no candidate begins, by `search.stop`."""
+        """Minutes of search after which `search.stop` lets no candidate begin; may be infinite."""
         search, limits = self.experiment.spec.search, [math.inf]
         if search and search.stop.last_start_hours is not None:
             limits.append(search.stop.last_start_hours * 60)

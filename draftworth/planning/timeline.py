@@ -44,7 +44,7 @@ class Span:
 
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
-    """A run in the best or worst case: its phases by name, and the limit that ended the run."""
+    """A run in the best or worst case: its phases by name, and the limit that ended it, if any."""
 
     spans: Mapping[str, Span]
     ended_by: str | None = None
@@ -72,7 +72,7 @@ class Schedule:
         return self.spans[name].minutes if name in self.spans else 0.0
 
     def until(self, limits: Iterable[tuple[float, str]]) -> Schedule:
-        """Return the schedule, cut at the earliest of the limits, which are (minute, name).
+        """Return the schedule, cut at the earliest of `limits`: (minute from the start, name).
 
         Phases that have begun end at the limit's minute, and nodes that exist are released.
         """
@@ -130,14 +130,14 @@ class RunForecast:
 
     @property
     def released_minutes(self) -> Bounds:
-        """Minutes from the end of the deploy until the nodes are released, without limits."""
+        """Minutes from the end of the deploy until the nodes are released, if no limit cuts."""
         return self.unlimited.bounds(
             lambda run: math.ceil(run.spans[TEARDOWN].start - run.spans[DEPLOY].end)
         )
 
     @property
     def over_minutes(self) -> Bounds:
-        """Minutes from the start of the deploy until everything is measured, without limits."""
+        """Minutes from the start of the deploy until all is measured, if no limit cuts the run."""
         return self.unlimited.bounds(lambda run: run.spans[TEARDOWN].start)
 
     @property
@@ -175,8 +175,9 @@ def forecast(
     """Compute the time line of one run.
 
     assumed: by default the shipped assumptions for the experiment's target.
-    compiled: variants whose graph is in the bucket. second: the run follows a first run, so the
-    cluster and all checkpoints exist, and the graphs of all variants that every run measures.
+    compiled: names of variants whose graph is in the artifacts bucket.
+    second: the run follows a first run, so the cluster and all checkpoints exist, and the graphs of
+        all variants that every run measures.
     """
     assumed = assumed or assumption_data().for_target(experiment.spec.target.model)
     extent = experiment.extent
